@@ -1,0 +1,23 @@
+from snakemake.utils import min_version
+
+min_version("9.0")
+
+
+configfile: workflow.basedir + "/config/config.yaml"
+
+
+include: "rules/common.smk"
+include: "rules/simulate.smk"
+include: "rules/lidar.smk"
+include: "rules/radar.smk"
+
+
+for path in extra_rules():
+
+    include: path
+
+
+rule all:
+    default_target: True
+    input:
+        targets(workflow.rules),

@@ -1,0 +1,3 @@
+from rover_pipeline.cli import main
+
+raise SystemExit(main())

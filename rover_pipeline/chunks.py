@@ -1,0 +1,146 @@
+"""The one place that chunks, and the only one that knows Dask.
+
+Work is a function of a frame range that opens its own slice of the input and writes its own slice of a pre-sized
+output, so nothing large crosses a scheduler. Ranges run on threads of this process, or on a Dask distributed
+scheduler when its address is given. No result may depend on how frames fall into ranges.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from typing import Protocol, TypeVar
+
+from pydantic import ByteSize, Field
+
+from rover_pipeline.errors import MissingExtraError, RoverError
+from rover_pipeline.options import Options
+
+R = TypeVar("R")
+S = TypeVar("S")
+
+#: Ranges a thread works through before results are handed on: enough that threads seldom wait for one another.
+_WINDOW = 8
+
+
+class DaskOptions(Options):
+    """How work is spread. Nothing here changes a result."""
+
+    chunk: ByteSize = Field(
+        ByteSize(64 << 20), gt=0, description="Input and output of one chunk, in bytes (`64 MiB`, `500 kB`)."
+    )
+    scheduler: str | None = Field(
+        None,
+        description="Address of a Dask distributed scheduler (`tcp://host:8786`) whose workers see the same files; "
+        "null = threads of the job itself.",
+    )
+
+
+class RangeTask(Protocol[R]):
+    """Work on frames `start:stop`. Sent to other processes by pickle when a scheduler is configured."""
+
+    def __call__(self, start: int, stop: int) -> R: ...
+
+
+def frame_ranges(count: int, frame_bytes: int, options: DaskOptions, threads: int) -> list[tuple[int, int]]:
+    """Split `count` frames into ranges of at most `options.chunk` bytes, at least four for every thread."""
+    size = max(1, min(options.chunk // max(1, frame_bytes), math.ceil(count / (4 * threads))))
+    return [(start, min(start + size, count)) for start in range(0, count, size)]
+
+
+def run_ranges(
+    task: RangeTask[R],
+    ranges: Sequence[tuple[int, int]],
+    *,
+    threads: int,
+    options: DaskOptions,
+    advance: Callable[[int], None],
+) -> Iterator[R]:
+    """Results of `task` on every range, in order, with a bounded number of them held at a time.
+
+    Args:
+        threads: ranges worked on at once in this process. BLAS, OpenMP and OpenCV pools are held to one thread each.
+        advance: told the number of frames of each range that is done.
+    """
+    if options.scheduler:
+        yield from _run_distributed(task, ranges, options.scheduler, advance)
+    else:
+        yield from _run_threads(task, ranges, threads, advance)
+
+
+def scan_ranges(
+    task: Callable[[S | None, int, int], tuple[R, S]],
+    ranges: Sequence[tuple[int, int]],
+    *,
+    advance: Callable[[int], None],
+) -> Iterator[R]:
+    """Results of an ordered task that hands its state from each range to the next; None begins."""
+    state: S | None = None
+    with single_threaded_pools():
+        for start, stop in ranges:
+            result, state = task(state, start, stop)
+            advance(stop - start)
+            yield result
+
+
+def single_threaded_pools():  # type: ignore[no-untyped-def]
+    """A context in which libraries do not start threads of their own below ours."""
+    import sys
+
+    from threadpoolctl import threadpool_limits
+
+    if "cv2" in sys.modules:
+        sys.modules["cv2"].setNumThreads(1)
+    return threadpool_limits(1)
+
+
+def _run_threads(
+    task: RangeTask[R], ranges: Sequence[tuple[int, int]], threads: int, advance: Callable[[int], None]
+) -> Iterator[R]:
+    import dask
+    from dask.callbacks import Callback
+
+    window = _WINDOW * threads
+    for first in range(0, len(ranges), window):
+        part = ranges[first : first + window]
+        jobs = [dask.delayed(_Ranged(task), pure=False, traverse=False)(start, stop) for start, stop in part]
+        done = Callback(posttask=lambda _key, value, *_rest: advance(value[0]) if isinstance(value, tuple) else None)
+        with single_threaded_pools(), done:
+            results = dask.compute(*jobs, scheduler="threads", num_workers=threads, optimize_graph=False)
+        yield from (result for _frames, result in results)
+
+
+def _run_distributed(
+    task: RangeTask[R], ranges: Sequence[tuple[int, int]], address: str, advance: Callable[[int], None]
+) -> Iterator[R]:
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise MissingExtraError("dask.scheduler", "distributed") from error
+    try:
+        client = Client(address, timeout="30s")
+    except (OSError, ValueError) as error:
+        raise RoverError(f"dask.scheduler: no scheduler answers at {address}: {error}") from error
+    with closing(client):
+        window = _WINDOW * max(1, sum(client.nthreads().values()))
+        for first in range(0, len(ranges), window):
+            starts, stops = zip(*ranges[first : first + window], strict=True)
+            futures = client.map(_Ranged(task, limit_pools=True), starts, stops, pure=False, retries=2)
+            for future in futures:
+                frames, result = future.result()
+                advance(frames)
+                yield result
+
+
+class _Ranged:
+    """A task that also says how many frames it did."""
+
+    def __init__(self, task: RangeTask[R], limit_pools: bool = False) -> None:
+        self.task, self.limit_pools = task, limit_pools
+
+    def __call__(self, start: int, stop: int) -> tuple[int, R]:
+        if self.limit_pools:
+            with single_threaded_pools():
+                return stop - start, self.task(start, stop)
+        return stop - start, self.task(start, stop)

@@ -1,0 +1,116 @@
+"""The one place that reads configuration: a strict model of `config/config.yaml`.
+
+Every domain owns the model of its own section, next to the code it configures; here they are put together. The
+commented default file is generated from the models: `python -m rover_pipeline.config > config/config.yaml`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ByteSize, Field, field_validator
+
+from rover_pipeline.chunks import DaskOptions
+from rover_pipeline.errors import ConfigError, did_you_mean
+from rover_pipeline.options import InputOptions, Options
+from rover_pipeline.radar.options import RadarOptions
+
+#: `outputs: default`, where the trace has the sensors for it.
+DEFAULT_OUTPUTS = ("lidar_image", "radar_range_doppler")
+
+
+class Config(Options):
+    """The whole configuration."""
+
+    traces: list[str] | None = Field(
+        None,
+        description="Recordings: a path, a glob, or a list of them. A folder that holds many traces stands for all of "
+        "them. null = simulate a small one under demo/.",
+    )
+    outputs: list[str] = Field(
+        ["default"],
+        description="`default`, `all`, or names of virtual sensors without their underscore, as one word or a list.",
+    )
+    output_root: str | None = Field(
+        None,
+        description="Where results go: null = beside the raw sensors; otherwise a folder that mirrors the traces, for "
+        "read-only storage.",
+    )
+    extra_rules: list[str] = Field([], description="Your own .smk files.")
+    extra: dict[str, dict[str, Any]] = Field({}, description="Options of your own rules, by section.")
+    input: InputOptions = Field(InputOptions(), description="Recordings that are not whole.")
+    radar: RadarOptions = Field(RadarOptions(), description="Radar processing.")
+    dask: DaskOptions = Field(DaskOptions(), description="How work is spread; nothing here changes a result.")
+
+    @field_validator("traces", "outputs", "extra_rules", mode="before")
+    @classmethod
+    def _one_or_many(cls, value: object) -> object:
+        # The command line hands over numbers, paths and lists alike.
+        if value is None or isinstance(value, dict):
+            return value
+        items = value if isinstance(value, (list, tuple)) else [value]
+        return [str(item) for item in items]
+
+    def section(self, name: str) -> dict[str, Any]:
+        """Plain values of a dotted section, such as `radar.range_doppler` or `extra.mine`; empty for ""."""
+        found: Any = self
+        for part in name.split(".") if name else ():
+            if isinstance(found, BaseModel) and part in type(found).model_fields:
+                found = getattr(found, part)
+            elif isinstance(found, Mapping):
+                found = found.get(part, {})
+            else:
+                known = list(type(found).model_fields) if isinstance(found, BaseModel) else []
+                raise ConfigError(f"options({name!r}): config has no section {part!r}; {did_you_mean(part, known)}")
+        if found is self:
+            return {}
+        return found.model_dump(mode="json") if isinstance(found, BaseModel) else dict(found)
+
+
+def default_yaml() -> str:
+    """The default configuration with every option's description as a comment."""
+    lines = ["# Defaults of rover_pipeline, generated from its models. Override any of them here or with --config."]
+    lines += _commented(Config, Config(), 0)
+    return "\n".join(lines) + "\n"
+
+
+def _commented(model: type[BaseModel], values: BaseModel, depth: int) -> list[str]:
+    lines, indent = [], "  " * depth
+    for name, field in model.model_fields.items():
+        value = getattr(values, name)
+        if depth == 0:
+            lines.append("")
+        lines += [f"{indent}# {line}" for line in _wrapped(field.description or type(value).__doc__ or "")]
+        if isinstance(value, BaseModel):
+            lines.append(f"{indent}{name}:")
+            lines += _commented(type(value), value, depth + 1)
+        else:
+            plain = value.human_readable() if isinstance(value, ByteSize) else value
+            plain = plain[0] if isinstance(plain, list) and len(plain) == 1 else plain
+            lines.append(f"{indent}{name}: {json.dumps(plain) if not isinstance(plain, str) else plain}")
+    return lines
+
+
+def _wrapped(text: str) -> list[str]:
+    import textwrap
+
+    return textwrap.wrap(" ".join(text.split()), 100)
+
+
+def load(path: Path) -> Config:
+    """The configuration in a YAML file. Raises ConfigError."""
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: {error}") from error
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path}: must be a mapping, is a {type(content).__name__}")
+    return Config.parse(content)
+
+
+if __name__ == "__main__":
+    print(default_yaml(), end="")

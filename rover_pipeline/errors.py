@@ -1,0 +1,74 @@
+"""Errors meant for users: one line that names the place and says what to do."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from pydantic import ValidationError
+
+
+class RoverError(Exception):
+    """A problem the user can act on. The message is one line; no traceback is shown."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(str(message).split()))
+
+
+class ConfigError(RoverError):
+    """An option is unknown, misspelled or out of its range."""
+
+
+class FormatError(RoverError):
+    """A trace, sensor or channel is not what its metadata says."""
+
+
+class SampleError(FormatError):
+    """One sample of a channel cannot be decoded; the others may be fine.
+
+    Attributes:
+        sample: index of the sample in its channel.
+    """
+
+    def __init__(self, message: str, sample: int) -> None:
+        super().__init__(message)
+        self.sample = sample
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Errors travel back from Dask workers by pickle, which replays __init__.
+        return (type(self), (self.args[0], self.sample))
+
+
+class InTheWayError(RoverError):
+    """A directory that this program did not make stands where a result belongs."""
+
+
+class MissingExtraError(RoverError):
+    """An optional library is needed; the message names the extra to install."""
+
+    def __init__(self, purpose: str, extra: str) -> None:
+        super().__init__(f"{purpose} needs an optional library: pip install 'rover-pipeline[{extra}]'")
+        self.purpose, self.extra = purpose, extra
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.purpose, self.extra))
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A closing clause that names the nearest known word, or all of them."""
+    known = list(known)
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"did you mean {near[0]!r}?" if near else "known: " + ", ".join(sorted(known))
+
+
+def explain(error: ValidationError) -> str:
+    """The first problem of a pydantic error as `place: what is wrong`, in one line."""
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"]) or "top level"
+    given = "" if first["type"] == "missing" else f" (got {_short(first['input'])})"
+    return f"{place}: {first['msg'].removeprefix('Value error, ')}{given}"
+
+
+def _short(value: object, limit: int = 60) -> str:
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 3] + "..."

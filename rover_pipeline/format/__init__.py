@@ -1,0 +1,1 @@
+"""The roverd format: channels, sensors, traces, and the writer of virtual sensors."""

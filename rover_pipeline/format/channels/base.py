@@ -1,0 +1,165 @@
+"""The contract of a channel format: samples are read by frame range and appended in order."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from rover_pipeline.errors import FormatError, SampleError
+from rover_pipeline.format.meta import ChannelSpec
+
+
+class Channel(ABC):
+    """A channel on disk, opened for reading.
+
+    Reading never changes a file, holds no lock and keeps no decoded data, so one channel may be read by many
+    threads at once and may be sent to another process. `len()` counts the whole samples on disk.
+
+    Attributes:
+        path: the channel's file or folder.
+        spec: its description.
+        notes: what was found odd but needed no decision, a line each.
+        leftover: what a power cut left after the last whole sample, in words; empty when nothing.
+    """
+
+    #: Whether reading frame i costs the same for every i.
+    random_access = True
+
+    def __init__(self, path: Path, spec: ChannelSpec) -> None:
+        self.path = path
+        self.spec = spec
+        self.notes: list[str] = []
+        self.leftover = ""
+        with self._os_errors():
+            self._length = self._open()
+
+    def __len__(self) -> int:
+        return self._length
+
+    @abstractmethod
+    def _open(self) -> int:
+        """Look at what is on disk; the number of whole samples."""
+
+    @abstractmethod
+    def _read(self, start: int, stop: int, out: np.ndarray) -> None:
+        """Decode samples `start:stop` into `out`."""
+
+    def read(self, start: int = 0, stop: int | None = None) -> np.ndarray:
+        """Samples `start:stop`, (frame, *shape).
+
+        Raises:
+            SampleError: a sample cannot be decoded.
+            FormatError: the range is not on disk, or the file cannot be read.
+        """
+        stop = len(self) if stop is None else stop
+        if not 0 <= start <= stop <= len(self):
+            raise FormatError(f"{self.path}: samples {start} to {stop} were asked for, {len(self)} are there")
+        out = np.empty((stop - start, *self.spec.shape), self.spec.dtype)
+        with self._os_errors():
+            self._read(start, stop, out)
+        return out
+
+    def fail(self, problem: str) -> FormatError:
+        return FormatError(f"{self.path}: {problem}")
+
+    def fail_at(self, sample: int, byte: int | None, problem: str) -> SampleError:
+        where = f"sample {sample}" if byte is None else f"sample {sample} at byte {byte}"
+        return SampleError(f"{self.path}: {where}: {problem}", sample)
+
+    @contextmanager
+    def _os_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except FileNotFoundError as error:
+            raise self.fail(
+                f"is listed in meta.json but {os.path.basename(error.filename or self.path)} is missing; restore it"
+            ) from error
+        except OSError as error:
+            raise self.fail(f"cannot be read: {error.strerror or error}") from error
+
+
+class ChannelWriter(ABC):
+    """Appends samples to a new channel. Usable as a context manager; `close` makes the data durable."""
+
+    def __init__(self, path: Path, spec: ChannelSpec) -> None:
+        self.path = path
+        self.spec = spec
+        self.count = 0
+
+    def append(self, samples: np.ndarray) -> None:
+        """Add samples, (frame, *shape), of the channel's own type: nothing is converted silently."""
+        samples = np.asarray(samples)
+        if samples.shape[1:] != self.spec.shape or samples.dtype != self.spec.dtype:
+            raise FormatError(
+                f"{self.path}: samples of shape {list(samples.shape[1:])} and type {samples.dtype} were given, "
+                f"the channel holds {list(self.spec.shape)} of {self.spec.type}"
+            )
+        self._append(np.ascontiguousarray(samples))
+        self.count += len(samples)
+
+    @abstractmethod
+    def _append(self, samples: np.ndarray) -> None: ...
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class EncodedWriter(ChannelWriter):
+    """A writer of samples that are encoded one by one, so that encoding can happen elsewhere, in parallel."""
+
+    @staticmethod
+    @abstractmethod
+    def encode(sample: np.ndarray) -> bytes:
+        """One sample, (*shape), as it is stored."""
+
+    @abstractmethod
+    def _put(self, data: bytes, number: int) -> None: ...
+
+    def _append(self, samples: np.ndarray) -> None:
+        for i, sample in enumerate(samples):
+            self._put(self.encode(sample), self.count + i)
+
+    def append_encoded(self, data: bytes) -> None:
+        """Add one sample that `encode` made, perhaps in another thread."""
+        self._put(data, self.count)
+        self.count += 1
+
+
+def read_exactly(descriptor: int, size: int, offset: int) -> bytes:
+    """`size` bytes at `offset`, fewer only at the end of the file. `pread` keeps no position to share."""
+    parts = []
+    while size > 0 and (part := os.pread(descriptor, size, offset)):
+        parts.append(part)
+        size, offset = size - len(part), offset + len(part)
+    return b"".join(parts)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[int]:
+    """A read-only file descriptor, closed at the end."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def sync_file(path: Path) -> None:
+    """Return only when the bytes of `path` (a file or a folder's entries) are on the disk."""
+    with opened(path) as descriptor:
+        os.fsync(descriptor)

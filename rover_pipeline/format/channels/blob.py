@@ -1,0 +1,74 @@
+"""What `npz` and `jpg` share: a folder named like the channel, one numbered file a sample."""
+
+from __future__ import annotations
+
+import os
+import re
+from abc import abstractmethod
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from rover_pipeline.format.channels.base import Channel, EncodedWriter, sync_file
+from rover_pipeline.format.meta import ChannelSpec
+
+
+class BlobChannel(Channel):
+    """Samples in `000000.<suffix>`, `000001.<suffix>`, ...; ffmpeg's numbering from 1 is read too, and noted."""
+
+    suffix: ClassVar[str]
+
+    def _open(self) -> int:
+        numbered = re.compile(rf"(\d{{6,}})\.{self.suffix}")
+        numbers, strays = [], []
+        for name in os.listdir(self.path):
+            match = numbered.fullmatch(name)
+            numbers.append(int(match[1])) if match else strays.append(name)
+        numbers.sort()
+        if strays:
+            # The published reader counts directory entries: a stray file becomes a sample that is not there.
+            self.notes.append(f"{self.path}: holds {min(strays)!r}, not a numbered .{self.suffix}; move it away")
+        self._first = numbers[0] if numbers else 0
+        if self._first == 1:
+            self.notes.append(f"{self.path}: numbering starts at 1, the format's starts at 0")
+        elif self._first > 1:
+            raise self.fail(f"begins with number {self._first}; the samples before it are missing")
+        for expected, number in enumerate(numbers, self._first):
+            if number != expected:
+                raise self.fail(f"sample {expected - self._first}: {expected:06d}.{self.suffix} is missing")
+        return len(numbers)
+
+    def file(self, sample: int) -> Path:
+        return self.path / f"{sample + self._first:06d}.{self.suffix}"
+
+    def _read(self, start: int, stop: int, out: np.ndarray) -> None:
+        for i in range(start, stop):
+            try:
+                out[i - start] = self._decode(self.file(i))
+            except ValueError as error:
+                raise self.fail_at(i, None, f"{self.file(i).name} {error}") from error
+
+    @abstractmethod
+    def _decode(self, path: Path) -> np.ndarray:
+        """One sample. Raises ValueError saying what is wrong with the file."""
+
+
+class BlobWriter(EncodedWriter):
+    """Appends numbered files."""
+
+    suffix: ClassVar[str]
+
+    def __init__(self, path: Path, spec: ChannelSpec) -> None:
+        super().__init__(path, spec)
+        path.mkdir()
+
+    def _put(self, data: bytes, number: int) -> None:
+        path = self.path / f"{number:06d}.{self.suffix}"
+        with path.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def close(self) -> None:
+        sync_file(self.path)

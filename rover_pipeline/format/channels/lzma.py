@@ -1,0 +1,86 @@
+"""`lzma`: one .xz stream of the whole raw array."""
+
+from __future__ import annotations
+
+import lzma
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from rover_pipeline.format.channels.base import Channel, ChannelWriter
+from rover_pipeline.format.meta import ChannelSpec
+
+_BLOCK = 1 << 20
+
+
+class LzmaChannel(Channel):
+    """One stream: the length and every sample are known only by decompressing what comes before.
+
+    Memory stays at one block, whatever the length; time to reach sample i grows with i.
+    """
+
+    random_access = False
+
+    def _open(self) -> int:
+        size = sum(len(block) for block in self._blocks())
+        count, extra = divmod(size, self.spec.sample_bytes)
+        if extra:
+            self.leftover = self.leftover or (
+                f"{size:,} decompressed bytes is not a whole number of {self.spec.sample_bytes:,}-byte samples"
+            )
+        return count
+
+    def _read(self, start: int, stop: int, out: np.ndarray) -> None:
+        target = memoryview(out.reshape(-1).view("u1"))
+        skip = start * self.spec.sample_bytes
+        for block in self._blocks():
+            part = memoryview(block)[min(skip, len(block)) :]
+            skip -= len(block) - len(part)
+            part = part[: len(target)]
+            target[: len(part)] = part
+            target = target[len(part) :]
+            if not target:
+                return
+        raise self.fail_at(stop - 1, None, "the stream ended early")
+
+    def _blocks(self) -> Iterator[bytes]:
+        """Decompressed bytes in order; an interrupted stream ends early and is noted in `leftover`."""
+        decoder = lzma.LZMADecompressor(lzma.FORMAT_XZ)
+        done = 0
+        with self.path.open("rb") as file:
+            while not decoder.eof:
+                data = file.read(_BLOCK) if decoder.needs_input else b""
+                if decoder.needs_input and not data:
+                    self.leftover = f"the stream is cut off after byte {file.tell()} of the file"
+                    return
+                try:
+                    block = decoder.decompress(data, max_length=_BLOCK)
+                except lzma.LZMAError as error:
+                    sample = done // self.spec.sample_bytes
+                    raise self.fail_at(sample, file.tell() - len(data), f"is corrupt: {error}") from error
+                done += len(block)
+                if block:
+                    yield block
+            if decoder.unused_data or file.read(1):
+                raise self.fail("holds bytes after the end of its stream; `lzma` is one stream (is this `lzmaf`?)")
+
+
+class LzmaWriter(ChannelWriter):
+    """Compresses into one stream; done when closed."""
+
+    def __init__(self, path: Path, spec: ChannelSpec) -> None:
+        super().__init__(path, spec)
+        self._raw = path.open("xb")
+        self._file = lzma.open(self._raw, "wb", preset=0)
+
+    def _append(self, samples: np.ndarray) -> None:
+        self._file.write(samples.reshape(-1).view("u1").data)
+
+    def close(self) -> None:
+        if not self._raw.closed:
+            self._file.close()
+            self._raw.flush()
+            os.fsync(self._raw.fileno())
+            self._raw.close()

@@ -1,0 +1,200 @@
+"""`lzmaf`: every sample a complete .xz stream of its own, concatenated; byte offsets in `<name>_i`.
+
+The index holds N+1 little-endian u8: 0, the end of sample 0, ..., the end of the last sample. It is written
+after the data, so a power cut leaves it missing or short; it is then rebuilt from the streams themselves.
+"""
+
+from __future__ import annotations
+
+import binascii
+import lzma
+import os
+import struct
+from pathlib import Path
+
+import numpy as np
+from imagecodecs import LzmaError, lzma_decode
+
+from rover_pipeline.errors import FormatError
+from rover_pipeline.format.channels.base import Channel, EncodedWriter, opened, read_exactly, sync_file
+from rover_pipeline.format.meta import ChannelSpec
+
+_MAGIC = b"\xfd7zXZ\x00"
+_HEADER = 12  # bytes of a stream header, and of a stream footer
+_SCAN = 1 << 22
+
+
+class LzmafChannel(Channel):
+    """Individually compressed samples. Each range is read with one `pread` and decoded without the GIL."""
+
+    def _open(self) -> int:
+        size = os.stat(self.path).st_size
+        offsets = self._stored_index(size)
+        if offsets is None or offsets[-1] != size:
+            known = np.zeros(1, "<u8") if offsets is None else offsets
+            with opened(self.path) as descriptor:
+                ends = stream_ends(descriptor, int(known[-1]), size)
+            if offsets is None or ends:
+                what = "is missing or empty" if offsets is None else f"ends at byte {known[-1]} of {size}"
+                self.notes.append(f"{self.path}_i: {what}; {len(ends)} samples were indexed from the .xz streams")
+            offsets = np.concatenate([known, np.asarray(ends, "<u8")])
+            if offsets[-1] != size:
+                self.leftover = (
+                    f"the last {size - int(offsets[-1]):,} bytes, from byte {offsets[-1]}, are part of a sample"
+                )
+        self._offsets = offsets
+        return len(offsets) - 1
+
+    def _stored_index(self, size: int) -> np.ndarray | None:
+        """Offsets from the companion file, or None when there are none to use."""
+        path = self.path.with_name(self.path.name + "_i")
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        offsets = np.frombuffer(data[: len(data) // 8 * 8], "<u8")
+        if len(offsets) == 0:
+            return None
+        if offsets[0] != 0 or np.any(offsets[1:] <= offsets[:-1]):
+            bad = 0 if offsets[0] != 0 else 1 + int(np.argmax(offsets[1:] <= offsets[:-1]))
+            raise FormatError(
+                f"{path}: entry {bad} at byte {bad * 8}: offsets must rise from 0; "
+                "remove or move the file away to have it rebuilt from the streams"
+            )
+        # A cut-off data file under a whole index: keep the samples that are all there.
+        return offsets[: int(np.searchsorted(offsets, size, side="right"))]
+
+    def _read(self, start: int, stop: int, out: np.ndarray) -> None:
+        if start == stop:
+            return
+        base = int(self._offsets[start])
+        with opened(self.path) as descriptor:
+            data = memoryview(read_exactly(descriptor, int(self._offsets[stop]) - base, base))
+        for i in range(start, stop):
+            begin, end = int(self._offsets[i]) - base, int(self._offsets[i + 1]) - base
+            self._decode(i, base + begin, data[begin:end], out[i - start])
+
+    def _decode(self, sample: int, byte: int, data: memoryview, out: np.ndarray) -> None:
+        wanted = self.spec.sample_bytes
+        claimed = stream_size(data)
+        if claimed is None:
+            raise self.fail_at(sample, byte, "is corrupt: not one whole .xz stream")
+        if claimed != wanted:
+            raise self.fail_at(
+                sample, byte, f"decodes to {claimed:,} bytes, {list(self.spec.shape)} of {self.spec.type} is {wanted:,}"
+            )
+        try:
+            # One byte to spare: an exact buffer would hide a stream that holds more than it claims.
+            decoded = lzma_decode(data, out=wanted + 1)
+        except (LzmaError, ValueError, RuntimeError) as error:
+            raise self.fail_at(sample, byte, f"is corrupt: {error}") from error
+        if len(decoded) != wanted:
+            raise self.fail_at(sample, byte, f"is corrupt: decodes to {len(decoded):,} bytes instead of {wanted:,}")
+        out[...] = np.frombuffer(decoded, self.spec.dtype).reshape(self.spec.shape)
+
+
+class LzmafWriter(EncodedWriter):
+    """Compresses every sample on its own, with the collector's preset 0, and writes the index when closed."""
+
+    def __init__(self, path: Path, spec: ChannelSpec) -> None:
+        super().__init__(path, spec)
+        self._file = path.open("xb")
+        self._offsets = [0]
+
+    @staticmethod
+    def encode(sample: np.ndarray) -> bytes:
+        return lzma.compress(sample.tobytes(), preset=0)
+
+    def _put(self, data: bytes, number: int) -> None:
+        self._file.write(data)
+        self._offsets.append(self._offsets[-1] + len(data))
+
+    def close(self) -> None:
+        if not self._file.closed:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+            index = self.path.with_name(self.path.name + "_i")
+            index.write_bytes(np.asarray(self._offsets, "<u8").tobytes())
+            sync_file(index)
+
+
+def stream_size(data: memoryview | bytes) -> int | None:
+    """Uncompressed bytes that a single .xz stream claims to hold, None when it is not one whole stream.
+
+    Read from the stream's index (the .xz file format specification, 1.2.1, sections 2.1.2 and 4), whose checksum
+    is checked, so that memory is never allocated on the word of a damaged stream.
+    """
+    if len(data) < 2 * _HEADER or data[: len(_MAGIC)] != _MAGIC or not _is_footer(data[-_HEADER:], data[6:8]):
+        return None
+    length = _index_length(data[-_HEADER:])
+    index = bytes(data[-_HEADER - length : -_HEADER])
+    if len(data) < 2 * _HEADER + length or struct.unpack("<I", index[-4:])[0] != binascii.crc32(index[:-4]):
+        return None
+    try:
+        records, position = _varint(index, 1)
+        total = 0
+        for _ in range(records):
+            _, position = _varint(index, position)
+            size, position = _varint(index, position)
+            total += size
+    except IndexError:
+        return None
+    return total
+
+
+def stream_ends(descriptor: int, start: int, size: int) -> list[int]:
+    """Byte offsets after each whole .xz stream that follows offset `start`; stops at the first cut-off one.
+
+    A stream ends where the bytes before the next magic, or before the end of the file, are a stream footer
+    with a right checksum; compressed data that imitates both is a one in 2^80 accident.
+    """
+    ends: list[int] = []
+    position = start  # of the stream looked at
+    if read_exactly(descriptor, len(_MAGIC), position) != _MAGIC:
+        return ends
+    scan = position + 1
+    while scan < size:
+        data = read_exactly(descriptor, _SCAN + len(_MAGIC) - 1, scan)
+        at = data.find(_MAGIC)
+        while at >= 0:
+            if _ends_stream(descriptor, position, scan + at):
+                position = scan + at
+                ends.append(position)
+            at = data.find(_MAGIC, at + 1)
+        scan += _SCAN
+    if _ends_stream(descriptor, position, size):
+        ends.append(size)
+    return ends
+
+
+def _ends_stream(descriptor: int, start: int, end: int) -> bool:
+    if end - start < 2 * _HEADER:
+        return False
+    flags = read_exactly(descriptor, 2, start + len(_MAGIC))
+    return _is_footer(read_exactly(descriptor, _HEADER, end - _HEADER), flags)
+
+
+def _is_footer(footer: memoryview | bytes, flags: memoryview | bytes) -> bool:
+    """Whether 12 bytes are the footer of a stream with the given flags."""
+    footer = bytes(footer)
+    return (
+        footer[10:] == b"YZ"
+        and footer[8:10] == bytes(flags)
+        and struct.unpack("<I", footer[:4])[0] == binascii.crc32(footer[4:10])
+    )
+
+
+def _index_length(footer: memoryview | bytes) -> int:
+    return int((struct.unpack("<I", bytes(footer[4:8]))[0] + 1) * 4)
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    """A multibyte integer of the .xz format and the position after it."""
+    value = shift = 0
+    while True:
+        byte = data[position]
+        value |= (byte & 0x7F) << shift
+        position, shift = position + 1, shift + 7
+        if byte < 0x80 or shift > 63:
+            return value, position

@@ -1,0 +1,47 @@
+"""`npz`: a folder of numpy archives, each with the array `data`."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from rover_pipeline.format.channels.blob import BlobChannel, BlobWriter
+
+_MEMBER = "data.npy"
+
+
+class NpzChannel(BlobChannel):
+    suffix = "npz"
+
+    def _decode(self, path: Path) -> np.ndarray:
+        # Unlike numpy.load, the header is compared with meta.json before anything is allocated from it.
+        try:
+            with zipfile.ZipFile(path) as archive, archive.open(_MEMBER) as member:
+                version = np.lib.format.read_magic(member)
+                read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+                shape, fortran, dtype = read(member)
+                if shape != self.spec.shape or dtype != self.spec.dtype:
+                    raise ValueError(f"holds {list(shape)} of {dtype}, not {list(self.spec.shape)} of {self.spec.type}")
+                data = member.read(self.spec.sample_bytes)
+                if len(data) < self.spec.sample_bytes or member.read(1):
+                    raise ValueError(f"holds other than {self.spec.sample_bytes:,} bytes of data")
+        except KeyError as error:
+            raise ValueError("holds no array named `data`") from error
+        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+            raise ValueError(f"is not a whole archive: {error}") from error
+        return np.frombuffer(data, self.spec.dtype).reshape(shape, order="F" if fortran else "C")
+
+
+class NpzWriter(BlobWriter):
+    suffix = "npz"
+
+    @staticmethod
+    def encode(sample: np.ndarray) -> bytes:
+        # numpy stamps members with a fixed date, so the same sample gives the same bytes.
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, data=sample)
+        return buffer.getvalue()

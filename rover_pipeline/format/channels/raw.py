@@ -1,0 +1,76 @@
+"""`raw`: samples back to back in C order, no header."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from rover_pipeline.format.channels.base import Channel, ChannelWriter, opened
+from rover_pipeline.format.meta import ChannelSpec
+
+
+class RawChannel(Channel):
+    """Raw samples. Read with `preadv` straight into the result: a memory map would count as memory used."""
+
+    def _open(self) -> int:
+        size = os.stat(self.path).st_size
+        count, extra = divmod(size, self.spec.sample_bytes)
+        if extra:
+            self.leftover = (
+                f"{size:,} bytes is not a whole number of {self.spec.sample_bytes:,}-byte samples; "
+                f"the last {extra:,} bytes, from byte {size - extra}, are part of one"
+            )
+        return count
+
+    def _read(self, start: int, stop: int, out: np.ndarray) -> None:
+        view = memoryview(out.reshape(-1).view("u1"))
+        offset = start * self.spec.sample_bytes
+        with opened(self.path) as descriptor:
+            while view:
+                count = os.preadv(descriptor, [view], offset)
+                if count == 0:
+                    sample = offset // self.spec.sample_bytes
+                    raise self.fail_at(sample, offset, "the file became shorter while it was read")
+                view, offset = view[count:], offset + count
+
+
+class RawWriter(ChannelWriter):
+    """Appends to a raw file."""
+
+    def __init__(self, path: Path, spec: ChannelSpec) -> None:
+        super().__init__(path, spec)
+        self._file = path.open("xb")
+
+    def _append(self, samples: np.ndarray) -> None:
+        self._file.write(samples.reshape(-1).view("u1").data)
+
+    def close(self) -> None:
+        if not self._file.closed:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+
+
+def allocate(path: Path, spec: ChannelSpec, count: int) -> None:
+    """Make a raw file of `count` samples whose slices are then filled in any order by `write_at`."""
+    size = count * spec.sample_bytes
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        os.ftruncate(descriptor, size)
+    finally:
+        os.close(descriptor)
+
+
+def write_at(path: Path, spec: ChannelSpec, start: int, samples: np.ndarray) -> None:
+    """Fill samples `start:start + len(samples)` of a file made by `allocate`."""
+    view = memoryview(np.ascontiguousarray(samples, spec.dtype).reshape(-1).view("u1"))
+    offset = start * spec.sample_bytes
+    descriptor = os.open(path, os.O_WRONLY)
+    try:
+        while view:
+            count = os.pwrite(descriptor, view, offset)
+            view, offset = view[count:], offset + count
+    finally:
+        os.close(descriptor)

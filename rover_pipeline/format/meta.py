@@ -1,0 +1,137 @@
+"""`meta.json`: what every channel of a sensor is.
+
+One JSON object, channel name -> description. The published reader builds a channel from exactly the keys
+below and refuses any other, so nothing private is ever added here.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from rover_pipeline.errors import FormatError, did_you_mean, explain
+
+META = "meta.json"
+Format = Literal["raw", "lzma", "lzmaf", "mjpg", "npz", "jpg"]
+FORMATS: tuple[str, ...] = get_args(Format)
+TYPES = ("u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8", "c8", "c16", "b1")
+
+# A shape is checked before anything is allocated from it: no sensor makes samples this large, and a damaged
+# meta.json must not take the machine down.
+MAX_SAMPLE_BYTES = 1 << 30
+
+
+class ChannelSpec(BaseModel):
+    """Description of one channel.
+
+    Attributes:
+        format: how samples are stored, one of `FORMATS`.
+        type: numpy size-in-bytes code; data is little endian.
+        shape: shape of one sample; empty for scalars.
+        desc: free text; axes are listed here. Real files also spell it `description`.
+        args: keyword arguments for the published reader's channel constructor.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    format: Format
+    type: str
+    shape: tuple[int, ...]
+    desc: str | None = None
+    description: str | None = None
+    args: dict[str, Any] | None = Field(default=None)
+
+    @field_validator("type")
+    @classmethod
+    def _known_type(cls, value: str) -> str:
+        if value not in TYPES:
+            raise ValueError(f"unknown type; known: {', '.join(TYPES)}")
+        return value
+
+    @field_validator("shape")
+    @classmethod
+    def _positive_shape(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        if any(size < 1 for size in value):
+            raise ValueError("every size must be at least 1")
+        return value
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(self.type).newbyteorder("<")
+
+    @property
+    def sample_bytes(self) -> int:
+        """Bytes of one decoded sample."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+def spec_for(array: np.ndarray, desc: str, format: Format = "raw", **args: Any) -> ChannelSpec:
+    """Description of a channel whose samples look like those of `array`, (frame, ...)."""
+    return ChannelSpec(
+        format=format,
+        type=f"{array.dtype.kind}{array.dtype.itemsize}",
+        shape=array.shape[1:],
+        desc=desc,
+        args=args or None,
+    )
+
+
+def read_meta(sensor: Path) -> dict[str, ChannelSpec]:
+    """Channel descriptions of the sensor in directory `sensor`.
+
+    Raises:
+        FormatError: the file is missing, unreadable, not a JSON object, names a channel outside the sensor's
+            directory, or describes a channel that cannot exist.
+    """
+    place = str(sensor / META)
+    try:
+        content = json.loads((sensor / META).read_bytes())
+    except OSError as error:
+        raise FormatError(f"{place}: cannot be read: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{place}: is not valid JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise FormatError(f"{place}: must hold a JSON object, holds a {type(content).__name__}")
+    return {name: _parse(place, name, entry) for name, entry in content.items()}
+
+
+def write_meta(sensor: Path, specs: dict[str, ChannelSpec]) -> None:
+    """Write `meta.json` in one rename, so that a reader sees the old file, the new one, or none."""
+    text = json.dumps({name: spec.model_dump(exclude_none=True) for name, spec in specs.items()}, indent=4)
+    replace_file(sensor / META, text + "\n")
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Write `text` to `path` so that a kill or a full disk leaves the old content or the new, never half."""
+    scratch = path.with_name(f".{path.name}.new")
+    with scratch.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(scratch, path)
+
+
+def _parse(place: str, name: str, entry: object) -> ChannelSpec:
+    if name in ("", ".", "..", META) or "/" in name or "\\" in name or "\0" in name:
+        raise FormatError(f"{place}: channel name {name!r} leaves the sensor's directory or is reserved")
+    if not isinstance(entry, dict):
+        raise FormatError(f"{place}: channel {name!r} must be an object, is a {type(entry).__name__}")
+    given = entry.get("format")
+    if given not in FORMATS:
+        raise FormatError(f"{place}: channel {name!r} has unknown format {given!r}; {did_you_mean(str(given), FORMATS)}")
+    try:
+        spec = ChannelSpec.model_validate(entry)
+    except ValidationError as error:
+        raise FormatError(f"{place}: channel {name!r}: {explain(error)}") from error
+    if spec.sample_bytes > MAX_SAMPLE_BYTES:
+        raise FormatError(
+            f"{place}: channel {name!r}: shape {list(spec.shape)} of {spec.type} claims {spec.sample_bytes:,} bytes "
+            f"a sample, more than the {MAX_SAMPLE_BYTES:,} any sensor makes; correct the shape"
+        )
+    return spec

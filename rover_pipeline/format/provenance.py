@@ -1,0 +1,71 @@
+"""`provenance.json`: which inputs, options and versions made a virtual sensor. It also marks it as ours."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+PROVENANCE = "provenance.json"
+MADE_BY = "rover_pipeline"
+
+_PARTS = 16
+_PART_BYTES = 1 << 16
+#: Distribution -> module, of what can change the bytes of a result.
+_PACKAGES = {
+    "dask": "dask",
+    "imagecodecs": "imagecodecs",
+    "numpy": "numpy",
+    "opencv-python-headless": "cv2",
+    "ouster-sdk": "ouster.sdk",
+    "pyfftw": "pyfftw",
+    "rover-pipeline": "rover_pipeline",
+    "scipy": "scipy",
+}
+
+
+def read_provenance(sensor: Path) -> dict[str, Any] | None:
+    """What made the sensor in directory `sensor`; None when it was not this program."""
+    try:
+        content = json.loads((sensor / PROVENANCE).read_bytes())
+    except (OSError, ValueError):
+        return None
+    return content if isinstance(content, dict) and content.get("made_by") == MADE_BY else None
+
+
+def fingerprint(path: Path) -> dict[str, Any]:
+    """Size and a digest of a channel's file, or of the names and sizes in its folder.
+
+    A recording of hundreds of gigabytes is not read twice for this: the digest covers the size and 16 evenly spaced
+    blocks of 64 KiB, first and last included.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    if path.is_dir():
+        entries = sorted((entry.name, entry.stat().st_size) for entry in os.scandir(path))
+        digest.update(json.dumps(entries).encode())
+        return {"bytes": sum(size for _, size in entries), "files": len(entries), "blake2b": digest.hexdigest()}
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        digest.update(str(size).encode())
+        last = max(0, size - _PART_BYTES)
+        for part in range(_PARTS):
+            file.seek(last * part // (_PARTS - 1))
+            digest.update(file.read(_PART_BYTES))
+    return {"bytes": size, "blake2b": digest.hexdigest()}
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the loaded packages that can change a result."""
+    found = {"python": platform.python_version()}
+    for distribution, module in _PACKAGES.items():
+        if module in sys.modules:
+            try:
+                found[distribution] = metadata.version(distribution)
+            except metadata.PackageNotFoundError:
+                found[distribution] = str(getattr(sys.modules[module], "__version__", "unknown"))
+    return found

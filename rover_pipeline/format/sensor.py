@@ -1,0 +1,158 @@
+"""A sensor: a directory with a `meta.json` and one file or folder per channel, all of the length of `ts`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from rover_pipeline.errors import FormatError, did_you_mean
+from rover_pipeline.format.channels import Channel, ChannelWriter, create_channel, open_channel
+from rover_pipeline.format.channels.base import sync_file
+from rover_pipeline.format.meta import ChannelSpec, read_meta, write_meta
+
+TS = "ts"
+VALID = "valid"
+TS_SPEC = ChannelSpec(format="raw", type="f8", shape=(), desc="Time of each sample, seconds since the Unix epoch.")
+VALID_SPEC = ChannelSpec(format="raw", type="u1", shape=(), desc="1 = sample can be trusted, 0 = it cannot.")
+
+
+class Sensor:
+    """A sensor on disk, opened for reading.
+
+    Attributes:
+        path: its directory.
+        specs: channel name -> description, from `meta.json`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.specs = read_meta(path)
+        self._channels: dict[str, Channel] = {}
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    def channel(self, name: str) -> Channel:
+        """One channel. Raises FormatError when `meta.json` does not list it or it is not on disk."""
+        if name not in self.specs:
+            hint = did_you_mean(name, self.specs) if self.specs else "it lists none"
+            raise FormatError(f"{self.path}: meta.json lists no channel {name!r}; {hint}")
+        if name not in self._channels:
+            self._channels[name] = open_channel(self.path / name, self.specs[name])
+        return self._channels[name]
+
+    def length(self, *, truncate: bool = False, channels: tuple[str, ...] | None = None) -> int:
+        """Number of samples that `ts` and the given channels (all of them unless given) have in common.
+
+        Args:
+            truncate: accept what a power cut leaves, a partial last sample or channels of unequal length, and count
+                the whole samples that all channels have.
+            channels: names besides `ts`.
+
+        Raises:
+            FormatError: the channels do not agree and `truncate` is off, or there is no sample at all.
+        """
+        names = dict.fromkeys((TS, *(self.specs if channels is None else channels)))
+        opened = {name: self.channel(name) for name in names}
+        counts = {name: len(channel) for name, channel in opened.items()}
+        common = min(counts.values())
+        if not truncate:
+            for channel in opened.values():
+                if channel.leftover:
+                    raise channel.fail(f"{channel.leftover}. {_TRUNCATE}")
+            for name, count in counts.items():
+                if count != counts[TS]:
+                    raise opened[name].fail(f"has {count} samples where ts has {counts[TS]}. {_TRUNCATE}")
+        if common == 0:
+            empty = next(name for name, count in counts.items() if count == 0)
+            raise opened[empty].fail("holds no samples; record again or leave this sensor out")
+        return common
+
+    def times(self, count: int) -> np.ndarray:
+        """The first `count` times, f8 seconds.
+
+        Raises:
+            FormatError: `ts` is not what the format says, or its times are not finite and strictly increasing.
+        """
+        channel = self.channel(TS)
+        if (channel.spec.type, channel.spec.shape) != ("f8", ()):
+            raise channel.fail(f"must be f8 of [], is {channel.spec.type} of {list(channel.spec.shape)}")
+        ts = channel.read(0, count)
+        if problem := time_problem(ts):
+            raise channel.fail(f"{problem}; correct ts (a copy of the trace keeps the original)")
+        return ts
+
+    def valid(self, count: int) -> np.ndarray:
+        """The first `count` entries of `valid`, u1; all 1 for a sensor without that channel."""
+        if VALID not in self.specs:
+            return np.ones(count, "u1")
+        channel = self.channel(VALID)
+        if (channel.spec.type, channel.spec.shape) != ("u1", ()):
+            raise channel.fail(f"must be u1 of [], is {channel.spec.type} of {list(channel.spec.shape)}")
+        valid = channel.read(0, count)
+        if valid.max(initial=0) > 1:
+            at = int(np.argmax(valid > 1))
+            raise channel.fail(f"sample {at} at byte {at}: is {valid[at]}, must be 0 or 1")
+        return valid
+
+
+def time_problem(ts: np.ndarray) -> str:
+    """Where and why times, f8 seconds, are not finite and strictly increasing; empty when they are."""
+    bad = ~np.isfinite(ts)
+    if bad.any():
+        at = int(np.argmax(bad))
+        return f"sample {at} at byte {at * 8}: is {ts[at]}, not a time"
+    steps = np.diff(ts)
+    if (steps <= 0).any():
+        at = 1 + int(np.argmax(steps <= 0))
+        return f"sample {at} at byte {at * 8}: {ts[at]:.6f} s does not come after {ts[at - 1]:.6f} s"
+    return ""
+
+
+class SensorWriter:
+    """Writes a new sensor by appending to all its channels together; `meta.json` comes last, when it is closed.
+
+    The directory is part of something larger that appears whole (see `new_trace` and `VirtualWriter`).
+    """
+
+    def __init__(self, path: Path, specs: dict[str, ChannelSpec]) -> None:
+        path.mkdir(parents=True)
+        self.path = path
+        self.specs = specs
+        self._writers: dict[str, ChannelWriter] = {
+            name: create_channel(path / name, spec) for name, spec in specs.items()
+        }
+
+    def append(self, **samples: np.ndarray | float) -> None:
+        """Add samples, (frame, *shape) each, to every channel; a scalar is one sample of a scalar channel."""
+        for name, values in samples.items():
+            self._writers[name].append(np.atleast_1d(np.asarray(values, self.specs[name].dtype)))
+
+    def channel(self, name: str) -> ChannelWriter:
+        """One channel's writer, for samples that are already encoded."""
+        return self._writers[name]
+
+    def close(self) -> None:
+        for writer in self._writers.values():
+            writer.close()
+        counts = {name: writer.count for name, writer in self._writers.items()}
+        if len(set(counts.values())) > 1:
+            raise FormatError(f"{self.path}: channels were written with unequal lengths: {counts}")
+        write_meta(self.path, self.specs)
+        sync_file(self.path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+
+
+_TRUNCATE = "If the recording was interrupted, set `input.truncate: true` to use its whole samples"

@@ -1,0 +1,158 @@
+"""Traces (one recording each) and folders of traces."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rover_pipeline.errors import FormatError, InTheWayError
+from rover_pipeline.format.channels.base import sync_file
+from rover_pipeline.format.meta import META
+from rover_pipeline.format.provenance import read_provenance
+from rover_pipeline.format.sensor import Sensor
+
+CONFIG = "config.yaml"
+
+
+class Trace:
+    """A recording: a directory marked by `config.yaml`, with a sub-directory per sensor."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def name(self) -> str:
+        return self.path.resolve().name
+
+    def sensors(self) -> list[str]:
+        """Names of all sensors, virtual ones (`_name`) last. A directory without `meta.json` is none."""
+        names = [entry.name for entry in os.scandir(self.path) if (self.path / entry.name / META).exists()]
+        return sorted(names, key=lambda name: (name.startswith("_"), name))
+
+    def sensor(self, name: str) -> Sensor:
+        return Sensor(self.path / name)
+
+    def source(self, sensor: str, channel: str) -> Sensor:
+        """The sensor that holds a channel: `sensor`, or `_sensor` where only the published copy has it.
+
+        Public traces keep `camera/ts` but move the anonymised `video.avi` to `_camera/`.
+        """
+        own = self.sensor(sensor)
+        published = self.path / f"_{sensor}"
+        if not (own.path / channel).exists() and (published / channel).exists() and (published / META).exists():
+            return Sensor(published)
+        return own
+
+
+def is_trace(path: Path) -> bool:
+    """Whether a directory is one recording: marked by `config.yaml`, or holding sensors all the same."""
+    if (path / CONFIG).exists():
+        return True
+    return any((path / entry.name / META).exists() for entry in os.scandir(path) if entry.is_dir())
+
+
+def find_traces(path: Path) -> list[Path]:
+    """All traces at or below a directory, sorted. The walk does not go below a trace or into symlinked folders."""
+    if is_trace(path):
+        return [path]
+    found: list[Path] = []
+    for folder, subfolders, files in os.walk(path):
+        if CONFIG in files and Path(folder) != path:
+            found.append(Path(folder))
+            subfolders.clear()
+        # Hidden folders hold unfinished traces, version control and Snakemake's records.
+        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+    return sorted(found)
+
+
+@contextmanager
+def new_trace(path: Path) -> Iterator[Path]:
+    """A directory to build a new trace in; it becomes `path` in one rename when the block ends without an error.
+
+    Raises:
+        InTheWayError: `path` exists and holds anything (empty folders do not count), or another process is
+            building the same trace.
+    """
+    path = path.absolute()
+    if has_files(path):
+        raise InTheWayError(f"{path}: already exists; remove it or choose another name, nothing is overwritten")
+    scratch = path.with_name(f".{path.name}.partial")
+    scratch.mkdir(parents=True, exist_ok=True)
+    lock = os.open(scratch, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(lock)
+        raise InTheWayError(f"{path}: is being made by another process; wait for it to end") from error
+    try:
+        clear(scratch)
+        yield scratch
+        sync_file(scratch)
+        if path.exists():
+            remove_empty_folders(path)
+        try:
+            os.rename(scratch, path)
+        except OSError as error:
+            raise InTheWayError(f"{path}: appeared while the trace was made ({error.strerror})") from error
+        sync_file(path.parent)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)  # gone already when all went well
+        os.close(lock)
+
+
+def link_trace(source: Path, target: Path) -> None:
+    """Make `target` a trace that holds the raw sensors of `source` by reference, so results can go beside them.
+
+    `config.yaml` and every entry of `source` become symbolic links, but for virtual sensors that this program made
+    there and will make again in `target`. Running it again, or twice at once, changes nothing.
+
+    Raises:
+        InTheWayError: something else stands where a link belongs.
+    """
+    target.mkdir(parents=True, exist_ok=True)
+    for entry in os.scandir(source):
+        if entry.name.startswith(".") or read_provenance(Path(entry.path)) is not None:
+            continue
+        link, aim = target / entry.name, Path(entry.path).absolute()
+        try:
+            os.symlink(aim, link)
+        except FileExistsError as error:
+            if not link.is_symlink() or Path(os.readlink(link)) != aim:
+                raise InTheWayError(f"{link}: is in the way of a link to {aim}; move it") from error
+    if not (target / CONFIG).exists():
+        (target / CONFIG).touch()
+
+
+def has_files(path: Path) -> bool:
+    """Whether `path` is a file, a link, or a directory with anything but empty directories in it."""
+    if path.is_symlink() or not path.is_dir():
+        return path.is_symlink() or path.exists()
+    return any(has_files(Path(entry.path)) for entry in os.scandir(path))
+
+
+def remove_empty_folders(path: Path) -> None:
+    """Remove a directory that holds only empty directories (Snakemake makes them before a job starts)."""
+    for folder, _, _ in os.walk(path, topdown=False):
+        os.rmdir(folder)
+
+
+def clear(folder: Path) -> None:
+    """Remove everything in a scratch directory of ours, but not the directory."""
+    for entry in os.scandir(folder):
+        if entry.is_dir(follow_symlinks=False):
+            shutil.rmtree(entry.path)
+        else:
+            os.unlink(entry.path)
+
+
+def require_trace(path: Path) -> Path:
+    """The path itself, when it is a trace. Raises FormatError otherwise."""
+    if not path.is_dir():
+        raise FormatError(f"{path}: no such directory")
+    if not is_trace(path):
+        raise FormatError(f"{path}: is no trace: it has neither {CONFIG} nor a sensor with a {META}")
+    return path

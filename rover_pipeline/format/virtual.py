@@ -1,0 +1,191 @@
+"""The one writer of virtual sensors: a result is there whole or not at all, and nothing of others is touched.
+
+Everything is written to `_name/.partial/`, checked, synced and renamed: `provenance.json` first (from then on the
+directory is known to be ours), the channels next, `meta.json` last (from then on it reads as a sensor). A lock on
+`_name/.lock` dies with the process, so a kill at any moment leaves nothing to clean by hand.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import socket
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from rover_pipeline.errors import InTheWayError, RoverError
+from rover_pipeline.format.channels import create_channel
+from rover_pipeline.format.channels.base import EncodedWriter, sync_file
+from rover_pipeline.format.channels.raw import allocate, write_at
+from rover_pipeline.format.meta import META, ChannelSpec, write_meta
+from rover_pipeline.format.provenance import MADE_BY, PROVENANCE, read_provenance
+
+PARTIAL = ".partial"
+LOCK = ".lock"
+
+
+def in_the_way(path: Path) -> str:
+    """Why a result may not be written at `path`; empty when it may.
+
+    It may where there is nothing, where a killed run of ours left only its scratch, or where our own
+    `provenance.json` stands.
+    """
+    if path.is_symlink():
+        return f"{path}: is a symbolic link; nothing is written through it. Move it away"
+    if not path.exists():
+        return ""
+    if not path.is_dir():
+        return f"{path}: is a file where a virtual sensor belongs. Move it away"
+    strangers = sorted({entry.name for entry in os.scandir(path)} - {PARTIAL, LOCK})
+    if not strangers or read_provenance(path) is not None:
+        return ""
+    return (
+        f"{path}: was not made by {MADE_BY} (it holds {strangers[0]!r} and no {PROVENANCE} of ours). "
+        "Move it away or set `output_root`; nothing is overwritten"
+    )
+
+
+class VirtualWriter:
+    """Makes the virtual sensor at `path`. Use as a context manager, then `create`, fill, `commit`.
+
+    Leaving the block without `commit`, by an error or an interrupt, removes what was written; an older result of
+    ours stays as it was.
+
+    Attributes:
+        waited: whether another process held the lock first, and so may have made the same result.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.partial = path / PARTIAL
+        self.waited = False
+        self.specs: dict[str, ChannelSpec] = {}
+        self._length = 0
+        self._streams: dict[str, EncodedWriter] = {}
+        self._lock: int | None = None
+
+    def __enter__(self) -> Self:
+        if problem := in_the_way(self.path):
+            raise InTheWayError(problem)
+        self._acquire()
+        try:
+            if problem := in_the_way(self.path):
+                raise InTheWayError(problem)
+            shutil.rmtree(self.partial, ignore_errors=True)
+            self.partial.mkdir()
+        except BaseException:
+            self._release()
+            raise
+        return self
+
+    def create(self, specs: dict[str, ChannelSpec], length: int) -> None:
+        """Begin the channels: raw ones at their full size, to be filled in any order, others to be appended to."""
+        self.specs, self._length = specs, length
+        for name, spec in specs.items():
+            if spec.format == "raw":
+                allocate(self.partial / name, spec, length)
+            else:
+                stream = create_channel(self.partial / name, spec)
+                if not isinstance(stream, EncodedWriter):
+                    raise RoverError(f"{self.path}: {name}: {spec.format} cannot be written sample by sample")
+                self._streams[name] = stream
+
+    def fill(self, name: str, samples: np.ndarray) -> None:
+        """The whole of a small raw channel, such as `ts`."""
+        write_at(self.partial / name, self.specs[name], 0, samples)
+
+    def stream(self, name: str) -> EncodedWriter:
+        """The writer of a channel that is not raw; samples go to it in order."""
+        return self._streams[name]
+
+    def commit(self, provenance: dict[str, Any]) -> None:
+        """Check, sync and publish. After this returns the sensor is there, also if the power goes."""
+        for name, spec in self.specs.items():
+            path = self.partial / name
+            if name in self._streams:
+                self._streams[name].close()
+                count = self._streams[name].count
+            else:
+                sync_file(path)
+                count = path.stat().st_size // spec.sample_bytes
+            if count != self._length:
+                raise RoverError(f"{path}: has {count} samples, {self._length} were to be written")
+        files = sorted(entry.name for entry in os.scandir(self.partial))
+        content = {"made_by": MADE_BY, "sensor": self.path.name, **provenance, "files": files}
+        (self.partial / PROVENANCE).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        sync_file(self.partial / PROVENANCE)
+        write_meta(self.partial, self.specs)
+
+        self._retract()
+        for name in (PROVENANCE, *files, META):
+            if name == META:
+                sync_file(self.path)  # the channels' names are on disk before the one that makes them a sensor
+            os.replace(self.partial / name, self.path / name)
+        sync_file(self.path)
+
+    def _retract(self) -> None:
+        """Take back the files of our own older result, `meta.json` first; files that others added stay."""
+        old = read_provenance(self.path)
+        if old is None:
+            return
+        for name in (META, *old.get("files", ())):
+            path = self.path / Path(name).name
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for stream in self._streams.values():
+            if kind is not None:
+                stream.close()
+        shutil.rmtree(self.partial, ignore_errors=True)
+        self._release()
+
+    def _acquire(self) -> None:
+        """Hold an exclusive lock on `.lock`, waiting for another live process that makes the same sensor."""
+        told = 0.0
+        while True:
+            self.path.mkdir(parents=True, exist_ok=True)
+            try:
+                descriptor = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+            except FileNotFoundError:
+                continue  # the other process removed an empty directory in between
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # The holder before us removed the file it had locked: only a lock on the file now there counts.
+                if os.fstat(descriptor).st_ino == os.stat(self.path / LOCK).st_ino:
+                    os.truncate(descriptor, 0)
+                    os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
+                    self._lock = descriptor
+                    return
+            except BlockingIOError:
+                self.waited = True
+                if time.monotonic() > told + 30:
+                    holder = os.pread(descriptor, 200, 0).decode(errors="replace") or "another process"
+                    print(f"{self.path}: waiting for {holder}, which makes it now", file=sys.stderr, flush=True)
+                    told = time.monotonic()
+                time.sleep(0.2)
+            except FileNotFoundError:
+                pass
+            os.close(descriptor)
+
+    def _release(self) -> None:
+        if self._lock is None:
+            return
+        (self.path / LOCK).unlink(missing_ok=True)
+        os.close(self._lock)
+        self._lock = None
+        try:
+            os.rmdir(self.path)  # only when nothing is left in it
+        except OSError:
+            pass

@@ -1,0 +1,29 @@
+"""Geometry of Ouster lidars, by the maker's own library. The one module that imports ouster-sdk."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+from ouster.sdk import core
+
+
+@functools.lru_cache(maxsize=4)
+def sensor_info(metadata: str) -> core.SensorInfo:
+    """The sensor described by the text of a `lidar.json`, of old or new firmware.
+
+    Raises:
+        ValueError: the text is no Ouster sensor metadata.
+    """
+    try:
+        return core.SensorInfo(metadata)
+    except (RuntimeError, ValueError) as error:
+        raise ValueError(f"lidar.json is not the metadata of an Ouster sensor: {error}") from error
+
+
+def destagger(images: np.ndarray, info: core.SensorInfo) -> np.ndarray:
+    """Align columns to azimuth. Any integer type, (frame, beam, column) in and out."""
+    beams, columns = info.format.pixels_per_column, info.format.columns_per_frame
+    if images.shape[1:] != (beams, columns):
+        raise ValueError(f"lidar.json is of a sensor with {beams} x {columns} pixels, the images have {images.shape[1:]}")
+    return np.stack([core.destagger(info, image) for image in images])

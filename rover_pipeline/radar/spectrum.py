@@ -1,0 +1,110 @@
+"""Spectra of TDM-MIMO FMCW radar frames.
+
+Axes are `chirp, tx, rx, sample` before the transform and `doppler, tx, rx, range` after it. Doppler bin
+`doppler // 2` is zero velocity, larger bins recede; range bin 0 is at the sensor.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import cv2
+import numpy as np
+import pyfftw
+from scipy.signal.windows import hann
+
+# Below this, 100 dB under one ADC count, a power is that of a frame of zeros.
+FLOOR = 1e-10
+
+
+def taper(size: int, window: str) -> np.ndarray:
+    """Weights that sum to one, f4 of (size,): a tone of amplitude a ADC counts keeps a peak of a.
+
+    The Hann window has no zero weights (`size + 2` points without the ends), as in xwr.
+    """
+    weights = hann(size + 2)[1:-1] if window == "hann" else np.ones(size)
+    return (weights / weights.sum()).astype("f4")
+
+
+class RangeDoppler:
+    """Range-Doppler transform of one frame at a time, for one shape of frame.
+
+    One frame at a time, and with plans that are estimated rather than measured: the last bits of a batched or
+    measured FFTW plan depend on the batch and on the day. Buffers belong to a thread, so an object can be shared.
+
+    Args:
+        shape: of a stored frame, (chirp, tx, rx, 2 * sample), or (chirp, tx, rx, sample) for real samples.
+        range_window, doppler_window: "hann" or "none".
+        real: whether samples have no imaginary part. Then the upper half of the range spectrum, which mirrors the
+            lower one, is left out.
+    """
+
+    def __init__(self, shape: tuple[int, ...], range_window: str, doppler_window: str, real: bool = False) -> None:
+        if len(shape) != 4:
+            raise ValueError(f"a radar frame is (chirp, tx, rx, sample), not {list(shape)}")
+        words = 1 if real else 2
+        if shape[3] % (2 if real else 4):
+            raise ValueError(f"the last axis, {shape[3]}, is no whole number of {'pairs' if real else 'Q Q I I groups'}")
+        self.chirps, self.tx, self.rx = shape[:3]
+        self.samples = shape[3] // words
+        self.bins = self.samples // 2 if real else self.samples
+        self.real = real
+        by_word = np.repeat(taper(self.samples, range_window), words)
+        window = taper(self.chirps, doppler_window)[:, None, None] * by_word
+        # Spelled out for every antenna: broadcasting over the middle axis costs numpy half its speed.
+        self._window = np.repeat(window, self.tx * self.rx, axis=1)
+        self._thread = threading.local()
+
+    def spectrum(self, frame: np.ndarray) -> np.ndarray:
+        """Complex amplitudes, in ADC counts.
+
+        Args:
+            frame: i2, (chirp, tx, rx, word): `Q Q I I` groups, or plain samples when real.
+
+        Returns:
+            c8, (chirp, tx, rx, range), Doppler bins in FFT order: zero velocity first. A view of a buffer that the
+            thread's next call fills again.
+        """
+        buffers = self._buffers()
+        words = frame.reshape(self.chirps, self.tx * self.rx, -1)
+        if not self.real:
+            words = self._i_before_q(words, buffers.words)
+        np.multiply(words, self._window, out=buffers.input.view("f4").reshape(words.shape))
+        buffers.plan.execute()
+        return buffers.output[..., : self.bins].reshape(self.chirps, self.tx, self.rx, self.bins)
+
+    def power(self, frame: np.ndarray) -> np.ndarray:
+        """Mean power over the virtual antennas, f4, (doppler, range), squared ADC counts."""
+        spectrum = self.spectrum(frame).view("f4")
+        parts = spectrum.reshape(self.chirps, self.tx * self.rx, self.bins, 2)
+        total = np.einsum("darc,darc->dr", parts, parts, optimize=False)
+        return np.fft.fftshift(total, axes=0) / np.float32(self.tx * self.rx)
+
+    @staticmethod
+    def _i_before_q(words: np.ndarray, out: np.ndarray) -> np.ndarray:
+        """From the stored `Q Q I I` to `I Q I Q`: two LVDS lanes interleave, each with the Q word first."""
+        shape = (-1, words.shape[-1] // 4, 4)
+        cv2.mixChannels([words.reshape(shape)], [out.reshape(shape)], [2, 0, 0, 1, 3, 2, 1, 3])
+        return out
+
+    def _buffers(self) -> _Buffers:
+        if not hasattr(self._thread, "buffers"):
+            self._thread.buffers = _Buffers(self.chirps, self.tx * self.rx, self.samples, self.real)
+        buffers: _Buffers = self._thread.buffers
+        return buffers
+
+
+class _Buffers:
+    """Aligned input and output of a thread, with the plan that connects them."""
+
+    def __init__(self, chirps: int, antennas: int, samples: int, real: bool) -> None:
+        shape = (chirps, antennas, samples)
+        self.words = np.empty((chirps, antennas, 2 * samples), "i2")
+        self.input = pyfftw.empty_aligned(shape, "f4" if real else "c8")
+        self.output = pyfftw.empty_aligned((*shape[:2], samples // 2 + 1) if real else shape, "c8")
+        self.plan = pyfftw.FFTW(self.input, self.output, axes=(0, 2), flags=("FFTW_ESTIMATE",), threads=1)
+
+
+def decibel(power: np.ndarray) -> np.ndarray:
+    """10 log10 of a power, f4, never below that of `FLOOR`."""
+    return np.float32(10) * np.log10(np.maximum(power, np.float32(FLOOR)), dtype="f4")

@@ -1,0 +1,110 @@
+"""From a command to the workflow, and from a rule of the workflow to its step."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from rover_pipeline.errors import ConfigError, RoverError
+from rover_pipeline.workflow import DASK_VARIABLE, workflow_folder
+
+
+def run_workflow(
+    paths: Sequence[str],
+    *,
+    outputs: str | None,
+    cores: str | None,
+    profile: str,
+    config: Sequence[str],
+    dry_run: bool = False,
+) -> int:
+    """Run Snakemake on the packaged workflow, in the current directory. Returns its exit status."""
+    folder = workflow_folder()
+    packaged = folder / "profiles" / profile
+    if not packaged.is_dir() and not Path(profile).is_dir():
+        known = ", ".join(sorted(path.name for path in (folder / "profiles").iterdir()))
+        raise ConfigError(f"--profile {profile}: no such folder, and no profile of ours (known: {known})")
+    settings = [f"traces={json.dumps([os.path.abspath(path) for path in paths])}"]
+    if outputs:
+        settings.append(f"outputs={json.dumps(outputs.split(','))}")
+    for item in config:
+        if "=" not in item:
+            raise ConfigError(f"--config {item}: must be KEY=VALUE")
+    command = [sys.executable, "-m", "snakemake", "--snakefile", str(folder / "Snakefile")]
+    command += ["--profile", str(packaged if packaged.is_dir() else profile)]
+    command += ["--cores", cores] if cores else []
+    command += ["--dry-run"] if dry_run else []
+    command += ["--config", *settings, *config]
+    return subprocess.run(command, check=False).returncode
+
+
+def run_rule(
+    name: str,
+    inputs: Sequence[Path],
+    outputs: Sequence[Path],
+    *,
+    request: str,
+    version: int | None,
+    threads: int,
+    log: Path | None,
+) -> int:
+    """Run a step for a rule: `outputs` are files of one virtual sensor, `inputs` say where the raw sensors are."""
+    # Before numpy is imported: BLAS and OpenMP pools read these once.
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[variable] = "1"
+    from rover_pipeline.chunks import DaskOptions
+    from rover_pipeline.format.trace import link_trace
+    from rover_pipeline.options import InputOptions
+    from rover_pipeline.steps import Request, find_step, run_step
+
+    with _logged(log):
+        described = find_step(name)
+        if version is not None and version != described.version:
+            raise ConfigError(
+                f"step {name} is version {described.version} here, version {version} where the workflow was read; "
+                "install the same rover-pipeline on every node"
+            )
+        folder = outputs[0].parent
+        trace = folder.parent
+        for source in {path.parent.parent for path in inputs} - {trace}:
+            link_trace(source, trace)
+        content = json.loads(request)
+        result = run_step(
+            described,
+            trace,
+            folder.name,
+            Request(content.get("options", {}), InputOptions.parse(content.get("input", {}), "input")),
+            threads=threads,
+            dask=DaskOptions.model_validate_json(os.environ.get(DASK_VARIABLE, "{}")),
+            stamps=tuple(path.name for path in outputs if path.name.startswith(".")),
+        )
+        for path in outputs:
+            if not path.exists():
+                raise RoverError(f"{path}: is an output of the rule, but {name} did not make it")
+        print(f"{folder}: {result.samples} samples, {result.invalid} invalid, {result.seconds:.2f} s", file=sys.stderr)
+    return 0
+
+
+@contextmanager
+def _logged(log: Path | None) -> Iterator[None]:
+    """Write a traceback to the log; messages go on to the terminal, where whoever typed the command sees them."""
+    if log is None:
+        yield
+        return
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("w", encoding="utf-8") as file:
+        try:
+            yield
+        except Exception as error:
+            from rover_pipeline.cli import describe
+
+            traceback.print_exc(file=file)
+            print(describe(error), file=file)
+            raise
+        file.write("done\n")

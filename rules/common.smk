@@ -1,0 +1,32 @@
+# Discovery and look-ups, nothing else: what the names below do is in rover_pipeline/workflow.py.
+import os
+import sys
+
+from rover_pipeline.errors import RoverError
+from rover_pipeline.workflow import Flow
+
+
+def _one_line(function):
+    """Errors of the user's making end the run with one line, not with the workflow's source around it."""
+
+    def call(*args, **kwargs):
+        try:
+            return function(*args, **kwargs)
+        except RoverError as error:
+            print(f"rover-pipeline: {error}", file=sys.stderr)
+            os._exit(1)
+
+    return call
+
+
+FLOW = _one_line(Flow)(config)
+
+sensor = FLOW.sensor
+virtual = _one_line(FLOW.virtual)
+options = _one_line(FLOW.options)
+step = _one_line(FLOW.step)
+targets = _one_line(FLOW.targets)
+
+
+def extra_rules():
+    return [os.path.abspath(path) for path in FLOW.config.extra_rules]

@@ -1,0 +1,14 @@
+rule radar_range_doppler:
+    input:
+        sensor("radar", "iq", "ts", "valid"),
+    output:
+        virtual("_radar_range_doppler", "power", options="radar.range_doppler"),
+    params:
+        options=options("radar.range_doppler"),
+    log:
+        "logs/{trace}/radar_range_doppler.log",
+    benchmark:
+        "logs/{trace}/radar_range_doppler.tsv"
+    threads: 4
+    shell:
+        step("rover_pipeline.radar.steps:range_doppler")
