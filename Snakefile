@@ -17,7 +17,19 @@ for path in extra_rules():
     include: path
 
 
+localrules:
+    all,
+
+
 rule all:
     default_target: True
     input:
         targets(workflow.rules),
+
+
+onsuccess:
+    say("done:", results(), log)
+
+
+onerror:
+    say("failed:", FLOW.failures(workflow.rules), log)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import traceback
@@ -61,6 +62,47 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("-n", "--dry-run", action="store_true", help="only say what would be made")
     run.set_defaults(run=_run)
 
+    simulate = commands.add_parser("simulate", help="make a recording with known truth")
+    simulate.add_argument("out", type=Path, metavar="OUT", help="the new trace")
+    simulate.add_argument("--preset", default="indoor", metavar="NAME", help="tiny, indoor, outdoor or bike")
+    simulate.add_argument("--duration", type=float, metavar="S", help="seconds (default: the preset's)")
+    simulate.add_argument("--seed", type=int, default=0, metavar="N", help="same seed, same bytes")
+    simulate.add_argument("--fault", action="append", default=[], metavar="NAME", help="damage it, as recordings are")
+    simulate.set_defaults(run=_simulate)
+
+    importer = commands.add_parser("import", help="turn a maker's capture into a trace")
+    makers = importer.add_subparsers(required=True, metavar="FORMAT")
+    ouster = makers.add_parser("ouster", help="Ouster .pcap or .osf")
+    ouster.add_argument("capture", type=Path, metavar="FILE")
+    ouster.add_argument("-o", "--out", type=Path, required=True, metavar="TRACE")
+    ouster.add_argument("--meta", type=Path, metavar="JSON", help="sensor metadata (default: the .json beside FILE)")
+    ouster.add_argument("--start", type=float, metavar="EPOCH_S", help="time of the first sweep, if FILE has no times")
+    ouster.set_defaults(run=_import_ouster)
+    dca1000 = makers.add_parser("dca1000", help="TI radar samples through a DCA1000")
+    dca1000.add_argument("adc", type=Path, metavar="ADC.bin")
+    dca1000.add_argument("--config", type=Path, required=True, metavar="FILE", help=".mmwave.json or config.yaml")
+    dca1000.add_argument("-o", "--out", type=Path, required=True, metavar="TRACE")
+    dca1000.add_argument("--order", choices=("iiqq", "qqii"), help="order of words (default: what FILE says)")
+    dca1000.add_argument("--device", metavar="BOARD", help="for example IWR6843 (default: what FILE says)")
+    dca1000.add_argument("--start", type=float, metavar="EPOCH_S", help="time of the first frame")
+    dca1000.set_defaults(run=_import_dca1000)
+
+    info = commands.add_parser("info", help="what is in a trace")
+    info.add_argument("traces", nargs="+", metavar="TRACE", help="traces, or folders of traces")
+    info.add_argument("--json", action="store_true", help="for programs")
+    info.set_defaults(run=_info)
+
+    check = commands.add_parser("check", help="validate raw and virtual sensors, down to every sample")
+    check.add_argument("traces", nargs="+", metavar="TRACE", help="traces, or folders of traces")
+    check.add_argument("--json", action="store_true", help="for programs")
+    check.add_argument("--threads", type=int, default=os.cpu_count() or 1, metavar="N")
+    check.set_defaults(run=_check)
+
+    profile = commands.add_parser("profile", help="Snakemake profiles that come with the package")
+    profile.add_argument("name", metavar="NAME", help="local or cluster")
+    profile.add_argument("--install", action="store_true", help="copy it to the user's Snakemake configuration")
+    profile.set_defaults(run=_profile)
+
     step = commands.add_parser("step", help="run one step of the workflow (what its rules call)")
     step.add_argument("name", metavar="MODULE:FUNCTION", help="dotted name of a function with @step")
     step.add_argument("--input", nargs="+", required=True, metavar="FILE", help="files of the rule's input")
@@ -98,3 +140,80 @@ def _step(arguments: argparse.Namespace) -> int:
         threads=arguments.threads,
         log=arguments.log,
     )
+
+
+def _simulate(arguments: argparse.Namespace) -> int:
+    from rover_pipeline.simulate import simulate
+
+    simulate(
+        arguments.out,
+        preset=arguments.preset,
+        duration=arguments.duration,
+        seed=arguments.seed,
+        faults=arguments.fault,
+    )
+    print(arguments.out)
+    return 0
+
+
+def _import_ouster(arguments: argparse.Namespace) -> int:
+    from rover_pipeline.importers.ouster import import_ouster
+
+    count = import_ouster(arguments.capture, arguments.out, arguments.meta, arguments.start)
+    print(f"{arguments.out}: {count} sweeps")
+    return 0
+
+
+def _import_dca1000(arguments: argparse.Namespace) -> int:
+    from rover_pipeline.importers.dca1000 import import_dca1000
+
+    count = import_dca1000(
+        arguments.adc,
+        arguments.config,
+        arguments.out,
+        order=arguments.order,
+        device=arguments.device,
+        start=arguments.start,
+    )
+    print(f"{arguments.out}: {count} frames")
+    return 0
+
+
+def _info(arguments: argparse.Namespace) -> int:
+    from rover_pipeline.info import as_text, trace_info
+
+    found = [trace_info(trace) for trace in _traces(arguments.traces)]
+    print(json.dumps(found, indent=2) if arguments.json else "\n".join(map(as_text, found)))
+    return 0
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from rover_pipeline.check import problems
+
+    count, found = 0, {}
+    for trace in _traces(arguments.traces):
+        found[str(trace)] = []
+        for problem in problems(trace, arguments.threads):
+            count += 1
+            found[str(trace)].append(problem)
+            if not arguments.json:
+                print(problem, flush=True)
+    if arguments.json:
+        print(json.dumps(found, indent=2))
+    else:
+        print(f"rover-pipeline: {len(found)} traces, {count} problems", file=sys.stderr)
+    return 1 if count else 0
+
+
+def _traces(entries: Sequence[str]) -> list[Path]:
+    from rover_pipeline.workflow import locate_traces
+
+    return list(locate_traces(list(entries), Path(), None))
+
+
+def _profile(arguments: argparse.Namespace) -> int:
+    from rover_pipeline.run import install_profile, profile_folder
+
+    folder = profile_folder(arguments.name)
+    print(install_profile(folder) if arguments.install else folder)
+    return 0

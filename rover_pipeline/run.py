@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from rover_pipeline.errors import ConfigError, RoverError
-from rover_pipeline.workflow import DASK_VARIABLE, workflow_folder
+from rover_pipeline.errors import ConfigError, InTheWayError, RoverError, did_you_mean
+from rover_pipeline.format.meta import replace_file
+from rover_pipeline.workflow import DASK_VARIABLE, ERROR_MARK, workflow_folder
 
 
 def run_workflow(
@@ -25,23 +26,46 @@ def run_workflow(
     dry_run: bool = False,
 ) -> int:
     """Run Snakemake on the packaged workflow, in the current directory. Returns its exit status."""
-    folder = workflow_folder()
-    packaged = folder / "profiles" / profile
-    if not packaged.is_dir() and not Path(profile).is_dir():
-        known = ", ".join(sorted(path.name for path in (folder / "profiles").iterdir()))
-        raise ConfigError(f"--profile {profile}: no such folder, and no profile of ours (known: {known})")
+    snakefile = workflow_folder() / "Snakefile"
     settings = [f"traces={json.dumps([os.path.abspath(path) for path in paths])}"]
     if outputs:
         settings.append(f"outputs={json.dumps(outputs.split(','))}")
     for item in config:
         if "=" not in item:
             raise ConfigError(f"--config {item}: must be KEY=VALUE")
-    command = [sys.executable, "-m", "snakemake", "--snakefile", str(folder / "Snakefile")]
-    command += ["--profile", str(packaged if packaged.is_dir() else profile)]
+    command = [sys.executable, "-m", "snakemake", "--snakefile", str(snakefile)]
+    command += ["--profile", str(profile if Path(profile).is_dir() else profile_folder(profile))]
     command += ["--cores", cores] if cores else []
     command += ["--dry-run"] if dry_run else []
     command += ["--config", *settings, *config]
     return subprocess.run(command, check=False).returncode
+
+
+def profile_folder(name: str) -> Path:
+    """The folder of a profile that comes with the package."""
+    folder = workflow_folder() / "profiles"
+    known = sorted(path.name for path in folder.iterdir())
+    if name not in known:
+        raise ConfigError(f"profile {name}: no such folder, and none of ours; {did_you_mean(name, known)}")
+    return folder / name
+
+
+def install_profile(folder: Path) -> Path:
+    """Copy a profile to the user's Snakemake configuration, where `--profile NAME` finds it from any directory.
+
+    The copy names the Snakefile, so no checkout is needed. A profile of the same name that differs is not touched.
+    """
+    from platformdirs import user_config_path
+
+    target = user_config_path("snakemake") / folder.name / "config.yaml"
+    text = (folder / "config.yaml").read_text(encoding="utf-8")
+    text += f"\n# Added by `rover-pipeline profile {folder.name} --install`.\n"
+    text += f"snakefile: {json.dumps(str(workflow_folder() / 'Snakefile'))}\n"
+    if target.exists() and target.read_text(encoding="utf-8") != text:
+        raise InTheWayError(f"{target}: exists and differs; move it away first")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(target, text)
+    return target
 
 
 def run_rule(
@@ -105,6 +129,6 @@ def _logged(log: Path | None) -> Iterator[None]:
             from rover_pipeline.cli import describe
 
             traceback.print_exc(file=file)
-            print(describe(error), file=file)
+            print(f"{ERROR_MARK}{describe(error)}", file=file)
             raise
         file.write("done\n")

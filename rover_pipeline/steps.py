@@ -109,7 +109,9 @@ def find_step(name: str) -> Step:
     except ModuleNotFoundError as error:
         if error.name and not module_name.startswith(error.name):
             raise
-        raise ConfigError(f"step {name}: no module {module_name!r}; is it installed, or its folder on PYTHONPATH?") from error
+        raise ConfigError(
+            f"step {name}: no module {module_name!r}; is it installed, or its folder on PYTHONPATH?"
+        ) from error
     found = getattr(getattr(module, attribute, None), _ATTRIBUTE, None)
     if not isinstance(found, Step):
         steps = [key for key, value in vars(module).items() if hasattr(value, _ATTRIBUTE)]
@@ -244,7 +246,9 @@ def _open_source(described: Step, trace: Path, policy: InputOptions) -> _Source:
     parent = next(iter(sensors))
     for name, ts in times.items():
         if not np.array_equal(ts, times[parent]):
-            raise FormatError(f"{trace / name}: its ts differs from that of {parent}; {described.name} takes equal times")
+            raise FormatError(
+                f"{trace / name}: its ts differs from that of {parent}; {described.name} takes equal times"
+            )
     count = counts[parent]
     valid = np.min([sensor.valid(count) for sensor in sensors.values()], axis=0).astype("u1")
 
@@ -348,8 +352,7 @@ class _FrameJob:
         """Blocks of the inputs and, (frame,) bool, which frames could be decoded."""
         readable = np.ones(stop - start, bool)
         return {
-            name: self._read_channel(channel, start, stop, readable)
-            for name, channel in self.source.channels.items()
+            name: self._read_channel(channel, start, stop, readable) for name, channel in self.source.channels.items()
         }, readable
 
     def _read_channel(self, channel: Channel, start: int, stop: int, readable: np.ndarray) -> np.ndarray:
@@ -357,7 +360,9 @@ class _FrameJob:
             return channel.read(start, stop)
         except SampleError as error:
             if not self.mark_corrupt:
-                raise SampleError(f"{error}. To keep the others, set `input.mark_corrupt: true`", error.sample) from error
+                raise SampleError(
+                    f"{error}. To keep the others, set `input.mark_corrupt: true`", error.sample
+                ) from error
         block = np.zeros((stop - start, *channel.spec.shape), channel.spec.dtype)
         for frame in range(start, stop):
             try:
@@ -389,6 +394,4 @@ def _probe(job: _FrameJob) -> dict[str, ChannelSpec]:
         result = job._as_channels(returned, 1)
     else:
         result = job.call(arrays, 0, 1)
-    return {
-        name: spec_for(result[name], output.desc, output.format) for name, output in job.described.outputs.items()
-    }
+    return {name: spec_for(result[name], output.desc, output.format) for name, output in job.described.outputs.items()}

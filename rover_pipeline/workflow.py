@@ -12,6 +12,7 @@ import os
 import re
 import shlex
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,9 @@ from rover_pipeline.format.virtual import in_the_way
 
 #: How a job learns how to spread its work: not part of its command, which would rerun it when changed.
 DASK_VARIABLE = "ROVER_PIPELINE_DASK"
+
+#: Begins the last line of the log of a job that failed.
+ERROR_MARK = "error: "
 
 _MADE = re.compile(r"/_([^/]+)/" + re.escape(META) + "$")
 
@@ -62,11 +66,13 @@ class Flow:
         config: the validated configuration.
         traces: directory that results go to -> directory of the recording. The same unless `output_root` is set.
         made: names of the virtual sensors that rules make.
+        started: when this run began, seconds since the epoch.
     """
 
     def __init__(self, values: Mapping[str, Any], folder: Path | None = None) -> None:
         self.config = Config.parse(values)
         self.made: set[str] = set()
+        self.started = time.time()
         here = folder or Path.cwd()
         self.demo = here / "demo"
         if self.config.traces is None:
@@ -111,7 +117,7 @@ class Flow:
         )
 
     def targets(self, rules: Iterable[Any]) -> list[str]:
-        """Files that were asked for: `meta.json` and channels of every wanted virtual sensor of every trace.
+        """Files that were asked for, of every wanted virtual sensor of every trace.
 
         Raises:
             ConfigError: an output has no rule, or was asked for by name and the trace lacks a sensor it needs.
@@ -138,8 +144,21 @@ class Flow:
                 if problem := in_the_way(results / f"_{name}"):
                     raise InTheWayError(problem)
             trace = str(results).lstrip("/")
-            files += [pattern.replace("{trace}", trace) for name in wanted if name in found for pattern in outputs[name]]
+            for name in wanted:
+                if name in found:
+                    files += _requested([pattern.replace("{trace}", trace) for pattern in outputs[name]])
         return files
+
+    def failures(self, rules: Iterable[Any]) -> list[str]:
+        """One line for each job of this run whose log ends with an error, wherever the job ran."""
+        lines = []
+        for pattern in (str(log) for rule in rules for log in rule.log):
+            for results in self.traces:
+                log = Path(pattern.replace("{trace}", str(results).lstrip("/")))
+                if log.exists() and log.stat().st_mtime >= self.started:
+                    last = log.read_text(encoding="utf-8", errors="replace").rstrip().rpartition("\n")[2]
+                    lines += [last.removeprefix(ERROR_MARK)] if last.startswith(ERROR_MARK) else []
+        return lines
 
     def _request(self, section: str) -> str:
         request = {"input": self.config.input.model_dump(), "options": self.config.section(section)}
@@ -204,6 +223,17 @@ def locate_traces(entries: list[str], here: Path, output_root: Path | None) -> d
                 raise FormatError(f"traces: {trace} and {located[results]} would both have their results in {results}")
             located[results] = trace
     return located
+
+
+def _requested(outputs: list[str]) -> list[str]:
+    """Of the files of a virtual sensor, those to ask Snakemake for.
+
+    `meta.json` and the file that names the options stand for the others (six files a sensor would fill a thousand
+    traces' screen), unless somebody removed one of those.
+    """
+    meta = next(path for path in outputs if path.endswith(f"/{META}"))
+    complete = not os.path.exists(meta)
+    return [path for path in outputs if path == meta or "/.options-" in path or not (complete or os.path.exists(path))]
 
 
 def _closure(names: Iterable[str], needs: Mapping[str, list[str]]) -> set[str]:

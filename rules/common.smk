@@ -13,8 +13,7 @@ def _one_line(function):
         try:
             return function(*args, **kwargs)
         except RoverError as error:
-            print(f"rover-pipeline: {error}", file=sys.stderr)
-            os._exit(1)
+            sys.exit(f"rover-pipeline: {error}")
 
     return call
 
@@ -30,3 +29,11 @@ targets = _one_line(FLOW.targets)
 
 def extra_rules():
     return [os.path.abspath(path) for path in FLOW.config.extra_rules]
+
+
+def results():
+    return [str(trace) for trace in FLOW.traces]
+
+
+def say(title, lines, log):
+    print("\n".join([f"rover-pipeline: {title}", *(f"  {line}" for line in lines)]), file=sys.stderr)

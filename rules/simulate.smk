@@ -9,4 +9,4 @@ rule simulate:
     params:
         demo=FLOW.demo,
     shell:
-        f"{sys.executable:q} -m rover_pipeline simulate {{params.demo:q}} --preset tiny 2> {{log:q}}"
+        f"{sys.executable} -m rover_pipeline simulate {{params.demo:q}} --preset tiny 2> {{log:q}}"

@@ -124,7 +124,9 @@ def _parse(place: str, name: str, entry: object) -> ChannelSpec:
         raise FormatError(f"{place}: channel {name!r} must be an object, is a {type(entry).__name__}")
     given = entry.get("format")
     if given not in FORMATS:
-        raise FormatError(f"{place}: channel {name!r} has unknown format {given!r}; {did_you_mean(str(given), FORMATS)}")
+        raise FormatError(
+            f"{place}: channel {name!r} has unknown format {given!r}; {did_you_mean(str(given), FORMATS)}"
+        )
     try:
         spec = ChannelSpec.model_validate(entry)
     except ValidationError as error:

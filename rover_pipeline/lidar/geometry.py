@@ -25,5 +25,7 @@ def destagger(images: np.ndarray, info: core.SensorInfo) -> np.ndarray:
     """Align columns to azimuth. Any integer type, (frame, beam, column) in and out."""
     beams, columns = info.format.pixels_per_column, info.format.columns_per_frame
     if images.shape[1:] != (beams, columns):
-        raise ValueError(f"lidar.json is of a sensor with {beams} x {columns} pixels, the images have {images.shape[1:]}")
+        raise ValueError(
+            f"lidar.json is of a sensor with {beams} x {columns} pixels, the images have {images.shape[1:]}"
+        )
     return np.stack([core.destagger(info, image) for image in images])

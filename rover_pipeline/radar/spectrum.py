@@ -44,7 +44,9 @@ class RangeDoppler:
             raise ValueError(f"a radar frame is (chirp, tx, rx, sample), not {list(shape)}")
         words = 1 if real else 2
         if shape[3] % (2 if real else 4):
-            raise ValueError(f"the last axis, {shape[3]}, is no whole number of {'pairs' if real else 'Q Q I I groups'}")
+            raise ValueError(
+                f"the last axis, {shape[3]}, is no whole number of {'pairs' if real else 'Q Q I I groups'}"
+            )
         self.chirps, self.tx, self.rx = shape[:3]
         self.samples = shape[3] // words
         self.bins = self.samples // 2 if real else self.samples

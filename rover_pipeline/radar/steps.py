@@ -42,7 +42,9 @@ def range_doppler(iq: np.ndarray, *, options: RangeDopplerOptions, sidecar: str 
 
 @functools.lru_cache(maxsize=4)
 def _transform(shape: tuple[int, ...], options: RangeDopplerOptions, real: bool) -> RangeDoppler:
-    from rover_pipeline.radar.spectrum import RangeDoppler  # pyFFTW takes 0.4 s to import, the Snakefile needs none of it
+    from rover_pipeline.radar.spectrum import (
+        RangeDoppler,
+    )  # pyFFTW takes 0.4 s to import, the Snakefile needs none of it
 
     return RangeDoppler(shape, options.range_window, options.doppler_window, real)
 

@@ -1,0 +1,170 @@
+"""Full validation of a trace: what the format, and our own promises, say about raw and virtual sensors.
+
+The published reader's own validation looks only at whether files are there and not empty.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rover_pipeline.chunks import DaskOptions, frame_ranges, run_ranges
+from rover_pipeline.errors import FormatError, SampleError
+from rover_pipeline.format.channels import Channel
+from rover_pipeline.format.meta import META
+from rover_pipeline.format.provenance import PROVENANCE, fingerprint, read_provenance
+from rover_pipeline.format.sensor import TS, VALID, Sensor
+from rover_pipeline.format.trace import CONFIG, Trace, require_trace
+from rover_pipeline.format.virtual import PARTIAL
+from rover_pipeline.progress import progress
+
+_STANDARD = ("radar", "lidar", "camera", "imu")
+# 1990 to 2100: a clock that was never set, or counts milliseconds, is outside.
+_EPOCH_S = (631_152_000.0, 4_102_444_800.0)
+
+
+def problems(path: Path, threads: int = 1) -> Iterator[str]:
+    """Everything that is wrong with a trace, one line each. Decodes every compressed sample.
+
+    Args:
+        threads: samples decoded at once.
+    """
+    trace = Trace(require_trace(path))
+    if not (path / CONFIG).exists():
+        yield f"{path}: has no {CONFIG}; readers that search folders will not find this trace"
+    names = trace.sensors()
+    if not names:
+        yield f"{path}: holds no sensor"
+    for name in _STANDARD:
+        if (path / name).is_dir() and name not in names:
+            yield f"{path / name}: has no {META}; readers ignore it"
+    for entry in sorted(os.listdir(path)):
+        if (path / entry / PARTIAL).is_dir():
+            yield f"{path / entry}: is unfinished; run the command that makes it again"
+    for name in names:
+        yield from _sensor_problems(trace, name, threads)
+
+
+def _sensor_problems(trace: Trace, name: str, threads: int) -> Iterator[str]:
+    path = trace.path / name
+    try:
+        sensor = Sensor(path)
+        if TS not in sensor.specs:
+            yield f"{path}: {META} does not list ts; every sensor needs one"
+            return
+        count = len(sensor.channel(TS))
+    except FormatError as error:
+        yield str(error)
+        return
+    if count == 0:
+        yield f"{path / TS}: holds no samples"
+    for channel_name in sensor.specs:
+        if trace.source(name, channel_name).path != path:
+            continue  # published beside it, in `_camera/`
+        try:
+            channel = sensor.channel(channel_name)
+        except FormatError as error:
+            yield str(error)
+            continue
+        yield from channel.notes
+        if channel.leftover:
+            yield f"{channel.path}: {channel.leftover}"
+        if len(channel) != count:
+            yield f"{channel.path}: has {len(channel)} samples where ts has {count}"
+        yield from _undecodable(channel, threads)
+    yield from _time_problems(sensor, count)
+    try:
+        sensor.valid(min(count, len(sensor.channel(VALID))) if VALID in sensor.specs else count)
+    except FormatError as error:
+        yield str(error)
+    yield from _sidecar_problems(sensor)
+    yield from _provenance_problems(trace, sensor)
+
+
+def _time_problems(sensor: Sensor, count: int) -> Iterator[str]:
+    try:
+        ts = sensor.times(count)
+    except FormatError as error:
+        yield str(error)
+        return
+    if count and not (_EPOCH_S[0] < ts[0] and ts[-1] < _EPOCH_S[1]):
+        yield f"{sensor.path / TS}: runs from {ts[0]:.3f} to {ts[-1]:.3f}, not seconds since 1970 of our time"
+
+
+def _undecodable(channel: Channel, threads: int) -> Iterator[str]:
+    if channel.spec.format == "raw" or not len(channel):
+        return  # any bytes are samples
+    options = DaskOptions()
+    ranges = frame_ranges(len(channel), channel.spec.sample_bytes, options, threads)
+    place = "/".join(channel.path.parts[-3:])
+    with progress(f"check {place}", len(channel)) as advance:
+        for found in run_ranges(_Decode(channel), ranges, threads=threads, options=options, advance=advance):
+            yield from found
+
+
+class _Decode:
+    """Decodes a range of samples and returns what went wrong."""
+
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+
+    def __call__(self, start: int, stop: int) -> list[str]:
+        found = []
+        if not self.channel.random_access:  # every range would decode all before it; the first one decodes all
+            start, stop = (0, len(self.channel)) if start == 0 else (0, 0)
+        step = 1 if self.channel.random_access else max(1, stop)
+        for sample in range(start, stop, step):
+            try:
+                self.channel.read(sample, min(sample + step, stop))
+            except SampleError as error:
+                found.append(str(error))
+        return found
+
+
+def _sidecar_problems(sensor: Sensor) -> Iterator[str]:
+    """Sidecars that do not describe the channels beside them."""
+    expected = {"radar": ("iq", _radar_shapes), "lidar": ("rng", _lidar_shapes)}
+    if sensor.name not in expected or expected[sensor.name][0] not in sensor.specs:
+        return
+    channel, shapes = expected[sensor.name]
+    path = sensor.path / f"{sensor.name}.json"
+    try:
+        allowed = shapes(json.loads(path.read_bytes()))
+    except OSError:
+        yield f"{path}: is missing; it says what the samples of {channel} mean"
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        yield f"{path}: is not what a {sensor.name} sidecar must be: {error!r}"
+    else:
+        if list(sensor.specs[channel].shape) not in allowed:
+            yield f"{path}: describes samples of {allowed[0]}, {channel} holds {list(sensor.specs[channel].shape)}"
+
+
+def _radar_shapes(sidecar: Any) -> list[list[int]]:
+    *axes, samples = (int(size) for size in sidecar["shape"])
+    return [[*axes, 2 * samples], [*axes, samples]]  # complex, or real
+
+
+def _lidar_shapes(sidecar: Any) -> list[list[int]]:
+    layout = sidecar.get("lidar_data_format") or sidecar["data_format"]  # new firmware, old firmware
+    return [[int(layout["pixels_per_column"]), int(layout["columns_per_frame"])]]
+
+
+def _provenance_problems(trace: Trace, sensor: Sensor) -> Iterator[str]:
+    """Our own virtual sensors: `valid` is there, and the inputs are still those it was made from."""
+    provenance = read_provenance(sensor.path)
+    if provenance is None:
+        return
+    if VALID not in sensor.specs:
+        yield f"{sensor.path}: has a {PROVENANCE} of ours but no channel valid"
+    for place, recorded in provenance.get("inputs", {}).items():
+        path = trace.path / place
+        if path.parent.is_dir() and not path.exists():
+            path = trace.source(*place.split("/", 1)).path / place.split("/", 1)[1]
+        if not path.exists():
+            continue  # raw sensors may be archived once their results are made
+        now = fingerprint(path)
+        if any(recorded.get(key) != value for key, value in now.items()):
+            yield f"{sensor.path}: was made from other bytes of {place}; run the workflow again"

@@ -1,0 +1,172 @@
+"""Ouster captures (`.pcap`, `.osf`) into a roverd trace with `lidar/` and, where the capture has one, `imu/`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from rover_pipeline.errors import FormatError
+from rover_pipeline.format.channels import encode_sample
+from rover_pipeline.format.channels.base import EncodedWriter
+from rover_pipeline.format.meta import ChannelSpec, replace_file
+from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
+from rover_pipeline.format.trace import new_trace
+
+#: Channel -> field of the capture, type on disk, description.
+_CHANNELS = {
+    "rng": ("RANGE", "u2", "Range, mm, clipped at 65535; 0 = no return. [beam, column], staggered."),
+    "rfl": ("REFLECTIVITY", "u1", "Reflectivity, clipped at 255. [beam, column], staggered."),
+    "nir": ("NEAR_IR", "u2", "Ambient near infrared, photons. [beam, column], staggered."),
+}
+
+
+def import_ouster(capture: Path, out: Path, metadata: Path | None = None, start: float | None = None) -> int:
+    """Write the trace `out` from a capture.
+
+    Times are those at which the host received the last packet of a sweep, the end of the sweep as the rig records it.
+    An `.osf` without them gives the sensor's own clock. Sweeps with missing packets have `valid` = 0; of two returns
+    the first is kept.
+
+    Args:
+        metadata: the sensor's `.json`; else the one of the same stem, else what ouster-sdk finds beside the capture.
+        start: epoch seconds of the end of the first sweep, for captures that hold no host times.
+
+    Returns:
+        The number of sweeps.
+
+    Raises:
+        FormatError: the capture cannot be read, or holds no sweep or more than one sensor.
+    """
+    if not capture.is_file():
+        raise FormatError(f"{capture}: no such file")
+    same_stem = capture.with_suffix(".json")
+    metadata = metadata or (same_stem if capture.suffix == ".pcap" and same_stem.exists() else None)
+    arguments = {"meta": [str(metadata)]} if metadata else {}
+    with new_trace(out) as trace:
+        info, count = _write_lidar(capture, arguments, trace, start)
+        config: dict[str, Any] = {"lidar": {"type": "lidar", "args": {"mode": str(info.config.lidar_mode or "")}}}
+        if capture.suffix == ".pcap" and _write_imu(capture, arguments, trace):
+            config["imu"] = {"type": "imu", "args": {}}
+            config["rig"] = {"imu": _imu_pose(info)}
+        config["comment"] = f"imported from {capture.name}"
+        replace_file(trace / "config.yaml", yaml.safe_dump(config, sort_keys=False))
+    return count
+
+
+def _write_lidar(capture: Path, arguments: dict[str, Any], trace: Path, start: float | None) -> tuple[Any, int]:
+    from ouster.sdk import open_source
+
+    with _sdk_errors(capture):
+        source = open_source(str(capture), **arguments)
+    if len(source.sensor_info) != 1:
+        raise FormatError(f"{capture}: holds {len(source.sensor_info)} sensors; one trace holds one lidar")
+    info = source.sensor_info[0]
+    beams, columns = info.format.pixels_per_column, info.format.columns_per_frame
+    specs = {
+        name: ChannelSpec(format="lzmaf", type=type, shape=(beams, columns), desc=desc)
+        for name, (_field, type, desc) in _CHANNELS.items()
+    }
+    count = 0
+    with (
+        ThreadPoolExecutor() as pool,
+        SensorWriter(trace / "lidar", {TS: TS_SPEC, VALID: VALID_SPEC, **specs}) as writer,
+    ):
+        for scan in _scans(capture, source):
+            ts = end_of_sweep(scan)
+            if count == 0:
+                shift = 0.0 if start is None else start - ts
+                _tell_what_is_lost(capture, scan, start)
+            writer.append(ts=ts + shift, valid=np.uint8(scan.complete()))
+            images = [_image(capture, scan, field, specs[name].dtype) for name, (field, _, _) in _CHANNELS.items()]
+            for name, data in zip(specs, pool.map(lambda image: encode_sample("lzmaf", image), images), strict=True):
+                channel = writer.channel(name)
+                assert isinstance(channel, EncodedWriter)
+                channel.append_encoded(data)
+            count += 1
+        if count == 0:
+            raise FormatError(f"{capture}: holds no whole sweep of the sensor its metadata describes")
+        # The SDK's own text has every key that readers look for, also when the capture's metadata is of old firmware.
+        replace_file(trace / "lidar" / "lidar.json", info.to_json_string() + "\n")
+    return info, count
+
+
+def end_of_sweep(scan: Any) -> float:
+    """When the host received the last packet of a sweep, else the sensor's time of its last column; seconds."""
+    arrived = scan.packet_timestamp.max()
+    return float(arrived if arrived else scan.timestamp.max()) / 1e9
+
+
+def _image(capture: Path, scan: Any, field: str, dtype: np.dtype[Any]) -> np.ndarray:
+    if not scan.has_field(field):
+        raise FormatError(f"{capture}: has no field {field}; it holds {', '.join(sorted(scan.fields))}")
+    values = scan.field(field)
+    return np.minimum(values, np.iinfo(dtype).max).astype(dtype)
+
+
+def _tell_what_is_lost(capture: Path, scan: Any, start: float | None) -> None:
+    if scan.has_field("RANGE2"):
+        print(f"{capture}: second returns are left out; a trace holds one range a pixel", file=sys.stderr)
+    if not scan.packet_timestamp.max() and start is None:
+        print(
+            f"{capture}: holds no host times; ts is the sensor's own clock, seconds since its start "
+            "(--start sets the time of the first sweep)",
+            file=sys.stderr,
+        )
+
+
+def _scans(capture: Path, source: Any) -> Iterator[Any]:
+    """Sweeps of the one sensor, in order."""
+    scans = iter(source)
+    while True:
+        with _sdk_errors(capture):
+            try:
+                found = next(scans)
+            except StopIteration:
+                return
+        yield from (scan for scan in found if scan is not None)
+
+
+def _write_imu(capture: Path, arguments: dict[str, Any], trace: Path) -> int:
+    from ouster.sdk import core, open_packet_source
+
+    vector = {"format": "raw", "type": "f4", "shape": (3,)}
+    specs = {
+        TS: TS_SPEC,
+        "acc": ChannelSpec(**vector, desc="Acceleration, gravity included, m/s^2. [xyz], IMU frame."),
+        "avel": ChannelSpec(**vector, desc="Angular velocity, rad/s. [xyz], IMU frame."),
+    }
+    count = 0
+    with ExitStack() as stack, _sdk_errors(capture):
+        for _, packet in open_packet_source(str(capture), **arguments):
+            if not isinstance(packet, core.ImuPacket):
+                continue
+            if count == 0:  # only now is it known that the capture has an IMU
+                writer = stack.enter_context(SensorWriter(trace / "imu", specs))
+            acc, avel, stamps = packet.accel(), packet.gyro(), packet.timestamp()
+            # A packet of newer firmware holds several measurements; the host's time is that of the last.
+            before = (stamps[-1] - stamps).astype("f8")
+            writer.append(ts=(packet.host_timestamp - before) / 1e9, acc=acc, avel=avel)
+            count += len(acc)
+    return count
+
+
+def _imu_pose(info: Any) -> dict[str, Any]:
+    """The IMU's pose in the lidar (sensor) frame, metres."""
+    T_sensor_imu = np.asarray(info.imu_to_sensor_transform)  # noqa: N806
+    return {"translation": (T_sensor_imu[:3, 3] / 1000).tolist(), "rotation": T_sensor_imu[:3, :3].tolist()}
+
+
+@contextmanager
+def _sdk_errors(capture: Path) -> Iterator[None]:
+    """Turns what ouster-sdk raises for a bad capture into one line that names it."""
+    try:
+        yield
+    except (RuntimeError, ValueError, OSError, IndexError, KeyError) as error:
+        raise FormatError(f"{capture}: ouster-sdk cannot read it: {error}") from error

@@ -1,0 +1,119 @@
+"""What is in a trace: sensors, channels, counts, rates, durations, sizes and gaps."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rover_pipeline.errors import FormatError
+from rover_pipeline.format.provenance import read_provenance
+from rover_pipeline.format.sensor import TS, Sensor
+from rover_pipeline.format.trace import Trace, require_trace
+
+#: An interval above this many periods lost a sample, as the published reader counts dropped scans.
+GAP_PERIODS = 1.55
+
+
+def trace_info(path: Path) -> dict[str, Any]:
+    """A plain description of a trace; what cannot be read is described by its error."""
+    trace = Trace(require_trace(path))
+    return {"trace": str(path), "sensors": {name: _sensor_info(trace.path / name) for name in trace.sensors()}}
+
+
+def as_text(info: dict[str, Any]) -> str:
+    """The description as a table, a line a sensor and an indented line a channel."""
+    lines = [info["trace"]]
+    for name, sensor in info["sensors"].items():
+        if "error" in sensor:
+            lines.append(f"  {name:24} {sensor['error']}")
+            continue
+        parts = [f"{sensor['samples']} samples"]
+        if sensor["rate_hz"]:
+            parts += [f"{sensor['duration_s']:.2f} s", f"{sensor['rate_hz']:.2f} Hz"]
+        if sensor["gaps"]:
+            parts.append(f"{sensor['gaps']} gaps, longest {sensor['longest_gap_s']:.3f} s")
+        if sensor["invalid"]:
+            parts.append(f"{sensor['invalid']} invalid")
+        if sensor["made_by"]:
+            parts.append(sensor["made_by"])
+        lines.append(f"  {name:24} {', '.join(parts)}")
+        for channel, entry in sensor["channels"].items():
+            what = entry.get("error") or (
+                f"{entry['format']:5} {entry['type']:3} {entry['shape']!s:20} "
+                f"{entry['samples']:>8} samples {size_text(entry['bytes']):>10}"
+                + (f", compressed {entry['ratio']:.1f}x" if entry["ratio"] > 1.01 else "")
+            )
+            lines.append(f"    {channel:22} {what}")
+    return "\n".join(lines)
+
+
+def size_text(size: float) -> str:
+    """Bytes for people: 12.3 MB."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
+
+
+def stored_bytes(path: Path) -> int:
+    """Bytes of a channel: of its file, or of the files in its folder."""
+    if path.is_dir():
+        return sum(entry.stat().st_size for entry in os.scandir(path))
+    return path.stat().st_size
+
+
+def gaps(ts: np.ndarray) -> np.ndarray:
+    """Intervals, seconds, that are longer than `GAP_PERIODS` median ones."""
+    steps = np.diff(ts)
+    return steps[steps > GAP_PERIODS * np.median(steps)] if len(steps) else steps
+
+
+def _sensor_info(path: Path) -> dict[str, Any]:
+    try:
+        sensor = Sensor(path)
+        ts_channel = sensor.channel(TS)
+        ts = ts_channel.read().astype("f8")
+    except FormatError as error:
+        return {"error": str(error)}
+    duration = float(ts[-1] - ts[0]) if len(ts) > 1 else 0.0
+    missing = gaps(ts)
+    provenance = read_provenance(path)
+    try:
+        invalid = int((sensor.valid(len(ts)) == 0).sum())
+    except FormatError:
+        invalid = 0
+    return {
+        "samples": len(ts),
+        "start_s": float(ts[0]) if len(ts) else None,
+        "duration_s": duration,
+        "rate_hz": (len(ts) - 1) / duration if duration > 0 else None,
+        "gaps": len(missing),
+        "longest_gap_s": float(missing.max(initial=0.0)),
+        "invalid": invalid,
+        "made_by": f"{provenance['step']} version {provenance['version']}"
+        if provenance and "step" in provenance
+        else None,
+        "channels": {name: _channel_info(sensor, name) for name in sensor.specs},
+    }
+
+
+def _channel_info(sensor: Sensor, name: str) -> dict[str, Any]:
+    spec = sensor.specs[name]
+    try:
+        samples = len(sensor.channel(name))
+    except FormatError as error:
+        return {"error": str(error)}
+    size = stored_bytes(sensor.path / name)
+    return {
+        "format": spec.format,
+        "type": spec.type,
+        "shape": list(spec.shape),
+        "desc": spec.desc or spec.description,
+        "samples": samples,
+        "bytes": size,
+        "ratio": samples * spec.sample_bytes / size if size else 1.0,
+    }
