@@ -3,7 +3,7 @@ from snakemake.utils import min_version
 min_version("9.0")
 
 
-configfile: workflow.basedir + "/config/config.yaml"
+configfile: f"{workflow.basedir}/config/config.yaml"
 
 
 include: "rules/common.smk"

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
-from typing import Protocol, TypeVar
+from contextlib import AbstractContextManager, closing
+from typing import Any, Generic, Protocol, TypeVar
 
 from pydantic import ByteSize, Field
 
@@ -18,6 +18,7 @@ from rover_pipeline.errors import MissingExtraError, RoverError
 from rover_pipeline.options import Options
 
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 S = TypeVar("S")
 
 #: Ranges a thread works through before results are handed on: enough that threads seldom wait for one another.
@@ -28,7 +29,7 @@ class DaskOptions(Options):
     """How work is spread. Nothing here changes a result."""
 
     chunk: ByteSize = Field(
-        ByteSize(64 << 20), gt=0, description="Input and output of one chunk, in bytes (`64 MiB`, `500 kB`)."
+        ByteSize(8 << 20), gt=0, description="Input and output of one chunk, in bytes (`8 MiB`, `500 kB`)."
     )
     scheduler: str | None = Field(
         None,
@@ -37,10 +38,10 @@ class DaskOptions(Options):
     )
 
 
-class RangeTask(Protocol[R]):
+class RangeTask(Protocol[R_co]):
     """Work on frames `start:stop`. Sent to other processes by pickle when a scheduler is configured."""
 
-    def __call__(self, start: int, stop: int) -> R: ...
+    def __call__(self, start: int, stop: int) -> R_co: ...
 
 
 def frame_ranges(count: int, frame_bytes: int, options: DaskOptions, threads: int) -> list[tuple[int, int]]:
@@ -55,7 +56,7 @@ def run_ranges(
     *,
     threads: int,
     options: DaskOptions,
-    advance: Callable[[int], None],
+    advance: Callable[[int], object],
 ) -> Iterator[R]:
     """Results of `task` on every range, in order, with a bounded number of them held at a time.
 
@@ -73,7 +74,7 @@ def scan_ranges(
     task: Callable[[S | None, int, int], tuple[R, S]],
     ranges: Sequence[tuple[int, int]],
     *,
-    advance: Callable[[int], None],
+    advance: Callable[[int], object],
 ) -> Iterator[R]:
     """Results of an ordered task that hands its state from each range to the next; None begins."""
     state: S | None = None
@@ -84,7 +85,7 @@ def scan_ranges(
             yield result
 
 
-def single_threaded_pools():  # type: ignore[no-untyped-def]
+def single_threaded_pools() -> AbstractContextManager[object]:
     """A context in which libraries do not start threads of their own below ours."""
     import sys
 
@@ -92,13 +93,14 @@ def single_threaded_pools():  # type: ignore[no-untyped-def]
 
     if "cv2" in sys.modules:
         sys.modules["cv2"].setNumThreads(1)
-    return threadpool_limits(1)
+    limits: AbstractContextManager[object] = threadpool_limits(1)
+    return limits
 
 
 def _run_threads(
-    task: RangeTask[R], ranges: Sequence[tuple[int, int]], threads: int, advance: Callable[[int], None]
+    task: RangeTask[R], ranges: Sequence[tuple[int, int]], threads: int, advance: Callable[[int], object]
 ) -> Iterator[R]:
-    import dask
+    import dask.threaded
     from dask.callbacks import Callback
 
     window = _WINDOW * threads
@@ -107,12 +109,12 @@ def _run_threads(
         jobs = [dask.delayed(_Ranged(task), pure=False, traverse=False)(start, stop) for start, stop in part]
         done = Callback(posttask=lambda _key, value, *_rest: advance(value[0]) if isinstance(value, tuple) else None)
         with single_threaded_pools(), done:
-            results = dask.compute(*jobs, scheduler="threads", num_workers=threads, optimize_graph=False)
+            results = dask.compute(*jobs, scheduler=dask.threaded.get, num_workers=threads, optimize_graph=False)
         yield from (result for _frames, result in results)
 
 
 def _run_distributed(
-    task: RangeTask[R], ranges: Sequence[tuple[int, int]], address: str, advance: Callable[[int], None]
+    task: RangeTask[R], ranges: Sequence[tuple[int, int]], address: str, advance: Callable[[int], object]
 ) -> Iterator[R]:
     try:
         from distributed import Client
@@ -126,14 +128,14 @@ def _run_distributed(
         window = _WINDOW * max(1, sum(client.nthreads().values()))
         for first in range(0, len(ranges), window):
             starts, stops = zip(*ranges[first : first + window], strict=True)
-            futures = client.map(_Ranged(task, limit_pools=True), starts, stops, pure=False, retries=2)
+            futures: list[Any] = client.map(_Ranged(task, limit_pools=True), starts, stops, pure=False, retries=2)
             for future in futures:
                 frames, result = future.result()
                 advance(frames)
                 yield result
 
 
-class _Ranged:
+class _Ranged(Generic[R]):
     """A task that also says how many frames it did."""
 
     def __init__(self, task: RangeTask[R], limit_pools: bool = False) -> None:

@@ -190,7 +190,8 @@ def _info(arguments: argparse.Namespace) -> int:
 def _check(arguments: argparse.Namespace) -> int:
     from rover_pipeline.check import problems
 
-    count, found = 0, {}
+    count = 0
+    found: dict[str, list[str]] = {}
     for trace in _traces(arguments.traces):
         found[str(trace)] = []
         for problem in problems(trace, arguments.threads):

@@ -16,7 +16,7 @@ _LINE_EVERY_S = 10.0
 @contextmanager
 def progress(
     label: str, total: int, unit: str = "frame", file: TextIO | None = None
-) -> Iterator[Callable[[int], None]]:
+) -> Iterator[Callable[[int], object]]:
     """Yields a function that is told how many more of `total` are done."""
     stream = file or sys.stderr
     if stream.isatty():

@@ -7,7 +7,7 @@ import inspect
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -133,7 +133,7 @@ class Request:
     """What is asked of a step besides where: everything that may change its bytes."""
 
     options: Mapping[str, Any] = field(default_factory=dict)
-    input: InputOptions = InputOptions()
+    input: InputOptions = field(default_factory=InputOptions)
 
 
 def run_step(
@@ -156,7 +156,7 @@ def run_step(
     Raises:
         RoverError: the input is unusable, a directory is in the way, or the disk is full. Nothing is left behind.
     """
-    begin, started = time.monotonic(), datetime.now(timezone.utc)
+    begin, started = time.monotonic(), datetime.now(UTC)
     place = trace / sensor
     model = described.options_model
     options = model.parse(request.options, described.name) if model else None

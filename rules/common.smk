@@ -36,4 +36,7 @@ def results():
 
 
 def say(title, lines, log):
-    print("\n".join([f"rover-pipeline: {title}", *(f"  {line}" for line in lines)]), file=sys.stderr)
+    print(
+        "\n".join([f"rover-pipeline: {title}", *(f"  {line}" for line in lines)]),
+        file=sys.stderr,
+    )

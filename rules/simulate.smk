@@ -1,7 +1,11 @@
 # With no recording at hand: a small one with known truth.
 rule simulate:
     output:
-        expand("{demo}/{file}", demo=FLOW.demo, file=["config.yaml", "lidar/meta.json", "radar/meta.json"]),
+        expand(
+            "{demo}/{file}",
+            demo=FLOW.demo,
+            file=["config.yaml", "lidar/meta.json", "radar/meta.json"],
+        ),
     log:
         "logs/demo/simulate.log",
     benchmark:

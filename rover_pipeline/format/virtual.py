@@ -7,6 +7,7 @@ directory is known to be ours), the channels next, `meta.json` last (from then o
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -185,7 +186,5 @@ class VirtualWriter:
         (self.path / LOCK).unlink(missing_ok=True)
         os.close(self._lock)
         self._lock = None
-        try:
-            os.rmdir(self.path)  # only when nothing is left in it
-        except OSError:
-            pass
+        with contextlib.suppress(OSError):  # it succeeds only when nothing is left in it
+            os.rmdir(self.path)

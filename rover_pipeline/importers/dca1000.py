@@ -90,10 +90,10 @@ def import_dca1000(
         raise FormatError(f"{adc}: {error.strerror}") from error
     count, extra = divmod(size, frame_bytes)
     if extra or not count:
+        rest = f"the last {extra:,} bytes, from byte {size - extra}, are left over" if count else "there is no frame"
         raise FormatError(
             f"{adc}: {size:,} bytes is not a whole number of {frame_bytes:,}-byte frames {list(shape)} of int16; "
-            f"{f'the last {extra:,} bytes, from byte {size - extra}, are left over' if count else 'there is no frame'}. "
-            "Check that --config belongs to it"
+            f"{rest}. Check that --config belongs to it"
         )
     if start is None:
         start = stated_start if stated_start is not None else os.stat(adc).st_mtime - count * capture.frame_period / 1e3

@@ -70,8 +70,8 @@ def _write_lidar(capture: Path, arguments: dict[str, Any], trace: Path, start: f
     info = source.sensor_info[0]
     beams, columns = info.format.pixels_per_column, info.format.columns_per_frame
     specs = {
-        name: ChannelSpec(format="lzmaf", type=type, shape=(beams, columns), desc=desc)
-        for name, (_field, type, desc) in _CHANNELS.items()
+        name: ChannelSpec(format="lzmaf", type=code, shape=(beams, columns), desc=desc)
+        for name, (_field, code, desc) in _CHANNELS.items()
     }
     count = 0
     with (
@@ -83,7 +83,7 @@ def _write_lidar(capture: Path, arguments: dict[str, Any], trace: Path, start: f
             if count == 0:
                 shift = 0.0 if start is None else start - ts
                 _tell_what_is_lost(capture, scan, start)
-            writer.append(ts=ts + shift, valid=np.uint8(scan.complete()))
+            writer.append(ts=ts + shift, valid=float(scan.complete()))
             images = [_image(capture, scan, field, specs[name].dtype) for name, (field, _, _) in _CHANNELS.items()]
             for name, data in zip(specs, pool.map(lambda image: encode_sample("lzmaf", image), images), strict=True):
                 channel = writer.channel(name)

@@ -11,7 +11,6 @@ import threading
 import cv2
 import numpy as np
 import pyfftw
-from scipy.signal.windows import hann
 
 # Below this, 100 dB under one ADC count, a power is that of a frame of zeros.
 FLOOR = 1e-10
@@ -22,7 +21,7 @@ def taper(size: int, window: str) -> np.ndarray:
 
     The Hann window has no zero weights (`size + 2` points without the ends), as in xwr.
     """
-    weights = hann(size + 2)[1:-1] if window == "hann" else np.ones(size)
+    weights = np.hanning(size + 2)[1:-1] if window == "hann" else np.ones(size)
     return (weights / weights.sum()).astype("f4")
 
 
@@ -77,9 +76,11 @@ class RangeDoppler:
 
     def power(self, frame: np.ndarray) -> np.ndarray:
         """Mean power over the virtual antennas, f4, (doppler, range), squared ADC counts."""
-        spectrum = self.spectrum(frame).view("f4")
-        parts = spectrum.reshape(self.chirps, self.tx * self.rx, self.bins, 2)
-        total = np.einsum("darc,darc->dr", parts, parts, optimize=False)
+        words = self.spectrum(frame).reshape(self.chirps, self.tx * self.rx, self.bins).view("f4")
+        # Real and imaginary parts are summed over antennas side by side and added last: summing pairs innermost takes
+        # numpy forty times as long.
+        total = np.einsum("daw,daw->dw", words, words, optimize=False)
+        total = total[:, 0::2] + total[:, 1::2]
         return np.fft.fftshift(total, axes=0) / np.float32(self.tx * self.rx)
 
     @staticmethod

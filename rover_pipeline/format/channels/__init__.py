@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +29,6 @@ def encode_sample(format: str, sample: np.ndarray) -> bytes:
     return _codec(format, "Writer").encode(sample)
 
 
-def _codec(format: str, role: str):  # type: ignore[no-untyped-def]
+def _codec(format: str, role: str) -> Any:
     module = importlib.import_module(f"rover_pipeline.format.channels.{format}")
     return getattr(module, format.capitalize() + role)

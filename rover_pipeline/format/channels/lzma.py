@@ -33,7 +33,7 @@ class LzmaChannel(Channel):
         return count
 
     def _read(self, start: int, stop: int, out: np.ndarray) -> None:
-        target = memoryview(out.reshape(-1).view("u1"))
+        target = out.reshape(-1).view("u1").data
         skip = start * self.spec.sample_bytes
         for block in self._blocks():
             part = memoryview(block)[min(skip, len(block)) :]
@@ -73,7 +73,7 @@ class LzmaWriter(ChannelWriter):
     def __init__(self, path: Path, spec: ChannelSpec) -> None:
         super().__init__(path, spec)
         self._raw = path.open("xb")
-        self._file = lzma.open(self._raw, "wb", preset=0)
+        self._file = lzma.LZMAFile(self._raw, "wb", preset=0)  # noqa: SIM115
 
     def _append(self, samples: np.ndarray) -> None:
         self._file.write(samples.reshape(-1).view("u1").data)

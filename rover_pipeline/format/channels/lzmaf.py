@@ -85,7 +85,7 @@ class LzmafChannel(Channel):
             )
         try:
             # One byte to spare: an exact buffer would hide a stream that holds more than it claims.
-            decoded = lzma_decode(data, out=wanted + 1)
+            decoded = lzma_decode(bytes(data), out=wanted + 1)
         except (LzmaError, ValueError, RuntimeError) as error:
             raise self.fail_at(sample, byte, f"is corrupt: {error}") from error
         if len(decoded) != wanted:

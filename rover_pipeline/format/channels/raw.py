@@ -25,7 +25,7 @@ class RawChannel(Channel):
         return count
 
     def _read(self, start: int, stop: int, out: np.ndarray) -> None:
-        view = memoryview(out.reshape(-1).view("u1"))
+        view = out.reshape(-1).view("u1").data
         offset = start * self.spec.sample_bytes
         with opened(self.path) as descriptor:
             while view:
@@ -65,7 +65,7 @@ def allocate(path: Path, spec: ChannelSpec, count: int) -> None:
 
 def write_at(path: Path, spec: ChannelSpec, start: int, samples: np.ndarray) -> None:
     """Fill samples `start:start + len(samples)` of a file made by `allocate`."""
-    view = memoryview(np.ascontiguousarray(samples, spec.dtype).reshape(-1).view("u1"))
+    view = np.ascontiguousarray(samples, spec.dtype).reshape(-1).view("u1").data
     offset = start * spec.sample_bytes
     descriptor = os.open(path, os.O_WRONLY)
     try:
