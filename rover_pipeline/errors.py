@@ -65,10 +65,11 @@ def explain(error: ValidationError) -> str:
     """The first problem of a pydantic error as `place: what is wrong`, in one line."""
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"]) or "top level"
-    given = "" if first["type"] == "missing" else f" (got {_short(first['input'])})"
+    given = "" if first["type"] == "missing" else f" (got {short(first['input'])})"
     return f"{place}: {first['msg'].removeprefix('Value error, ')}{given}"
 
 
-def _short(value: object, limit: int = 60) -> str:
+def short(value: object, limit: int = 60) -> str:
+    """A value as a message quotes it, cut off where it would fill the screen."""
     text = repr(value)
     return text if len(text) <= limit else text[: limit - 3] + "..."

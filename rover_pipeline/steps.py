@@ -17,7 +17,7 @@ from rover_pipeline.chunks import DaskOptions, frame_ranges, run_ranges, scan_ra
 from rover_pipeline.errors import ConfigError, FormatError, MissingExtraError, RoverError, SampleError, did_you_mean
 from rover_pipeline.format.channels import Channel, encode_sample
 from rover_pipeline.format.channels.raw import write_at
-from rover_pipeline.format.meta import ChannelSpec, Format, spec_for
+from rover_pipeline.format.meta import META, ChannelSpec, Format, spec_for
 from rover_pipeline.format.provenance import fingerprint, read_provenance, versions
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor
 from rover_pipeline.format.trace import Trace
@@ -166,9 +166,10 @@ def run_step(
         "options": options.model_dump(mode="json") if options else {},
         "input": request.input.model_dump(),
     }
+    before = read_provenance(place)
     with VirtualWriter(place) as writer:
-        if writer.waited and (old := read_provenance(place)) and {key: old.get(key) for key in identity} == identity:
-            return StepResult(old["samples"], old["invalid"], 0.0)  # the process we waited for made just this
+        if writer.waited and (made := _made_meanwhile(place, before, identity, stamps)):
+            return made
         source = _open_source(described, trace, request.input)
         job = _FrameJob(described, source, options, writer.partial, {}, request.input.mark_corrupt)
         job.specs.update(_probe(job))
@@ -208,6 +209,16 @@ def run_step(
             }
         )
     return StepResult(source.count, invalid, seconds)
+
+
+def _made_meanwhile(
+    place: Path, before: dict[str, Any] | None, identity: dict[str, Any], stamps: tuple[str, ...]
+) -> StepResult | None:
+    """The result of the process that held the lock before us, when that finished and made just what we are to make."""
+    made = read_provenance(place)
+    if made is None or made == before or not all((place / name).exists() for name in (META, *stamps)):
+        return None
+    return StepResult(made["samples"], made["invalid"], 0.0) if made.items() >= identity.items() else None
 
 
 @dataclass

@@ -21,7 +21,8 @@ from rover_pipeline.config import DEFAULT_OUTPUTS, Config
 from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, did_you_mean
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import TS, VALID
-from rover_pipeline.format.trace import find_traces
+from rover_pipeline.format.provenance import read_provenance
+from rover_pipeline.format.trace import find_traces, has_files
 from rover_pipeline.format.virtual import in_the_way
 
 #: How a job learns how to spread its work: not part of its command, which would rerun it when changed.
@@ -76,6 +77,8 @@ class Flow:
         here = folder or Path.cwd()
         self.demo = here / "demo"
         if self.config.traces is None:
+            if has_files(self.demo) and read_provenance(self.demo / "_truth") is None:
+                raise InTheWayError(f"{self.demo}: is not a simulated trace of ours; give traces=PATH, or move it away")
             self.traces = {self.demo: self.demo}
         else:
             root = self.config.output_root

@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from rover_pipeline.errors import FormatError, did_you_mean, explain
+from rover_pipeline.errors import FormatError, did_you_mean, explain, short
 
 META = "meta.json"
 Format = Literal["raw", "lzma", "lzmaf", "mjpg", "npz", "jpg"]
@@ -25,6 +25,8 @@ TYPES = ("u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8", "c8",
 # A shape is checked before anything is allocated from it: no sensor makes samples this large, and a damaged
 # meta.json must not take the machine down.
 MAX_SAMPLE_BYTES = 1 << 30
+MAX_AXES = 31  # with that of the frames, what every version of numpy can hold
+MAX_NAME_BYTES = 255
 
 
 class ChannelSpec(BaseModel):
@@ -59,6 +61,8 @@ class ChannelSpec(BaseModel):
     def _positive_shape(cls, value: tuple[int, ...]) -> tuple[int, ...]:
         if any(size < 1 for size in value):
             raise ValueError("every size must be at least 1")
+        if len(value) > MAX_AXES:
+            raise ValueError(f"no more than {MAX_AXES} axes")
         return value
 
     @property
@@ -118,8 +122,11 @@ def replace_file(path: Path, text: str) -> None:
 
 
 def _parse(place: str, name: str, entry: object) -> ChannelSpec:
-    if name in ("", ".", "..", META) or "/" in name or "\\" in name or "\0" in name:
+    if name in (".", "..", META) or "/" in name or "\\" in name:
         raise FormatError(f"{place}: channel name {name!r} leaves the sensor's directory or is reserved")
+    # Unprintable covers what no file name can hold (zero bytes, lone surrogates), and line ends in messages.
+    if not name or not name.isprintable() or len(name.encode()) > MAX_NAME_BYTES:
+        raise FormatError(f"{place}: channel name {short(name)} cannot be the name of a file")
     if not isinstance(entry, dict):
         raise FormatError(f"{place}: channel {name!r} must be an object, is a {type(entry).__name__}")
     given = entry.get("format")

@@ -59,7 +59,9 @@ class Sensor:
         names = dict.fromkeys((TS, *(self.specs if channels is None else channels)))
         opened = {name: self.channel(name) for name in names}
         counts = {name: len(channel) for name, channel in opened.items()}
-        common = min(counts.values())
+        for name, channel in opened.items():
+            if not counts[name] and not (channel.leftover and not truncate):
+                raise channel.fail("holds no samples; record again or leave this sensor out")
         if not truncate:
             for channel in opened.values():
                 if channel.leftover:
@@ -67,10 +69,7 @@ class Sensor:
             for name, count in counts.items():
                 if count != counts[TS]:
                     raise opened[name].fail(f"has {count} samples where ts has {counts[TS]}. {_TRUNCATE}")
-        if common == 0:
-            empty = next(name for name, count in counts.items() if count == 0)
-            raise opened[empty].fail("holds no samples; record again or leave this sensor out")
-        return common
+        return min(counts.values())
 
     def times(self, count: int) -> np.ndarray:
         """The first `count` times, f8 seconds.

@@ -12,8 +12,8 @@ from pathlib import Path
 from rover_pipeline.errors import FormatError, InTheWayError
 from rover_pipeline.format.channels.base import sync_file
 from rover_pipeline.format.meta import META
-from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.format.virtual import in_the_way
 
 CONFIG = "config.yaml"
 
@@ -92,9 +92,9 @@ def new_trace(path: Path) -> Iterator[Path]:
         clear(scratch)
         yield scratch
         sync_file(scratch)
-        if path.exists():
-            remove_empty_folders(path)
         try:
+            if path.exists():
+                remove_empty_folders(path)
             os.rename(scratch, path)
         except OSError as error:
             raise InTheWayError(f"{path}: appeared while the trace was made ({error.strerror})") from error
@@ -107,15 +107,16 @@ def new_trace(path: Path) -> Iterator[Path]:
 def link_trace(source: Path, target: Path) -> None:
     """Make `target` a trace that holds the raw sensors of `source` by reference, so results can go beside them.
 
-    `config.yaml` and every entry of `source` become symbolic links, but for virtual sensors that this program made
-    there and will make again in `target`. Running it again, or twice at once, changes nothing.
+    `config.yaml` and every entry of `source` become symbolic links, but for virtual sensors that this program made,
+    or was killed while it made, there and will make again in `target`. Running it again, or twice at once, changes
+    nothing.
 
     Raises:
         InTheWayError: something else stands where a link belongs.
     """
     target.mkdir(parents=True, exist_ok=True)
     for entry in os.scandir(source):
-        if entry.name.startswith(".") or read_provenance(Path(entry.path)) is not None:
+        if entry.name.startswith(".") or (entry.is_dir() and not in_the_way(Path(entry.path))):
             continue
         link, aim = target / entry.name, Path(entry.path).absolute()
         try:

@@ -15,6 +15,7 @@ import shutil
 import socket
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -88,6 +89,7 @@ class VirtualWriter:
 
     def create(self, specs: dict[str, ChannelSpec], length: int) -> None:
         """Begin the channels: raw ones at their full size, to be filled in any order, others to be appended to."""
+        self._refuse_strangers(specs)
         self.specs, self._length = specs, length
         for name, spec in specs.items():
             if spec.format == "raw":
@@ -119,6 +121,7 @@ class VirtualWriter:
             if count != self._length:
                 raise RoverError(f"{path}: has {count} samples, {self._length} were to be written")
         files = sorted(entry.name for entry in os.scandir(self.partial))
+        self._refuse_strangers(files)
         content = {"made_by": MADE_BY, "sensor": self.path.name, **provenance, "files": files}
         (self.partial / PROVENANCE).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
         sync_file(self.partial / PROVENANCE)
@@ -130,6 +133,15 @@ class VirtualWriter:
                 sync_file(self.path)  # the channels' names are on disk before the one that makes them a sensor
             os.replace(self.partial / name, self.path / name)
         sync_file(self.path)
+
+    def _refuse_strangers(self, names: Iterable[str]) -> None:
+        """Raise InTheWayError when a file that others added to our older result has one of these names."""
+        ours = (read_provenance(self.path) or {}).get("files", ())
+        for name in names:
+            if name not in ours and os.path.lexists(self.path / name):
+                raise InTheWayError(
+                    f"{self.path / name}: stands where a channel belongs and was not made by {MADE_BY}. Move it away"
+                )
 
     def _retract(self) -> None:
         """Take back the files of our own older result, `meta.json` first; files that others added stay."""
@@ -165,9 +177,10 @@ class VirtualWriter:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 # The holder before us removed the file it had locked: only a lock on the file now there counts.
                 if os.fstat(descriptor).st_ino == os.stat(self.path / LOCK).st_ino:
-                    os.truncate(descriptor, 0)
-                    os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
                     self._lock = descriptor
+                    with contextlib.suppress(OSError):  # a note for whoever waits, not worth failing on a full disk
+                        os.truncate(descriptor, 0)
+                        os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
                     return
             except BlockingIOError:
                 self.waited = True

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from rover_pipeline.errors import FormatError
+from rover_pipeline.errors import FormatError, RoverError
 from rover_pipeline.format.channels import encode_sample
 from rover_pipeline.format.channels.base import EncodedWriter
 from rover_pipeline.format.meta import ChannelSpec, replace_file
@@ -168,5 +168,7 @@ def _sdk_errors(capture: Path) -> Iterator[None]:
     """Turns what ouster-sdk raises for a bad capture into one line that names it."""
     try:
         yield
-    except (RuntimeError, ValueError, OSError, IndexError, KeyError) as error:
+    except RoverError:
+        raise
+    except Exception as error:  # the SDK raises a dozen kinds, some of its own
         raise FormatError(f"{capture}: ouster-sdk cannot read it: {error}") from error

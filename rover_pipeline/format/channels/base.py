@@ -49,7 +49,7 @@ class Channel(ABC):
 
     @abstractmethod
     def _read(self, start: int, stop: int, out: np.ndarray) -> None:
-        """Decode samples `start:stop` into `out`."""
+        """Decode samples `start:stop`, at least one, into `out`."""
 
     def read(self, start: int = 0, stop: int | None = None) -> np.ndarray:
         """Samples `start:stop`, (frame, *shape).
@@ -62,8 +62,9 @@ class Channel(ABC):
         if not 0 <= start <= stop <= len(self):
             raise FormatError(f"{self.path}: samples {start} to {stop} were asked for, {len(self)} are there")
         out = np.empty((stop - start, *self.spec.shape), self.spec.dtype)
-        with self._os_errors():
-            self._read(start, stop, out)
+        if start < stop:
+            with self._os_errors():
+                self._read(start, stop, out)
         return out
 
     def fail(self, problem: str) -> FormatError:

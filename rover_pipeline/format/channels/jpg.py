@@ -6,8 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
+from rover_pipeline.errors import FormatError
 from rover_pipeline.format.channels import jpeg
 from rover_pipeline.format.channels.blob import BlobChannel, BlobWriter
+from rover_pipeline.format.meta import ChannelSpec
 
 
 class JpgChannel(BlobChannel):
@@ -24,6 +26,11 @@ class JpgChannel(BlobChannel):
 
 class JpgWriter(BlobWriter):
     suffix = "jpg"
+
+    def __init__(self, path: Path, spec: ChannelSpec) -> None:
+        if problem := jpeg.check_spec(spec.shape, spec.type):
+            raise FormatError(f"{path}: {problem}")
+        super().__init__(path, spec)
 
     @staticmethod
     def encode(sample: np.ndarray) -> bytes:

@@ -65,14 +65,12 @@ class LzmafChannel(Channel):
         return offsets[: int(np.searchsorted(offsets, size, side="right"))]
 
     def _read(self, start: int, stop: int, out: np.ndarray) -> None:
-        if start == stop:
-            return
         base = int(self._offsets[start])
         with opened(self.path) as descriptor:
             data = memoryview(read_exactly(descriptor, int(self._offsets[stop]) - base, base))
         for i in range(start, stop):
             begin, end = int(self._offsets[i]) - base, int(self._offsets[i + 1]) - base
-            self._decode(i, base + begin, data[begin:end], out[i - start])
+            self._decode(i, base + begin, data[begin:end], out[i - start, ...])
 
     def _decode(self, sample: int, byte: int, data: memoryview, out: np.ndarray) -> None:
         wanted = self.spec.sample_bytes

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from rover_pipeline.errors import FormatError
 from rover_pipeline.format.channels import jpeg
 from rover_pipeline.format.channels.base import Channel, EncodedWriter, opened, read_exactly, sync_file
 from rover_pipeline.format.meta import ChannelSpec
@@ -67,9 +68,10 @@ class MjpgWriter(EncodedWriter):
     def __init__(self, path: Path, spec: ChannelSpec) -> None:
         super().__init__(path, spec)
         if problem := jpeg.check_spec(spec.shape, spec.type):
-            raise ValueError(f"{path}: {problem}")
+            raise FormatError(f"{path}: {problem}")
         import av  # 0.1 s that only writers of video pay
 
+        path.open("xb").close()  # FFmpeg would replace what is there
         self._packet = av.Packet
         self._container = av.open(str(path), "w", format="avi")
         stream = self._container.add_stream("mjpeg", rate=NOMINAL_RATE)
@@ -93,6 +95,7 @@ class MjpgWriter(EncodedWriter):
     def close(self) -> None:
         if self._open:
             self._open = False
+            self._container.start_encoding()  # writes the header also when there was no frame
             self._container.close()
             sync_file(self.path)
 

@@ -12,6 +12,7 @@ import numpy as np
 from rover_pipeline.format.channels.blob import BlobChannel, BlobWriter
 
 _MEMBER = "data.npy"
+_COMPRESSION = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
 class NpzChannel(BlobChannel):
@@ -21,9 +22,12 @@ class NpzChannel(BlobChannel):
         # Unlike numpy.load, the header is compared with meta.json before anything is allocated from it.
         try:
             with zipfile.ZipFile(path) as archive, archive.open(_MEMBER) as member:
-                version = np.lib.format.read_magic(member)
-                read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-                shape, fortran, dtype = read(member)
+                if archive.getinfo(_MEMBER).compress_type not in _COMPRESSION:
+                    raise ValueError("is compressed in a way that numpy does not use")
+                # Later versions of the header, for names of columns, may be gigabytes long.
+                if np.lib.format.read_magic(member) != (1, 0):
+                    raise ValueError("holds no plain array (npy format 1.0)")
+                shape, fortran, dtype = np.lib.format.read_array_header_1_0(member)
                 if shape != self.spec.shape or dtype != self.spec.dtype:
                     raise ValueError(f"holds {list(shape)} of {dtype}, not {list(self.spec.shape)} of {self.spec.type}")
                 data = member.read(self.spec.sample_bytes)

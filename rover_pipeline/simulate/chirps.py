@@ -1,0 +1,109 @@
+"""FMCW radar devices: chirp timing as `config.yaml` records it, and where the antennas are."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from rover_pipeline.options import Options
+
+SPEED_OF_LIGHT = 299_792_458.0
+
+Device = Literal["AWR1843", "AWR1843AOP", "AWR1642", "AWR2944"]
+
+_ROW = np.stack([np.arange(4) * 0.5, np.zeros(4)], -1)
+#: Positions of transmitters and receivers, (N, 2): left and up, in wavelengths. With the transmitters in the order
+#: they fire, their sums are the virtual arrays as xwr draws them, seen from in front of the board:
+#:
+#:     AWR1843:     2-1 2-2 2-3 2-4          AWR1843AOP:  1-1 2-1 3-1     AWR1642: 1-1 ... 1-4 2-1 ... 2-4
+#:          1-1 1-2 1-3 1-4 3-1 3-2 3-3 3-4               1-2 2-2 3-2
+#:                                                        1-3 2-3 3-3     AWR2944: as AWR1843, 0.8 wavelengths
+#:          (transmitter-receiver)                        1-4 2-4 3-4              up, and 4-1 ... 4-4 at the end
+ANTENNAS: dict[str, tuple[np.ndarray, np.ndarray]] = {
+    "AWR1843": (np.array([[0.0, 0.0], [1.0, 0.5], [2.0, 0.0]]), _ROW),
+    "AWR1843AOP": (_ROW[:3], np.stack([np.zeros(4), -np.arange(4) * 0.5], -1)),
+    "AWR1642": (np.array([[0.0, 0.0], [2.0, 0.0]]), _ROW),
+    "AWR2944": (np.array([[0.0, 0.0], [1.0, 0.8], [2.0, 0.0], [4.0, 0.0]]), _ROW),
+}
+#: Devices that sample the real part only.
+REAL = ("AWR2944",)
+
+
+class Chirps(Options):
+    """How a frame is transmitted: `config.yaml`'s `radar.args.radar`, in its units."""
+
+    device: Device = Field(description="Radar chip.")
+    port: str = Field("/dev/ttyACM0", description="Control port of the board.")
+    frequency: float = Field(77.0, description="Start of the ramp, GHz.")
+    idle_time: float = Field(description="Between ramps, us.")
+    adc_start_time: float = Field(5.7, description="From the start of the ramp to the first sample, us.")
+    ramp_end_time: float = Field(description="Length of the ramp, us.")
+    tx_start_time: float = Field(1.0, description="Transmitter on before the ramp, us.")
+    freq_slope: float = Field(description="MHz/us.")
+    adc_samples: int = Field(256, description="Samples a chirp.")
+    sample_rate: int = Field(description="ksps.")
+    frame_length: int = Field(64, description="Chirps of each transmitter in a frame.")
+    frame_period: float = Field(50.0, description="ms.")
+
+    @property
+    def antennas(self) -> tuple[np.ndarray, np.ndarray]:
+        """Transmitters and receivers, (N, 2) each: left and up, wavelengths."""
+        return ANTENNAS[self.device]
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """(chirp, tx, rx, sample)."""
+        transmitters, receivers = self.antennas
+        return self.frame_length, len(transmitters), len(receivers), self.adc_samples
+
+    @property
+    def is_real(self) -> bool:
+        return self.device in REAL
+
+    @property
+    def words(self) -> int:
+        """int16 words a chirp of one receiver."""
+        return self.adc_samples * (1 if self.is_real else 2)
+
+    @property
+    def ramp_period(self) -> float:
+        """Seconds from one ramp to the next one, of the next transmitter."""
+        return (self.idle_time + self.ramp_end_time) * 1e-6
+
+    @property
+    def slope(self) -> float:
+        """Hz/s."""
+        return self.freq_slope * 1e12
+
+    @property
+    def centre_frequency(self) -> float:
+        """Hz, in the middle of the samples."""
+        sampled = self.adc_start_time * 1e-6 + self.adc_samples / (self.sample_rate * 1e3) / 2
+        return self.frequency * 1e9 + self.slope * sampled
+
+    @property
+    def wavelength(self) -> float:
+        """Metres, in the middle of the samples."""
+        return SPEED_OF_LIGHT / self.centre_frequency
+
+    @property
+    def range_resolution(self) -> float:
+        """Metres a range bin."""
+        return SPEED_OF_LIGHT / (2 * self.slope * self.adc_samples / (self.sample_rate * 1e3))
+
+    @property
+    def doppler_resolution(self) -> float:
+        """m/s a Doppler bin."""
+        return self.wavelength / (2 * self.frame_length * len(self.antennas[0]) * self.ramp_period)
+
+    @property
+    def duration(self) -> float:
+        """Seconds from the first to the end of the last ramp of a frame."""
+        return self.frame_length * len(self.antennas[0]) * self.ramp_period
+
+    @property
+    def max_range(self) -> float:
+        """Metres at which the beat frequency reaches the end of the band."""
+        return self.range_resolution * self.adc_samples / (2 if self.is_real else 1)

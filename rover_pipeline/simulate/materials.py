@@ -1,0 +1,94 @@
+"""What surfaces are made of, for a camera at visible light, a lidar at 865 nm and a radar at 77 GHz."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+PLAIN, SPECKLE, BRICK, PLANK, TILE, STRIPE = range(6)
+
+
+@dataclass(frozen=True)
+class Material:
+    """A surface.
+
+    Attributes:
+        colour: linear RGB albedo, 0 to 1.
+        reflectivity: of a Lambertian surface for the lidar, 0 to 1; above 1 it is retroreflective.
+        rcs: radar cross-section per area seen face on, m²/m².
+        texture: pattern on the surface, one of the constants of this module.
+        grain: size of the pattern, metres.
+        contrast: how much the pattern darkens, 0 to 1.
+        glow: light of its own, as a share of white.
+    """
+
+    colour: tuple[float, float, float]
+    reflectivity: float
+    rcs: float
+    texture: int = SPECKLE
+    grain: float = 0.15
+    contrast: float = 0.25
+    glow: float = 0.0
+
+
+MATERIALS: dict[str, Material] = {
+    "plaster": Material((0.72, 0.68, 0.60), 0.75, 0.05, SPECKLE, 0.30, 0.15),
+    "blue plaster": Material((0.34, 0.44, 0.56), 0.60, 0.05, SPECKLE, 0.30, 0.15),
+    "green plaster": Material((0.42, 0.53, 0.38), 0.60, 0.05, SPECKLE, 0.30, 0.15),
+    "ceiling": Material((0.80, 0.80, 0.78), 0.80, 0.02, TILE, 0.60, 0.18),
+    "parquet": Material((0.45, 0.28, 0.15), 0.40, 0.02, PLANK, 0.14, 0.45),
+    "carpet": Material((0.38, 0.10, 0.09), 0.25, 0.02, STRIPE, 0.20, 0.55),
+    "tiles": Material((0.55, 0.55, 0.52), 0.45, 0.02, TILE, 0.40, 0.45),
+    "wood": Material((0.50, 0.31, 0.16), 0.45, 0.10, PLANK, 0.08, 0.35),
+    "white wood": Material((0.75, 0.74, 0.70), 0.70, 0.10, SPECKLE, 0.20, 0.10),
+    "cloth": Material((0.12, 0.22, 0.38), 0.30, 0.08, SPECKLE, 0.05, 0.45),
+    "red cloth": Material((0.55, 0.10, 0.08), 0.45, 0.08, SPECKLE, 0.05, 0.45),
+    "metal": Material((0.45, 0.46, 0.48), 0.50, 2.00, SPECKLE, 0.25, 0.15),
+    "black plastic": Material((0.03, 0.03, 0.035), 0.05, 0.15, PLAIN),
+    "books": Material((0.45, 0.20, 0.12), 0.35, 0.10, STRIPE, 0.045, 0.70),
+    "picture": Material((0.25, 0.42, 0.62), 0.50, 0.05, STRIPE, 0.17, 0.65),
+    "leaf": Material((0.10, 0.30, 0.07), 0.55, 0.15, SPECKLE, 0.09, 0.75),
+    "bark": Material((0.20, 0.14, 0.09), 0.30, 0.20, PLANK, 0.06, 0.50),
+    "lamp": Material((1.0, 0.97, 0.88), 0.80, 0.05, PLAIN, glow=1.0),
+    "window": Material((0.62, 0.76, 0.92), 0.02, 0.15, PLAIN, glow=0.75),
+    "glass": Material((0.10, 0.14, 0.18), 0.02, 0.30, PLAIN),
+    "skin": Material((0.62, 0.38, 0.27), 0.55, 0.60, PLAIN),
+    "coat": Material((0.62, 0.42, 0.08), 0.40, 0.70, SPECKLE, 0.06, 0.35),
+    "jeans": Material((0.06, 0.10, 0.22), 0.25, 0.60, SPECKLE, 0.04, 0.35),
+    "brick": Material((0.48, 0.20, 0.13), 0.45, 0.12, BRICK, 0.25, 0.45),
+    "stone": Material((0.55, 0.50, 0.42), 0.50, 0.12, BRICK, 0.60, 0.30),
+    "render": Material((0.66, 0.58, 0.42), 0.60, 0.10, SPECKLE, 0.70, 0.20),
+    "asphalt": Material((0.13, 0.13, 0.14), 0.15, 0.02, SPECKLE, 0.12, 0.40),
+    "paving": Material((0.42, 0.41, 0.39), 0.35, 0.03, TILE, 0.50, 0.40),
+    "paint": Material((0.82, 0.82, 0.80), 0.90, 0.02, PLAIN),
+    "car red": Material((0.48, 0.03, 0.03), 0.45, 3.00, PLAIN),
+    "car blue": Material((0.04, 0.10, 0.36), 0.30, 3.00, PLAIN),
+    "car white": Material((0.75, 0.75, 0.75), 0.80, 3.00, PLAIN),
+    "sign": Material((0.75, 0.06, 0.05), 2.50, 4.00, PLAIN),
+    "target": Material((0.95, 0.0, 0.95), 1.80, 0.50, PLAIN, glow=0.85),
+}
+INDEX = {name: number for number, name in enumerate(MATERIALS)}
+
+
+class Look(NamedTuple):
+    """The materials as arrays, by number, for compiled kernels. Units as in `Material`."""
+
+    colour: np.ndarray
+    reflectivity: np.ndarray
+    texture: np.ndarray
+    grain: np.ndarray
+    contrast: np.ndarray
+    glow: np.ndarray
+
+
+LOOK = Look(
+    colour=np.array([material.colour for material in MATERIALS.values()], "f8"),
+    reflectivity=np.array([material.reflectivity for material in MATERIALS.values()], "f8"),
+    texture=np.array([material.texture for material in MATERIALS.values()], "i8"),
+    grain=np.array([material.grain for material in MATERIALS.values()], "f8"),
+    contrast=np.array([material.contrast for material in MATERIALS.values()], "f8"),
+    glow=np.array([material.glow for material in MATERIALS.values()], "f8"),
+)
+RCS = np.array([material.rcs for material in MATERIALS.values()], "f8")

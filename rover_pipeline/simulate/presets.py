@@ -1,0 +1,80 @@
+"""What can be simulated: a place, a way through it, and a rig with its rates and shapes."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from rover_pipeline.options import Options
+from rover_pipeline.simulate.chirps import Chirps
+
+
+class Preset(Options):
+    """One kind of recording."""
+
+    description: str = Field(description="What it is, in a line.")
+    duration: float = Field(description="Seconds, unless asked otherwise.")
+    scene: Literal["flat", "street"] = Field(description="The place.")
+    carrier: Literal["walker", "bike"] = Field(description="Who carries the rig.")
+    speed: float = Field(description="m/s, once under way.")
+    stand: float = Field(1.0, description="Seconds at rest at the start.")
+    lidar: Literal["OS-0-128", "OS-0-32", "OS-1-64"] = Field("OS-0-128", description="Ouster product.")
+    columns: int = Field(2048, description="Columns a revolution.")
+    lidar_rate: int = Field(10, description="Revolutions a second.")
+    radar: Chirps = Field(description="Radar device and chirps.")
+    width: int = Field(1920, description="Of the camera's pictures, pixels.")
+    height: int = Field(1080, description="Of the camera's pictures, pixels.")
+    camera_rate: float = Field(30.0, description="Pictures a second.")
+    imu_rate: float = Field(100.0, description="Samples a second.")
+
+
+PRESETS: dict[str, Preset] = {
+    "tiny": Preset(
+        description="A few seconds of a walk through a furnished flat, small shapes: for tests and demonstrations.",
+        duration=2.5,
+        scene="flat",
+        carrier="walker",
+        speed=0.8,
+        stand=0.3,
+        lidar="OS-0-32",
+        columns=512,
+        radar=Chirps(
+            device="AWR1843",
+            idle_time=224.0,
+            ramp_end_time=59.0,
+            freq_slope=33.506,
+            adc_samples=64,
+            sample_rate=1250,
+            frame_length=16,
+            frame_period=100.0,
+        ),
+        width=256,
+        height=144,
+        camera_rate=10.0,
+    ),
+    "indoor": Preset(
+        description="A walk through a furnished flat with people in it, at the real rig's rates and shapes.",
+        duration=30.0,
+        scene="flat",
+        carrier="walker",
+        speed=0.8,
+        radar=Chirps(device="AWR1843", idle_time=200.0, ramp_end_time=59.0, freq_slope=67.012, sample_rate=5000),
+    ),
+    "outdoor": Preset(
+        description="A walk round a block of houses, with cars, a cyclist and people.",
+        duration=30.0,
+        scene="street",
+        carrier="walker",
+        speed=1.2,
+        radar=Chirps(device="AWR1843", idle_time=120.0, ramp_end_time=59.0, freq_slope=33.506, sample_rate=5000),
+    ),
+    "bike": Preset(
+        description="A ride on a bike round the same block.",
+        duration=30.0,
+        scene="street",
+        carrier="bike",
+        speed=5.0,
+        radar=Chirps(device="AWR1843", idle_time=6.0, ramp_end_time=34.0, freq_slope=67.012, sample_rate=10000),
+    ),
+}

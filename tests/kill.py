@@ -1,0 +1,110 @@
+"""Kills a step at every kind of moment and looks at what is left. A process of its own: `tests.kit` starts it.
+
+Each run is a fork that counts its calls to the operating system that change the disk, and kills itself, as
+`kill -9` would, right before one of them. A fork costs milliseconds where a new process costs a second of imports.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rover_pipeline.steps import Request, find_step, run_step
+from tests.kit import PER_PROCESS, assert_same, assert_whole_or_absent, snapshot
+
+_CALLS = ("open", "mkdir", "ftruncate", "pwrite", "fsync", "replace", "unlink", "rmdir")
+
+
+def main(arguments: dict[str, Any]) -> None:
+    place, wanted = Path(arguments["place"]), snapshot(Path(arguments["wanted"]), ignore=PER_PROCESS)
+    described, request = find_step(arguments["step"]), Request(arguments["options"])
+
+    def run() -> None:
+        run_step(described, place.parent, place.name, request, threads=2)
+
+    rng = np.random.default_rng(len(described.name))
+    for state in ("over nothing", "over a result"):
+        if state == "over nothing":
+            shutil.rmtree(place, ignore_errors=True)
+        calls = _calls_of(run, place.parent / "calls")
+        renames = calls.index("replace", calls.index("ftruncate"))
+        assert calls[renames:].count("replace") > len(wanted) - 1, "every file is renamed into place"
+        for moment in _moments(rng, renames, len(calls), arguments["kills"]):
+            if state == "over nothing":
+                shutil.rmtree(place)
+            status = _in_fork(partial(_dying, run, moment))
+            what = f"{state}, killed before call {moment}, {calls[moment]}"
+            assert status == -signal.SIGKILL, f"{what}: ended with {status}"
+            assert_whole_or_absent(place, wanted, what)
+            assert _in_fork(run) == 0, f"{what}: the next run failed"
+            assert_same(snapshot(place, ignore=PER_PROCESS), wanted, f"{what}, run again")
+
+
+def _moments(rng: np.random.Generator, renames: int, count: int, kills: int) -> list[int]:
+    """Half of the kills while a result is worked on, half while it is published; all moments when there are enough."""
+    working, publishing = np.arange(renames), np.arange(renames, count)
+    return [
+        int(moment)
+        for moments in (working, publishing)
+        for moment in sorted(rng.choice(moments, min(len(moments), max(1, kills // 4)), replace=False))
+    ]
+
+
+def _calls_of(run: Callable[[], None], record: Path) -> list[str]:
+    """Names of the calls that one undisturbed run makes, in order."""
+    names: list[str] = []
+
+    def recorded() -> None:
+        _patch(lambda name: names.append(name))
+        run()
+        with open(record, "w", encoding="utf-8") as file:
+            json.dump(names, file)
+
+    assert _in_fork(recorded) == 0
+    return list(json.loads(record.read_text()))
+
+
+def _dying(run: Callable[[], None], moment: int) -> None:
+    """Run until the call of that number; the process ends there."""
+    seen = iter(range(moment))
+    _patch(lambda name: None if next(seen, None) is not None else os.kill(os.getpid(), signal.SIGKILL))
+    run()
+
+
+def _patch(before: Callable[[str], None]) -> None:
+    for name in _CALLS:
+        original = getattr(os, name)
+
+        def call(*args: Any, _name: str = name, _original: Any = original, **kwargs: Any) -> Any:
+            before(_name)
+            return _original(*args, **kwargs)
+
+        setattr(os, name, call)
+
+
+def _in_fork(work: Callable[[], None]) -> int:
+    """Do work in a copy of this process; its exit status, negative for a signal."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            work()
+            status = 0
+        except BaseException as error:
+            print(repr(error), file=sys.stderr, flush=True)
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

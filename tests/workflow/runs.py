@@ -1,0 +1,54 @@
+"""Running the real workflow on small traces, as a user types it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.conftest import CHECKOUT
+
+SNAKEMAKE = [sys.executable, "-m", "snakemake", "--snakefile", str(CHECKOUT / "Snakefile")]
+
+
+def snakemake(
+    folder: Path, *arguments: str, profile: str = "local", env: Mapping[str, str] | None = None, **config: object
+) -> subprocess.CompletedProcess[str]:
+    """Run the workflow in `folder` and return what it printed."""
+    return subprocess.run(
+        command(*arguments, profile=profile, **config),
+        cwd=folder,
+        env={**os.environ, **(env or {})},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def command(*arguments: str, profile: str = "local", **config: object) -> list[str]:
+    """The command line of a run."""
+    settings = [f"{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in config.items()]
+    profile_folder = str(CHECKOUT / "profiles" / profile)
+    return [*SNAKEMAKE, "--profile", profile_folder, *arguments, "--config", *settings]
+
+
+def result_bytes(trace: Path) -> dict[str, bytes]:
+    """Files of all virtual sensors of a trace but `provenance.json`, which tells times."""
+    return {
+        str(path.relative_to(trace)): path.read_bytes()
+        for path in sorted(trace.glob("_*/*"))
+        if path.is_file() and path.name != "provenance.json"
+    }
+
+
+def raw_state(trace: Path) -> dict[str, tuple[bytes, int]]:
+    """Bytes and modification times of the raw sensors."""
+    return {
+        str(path.relative_to(trace)): (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in sorted(trace.rglob("*"))
+        if path.is_file() and not path.relative_to(trace).parts[0].startswith("_")
+    }

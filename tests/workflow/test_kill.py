@@ -1,0 +1,60 @@
+"""kill -9 of a whole run at a dozen moments, then the same command again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from rover_pipeline.format.meta import META
+from rover_pipeline.format.sensor import Sensor
+from tests.kit import small_trace
+from tests.workflow.runs import command, raw_state, result_bytes, snakemake
+
+MOMENTS = 12
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, bytes], float]:
+    """A trace before processing, the bytes of its results, and how long a run takes."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    raw = small_trace(folder / "raw", frames=40)
+    trace = shutil.copytree(raw, folder / "trace")
+    begin = time.monotonic()
+    done = snakemake(folder, traces=str(trace))
+    assert done.returncode == 0, done.stderr
+    return raw, result_bytes(trace), time.monotonic() - begin
+
+
+@pytest.mark.parametrize("moment", range(MOMENTS))
+def test_a_killed_run_leaves_nothing_half_written_and_is_finished_by_the_same_command(
+    undisturbed: tuple[Path, dict[str, bytes], float], moment: int, tmp_path: Path
+) -> None:
+    raw, expected, took_s = undisturbed
+    trace = shutil.copytree(raw, tmp_path / "trace")
+    before = raw_state(trace)
+    run = subprocess.Popen(
+        command(traces=str(trace)), cwd=tmp_path, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    # The first third is Snakemake reading its rules; the jobs are in the rest.
+    time.sleep(took_s * (0.3 + 0.7 * moment / MOMENTS))
+    os.killpg(run.pid, signal.SIGKILL)
+    run.wait()
+    for place in trace.glob("_*"):
+        if (place / META).exists():
+            made = Sensor(place)
+            assert made.length() == len(made.channel("ts"))
+            assert (place / "provenance.json").exists()
+            for path in place.iterdir():
+                if path.name in made.specs:
+                    assert path.read_bytes() == expected[f"{place.name}/{path.name}"]
+    again = snakemake(tmp_path, traces=str(trace))
+    assert again.returncode == 0, again.stderr
+    assert result_bytes(trace) == expected
+    assert raw_state(trace) == before
+    assert not list(trace.glob("_*/.partial"))
