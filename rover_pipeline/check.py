@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rover_pipeline.chunks import DaskOptions, frame_ranges, run_ranges
-from rover_pipeline.errors import FormatError, SampleError
+from rover_pipeline.errors import FormatError
 from rover_pipeline.format.channels import Channel
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import PROVENANCE, fingerprint, read_provenance
@@ -119,7 +119,7 @@ class _Decode:
         for sample in range(start, stop, step):
             try:
                 self.channel.read(sample, min(sample + step, stop))
-            except SampleError as error:
+            except FormatError as error:
                 found.append(str(error))
         return found
 
@@ -135,7 +135,7 @@ def _sidecar_problems(sensor: Sensor) -> Iterator[str]:
         allowed = shapes(json.loads(path.read_bytes()))
     except OSError:
         yield f"{path}: is missing; it says what the samples of {channel} mean"
-    except (ValueError, KeyError, TypeError, IndexError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         yield f"{path}: is not what a {sensor.name} sidecar must be: {error!r}"
     else:
         if list(sensor.specs[channel].shape) not in allowed:
@@ -159,10 +159,15 @@ def _provenance_problems(trace: Trace, sensor: Sensor) -> Iterator[str]:
         return
     if VALID not in sensor.specs:
         yield f"{sensor.path}: has a {PROVENANCE} of ours but no channel valid"
-    for place, recorded in provenance.get("inputs", {}).items():
+    inputs = provenance.get("inputs", {})
+    if not isinstance(inputs, dict) or not all(isinstance(recorded, dict) for recorded in inputs.values()):
+        yield f"{sensor.path / PROVENANCE}: is damaged; run the workflow again"
+        return
+    for place, recorded in inputs.items():
+        name, _, channel = place.partition("/")
         path = trace.path / place
-        if path.parent.is_dir() and not path.exists():
-            path = trace.source(*place.split("/", 1)).path / place.split("/", 1)[1]
+        if (trace.path / name / META).exists() and not path.exists():
+            path = trace.source(name, channel).path / channel
         if not path.exists():
             continue  # raw sensors may be archived once their results are made
         now = fingerprint(path)

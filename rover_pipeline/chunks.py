@@ -22,7 +22,7 @@ R_co = TypeVar("R_co", covariant=True)
 S = TypeVar("S")
 
 #: Ranges a thread works through before results are handed on: enough that threads seldom wait for one another.
-_WINDOW = 8
+_WINDOW = 32
 
 
 class DaskOptions(Options):

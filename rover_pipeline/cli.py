@@ -112,6 +112,10 @@ def _parser() -> argparse.ArgumentParser:
     step.add_argument("--threads", type=int, default=1, metavar="N")
     step.add_argument("--log", type=Path, metavar="FILE", help="a copy of the messages, with tracebacks")
     step.set_defaults(run=_step)
+
+    for command in (*commands.choices.values(), *makers.choices.values()):
+        # Taken after the command too. SUPPRESS, or its default would undo the one given before the command.
+        command.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     return parser
 
 

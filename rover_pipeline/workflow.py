@@ -20,8 +20,8 @@ from typing import Any
 from rover_pipeline.config import DEFAULT_OUTPUTS, Config
 from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, did_you_mean
 from rover_pipeline.format.meta import META
-from rover_pipeline.format.sensor import TS, VALID
 from rover_pipeline.format.provenance import read_provenance
+from rover_pipeline.format.sensor import TS, VALID
 from rover_pipeline.format.trace import find_traces, has_files
 from rover_pipeline.format.virtual import in_the_way
 

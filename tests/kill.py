@@ -6,6 +6,8 @@ Each run is a fork that counts its calls to the operating system that change the
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import json
 import os
 import shutil
@@ -25,19 +27,26 @@ _CALLS = ("open", "mkdir", "ftruncate", "pwrite", "fsync", "replace", "unlink", 
 
 
 def main(arguments: dict[str, Any]) -> None:
+    """Kill runs that make `place`, which come to be `wanted`, before about `kills` of their calls.
+
+    Runs of the step `step` with `options`; or calls of the function `make` with the place.
+    """
     place, wanted = Path(arguments["place"]), snapshot(Path(arguments["wanted"]), ignore=PER_PROCESS)
-    described, request = find_step(arguments["step"]), Request(arguments["options"])
-
-    def run() -> None:
-        run_step(described, place.parent, place.name, request, threads=2)
-
-    rng = np.random.default_rng(len(described.name))
+    run: Callable[[], object]
+    if "make" in arguments:
+        module, _, name = arguments["make"].partition(":")
+        run = partial(getattr(importlib.import_module(module), name), place)
+    else:
+        described, request = find_step(arguments["step"]), Request(arguments["options"])
+        run = partial(run_step, described, place.parent, place.name, request, threads=2)
+    rng = np.random.default_rng(len(place.name))
     for state in ("over nothing", "over a result"):
         if state == "over nothing":
             shutil.rmtree(place, ignore_errors=True)
         calls = _calls_of(run, place.parent / "calls")
         renames = calls.index("replace", calls.index("ftruncate"))
-        assert calls[renames:].count("replace") > len(wanted) - 1, "every file is renamed into place"
+        entries = {name.split("/")[0] for name in wanted}
+        assert calls[renames:].count("replace") >= len(entries), "every file is renamed into place"
         for moment in _moments(rng, renames, len(calls), arguments["kills"]):
             if state == "over nothing":
                 shutil.rmtree(place)
@@ -59,21 +68,25 @@ def _moments(rng: np.random.Generator, renames: int, count: int, kills: int) -> 
     ]
 
 
-def _calls_of(run: Callable[[], None], record: Path) -> list[str]:
-    """Names of the calls that one undisturbed run makes, in order."""
+def _calls_of(run: Callable[[], object], record: Path) -> list[str]:
+    """Names of the calls that one undisturbed run makes, in order. Imports what it did, to spare the next ones that."""
     names: list[str] = []
 
     def recorded() -> None:
         _patch(lambda name: names.append(name))
         run()
         with open(record, "w", encoding="utf-8") as file:
-            json.dump(names, file)
+            json.dump({"calls": names, "modules": list(sys.modules)}, file)
 
     assert _in_fork(recorded) == 0
-    return list(json.loads(record.read_text()))
+    found = json.loads(record.read_text())
+    for module in found["modules"]:
+        with contextlib.suppress(ImportError):  # some are not imported by their names
+            importlib.import_module(module)
+    return list(found["calls"])
 
 
-def _dying(run: Callable[[], None], moment: int) -> None:
+def _dying(run: Callable[[], object], moment: int) -> None:
     """Run until the call of that number; the process ends there."""
     seen = iter(range(moment))
     _patch(lambda name: None if next(seen, None) is not None else os.kill(os.getpid(), signal.SIGKILL))
@@ -91,7 +104,7 @@ def _patch(before: Callable[[str], None]) -> None:
         setattr(os, name, call)
 
 
-def _in_fork(work: Callable[[], None]) -> int:
+def _in_fork(work: Callable[[], object]) -> int:
     """Do work in a copy of this process; its exit status, negative for a signal."""
     child = os.fork()
     if child == 0:

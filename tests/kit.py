@@ -318,7 +318,8 @@ def check_virtual_sensor(
             run_step(described, other.parent, sensor, request, threads=threads, dask=DaskOptions(chunk=ByteSize(chunk)))
             assert_same(snapshot(other), wanted, f"chunks of {chunk} bytes on {threads} threads")
         wanted = snapshot(first, ignore=PER_PROCESS)
-        _check_kills(step, _copy(trace, Path(name) / "killed") / sensor, request, first, kills)
+        place = _copy(trace, Path(name) / "killed") / sensor
+        check_kills(place, first, kills, step=step, options=dict(request.options))
         _check_killed_command(described, _copy(trace, Path(name) / "command") / sensor, request, wanted)
 
 
@@ -409,17 +410,11 @@ def _frame_bytes(described: Step, place: Path) -> int:
     return sum(inputs) + sum(spec.sample_bytes for spec in Sensor(place).specs.values())
 
 
-def _check_kills(step: str, place: Path, request: Request, wanted: Path, kills: int) -> None:
-    """Kill runs at chosen moments, then look: see `tests/kill.py`."""
-    arguments = {
-        "step": step,
-        "place": str(place),
-        "options": dict(request.options),
-        "wanted": str(wanted),
-        "kills": kills,
-    }
+def check_kills(place: Path, wanted: Path, kills: int, **run: Any) -> None:
+    """Kill runs that make `place` at chosen moments, then look; `run` says what they are: see `tests/kill.py`."""
+    arguments = json.dumps({"place": str(place), "wanted": str(wanted), "kills": kills, **run})
     done = subprocess.run(
-        [sys.executable, "-m", "tests.kill", json.dumps(arguments)],
+        [sys.executable, "-m", "tests.kill", arguments],
         env=environment(), cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]

@@ -159,7 +159,7 @@ class VirtualWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for stream in self._streams.values():
-            if kind is not None:
+            with contextlib.suppress(Exception):  # what it held is removed next
                 stream.close()
         shutil.rmtree(self.partial, ignore_errors=True)
         self._release()

@@ -78,10 +78,14 @@ class Chirps(Options):
         return self.freq_slope * 1e12
 
     @property
+    def middle(self) -> float:
+        """Seconds from the end of the ramp before to the middle of the samples."""
+        return (self.idle_time + self.adc_start_time) * 1e-6 + self.adc_samples / (self.sample_rate * 1e3) / 2
+
+    @property
     def centre_frequency(self) -> float:
         """Hz, in the middle of the samples."""
-        sampled = self.adc_start_time * 1e-6 + self.adc_samples / (self.sample_rate * 1e3) / 2
-        return self.frequency * 1e9 + self.slope * sampled
+        return self.frequency * 1e9 + self.slope * (self.middle - self.idle_time * 1e-6)
 
     @property
     def wavelength(self) -> float:

@@ -16,6 +16,8 @@ from rover_pipeline.simulate.motion import Motion
 from rover_pipeline.simulate.raycast import trace
 from rover_pipeline.simulate.world import World
 
+#: Columns between which bodies move in a straight line and do not turn: a few milliseconds.
+_AT_ONCE = 64
 #: A range on the wire is u2 millimetres; the recorder clips what is farther.
 CLIP_MM = 65535
 
@@ -118,14 +120,25 @@ def sweep(world: World, motion: Motion, rays: Rays, end: float, period: float) -
     columns = len(rays.origin)
     times = column_times(end, period, columns)
     state = motion.at(times)
-    middle = float(times[columns // 2])
     shape = rays.direction.shape[:2]
     echoes = Echoes(np.empty(shape, "f4"), np.empty(shape, "f4"), np.empty(shape, "f4"))
     light = world.light
-    trace(
-        world.at(middle), LOOK, rays.origin, rays.direction, state.pos, state.rot, times - middle,
-        light.sun, light.strength, light.ambient, *echoes,
-    )  # fmt: skip
+    for left in range(0, columns, _AT_ONCE):
+        part = slice(left, left + _AT_ONCE)
+        middle = float(times[part].mean())
+        trace(
+            world.at(middle),
+            LOOK,
+            rays.origin[part],
+            rays.direction[:, part],
+            state.pos[part],
+            state.rot[part],
+            times[part] - middle,
+            light.sun,
+            light.strength,
+            light.ambient,
+            *(image[:, part] for image in echoes),
+        )
     return echoes
 
 

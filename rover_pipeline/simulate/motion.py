@@ -59,7 +59,7 @@ class Loop:
     """A smooth closed curve through waypoints, (N, 2) metres, by length: a periodic quintic spline.
 
     Attributes:
-        length: the parameter's period, metres; one unit of it is one metre to within a few per cent.
+        length: the parameter's period, metres; one unit of it is about one metre.
     """
 
     def __init__(self, waypoints: np.ndarray) -> None:

@@ -34,11 +34,12 @@ def synthesize(chirps: Chirps, paths: Paths) -> np.ndarray:
     """
     loops, transmitters, receivers, samples = chirps.shape
     place, array = chirps.antennas
-    ramps = (np.arange(loops * transmitters) + 0.5) / (loops * transmitters)  # share of the frame, mid-ramp
+    shares = (np.arange(loops * transmitters) * chirps.ramp_period + chirps.middle) / chirps.duration
+    cubic = np.linalg.solve(np.vander(NODES, increasing=True), paths.distance)
     grid = np.zeros((loops * transmitters, receivers, 2 * samples), "c16")
     rate = chirps.sample_rate * 1e3
     _spread(
-        grid, ramps, np.linalg.inv(np.vander(NODES, increasing=True)), *paths, np.tile(place, (loops, 1)), array,
+        grid, shares, np.ascontiguousarray(cubic.T), *paths[1:], np.tile(place, (loops, 1)), array,
         GAIN, chirps.centre_frequency / SPEED_OF_LIGHT, chirps.slope / SPEED_OF_LIGHT / rate, chirps.duration * rate,
         0.9 * chirps.max_range, chirps.max_range,
     )  # fmt: skip
@@ -51,9 +52,8 @@ def synthesize(chirps: Chirps, paths: Paths) -> np.ndarray:
 @compiled
 def _spread(
     grid: np.ndarray,
-    ramps: np.ndarray,
-    inverse: np.ndarray,
-    distance: np.ndarray,
+    shares: np.ndarray,
+    cubic: np.ndarray,
     direction: np.ndarray,
     amplitude: np.ndarray,
     phase: np.ndarray,
@@ -69,17 +69,18 @@ def _spread(
     """Adds every echo to the beat-frequency grid, c16 (ramp, rx, grid), at its frequency at that ramp.
 
     Args:
-        inverse: (4, 4), from distances at the nodes to a cubic's coefficients.
+        shares: (ramp,), of the frame that has gone by the middle sample of each ramp.
+        cubic: (echo, 4), distance by share of the frame, coefficients from the constant up.
         transmitters: (ramp, 2), the one that fires; receivers: (rx, 2).
-        per_metre: wavelengths a metre at mid-ramp; beat_per_metre: cycles a sample a metre of path.
+        per_metre: wavelengths a metre in the middle of the samples; beat_per_metre: cycles a sample a metre of path.
         frame_samples: duration of the frame in sample periods.
         full, end: distances at which the anti-aliasing filter begins to close and has closed.
     """
     count, size = grid.shape[0], grid.shape[2]
     for s in range(len(amplitude)):
-        k = inverse @ distance[:, s]
+        k = cubic[s]
         for ramp in range(count):
-            x = ramps[ramp]
+            x = shares[ramp]
             d = k[0] + x * (k[1] + x * (k[2] + x * k[3]))
             if d >= end:
                 continue

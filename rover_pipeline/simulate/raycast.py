@@ -234,7 +234,8 @@ def trace(
     for left in range(0, columns, _TILE):
         width = min(_TILE, columns - left)
         for c in range(width):
-            starts[c] = pos[left + c] + rot[left + c] @ origin[left + c]
+            for k in range(3):
+                starts[c, k] = pos[left + c, k] + _turned(rot, left + c, k, origin[left + c])
         apex[:] = starts[width // 2]
         slack, late = 0.0, 0.0
         for c in range(width):
@@ -245,8 +246,9 @@ def trace(
             axis[:] = 0.0
             for b in range(height):
                 for c in range(width):
-                    ways[b, c] = rot[left + c] @ direction[top + b, left + c]
-                    axis += ways[b, c]
+                    for k in range(3):
+                        ways[b, c, k] = _turned(rot, left + c, k, direction[top + b, left + c])
+                        axis[k] += ways[b, c, k]
             axis /= np.sqrt(np.sum(axis**2))
             cos = 1.0
             for b in range(height):
@@ -273,6 +275,12 @@ def trace(
                     # A retroreflector sends light back whatever its angle.
                     reflectivity[top + b, left + c] = whole if look.reflectivity[m] > 1.0 else whole * facing
                     light[top + b, left + c] = min(whole, 1.0) * (ambient + strength * lit) + look.glow[m]
+
+
+@inlined
+def _turned(rot: np.ndarray, n: int, k: int, v: np.ndarray) -> float:
+    """Component `k` of the vector `v` turned by the `n`-th rotation."""
+    return rot[n, k, 0] * v[0] + rot[n, k, 1] * v[1] + rot[n, k, 2] * v[2]
 
 
 @compiled

@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 import yaml
 
+from rover_pipeline.format.channels import encode_sample
 from rover_pipeline.format.channels.base import EncodedWriter
-from rover_pipeline.format.channels.lzmaf import LzmafWriter
-from rover_pipeline.format.channels.mjpg import MjpgWriter
 from rover_pipeline.format.meta import ChannelSpec, replace_file
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
 from rover_pipeline.format.trace import CONFIG, new_trace
@@ -56,7 +55,7 @@ def _lidar(folder: Path, rig: Rig, duration: float) -> Iterator[Tick]:
         echoes = lidar.sweep(rig.world, rig.motion, rays, tick.time, period)
         random = rig.random("lidar", tick.number)
         scan = lidar.measure(echoes, rays, beams.reach, rig.world.light.infrared, random)
-        return tick, [LzmafWriter.encode(image) for image in scan]
+        return tick, [encode_sample("lzmaf", image) for image in scan]
 
     with SensorWriter(folder, specs) as writer:
         for tick, encoded in in_order(make, rig.clocks["lidar"].ticks(duration, rig.key("lidar"))):
@@ -112,7 +111,7 @@ def _camera(folder: Path, rig: Rig, duration: float) -> Iterator[Tick]:
 
     def make(tick: Tick) -> tuple[Tick, bytes]:
         state = motion.at(np.array([tick.time]))
-        return tick, MjpgWriter.encode(camera.picture(rig.world, rig.lens, tick.time, state.pos[0], state.rot[0]))
+        return tick, encode_sample("mjpg", camera.picture(rig.world, rig.lens, tick.time, state.pos[0], state.rot[0]))
 
     with SensorWriter(folder, specs) as writer:
         for tick, jpeg in in_order(make, rig.clocks["camera"].ticks(duration, rig.key("camera"))):

@@ -19,7 +19,7 @@ from rover_pipeline.format.meta import META, ChannelSpec
 from rover_pipeline.format.provenance import MADE_BY, PROVENANCE
 from rover_pipeline.format.sensor import TS, TS_SPEC, Sensor
 from rover_pipeline.format.virtual import LOCK, PARTIAL, VirtualWriter, in_the_way
-from tests.kit import check_virtual_sensor, environment, small_trace, snapshot, times
+from tests.kit import check_kills, environment, pictures, snapshot, spec_of, times
 
 VALUES = ChannelSpec(format="raw", type="f4", shape=(2,), desc="[x]")
 STREAM = ChannelSpec(format="npz", type="f4", shape=(2,), desc="[x]")
@@ -265,7 +265,21 @@ def _failing(call: Any, countdown: Any) -> Any:
     return failing
 
 
-def test_a_run_killed_before_any_change_of_the_disk_leaves_a_whole_result_or_none(tmp_path: Path) -> None:
-    # All moments there are, for a sensor with a channel of every format; other steps try a sample of them.
-    trace = small_trace(tmp_path / "t", 3, sensors=["radar"], iq_shape=(2, 1, 1, 4))
-    check_virtual_sensor("tests.toy:everything", trace, "_toy", kills=10_000)
+def test_a_writer_killed_before_any_of_its_changes_to_the_disk_leaves_a_whole_result_or_none(tmp_path: Path) -> None:
+    # All moments there are, of the writer alone; the kit tries a sample of them on every step.
+    make_all_formats(tmp_path / "wanted" / "_x")
+    (tmp_path / "t").mkdir()
+    check_kills(tmp_path / "t" / "_x", tmp_path / "wanted" / "_x", 10_000, make=f"{__name__}:make_all_formats")
+
+
+def make_all_formats(place: Path) -> None:
+    """A virtual sensor with a channel in every format that can be made sample by sample."""
+    images = pictures(2, 8, 8)
+    specs = {format: spec_of(images, format) for format in ("raw", "lzmaf", "npz", "jpg", "mjpg")}
+    with VirtualWriter(place) as writer:
+        writer.create({TS: TS_SPEC, **specs}, 2)
+        writer.fill(TS, times(2))
+        writer.fill("raw", images)
+        for format in ("lzmaf", "npz", "jpg", "mjpg"):
+            writer.stream(format).append(images)
+        writer.commit({"step": "test"})

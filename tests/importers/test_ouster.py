@@ -35,6 +35,7 @@ def test_the_lidar_image_of_a_capture_equals_the_makers_destagger(
     source = open_source(str(captures / "ouster" / name))
     info = source.sensor_info[0]
     for i, (scan, *_) in enumerate(source):
+        assert scan is not None
         for channel, field in {"rng": "RANGE", "rfl": "REFLECTIVITY", "nir": "NEAR_IR"}.items():
             expected = core.destagger(info, scan.field(field))
             got = made.channel(channel).read(i, i + 1)[0]

@@ -15,11 +15,16 @@ SNAKEMAKE = [sys.executable, "-m", "snakemake", "--snakefile", str(CHECKOUT / "S
 
 
 def snakemake(
-    folder: Path, *arguments: str, profile: str = "local", env: Mapping[str, str] | None = None, **config: object
+    folder: Path,
+    traces: object,
+    *arguments: str,
+    config: Mapping[str, object] | None = None,
+    profile: str = "local",
+    env: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run the workflow in `folder` and return what it printed."""
+    """Run the workflow in `folder` on `traces` and return what it printed."""
     return subprocess.run(
-        command(*arguments, profile=profile, **config),
+        command(traces, *arguments, config=config, profile=profile),
         cwd=folder,
         env={**os.environ, **(env or {})},
         capture_output=True,
@@ -29,9 +34,14 @@ def snakemake(
     )
 
 
-def command(*arguments: str, profile: str = "local", **config: object) -> list[str]:
+def command(
+    traces: object, *arguments: str, config: Mapping[str, object] | None = None, profile: str = "local"
+) -> list[str]:
     """The command line of a run."""
-    settings = [f"{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in config.items()]
+    settings = [
+        f"{key}={value if isinstance(value, str) else json.dumps(value, default=str)}"
+        for key, value in {"traces": str(traces) if isinstance(traces, Path) else traces, **(config or {})}.items()
+    ]
     profile_folder = str(CHECKOUT / "profiles" / profile)
     return [*SNAKEMAKE, "--profile", profile_folder, *arguments, "--config", *settings]
 

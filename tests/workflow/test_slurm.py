@@ -55,19 +55,20 @@ def test_six_traces_use_both_nodes_and_give_local_bytes_while_a_seventh_fails_au
     cut_off = small_trace(cluster / "cut_off", sensors=("radar",)) / "radar" / "ts"
     cut_off.write_bytes(b"")
 
-    done = snakemake(tmp_path, *QUICK, "--retries", "0", profile="cluster", env=slurm, traces=str(cluster))
+    done = snakemake(tmp_path, cluster, *QUICK, "--retries", "0", profile="cluster", env=slurm)
     assert done.returncode != 0
     failures = done.stderr.partition("rover-pipeline: failed:\n")[2].splitlines()
     assert f"{cut_off}: holds no samples" in failures[0]
     assert not failures[1].startswith("  ")
     assert not (cluster / "cut_off" / "_radar_range_doppler" / "meta.json").exists()
 
-    assert snakemake(tmp_path, traces=str(local)).returncode == 0
+    assert snakemake(tmp_path, local).returncode == 0
     for seed in range(6):
         made = result_bytes(cluster / f"t{seed}")
         assert made
         assert made == result_bytes(local / f"t{seed}")
     asked = ["squeue", "--states=all", "--noheader", "--format=%N"]
-    nodes = subprocess.run(asked, env={**os.environ, **slurm}, capture_output=True, text=True, check=True).stdout.split()
+    shown = subprocess.run(asked, env={**os.environ, **slurm}, capture_output=True, text=True, check=True)
+    nodes = shown.stdout.split()
     assert set(nodes) == {"n1", "n2"}
     assert len(nodes) <= 4 * 6 + 1

@@ -61,7 +61,11 @@ class Channel(ABC):
         stop = len(self) if stop is None else stop
         if not 0 <= start <= stop <= len(self):
             raise FormatError(f"{self.path}: samples {start} to {stop} were asked for, {len(self)} are there")
-        out = np.empty((stop - start, *self.spec.shape), self.spec.dtype)
+        try:
+            out = np.empty((stop - start, *self.spec.shape), self.spec.dtype)
+        except MemoryError as error:
+            size = (stop - start) * self.spec.sample_bytes
+            raise self.fail(f"samples {start} to {stop} take {size:,} bytes, more than there is memory for") from error
         if start < stop:
             with self._os_errors():
                 self._read(start, stop, out)

@@ -13,6 +13,7 @@ from rover_pipeline.format.channels.base import Channel, ChannelWriter
 from rover_pipeline.format.meta import ChannelSpec
 
 _BLOCK = 1 << 20
+_DECODER_BYTES = 1 << 28  # four times what `xz -9` asks for; a damaged header may claim 4 GB
 
 
 class LzmaChannel(Channel):
@@ -47,7 +48,7 @@ class LzmaChannel(Channel):
 
     def _blocks(self) -> Iterator[bytes]:
         """Decompressed bytes in order; an interrupted stream ends early and is noted in `leftover`."""
-        decoder = lzma.LZMADecompressor(lzma.FORMAT_XZ)
+        decoder = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_DECODER_BYTES)
         done = 0
         with self.path.open("rb") as file:
             while not decoder.eof:

@@ -6,6 +6,7 @@ import io
 import zipfile
 import zlib
 from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
 
@@ -24,10 +25,7 @@ class NpzChannel(BlobChannel):
             with zipfile.ZipFile(path) as archive, archive.open(_MEMBER) as member:
                 if archive.getinfo(_MEMBER).compress_type not in _COMPRESSION:
                     raise ValueError("is compressed in a way that numpy does not use")
-                # Later versions of the header, for names of columns, may be gigabytes long.
-                if np.lib.format.read_magic(member) != (1, 0):
-                    raise ValueError("holds no plain array (npy format 1.0)")
-                shape, fortran, dtype = np.lib.format.read_array_header_1_0(member)
+                shape, fortran, dtype = _header(member)
                 if shape != self.spec.shape or dtype != self.spec.dtype:
                     raise ValueError(f"holds {list(shape)} of {dtype}, not {list(self.spec.shape)} of {self.spec.type}")
                 data = member.read(self.spec.sample_bytes)
@@ -38,6 +36,16 @@ class NpzChannel(BlobChannel):
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
             raise ValueError(f"is not a whole archive: {error}") from error
         return np.frombuffer(data, self.spec.dtype).reshape(shape, order="F" if fortran else "C")
+
+
+def _header(member: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    # Later versions of the header, made for names of columns, may be gigabytes long.
+    if np.lib.format.read_magic(member) != (1, 0):
+        raise ValueError("holds no plain array (npy format 1.0)")
+    try:
+        return np.lib.format.read_array_header_1_0(member)
+    except Exception as error:  # it is Python source: damaged, it fails in all the ways of Python's parser
+        raise ValueError(f"holds an array without a whole header: {error}") from error
 
 
 class NpzWriter(BlobWriter):

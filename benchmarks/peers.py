@@ -1,0 +1,47 @@
+"""What people write without us: a plain loop over the frames of a channel. Run as a process by the benchmarks.
+
+python -m benchmarks.peers lidar TRACE OUT        standard library's lzma, numpy destagger
+python -m benchmarks.peers radar TRACE OUT        xwr's numpy class, frame by frame
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+
+
+def lidar(trace: Path, out: Path) -> None:
+    import lzma
+
+    layout = json.loads((trace / "lidar" / "lidar.json").read_text())["lidar_data_format"]
+    shape = (layout["pixels_per_column"], layout["columns_per_frame"])
+    columns = (np.arange(shape[1]) - np.asarray(layout["pixel_shift_by_row"])[:, None]) % shape[1]
+    for name, dtype in (("rng", "<u2"), ("rfl", "u1"), ("nir", "<u2")):
+        offsets = np.fromfile(trace / "lidar" / f"{name}_i", "<u8").astype(int)
+        with (trace / "lidar" / name).open("rb") as source, (out / name).open("wb") as target:
+            for size in np.diff(offsets):
+                image = np.frombuffer(lzma.decompress(source.read(size)), dtype).reshape(shape)
+                target.write(np.take_along_axis(image, columns, axis=1).tobytes())
+
+
+def radar(trace: Path, out: Path) -> None:
+    from xwr.rsp import iq_from_iiqq
+    from xwr.rsp.numpy import AWR1843Boost
+
+    shape = json.loads((trace / "radar" / "meta.json").read_text())["iq"]["shape"]
+    transform = AWR1843Boost(window={"range": True, "doppler": True})
+    with (trace / "radar" / "iq").open("rb") as source, (out / "power").open("wb") as target:
+        while words := source.read(2 * int(np.prod(shape))):
+            iq = iq_from_iiqq(np.frombuffer(words, "<i2").reshape(1, *shape))
+            spectrum = transform.doppler_range(iq)[0] / (shape[0] * shape[3] // 2)
+            power = (np.abs(spectrum) ** 2).mean(axis=(1, 2))
+            target.write((10 * np.log10(np.maximum(power, 1e-10))).astype("f4").tobytes())
+
+
+if __name__ == "__main__":
+    work, trace, out = sys.argv[1:]
+    Path(out).mkdir(parents=True, exist_ok=True)
+    {"lidar": lidar, "radar": radar}[work](Path(trace), Path(out))

@@ -1,0 +1,39 @@
+"""What must not grow: memory with the recording, and the dry run with the traces: `python -m benchmarks.scaling`."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+from benchmarks.data import FOLDER, many_traces
+from benchmarks.measure import print_versions, run, step_command
+from benchmarks.steps import STEPS
+
+CHECKOUT = Path(__file__).parents[1]
+
+
+def memory(work: str, frames: int) -> None:
+    name, made, recording = STEPS[work]
+    peaks = []
+    for count in (frames, 10 * frames):
+        trace = recording(count)
+        shutil.rmtree(trace / made, ignore_errors=True)
+        peaks.append(run(step_command(name, trace, work, made)).peak_mib)
+        shutil.rmtree(trace / made, ignore_errors=True)
+    short, long = peaks
+    print(f"{made}: peak {short:.0f} MiB on {frames} frames, {long:.0f} MiB on {10 * frames}: {long / short:.3f}x")
+
+
+def dry_run(count: int) -> None:
+    profile = ["--profile", str(CHECKOUT / "profiles" / "local"), "--directory", str(FOLDER / "dry")]
+    command = [sys.executable, "-m", "snakemake", "--snakefile", str(CHECKOUT / "Snakefile"), *profile, "--dry-run"]
+    took = sorted(run([*command, "--config", f"traces={many_traces(count)}"]).seconds for _ in range(3))[1]
+    print(f"dry run of {count} traces: {took:.1f} s")
+
+
+if __name__ == "__main__":
+    print_versions("dask", "snakemake")
+    memory("lidar", 200)
+    memory("radar", 400)
+    dry_run(1000)

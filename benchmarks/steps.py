@@ -1,0 +1,89 @@
+"""Steps beside a plain loop, as whole processes that read and write the same: `python -m benchmarks.steps`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.data import FOLDER, lidar_recording, radar_recording
+from benchmarks.measure import interleaved, median_seconds, print_versions, step_command
+from rover_pipeline.format.sensor import Sensor
+
+OUT = FOLDER / "peer"
+STEPS = {
+    "lidar": ("rover_pipeline.lidar.steps:image", "_lidar_image", lidar_recording),
+    "radar": ("rover_pipeline.radar.steps:range_doppler", "_radar_range_doppler", radar_recording),
+}
+
+
+def compare(work: str, frames: int, rounds: int) -> None:
+    name, made, recording = STEPS[work]
+    trace, single = recording(frames), recording(1)
+
+    def clean() -> None:
+        for place in (trace / made, single / made, OUT):
+            shutil.rmtree(place, ignore_errors=True)
+        os.sync()  # or the writes of one process are waited for by the next
+
+    def peer(source: Path) -> list[str]:
+        return [sys.executable, "-m", "benchmarks.peers", work, str(source), str(OUT)]
+
+    found = interleaved(
+        rounds,
+        {
+            "ours": step_command(name, trace, work, made),
+            "peer": peer(trace),
+            "ours, 1 frame": step_command(name, single, work, made),
+            "peer, 1 frame": peer(single),
+        },
+        before=clean,
+    )
+    whole = statistics.median(p.seconds / o.seconds for o, p in zip(found["ours"], found["peer"], strict=True))
+    seconds = {what: median_seconds(runs) for what, runs in found.items()}
+    ours = frames / (seconds["ours"] - seconds["ours, 1 frame"])
+    theirs = frames / (seconds["peer"] - seconds["peer, 1 frame"])
+    print(f"{made}, {frames} frames, median of {rounds}:")
+    print(f"  ours {seconds['ours']:.2f} s, peer {seconds['peer']:.2f} s: {whole:.1f}x, start-up included")
+    print(f"  ours {ours:.0f}, peer {theirs:.0f} frames/s without start-up: {ours / theirs:.1f}x")
+    print(f"  start-up (one frame): ours {seconds['ours, 1 frame']:.2f} s, peer {seconds['peer, 1 frame']:.2f} s")
+    print(f"  peak memory: ours {max(r.peak_mib for r in found['ours']):.0f} MiB")
+
+
+def agree(work: str, frames: int) -> None:
+    """The largest difference from the peer's result, relative to the largest value."""
+    name, made, recording = STEPS[work]
+    trace = recording(frames)
+    shutil.rmtree(trace / made, ignore_errors=True)
+    interleaved(
+        0,
+        {
+            "ours": step_command(name, trace, work, made),
+            "peer": [sys.executable, "-m", "benchmarks.peers", work, str(trace), str(OUT)],
+        },
+    )
+    sensor = Sensor(trace / made)
+    for channel, spec in sensor.specs.items():
+        if channel in ("ts", "valid"):
+            continue
+        mine = sensor.channel(channel).read().astype("f8")
+        theirs = np.fromfile(OUT / channel, spec.dtype).reshape(mine.shape).astype("f8")
+        if work == "radar":
+            mine, theirs = 10 ** (mine / 10), 10 ** (theirs / 10)
+        print(f"  {made}/{channel}: largest difference {np.abs(mine - theirs).max() / theirs.max():.1e} of the largest")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    rounds = parser.parse_args().rounds
+    print_versions("imagecodecs", "numpy", "ouster-sdk", "pyfftw", "xwr")
+    compare("lidar", 200, rounds)
+    compare("radar", 2000, rounds)
+    agree("lidar", 20)
+    agree("radar", 100)

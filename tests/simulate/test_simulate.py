@@ -1,0 +1,158 @@
+"""Whole recordings: the shape of the real rig's, the truth beside them, and the same bytes for the same seed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from xwr.config import XWRConfig
+
+from rover_pipeline.errors import ConfigError, InTheWayError
+from rover_pipeline.format.provenance import PROVENANCE, read_provenance
+from rover_pipeline.format.trace import Trace
+from rover_pipeline.simulate import PRESETS, simulate
+from rover_pipeline.simulate.clocks import EPOCH
+from rover_pipeline.simulate.record import record
+from rover_pipeline.simulate.rig import MOUNTS, PACKETS_LOST_EVERY, Rig, build
+
+SENSORS = ["camera", "imu", "lidar", "radar"]
+TRUTH = ["_truth", "_truth_camera", "_truth_imu", "_truth_radar"]
+
+
+def digests(trace: Path) -> dict[str, str]:
+    """Every file's digest but for `provenance.json`, which names versions."""
+    files = sorted(path for path in trace.rglob("*") if path.is_file() and path.name != PROVENANCE)
+    return {str(path.relative_to(trace)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def test_every_sensor_and_its_truth_open_with_equal_lengths(tiny: Path) -> None:
+    trace = Trace(tiny)
+    assert trace.sensors() == sorted([*SENSORS, *TRUTH], key=lambda name: (name.startswith("_"), name))
+    for name in SENSORS:
+        truth = "_truth" if name == "lidar" else f"_truth_{name}"
+        count = trace.sensor(name).length()
+        assert trace.sensor(truth).length() == count
+        np.testing.assert_array_equal(trace.sensor(name).times(count), trace.sensor(truth).times(count))
+        assert trace.sensor(truth).valid(count).all()
+        assert read_provenance(tiny / truth) is not None
+
+
+def test_a_tiny_recording_is_well_under_3_mb(tiny: Path) -> None:
+    assert sum(path.stat().st_size for path in tiny.rglob("*") if path.is_file()) < 2_700_000
+
+
+def test_the_same_seed_gives_the_same_bytes_on_one_core(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0})
+    simulate(tmp_path / "again", preset="tiny", seed=1)
+    assert digests(tmp_path / "again") == digests(tiny)
+
+
+def test_another_seed_gives_other_bytes_of_the_same_walk(tiny: Path, tmp_path: Path) -> None:
+    simulate(tmp_path / "other", preset="tiny", seed=2, duration=1.0)
+    ours, other = Trace(tiny), Trace(tmp_path / "other")
+    for sensor, channel in [("lidar", "rng"), ("radar", "iq"), ("imu", "acc"), ("camera", "ts")]:
+        few = other.sensor(sensor).channel(channel).read()
+        assert (few != ours.sensor(sensor).channel(channel).read(0, len(few))).any()
+    few = other.sensor("_truth").channel("pos").read()
+    np.testing.assert_array_equal(few, ours.sensor("_truth").channel("pos").read(0, len(few)))
+
+
+def test_the_world_frame_is_the_lidars_first_pose(tiny: Path) -> None:
+    truth = Trace(tiny).sensor("_truth")
+    np.testing.assert_allclose(truth.channel("pos").read(0, 1)[0], 0.0, atol=1e-12)
+    np.testing.assert_allclose(truth.channel("rot").read(0, 1)[0], np.eye(3), atol=1e-12)
+
+
+def test_truth_is_of_the_true_instants_and_stamps_come_a_little_later(tiny: Path) -> None:
+    for name in TRUTH:
+        truth = Trace(tiny).sensor(name)
+        late = truth.channel("ts").read() - truth.channel("true_ts").read()
+        assert (late > 0).all() and late.max() < 0.02
+    first = {name: Trace(tiny).sensor(name).channel("true_ts").read(0, 1)[0] - EPOCH for name in TRUTH}
+    assert len(set(first.values())) == len(TRUTH)
+
+
+def test_sensors_sit_in_the_rig_where_config_yaml_says(tiny: Path) -> None:
+    rig = yaml.safe_load((tiny / "config.yaml").read_text())["rig"]
+    motion = build(PRESETS["tiny"], 1).motion
+    first = motion.at(np.array([build(PRESETS["tiny"], 1).clocks["lidar"].start]))
+    for name in ("radar", "camera", "imu"):
+        truth = Trace(tiny).sensor(f"_truth_{name}")
+        lidar = motion.at(truth.channel("true_ts").read() - EPOCH)
+        pos = (lidar.pos + lidar.rot @ np.array(rig[name]["translation"]) - first.pos) @ first.rot[0]
+        np.testing.assert_allclose(truth.channel("pos").read(), pos, atol=1e-6)
+        rot = first.rot[0].T @ lidar.rot @ np.array(rig[name]["rotation"])
+        np.testing.assert_allclose(truth.channel("rot").read(), rot, atol=1e-6)
+        np.testing.assert_allclose(MOUNTS[name].rotation, rig[name]["rotation"])
+
+
+def test_xwr_reads_the_chirps_and_agrees_with_the_sidecar(tiny: Path) -> None:
+    arguments = yaml.safe_load((tiny / "config.yaml").read_text())["radar"]["args"]["radar"]
+    theirs = XWRConfig(**arguments)
+    ours = json.loads((tiny / "radar" / "radar.json").read_text())
+    assert list(theirs.shape) == ours["shape"]
+    assert theirs.range_resolution == pytest.approx(ours["range_resolution"])
+    assert theirs.doppler_resolution == pytest.approx(ours["doppler_resolution"])
+    assert Trace(tiny).sensor("radar").specs["iq"].shape == theirs.raw_shape
+
+
+def test_radar_frames_with_lost_packets_are_marked_invalid_and_hold_zeros(tmp_path: Path) -> None:
+    preset = PRESETS["tiny"].model_copy(update={"imu_rate": 10.0, "camera_rate": 1.0, "lidar_rate": 10})
+    record(tmp_path / "long", build(preset, 3), 0.1 * PACKETS_LOST_EVERY + 0.2, ())
+    radar = Trace(tmp_path / "long").sensor("radar")
+    valid, iq = radar.channel("valid").read(), radar.channel("iq").read()
+    zeros = (iq.reshape(len(iq), -1) == 0).mean(axis=1)
+    assert (valid == 0).sum() >= 1
+    assert zeros[valid == 0].min() > 0.01
+    assert np.median(zeros[valid == 1]) < 0.03
+
+
+def test_the_radars_own_velocity_is_that_of_the_middle_of_its_chirps(tiny: Path) -> None:
+    rig, truth = build(PRESETS["tiny"], 1), Trace(tiny).sensor("_truth_radar")
+    times = truth.channel("true_ts").read() - EPOCH + rig.preset.radar.duration / 2
+    state = rig.mounted("radar").at(times)
+    own = np.einsum("tji,tj->ti", state.rot, state.vel)
+    np.testing.assert_allclose(truth.channel("ego_vel").read(), own, atol=1e-6)
+
+
+def test_bodies_move_with_the_velocity_that_the_truth_gives(tiny: Path) -> None:
+    truth = Trace(tiny).sensor("_truth")
+    times, bodies = truth.channel("true_ts").read(), truth.channel("bodies").read()
+    steps = np.diff(bodies[..., :3], axis=0) / np.diff(times)[:, None, None]
+    np.testing.assert_allclose(steps, (bodies[1:, :, 3:] + bodies[:-1, :, 3:]) / 2, atol=0.04)
+    names = json.loads((truth.path / "truth.json").read_text())["bodies"]
+    assert len(names) == bodies.shape[1]
+
+
+@pytest.mark.parametrize("preset", ["indoor", "outdoor", "bike"])
+def test_presets_have_the_rates_and_shapes_of_the_real_data_set(preset: str) -> None:
+    rig: Rig = build(PRESETS[preset], 0)
+    assert (rig.beams.count, rig.preset.columns, rig.preset.lidar_rate) == (128, 2048, 10)
+    assert rig.preset.radar.shape == (64, 3, 4, 256) and rig.preset.radar.words == 512
+    assert rig.preset.radar.frame_period == 50.0 and rig.preset.radar.duration < 0.05
+    assert (rig.lens.width, rig.lens.height, rig.preset.camera_rate) == (1920, 1080, 30.0)
+    assert rig.preset.imu_rate == 100.0
+
+
+def test_unknown_names_are_errors_that_name_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"'indor'; did you mean 'indoor'\?"):
+        simulate(tmp_path / "a", preset="indor")
+    with pytest.raises(ConfigError, match=r"'powercut'; did you mean 'power-cut'\?"):
+        simulate(tmp_path / "a", preset="tiny", faults=["powercut"])
+    with pytest.raises(ConfigError, match=r"at least 0\.5 s"):
+        simulate(tmp_path / "a", preset="tiny", duration=0.1)
+    assert not list(tmp_path.iterdir())
+
+
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("keep")
+    with pytest.raises(InTheWayError, match="already exists"):
+        simulate(tmp_path / "mine", preset="tiny")

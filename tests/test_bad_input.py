@@ -1,0 +1,412 @@
+"""Bad recordings end in one clear line that names the place, a non-zero exit, and nothing half-written."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from rover_pipeline.cli import main
+from rover_pipeline.format.meta import META
+from rover_pipeline.format.provenance import PROVENANCE
+from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.options import InputOptions
+from rover_pipeline.steps import Request, find_step, run_step
+from tests.kit import environment, pictures, small_trace, snapshot, step_command, times
+from tests.workflow.runs import snakemake
+
+FRAMES = 6
+STEPS = {
+    "lidar": ("rover_pipeline.lidar.steps:image", "_lidar_image"),
+    "radar": ("rover_pipeline.radar.steps:range_doppler", "_radar_range_doppler"),
+}
+
+
+def meta(sensor: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change the content of a sensor's `meta.json`."""
+    content = json.loads((sensor / META).read_text())
+    change(content)
+    (sensor / META).write_text(json.dumps(content))
+
+
+def offset(trace: Path, channel: str, sample: int) -> int:
+    """Where a sample of a compressed channel begins."""
+    return int(np.fromfile(trace / f"{channel}_i", "<u8")[sample])
+
+
+def corrupt(trace: Path, channel: str = "lidar/rng", sample: int = 3) -> None:
+    data = bytearray((trace / channel).read_bytes())
+    data[offset(trace, channel, sample) + 40] ^= 0xFF
+    (trace / channel).write_bytes(data)
+
+
+def cut(path: Path, size: int) -> None:
+    """Cut a file to a size, or by one when it is negative."""
+    os.truncate(path, size if size >= 0 else path.stat().st_size + size)
+
+
+def with_ts(path: Path, at: int, value: float) -> None:
+    ts = times(FRAMES)
+    ts[at] = value
+    ts.tofile(path)
+
+
+class Bad(NamedTuple):
+    """Something wrong with a recording: what is done to it, and what the message has to say."""
+
+    damage: Callable[[Path], object]
+    message: str
+    sensor: str = "radar"
+    options: Mapping[str, Any] = {}
+    #: What `check` says, when not the same; None when the recording as such is fine.
+    check: str | None = ""
+
+
+CASES = {
+    "meta.json is not JSON": Bad(
+        lambda t: (t / "radar/meta.json").write_text('{"iq": '), "radar/meta.json: is not valid JSON"
+    ),
+    "meta.json is no object": Bad(
+        lambda t: (t / "radar/meta.json").write_text("[1]"), "radar/meta.json: must hold a JSON object, holds a list"
+    ),
+    "meta.json is missing": Bad(
+        lambda t: (t / "radar/meta.json").unlink(),
+        "radar/meta.json: cannot be read: No such file",
+        check="radar: has no meta.json",
+    ),
+    "unknown channel format": Bad(
+        lambda t: meta(t / "radar", lambda m: m["iq"].update(format="rwa")),
+        "radar/meta.json: channel 'iq' has unknown format 'rwa'; did you mean 'raw'?",
+    ),
+    "wrong type for the file size": Bad(
+        lambda t: meta(t / "radar", lambda m: m["iq"].update(type="i4")), "radar/iq: has 3 samples where ts has 6"
+    ),
+    "wrong shape for the file size": Bad(
+        lambda t: meta(t / "radar", lambda m: m["iq"].update(shape=[4, 2, 4, 36])),
+        "radar/iq: 12,288 bytes is not a whole number of 2,304-byte samples; the last 768 bytes, from byte 11520",
+    ),
+    "shape that claims terabytes": Bad(
+        lambda t: meta(t / "radar", lambda m: m["iq"].update(shape=[1 << 20, 1 << 20])),
+        "radar/meta.json: channel 'iq': shape [1048576, 1048576] of i2 claims 2,199,023,255,552 bytes a sample",
+    ),
+    "channel name above the sensor": Bad(
+        lambda t: meta(t / "radar", lambda m: m.update({"../x": m["iq"]})),
+        "radar/meta.json: channel name '../x' leaves the sensor's directory",
+    ),
+    "channel name from the root": Bad(
+        lambda t: meta(t / "radar", lambda m: m.update({"/etc/passwd": m["iq"]})),
+        "radar/meta.json: channel name '/etc/passwd' leaves the sensor's directory",
+    ),
+    "channel file is missing": Bad(
+        lambda t: (t / "radar/iq").unlink(), "radar/iq: is listed in meta.json but iq is missing"
+    ),
+    "empty file": Bad(lambda t: cut(t / "radar/iq", 0), "radar/iq: holds no samples", check="radar/iq: has 0 samples"),
+    "no frames": Bad(
+        lambda t: [cut(t / "radar" / name, 0) for name in ("ts", "iq", "valid")], "radar/ts: holds no samples"
+    ),
+    "partial last sample": Bad(
+        lambda t: cut(t / "radar/iq", -100),
+        "radar/iq: 12,188 bytes is not a whole number of 2,048-byte samples; the last 1,948 bytes, from byte 10240",
+    ),
+    "channels of unequal length": Bad(
+        lambda t: cut(t / "radar/ts", 32), "radar/iq: has 6 samples where ts has 4", check="where ts has 4"
+    ),
+    "ts is missing": Bad(
+        lambda t: (t / "radar/ts").unlink(), "radar/ts: is listed in meta.json but ts is missing"
+    ),
+    "ts is not listed": Bad(
+        lambda t: meta(t / "radar", lambda m: m.pop("ts")),
+        "radar: meta.json lists no channel 'ts'",
+        check="radar: meta.json does not list ts",
+    ),
+    "ts of another type": Bad(
+        lambda t: [np.arange(6, dtype="f4").tofile(t / "radar/ts"),
+                   meta(t / "radar", lambda m: m["ts"].update(type="f4"))],
+        "radar/ts: must be f8 of [], is f4 of []",
+    ),
+    "NaN in ts": Bad(lambda t: with_ts(t / "radar/ts", 4, np.nan), "radar/ts: sample 4 at byte 32: is nan, not a time"),
+    "decreasing ts": Bad(
+        lambda t: with_ts(t / "radar/ts", 3, 1.5), "radar/ts: sample 3 at byte 24: 1.500000 s does not come after"
+    ),
+    "valid that is neither 0 nor 1": Bad(
+        lambda t: np.array([1, 1, 7, 1, 1, 1], "u1").tofile(t / "radar/valid"),
+        "radar/valid: sample 2 at byte 2: is 7, must be 0 or 1",
+    ),
+    "sidecar of another shape": Bad(
+        lambda t: (t / "radar/radar.json").write_text('{"shape": [4, 2, 4, 99]}'),
+        "radar/iq: samples 0 to 0: rover_pipeline.radar.steps:range_doppler: ValueError: radar.json says 99 samples",
+        check="radar/radar.json: describes samples of [4, 2, 4, 198], iq holds [4, 2, 4, 32]",
+    ),
+    "sidecar that is no sidecar": Bad(
+        lambda t: (t / "radar/radar.json").write_text("[]"),
+        "radar.json must be an object with a `shape`",
+        check="radar/radar.json: is not what a radar sidecar must be",
+    ),
+    "sensor is missing": Bad(
+        lambda t: shutil.rmtree(t / "radar"), "radar: no such sensor; rover_pipeline.radar.steps:range_doppler needs",
+        check=None,
+    ),
+    "directory in the way": Bad(
+        lambda t: [(t / "_radar_range_doppler").mkdir(), (t / "_radar_range_doppler" / "pose.npz").touch()],
+        "_radar_range_doppler: was not made by rover_pipeline (it holds 'pose.npz'",
+        check=None,
+    ),
+    "misspelled option": Bad(
+        lambda t: None, "range_windw: unknown key; did you mean 'range_window'?",
+        options={"range_windw": "hann"}, check=None,
+    ),
+    "option out of its range": Bad(
+        lambda t: None, "range_window: Input should be 'hann' or 'none' (got 'hamming')",
+        options={"range_window": "hamming"}, check=None,
+    ),
+    "truncated lzmaf": Bad(
+        lambda t: cut(t / "lidar/rng", -9), "lidar/rng: the last {left} bytes, from byte {last}, are part of a sample",
+        "lidar",
+    ),
+    "corrupt lzmaf frame": Bad(
+        lambda t: corrupt(t), "lidar/rng: sample 3 at byte {third}: is corrupt", "lidar"
+    ),
+    "corrupt lzmaf frame without an index": Bad(
+        lambda t: [corrupt(t), (t / "lidar/rng_i").unlink()],
+        "lidar/rng: sample 3 at byte {third}: is corrupt",
+        "lidar",
+    ),
+    "lzmaf frame of another size": Bad(
+        lambda t: meta(t / "lidar", lambda m: m["nir"].update(shape=[8, 16])),
+        "lidar/nir: sample 0 at byte 0: decodes to 512 bytes, [8, 16] of u2 is 256",
+        "lidar",
+    ),
+    "index that does not rise": Bad(
+        lambda t: np.array([0, 9, 5], "<u8").tofile(t / "lidar/rfl_i"),
+        "lidar/rfl_i: entry 2 at byte 16: offsets must rise from 0",
+        "lidar",
+    ),
+    "lidar.json is missing": Bad(
+        lambda t: (t / "lidar/lidar.json").unlink(), "lidar/lidar.json: No such file or directory", "lidar",
+        check="lidar/lidar.json: is missing",
+    ),
+    "lidar.json of another sensor": Bad(
+        lambda t: (t / "lidar/lidar.json").write_text("{}"), "lidar.json is not the metadata of an Ouster sensor",
+        "lidar", check="lidar/lidar.json: is not what a lidar sidecar must be",
+    ),
+    "lidar.json is a list": Bad(
+        lambda t: (t / "lidar/lidar.json").write_text("[]"), "lidar.json is not the metadata of an Ouster sensor",
+        "lidar", check="lidar/lidar.json: is not what a lidar sidecar must be",
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    return small_trace(tmp_path / "rec", FRAMES)
+
+
+def expected(text: str, trace: Path) -> str:
+    """A message with byte numbers of this recording filled in."""
+    if "{" not in text:
+        return text
+    size, last = (trace / "lidar/rng").stat().st_size, offset(trace, "lidar/rng", 5)
+    return text.format(left=size - 9 - last, last=last, third=offset(trace, "lidar/rng", 3))
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_step_says_it_in_one_line_and_leaves_nothing(case: Bad, trace: Path) -> None:
+    message = expected(case.message, trace)
+    case.damage(trace)
+    before = snapshot(trace)
+    step, name = STEPS[case.sensor]
+    done = subprocess.run(
+        step_command(step, trace / name, Request(case.options)),
+        env=environment(), capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert done.stderr.startswith("rover-pipeline: ") and message in done.stderr
+    assert snapshot(trace) == before, "something was left or changed"
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_check_says_it_with_exit_1_and_names_no_other_sensor(
+    case: Bad, trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    message = expected(case.message if case.check == "" else case.check or "", trace)
+    case.damage(trace)
+    status = main(["check", str(trace), "--threads", "2"])
+    lines = capsys.readouterr().out.splitlines()
+    if case.check is None:
+        assert (status, lines) == (0, [])
+    else:
+        assert status == 1
+        assert [message in line for line in lines].count(True) == 1, lines
+        assert all(f"{trace}/{case.sensor}" in line for line in lines), lines
+
+
+def test_check_of_a_clean_trace_says_nothing_with_exit_0(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for step, name in STEPS.values():
+        run_step(find_step(step), trace, name, Request())
+    everything = small_trace(trace.with_name("rec2"), 4, sensors=["lidar", "radar", "camera", "imu"])
+    assert main(["check", str(trace), str(everything)]) == 0
+    assert capsys.readouterr().out == ""
+    assert main(["check", "--json", str(trace)]) == 0
+    assert json.loads(capsys.readouterr().out) == {str(trace): []}
+
+
+ODDITIES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "no config.yaml": (lambda t: (t / "config.yaml").unlink(), "rec: has no config.yaml"),
+    "a killed run": (lambda t: (t / "_x" / ".partial").mkdir(parents=True), "_x: is unfinished"),
+    "a clock that was not set": (
+        lambda t: np.arange(6.0).tofile(t / "imu/ts"),
+        "imu/ts: runs from 0.000 to 5.000, not seconds since 1970",
+    ),
+    "a missing index": (lambda t: (t / "lidar/nir_i").unlink(), "lidar/nir_i: is missing or empty; 6 samples were"),
+    "a missing sidecar": (lambda t: (t / "radar/radar.json").unlink(), "radar/radar.json: is missing"),
+    "input that changed since": (
+        lambda t: np.zeros(6, "u1").tofile(t / "radar/valid"),
+        "_radar_range_doppler: was made from other bytes of radar/valid",
+    ),
+    "input that cannot be found since": (
+        lambda t: [(t / "lidar/nir").unlink(), meta(t / "lidar", lambda m: m.pop("nir")),
+                   (t / "lidar/meta.json").rename(t / "lidar/gone")],
+        "lidar: has no meta.json",
+    ),
+    "a result that lost its valid": (
+        lambda t: [(t / "_lidar_image/valid").unlink(), meta(t / "_lidar_image", lambda m: m.pop("valid"))],
+        "_lidar_image: has a provenance.json of ours but no channel valid",
+    ),
+    "a provenance that is damaged": (
+        lambda t: (t / "_lidar_image" / PROVENANCE).write_text('{"made_by": "rover_pipeline", "inputs": [1]}'),
+        "_lidar_image/provenance.json: is damaged",
+    ),
+    "a picture that is cut off": (
+        lambda t: cut(t / "_pictures/image/000001.jpg", -5),
+        "_pictures/image: sample 1: 000001.jpg is a JPEG without its end",
+    ),
+    "a folder among pictures": (
+        lambda t: [(t / "_pictures/image/000001.jpg").unlink(), (t / "_pictures/image/000001.jpg").mkdir()],
+        "_pictures/image",
+    ),
+    "a stray file among pictures": (
+        lambda t: (t / "_pictures/image/.DS_Store").touch(),
+        "_pictures/image: holds '.DS_Store'",
+    ),
+    "every frame of a channel corrupt": (
+        lambda t: [corrupt(t, sample=i) for i in range(6)],
+        "lidar/rng: sample 5 at byte",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("damage", "message"), ODDITIES.values(), ids=ODDITIES)
+def test_check_reports_what_no_step_stumbles_over(
+    damage: Callable[[Path], object], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = small_trace(tmp_path / "rec", FRAMES, sensors=["lidar", "radar", "imu"])
+    for step, name in STEPS.values():
+        run_step(find_step(step), trace, name, Request())
+    add_pictures(trace / "_pictures")
+    assert main(["check", str(trace)]) == 0
+    damage(trace)
+    assert main(["check", str(trace)]) == 1
+    found = capsys.readouterr()
+    assert [message in line for line in found.out.splitlines()].count(True) == 1, found.out + found.err
+    assert "unexpected" not in found.err
+
+
+def add_pictures(sensor: Path) -> None:
+    """A sensor of three pictures that others made."""
+    from rover_pipeline.format.sensor import TS, TS_SPEC, SensorWriter
+    from tests.kit import spec_of
+
+    images = pictures(3, 16, 16)
+    with SensorWriter(sensor, {TS: TS_SPEC, "image": spec_of(images, "jpg")}) as writer:
+        writer.append(ts=times(3), image=images)
+
+
+def test_a_recording_that_was_cut_off_is_used_as_far_as_all_channels_go(trace: Path) -> None:
+    whole = shutil.copytree(trace, trace.with_name("whole"))
+    cut(trace / "radar/iq", -100)  # 5 whole samples, beside 6 of ts and 7 of valid
+    (trace / "radar/valid").write_bytes((trace / "radar/valid").read_bytes() + b"\1")
+    step, name = STEPS["radar"]
+    run_step(find_step(step), whole, name, Request())
+    result = run_step(find_step(step), trace, name, Request(input=InputOptions(truncate=True, mark_corrupt=False)))
+    assert (result.samples, result.invalid) == (5, 1)
+    made, wanted = Sensor(trace / name), Sensor(whole / name)
+    assert made.length() == 5
+    for channel in ("ts", "valid", "power"):
+        assert made.channel(channel).read().tobytes() == wanted.channel(channel).read(0, 5).tobytes()
+    provenance = json.loads((trace / name / PROVENANCE).read_text())
+    assert provenance["samples"] == 5 and provenance["dropped"] >= 1
+    assert any("the last 1,948 bytes" in note for note in provenance["notes"])
+    assert not any(str(trace) in note for note in provenance["notes"]), "places are named within the trace"
+
+
+def test_a_corrupt_frame_is_zero_and_marked_when_the_config_says_so(trace: Path) -> None:
+    whole = shutil.copytree(trace, trace.with_name("whole"))
+    corrupt(trace, sample=3)
+    corrupt(trace, "lidar/nir", 0)
+    step, name = STEPS["lidar"]
+    run_step(find_step(step), whole, name, Request())
+    request = Request(input=InputOptions(truncate=False, mark_corrupt=True))
+    result = run_step(find_step(step), trace, name, request, threads=2)
+    assert (result.samples, result.invalid) == (6, 3)
+    made, wanted = Sensor(trace / name), Sensor(whole / name)
+    assert made.valid(6).tolist() == [0, 0, 1, 0, 1, 1], "sample 1 was not valid in the recording either"
+    for channel, bad in (("rng", 3), ("nir", 0), ("rfl", None)):
+        found, right = made.channel(channel).read(), wanted.channel(channel).read()
+        for frame in range(6):
+            assert np.array_equal(found[frame], 0 * right[frame] if frame == bad else right[frame])
+    provenance = json.loads((trace / name / PROVENANCE).read_text())
+    assert (provenance["corrupt"], provenance["invalid"]) == (2, 3)
+    assert provenance["input"]["mark_corrupt"] is True
+
+
+def test_a_missing_index_is_rebuilt_and_noted_and_the_recording_is_not_written_to(trace: Path) -> None:
+    step, name = STEPS["lidar"]
+    run_step(find_step(step), trace, name, Request())
+    wanted = snapshot(trace / name)
+    (trace / "lidar/rng_i").unlink()
+    before = snapshot(trace / "lidar")
+    run_step(find_step(step), trace, name, Request())
+    found = snapshot(trace / name)
+    assert {key for key in wanted if found[key] != wanted[key]} == {PROVENANCE}
+    assert "lidar/rng_i: is missing or empty; 6 samples were indexed" in found[PROVENANCE].decode()
+    assert snapshot(trace / "lidar") == before
+
+
+def test_the_workflow_ends_with_the_line_and_makes_what_it_can(trace: Path, tmp_path: Path) -> None:
+    third = offset(trace, "lidar/rng", 3)
+    corrupt(trace)
+    cut(trace / "radar/iq", -100)
+    failed = snakemake(tmp_path, trace)
+    assert failed.returncode != 0
+    ending = failed.stderr[failed.stderr.rindex("rover-pipeline: failed:") :]
+    assert f"{trace}/lidar/rng: sample 3 at byte {third}: is corrupt" in ending
+    assert f"{trace}/radar/iq: 12,188 bytes is not a whole number" in ending
+    assert "Traceback" not in failed.stderr
+    assert not [path for path in trace.rglob("_*/*") if path.is_file()], "nothing half-written"
+
+    used = snakemake(tmp_path, trace, config={"input": {"truncate": True, "mark_corrupt": True}})
+    assert used.returncode == 0, used.stderr
+    assert Sensor(trace / "_lidar_image").valid(6).tolist() == [1, 0, 1, 0, 1, 1]
+    assert Sensor(trace / "_radar_range_doppler").length() == 5
+
+
+def test_the_installed_command_ends_with_the_line(trace: Path, tmp_path: Path) -> None:
+    with_ts(trace / "radar/ts", 4, np.nan)
+    command = [sys.executable, "-m", "rover_pipeline", "run", str(trace), "--outputs", "radar_range_doppler"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode != 0 and "Traceback" not in done.stderr
+    tail = done.stderr[done.stderr.rindex("rover-pipeline: failed:") :]
+    assert re.search(rf"{trace}/radar/ts: sample 4 at byte 32: is nan, not a time", tail)
+    assert not (trace / "_radar_range_doppler" / META).exists()
