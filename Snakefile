@@ -28,8 +28,8 @@ rule all:
 
 
 onsuccess:
-    say("done:", results(), log)
+    say("done:", FLOW.places)
 
 
 onerror:
-    say("failed:", FLOW.failures(workflow.rules), log)
+    say("failed:", FLOW.failures(workflow.rules))

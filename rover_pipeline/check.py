@@ -5,6 +5,7 @@ The published reader's own validation looks only at whether files are there and 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Iterator
@@ -62,9 +63,9 @@ def _sensor_problems(trace: Trace, name: str, threads: int) -> Iterator[str]:
     if count == 0:
         yield f"{path / TS}: holds no samples"
     for channel_name in sensor.specs:
-        if trace.source(name, channel_name).path != path:
-            continue  # published beside it, in `_camera/`
         try:
+            if trace.source(name, channel_name).path != path:
+                continue  # published beside it, in `_camera/`
             channel = sensor.channel(channel_name)
         except FormatError as error:
             yield str(error)
@@ -166,8 +167,9 @@ def _provenance_problems(trace: Trace, sensor: Sensor) -> Iterator[str]:
     for place, recorded in inputs.items():
         name, _, channel = place.partition("/")
         path = trace.path / place
-        if (trace.path / name / META).exists() and not path.exists():
-            path = trace.source(name, channel).path / channel
+        if not path.exists():
+            with contextlib.suppress(FormatError):  # what is wrong with that sensor is said where its turn is
+                path = trace.source(name, channel).path / channel
         if not path.exists():
             continue  # raw sensors may be archived once their results are made
         now = fingerprint(path)

@@ -15,31 +15,43 @@ _LINE_EVERY_S = 10.0
 
 @contextmanager
 def progress(
-    label: str, total: int, unit: str = "frame", file: TextIO | None = None
+    label: str, total: int, unit: str = "frame", *, file: TextIO | None = None, log: TextIO | None = None
 ) -> Iterator[Callable[[int], object]]:
-    """Yields a function that is told how many more of `total` are done."""
+    """Yields a function that is told how many more of `total` are done.
+
+    Args:
+        file: where to show it, stderr unless given: a bar if it is a terminal, else plain lines.
+        log: gets plain lines too.
+    """
     stream = file or sys.stderr
-    if stream.isatty():
-        with tqdm(total=total, desc=label, unit=unit, file=stream, leave=False, dynamic_ncols=True) as bar:
-            yield bar.update
-        return
+    at_terminal = stream.isatty()
+    plain = [out for out in (None if at_terminal else stream, log) if out is not None]
     begin = said = time.monotonic()
-    done = 0
+    with tqdm(
+        total=total, desc=label, unit=unit, file=stream, leave=False, dynamic_ncols=True, disable=not at_terminal
+    ) as bar:
+        done = 0
 
-    def advance(count: int) -> None:
-        nonlocal done, said
-        done += count
-        now = time.monotonic()
-        if now - said >= _LINE_EVERY_S and done < total:
-            said = now
-            # An empty bar format: tqdm's rate and ETA, without a picture that fills the log.
-            line = tqdm.format_meter(done, total, now - begin, prefix=label, unit=unit, bar_format=_LINE)
-            print(line, file=stream, flush=True)
+        def advance(count: int) -> None:
+            nonlocal done, said
+            bar.update(count)
+            done += count
+            now = time.monotonic()
+            if now - said >= _LINE_EVERY_S and done < total:
+                said = now
+                # tqdm's rate and ETA, without a picture that fills the log.
+                line = tqdm.format_meter(done, total, now - begin, prefix=label, unit=unit, bar_format=_LINE)
+                _tell(line, plain)
 
-    yield advance
+        yield advance
     took = time.monotonic() - begin
     if took >= _LINE_EVERY_S:
-        print(f"{label}: {total} {unit}s in {took:.1f} s, {total / took:.1f} {unit}/s", file=stream, flush=True)
+        _tell(f"{label}: {total} {unit}s in {took:.1f} s, {total / took:.1f} {unit}/s", plain)
+
+
+def _tell(line: str, streams: list[TextIO]) -> None:
+    for stream in streams:
+        print(line, file=stream, flush=True)
 
 
 _LINE = "{desc}: {percentage:3.0f} %, {n_fmt} of {total_fmt}, {rate_fmt}, {remaining} left"

@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 from rover_pipeline.errors import ConfigError, InTheWayError, RoverError, did_you_mean
 from rover_pipeline.format.meta import replace_file
@@ -87,7 +88,7 @@ def run_rule(
     from rover_pipeline.options import InputOptions
     from rover_pipeline.steps import Request, find_step, run_step
 
-    with _logged(log):
+    with _logged(log) as file:
         described = find_step(name)
         if version is not None and version != described.version:
             raise ConfigError(
@@ -107,28 +108,30 @@ def run_rule(
             threads=threads,
             dask=DaskOptions.model_validate_json(os.environ.get(DASK_VARIABLE, "{}")),
             stamps=tuple(path.name for path in outputs if path.name.startswith(".")),
+            log=file,
         )
         for path in outputs:
             if not path.exists():
                 raise RoverError(f"{path}: is an output of the rule, but {name} did not make it")
-        print(f"{folder}: {result.samples} samples, {result.invalid} invalid, {result.seconds:.2f} s", file=sys.stderr)
+        line = f"{folder}: {result.samples} samples, {result.invalid} invalid, {result.seconds:.2f} s"
+        for stream in filter(None, (sys.stderr, file)):
+            print(line, file=stream)
     return 0
 
 
 @contextmanager
-def _logged(log: Path | None) -> Iterator[None]:
-    """Write a traceback to the log; messages go on to the terminal, where whoever typed the command sees them."""
+def _logged(log: Path | None) -> Iterator[TextIO | None]:
+    """The opened log. An error goes there with its traceback, and on to the terminal, where its message is shown."""
     if log is None:
-        yield
+        yield None
         return
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("w", encoding="utf-8") as file:
         try:
-            yield
+            yield file
         except Exception as error:
             from rover_pipeline.cli import describe
 
             traceback.print_exc(file=file)
             print(f"{ERROR_MARK}{describe(error)}", file=file)
             raise
-        file.write("done\n")

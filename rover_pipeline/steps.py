@@ -9,12 +9,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 import numpy as np
+from pydantic import ValidationError
 
 from rover_pipeline.chunks import DaskOptions, frame_ranges, run_ranges, scan_ranges
-from rover_pipeline.errors import ConfigError, FormatError, MissingExtraError, RoverError, SampleError, did_you_mean
+from rover_pipeline.errors import (
+    ConfigError,
+    FormatError,
+    MissingExtraError,
+    RoverError,
+    SampleError,
+    did_you_mean,
+    explain,
+)
 from rover_pipeline.format.channels import Channel, encode_sample
 from rover_pipeline.format.channels.raw import write_at
 from rover_pipeline.format.meta import META, ChannelSpec, Format, spec_for
@@ -145,6 +154,7 @@ def run_step(
     threads: int = 1,
     dask: DaskOptions | None = None,
     stamps: tuple[str, ...] = (),
+    log: TextIO | None = None,
 ) -> StepResult:
     """Make the virtual sensor `trace/sensor` by a step.
 
@@ -152,6 +162,7 @@ def run_step(
         trace: directory that holds the inputs, where the result goes too.
         threads: ranges of frames worked on at once.
         stamps: names of empty files to publish with the sensor.
+        log: gets a line of progress now and then.
 
     Raises:
         RoverError: the input is unusable, a directory is in the way, or the disk is full. Nothing is left behind.
@@ -184,7 +195,7 @@ def run_step(
         frame_bytes += sum(spec.sample_bytes for spec in specs.values())
         ranges = frame_ranges(source.count, frame_bytes, settings, threads)
         invalid = corrupt = 0
-        with progress(f"{trace.name}/{sensor}", source.count) as advance:
+        with progress(f"{trace.name}/{sensor}", source.count, log=log) as advance:
             if described.ordered:
                 parts = scan_ranges(job.advance_state, ranges, advance=advance)
             else:
@@ -280,7 +291,7 @@ def _open_source(described: Step, trace: Path, policy: InputOptions) -> _Source:
             reason = error.strerror if isinstance(error, OSError) else "is not text"
             raise FormatError(f"{path}: {reason}; {described.name} needs it") from error
         fingerprints[reference] = fingerprint(path)
-    longest = max(len(sensor.channel(name)) for sensor in sensors.values() for name in (TS, *used[sensor.name]))
+    longest = max(len(sensor.channel(channel)) for name, sensor in sensors.items() for channel in (TS, *used[name]))
     return _Source(channels, texts, count, times[parent], valid, fingerprints, notes, longest - count)
 
 
@@ -350,7 +361,7 @@ class _FrameJob:
         for name, array in result.items():
             result[name] = array = np.asarray(array)
             spec = self.specs.get(name)
-            if len(array.shape) == 0 or len(array) != count:
+            if array.shape[:1] != (count,) or (name == VALID and array.shape != (count,)):
                 raise RoverError(f"{self.described.name}: {name}: {array.shape} is not one sample for {count} frames")
             if spec and (array.shape[1:] != spec.shape or array.dtype != spec.dtype):
                 raise RoverError(
@@ -405,4 +416,13 @@ def _probe(job: _FrameJob) -> dict[str, ChannelSpec]:
         result = job._as_channels(returned, 1)
     else:
         result = job.call(arrays, 0, 1)
-    return {name: spec_for(result[name], output.desc, output.format) for name, output in job.described.outputs.items()}
+    specs = {}
+    for name, output in job.described.outputs.items():
+        try:
+            specs[name] = spec_for(result[name], output.desc, output.format)
+        except ValidationError as error:
+            raise RoverError(
+                f"{job.described.name}: {name}: no channel holds {result[name].shape[1:]} of {result[name].dtype}: "
+                f"{explain(error)}"
+            ) from error
+    return specs

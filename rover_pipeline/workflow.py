@@ -67,12 +67,14 @@ class Flow:
         config: the validated configuration.
         traces: directory that results go to -> directory of the recording. The same unless `output_root` is set.
         made: names of the virtual sensors that rules make.
+        places: directories of what was asked for, once `targets` has been called.
         started: when this run began, seconds since the epoch.
     """
 
     def __init__(self, values: Mapping[str, Any], folder: Path | None = None) -> None:
         self.config = Config.parse(values)
         self.made: set[str] = set()
+        self.places: list[str] = []
         self.started = time.time()
         here = folder or Path.cwd()
         self.demo = here / "demo"
@@ -147,9 +149,9 @@ class Flow:
                 if problem := in_the_way(results / f"_{name}"):
                     raise InTheWayError(problem)
             trace = str(results).lstrip("/")
-            for name in wanted:
-                if name in found:
-                    files += _requested([pattern.replace("{trace}", trace) for pattern in outputs[name]])
+            for name in filter(found.__contains__, wanted):
+                self.places.append(str(results / f"_{name}"))
+                files += _requested([pattern.replace("{trace}", trace) for pattern in outputs[name]])
         return files
 
     def failures(self, rules: Iterable[Any]) -> list[str]:

@@ -31,12 +31,6 @@ def extra_rules():
     return [os.path.abspath(path) for path in FLOW.config.extra_rules]
 
 
-def results():
-    return [str(trace) for trace in FLOW.traces]
-
-
-def say(title, lines, log):
-    print(
-        "\n".join([f"rover-pipeline: {title}", *(f"  {line}" for line in lines)]),
-        file=sys.stderr,
-    )
+def say(title, lines):
+    shown = lines if len(lines) <= 40 else [*lines[:40], f"and {len(lines) - 40} more"]
+    print("\n  ".join([f"rover-pipeline: {title}", *shown]), file=sys.stderr)

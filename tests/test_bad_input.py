@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -52,6 +53,20 @@ def corrupt(trace: Path, channel: str = "lidar/rng", sample: int = 3) -> None:
 def cut(path: Path, size: int) -> None:
     """Cut a file to a size, or by one when it is negative."""
     os.truncate(path, size if size >= 0 else path.stat().st_size + size)
+
+
+def emptied(trace: Path, name: str) -> None:
+    cut(trace / "radar" / name, 0)
+
+
+def each(*actions: Callable[[Path], object]) -> Callable[[Path], None]:
+    """One kind of damage after the other."""
+
+    def all_of_them(trace: Path) -> None:
+        for action in actions:
+            action(trace)
+
+    return all_of_them
 
 
 def with_ts(path: Path, at: int, value: float) -> None:
@@ -111,14 +126,17 @@ CASES = {
     ),
     "empty file": Bad(lambda t: cut(t / "radar/iq", 0), "radar/iq: holds no samples", check="radar/iq: has 0 samples"),
     "no frames": Bad(
-        lambda t: [cut(t / "radar" / name, 0) for name in ("ts", "iq", "valid")], "radar/ts: holds no samples"
+        each(*(partial(emptied, name=name) for name in ("ts", "iq", "valid"))),
+        "radar/ts: holds no samples"
     ),
     "partial last sample": Bad(
         lambda t: cut(t / "radar/iq", -100),
         "radar/iq: 12,188 bytes is not a whole number of 2,048-byte samples; the last 1,948 bytes, from byte 10240",
     ),
     "channels of unequal length": Bad(
-        lambda t: cut(t / "radar/ts", 32), "radar/iq: has 6 samples where ts has 4", check="where ts has 4"
+        lambda t: cut(t / "radar/ts", 32),
+        "radar/iq: has 6 samples where ts has 4",
+        check="radar/iq: has 6 samples where ts has 4",
     ),
     "ts is missing": Bad(
         lambda t: (t / "radar/ts").unlink(), "radar/ts: is listed in meta.json but ts is missing"
@@ -129,8 +147,10 @@ CASES = {
         check="radar: meta.json does not list ts",
     ),
     "ts of another type": Bad(
-        lambda t: [np.arange(6, dtype="f4").tofile(t / "radar/ts"),
-                   meta(t / "radar", lambda m: m["ts"].update(type="f4"))],
+        each(
+            lambda t: np.arange(6, dtype="f4").tofile(t / "radar/ts"),
+            lambda t: meta(t / "radar", lambda m: m["ts"].update(type="f4")),
+        ),
         "radar/ts: must be f8 of [], is f4 of []",
     ),
     "NaN in ts": Bad(lambda t: with_ts(t / "radar/ts", 4, np.nan), "radar/ts: sample 4 at byte 32: is nan, not a time"),
@@ -156,7 +176,10 @@ CASES = {
         check=None,
     ),
     "directory in the way": Bad(
-        lambda t: [(t / "_radar_range_doppler").mkdir(), (t / "_radar_range_doppler" / "pose.npz").touch()],
+        each(
+            lambda t: (t / "_radar_range_doppler").mkdir(),
+            lambda t: (t / "_radar_range_doppler" / "pose.npz").touch(),
+        ),
         "_radar_range_doppler: was not made by rover_pipeline (it holds 'pose.npz'",
         check=None,
     ),
@@ -176,7 +199,7 @@ CASES = {
         lambda t: corrupt(t), "lidar/rng: sample 3 at byte {third}: is corrupt", "lidar"
     ),
     "corrupt lzmaf frame without an index": Bad(
-        lambda t: [corrupt(t), (t / "lidar/rng_i").unlink()],
+        each(corrupt, lambda t: (t / "lidar/rng_i").unlink()),
         "lidar/rng: sample 3 at byte {third}: is corrupt",
         "lidar",
     ),
@@ -274,12 +297,11 @@ ODDITIES: dict[str, tuple[Callable[[Path], object], str]] = {
         "_radar_range_doppler: was made from other bytes of radar/valid",
     ),
     "input that cannot be found since": (
-        lambda t: [(t / "lidar/nir").unlink(), meta(t / "lidar", lambda m: m.pop("nir")),
-                   (t / "lidar/meta.json").rename(t / "lidar/gone")],
+        each(lambda t: (t / "lidar/nir").unlink(), lambda t: (t / "lidar/meta.json").unlink()),
         "lidar: has no meta.json",
     ),
     "a result that lost its valid": (
-        lambda t: [(t / "_lidar_image/valid").unlink(), meta(t / "_lidar_image", lambda m: m.pop("valid"))],
+        lambda t: meta(t / "_lidar_image", lambda m: m.pop("valid")),
         "_lidar_image: has a provenance.json of ours but no channel valid",
     ),
     "a provenance that is damaged": (
@@ -291,7 +313,10 @@ ODDITIES: dict[str, tuple[Callable[[Path], object], str]] = {
         "_pictures/image: sample 1: 000001.jpg is a JPEG without its end",
     ),
     "a folder among pictures": (
-        lambda t: [(t / "_pictures/image/000001.jpg").unlink(), (t / "_pictures/image/000001.jpg").mkdir()],
+        each(
+            lambda t: (t / "_pictures/image/000001.jpg").unlink(),
+            lambda t: (t / "_pictures/image/000001.jpg").mkdir(),
+        ),
         "_pictures/image",
     ),
     "a stray file among pictures": (
@@ -299,7 +324,7 @@ ODDITIES: dict[str, tuple[Callable[[Path], object], str]] = {
         "_pictures/image: holds '.DS_Store'",
     ),
     "every frame of a channel corrupt": (
-        lambda t: [corrupt(t, sample=i) for i in range(6)],
+        each(*(partial(corrupt, sample=sample) for sample in range(6))),
         "lidar/rng: sample 5 at byte",
     ),
 }  # fmt: skip

@@ -120,17 +120,25 @@ def moody(iq: np.ndarray) -> np.ndarray:
 
 @step(inputs=IQ, outputs={"a": "A."}, version=1)
 def failing(iq: np.ndarray) -> np.ndarray:
-    """Fails on the frames after the first."""
-    if len(iq) > 1 or iq[0, 0, 0, 0, 0] != FIRST_WORD:
+    """Fails on more than the first frame."""
+    if len(iq) > 1:
         raise ValueError("first line\nsecond line")
     return np.zeros(1)
 
 
-#: Of the first frame of `small_trace` with its usual arguments and only a radar.
-FIRST_WORD = 1402
+@step(inputs=IQ, outputs={"a": "A."}, version=1)
+def wordy(iq: np.ndarray) -> np.ndarray:
+    """Returns what no channel holds."""
+    return np.array(["text"] * len(iq))
 
 
-@step(inputs={"nothing": "sonar/echo"}, outputs={"a": "A."}, version=1)
-def sonar(nothing: np.ndarray) -> np.ndarray:
+@step(inputs=IQ, outputs={"a": "A."}, version=1)
+def unsure(iq: np.ndarray) -> dict[str, np.ndarray]:
+    """Returns `valid` of a wrong shape."""
+    return {"a": np.zeros(len(iq)), "valid": np.ones((len(iq), 2), bool)}
+
+
+@step(inputs={"echo": "sonar/echo"}, outputs={"a": "A."}, version=1)
+def sonar(echo: np.ndarray) -> np.ndarray:
     """Needs a sensor that no trace has."""
-    return nothing
+    return echo

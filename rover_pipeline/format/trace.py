@@ -12,6 +12,7 @@ from pathlib import Path
 from rover_pipeline.errors import FormatError, InTheWayError
 from rover_pipeline.format.channels.base import sync_file
 from rover_pipeline.format.meta import META
+from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.virtual import in_the_way
 
@@ -107,16 +108,15 @@ def new_trace(path: Path) -> Iterator[Path]:
 def link_trace(source: Path, target: Path) -> None:
     """Make `target` a trace that holds the raw sensors of `source` by reference, so results can go beside them.
 
-    `config.yaml` and every entry of `source` become symbolic links, but for virtual sensors that this program made,
-    or was killed while it made, there and will make again in `target`. Running it again, or twice at once, changes
-    nothing.
+    `config.yaml` and every entry of `source` become symbolic links, but for results of this program: those are made
+    again in `target`. Running it again, or twice at once, changes nothing.
 
     Raises:
         InTheWayError: something else stands where a link belongs.
     """
     target.mkdir(parents=True, exist_ok=True)
     for entry in os.scandir(source):
-        if entry.name.startswith(".") or (entry.is_dir() and not in_the_way(Path(entry.path))):
+        if entry.name.startswith(".") or (entry.is_dir() and _is_result(Path(entry.path))):
             continue
         link, aim = target / entry.name, Path(entry.path).absolute()
         try:
@@ -126,6 +126,13 @@ def link_trace(source: Path, target: Path) -> None:
                 raise InTheWayError(f"{link}: is in the way of a link to {aim}; move it") from error
     if not (target / CONFIG).exists():
         (target / CONFIG).touch()
+
+
+def _is_result(folder: Path) -> bool:
+    """Whether a directory is what a step of ours made, or was killed while it made. The truth of a simulation, made
+    from no input, is not."""
+    provenance = read_provenance(folder)
+    return bool(provenance.get("inputs")) if provenance else not in_the_way(folder)
 
 
 def has_files(path: Path) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,26 +17,35 @@ __all__ = ["FAULTS", "PRESETS", "Preset", "simulate"]
 
 
 def simulate(
-    out: Path, *, preset: str = "indoor", duration: float | None = None, seed: int = 0, faults: Sequence[str] = ()
+    out: Path,
+    *,
+    preset: str | Preset = "indoor",
+    duration: float | None = None,
+    seed: int = 0,
+    faults: Sequence[str] = (),
+    threads: int | None = None,
 ) -> None:
-    """Make `out` a roverd trace with known truth. The same arguments give the same bytes.
+    """Make `out` a roverd trace with known truth. The same arguments give the same bytes, whatever the threads.
 
     Args:
-        preset: one of `PRESETS`.
+        preset: one of `PRESETS`, or a variant of one.
         duration: seconds; the preset's own unless given.
         seed: of noise, losses and small reflections.
         faults: names from `FAULTS`.
+        threads: as many as this process may use unless given.
 
     Raises:
         ConfigError: a name is unknown, or the duration too short for every sensor to have a sample.
         InTheWayError: `out` exists and is not empty.
     """
-    if preset not in PRESETS:
-        raise ConfigError(f"simulate: unknown preset {preset!r}; {did_you_mean(preset, PRESETS)}")
+    if isinstance(preset, str):
+        if preset not in PRESETS:
+            raise ConfigError(f"simulate: unknown preset {preset!r}; {did_you_mean(preset, PRESETS)}")
+        preset = PRESETS[preset]
     for fault in faults:
         if fault not in FAULTS:
             raise ConfigError(f"simulate: unknown fault {fault!r}; {did_you_mean(fault, FAULTS)}")
-    seconds = PRESETS[preset].duration if duration is None else duration
+    seconds = preset.duration if duration is None else duration
     if not _SHORTEST <= seconds < float("inf"):
         raise ConfigError(f"simulate: duration must be at least {_SHORTEST} s, is {seconds}")
     if seed < 0:
@@ -43,7 +53,7 @@ def simulate(
     from rover_pipeline.simulate.record import record  # Numba and the codecs take a second that a look-up need not wait
     from rover_pipeline.simulate.rig import build
 
-    record(out, build(PRESETS[preset], seed), seconds, faults)
+    record(out, build(preset, seed), seconds, faults, threads or len(os.sched_getaffinity(0)))
 
 
 _SHORTEST = 0.5

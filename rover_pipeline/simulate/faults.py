@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -46,7 +47,9 @@ def _corrupt_video(trace: Path) -> None:
     path = trace / "camera" / "video.avi"
     video = MjpgChannel(path, read_meta(trace / "camera")["video.avi"])
     frame = video.jpeg(len(video) // 2)
-    _overwrite(path, path.read_bytes().index(frame), b"\x00" * 16)
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        at = content.find(frame)
+    _overwrite(path, at, bytes(16))
 
 
 def _missing_sidecars(trace: Path) -> None:

@@ -1,4 +1,4 @@
-"""How the rig and the bodies move: closed loops through waypoints, with a gait on top, and exact derivatives.
+"""How the rig moves: round a loop, with the gait of who carries it on top, and exact derivatives.
 
 Everything is a function of the way gone along the loop, so a rig that stands still is level and at rest. Loops
 repeat for as long as a recording lasts, in constant memory. The scene frame has z up; lengths in metres.
@@ -6,13 +6,13 @@ repeat for as long as a recording lasts, in constant memory. The scene frame has
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.interpolate import make_interp_spline
 
 from rover_pipeline.simulate.jet import Jet, constant, stacked
+from rover_pipeline.simulate.loop import Loop
 
 
 @dataclass(frozen=True)
@@ -53,26 +53,6 @@ class Kinematics(NamedTuple):
     vel: np.ndarray
     acc: np.ndarray
     avel: np.ndarray
-
-
-class Loop:
-    """A smooth closed curve through waypoints, (N, 2) metres, by length: a periodic quintic spline.
-
-    Attributes:
-        length: the parameter's period, metres; one unit of it is about one metre.
-    """
-
-    def __init__(self, waypoints: np.ndarray) -> None:
-        closed = np.concatenate([waypoints, waypoints[:1]])
-        knots = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(closed, axis=0), axis=1))])
-        self.length = float(knots[-1])
-        spline = make_interp_spline(knots, closed, k=5, bc_type="periodic")
-        self._derivatives = [spline, *(spline.derivative(order) for order in (1, 2, 3))]
-
-    def derivative(self, order: int, way: np.ndarray) -> np.ndarray:
-        """d^order(x, y)/dway^order, (N, 2)."""
-        values: np.ndarray = self._derivatives[order](np.mod(way, self.length))
-        return values
 
 
 @dataclass(frozen=True)
@@ -131,6 +111,7 @@ class Motion:
         gait: what is added to the path.
         stand: seconds at rest at the start.
         spin_up: seconds from rest to full speed.
+        mount: pose in the lidar frame of the sensor whose motion this is.
     """
 
     loop: Loop
@@ -139,11 +120,11 @@ class Motion:
     gait: Gait
     stand: float = 1.0
     spin_up: float = 1.5
-    mount: Pose = field(default=IDENTITY)
+    mount: Pose = IDENTITY
 
     def of(self, mount: Pose) -> Motion:
         """The motion of a sensor mounted at a pose in the lidar frame."""
-        return Motion(self.loop, self.speed, self.height, self.gait, self.stand, self.spin_up, mount)
+        return replace(self, mount=mount)
 
     def at(self, time: np.ndarray) -> Kinematics:
         """State at N instants, seconds since the start of the simulation."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -12,9 +11,8 @@ Item = TypeVar("Item")
 Made = TypeVar("Made")
 
 
-def in_order(make: Callable[[Item], Made], items: Iterable[Item]) -> Iterator[Made]:
+def in_order(make: Callable[[Item], Made], items: Iterable[Item], threads: int) -> Iterator[Made]:
     """`make` of every item, in the order of the items. Kernels, FFTs and codecs release the GIL."""
-    threads = len(os.sched_getaffinity(0))
     waiting: deque[Future[Made]] = deque()
     with ThreadPoolExecutor(threads) as pool:
         try:

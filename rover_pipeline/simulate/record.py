@@ -24,13 +24,13 @@ from rover_pipeline.simulate.scatterers import NODES, paths, scatter
 from rover_pipeline.simulate.truth import Truth, description
 
 
-def record(out: Path, rig: Rig, duration: float, faults: Sequence[str]) -> None:
+def record(out: Path, rig: Rig, duration: float, faults: Sequence[str] = (), threads: int = 1) -> None:
     """Make `out` a trace of `duration` seconds; it appears in one rename when all of it is there."""
     with new_trace(out) as folder:
         for name, write in _WRITERS.items():
             total = rig.clocks[name].count(duration)
             with progress(f"simulate {name}", total) as advance, Truth(folder, name, rig) as truth:
-                for tick in write(folder / name, rig, duration):
+                for tick in write(folder / name, rig, duration, threads):
                     truth.append(tick)
                     advance(1)
                 if name == "lidar":
@@ -40,7 +40,7 @@ def record(out: Path, rig: Rig, duration: float, faults: Sequence[str]) -> None:
             FAULTS[fault].damage(folder)
 
 
-def _lidar(folder: Path, rig: Rig, duration: float) -> Iterator[Tick]:
+def _lidar(folder: Path, rig: Rig, duration: float, threads: int) -> Iterator[Tick]:
     beams, columns, period = rig.beams, rig.preset.columns, 1 / rig.preset.lidar_rate
     shape = (beams.count, columns)
     specs = {
@@ -58,7 +58,7 @@ def _lidar(folder: Path, rig: Rig, duration: float) -> Iterator[Tick]:
         return tick, [encode_sample("lzmaf", image) for image in scan]
 
     with SensorWriter(folder, specs) as writer:
-        for tick, encoded in in_order(make, rig.clocks["lidar"].ticks(duration, rig.key("lidar"))):
+        for tick, encoded in in_order(make, rig.clocks["lidar"].ticks(duration, rig.key("lidar")), threads):
             writer.append(ts=tick.stamp)
             for name, data in zip(lidar.Scan._fields, encoded, strict=True):
                 _encoded(writer, name).append_encoded(data)
@@ -66,7 +66,7 @@ def _lidar(folder: Path, rig: Rig, duration: float) -> Iterator[Tick]:
         _sidecar(folder / "lidar.json", ouster.metadata(beams, columns, rig.preset.lidar_rate))
 
 
-def _radar(folder: Path, rig: Rig, duration: float) -> Iterator[Tick]:
+def _radar(folder: Path, rig: Rig, duration: float, threads: int) -> Iterator[Tick]:
     chirps = rig.preset.radar
     *shape, samples = chirps.shape
     axes = "[chirp, tx, rx, sample]" if chirps.is_real else "[chirp, tx, rx, word], words in groups Q Q I I"
@@ -88,7 +88,7 @@ def _radar(folder: Path, rig: Rig, duration: float) -> Iterator[Tick]:
         return tick, words, 1
 
     with SensorWriter(folder, specs) as writer:
-        for tick, words, valid in in_order(make, rig.clocks["radar"].ticks(duration, key)):
+        for tick, words, valid in in_order(make, rig.clocks["radar"].ticks(duration, key), threads):
             writer.append(ts=tick.stamp, iq=words[None], valid=valid)
             yield tick
         _sidecar(
@@ -101,7 +101,7 @@ def _radar(folder: Path, rig: Rig, duration: float) -> Iterator[Tick]:
         )
 
 
-def _camera(folder: Path, rig: Rig, duration: float) -> Iterator[Tick]:
+def _camera(folder: Path, rig: Rig, duration: float, threads: int) -> Iterator[Tick]:
     shape = (rig.lens.height, rig.lens.width, 3)
     specs = {
         TS: TS_SPEC,
@@ -114,14 +114,14 @@ def _camera(folder: Path, rig: Rig, duration: float) -> Iterator[Tick]:
         return tick, encode_sample("mjpg", camera.picture(rig.world, rig.lens, tick.time, state.pos[0], state.rot[0]))
 
     with SensorWriter(folder, specs) as writer:
-        for tick, jpeg in in_order(make, rig.clocks["camera"].ticks(duration, rig.key("camera"))):
+        for tick, jpeg in in_order(make, rig.clocks["camera"].ticks(duration, rig.key("camera")), threads):
             writer.append(ts=tick.stamp)
             _encoded(writer, "video.avi").append_encoded(jpeg)
             yield tick
         _sidecar(folder / "camera.json", rig.lens.intrinsics())
 
 
-def _imu(folder: Path, rig: Rig, duration: float) -> Iterator[Tick]:
+def _imu(folder: Path, rig: Rig, duration: float, _threads: int) -> Iterator[Tick]:
     specs = {
         TS: TS_SPEC,
         "rot": ChannelSpec(

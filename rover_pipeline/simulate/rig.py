@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rover_pipeline.simulate import scenes
+from rover_pipeline.simulate import flat, street
 from rover_pipeline.simulate.camera import Lens
 from rover_pipeline.simulate.clocks import Clock
 from rover_pipeline.simulate.lidar import BEAMS, Beams
@@ -87,12 +87,12 @@ class Rig:
 def build(preset: Preset, seed: int) -> Rig:
     """The rig of a preset in its place. The seed decides noise, losses and small reflections, not the place."""
     if preset.scene == "flat":
-        world, loop, height = scenes.flat(), scenes.FLAT_WAY, 1.25
+        world, loop, height = flat.world(), flat.WAY, 1.25
     else:
-        world, loop, height = scenes.street(), scenes.PAVEMENT_WAY, 1.6
+        world, loop, height = street.world(), street.PAVEMENT_WAY, 1.6
     gait, spin_up = WALKING, 1.2
     if preset.carrier == "bike":
-        loop, gait, height, spin_up = scenes.CYCLE_WAY, RIDING, 1.1, 4.0
+        loop, gait, height, spin_up = street.CYCLE_WAY, RIDING, 1.1, 4.0
     revolution = 1 / preset.lidar_rate
     clocks = {
         "lidar": Clock(revolution + 0.037, revolution, 0.0004, 0.0003, lost_every=53),

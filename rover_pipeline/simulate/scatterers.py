@@ -61,7 +61,9 @@ def scatter(world: World, seed: int) -> Scatterers:
         area = _area(part)
         count = int(np.clip(area * _PER_SQUARE_METRE, _LEAST, _MOST))
         point, normal = _on_surface(part, count, rng)
-        rcs = RCS[INDEX[part.material]] * area / count * rng.exponential(1.0, count)
+        # A road of thousands of square metres must not become a few hundred strong points.
+        patch = min(area / count, 1 / _PER_SQUARE_METRE)
+        rcs = RCS[INDEX[part.material]] * patch * rng.exponential(1.0, count)
         found.append((point, normal, np.sqrt(rcs), rng.uniform(0, 2 * np.pi, count), np.full(count, owner)))
     return Scatterers(*(np.concatenate(column) for column in zip(*found, strict=True)))
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.simulate.loop import Loop
 from rover_pipeline.simulate.materials import INDEX
-from rover_pipeline.simulate.motion import Loop
 
 BOX, CYLINDER, RECTANGLE = range(3)
 

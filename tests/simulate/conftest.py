@@ -7,14 +7,12 @@ from pathlib import Path
 import pytest
 
 from rover_pipeline.simulate import PRESETS, simulate
-from rover_pipeline.simulate.record import record
-from rover_pipeline.simulate.rig import build
 
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     trace = tmp_path_factory.mktemp("simulated") / "tiny"
-    simulate(trace, preset="tiny", seed=1)
+    simulate(trace, preset="tiny", seed=1, threads=1)
     return trace
 
 
@@ -23,5 +21,5 @@ def full_hd(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Like `tiny`, with pictures of 1920 x 1080 and few of them."""
     trace = tmp_path_factory.mktemp("simulated") / "full_hd"
     preset = PRESETS["tiny"].model_copy(update={"width": 1920, "height": 1080, "camera_rate": 2.0})
-    record(trace, build(preset, 1), 1.8, ())
+    simulate(trace, preset=preset, duration=1.8, seed=1)
     return trace

@@ -13,7 +13,8 @@ from scipy.spatial.transform import Rotation, RotationSpline
 
 from rover_pipeline.format.trace import Trace
 from rover_pipeline.simulate import PRESETS, lidar, ouster
-from rover_pipeline.simulate.motion import Gait, Loop, Motion
+from rover_pipeline.simulate.loop import Loop
+from rover_pipeline.simulate.motion import Gait, Motion
 from rover_pipeline.simulate.rig import build
 from rover_pipeline.simulate.world import Body, Light, World, box
 

@@ -1,0 +1,155 @@
+"""Work falls into ranges that cover every frame once, run side by side, and come back in order."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ByteSize
+from threadpoolctl import threadpool_info
+
+from rover_pipeline.chunks import _WINDOW, DaskOptions, frame_ranges, run_ranges, scan_ranges
+from rover_pipeline.errors import ConfigError, FormatError, MissingExtraError, SampleError
+
+
+def ignore(_frames: int) -> None:
+    """For those who want no progress."""
+
+
+@settings(derandomize=True, deadline=None, database=None)
+@given(
+    count=st.integers(0, 3000),
+    frame_bytes=st.integers(0, 1 << 31),
+    chunk=st.integers(1, 1 << 34),
+    threads=st.integers(1, 64),
+)
+def test_ranges_cover_every_frame_once_and_hold_no_more_than_a_chunk(
+    count: int, frame_bytes: int, chunk: int, threads: int
+) -> None:
+    ranges = frame_ranges(count, frame_bytes, DaskOptions(chunk=ByteSize(chunk)), threads)
+    assert [frame for start, stop in ranges for frame in range(start, stop)] == list(range(count))
+    assert all(stop - start == 1 or (stop - start) * frame_bytes <= chunk for start, stop in ranges)
+    assert len(ranges) >= min(count, 2 * threads), "no thread is without work"
+
+
+def test_the_size_of_a_chunk_is_given_in_words_people_use() -> None:
+    assert DaskOptions.parse({"chunk": "64 MiB"}).chunk == 64 << 20
+    assert DaskOptions.parse({"chunk": "500kB"}).chunk == 500_000
+    for wrong in ("0", "many", -1):
+        with pytest.raises(ConfigError, match=r"dask\.chunk"):
+            DaskOptions.parse({"chunk": wrong}, "dask")
+    with pytest.raises(ConfigError, match=r"dask.chunks: unknown key; did you mean 'chunk'\?"):
+        DaskOptions.parse({"chunks": 1}, "dask")
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_results_come_in_order_whatever_order_they_are_done_in(threads: int) -> None:
+    def task(start: int, stop: int) -> tuple[int, int]:
+        time.sleep(0.02 if start % 3 == 0 else 0)  # the first of three ends last
+        return start, stop
+
+    done: list[int] = []
+    ranges = frame_ranges(23, 1, DaskOptions(chunk=ByteSize(1)), threads)
+    assert list(run_ranges(task, ranges, threads=threads, options=DaskOptions(), advance=done.append)) == ranges
+    assert done == [1] * 23
+
+
+def test_as_many_ranges_as_threads_are_worked_on_at_once_and_no_more() -> None:
+    barrier, guard = threading.Barrier(3), threading.Lock()
+    inside, most = 0, 0
+
+    def task(start: int, stop: int) -> None:
+        nonlocal inside, most
+        with guard:
+            inside += 1
+            most = max(most, inside)
+        barrier.wait(10)  # passes only when three are here together
+        with guard:
+            inside -= 1
+
+    ranges = [(i, i + 1) for i in range(12)]
+    list(run_ranges(task, ranges, threads=3, options=DaskOptions(), advance=ignore))
+    assert most == 3
+
+
+def test_only_a_bounded_number_of_results_is_held_before_they_are_taken() -> None:
+    started: list[int] = []
+
+    def task(start: int, stop: int) -> int:
+        started.append(start)
+        return start
+
+    results = run_ranges(task, [(i, i + 1) for i in range(500)], threads=2, options=DaskOptions(), advance=ignore)
+    assert started == [], "nothing is done before somebody asks"
+    assert next(results) == 0 and len(started) <= 2 * _WINDOW < 500
+    assert list(results) == list(range(1, 500))
+
+
+def test_an_error_in_a_task_comes_out_as_it_is_and_ends_the_work() -> None:
+    started: list[int] = []
+
+    def task(start: int, stop: int) -> None:
+        started.append(start)
+        if start == 3:
+            raise SampleError("iq: sample 3 is bad", 3)
+
+    with pytest.raises(SampleError, match="iq: sample 3 is bad") as caught:
+        list(run_ranges(task, [(i, i + 1) for i in range(500)], threads=2, options=DaskOptions(), advance=ignore))
+    assert caught.value.sample == 3
+    assert len(started) <= 2 * _WINDOW < 500
+
+
+def test_libraries_start_no_threads_of_their_own_inside_a_task_and_may_again_afterwards() -> None:
+    import cv2
+
+    np.ones((2, 2)) @ np.ones((2, 2))
+    before = pools()
+
+    def task(start: int, stop: int) -> tuple[list[int], int]:
+        return pools(), cv2.getNumThreads()
+
+    for inside, opencv in run_ranges(task, [(0, 1), (1, 2)], threads=2, options=DaskOptions(), advance=ignore):
+        assert set(inside) == {1} and opencv == 1
+    assert pools() == before
+
+
+def pools() -> list[int]:
+    """Threads of the BLAS and OpenMP pools that are loaded."""
+    return [pool["num_threads"] for pool in threadpool_info()]
+
+
+def test_an_ordered_task_gets_none_and_then_the_state_it_returned() -> None:
+    seen: list[Any] = []
+    done: list[int] = []
+
+    def task(state: str | None, start: int, stop: int) -> tuple[int, str]:
+        seen.append((state, start, stop))
+        return start, f"after {stop}"
+
+    results: Iterator[int] = scan_ranges(task, [(0, 2), (2, 4), (4, 5)], advance=done.append)
+    assert list(results) == [0, 2, 4] and done == [2, 2, 1]
+    assert seen == [(None, 0, 2), ("after 2", 2, 4), ("after 4", 4, 5)]
+
+
+def test_a_scheduler_without_the_library_for_it_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    options = DaskOptions(scheduler="tcp://127.0.0.1:1")
+    with pytest.raises(MissingExtraError, match=r"dask.scheduler needs .* 'rover-pipeline\[distributed\]'"):
+        list(run_ranges(lambda start, stop: None, [(0, 1)], threads=1, options=options, advance=ignore))
+
+
+@pytest.mark.parametrize(
+    "error", [SampleError("a: sample 3 is bad", 3), MissingExtraError("video", "av"), FormatError("b: is bad")]
+)
+def test_errors_survive_the_way_back_from_another_process(error: Exception) -> None:
+    import pickle
+
+    twin = pickle.loads(pickle.dumps(error))
+    assert type(twin) is type(error) and str(twin) == str(error) and vars(twin) == vars(error)

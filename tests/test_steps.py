@@ -1,0 +1,314 @@
+"""What a step declares is what happens: inputs checked, results written frame by frame, equal for any chunk."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import ByteSize
+
+from rover_pipeline.chunks import DaskOptions
+from rover_pipeline.errors import ConfigError, FormatError, RoverError, SampleError
+from rover_pipeline.format.meta import META
+from rover_pipeline.format.provenance import PROVENANCE
+from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.format.virtual import VirtualWriter
+from rover_pipeline.options import InputOptions
+from rover_pipeline.steps import Request, StepResult, find_step, run_step
+from tests import toy
+from tests.kit import assert_same, check_virtual_sensor, check_whole, small_trace, snapshot
+
+FRAMES = 9
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    return small_trace(tmp_path / "rec", FRAMES, invalid={"lidar": (1,), "radar": (2,)})
+
+
+def iq(trace: Path) -> np.ndarray:
+    return Sensor(trace / "radar").channel("iq").read()
+
+
+def run(name: str, trace: Path, *, frames_a_chunk: int = 1000, threads: int = 1, **options: Any) -> StepResult:
+    """Run a toy step; its result is in `_toy`."""
+    chunk = ByteSize(frames_a_chunk * 2200)  # a frame is 2 kB and the results are small
+    request = Request(options)
+    return run_step(
+        find_step(f"tests.toy:{name}"), trace, "_toy", request, threads=threads, dask=DaskOptions(chunk=chunk)
+    )
+
+
+def read(trace: Path, channel: str) -> np.ndarray:
+    return Sensor(trace / "_toy").channel(channel).read()
+
+
+def provenance(trace: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((trace / "_toy" / PROVENANCE).read_text())
+    return content
+
+
+# --- Declaring and finding --------------------------------------------------------------------------------------
+
+
+def test_a_declared_step_stays_a_plain_function() -> None:
+    found = toy.gain(np.ones((2, 4, 3, 2, 8), "i2"), options=toy.GainOptions(factor=3.0))
+    assert found.tolist() == [[3.0] * 3] * 2
+
+
+def test_a_step_knows_its_options_and_the_files_it_can_do_without() -> None:
+    assert find_step("tests.toy:gain").options_model is toy.GainOptions
+    assert find_step("tests.toy:smooth").options_model is None
+    assert find_step("tests.toy:both").optional_files == {"sidecar"}
+    assert find_step("tests.toy:gain").name == "tests.toy:gain"
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("tests.toy:gian", r"tests.toy has no step 'gian'; did you mean 'gain'\?"),
+        ("tests.toy:np", "tests.toy has no step 'np'"),
+        ("tests.toy", "tests.toy has no step ''"),
+        ("rover_pipeline.errors:step", "rover_pipeline.errors has no step 'step'; it has no function with @step"),
+        ("mylab.radar:feature", "no module 'mylab.radar'; is it installed, or its folder on PYTHONPATH"),
+        ("tests.nowhere:feature", "no module 'tests.nowhere'"),
+    ],
+)
+def test_a_step_that_is_not_there_is_an_error_with_the_nearest_name(name: str, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        find_step(name)
+
+
+def test_a_module_that_lacks_a_library_of_its_own_is_not_called_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mylab.py").write_text("import no_such_library")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="no_such_library"):
+        find_step("mylab:feature")
+
+
+# --- Results ----------------------------------------------------------------------------------------------------
+
+
+def test_type_and_shape_of_a_channel_are_those_of_the_result(trace: Path) -> None:
+    assert run("gain", trace)[:2] == (FRAMES, 1)
+    spec = Sensor(trace / "_toy").specs["power"]
+    assert (spec.type, spec.shape, spec.desc) == ("f4", (2,), "Mean square. [tx]")
+    run("both", trace)
+    spec = Sensor(trace / "_toy").specs["sum"]
+    assert (spec.type, spec.shape) == ("i8", (2,))
+    assert "power" not in Sensor(trace / "_toy").specs and not (trace / "_toy" / "power").exists()
+
+
+@pytest.mark.parametrize(("frames_a_chunk", "threads"), [(1, 1), (2, 3), (4, 1), (1000, 2)])
+def test_neighbours_of_a_block_make_it_equal_to_the_whole(frames_a_chunk: int, threads: int, trace: Path) -> None:
+    run("smooth", trace, frames_a_chunk=frames_a_chunk, threads=threads)
+    assert read(trace, "mean").tobytes() == toy.smooth(iq(trace)).tobytes()
+
+
+@pytest.mark.parametrize(("frames_a_chunk", "threads"), [(1, 1), (2, 3), (4, 1), (1000, 2)])
+def test_an_ordered_step_carries_its_state_over_any_chunks(frames_a_chunk: int, threads: int, trace: Path) -> None:
+    run("total", trace, frames_a_chunk=frames_a_chunk, threads=threads)
+    whole, _ = toy.total(iq(trace), state=None)
+    assert read(trace, "seen").tolist() == list(range(1, FRAMES + 1))
+    assert read(trace, "total").tobytes() == whole["total"].tobytes()
+
+
+def test_a_step_with_every_format_keeps_the_promises_of_a_virtual_sensor(trace: Path) -> None:
+    check_virtual_sensor("tests.toy:everything", trace, "_toy", kills=4)
+
+
+def test_what_a_step_marks_and_what_was_marked_before_is_not_valid(trace: Path) -> None:
+    result = run("loud", trace)
+    wanted = iq(trace)[:, 0, 0, 0, 0] >= 0
+    wanted[2] = False
+    assert 0 < wanted.sum() < FRAMES - 1
+    assert read(trace, "valid").tolist() == wanted.astype(int).tolist()
+    assert result.invalid == FRAMES - wanted.sum() == provenance(trace)["invalid"]
+
+
+def test_a_frame_is_valid_when_it_is_in_every_sensor_it_comes_from(trace: Path) -> None:
+    run("both", trace)
+    assert np.flatnonzero(read(trace, "valid") == 0).tolist() == [1, 2]
+    rng = Sensor(trace / "lidar").channel("rng").read()
+    assert read(trace, "sum")[:, 0].tolist() == rng.sum(axis=(1, 2), dtype="i8").tolist()
+    check_whole(find_step("tests.toy:both"), trace / "_toy")
+
+
+def test_a_sensor_without_valid_counts_as_valid(tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "rec", 3, invalid={})
+    run("both", trace)
+    assert read(trace, "valid").tolist() == [1, 1, 1]
+    assert set(provenance(trace)["inputs"]) == {
+        *("lidar/rng", "lidar/ts", "lidar/lidar.json"),
+        *("radar/iq", "radar/ts", "radar/valid", "radar/radar.json"),
+    }
+
+
+def test_the_published_copy_of_a_video_is_used_where_only_that_is_left(tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "rec", 4, sensors=["camera"])
+    run("brightness", trace)
+    wanted = read(trace, "brightness")
+    shutil.copytree(trace / "camera", trace / "_camera")
+    (trace / "camera" / "video.avi").unlink()
+    run("brightness", trace)
+    assert np.array_equal(read(trace, "brightness"), wanted) and wanted[0, 1] > wanted[0, 0]
+
+
+def test_provenance_holds_the_resolved_options_and_follows_the_bytes_of_the_input(trace: Path) -> None:
+    run("gain", trace)
+    before = provenance(trace)
+    assert before["options"] == {"factor": 2.0} and before["version"] == 1 and before["samples"] == FRAMES
+    assert before["inputs"]["radar/iq"]["bytes"] == FRAMES * 2048
+    with (trace / "radar" / "iq").open("r+b") as file:
+        file.write(b"\1")
+    run("gain", trace, factor=3)
+    after = provenance(trace)
+    assert after["options"] == {"factor": 3.0}
+    assert after["inputs"]["radar/iq"]["blake2b"] != before["inputs"]["radar/iq"]["blake2b"]
+    assert after["inputs"]["radar/ts"] == before["inputs"]["radar/ts"]
+
+
+def test_stamps_are_published_with_the_sensor_and_replaced_with_it(trace: Path) -> None:
+    described = find_step("tests.toy:gain")
+    for stamp in (".options-1", ".options-2"):
+        run_step(described, trace, "_toy", Request(), stamps=(stamp,))
+        assert [path.name for path in (trace / "_toy").glob(".*")] == [stamp]
+
+
+def test_raw_sensors_are_only_read(trace: Path) -> None:
+    before = snapshot(trace)
+    for name in ("gain", "total", "everything", "both"):
+        run(name, trace)
+    shutil.rmtree(trace / "_toy")
+    assert snapshot(trace) == before
+
+
+# --- What is refused --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("forgetful", "tests.toy:forgetful: did not return the channel 'b' it declares"),
+        ("talkative", "tests.toy:talkative: returned 'extra', which it does not declare"),
+        ("short", r"tests.toy:short: a: \(2,\) is not one sample for 3 frames"),
+        ("moody", r"tests.toy:moody: a: \[3\] of float64 after \[1\] of f8 for the first frame"),
+        ("failing", r"rec/radar/iq: samples . to .: tests.toy:failing: ValueError: first line second line"),
+        ("wordy", r"tests.toy:wordy: a: no channel holds \(\) of <U4: type: unknown type"),
+        ("unsure", r"tests.toy:unsure: valid: \(1, 2\) is not one sample for 1 frames"),
+        ("sonar", "rec/sonar: no such sensor; tests.toy:sonar needs sonar/echo"),
+    ],
+)
+def test_a_step_that_breaks_its_word_is_one_line_and_leaves_nothing(name: str, problem: str, trace: Path) -> None:
+    with pytest.raises(RoverError, match=problem) as caught:
+        run(name, trace)
+    assert "\n" not in str(caught.value)
+    assert not (trace / "_toy").exists()
+
+
+@pytest.mark.parametrize("options", [{"facto": 1}, {"factor": -1}, {"factor": "x"}])
+def test_options_of_a_step_are_checked_before_anything_is_made(options: dict[str, Any], trace: Path) -> None:
+    with pytest.raises(ConfigError, match=r"config: tests.toy:gain.facto"):
+        run("gain", trace, **options)
+    assert not (trace / "_toy").exists()
+
+
+def test_sensors_of_unequal_times_are_refused_by_name(trace: Path) -> None:
+    ts = Sensor(trace / "lidar").times(FRAMES)
+    (ts + 1e-6).tofile(trace / "lidar" / "ts")
+    with pytest.raises(FormatError, match="rec/radar: its ts differs from that of lidar"):
+        run("both", trace)
+
+
+def test_a_file_that_a_step_needs_is_named_and_one_it_can_do_without_is_not_missed(trace: Path) -> None:
+    (trace / "radar" / "radar.json").unlink()
+    run("both", trace)
+    assert "radar/radar.json" not in provenance(trace)["inputs"]
+    (trace / "lidar" / "lidar.json").write_bytes(b"\xff\xfe")
+    with pytest.raises(FormatError, match=r"lidar/lidar.json: is not text; tests.toy:both needs it"):
+        run("both", trace)
+
+
+# --- Others at the same time ------------------------------------------------------------------------------------
+
+
+def test_the_result_of_a_process_that_was_waited_for_is_not_made_again(trace: Path) -> None:
+    results: list[StepResult] = []
+    threads = [threading.Thread(target=lambda: results.append(run("gain", trace))) for _ in range(3)]
+    with VirtualWriter(trace / "_toy"):  # all three come while this one holds the lock
+        for thread in threads:
+            thread.start()
+        time.sleep(0.3)
+    for thread in threads:
+        thread.join(20)
+    assert sorted(result.seconds == 0 for result in results) == [False, True, True]
+    assert {result[:2] for result in results} == {(FRAMES, 1)}
+
+
+def test_an_older_result_is_not_taken_for_that_of_a_process_that_failed(trace: Path) -> None:
+    run("gain", trace)
+    (trace / "radar" / "valid").write_bytes(bytes(FRAMES))
+    with pytest.raises(ZeroDivisionError), VirtualWriter(trace / "_toy"):
+        results: list[StepResult] = []
+        thread = threading.Thread(target=lambda: results.append(run("gain", trace)))
+        thread.start()
+        time.sleep(0.3)
+        raise ZeroDivisionError
+    thread.join(20)
+    assert results[0].invalid == FRAMES and read(trace, "valid").tolist() == [0] * FRAMES
+
+
+@pytest.mark.parametrize("missing", [META, ".options-2"])
+def test_a_half_published_result_is_not_taken_for_a_whole_one(missing: str, trace: Path) -> None:
+    described = find_step("tests.toy:gain")
+    results: list[StepResult] = []
+    with VirtualWriter(trace / "_toy"):
+        stamps = (".options-2",)
+        thread = threading.Thread(
+            target=lambda: results.append(run_step(described, trace, "_toy", Request(), stamps=stamps))
+        )
+        thread.start()
+        time.sleep(0.3)
+        run("gain", make_copy(trace))  # what the process before us would have left when killed
+        for path in (trace.with_name("copy") / "_toy").iterdir():
+            if path.name != missing:
+                shutil.copy(path, trace / "_toy" / path.name)
+    thread.join(20)
+    assert results[0].seconds > 0
+    check_whole(described, trace / "_toy")
+
+
+def make_copy(trace: Path) -> Path:
+    """The same recording once more, without results."""
+    return shutil.copytree(trace, trace.with_name("copy"), ignore=shutil.ignore_patterns("_*"))
+
+
+def test_a_distributed_scheduler_gives_the_bytes_and_errors_of_threads(trace: Path) -> None:
+    from distributed import LocalCluster
+
+    described = find_step("rover_pipeline.lidar.steps:image")
+    request = Request(input=InputOptions(truncate=False, mark_corrupt=True))
+    data = bytearray((trace / "lidar" / "rng").read_bytes())
+    data[int(np.fromfile(trace / "lidar" / "rng_i", "<u8")[7]) + 40] ^= 0xFF
+    (trace / "lidar" / "rng").write_bytes(data)
+    there = make_copy(trace)
+    run_step(described, trace, "_toy", request)
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        options = DaskOptions(chunk=ByteSize(1), scheduler=cluster.scheduler_address)
+        result = run_step(described, there, "_toy", request, dask=options)
+        assert (result.samples, result.invalid) == (FRAMES, 2)
+        # Codecs are loaded by the workers; the process that asked may never need them.
+        ignored = ("time", "packages")
+        assert_same(snapshot(there / "_toy", ignored), snapshot(trace / "_toy", ignored), "distributed")
+        shutil.rmtree(there / "_toy")
+        with pytest.raises(SampleError, match=r"lidar/rng: sample 7 at byte .* is corrupt") as caught:
+            run_step(described, there, "_toy", Request(), dask=options)
+        assert caught.value.sample == 7 and not (there / "_toy").exists()
