@@ -132,7 +132,7 @@ def _is_result(folder: Path) -> bool:
     """Whether a directory is what a step of ours made, or was killed while it made. The truth of a simulation, made
     from no input, is not."""
     provenance = read_provenance(folder)
-    return bool(provenance.get("inputs")) if provenance else not in_the_way(folder)
+    return provenance.get("inputs") != {} if provenance else not in_the_way(folder)
 
 
 def has_files(path: Path) -> bool:

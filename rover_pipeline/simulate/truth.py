@@ -114,7 +114,8 @@ class Truth:
             "step": "simulate",
             "version": __version__,
             "options": {"preset": self._rig.preset.model_dump(), "seed": self._rig.seed},
-            "versions": versions(),
+            "inputs": {},
+            "packages": versions(),
             "files": self._made,
         }
         replace_file(self._writer.path / PROVENANCE, json.dumps(provenance, indent=2) + "\n")
