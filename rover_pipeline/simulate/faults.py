@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 
-from rover_pipeline.format.channels.mjpg import MjpgChannel
 from rover_pipeline.format.meta import META, read_meta, replace_file
 from rover_pipeline.format.sensor import Sensor
 
@@ -44,6 +43,8 @@ def _corrupt_lidar(trace: Path) -> None:
 
 
 def _corrupt_video(trace: Path) -> None:
+    from rover_pipeline.format.channels.mjpg import MjpgChannel  # OpenCV, which a look-up of names need not wait for
+
     path = trace / "camera" / "video.avi"
     video = MjpgChannel(path, read_meta(trace / "camera")["video.avi"])
     frame = video.jpeg(len(video) // 2)
