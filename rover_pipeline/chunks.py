@@ -8,11 +8,13 @@ scheduler when its address is given. No result may depend on how frames fall int
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing
 from typing import Any, Generic, Protocol, TypeVar
 
 from pydantic import ByteSize, Field
+from threadpoolctl import threadpool_limits
 
 from rover_pipeline.errors import MissingExtraError, RoverError
 from rover_pipeline.options import Options
@@ -89,8 +91,6 @@ def single_threaded_pools() -> AbstractContextManager[object]:
     """A context in which libraries do not start threads of their own below ours."""
     import sys
 
-    from threadpoolctl import threadpool_limits
-
     if "cv2" in sys.modules:
         sys.modules["cv2"].setNumThreads(1)
     limits: AbstractContextManager[object] = threadpool_limits(1)
@@ -145,4 +145,10 @@ class _Ranged(Generic[R]):
         if self.limit_pools:
             with single_threaded_pools():
                 return stop - start, self.task(start, stop)
+        if not hasattr(_thread, "openmp"):
+            # OpenMP counts per calling thread: the limit around the run does not reach the threads that do the work.
+            _thread.openmp = threadpool_limits(1, user_api="openmp")
         return stop - start, self.task(start, stop)
+
+
+_thread = threading.local()

@@ -99,7 +99,10 @@ def run_rule(
         trace = folder.parent
         for source in {path.parent.parent for path in inputs} - {trace}:
             link_trace(source, trace)
-        content = json.loads(request)
+        try:
+            content = json.loads(request)
+        except ValueError as error:
+            raise ConfigError(f"--request: is not valid JSON: {error}") from error
         result = run_step(
             described,
             trace,

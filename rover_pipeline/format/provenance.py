@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import platform
-import sys
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+from rover_pipeline import __version__
 
 PROVENANCE = "provenance.json"
 MADE_BY = "rover_pipeline"
 
 _PARTS = 16
 _PART_BYTES = 1 << 16
-#: Distribution -> module, of what can change the bytes of a result.
-_PACKAGES = {
-    "dask": "dask",
-    "imagecodecs": "imagecodecs",
-    "numpy": "numpy",
-    "opencv-python-headless": "cv2",
-    "ouster-sdk": "ouster.sdk",
-    "pyfftw": "pyfftw",
-    "rover-pipeline": "rover_pipeline",
-    "scipy": "scipy",
-}
+#: Distributions whose version can change the bytes of a result.
+_PACKAGES = ("dask", "imagecodecs", "numba", "numpy", "opencv-python-headless", "ouster-sdk", "pyfftw", "scipy")
 
 
 def read_provenance(sensor: Path) -> dict[str, Any] | None:
@@ -60,12 +53,9 @@ def fingerprint(path: Path) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Versions of Python and of the loaded packages that can change a result."""
-    found = {"python": platform.python_version()}
-    for distribution, module in _PACKAGES.items():
-        if module in sys.modules:
-            try:
-                found[distribution] = metadata.version(distribution)
-            except metadata.PackageNotFoundError:
-                found[distribution] = str(getattr(sys.modules[module], "__version__", "unknown"))
+    """Versions of Python, of this package and of those that can change a result."""
+    found = {"python": platform.python_version(), "rover-pipeline": __version__}
+    for name in _PACKAGES:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
     return found
