@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import resource
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from importlib import metadata
 from pathlib import Path
@@ -21,23 +19,26 @@ class Run(NamedTuple):
     peak_mib: float
 
 
+#: Runs a command from a small process of its own: the kernel counts the memory of whoever starts a process as the
+#: peak of that process, and a benchmark that has loaded numpy and a recording is large.
+_STARTER = """
+import os, sys, time
+begin = time.perf_counter()
+child = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ)
+_, status, usage = os.wait4(child, 0)
+print(time.perf_counter() - begin, usage.ru_maxrss, os.waitstatus_to_exitcode(status), file=sys.stdout)
+"""
+
+
 def run(command: Sequence[str], *, before: Callable[[], None] = lambda: None) -> Run:
-    """Run a command once; it must succeed. Peak memory is the kernel's own figure for that process."""
+    """Run a command, given by its path, once; it must succeed."""
     before()
-    begin = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    assert process.stderr is not None
-    message = process.stderr.read().decode()
-    _, status, usage = os.wait4(process.pid, 0)
-    seconds = time.perf_counter() - begin
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"{' '.join(command)}\n{message}")
-    return Run(seconds, peak_mib(usage))
-
-
-def peak_mib(usage: resource.struct_rusage) -> float:
-    return usage.ru_maxrss / 1024  # Linux counts kilobytes
+    starter = [sys.executable, "-I", "-S", "-c", _STARTER, *command]
+    done = subprocess.run(starter, capture_output=True, text=True, check=True)
+    seconds, kilobytes, status = done.stdout.split()[-3:]
+    if int(status):
+        raise SystemExit(f"{' '.join(command)}\n{done.stderr}")
+    return Run(float(seconds), int(kilobytes) / 1024)
 
 
 def interleaved(

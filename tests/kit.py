@@ -387,8 +387,8 @@ _PROVENANCE_KEYS = {
     *("made_by", "sensor", "step", "version", "options", "input", "inputs", "samples", "invalid"),
     *("corrupt", "dropped", "notes", "packages", "time", "files"),
 }
-# A process lists the packages it has loaded, and pytest's has loaded them all.
-PER_PROCESS = ("time", "packages")
+# When a result was made, and how long it took.
+PER_PROCESS = ("time",)
 
 
 def _copy(trace: Path, target: Path) -> Path:
