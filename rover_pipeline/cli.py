@@ -67,7 +67,14 @@ def _parser() -> argparse.ArgumentParser:
     simulate.add_argument("--preset", default="indoor", metavar="NAME", help="tiny, indoor, outdoor or bike")
     simulate.add_argument("--duration", type=float, metavar="S", help="seconds (default: the preset's)")
     simulate.add_argument("--seed", type=int, default=0, metavar="N", help="same seed, same bytes")
-    simulate.add_argument("--fault", action="append", default=[], metavar="NAME", help="damage it, as recordings are")
+    simulate.add_argument(
+        "--fault",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="damage it, as recordings are (an unknown name lists how)",
+    )
+    simulate.add_argument("--log", type=Path, metavar="FILE", help="an error goes there too, with its traceback")
     simulate.set_defaults(run=_simulate)
 
     importer = commands.add_parser("import", help="turn a maker's capture into a trace")
@@ -147,15 +154,17 @@ def _step(arguments: argparse.Namespace) -> int:
 
 
 def _simulate(arguments: argparse.Namespace) -> int:
+    from rover_pipeline.run import logged
     from rover_pipeline.simulate import simulate
 
-    simulate(
-        arguments.out,
-        preset=arguments.preset,
-        duration=arguments.duration,
-        seed=arguments.seed,
-        faults=arguments.fault,
-    )
+    with logged(arguments.log):
+        simulate(
+            arguments.out,
+            preset=arguments.preset,
+            duration=arguments.duration,
+            seed=arguments.seed,
+            faults=arguments.fault,
+        )
     print(arguments.out)
     return 0
 

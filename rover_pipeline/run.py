@@ -88,7 +88,7 @@ def run_rule(
     from rover_pipeline.options import InputOptions
     from rover_pipeline.steps import Request, find_step, run_step
 
-    with _logged(log) as file:
+    with logged(log) as file:
         described = find_step(name)
         if version is not None and version != described.version:
             raise ConfigError(
@@ -123,7 +123,7 @@ def run_rule(
 
 
 @contextmanager
-def _logged(log: Path | None) -> Iterator[TextIO | None]:
+def logged(log: Path | None) -> Iterator[TextIO | None]:
     """The opened log. An error goes there with its traceback, and on to the terminal, where its message is shown."""
     if log is None:
         yield None

@@ -71,6 +71,9 @@ class Flow:
         started: when this run began, seconds since the epoch.
     """
 
+    #: Sensors of the simulated trace, which may not exist yet.
+    demo_sensors = ("camera", "imu", "lidar", "radar")
+
     def __init__(self, values: Mapping[str, Any], folder: Path | None = None) -> None:
         self.config = Config.parse(values)
         self.made: set[str] = set()
@@ -195,7 +198,10 @@ class Flow:
             if sensor in self.made:
                 if lacking := self._lacking(sensor.removeprefix("_"), needs, results, source):
                     return lacking
-            elif not self.is_demo(results) and not (source / sensor / META).exists():
+            elif self.is_demo(results):
+                if sensor not in self.demo_sensors:
+                    return sensor
+            elif not (source / sensor / META).exists():
                 return sensor
         return ""
 

@@ -4,7 +4,7 @@ rule simulate:
         expand(
             "{demo}/{file}",
             demo=FLOW.demo,
-            file=["config.yaml", "lidar/meta.json", "radar/meta.json"],
+            file=["config.yaml", *(f"{name}/meta.json" for name in FLOW.demo_sensors)],
         ),
     log:
         "logs/demo/simulate.log",
@@ -13,4 +13,4 @@ rule simulate:
     params:
         demo=FLOW.demo,
     shell:
-        f"{sys.executable} -m rover_pipeline simulate {{params.demo:q}} --preset tiny 2> {{log:q}}"
+        f"{sys.executable} -m rover_pipeline simulate {{params.demo:q}} --preset tiny --log {{log:q}}"
