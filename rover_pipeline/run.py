@@ -86,7 +86,8 @@ def run_rule(
     from rover_pipeline.chunks import DaskOptions
     from rover_pipeline.format.trace import link_trace
     from rover_pipeline.options import InputOptions
-    from rover_pipeline.steps import Request, find_step, run_step
+    from rover_pipeline.runner import Request, run_step
+    from rover_pipeline.steps import find_step
 
     with logged(log) as file:
         described = find_step(name)

@@ -29,7 +29,8 @@ from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor, SensorWriter
 from rover_pipeline.format.trace import CONFIG, new_trace
 from rover_pipeline.format.virtual import LOCK, PARTIAL
-from rover_pipeline.steps import Request, Step, find_step, run_step
+from rover_pipeline.runner import Request, run_step
+from rover_pipeline.steps import Step, find_step
 
 ROOT = Path(__file__).parents[1]
 #: Seconds since the epoch at which small recordings begin.

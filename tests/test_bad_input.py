@@ -21,7 +21,8 @@ from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.options import InputOptions
-from rover_pipeline.steps import Request, find_step, run_step
+from rover_pipeline.runner import Request, run_step
+from rover_pipeline.steps import find_step
 from tests.kit import environment, pictures, small_trace, snapshot, step_command, times
 from tests.workflow.runs import snakemake
 

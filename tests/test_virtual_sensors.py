@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from rover_pipeline.format.sensor import Sensor
-from rover_pipeline.steps import Request, find_step, run_step
+from rover_pipeline.runner import Request, run_step
+from rover_pipeline.steps import find_step
 from tests.kit import check_virtual_sensor, small_trace
 
 SENSORS = {

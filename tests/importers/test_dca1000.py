@@ -15,7 +15,8 @@ from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.importers.dca1000 import import_dca1000
 from rover_pipeline.radar.spectrum import RangeDoppler
 from rover_pipeline.radar.steps import range_doppler
-from rover_pipeline.steps import Request, find_step, run_step
+from rover_pipeline.runner import Request, run_step
+from rover_pipeline.steps import find_step
 
 RANGE_DOPPLER = find_step(f"{range_doppler.__module__}:{range_doppler.__name__}")
 

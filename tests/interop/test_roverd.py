@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from rover_pipeline.format.sensor import Sensor
-from rover_pipeline.steps import Request, find_step, run_step
+from rover_pipeline.runner import Request, run_step
+from rover_pipeline.steps import find_step
 from tests.kit import small_trace
 from tests.test_virtual_sensors import SENSORS
 

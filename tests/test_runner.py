@@ -20,7 +20,8 @@ from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.virtual import VirtualWriter
 from rover_pipeline.options import InputOptions
-from rover_pipeline.steps import Request, StepResult, find_step, run_step
+from rover_pipeline.runner import Request, StepResult, run_step
+from rover_pipeline.steps import find_step
 from tests import toy
 from tests.kit import assert_same, check_virtual_sensor, check_whole, small_trace, snapshot
 
