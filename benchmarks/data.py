@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 
-from rover_pipeline.format.channels.base import EncodedWriter
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor, SensorWriter
 from rover_pipeline.format.trace import new_trace
 from rover_pipeline.simulate import simulate
@@ -39,10 +38,8 @@ def lidar_recording(frames: int) -> Path:
         with SensorWriter(trace / "lidar", specs) as writer:
             writer.append(ts=START_S + np.arange(frames) / 10)
             for name in names:
-                channel = writer.channel(name)
-                assert isinstance(channel, EncodedWriter)
                 for i in range(frames):
-                    channel.append_encoded(stored[name][i % len(stored[name])])
+                    writer.encoded(name).append_encoded(stored[name][i % len(stored[name])])
         shutil.copy(source.path / "lidar.json", trace / "lidar" / "lidar.json")
         (trace / "config.yaml").touch()
     return path

@@ -10,7 +10,7 @@ import numpy as np
 
 from rover_pipeline.errors import FormatError, did_you_mean
 from rover_pipeline.format.channels import Channel, ChannelWriter, create_channel, open_channel
-from rover_pipeline.format.channels.base import sync_file
+from rover_pipeline.format.channels.base import EncodedWriter, sync_file
 from rover_pipeline.format.meta import ChannelSpec, read_meta, write_meta
 
 TS = "ts"
@@ -131,9 +131,12 @@ class SensorWriter:
         for name, values in samples.items():
             self._writers[name].append(np.atleast_1d(np.asarray(values, self.specs[name].dtype)))
 
-    def channel(self, name: str) -> ChannelWriter:
-        """One channel's writer, for samples that are already encoded."""
-        return self._writers[name]
+    def encoded(self, name: str) -> EncodedWriter:
+        """The writer of one channel, for samples that were encoded elsewhere, perhaps in another thread."""
+        writer = self._writers[name]
+        if not isinstance(writer, EncodedWriter):
+            raise FormatError(f"{writer.path}: {writer.spec.format} has no samples that are encoded one by one")
+        return writer
 
     def close(self) -> None:
         for writer in self._writers.values():

@@ -14,7 +14,6 @@ import yaml
 
 from rover_pipeline.errors import FormatError, RoverError
 from rover_pipeline.format.channels import encode_sample
-from rover_pipeline.format.channels.base import EncodedWriter
 from rover_pipeline.format.meta import ChannelSpec, replace_file
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
 from rover_pipeline.format.trace import new_trace
@@ -86,9 +85,7 @@ def _write_lidar(capture: Path, arguments: dict[str, Any], trace: Path, start: f
             writer.append(ts=ts + shift, valid=float(scan.complete()))
             images = [_image(capture, scan, field, specs[name].dtype) for name, (field, _, _) in _CHANNELS.items()]
             for name, data in zip(specs, pool.map(lambda image: encode_sample("lzmaf", image), images), strict=True):
-                channel = writer.channel(name)
-                assert isinstance(channel, EncodedWriter)
-                channel.append_encoded(data)
+                writer.encoded(name).append_encoded(data)
             count += 1
         if count == 0:
             raise FormatError(f"{capture}: holds no whole sweep of the sensor its metadata describes")

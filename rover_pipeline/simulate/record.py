@@ -10,7 +10,6 @@ import numpy as np
 import yaml
 
 from rover_pipeline.format.channels import encode_sample
-from rover_pipeline.format.channels.base import EncodedWriter
 from rover_pipeline.format.meta import ChannelSpec, replace_file
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
 from rover_pipeline.format.trace import CONFIG, new_trace
@@ -61,7 +60,7 @@ def _lidar(folder: Path, rig: Rig, duration: float, threads: int) -> Iterator[Ti
         for tick, encoded in in_order(make, rig.clocks["lidar"].ticks(duration, rig.key("lidar")), threads):
             writer.append(ts=tick.stamp)
             for name, data in zip(lidar.Scan._fields, encoded, strict=True):
-                _encoded(writer, name).append_encoded(data)
+                writer.encoded(name).append_encoded(data)
             yield tick
         _sidecar(folder / "lidar.json", ouster.metadata(beams, columns, rig.preset.lidar_rate))
 
@@ -116,7 +115,7 @@ def _camera(folder: Path, rig: Rig, duration: float, threads: int) -> Iterator[T
     with SensorWriter(folder, specs) as writer:
         for tick, jpeg in in_order(make, rig.clocks["camera"].ticks(duration, rig.key("camera")), threads):
             writer.append(ts=tick.stamp)
-            _encoded(writer, "video.avi").append_encoded(jpeg)
+            writer.encoded("video.avi").append_encoded(jpeg)
             yield tick
         _sidecar(folder / "camera.json", rig.lens.intrinsics())
 
@@ -140,12 +139,6 @@ def _imu(folder: Path, rig: Rig, duration: float, _threads: int) -> Iterator[Tic
 
 
 _WRITERS = {"lidar": _lidar, "radar": _radar, "camera": _camera, "imu": _imu}
-
-
-def _encoded(writer: SensorWriter, name: str) -> EncodedWriter:
-    channel = writer.channel(name)
-    assert isinstance(channel, EncodedWriter)
-    return channel
 
 
 def _sidecar(path: Path, content: dict[str, object]) -> None:
