@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 from pydantic import ValidationError
 
@@ -52,6 +54,17 @@ class MissingExtraError(RoverError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return (type(self), (self.purpose, self.extra))
+
+
+@contextmanager
+def named_if_not_written(place: Path) -> Iterator[None]:
+    """Gives the operating system's errors of writing (a full disk, a quota), which name no file, a place."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None or error.errno is None:
+            raise
+        raise RoverError(f"{place}: cannot be written: {error.strerror}; nothing of it is left behind") from error
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

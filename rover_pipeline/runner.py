@@ -13,7 +13,14 @@ import numpy as np
 from pydantic import ValidationError
 
 from rover_pipeline.chunks import DaskOptions, frame_ranges, run_ranges, scan_ranges
-from rover_pipeline.errors import FormatError, MissingExtraError, RoverError, SampleError, explain
+from rover_pipeline.errors import (
+    FormatError,
+    MissingExtraError,
+    RoverError,
+    SampleError,
+    explain,
+    named_if_not_written,
+)
 from rover_pipeline.format.channels import Channel, encode_sample
 from rover_pipeline.format.channels.raw import write_at
 from rover_pipeline.format.meta import META, ChannelSpec, spec_for
@@ -75,7 +82,7 @@ def run_step(
         "input": request.input.model_dump(),
     }
     before = read_provenance(place)
-    with VirtualWriter(place) as writer:
+    with named_if_not_written(place), VirtualWriter(place) as writer:
         if writer.waited and (made := _made_meanwhile(place, before, identity, stamps)):
             return made
         source = _open_source(described, trace, request.input)

@@ -436,3 +436,15 @@ def test_the_installed_command_ends_with_the_line(trace: Path, tmp_path: Path) -
     tail = done.stderr[done.stderr.rindex("rover-pipeline: failed:") :]
     assert re.search(rf"{trace}/radar/ts: sample 4 at byte 32: is nan, not a time", tail)
     assert not (trace / "_radar_range_doppler" / META).exists()
+
+
+def test_a_disk_that_takes_no_more_is_named_and_keeps_nothing_half_written(trace: Path) -> None:
+    step, sensor = STEPS["lidar"]
+    # A limit on the size of files fails the way a full disk does, at the first write beyond it.
+    limited = ["bash", "-c", 'ulimit -f 1; exec "$@"', "bash", *step_command(step, trace / sensor, Request())]
+    done = subprocess.run(limited, env=environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"rover-pipeline: {trace / sensor}: cannot be written: File too large; nothing of it is left behind\n"
+    )
+    assert not (trace / sensor).exists()

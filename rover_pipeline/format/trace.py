@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rover_pipeline.errors import FormatError, InTheWayError
+from rover_pipeline.errors import FormatError, InTheWayError, named_if_not_written
 from rover_pipeline.format.channels.base import sync_file
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import read_provenance
@@ -91,7 +91,8 @@ def new_trace(path: Path) -> Iterator[Path]:
         raise InTheWayError(f"{path}: is being made by another process; wait for it to end") from error
     try:
         clear(scratch)
-        yield scratch
+        with named_if_not_written(path):
+            yield scratch
         sync_file(scratch)
         try:
             if path.exists():
