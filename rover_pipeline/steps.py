@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -35,6 +36,8 @@ from rover_pipeline.options import InputOptions, Options
 from rover_pipeline.progress import progress
 
 _ATTRIBUTE = "__rover_step__"
+#: Frames that a step's `inspect` is shown.
+_INSPECTED = 4
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,13 @@ class Output:
 
     desc: str
     format: Format = "raw"
+
+
+class Inspection(NamedTuple):
+    """What a look at a few frames told: figures for provenance, and what the user should know."""
+
+    measured: dict[str, Any]
+    warnings: list[str]
 
 
 @dataclass(frozen=True)
@@ -57,6 +67,7 @@ class Step:
         version: raised whenever the same input gives other bytes.
         halo: frames before and after its own that a block is given; the results for them are dropped.
         ordered: frames are handed over in order, with the state the function returned before.
+        inspect: looks at a few frames before the work; see `step`.
     """
 
     name: str
@@ -67,6 +78,7 @@ class Step:
     version: int
     halo: int = 0
     ordered: bool = False
+    inspect: Callable[..., Inspection] | None = None
 
     @property
     def optional_files(self) -> set[str]:
@@ -89,12 +101,16 @@ def step(
     files: Mapping[str, str] | None = None,
     halo: int = 0,
     ordered: bool = False,
+    inspect: Callable[..., Inspection] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Describe a function from arrays to arrays as a step; the function itself is not changed.
 
     The function takes the inputs as arrays, (frame, ...), the files as text, and `options` by keyword, and returns
     one array for a single output or a dictionary of them, one sample a frame. It may add `valid`, bool or u1 of
     (frame,), to mark its own results. An ordered one takes `state` too, None at first, and returns (result, state).
+
+    `inspect` is called once with the arguments of the function, for a few valid frames of the recording. What it finds
+    is written to provenance, its warnings to the terminal and the log too.
     """
 
     def attach(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -103,7 +119,7 @@ def step(
         setattr(
             function,
             _ATTRIBUTE,
-            Step(name, function, dict(inputs), described, dict(files or {}), version, halo, ordered),
+            Step(name, function, dict(inputs), described, dict(files or {}), version, halo, ordered, inspect),
         )
         return function
 
@@ -184,6 +200,10 @@ def run_step(
         source = _open_source(described, trace, request.input)
         job = _FrameJob(described, source, options, writer.partial, {}, request.input.mark_corrupt)
         job.specs.update(_probe(job))
+        inspection = _inspect(job)
+        for warning in inspection.warnings:
+            for stream in filter(None, (sys.stderr, log)):
+                print(f"{place}: {warning}", file=stream, flush=True)
         specs = {TS: TS_SPEC, VALID: VALID_SPEC, **job.specs}
         writer.create(specs, source.count)
         writer.fill(TS, source.ts)
@@ -214,7 +234,8 @@ def run_step(
                 "invalid": invalid,
                 "corrupt": corrupt,
                 "dropped": source.dropped,
-                "notes": source.notes,
+                "measured": inspection.measured,
+                "notes": [*source.notes, *inspection.warnings],
                 "packages": versions(),
                 "time": {"started": started.isoformat(timespec="seconds"), "seconds": round(seconds, 3)},
             }
@@ -333,12 +354,19 @@ class _FrameJob:
         returned = self._call_function(arrays, start, stop)
         return self._as_channels(returned, stop - start)
 
-    def _call_function(self, arrays: dict[str, np.ndarray], start: int, stop: int, **extra: Any) -> Any:
+    def _call_function(
+        self,
+        arrays: dict[str, np.ndarray],
+        start: int,
+        stop: int,
+        function: Callable[..., Any] | None = None,
+        **extra: Any,
+    ) -> Any:
         keywords = {**arrays, **self.source.texts, **extra}
         if self.options is not None:
             keywords["options"] = self.options
         try:
-            return self.described.function(**keywords)
+            return (function or self.described.function)(**keywords)
         except MissingExtraError:
             raise
         except RoverError as error:
@@ -406,6 +434,21 @@ class _FrameJob:
             else:
                 encoded[name] = [encode_sample(spec.format, sample) for sample in result[name]]
         return _Part(int((valid == 0).sum()), int((~readable).sum()), encoded)
+
+
+def _inspect(job: _FrameJob) -> Inspection:
+    """What the step's own look at a few valid frames, spread over the recording, tells."""
+    look = job.described.inspect
+    usable = np.flatnonzero(job.source.valid)
+    if look is None or not len(usable):
+        return Inspection({}, [])
+    chosen = usable[np.unique(np.linspace(0, len(usable) - 1, _INSPECTED).astype(int))]
+    blocks = [job._read(int(frame), int(frame) + 1) for frame in chosen]
+    arrays = {
+        name: np.concatenate([block[name] for block, readable in blocks if readable.all()] or [blocks[0][0][name][:0]])
+        for name in job.source.channels
+    }
+    return job._call_function(arrays, int(chosen[0]), int(chosen[-1]) + 1, function=look)
 
 
 def _probe(job: _FrameJob) -> dict[str, ChannelSpec]:

@@ -12,3 +12,19 @@ rule radar_range_doppler:
     threads: 4
     shell:
         step("rover_pipeline.radar.steps:range_doppler")
+
+
+rule radar_range_azimuth:
+    input:
+        sensor("radar", "iq", "ts", "valid"),
+    output:
+        virtual("_radar_range_azimuth", "power", options="radar.range_azimuth"),
+    params:
+        options=options("radar.range_azimuth"),
+    log:
+        "logs/{trace}/radar_range_azimuth.log",
+    benchmark:
+        "logs/{trace}/radar_range_azimuth.tsv"
+    threads: 4
+    shell:
+        step("rover_pipeline.radar.steps:range_azimuth")

@@ -14,6 +14,7 @@ from tests.kit import check_virtual_sensor, small_trace
 SENSORS = {
     "_lidar_image": "rover_pipeline.lidar.steps:image",
     "_radar_range_doppler": "rover_pipeline.radar.steps:range_doppler",
+    "_radar_range_azimuth": "rover_pipeline.radar.steps:range_azimuth",
 }
 REFERENCE = Path(__file__).parent / "reference"
 
