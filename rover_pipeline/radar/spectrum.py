@@ -15,6 +15,8 @@ import pyfftw
 # Below this, 100 dB under one ADC count, a power is that of a frame of zeros.
 FLOOR = 1e-10
 
+_PLANNING = threading.Lock()
+
 
 def taper(size: int, window: str) -> np.ndarray:
     """Weights that sum to one, f4 of (size,): a tone of amplitude a ADC counts keeps a peak of a.
@@ -135,10 +137,11 @@ class _Buffers:
         self.input = pyfftw.zeros_aligned(shape, "f4" if real else "c8")
         self.output = pyfftw.empty_aligned((*shape[:2], shape[2] // 2 + 1) if real else shape, "c8")
         # An estimated plan follows the wisdom that a measured one left in this process, and its last bits with it.
-        wisdom = pyfftw.export_wisdom()
-        pyfftw.forget_wisdom()
-        self.plan = pyfftw.FFTW(self.input, self.output, axes=(0, 2), flags=("FFTW_ESTIMATE",), threads=1)
-        pyfftw.import_wisdom(wisdom)
+        with _PLANNING:
+            wisdom = pyfftw.export_wisdom()
+            pyfftw.forget_wisdom()
+            self.plan = pyfftw.FFTW(self.input, self.output, axes=(0, 2), flags=("FFTW_ESTIMATE",), threads=1)
+            pyfftw.import_wisdom(wisdom)
 
 
 def decibel(power: np.ndarray) -> np.ndarray:
