@@ -6,10 +6,11 @@ import importlib
 import inspect
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, TextIO
 
 import numpy as np
@@ -49,10 +50,17 @@ class Output:
 
 
 class Inspection(NamedTuple):
-    """What a look at a few frames told: figures for provenance, and what the user should know."""
+    """What a look at a few frames told.
 
-    measured: dict[str, Any]
-    warnings: list[str]
+    Attributes:
+        measured: figures for provenance.
+        warnings: what the user should know.
+        files: texts to publish beside the channels, by file name.
+    """
+
+    measured: Mapping[str, Any]
+    warnings: Sequence[str] = ()
+    files: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -109,8 +117,8 @@ def step(
     one array for a single output or a dictionary of them, one sample a frame. It may add `valid`, bool or u1 of
     (frame,), to mark its own results. An ordered one takes `state` too, None at first, and returns (result, state).
 
-    `inspect` is called once with the arguments of the function, for a few valid frames of the recording. What it finds
-    is written to provenance, its warnings to the terminal and the log too.
+    `inspect` is called once with the arguments of the function, for a few valid frames of the recording (none if there
+    are none). What it finds is written to provenance, its warnings to the terminal and the log too.
     """
 
     def attach(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -204,6 +212,8 @@ def run_step(
         for warning in inspection.warnings:
             for stream in filter(None, (sys.stderr, log)):
                 print(f"{place}: {warning}", file=stream, flush=True)
+        for name, text in inspection.files.items():
+            (writer.partial / name).write_text(text, encoding="utf-8")
         specs = {TS: TS_SPEC, VALID: VALID_SPEC, **job.specs}
         writer.create(specs, source.count)
         writer.fill(TS, source.ts)
@@ -234,7 +244,7 @@ def run_step(
                 "invalid": invalid,
                 "corrupt": corrupt,
                 "dropped": source.dropped,
-                "measured": inspection.measured,
+                "measured": dict(inspection.measured),
                 "notes": [*source.notes, *inspection.warnings],
                 "packages": versions(),
                 "time": {"started": started.isoformat(timespec="seconds"), "seconds": round(seconds, 3)},
@@ -439,16 +449,17 @@ class _FrameJob:
 def _inspect(job: _FrameJob) -> Inspection:
     """What the step's own look at a few valid frames, spread over the recording, tells."""
     look = job.described.inspect
+    if look is None:
+        return Inspection({})
     usable = np.flatnonzero(job.source.valid)
-    if look is None or not len(usable):
-        return Inspection({}, [])
-    chosen = usable[np.unique(np.linspace(0, len(usable) - 1, _INSPECTED).astype(int))]
+    chosen = usable[np.unique(np.linspace(0, len(usable) - 1, _INSPECTED).astype(int))] if len(usable) else usable
     blocks = [job._read(int(frame), int(frame) + 1) for frame in chosen]
+    whole = [arrays for arrays, readable in blocks if readable.all()]
     arrays = {
-        name: np.concatenate([block[name] for block, readable in blocks if readable.all()] or [blocks[0][0][name][:0]])
-        for name in job.source.channels
+        name: np.concatenate([np.empty((0, *channel.spec.shape), channel.spec.dtype), *(each[name] for each in whole)])
+        for name, channel in job.source.channels.items()
     }
-    return job._call_function(arrays, int(chosen[0]), int(chosen[-1]) + 1, function=look)
+    return job._call_function(arrays, int(chosen[0]) if len(chosen) else 0, job.source.count, function=look)
 
 
 def _probe(job: _FrameJob) -> dict[str, ChannelSpec]:

@@ -28,3 +28,19 @@ rule radar_range_azimuth:
     threads: 4
     shell:
         step("rover_pipeline.radar.steps:range_azimuth")
+
+
+rule radar_spectrum:
+    input:
+        sensor("radar", "iq", "ts", "valid"),
+    output:
+        virtual("_radar_spectrum", "spectrum", options="radar.spectrum"),
+    params:
+        options=options("radar.spectrum"),
+    log:
+        "logs/{trace}/radar_spectrum.log",
+    benchmark:
+        "logs/{trace}/radar_spectrum.tsv"
+    threads: 4
+    shell:
+        step("rover_pipeline.radar.steps:spectrum")

@@ -15,6 +15,7 @@ SENSORS = {
     "_lidar_image": "rover_pipeline.lidar.steps:image",
     "_radar_range_doppler": "rover_pipeline.radar.steps:range_doppler",
     "_radar_range_azimuth": "rover_pipeline.radar.steps:range_azimuth",
+    "_radar_spectrum": "rover_pipeline.radar.steps:spectrum",
 }
 REFERENCE = Path(__file__).parent / "reference"
 

@@ -105,3 +105,43 @@ class RangeAzimuth:
         lags = np.zeros((2, self._lags, bins), "f8")
         lag_products(spectrum.reshape(doppler, tx * rx, bins), self._phases, self._pairs, lags)
         return np.maximum(self._transform @ lags.reshape(-1, bins), 0).astype("f4")
+
+
+class Magnitudes:
+    """Magnitude of the spectrum over Doppler, elevation, azimuth and range, ADC counts.
+
+    Args:
+        doppler_bins: of the spectra.
+        bins: (elevation, azimuth); 0 = as many as rows or columns.
+        windows: along rows and columns, "hann" or "none".
+    """
+
+    def __init__(
+        self, board: Board, doppler_bins: int, bins: tuple[int, int], windows: tuple[str, str], compensate_tdm: bool
+    ) -> None:
+        grid_rows, grid_columns = (int(size) + 1 for size in board.grid.max(axis=0))
+        self.shape = (bins[0] or grid_rows, bins[1] or grid_columns)
+        along_columns = azimuth_weights(board, self.shape[1], windows[1])
+        rows, columns = board.grid.T
+        weights = np.zeros((grid_rows, self.shape[1], len(rows)), "c16")
+        weights[rows, :, np.arange(len(rows))] = along_columns[:, columns].T / len(rows)
+        phases = antenna_phases(board, doppler_bins, compensate_tdm)
+        # (doppler, row and azimuth, antenna): phases and both of antennas' places are in one small matrix.
+        self._antennas = (weights.reshape(-1, len(rows)) * phases[:, None]).astype("c8")
+        self._rows = elevation_weights(board, self.shape[0], windows[0]).astype("c8")
+
+    def __call__(self, spectrum: np.ndarray) -> np.ndarray:
+        """f4 (doppler, elevation, azimuth, range), zero Doppler in the middle.
+
+        Args:
+            spectrum: c8 (doppler, tx, rx, range), Doppler bins in FFT order.
+        """
+        from rover_pipeline.radar.kernels import elevation_magnitudes
+
+        doppler, tx, rx, bins = spectrum.shape
+        found = np.empty((doppler, *self.shape, bins), "f4")
+        for place, antennas in enumerate(spectrum.reshape(doppler, tx * rx, bins)):
+            shifted = (place + doppler // 2) % doppler
+            rows = (self._antennas[shifted] @ antennas).reshape(-1, self.shape[1], bins)
+            elevation_magnitudes(rows, self._rows, found[shifted])
+        return found

@@ -45,3 +45,26 @@ def lag_products(spectrum: np.ndarray, phases: np.ndarray, pairs: np.ndarray, ou
             for r in range(bins):
                 out[0, lag, r] += real[i, r] * real[j, r] + imag[i, r] * imag[j, r]
                 out[1, lag, r] += imag[i, r] * real[j, r] - real[i, r] * imag[j, r]
+
+
+@compiled
+def elevation_magnitudes(rows: np.ndarray, weights: np.ndarray, out: np.ndarray) -> None:
+    """Magnitudes of a transform along the rows of the array, without ever writing the complex cube.
+
+    Args:
+        rows: c8 (row, azimuth, range).
+        weights: c8 (elevation, row).
+        out: f4 (elevation, azimuth, range).
+    """
+    bins = rows.shape[2]
+    for a in range(rows.shape[1]):
+        for e in range(len(weights)):
+            real, imag = np.zeros(bins, np.float32), np.zeros(bins, np.float32)
+            for row in range(len(rows)):
+                p, q = weights[e, row].real, weights[e, row].imag
+                for r in range(bins):
+                    x = rows[row, a, r]
+                    real[r] += x.real * p - x.imag * q
+                    imag[r] += x.real * q + x.imag * p
+            for r in range(bins):
+                out[e, a, r] = np.sqrt(real[r] * real[r] + imag[r] * imag[r])

@@ -47,6 +47,22 @@ class RangeAzimuthSection(RangeDopplerSection):
     )
 
 
+class SpectrumSection(RangeDopplerSection):
+    """`_radar_spectrum`."""
+
+    elevation_window: Window = Field("none", description="Taper over the rows of the virtual array.")
+    azimuth_window: Window = Field("hann", description="Taper over the columns of the virtual array.")
+    doppler_bins: int = Field(0, ge=0, description="Doppler bins, by zero padding; 0 = as many as chirps.")
+    elevation_bins: int = Field(0, ge=0, description="Elevation bins, by zero padding; 0 = as many as rows.")
+    azimuth_bins: int = Field(0, ge=0, description="Azimuth bins, by zero padding; 0 = as many as columns.")
+    range_bins: int = Field(0, ge=0, description="Range bins, by zero padding; 0 = as many as samples give.")
+    scale: Literal["amplitude", "decibel"] = Field("amplitude", description="ADC counts, or dB re one ADC count.")
+    remove_static: bool = Field(False, description="Subtract the mean over the chirps, which holds what stands still.")
+    compensate_tdm: bool = Field(
+        False, description="Undo the turn of phase of a moving target between transmitters. xwr does not."
+    )
+
+
 class RangeDopplerOptions(CaptureOptions, RangeDopplerSection):
     """What the step of `_radar_range_doppler` is given."""
 
@@ -55,8 +71,13 @@ class RangeAzimuthOptions(RangeDopplerOptions, RangeAzimuthSection):
     """What the step of `_radar_range_azimuth` is given."""
 
 
+class SpectrumOptions(RangeDopplerOptions, SpectrumSection):
+    """What the step of `_radar_spectrum` is given."""
+
+
 class RadarOptions(CaptureOptions):
     """Radar processing."""
 
     range_doppler: RangeDopplerSection = RangeDopplerSection()
     range_azimuth: RangeAzimuthSection = RangeAzimuthSection()
+    spectrum: SpectrumSection = SpectrumSection()

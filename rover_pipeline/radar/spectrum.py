@@ -67,8 +67,8 @@ class RangeDoppler:
         wanted = bins or (0, 0)
         self.doppler_bins = wanted[0] or self.chirps
         self.bins = wanted[1] or (self.samples // 2 if real else self.samples)
-        self._length = 2 * self.bins if real else self.bins
-        if self.doppler_bins < self.chirps or self._length < self.samples:
+        self.length = 2 * self.bins if real else self.bins
+        if self.doppler_bins < self.chirps or self.length < self.samples:
             raise ValueError(
                 f"{self.doppler_bins} Doppler and {self.bins} range bins are fewer than {self.chirps} chirps and "
                 f"{self.samples} samples give; zero padding only adds bins"
@@ -123,7 +123,7 @@ class RangeDoppler:
 
     def _buffers(self) -> _Buffers:
         if not hasattr(self._thread, "buffers"):
-            bins = (self.doppler_bins, self.tx * self.rx, self._length)
+            bins = (self.doppler_bins, self.tx * self.rx, self.length)
             self._thread.buffers = _Buffers(self.chirps, self.samples, bins, self.real)
         buffers: _Buffers = self._thread.buffers
         return buffers

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rover_pipeline.radar.options import RangeAzimuthOptions, RangeDopplerOptions
+from rover_pipeline.radar.options import RangeAzimuthOptions, RangeDopplerOptions, SpectrumOptions
 from rover_pipeline.steps import Inspection, step
 
 # pyFFTW, Numba and SciPy take long to import, and the Snakefile, which reads this module, needs none of them.
 if TYPE_CHECKING:
-    from rover_pipeline.radar.angles import RangeAzimuth
+    from rover_pipeline.radar.angles import Magnitudes, RangeAzimuth
     from rover_pipeline.radar.spectrum import RangeDoppler
 
 _IQ = {"iq": "radar/iq"}
@@ -25,11 +25,11 @@ def check_order(iq: np.ndarray, *, options: RangeDopplerOptions, sidecar: str | 
     from rover_pipeline.radar.decode import SWAPPED, mirrored_share
 
     if not len(iq) or _is_real(iq.shape[-1], sidecar):
-        return Inspection({}, [])
+        return Inspection({})
     share = mirrored_share(iq, _transform(iq.shape[1:], options, False))
     measured = {"mirrored_range_energy": float(f"{share:.3g}") if np.isfinite(share) else None}
     if not share > SWAPPED:
-        return Inspection(measured, [])
+        return Inspection(measured)
     other = "iiqq" if options.sample_order == "qqii" else "qqii"
     return Inspection(
         measured,
@@ -40,22 +40,56 @@ def check_order(iq: np.ndarray, *, options: RangeDopplerOptions, sidecar: str | 
     )
 
 
+def inspect_spectra(
+    iq: np.ndarray, *, options: RangeDopplerOptions, sidecar: str | None = None, config: str | None = None
+) -> Inspection:
+    """The check of the order, and the axes of the product in `axes.json`."""
+    from rover_pipeline.radar.angles import elevation_sines, sines
+    from rover_pipeline.radar.axes import AXES, describe_axes
+    from rover_pipeline.radar.boards import find_board
+
+    shape = iq.shape[1:]
+    axes: dict[str, np.ndarray] = {}
+    if isinstance(options, RangeAzimuthOptions):
+        axes["azimuth"] = sines(options.azimuth_bins)
+    elif isinstance(options, SpectrumOptions):
+        board = find_board(options.board, config, shape)
+        rows, columns = board.grid.max(axis=0) + 1
+        axes["elevation"] = elevation_sines(board, options.elevation_bins or int(rows))
+        axes["azimuth"] = sines(options.azimuth_bins or int(columns))
+    transform = _transform(shape, options, _is_real(shape[-1], sidecar))
+    text = describe_axes(
+        sidecar,
+        chirps=transform.chirps,
+        samples=transform.samples,
+        doppler=0 if isinstance(options, RangeAzimuthOptions) else transform.doppler_bins,
+        range_bins=transform.bins,
+        range_length=transform.length,
+        **axes,
+    )
+    checked = check_order(iq, options=options, sidecar=sidecar)
+    return checked._replace(files={AXES: text})
+
+
 @step(
     inputs=_IQ,
-    files={"sidecar": "radar/radar.json"},
+    files=_FILES,
     outputs={
         "power": "Range-Doppler power, mean over virtual antennas, dB re 1 squared ADC count. [doppler, range]; "
         "Doppler bin n/2 is zero velocity, larger recede.",
     },
     version=1,
-    inspect=check_order,
+    inspect=inspect_spectra,
 )
-def range_doppler(iq: np.ndarray, *, options: RangeDopplerOptions, sidecar: str | None = None) -> np.ndarray:
+def range_doppler(
+    iq: np.ndarray, *, options: RangeDopplerOptions, sidecar: str | None = None, config: str | None = None
+) -> np.ndarray:
     """Range-Doppler power of each frame.
 
     Args:
         iq: i2, (frame, chirp, tx, rx, word), the words of complex samples as `Q Q I I`.
         sidecar: `radar.json`; its `shape` tells real from complex samples. Complex without it.
+        config: `config.yaml`.
 
     Returns:
         f4, (frame, doppler, range), dB re one squared ADC count.
@@ -74,7 +108,7 @@ def range_doppler(iq: np.ndarray, *, options: RangeDopplerOptions, sidecar: str 
         "azimuth bin k is at sine (k - n/2) / (n/2), to the right.",
     },
     version=1,
-    inspect=check_order,
+    inspect=inspect_spectra,
 )
 def range_azimuth(
     iq: np.ndarray, *, options: RangeAzimuthOptions, sidecar: str | None = None, config: str | None = None
@@ -97,6 +131,42 @@ def range_azimuth(
     return np.stack([decibel(azimuth.power(transform.spectrum(frame))) for frame in iq])
 
 
+@step(
+    inputs=_IQ,
+    files=_FILES,
+    outputs={
+        "spectrum": "Amplitude in ADC counts, or dB re 1 ADC count when so configured. [doppler, elevation, azimuth, "
+        "range]; zero velocity, level and straight ahead at bins n/2; larger recede, are up and to the right.",
+    },
+    version=1,
+    inspect=inspect_spectra,
+)
+def spectrum(
+    iq: np.ndarray, *, options: SpectrumOptions, sidecar: str | None = None, config: str | None = None
+) -> np.ndarray:
+    """Magnitude of the four-dimensional spectrum of each frame.
+
+    Args:
+        iq: i2, (frame, chirp, tx, rx, word), the words of complex samples as `Q Q I I`.
+        sidecar: `radar.json`; its `shape` tells real from complex samples. What the board makes without it.
+        config: `config.yaml`, which names the board.
+
+    Returns:
+        f2, (frame, doppler, elevation, azimuth, range), ADC counts: divided by the coherent gain of chirps, samples
+        and antennas.
+    """
+    from rover_pipeline.radar.spectrum import decibel
+
+    shape = iq.shape[1:]
+    transform = _transform(shape, options, _has_real_samples(shape, options, sidecar, config))
+    magnitudes = _magnitudes(shape, options, config)
+    found = []
+    for frame in iq:
+        amplitude = magnitudes(transform.spectrum(frame))
+        found.append((decibel(amplitude**2) if options.scale == "decibel" else amplitude).astype("f2"))
+    return np.stack(found)
+
+
 @functools.lru_cache(maxsize=8)
 def _transform(shape: tuple[int, ...], options: RangeDopplerOptions, real: bool) -> RangeDoppler:
     from rover_pipeline.radar.spectrum import RangeDoppler
@@ -107,6 +177,7 @@ def _transform(shape: tuple[int, ...], options: RangeDopplerOptions, real: bool)
         options.doppler_window,
         real,
         order=options.sample_order,
+        bins=(getattr(options, "doppler_bins", 0), getattr(options, "range_bins", 0)),
         remove_static=getattr(options, "remove_static", False),
     )
 
@@ -118,6 +189,20 @@ def _azimuth(shape: tuple[int, ...], options: RangeAzimuthOptions, config: str |
 
     board = find_board(options.board, config, shape)
     return RangeAzimuth(board, shape[0], options.azimuth_bins, options.azimuth_window, options.compensate_tdm)
+
+
+@functools.lru_cache(maxsize=8)
+def _magnitudes(shape: tuple[int, ...], options: SpectrumOptions, config: str | None) -> Magnitudes:
+    from rover_pipeline.radar.angles import Magnitudes
+    from rover_pipeline.radar.boards import find_board
+
+    return Magnitudes(
+        find_board(options.board, config, shape),
+        options.doppler_bins or shape[0],
+        (options.elevation_bins, options.azimuth_bins),
+        (options.elevation_window, options.azimuth_window),
+        options.compensate_tdm,
+    )
 
 
 def _has_real_samples(
