@@ -20,7 +20,7 @@ from rover_pipeline.options import InputOptions, Options
 from rover_pipeline.radar.options import RadarOptions
 
 #: `outputs: default`, where the trace has the sensors for it.
-DEFAULT_OUTPUTS = ("lidar_image", "radar_range_doppler")
+DEFAULT_OUTPUTS = ("lidar_image", "radar_range_doppler", "radar_range_azimuth")
 
 
 class Config(Options):
@@ -56,10 +56,16 @@ class Config(Options):
         return [str(item) for item in items]
 
     def section(self, name: str) -> dict[str, Any]:
-        """Plain values of a dotted section, such as `radar.range_doppler` or `extra.mine`; empty for ""."""
+        """Plain values of a dotted section, such as `radar.range_doppler` or `extra.mine`; empty for "".
+
+        The options of the sections around it come along: `radar.board` belongs to `radar.range_doppler` too.
+        """
         found: Any = self
+        around: dict[str, Any] = {}
         for part in name.split(".") if name else ():
             if isinstance(found, BaseModel) and part in type(found).model_fields:
+                if found is not self:
+                    around |= {key: value for key, value in found if not isinstance(value, BaseModel)}
                 found = getattr(found, part)
             elif isinstance(found, Mapping):
                 found = found.get(part, {})
@@ -68,7 +74,7 @@ class Config(Options):
                 raise ConfigError(f"options({name!r}): config has no section {part!r}; {did_you_mean(part, known)}")
         if found is self:
             return {}
-        return found.model_dump(mode="json") if isinstance(found, BaseModel) else dict(found)
+        return {**around, **(found.model_dump(mode="json") if isinstance(found, BaseModel) else found)}
 
 
 def default_yaml() -> str:

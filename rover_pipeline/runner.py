@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,7 +31,10 @@ from rover_pipeline.format.trace import Trace
 from rover_pipeline.format.virtual import VirtualWriter
 from rover_pipeline.options import InputOptions, Options
 from rover_pipeline.progress import progress
-from rover_pipeline.steps import Step
+from rover_pipeline.steps import Inspection, Step
+
+#: Frames that a step's `inspect` is shown.
+_INSPECTED = 4
 
 
 class StepResult(NamedTuple):
@@ -88,6 +92,12 @@ def run_step(
         source = _open_source(described, trace, request.input)
         job = _FrameJob(described, source, options, writer.partial, {}, request.input.mark_corrupt)
         job.specs.update(_probe(job))
+        inspection = _inspect(job)
+        for warning in inspection.warnings:
+            for stream in filter(None, (sys.stderr, log)):
+                print(f"{place}: {warning}", file=stream, flush=True)
+        for name, text in inspection.files.items():
+            (writer.partial / name).write_text(text, encoding="utf-8")
         specs = {TS: TS_SPEC, VALID: VALID_SPEC, **job.specs}
         writer.create(specs, source.count)
         writer.fill(TS, source.ts)
@@ -118,7 +128,8 @@ def run_step(
                 "invalid": invalid,
                 "corrupt": corrupt,
                 "dropped": source.dropped,
-                "notes": source.notes,
+                "measured": dict(inspection.measured),
+                "notes": [*source.notes, *inspection.warnings],
                 "packages": versions(),
                 "time": {"started": started.isoformat(timespec="seconds"), "seconds": round(seconds, 3)},
             }
@@ -237,12 +248,19 @@ class _FrameJob:
         returned = self._call_function(arrays, start, stop)
         return self._as_channels(returned, stop - start)
 
-    def _call_function(self, arrays: dict[str, np.ndarray], start: int, stop: int, **extra: Any) -> Any:
+    def _call_function(
+        self,
+        arrays: dict[str, np.ndarray],
+        start: int,
+        stop: int,
+        function: Callable[..., Any] | None = None,
+        **extra: Any,
+    ) -> Any:
         keywords = {**arrays, **self.source.texts, **extra}
         if self.options is not None:
             keywords["options"] = self.options
         try:
-            return self.described.function(**keywords)
+            return (function or self.described.function)(**keywords)
         except MissingExtraError:
             raise
         except RoverError as error:
@@ -310,6 +328,22 @@ class _FrameJob:
             else:
                 encoded[name] = [encode_sample(spec.format, sample) for sample in result[name]]
         return _Part(int((valid == 0).sum()), int((~readable).sum()), encoded)
+
+
+def _inspect(job: _FrameJob) -> Inspection:
+    """What the step's own look at a few valid frames, spread over the recording, tells."""
+    look = job.described.inspect
+    if look is None:
+        return Inspection({})
+    usable = np.flatnonzero(job.source.valid)
+    chosen = usable[np.unique(np.linspace(0, len(usable) - 1, _INSPECTED).astype(int))] if len(usable) else usable
+    blocks = [job._read(int(frame), int(frame) + 1) for frame in chosen]
+    whole = [arrays for arrays, readable in blocks if readable.all()]
+    arrays = {
+        name: np.concatenate([np.empty((0, *channel.spec.shape), channel.spec.dtype), *(each[name] for each in whole)])
+        for name, channel in job.source.channels.items()
+    }
+    return job._call_function(arrays, int(chosen[0]) if len(chosen) else 0, job.source.count, function=look)
 
 
 def _probe(job: _FrameJob) -> dict[str, ChannelSpec]:

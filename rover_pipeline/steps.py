@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from rover_pipeline.errors import ConfigError, did_you_mean
 from rover_pipeline.format.meta import Format
@@ -23,6 +24,20 @@ class Output:
     format: Format = "raw"
 
 
+class Inspection(NamedTuple):
+    """What a look at a few frames told.
+
+    Attributes:
+        measured: figures for provenance.
+        warnings: what the user should know.
+        files: texts to publish beside the channels, by file name.
+    """
+
+    measured: Mapping[str, Any]
+    warnings: Sequence[str] = ()
+    files: Mapping[str, str] = MappingProxyType({})
+
+
 @dataclass(frozen=True)
 class Step:
     """The description that `@step` attaches to a function.
@@ -35,6 +50,7 @@ class Step:
         version: raised whenever the same input gives other bytes.
         halo: frames before and after its own that a block is given; the results for them are dropped.
         ordered: frames are handed over in order, with the state the function returned before.
+        inspect: looks at a few frames before the work; see `step`.
     """
 
     name: str
@@ -45,6 +61,7 @@ class Step:
     version: int
     halo: int = 0
     ordered: bool = False
+    inspect: Callable[..., Inspection] | None = None
 
     @property
     def optional_files(self) -> set[str]:
@@ -67,12 +84,16 @@ def step(
     files: Mapping[str, str] | None = None,
     halo: int = 0,
     ordered: bool = False,
+    inspect: Callable[..., Inspection] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Describe a function from arrays to arrays as a step; the function itself is not changed.
 
     The function takes the inputs as arrays, (frame, ...), the files as text, and `options` by keyword, and returns
     one array for a single output or a dictionary of them, one sample a frame. It may add `valid`, bool or u1 of
     (frame,), to mark its own results. An ordered one takes `state` too, None at first, and returns (result, state).
+
+    `inspect` is called once with the arguments of the function, for a few valid frames of the recording (none if there
+    are none). What it finds is written to provenance, its warnings to the terminal and the log too.
     """
 
     def attach(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -81,7 +102,7 @@ def step(
         setattr(
             function,
             _ATTRIBUTE,
-            Step(name, function, dict(inputs), described, dict(files or {}), version, halo, ordered),
+            Step(name, function, dict(inputs), described, dict(files or {}), version, halo, ordered, inspect),
         )
         return function
 

@@ -12,3 +12,35 @@ rule radar_range_doppler:
     threads: 4
     shell:
         step("rover_pipeline.radar.steps:range_doppler")
+
+
+rule radar_range_azimuth:
+    input:
+        sensor("radar", "iq", "ts", "valid"),
+    output:
+        virtual("_radar_range_azimuth", "power", options="radar.range_azimuth"),
+    params:
+        options=options("radar.range_azimuth"),
+    log:
+        "logs/{trace}/radar_range_azimuth.log",
+    benchmark:
+        "logs/{trace}/radar_range_azimuth.tsv"
+    threads: 4
+    shell:
+        step("rover_pipeline.radar.steps:range_azimuth")
+
+
+rule radar_spectrum:
+    input:
+        sensor("radar", "iq", "ts", "valid"),
+    output:
+        virtual("_radar_spectrum", "spectrum", options="radar.spectrum"),
+    params:
+        options=options("radar.spectrum"),
+    log:
+        "logs/{trace}/radar_spectrum.log",
+    benchmark:
+        "logs/{trace}/radar_spectrum.tsv"
+    threads: 4
+    shell:
+        step("rover_pipeline.radar.steps:spectrum")

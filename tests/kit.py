@@ -67,7 +67,9 @@ def small_trace(
         "imu": lambda: _imu(rng, frames),
     }
     with new_trace(path) as trace:
-        (trace / CONFIG).write_text("".join(f"{name}: {{type: {name}}}\n" for name in sensors))
+        radar = ", args: {radar: {device: AWR1642}}"
+        lines = (f"{name}: {{type: {name}{radar if name == 'radar' else ''}}}\n" for name in sensors)
+        (trace / CONFIG).write_text("".join(lines))
         for name in sensors:
             channels, sidecar = make[name]()
             specs = {TS: TS_SPEC, **{key: spec for key, (spec, _) in channels.items()}}

@@ -15,6 +15,8 @@ from tests.kit import check_virtual_sensor, small_trace
 SENSORS = {
     "_lidar_image": "rover_pipeline.lidar.steps:image",
     "_radar_range_doppler": "rover_pipeline.radar.steps:range_doppler",
+    "_radar_range_azimuth": "rover_pipeline.radar.steps:range_azimuth",
+    "_radar_spectrum": "rover_pipeline.radar.steps:spectrum",
 }
 REFERENCE = Path(__file__).parent / "reference"
 

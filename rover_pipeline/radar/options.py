@@ -1,4 +1,7 @@
-"""Options of the radar section."""
+"""Options of the radar section.
+
+A step is given the options of its own section and, beside them, the plain ones of `radar` itself.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,73 @@ from pydantic import Field
 
 from rover_pipeline.options import Options
 
+Window = Literal["hann", "none"]
 
-class RangeDopplerOptions(Options):
+
+class CaptureOptions(Options):
+    """How samples came to be: what all radar steps need."""
+
+    board: str | None = Field(
+        None,
+        description="Board, for example AWR1843; null = what the recording's config.yaml says in "
+        "radar.args.radar.device.",
+    )
+    sample_order: Literal["qqii", "iiqq"] = Field(
+        "qqii",
+        description="Order of the words of two complex samples. The wrong one mirrors the range axis; the energy there "
+        "is measured, and a recording that looks swapped is reported.",
+    )
+
+
+class RangeDopplerSection(Options):
     """`_radar_range_doppler`."""
 
-    range_window: Literal["hann", "none"] = Field("hann", description="Taper over the samples of a chirp.")
-    doppler_window: Literal["hann", "none"] = Field("hann", description="Taper over the chirps of a frame.")
+    range_window: Window = Field("hann", description="Taper over the samples of a chirp.")
+    doppler_window: Window = Field("hann", description="Taper over the chirps of a frame.")
 
 
-class RadarOptions(Options):
+class RangeAzimuthSection(RangeDopplerSection):
+    """`_radar_range_azimuth`."""
+
+    azimuth_window: Window = Field("hann", description="Taper over the columns of the virtual array.")
+    azimuth_bins: int = Field(64, ge=1, description="Azimuth bins, by zero padding; at least as many as columns.")
+    remove_static: bool = Field(False, description="Subtract the mean over the chirps, which holds what stands still.")
+    compensate_tdm: bool = Field(
+        True, description="Undo the turn of phase of a moving target from one transmitter's chirp to the next one's."
+    )
+
+
+class SpectrumSection(RangeDopplerSection):
+    """`_radar_spectrum`."""
+
+    elevation_window: Window = Field("none", description="Taper over the rows of the virtual array.")
+    azimuth_window: Window = Field("hann", description="Taper over the columns of the virtual array.")
+    doppler_bins: int = Field(0, ge=0, description="Doppler bins, by zero padding; 0 = as many as chirps.")
+    elevation_bins: int = Field(0, ge=0, description="Elevation bins, by zero padding; 0 = as many as rows.")
+    azimuth_bins: int = Field(0, ge=0, description="Azimuth bins, by zero padding; 0 = as many as columns.")
+    range_bins: int = Field(0, ge=0, description="Range bins, by zero padding; 0 = as many as samples give.")
+    scale: Literal["amplitude", "decibel"] = Field("amplitude", description="ADC counts, or dB re one ADC count.")
+    remove_static: bool = Field(False, description="Subtract the mean over the chirps, which holds what stands still.")
+    compensate_tdm: bool = Field(
+        False, description="Undo the turn of phase of a moving target between transmitters. xwr does not."
+    )
+
+
+class RangeDopplerOptions(CaptureOptions, RangeDopplerSection):
+    """What the step of `_radar_range_doppler` is given."""
+
+
+class RangeAzimuthOptions(RangeDopplerOptions, RangeAzimuthSection):
+    """What the step of `_radar_range_azimuth` is given."""
+
+
+class SpectrumOptions(RangeDopplerOptions, SpectrumSection):
+    """What the step of `_radar_spectrum` is given."""
+
+
+class RadarOptions(CaptureOptions):
     """Radar processing."""
 
-    range_doppler: RangeDopplerOptions = RangeDopplerOptions()
+    range_doppler: RangeDopplerSection = RangeDopplerSection()
+    range_azimuth: RangeAzimuthSection = RangeAzimuthSection()
+    spectrum: SpectrumSection = SpectrumSection()

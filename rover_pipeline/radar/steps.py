@@ -8,28 +8,88 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rover_pipeline.radar.options import RangeDopplerOptions
-from rover_pipeline.steps import step
+from rover_pipeline.radar.options import RangeAzimuthOptions, RangeDopplerOptions, SpectrumOptions
+from rover_pipeline.steps import Inspection, step
 
+# pyFFTW, Numba and SciPy take long to import, and the Snakefile, which reads this module, needs none of them.
 if TYPE_CHECKING:
+    from rover_pipeline.radar.angles import Magnitudes, RangeAzimuth
     from rover_pipeline.radar.spectrum import RangeDoppler
+
+_IQ = {"iq": "radar/iq"}
+_FILES = {"sidecar": "radar/radar.json", "config": "config.yaml"}
+
+
+def check_order(iq: np.ndarray, *, options: RangeDopplerOptions, sidecar: str | None = None, **_: object) -> Inspection:
+    """Measure the energy at negative beat frequencies, and tell when I and Q seem swapped."""
+    from rover_pipeline.radar.decode import SWAPPED, mirrored_share
+
+    if not len(iq) or _is_real(iq.shape[-1], sidecar):
+        return Inspection({})
+    share = mirrored_share(iq, _transform(iq.shape[1:], options, False))
+    measured = {"mirrored_range_energy": float(f"{share:.3g}") if np.isfinite(share) else None}
+    if not share > SWAPPED:
+        return Inspection(measured)
+    other = "iiqq" if options.sample_order == "qqii" else "qqii"
+    return Inspection(
+        measured,
+        [
+            f"radar/iq: the mirrored half of the range spectrum holds {share:.1f} times the energy of the other; I and "
+            f"Q seem swapped: try radar.sample_order: {other}"
+        ],
+    )
+
+
+def inspect_spectra(
+    iq: np.ndarray, *, options: RangeDopplerOptions, sidecar: str | None = None, config: str | None = None
+) -> Inspection:
+    """The check of the order, and the axes of the product in `axes.json`."""
+    from rover_pipeline.radar.angles import elevation_sines, sines
+    from rover_pipeline.radar.axes import AXES, describe_axes
+    from rover_pipeline.radar.boards import find_board
+
+    shape = iq.shape[1:]
+    axes: dict[str, np.ndarray] = {}
+    if isinstance(options, RangeAzimuthOptions):
+        axes["azimuth"] = sines(options.azimuth_bins)
+    elif isinstance(options, SpectrumOptions):
+        board = find_board(options.board, config, shape)
+        rows, columns = board.grid.max(axis=0) + 1
+        axes["elevation"] = elevation_sines(board, options.elevation_bins or int(rows))
+        axes["azimuth"] = sines(options.azimuth_bins or int(columns))
+    transform = _transform(shape, options, _is_real(shape[-1], sidecar))
+    text = describe_axes(
+        sidecar,
+        chirps=transform.chirps,
+        samples=transform.samples,
+        doppler=0 if isinstance(options, RangeAzimuthOptions) else transform.doppler_bins,
+        range_bins=transform.bins,
+        range_length=transform.length,
+        **axes,
+    )
+    checked = check_order(iq, options=options, sidecar=sidecar)
+    return checked._replace(files={AXES: text})
 
 
 @step(
-    inputs={"iq": "radar/iq"},
-    files={"sidecar": "radar/radar.json"},
+    inputs=_IQ,
+    files=_FILES,
     outputs={
         "power": "Range-Doppler power, mean over virtual antennas, dB re 1 squared ADC count. [doppler, range]; "
         "Doppler bin n/2 is zero velocity, larger recede.",
     },
     version=1,
+    inspect=inspect_spectra,
 )
-def range_doppler(iq: np.ndarray, *, options: RangeDopplerOptions, sidecar: str | None = None) -> np.ndarray:
+def range_doppler(
+    iq: np.ndarray, *, options: RangeDopplerOptions, sidecar: str | None = None, config: str | None = None
+) -> np.ndarray:
     """Range-Doppler power of each frame.
 
     Args:
         iq: i2, (frame, chirp, tx, rx, word), the words of complex samples as `Q Q I I`.
         sidecar: `radar.json`; its `shape` tells real from complex samples. Complex without it.
+        config: `config.yaml`.
 
     Returns:
         f4, (frame, doppler, range), dB re one squared ADC count.
@@ -40,13 +100,125 @@ def range_doppler(iq: np.ndarray, *, options: RangeDopplerOptions, sidecar: str 
     return np.stack([decibel(transform.power(frame)) for frame in iq])
 
 
-@functools.lru_cache(maxsize=4)
-def _transform(shape: tuple[int, ...], options: RangeDopplerOptions, real: bool) -> RangeDoppler:
-    from rover_pipeline.radar.spectrum import (
-        RangeDoppler,
-    )  # pyFFTW takes 0.4 s to import, the Snakefile needs none of it
+@step(
+    inputs=_IQ,
+    files=_FILES,
+    outputs={
+        "power": "Power summed over Doppler, averaged over elevation, dB re 1 squared ADC count. [azimuth, range]; "
+        "azimuth bin k is at sine (k - n/2) / (n/2), to the right.",
+    },
+    version=1,
+    inspect=inspect_spectra,
+)
+def range_azimuth(
+    iq: np.ndarray, *, options: RangeAzimuthOptions, sidecar: str | None = None, config: str | None = None
+) -> np.ndarray:
+    """Power of each frame by direction and distance.
 
-    return RangeDoppler(shape, options.range_window, options.doppler_window, real)
+    Args:
+        iq: i2, (frame, chirp, tx, rx, word), the words of complex samples as `Q Q I I`.
+        sidecar: `radar.json`; its `shape` tells real from complex samples. What the board makes without it.
+        config: `config.yaml`, which names the board.
+
+    Returns:
+        f4, (frame, azimuth, range), dB re one squared ADC count.
+    """
+    from rover_pipeline.radar.spectrum import decibel
+
+    shape = iq.shape[1:]
+    transform = _transform(shape, options, _has_real_samples(shape, options, sidecar, config))
+    azimuth = _azimuth(shape, options, config)
+    return np.stack([decibel(azimuth.power(transform.spectrum(frame))) for frame in iq])
+
+
+@step(
+    inputs=_IQ,
+    files=_FILES,
+    outputs={
+        "spectrum": "Amplitude in ADC counts, or dB re 1 ADC count when so configured. [doppler, elevation, azimuth, "
+        "range]; zero velocity, level and straight ahead at bins n/2; larger recede, are up and to the right.",
+    },
+    version=1,
+    inspect=inspect_spectra,
+)
+def spectrum(
+    iq: np.ndarray, *, options: SpectrumOptions, sidecar: str | None = None, config: str | None = None
+) -> np.ndarray:
+    """Magnitude of the four-dimensional spectrum of each frame.
+
+    Args:
+        iq: i2, (frame, chirp, tx, rx, word), the words of complex samples as `Q Q I I`.
+        sidecar: `radar.json`; its `shape` tells real from complex samples. What the board makes without it.
+        config: `config.yaml`, which names the board.
+
+    Returns:
+        f2, (frame, doppler, elevation, azimuth, range), ADC counts: divided by the coherent gain of chirps, samples
+        and antennas.
+    """
+    from rover_pipeline.radar.spectrum import decibel
+
+    shape = iq.shape[1:]
+    transform = _transform(shape, options, _has_real_samples(shape, options, sidecar, config))
+    magnitudes = _magnitudes(shape, options, config)
+    found = []
+    for frame in iq:
+        amplitude = magnitudes(transform.spectrum(frame))
+        found.append((decibel(amplitude**2) if options.scale == "decibel" else amplitude).astype("f2"))
+    return np.stack(found)
+
+
+@functools.lru_cache(maxsize=8)
+def _transform(shape: tuple[int, ...], options: RangeDopplerOptions, real: bool) -> RangeDoppler:
+    from rover_pipeline.radar.spectrum import RangeDoppler
+
+    return RangeDoppler(
+        shape,
+        options.range_window,
+        options.doppler_window,
+        real,
+        order=options.sample_order,
+        bins=(getattr(options, "doppler_bins", 0), getattr(options, "range_bins", 0)),
+        remove_static=getattr(options, "remove_static", False),
+    )
+
+
+@functools.lru_cache(maxsize=8)
+def _azimuth(shape: tuple[int, ...], options: RangeAzimuthOptions, config: str | None) -> RangeAzimuth:
+    from rover_pipeline.radar.angles import RangeAzimuth
+    from rover_pipeline.radar.boards import find_board
+
+    board = find_board(options.board, config, shape)
+    return RangeAzimuth(board, shape[0], options.azimuth_bins, options.azimuth_window, options.compensate_tdm)
+
+
+@functools.lru_cache(maxsize=8)
+def _magnitudes(shape: tuple[int, ...], options: SpectrumOptions, config: str | None) -> Magnitudes:
+    from rover_pipeline.radar.angles import Magnitudes
+    from rover_pipeline.radar.boards import find_board
+
+    return Magnitudes(
+        find_board(options.board, config, shape),
+        options.doppler_bins or shape[0],
+        (options.elevation_bins, options.azimuth_bins),
+        (options.elevation_window, options.azimuth_window),
+        options.compensate_tdm,
+    )
+
+
+def _has_real_samples(
+    shape: tuple[int, ...], options: RangeDopplerOptions, sidecar: str | None, config: str | None
+) -> bool:
+    from rover_pipeline.radar.boards import find_board
+
+    board = find_board(options.board, config, shape)
+    real = board.real if sidecar is None else _is_real(shape[-1], sidecar)
+    if real != board.real:
+        kinds = ("complex", "real")
+        raise ValueError(
+            f"radar.json says that samples are {kinds[real]}, the board makes {kinds[board.real]} ones; is radar.board "
+            "right?"
+        )
+    return real
 
 
 def _is_real(words: int, sidecar: str | None) -> bool:

@@ -1,0 +1,130 @@
+"""Radar boards as data: where their antennas are and what their samples look like. Adding a board is adding a row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import yaml
+
+from rover_pipeline.errors import ConfigError, FormatError, did_you_mean
+
+Positions = tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class Board:
+    """Antennas of a board.
+
+    Attributes:
+        tx, rx: (left, up) of each transmitter, in the order they fire, and receiver, half wavelengths, seen from the
+            radar. A receiver's echo of a transmitter is that of a virtual antenna at the sum of the two.
+        real: whether samples have no imaginary part.
+        polarity: of each transmitter, -1 where the board feeds it upside down.
+    """
+
+    tx: Positions
+    rx: Positions
+    real: bool = False
+    polarity: tuple[int, ...] = ()
+
+    @cached_property
+    def antennas(self) -> np.ndarray:
+        """(left, up) of the virtual antennas, f8 (tx * rx, 2), half wavelengths."""
+        return (np.array(self.tx)[:, None] + np.array(self.rx)).reshape(-1, 2)
+
+    @cached_property
+    def signs(self) -> np.ndarray:
+        """Polarity of the virtual antennas, f8 (tx * rx,)."""
+        return np.repeat(np.array(self.polarity or (1,) * len(self.tx), "f8"), len(self.rx))
+
+    @cached_property
+    def row_spacing(self) -> float:
+        """Between the rows of virtual antennas, half wavelengths; 1 when there is one row."""
+        levels = np.unique(self.antennas[:, 1])
+        return float(levels[1] - levels[0]) if len(levels) > 1 else 1.0
+
+    @cached_property
+    def grid(self) -> np.ndarray:
+        """(row, column) of the virtual antennas, i8 (tx * rx, 2): rows from the top down, columns towards the left.
+
+        With columns numbered towards the left, an echo from the right is a positive frequency along them; likewise
+        one from above along rows.
+        """
+        left, up = self.antennas.T
+        rows, columns = (up.max() - up) / self.row_spacing, left - left.min()
+        return np.rint(np.stack([rows, columns], axis=-1)).astype("i8")
+
+    @property
+    def has_elevation(self) -> bool:
+        return bool(self.grid[:, 0].any())
+
+
+_ROW = ((0.0, 0.0), (1.0, 0.0), (2.0, 0.0), (3.0, 0.0))
+_COLUMN = ((0.0, 0.0), (0.0, -1.0), (0.0, -2.0), (0.0, -3.0))
+_SQUARE = ((0.0, 0.0), (0.0, -1.0), (1.0, -1.0), (1.0, 0.0))
+_RAISED_MIDDLE = ((0.0, 0.0), (2.0, 1.0), (4.0, 0.0))
+_PAIR = ((0.0, 0.0), (4.0, 0.0))
+
+#: Virtual antennas (transmitter-receiver) as seen from in front of the board:
+#:
+#:     AWR1843, IWR1443,        2-1 2-2 2-3 2-4
+#:     IWR6843 (ISK):   1-1 1-2 1-3 1-4 3-1 3-2 3-3 3-4             AWR1843AOP:  1-1 2-1 3-1
+#:     AWR1642, AWR1843L (an AWR1843 without its second TX):                     1-2 2-2 3-2
+#:                      1-1 1-2 1-3 1-4 2-1 2-2 2-3 2-4                          1-3 2-3 3-3
+#:     AWR2944 (rows 0.8 wavelengths apart):                                     1-4 2-4 3-4
+#:                              2-1 2-2 2-3 2-4
+#:                      1-1 1-2 1-3 1-4 3-1 3-2 3-3 3-4 4-1 4-2 4-3 4-4
+#:     AWRL6844 (TX 2 and 4 upside down):   2-1 2-4 1-1 1-4
+#:                                          2-2 2-3 1-2 1-3
+#:                                          3-1 3-4 4-1 4-4
+#:                                          3-2 3-3 4-2 4-3
+BOARDS = {
+    "AWR1843": Board(_RAISED_MIDDLE, _ROW),
+    "AWR1843AOP": Board(((0.0, 0.0), (1.0, 0.0), (2.0, 0.0)), _COLUMN),
+    "AWR1843L": Board(_PAIR, _ROW),
+    "AWR1642": Board(_PAIR, _ROW),
+    "AWR2944": Board(((0.0, 0.0), (2.0, 1.6), (4.0, 0.0), (8.0, 0.0)), _ROW, real=True),
+    "AWRL6844": Board(((2.0, 0.0), (0.0, 0.0), (0.0, -2.0), (2.0, -2.0)), _SQUARE, real=True, polarity=(1, -1, 1, -1)),
+    "IWR6843": Board(_RAISED_MIDDLE, _ROW),
+    "IWR1443": Board(_RAISED_MIDDLE, _ROW),
+}
+
+
+def find_board(name: str | None, config: str | None, shape: tuple[int, ...]) -> Board:
+    """The board of a recording.
+
+    Args:
+        name: from the configuration; None = what the recording says.
+        config: text of the recording's `config.yaml`, which names it in `radar.args.radar.device`.
+        shape: of a frame, (chirp, tx, rx, word).
+
+    Raises:
+        ConfigError: no board is named, it is unknown, or it has other numbers of antennas than the frame.
+    """
+    name = name or _recorded(config)
+    if name is None:
+        raise ConfigError(f"config.yaml names no radar.args.radar.device; set radar.board to one of {_known()}")
+    board = BOARDS.get(name.upper())
+    if board is None:
+        raise ConfigError(f"radar board {name!r} is unknown; {did_you_mean(name.upper(), BOARDS)}; known: {_known()}")
+    if shape[1:3] != (len(board.tx), len(board.rx)):
+        raise ConfigError(
+            f"a frame has {shape[1]} TX and {shape[2]} RX, the board {name} has {len(board.tx)} and {len(board.rx)}; "
+            f"set radar.board to one of {_known()}"
+        )
+    return board
+
+
+def _known() -> str:
+    return ", ".join(sorted(BOARDS))
+
+
+def _recorded(config: str | None) -> str | None:
+    try:
+        return str(yaml.safe_load(config or "")["radar"]["args"]["radar"]["device"])
+    except yaml.YAMLError as error:
+        raise FormatError(f"config.yaml: is no YAML: {' '.join(str(error).split())}") from error
+    except (KeyError, TypeError):
+        return None

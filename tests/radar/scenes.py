@@ -1,0 +1,71 @@
+"""Frames of point targets for a board, from the simulator's radar: the truth that the tests hold results against."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import yaml
+
+from rover_pipeline.simulate import radar
+from rover_pipeline.simulate.chirps import Chirps
+from rover_pipeline.simulate.scatterers import NODES, Paths
+
+
+class Target(NamedTuple):
+    """A point that moves straight away from the radar.
+
+    Attributes:
+        range_m: at the middle of the frame.
+        azimuth: radians to the right; elevation: radians up.
+        velocity_mps: positive recedes.
+        counts: amplitude of the echo, ADC counts.
+    """
+
+    range_m: float
+    azimuth: float = 0.0
+    elevation: float = 0.0
+    velocity_mps: float = 0.0
+    counts: float = 1000.0
+
+    @property
+    def direction(self) -> np.ndarray:
+        """Unit vector, front-left-up."""
+        level = np.cos(self.elevation)
+        return np.array([level * np.cos(self.azimuth), -level * np.sin(self.azimuth), np.sin(self.elevation)])
+
+
+def chirps(device: Any = "AWR1843", **changes: Any) -> Chirps:
+    """Bins of 5.6 cm and 0.16 m/s unless changed, 128 samples and 32 loops."""
+    values = {"idle_time": 60.0, "ramp_end_time": 59.0, "freq_slope": 104.6, "adc_samples": 128, "sample_rate": 5000}
+    return Chirps(device=device, **{**values, "frame_length": 32, **changes})
+
+
+def words(chirp: Chirps, targets: Sequence[Target], seed: int = 0) -> np.ndarray:
+    """A stored frame, i2 (chirp, tx, rx, word), with the simulator's thermal noise."""
+    middle = NODES - 0.5
+    distance = np.array([t.range_m + t.velocity_mps * middle * chirp.duration for t in targets]).T
+    sideways = np.array([t.direction[1:] for t in targets])
+    paths = Paths(
+        distance=distance,
+        direction=np.stack([sideways, sideways]),
+        amplitude=np.array([t.counts for t in targets]) / radar.GAIN,
+        phase=np.linspace(0, 5, len(targets)),
+    )
+    return radar.digitize(radar.synthesize(chirp, paths), chirp.is_real, np.random.default_rng(seed))
+
+
+def texts(chirp: Chirps) -> dict[str, str]:
+    """`radar.json` and `config.yaml` as a step receives them."""
+    *shape, samples = chirp.shape
+    sidecar = {
+        "shape": [*shape, samples],
+        "range_resolution": chirp.range_resolution,
+        "doppler_resolution": chirp.doppler_resolution,
+    }
+    return {
+        "sidecar": json.dumps(sidecar),
+        "config": yaml.safe_dump({"radar": {"args": {"radar": chirp.model_dump()}}}),
+    }
