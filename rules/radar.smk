@@ -44,3 +44,19 @@ rule radar_spectrum:
     threads: 4
     shell:
         step("rover_pipeline.radar.steps:spectrum")
+
+
+rule radar_points:
+    input:
+        sensor("radar", "iq", "ts", "valid"),
+    output:
+        virtual("_radar_points", "xyz", "doppler", "snr", "count", options="radar.points"),
+    params:
+        options=options("radar.points"),
+    log:
+        "logs/{trace}/radar_points.log",
+    benchmark:
+        "logs/{trace}/radar_points.tsv"
+    threads: 4
+    shell:
+        step("rover_pipeline.radar.steps:points")

@@ -16,6 +16,7 @@ SENSORS = {
     "_radar_range_doppler": "rover_pipeline.radar.steps:range_doppler",
     "_radar_range_azimuth": "rover_pipeline.radar.steps:range_azimuth",
     "_radar_spectrum": "rover_pipeline.radar.steps:spectrum",
+    "_radar_points": "rover_pipeline.radar.steps:points",
 }
 REFERENCE = Path(__file__).parent / "reference"
 

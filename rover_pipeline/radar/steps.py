@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rover_pipeline.radar.options import RangeAzimuthOptions, RangeDopplerOptions, SpectrumOptions
+from rover_pipeline.radar.options import PointsOptions, RangeAzimuthOptions, RangeDopplerOptions, SpectrumOptions
 from rover_pipeline.steps import Inspection, step
 
 # pyFFTW, Numba and SciPy take long to import, and the Snakefile, which reads this module, needs none of them.
 if TYPE_CHECKING:
     from rover_pipeline.radar.angles import Magnitudes, RangeAzimuth
+    from rover_pipeline.radar.points import PointFinder
     from rover_pipeline.radar.spectrum import RangeDoppler
 
 _IQ = {"iq": "radar/iq"}
@@ -167,6 +168,54 @@ def spectrum(
     return np.stack(found)
 
 
+@step(
+    inputs={**_IQ, "whole": "radar/valid"},
+    files=_FILES,
+    outputs={
+        "xyz": "Points in the radar frame, front-left-up, m; NaN past `count`. [point, xyz]",
+        "doppler": "Radial velocity, m/s; positive recedes. [point]",
+        "snr": "Power over the noise around, dB. [point], falling.",
+        "count": "Number of points.",
+    },
+    version=1,
+    inspect=check_order,
+)
+def points(
+    iq: np.ndarray, whole: np.ndarray, *, options: PointsOptions, sidecar: str, config: str | None = None
+) -> dict[str, np.ndarray]:
+    """Targets of each frame. A frame that is not whole has none.
+
+    Args:
+        iq: i2, (frame, chirp, tx, rx, word), the words of complex samples as `Q Q I I`.
+        whole: u1, (frame,), 0 = packets of the frame were lost.
+        sidecar: `radar.json`, which says how large bins are.
+        config: `config.yaml`, which names the board.
+
+    Returns:
+        `xyz` f4 (frame, point, 3), `doppler` and `snr` f4 (frame, point), `count` u2 (frame,).
+    """
+    from rover_pipeline.radar.axes import resolutions
+
+    shape = iq.shape[1:]
+    metres, mps = resolutions(sidecar) or (0.0, 0.0)
+    if not metres:
+        raise ValueError("radar.json must give range_resolution and doppler_resolution, both above zero")
+    transform = _transform(shape, options, _has_real_samples(shape, options, sidecar, config))
+    find = _finder(shape, options, config)
+    most = options.max_points
+    xyz = np.full((len(iq), most, 3), np.nan, "f4")
+    doppler, snr = np.full((2, len(iq), most), np.nan, "f4")
+    count = np.zeros(len(iq), "u2")
+    for i in np.flatnonzero(whole):
+        cells = transform.spectrum(iq[i])
+        found = find(cells, transform.power_of(cells))
+        count[i] = n = len(found.snr)
+        xyz[i, :n] = found.direction * (found.range_at * metres)[:, None]
+        doppler[i, :n] = (found.doppler_at - shape[0] // 2) * mps
+        snr[i, :n] = 10 * np.log10(found.snr)
+    return {"xyz": xyz, "doppler": doppler, "snr": snr, "count": count}
+
+
 @functools.lru_cache(maxsize=8)
 def _transform(shape: tuple[int, ...], options: RangeDopplerOptions, real: bool) -> RangeDoppler:
     from rover_pipeline.radar.spectrum import RangeDoppler
@@ -203,6 +252,14 @@ def _magnitudes(shape: tuple[int, ...], options: SpectrumOptions, config: str | 
         (options.elevation_window, options.azimuth_window),
         options.compensate_tdm,
     )
+
+
+@functools.lru_cache(maxsize=8)
+def _finder(shape: tuple[int, ...], options: PointsOptions, config: str | None) -> PointFinder:
+    from rover_pipeline.radar.boards import find_board
+    from rover_pipeline.radar.points import PointFinder
+
+    return PointFinder(find_board(options.board, config, shape), shape[0], options)
 
 
 def _has_real_samples(
