@@ -50,7 +50,9 @@ rule radar_points:
     input:
         sensor("radar", "iq", "ts", "valid"),
     output:
-        virtual("_radar_points", "xyz", "doppler", "snr", "count", options="radar.points"),
+        virtual(
+            "_radar_points", "xyz", "doppler", "snr", "count", options="radar.points"
+        ),
     params:
         options=options("radar.points"),
     log:
