@@ -62,3 +62,20 @@ rule radar_points:
     threads: 4
     shell:
         step("rover_pipeline.radar.steps:points")
+
+
+rule radar_velocity:
+    input:
+        sensor("_radar_points", "xyz", "doppler", "count", "ts", "valid"),
+        sensor("radar"),
+    output:
+        virtual("_radar_velocity", "vel", "cov", "inliers", options="radar.velocity"),
+    params:
+        options=options("radar.velocity"),
+    log:
+        "logs/{trace}/radar_velocity.log",
+    benchmark:
+        "logs/{trace}/radar_velocity.tsv"
+    threads: 2
+    shell:
+        step("rover_pipeline.radar.steps:velocity")

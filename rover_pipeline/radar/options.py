@@ -92,6 +92,23 @@ class PointsSection(RangeDopplerSection):
         return cells
 
 
+class VelocitySection(Options):
+    """`_radar_velocity`."""
+
+    doppler_error: float = Field(0.1, gt=0, description="Standard deviation of a point's Doppler, in Doppler bins.")
+    least_error: float = Field(0.008, gt=0, description="The same at least, m/s.")
+    azimuth_error: float = Field(0.02, ge=0, description="Standard deviation of the sine of a point's azimuth.")
+    elevation_error: float = Field(0.05, ge=0, description="Standard deviation of the sine of a point's elevation.")
+    vertical: float = Field(
+        0.2, gt=0, description="Standard deviation of the vertical velocity that is expected before any point, m/s."
+    )
+    trials: int = Field(256, ge=1, description="Pairs of points that the consensus tries.")
+    least_angle: float = Field(0.1, gt=0, lt=1, description="Sine of the least angle between the points of a pair.")
+    min_inliers: int = Field(6, ge=3, description="Points at rest, fewer of which determine nothing.")
+    min_share: float = Field(0.3, ge=0, le=1, description="Share of the points that must be at rest.")
+    max_error: float = Field(0.3, gt=0, description="Largest level standard deviation of a valid estimate, m/s.")
+
+
 class RangeDopplerOptions(CaptureOptions, RangeDopplerSection):
     """What the step of `_radar_range_doppler` is given."""
 
@@ -108,6 +125,10 @@ class PointsOptions(RangeDopplerOptions, PointsSection):
     """What the step of `_radar_points` is given."""
 
 
+class VelocityOptions(CaptureOptions, VelocitySection):
+    """What the step of `_radar_velocity` is given."""
+
+
 class RadarOptions(CaptureOptions):
     """Radar processing."""
 
@@ -115,3 +136,4 @@ class RadarOptions(CaptureOptions):
     range_azimuth: RangeAzimuthSection = RangeAzimuthSection()
     spectrum: SpectrumSection = SpectrumSection()
     points: PointsSection = PointsSection()
+    velocity: VelocitySection = VelocitySection()
