@@ -105,6 +105,13 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("--threads", type=int, default=os.cpu_count() or 1, metavar="N")
     check.set_defaults(run=_check)
 
+    picture = commands.add_parser("picture", help="a picture of a radar product")
+    picture.add_argument("trace", type=Path, metavar="TRACE")
+    picture.add_argument("sensor", metavar="SENSOR", help="for example radar_range_doppler")
+    picture.add_argument("-o", "--out", type=Path, required=True, metavar="FILE", help="the new PNG")
+    picture.add_argument("--frame", type=int, default=0, metavar="N", help="counted from 0 (default: 0)")
+    picture.set_defaults(run=_picture)
+
     profile = commands.add_parser("profile", help="Snakemake profiles that come with the package")
     profile.add_argument("name", metavar="NAME", help="local or cluster")
     profile.add_argument("--install", action="store_true", help="copy it to the user's Snakemake configuration")
@@ -189,6 +196,14 @@ def _import_dca1000(arguments: argparse.Namespace) -> int:
         start=arguments.start,
     )
     print(f"{arguments.out}: {count} frames")
+    return 0
+
+
+def _picture(arguments: argparse.Namespace) -> int:
+    from rover_pipeline.picture import save_picture
+
+    save_picture(arguments.trace, arguments.sensor, arguments.out, arguments.frame)
+    print(arguments.out)
     return 0
 
 

@@ -20,7 +20,13 @@ from rover_pipeline.options import InputOptions, Options
 from rover_pipeline.radar.options import RadarOptions
 
 #: `outputs: default`, where the trace has the sensors for it.
-DEFAULT_OUTPUTS = ("lidar_image", "radar_range_doppler", "radar_range_azimuth")
+DEFAULT_OUTPUTS = (
+    "lidar_image",
+    "radar_range_doppler",
+    "radar_range_azimuth",
+    "radar_points",
+    "radar_velocity",
+)
 
 
 class Config(Options):

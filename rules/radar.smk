@@ -44,3 +44,38 @@ rule radar_spectrum:
     threads: 4
     shell:
         step("rover_pipeline.radar.steps:spectrum")
+
+
+rule radar_points:
+    input:
+        sensor("radar", "iq", "ts", "valid"),
+    output:
+        virtual(
+            "_radar_points", "xyz", "doppler", "snr", "count", options="radar.points"
+        ),
+    params:
+        options=options("radar.points"),
+    log:
+        "logs/{trace}/radar_points.log",
+    benchmark:
+        "logs/{trace}/radar_points.tsv"
+    threads: 4
+    shell:
+        step("rover_pipeline.radar.steps:points")
+
+
+rule radar_velocity:
+    input:
+        sensor("_radar_points", "xyz", "doppler", "count", "ts", "valid"),
+        sensor("radar"),
+    output:
+        virtual("_radar_velocity", "vel", "cov", "inliers", options="radar.velocity"),
+    params:
+        options=options("radar.velocity"),
+    log:
+        "logs/{trace}/radar_velocity.log",
+    benchmark:
+        "logs/{trace}/radar_velocity.tsv"
+    threads: 2
+    shell:
+        step("rover_pipeline.radar.steps:velocity")

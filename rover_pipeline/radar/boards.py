@@ -97,15 +97,19 @@ def find_board(name: str | None, config: str | None, shape: tuple[int, ...]) -> 
 
     Args:
         name: from the configuration; None = what the recording says.
-        config: text of the recording's `config.yaml`, which names it in `radar.args.radar.device`.
+        config: text of the recording's `config.yaml`, which names it in `radar.args.radar.device`. When it does not,
+            the board is taken for the first in the table with as many antennas; `assumed_board` tells of it.
         shape: of a frame, (chirp, tx, rx, word).
 
     Raises:
-        ConfigError: no board is named, it is unknown, or it has other numbers of antennas than the frame.
+        ConfigError: the board is unknown, or none has the numbers of antennas of the frame.
     """
-    name = name or _recorded(config)
+    name = name or recorded_board(config) or assumed_board(shape)
     if name is None:
-        raise ConfigError(f"config.yaml names no radar.args.radar.device; set radar.board to one of {_known()}")
+        raise ConfigError(
+            f"config.yaml names no radar.args.radar.device, and no board has {shape[1]} TX and {shape[2]} RX; "
+            f"set radar.board to one of {_known()}"
+        )
     board = BOARDS.get(name.upper())
     if board is None:
         raise ConfigError(f"radar board {name!r} is unknown; {did_you_mean(name.upper(), BOARDS)}; known: {_known()}")
@@ -121,7 +125,13 @@ def _known() -> str:
     return ", ".join(sorted(BOARDS))
 
 
-def _recorded(config: str | None) -> str | None:
+def assumed_board(shape: tuple[int, ...]) -> str | None:
+    """The first board of the table with the antennas of a frame, (chirp, tx, rx, word); None when there is none."""
+    return next((name for name, board in BOARDS.items() if (len(board.tx), len(board.rx)) == shape[1:3]), None)
+
+
+def recorded_board(config: str | None) -> str | None:
+    """The board that the text of a `config.yaml` names, None when it names none."""
     try:
         return str(yaml.safe_load(config or "")["radar"]["args"]["radar"]["device"])
     except yaml.YAMLError as error:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
 from rover_pipeline.options import Options
 
@@ -63,6 +63,52 @@ class SpectrumSection(RangeDopplerSection):
     )
 
 
+class PointsSection(RangeDopplerSection):
+    """`_radar_points`."""
+
+    cfar: Literal["ca", "os", "caso"] = Field(
+        "caso",
+        description="How the noise around a cell is estimated: mean of the cells around it, the one of a rank among "
+        "them, or the smaller mean of its two sides along each axis, which a stronger neighbour does not raise.",
+    )
+    guard: tuple[int, int] = Field((2, 3), description="Doppler and range cells next to the tested one to leave out.")
+    train: tuple[int, int] = Field((4, 8), description="Doppler and range cells beyond them to estimate noise from.")
+    rank: float = Field(0.6, gt=0, lt=1, description="`os`: share of the cells that the noise is not below.")
+    threshold_db: float = Field(8.0, gt=0, description="Least power over the noise, dB.")
+    first_bin: int = Field(3, ge=0, description="Range bins before this one hold the coupling of the antennas.")
+    max_points: int = Field(256, ge=1, le=65535, description="Points a frame at most, those of the highest SNR.")
+    max_elevation: float = Field(40.0, gt=0, le=90, description="Steepest direction looked in, degrees.")
+    remove_static: bool = Field(False, description="Subtract the mean over the chirps, which holds what stands still.")
+    compensate_tdm: bool = Field(
+        True, description="Undo the turn of phase of a moving target from one transmitter's chirp to the next one's."
+    )
+
+    @field_validator("guard", "train")
+    @classmethod
+    def _cells(cls, cells: tuple[int, int], info: ValidationInfo) -> tuple[int, int]:
+        least = 0 if info.field_name == "guard" else 1
+        if min(cells) < least:
+            raise ValueError(f"must be at least {least} along both axes")
+        return cells
+
+
+class VelocitySection(Options):
+    """`_radar_velocity`."""
+
+    doppler_error: float = Field(0.1, gt=0, description="Standard deviation of a point's Doppler, in Doppler bins.")
+    least_error: float = Field(0.008, gt=0, description="The same at least, m/s.")
+    azimuth_error: float = Field(0.02, ge=0, description="Standard deviation of the sine of a point's azimuth.")
+    elevation_error: float = Field(0.05, ge=0, description="Standard deviation of the sine of a point's elevation.")
+    vertical: float = Field(
+        0.2, gt=0, description="Standard deviation of the vertical velocity that is expected before any point, m/s."
+    )
+    trials: int = Field(256, ge=1, description="Pairs of points that the consensus tries.")
+    least_angle: float = Field(0.1, gt=0, lt=1, description="Sine of the least angle between the points of a pair.")
+    min_inliers: int = Field(6, ge=3, description="Points at rest, fewer of which determine nothing.")
+    min_share: float = Field(0.3, ge=0, le=1, description="Share of the points that must be at rest.")
+    max_error: float = Field(0.3, gt=0, description="Largest level standard deviation of a valid estimate, m/s.")
+
+
 class RangeDopplerOptions(CaptureOptions, RangeDopplerSection):
     """What the step of `_radar_range_doppler` is given."""
 
@@ -75,9 +121,19 @@ class SpectrumOptions(RangeDopplerOptions, SpectrumSection):
     """What the step of `_radar_spectrum` is given."""
 
 
+class PointsOptions(RangeDopplerOptions, PointsSection):
+    """What the step of `_radar_points` is given."""
+
+
+class VelocityOptions(CaptureOptions, VelocitySection):
+    """What the step of `_radar_velocity` is given."""
+
+
 class RadarOptions(CaptureOptions):
     """Radar processing."""
 
     range_doppler: RangeDopplerSection = RangeDopplerSection()
     range_azimuth: RangeAzimuthSection = RangeAzimuthSection()
     spectrum: SpectrumSection = SpectrumSection()
+    points: PointsSection = PointsSection()
+    velocity: VelocitySection = VelocitySection()

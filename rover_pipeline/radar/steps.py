@@ -8,36 +8,55 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rover_pipeline.radar.options import RangeAzimuthOptions, RangeDopplerOptions, SpectrumOptions
+from rover_pipeline.radar.options import (
+    PointsOptions,
+    RangeAzimuthOptions,
+    RangeDopplerOptions,
+    SpectrumOptions,
+    VelocityOptions,
+)
 from rover_pipeline.steps import Inspection, step
 
 # pyFFTW, Numba and SciPy take long to import, and the Snakefile, which reads this module, needs none of them.
 if TYPE_CHECKING:
     from rover_pipeline.radar.angles import Magnitudes, RangeAzimuth
+    from rover_pipeline.radar.points import PointFinder
     from rover_pipeline.radar.spectrum import RangeDoppler
 
 _IQ = {"iq": "radar/iq"}
 _FILES = {"sidecar": "radar/radar.json", "config": "config.yaml"}
 
 
-def check_order(iq: np.ndarray, *, options: RangeDopplerOptions, sidecar: str | None = None, **_: object) -> Inspection:
-    """Measure the energy at negative beat frequencies, and tell when I and Q seem swapped."""
+def check_order(
+    iq: np.ndarray,
+    *,
+    options: RangeDopplerOptions,
+    sidecar: str | None = None,
+    config: str | None = None,
+    whole: np.ndarray | None = None,
+) -> Inspection:
+    """Measure the energy at negative beat frequencies; tell when I and Q seem swapped or the board is a guess."""
+    from rover_pipeline.radar.boards import assumed_board, recorded_board
     from rover_pipeline.radar.decode import SWAPPED, mirrored_share
 
-    if not len(iq) or _is_real(iq.shape[-1], sidecar):
-        return Inspection({})
-    share = mirrored_share(iq, _transform(iq.shape[1:], options, False))
+    shape = iq.shape[1:]
+    warnings = []
+    if type(options) is not RangeDopplerOptions and not (options.board or recorded_board(config)):
+        warnings.append(
+            f"config.yaml names no radar.args.radar.device; taken for {assumed_board(shape)}, which has {shape[1]} TX "
+            f"and {shape[2]} RX too. Set radar.board if it is another"
+        )
+    if not len(iq) or _is_real(shape[-1], sidecar):
+        return Inspection({}, warnings)
+    share = mirrored_share(iq, _transform(shape, options, False))
     measured = {"mirrored_range_energy": float(f"{share:.3g}") if np.isfinite(share) else None}
-    if not share > SWAPPED:
-        return Inspection(measured)
-    other = "iiqq" if options.sample_order == "qqii" else "qqii"
-    return Inspection(
-        measured,
-        [
+    if share > SWAPPED:
+        other = "iiqq" if options.sample_order == "qqii" else "qqii"
+        warnings.append(
             f"radar/iq: the mirrored half of the range spectrum holds {share:.1f} times the energy of the other; I and "
             f"Q seem swapped: try radar.sample_order: {other}"
-        ],
-    )
+        )
+    return Inspection(measured, warnings)
 
 
 def inspect_spectra(
@@ -67,7 +86,7 @@ def inspect_spectra(
         range_length=transform.length,
         **axes,
     )
-    checked = check_order(iq, options=options, sidecar=sidecar)
+    checked = check_order(iq, options=options, sidecar=sidecar, config=config)
     return checked._replace(files={AXES: text})
 
 
@@ -167,6 +186,96 @@ def spectrum(
     return np.stack(found)
 
 
+@step(
+    inputs={**_IQ, "whole": "radar/valid"},
+    files=_FILES,
+    outputs={
+        "xyz": "Points in the radar frame, front-left-up, m; NaN past `count`. [point, xyz]",
+        "doppler": "Radial velocity, m/s; positive recedes. [point]",
+        "snr": "Power over the noise around, dB. [point], falling.",
+        "count": "Number of points.",
+    },
+    version=1,
+    inspect=check_order,
+)
+def points(
+    iq: np.ndarray, whole: np.ndarray, *, options: PointsOptions, sidecar: str, config: str | None = None
+) -> dict[str, np.ndarray]:
+    """Targets of each frame. A frame that is not whole has none.
+
+    Args:
+        iq: i2, (frame, chirp, tx, rx, word), the words of complex samples as `Q Q I I`.
+        whole: u1, (frame,), 0 = packets of the frame were lost.
+        sidecar: `radar.json`, which says how large bins are.
+        config: `config.yaml`, which names the board.
+
+    Returns:
+        `xyz` f4 (frame, point, 3), `doppler` and `snr` f4 (frame, point), `count` u2 (frame,).
+    """
+    from rover_pipeline.radar.axes import resolutions
+
+    shape = iq.shape[1:]
+    metres, mps = resolutions(sidecar) or (0.0, 0.0)
+    if not metres:
+        raise ValueError("radar.json must give range_resolution and doppler_resolution, both above zero")
+    transform = _transform(shape, options, _has_real_samples(shape, options, sidecar, config))
+    find = _finder(shape, options, config)
+    most = options.max_points
+    xyz = np.full((len(iq), most, 3), np.nan, "f4")
+    doppler, snr = np.full((2, len(iq), most), np.nan, "f4")
+    count = np.zeros(len(iq), "u2")
+    for i in np.flatnonzero(whole):
+        cells = transform.spectrum(iq[i])
+        found = find(cells, transform.power_of(cells))
+        count[i] = n = len(found.snr)
+        xyz[i, :n] = found.direction * (found.range_at * metres)[:, None]
+        doppler[i, :n] = (found.doppler_at - shape[0] // 2) * mps
+        snr[i, :n] = 10 * np.log10(found.snr)
+    return {"xyz": xyz, "doppler": doppler, "snr": snr, "count": count}
+
+
+@step(
+    inputs={"xyz": "_radar_points/xyz", "doppler": "_radar_points/doppler", "count": "_radar_points/count"},
+    files={"sidecar": "radar/radar.json"},
+    outputs={
+        "vel": "The radar's own velocity over ground in its front-left-up frame, m/s. [xyz]",
+        "cov": "Covariance of vel, m2/s2. [xyz, xyz]",
+        "inliers": "Points at rest that it was estimated from.",
+    },
+    version=1,
+)
+def velocity(
+    xyz: np.ndarray, doppler: np.ndarray, count: np.ndarray, *, options: VelocityOptions, sidecar: str
+) -> dict[str, np.ndarray]:
+    """The radar's own velocity at each frame, from points at rest.
+
+    Args:
+        xyz: f4 (frame, point, 3), m; doppler: f4 (frame, point), m/s; count: u2 (frame,), points of each frame.
+        sidecar: `radar.json`, which says how large Doppler bins are.
+
+    Returns:
+        `vel` f4 (frame, 3), `cov` f4 (frame, 3, 3), NaN where there are too few points, `inliers` u2 (frame,), and
+        `valid` = 0 where the points do not determine the velocity.
+    """
+    from rover_pipeline.radar.axes import resolutions
+    from rover_pipeline.radar.velocity import ego_velocity
+
+    _, mps = resolutions(sidecar) or (0.0, 0.0)
+    if not mps:
+        raise ValueError("radar.json must give range_resolution and doppler_resolution, both above zero")
+    found = []
+    for places, speeds, n in zip(xyz, doppler, count, strict=True):
+        direction = places[:n].astype("f8")
+        direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+        found.append(ego_velocity(direction, speeds[:n].astype("f8"), mps, options))
+    return {
+        "vel": np.array([each.vel for each in found], "f4"),
+        "cov": np.array([each.cov for each in found], "f4"),
+        "inliers": np.array([each.inliers for each in found], "u2"),
+        "valid": np.array([each.determined for each in found], "u1"),
+    }
+
+
 @functools.lru_cache(maxsize=8)
 def _transform(shape: tuple[int, ...], options: RangeDopplerOptions, real: bool) -> RangeDoppler:
     from rover_pipeline.radar.spectrum import RangeDoppler
@@ -203,6 +312,14 @@ def _magnitudes(shape: tuple[int, ...], options: SpectrumOptions, config: str | 
         (options.elevation_window, options.azimuth_window),
         options.compensate_tdm,
     )
+
+
+@functools.lru_cache(maxsize=8)
+def _finder(shape: tuple[int, ...], options: PointsOptions, config: str | None) -> PointFinder:
+    from rover_pipeline.radar.boards import find_board
+    from rover_pipeline.radar.points import PointFinder
+
+    return PointFinder(find_board(options.board, config, shape), shape[0], options)
 
 
 def _has_real_samples(

@@ -7,6 +7,8 @@ import pytest
 
 from rover_pipeline.errors import ConfigError
 from rover_pipeline.radar.boards import BOARDS, find_board
+from rover_pipeline.radar.options import RangeAzimuthOptions, RangeDopplerOptions
+from rover_pipeline.radar.steps import check_order
 
 XWR = {
     "AWR1843": "AWR1843Boost",
@@ -45,8 +47,16 @@ def test_the_recording_names_the_board_unless_the_configuration_does() -> None:
 def test_an_unknown_board_is_an_error_that_lists_the_known_ones() -> None:
     with pytest.raises(ConfigError, match=r"AWR1834.*did you mean 'AWR1843'.*AWR1642, AWR1843, .*IWR6843"):
         find_board("AWR1834", None, (4, 3, 4, 32))
-    with pytest.raises(ConfigError, match=r"names no .*set radar.board to one of AWR1642"):
-        find_board(None, "radar: {type: radar}", (4, 3, 4, 32))
+    with pytest.raises(ConfigError, match=r"names no .* no board has 5 TX and 1 RX; set radar.board to one of AWR1642"):
+        find_board(None, "radar: {type: radar}", (4, 5, 1, 32))
+
+
+def test_a_board_that_nobody_names_is_taken_for_one_with_its_antennas_and_said_so() -> None:
+    iq = np.zeros((0, 4, 3, 4, 32), "i2")
+    assert find_board(None, "{}", iq.shape[1:]) is BOARDS["AWR1843"]
+    assert "taken for AWR1843" in check_order(iq, options=RangeAzimuthOptions(), config="{}").warnings[0]
+    assert not check_order(iq, options=RangeAzimuthOptions(board="AWR1843"), config="{}").warnings
+    assert not check_order(iq, options=RangeDopplerOptions(), config="{}").warnings
 
 
 def test_a_board_with_other_antennas_than_the_frame_is_refused() -> None:

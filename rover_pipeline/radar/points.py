@@ -1,0 +1,116 @@
+"""From the spectra of a frame to points: detection, then the direction of each."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rover_pipeline.radar.boards import Board
+from rover_pipeline.radar.detect import (
+    Peaks,
+    cell_averaging,
+    find_peaks,
+    ordered_statistic,
+    smallest_of,
+    vertex,
+)
+from rover_pipeline.radar.options import PointsOptions
+
+#: Bins of the sine over its whole range: fine enough for a parabola between them.
+_AZIMUTHS, _ELEVATIONS = 64, 17
+
+
+class Points(NamedTuple):
+    """Points of a frame, the strongest against its noise first.
+
+    Attributes:
+        direction: f8 (point, 3), unit vector, front-left-up.
+        range_at, doppler_at: f8 (point,), bins; zero velocity at `doppler // 2`.
+        snr: f8 (point,), power over noise.
+    """
+
+    direction: np.ndarray
+    range_at: np.ndarray
+    doppler_at: np.ndarray
+    snr: np.ndarray
+
+
+class PointFinder:
+    """Points of one frame after the other.
+
+    Args:
+        doppler_bins: of the spectra.
+    """
+
+    def __init__(self, board: Board, doppler_bins: int, options: PointsOptions) -> None:
+        self._options, self._doppler_bins = options, doppler_bins
+        self._signs, self._transmitters = board.signs, len(board.tx)
+        self._fires = np.repeat(np.arange(len(board.tx)) / len(board.tx), len(board.rx))
+        self._azimuth = np.linspace(-1, 1, _AZIMUTHS + 1)
+        # Rows further apart than half a wavelength see the same at sines that differ by less than two.
+        limit = min(1.0, 1 / board.row_spacing, np.sin(np.radians(options.max_elevation)))
+        self._elevation = np.linspace(-limit, limit, _ELEVATIONS) if board.has_elevation else np.zeros(1)
+        rows, columns = board.grid.T
+        turns = self._elevation[:, None, None] * board.row_spacing / 2 * rows + self._azimuth[:, None] / 2 * columns
+        self._steering = np.exp(-2j * np.pi * turns).reshape(-1, len(rows)).astype("c8")
+        self._hidden = (self._elevation[:, None] ** 2 + self._azimuth**2 > 1).ravel()
+
+    def __call__(self, spectrum: np.ndarray, power: np.ndarray) -> Points:
+        """Points of a frame.
+
+        Args:
+            spectrum: c8 (doppler, tx, rx, range), Doppler bins in FFT order.
+            power: f4 (doppler, range), its mean over antennas, zero Doppler in the middle.
+        """
+        options = self._options
+        windows = (options.doppler_window, options.range_window)
+        threshold = 10 ** (options.threshold_db / 10)
+        peaks = find_peaks(power, self.noise(power), threshold, windows, options.first_bin)
+        peaks = Peaks(*(values[: options.max_points] for values in peaks))
+        return Points(self.directions(spectrum, peaks), peaks.range_at, peaks.doppler_at, peaks.snr)
+
+    def noise(self, power: np.ndarray) -> np.ndarray:
+        """The noise that each cell is held against, f8 (doppler, range)."""
+        options = self._options
+        if options.cfar == "os":
+            return ordered_statistic(power, options.guard, options.train, options.rank)
+        estimate = cell_averaging if options.cfar == "ca" else smallest_of
+        return estimate(power, options.guard, options.train)
+
+    def directions(self, spectrum: np.ndarray, peaks: Peaks) -> np.ndarray:
+        """Unit vector to each peak, f8 (peak, 3): the strongest beam, refined between beams along both axes."""
+        doppler = len(spectrum)
+        cells = spectrum.reshape(doppler, len(self._signs), -1)
+        snapshots = cells[(peaks.doppler - doppler // 2) % doppler, :, peaks.range] * self._signs
+        if self._options.compensate_tdm:
+            cycles = (peaks.doppler_at - doppler // 2) / doppler
+            snapshots = snapshots * np.exp(-2j * np.pi * cycles[:, None] * self._fires)
+        beams = snapshots.astype("c8") @ self._steering.T
+        power = beams.real**2 + beams.imag**2
+        power[:, self._hidden] = 0
+        best = power.argmax(axis=1)
+        level, side = np.divmod(best, len(self._azimuth))
+        power = np.log(np.maximum(power, np.finfo("f4").tiny)).reshape(-1, len(self._elevation), len(self._azimuth))
+        right = _refined(power, level, side, self._azimuth, along_azimuth=True)
+        up = _refined(power, level, side, self._elevation, along_azimuth=False)
+        ahead = np.sqrt(np.maximum(1 - right**2 - up**2, 0))
+        direction = np.stack([ahead, -right, up], axis=-1)
+        return direction / np.linalg.norm(direction, axis=-1, keepdims=True)
+
+
+def _refined(
+    power: np.ndarray, level: np.ndarray, side: np.ndarray, sines: np.ndarray, *, along_azimuth: bool
+) -> np.ndarray:
+    """Sine at the vertex of the parabola through a beam and its neighbours along one axis."""
+    at = side if along_azimuth else level
+    if len(sines) < 3:
+        return sines[at]
+    inside = np.clip(at, 1, len(sines) - 2)
+    every = np.arange(len(power))
+    before, middle, after = (
+        (power[every, level, inside + step] if along_azimuth else power[every, inside + step, side]).astype("f8")
+        for step in (-1, 0, 1)
+    )
+    offset = np.where(inside == at, vertex(before, middle, after), 0.0)
+    return sines[at] + offset * (sines[1] - sines[0])

@@ -1,0 +1,67 @@
+"""Real captures: peaks where their makers' scenes have them, and two movers on opposite sides of zero Doppler."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rover_pipeline.format.provenance import PROVENANCE
+from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.importers.dca1000 import import_dca1000
+from rover_pipeline.radar.options import PointsOptions
+from rover_pipeline.radar.steps import points
+from rover_pipeline.runner import Request, run_step
+from rover_pipeline.steps import find_step
+
+STEPS = "rover_pipeline.radar.steps"
+
+
+@pytest.fixture
+def still_life(captures: Path, tmp_path: Path) -> Path:
+    """A trace with one frame of an IWR6843 in a room."""
+    folder = captures / "radar_iwr6843_3tx4rx"
+    import_dca1000(folder / "adc_data.bin", folder / "mmwaveDevice.mmwave.json", tmp_path / "trace")
+    return tmp_path / "trace"
+
+
+def test_points_of_the_still_life_are_at_its_peaks_and_at_rest(still_life: Path) -> None:
+    run_step(find_step(f"{STEPS}:points"), still_life, "_radar_points", Request())
+    found = Sensor(still_life / "_radar_points")
+    count = int(found.channel("count").read()[0])
+    xyz, doppler = found.channel("xyz").read()[0, :count], found.channel("doppler").read()[0, :count]
+    distance = np.linalg.norm(xyz, axis=1)
+    resting = np.abs(doppler) < 0.03
+    for peak in (1.0, 1.6, 1.7):
+        assert np.abs(distance[resting] - peak).min() < 0.06
+
+
+def test_the_order_of_words_of_the_still_life_is_measured_and_a_wrong_one_reported(
+    still_life: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = []
+    for order in ("qqii", "iiqq"):
+        run_step(
+            find_step(f"{STEPS}:range_azimuth"), still_life, "_radar_range_azimuth", Request({"sample_order": order})
+        )
+        told.append(json.loads((still_life / "_radar_range_azimuth" / PROVENANCE).read_text()))
+    assert told[0]["measured"]["mirrored_range_energy"] < 0.1 and not told[0]["notes"]
+    assert told[1]["measured"]["mirrored_range_energy"] > 10
+    assert "try radar.sample_order: qqii" in told[1]["notes"][0]
+    assert "seem swapped" in capsys.readouterr().err
+
+
+def test_two_movers_at_2_9_metres_are_on_opposite_sides_of_zero_doppler(captures: Path) -> None:
+    stored = np.load(captures / "radar_openradar_2tx4rx" / "doppler_example_1.npy")
+    parts = [part.astype("<u2").view("<i2").reshape(128, 2, 4, 64, 2) for part in (stored.real, stored.imag)]
+    iq = np.concatenate([parts[1], parts[0]], axis=-1).reshape(1, 128, 2, 4, 256)
+    sidecar = json.dumps({"shape": [128, 2, 4, 128], "range_resolution": 0.0488, "doppler_resolution": 0.0823})
+    found = points(iq, np.ones(1, "u1"), options=PointsOptions(board="AWR1642"), sidecar=sidecar)
+    count = int(found["count"][0])
+    distance = np.linalg.norm(found["xyz"][0, :count], axis=1)
+    near = np.abs(distance - 2.93) < 0.15
+    speeds = found["doppler"][0, :count][near]
+    assert speeds.max() == pytest.approx(0.58, abs=0.1)
+    assert -0.9 < speeds.min() < -0.4
