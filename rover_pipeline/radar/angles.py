@@ -102,7 +102,7 @@ class RangeAzimuth:
         from rover_pipeline.radar.kernels import lag_products
 
         doppler, tx, rx, bins = spectrum.shape
-        lags = np.zeros((2, self._lags, bins), "f8")
+        lags = np.zeros((2, self._lags, bins), "f4")
         lag_products(spectrum.reshape(doppler, tx * rx, bins), self._phases, self._pairs, lags)
         return np.maximum(self._transform @ lags.reshape(-1, bins), 0).astype("f4")
 
@@ -127,7 +127,8 @@ class Magnitudes:
         weights[rows, :, np.arange(len(rows))] = along_columns[:, columns].T / len(rows)
         phases = antenna_phases(board, doppler_bins, compensate_tdm)
         # (doppler, row and azimuth, antenna): phases and both of antennas' places are in one small matrix.
-        self._antennas = (weights.reshape(-1, len(rows)) * phases[:, None]).astype("c8")
+        antennas = weights.reshape(-1, len(rows)) * phases[:, None]
+        self._antennas = np.fft.ifftshift(antennas, axes=0).astype("c8")
         self._rows = elevation_weights(board, self.shape[0], windows[0]).astype("c8")
 
     def __call__(self, spectrum: np.ndarray) -> np.ndarray:
@@ -139,9 +140,7 @@ class Magnitudes:
         from rover_pipeline.radar.kernels import elevation_magnitudes
 
         doppler, tx, rx, bins = spectrum.shape
+        rows = np.matmul(self._antennas, spectrum.reshape(doppler, tx * rx, bins))
         found = np.empty((doppler, *self.shape, bins), "f4")
-        for place, antennas in enumerate(spectrum.reshape(doppler, tx * rx, bins)):
-            shifted = (place + doppler // 2) % doppler
-            rows = (self._antennas[shifted] @ antennas).reshape(-1, self.shape[1], bins)
-            elevation_magnitudes(rows, self._rows, found[shifted])
+        elevation_magnitudes(rows.reshape(doppler, -1, self.shape[1], bins), self._rows, found)
         return found
