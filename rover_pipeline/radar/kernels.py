@@ -41,21 +41,22 @@ def lag_products(spectrum: np.ndarray, phases: np.ndarray, pairs: np.ndarray, ou
 
 
 @compiled
-def elevation_magnitudes(rows: np.ndarray, weights: np.ndarray, out: np.ndarray) -> None:
+def elevation_magnitudes(rows: np.ndarray, weights: np.ndarray, first: int, out: np.ndarray) -> None:
     """Magnitudes of a transform along the rows of the array, without ever writing the complex cube.
 
     Args:
-        rows: c8 (doppler, row, azimuth, range), Doppler bins in FFT order.
+        rows: c8 (block, row, azimuth, range), some Doppler bins in FFT order, from `first` on.
         weights: c8 (elevation, row).
         out: f4 (doppler, elevation, azimuth, range), zero Doppler in the middle.
     """
-    doppler, count, azimuths, bins = rows.shape
+    block, count, azimuths, bins = rows.shape
+    doppler = len(out)
     # Parts apart, or the compiler does not use vector instructions.
     real, imag = np.empty((count, bins), np.float32), np.empty((count, bins), np.float32)
     sum_real, sum_imag = np.empty(bins, np.float32), np.empty(bins, np.float32)
     one = np.complex64(1)
-    for d in range(doppler):
-        shifted = (d + doppler // 2) % doppler
+    for d in range(block):
+        shifted = (first + d + doppler // 2) % doppler
         for a in range(azimuths):
             for row in range(count):
                 _turn(rows[d, row, a], one, real[row], imag[row])
