@@ -48,7 +48,7 @@ def lidar_recording(frames: int) -> Path:
 def radar_recording(frames: int) -> Path:
     """A trace with a radar of `frames` frames: the simulated ones, over and over."""
     source = Sensor(simulated() / "radar")
-    path = FOLDER / f"radar{frames}"
+    path = FOLDER / f"radar_{frames}"
     if path.exists():
         return path
     iq = source.channel("iq").read()
@@ -58,7 +58,7 @@ def radar_recording(frames: int) -> Path:
             for i in range(frames):
                 writer.append(ts=START_S + i / 20, valid=1, iq=iq[i % len(iq)][None])
         shutil.copy(source.path / "radar.json", trace / "radar" / "radar.json")
-        (trace / "config.yaml").touch()
+        shutil.copy(source.path.parent / "config.yaml", trace / "config.yaml")  # it names the board
     return path
 
 

@@ -6,9 +6,14 @@ sine: azimuth bin `n // 2` is straight ahead, larger ones to the right; elevatio
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 
 from rover_pipeline.radar.boards import Board
+
+#: Doppler bins whose rows are transformed at once: what a processor's second cache holds.
+_BLOCK = 8
 
 
 def sines(bins: int) -> np.ndarray:
@@ -102,7 +107,7 @@ class RangeAzimuth:
         from rover_pipeline.radar.kernels import lag_products
 
         doppler, tx, rx, bins = spectrum.shape
-        lags = np.zeros((2, self._lags, bins), "f8")
+        lags = np.zeros((2, self._lags, bins), "f4")
         lag_products(spectrum.reshape(doppler, tx * rx, bins), self._phases, self._pairs, lags)
         return np.maximum(self._transform @ lags.reshape(-1, bins), 0).astype("f4")
 
@@ -127,11 +132,15 @@ class Magnitudes:
         weights[rows, :, np.arange(len(rows))] = along_columns[:, columns].T / len(rows)
         phases = antenna_phases(board, doppler_bins, compensate_tdm)
         # (doppler, row and azimuth, antenna): phases and both of antennas' places are in one small matrix.
-        self._antennas = (weights.reshape(-1, len(rows)) * phases[:, None]).astype("c8")
+        antennas = weights.reshape(-1, len(rows)) * phases[:, None]
+        self._antennas = np.fft.ifftshift(antennas, axes=0).astype("c8")
+        self._thread = threading.local()
         self._rows = elevation_weights(board, self.shape[0], windows[0]).astype("c8")
 
     def __call__(self, spectrum: np.ndarray) -> np.ndarray:
         """f4 (doppler, elevation, azimuth, range), zero Doppler in the middle.
+
+        A buffer that the thread's next call fills again.
 
         Args:
             spectrum: c8 (doppler, tx, rx, range), Doppler bins in FFT order.
@@ -139,9 +148,19 @@ class Magnitudes:
         from rover_pipeline.radar.kernels import elevation_magnitudes
 
         doppler, tx, rx, bins = spectrum.shape
-        found = np.empty((doppler, *self.shape, bins), "f4")
-        for place, antennas in enumerate(spectrum.reshape(doppler, tx * rx, bins)):
-            shifted = (place + doppler // 2) % doppler
-            rows = (self._antennas[shifted] @ antennas).reshape(-1, self.shape[1], bins)
-            elevation_magnitudes(rows, self._rows, found[shifted])
+        found, scratch = self._buffers((doppler, *self.shape, bins))
+        cells = spectrum.reshape(doppler, tx * rx, bins)
+        for first in range(0, doppler, _BLOCK):
+            some = slice(first, min(first + _BLOCK, doppler))
+            rows = np.matmul(self._antennas[some], cells[some], out=scratch[: some.stop - first])
+            elevation_magnitudes(rows.reshape(len(rows), -1, self.shape[1], bins), self._rows, first, found)
         return found
+
+    def _buffers(self, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+        """The result and the rows of a block of Doppler bins: fresh ones of this size cost threads half their time."""
+        kept = self._thread.__dict__
+        if kept.get("shape") != shape:
+            rows = np.empty((_BLOCK, self._antennas.shape[1], shape[-1]), "c8")
+            kept.update(shape=shape, buffers=(np.empty(shape, "f4"), rows))
+        buffers: tuple[np.ndarray, np.ndarray] = kept["buffers"]
+        return buffers

@@ -66,11 +66,10 @@ def smallest_of(power: np.ndarray, guard: Cells, train: Cells) -> np.ndarray:
     A cell above it stands out along both axes; a target on one side does not raise it.
     """
     power = power.astype("f8")
-    edge = guard[0] + train[0]
-    along_doppler = _smaller_side(_wrapped(power, edge), guard[0], train[0])[edge : edge + len(power)]
+    along_doppler = _smaller_side(_wrapped(power, guard[0] + train[0]), guard[0], train[0])
     reach = guard[1] + train[1]
     mirrored = np.pad(power, ((0, 0), (reach, reach)), mode="reflect")
-    along_range = _smaller_side(mirrored.T, guard[1], train[1]).T[:, reach : reach + power.shape[1]]
+    along_range = _smaller_side(np.ascontiguousarray(mirrored.T), guard[1], train[1]).T
     return np.maximum(along_doppler, along_range)
 
 
@@ -152,12 +151,10 @@ def _ring_counts(shape: tuple[int, int], guard: Cells, train: Cells) -> np.ndarr
     return _ring_sums(np.ones(shape), guard, train)
 
 
-def _smaller_side(power: np.ndarray, guard: int, train: int) -> np.ndarray:
-    """The smaller of the means of the cells before and after, along the first axis, which is padded already."""
-    sums = np.concatenate([np.zeros((1, power.shape[1])), np.cumsum(power, axis=0)])
-    place = np.arange(len(power))
-    edge = guard + train
-    inner = np.clip(place, edge, len(power) - 1 - edge)
-    before = sums[inner - guard] - sums[inner - edge]
-    after = sums[inner + edge + 1] - sums[inner + guard + 1]
-    return np.minimum(before, after) / train
+def _smaller_side(padded: np.ndarray, guard: int, train: int) -> np.ndarray:
+    """The smaller of the means of the cells before and after, along the first axis."""
+    from rover_pipeline.radar.kernels import smaller_sides
+
+    found = np.empty((len(padded) - 2 * (guard + train), padded.shape[1]))
+    smaller_sides(padded, guard, train, found)
+    return found

@@ -91,7 +91,7 @@ class PointFinder:
         power[:, self._hidden] = 0
         best = power.argmax(axis=1)
         level, side = np.divmod(best, len(self._azimuth))
-        power = np.log(np.maximum(power, np.finfo("f4").tiny)).reshape(-1, len(self._elevation), len(self._azimuth))
+        power = power.reshape(-1, len(self._elevation), len(self._azimuth))
         right = _refined(power, level, side, self._azimuth, along_azimuth=True)
         up = _refined(power, level, side, self._elevation, along_azimuth=False)
         ahead = np.sqrt(np.maximum(1 - right**2 - up**2, 0))
@@ -107,9 +107,11 @@ def _refined(
     if len(sines) < 3:
         return sines[at]
     inside = np.clip(at, 1, len(sines) - 2)
-    every = np.arange(len(power))
+    every, tiny = np.arange(len(power)), np.finfo("f4").tiny
     before, middle, after = (
-        (power[every, level, inside + step] if along_azimuth else power[every, inside + step, side]).astype("f8")
+        np.log(
+            np.maximum(power[every, level, inside + step] if along_azimuth else power[every, inside + step, side], tiny)
+        )
         for step in (-1, 0, 1)
     )
     offset = np.where(inside == at, vertex(before, middle, after), 0.0)

@@ -1,0 +1,59 @@
+"""What radar steps publish beside their channels."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rover_pipeline.config import Config
+from rover_pipeline.errors import RoverError
+from rover_pipeline.format.provenance import PROVENANCE
+from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.steps import Request, find_step, run_step
+from tests.kit import small_trace
+
+STEPS = "rover_pipeline.radar.steps"
+
+
+@pytest.mark.parametrize(("name", "channel"), [("range_doppler", "power"), ("range_azimuth", "power")])
+def test_axes_as_long_as_those_of_the_channel_are_beside_it(name: str, channel: str, tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "trace", sensors=("radar",))
+    run_step(find_step(f"{STEPS}:{name}"), trace, f"_radar_{name}", Request())
+    made = Sensor(trace / f"_radar_{name}")
+    axes = json.loads((made.path / "axes.json").read_text())
+    assert tuple(len(axis["values"]) for axis in axes.values()) == made.specs[channel].shape
+    assert all(f"{axis}, " in (made.specs[channel].desc or "") or axis == "range" for axis in axes)
+    provenance = json.loads((made.path / PROVENANCE).read_text())
+    assert 0.1 < provenance["measured"]["mirrored_range_energy"] < 10  # of noise, which has no direction
+    assert "axes.json" in provenance["files"]
+
+
+def test_a_recording_without_a_valid_frame_still_has_its_axes(tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "trace", 3, sensors=("radar",), invalid={"radar": (0, 1, 2)})
+    run_step(find_step(f"{STEPS}:range_doppler"), trace, "_radar_range_doppler", Request())
+    assert (trace / "_radar_range_doppler" / "axes.json").exists()
+    assert json.loads((trace / "_radar_range_doppler" / PROVENANCE).read_text())["measured"] == {}
+
+
+def test_bins_of_unknown_size_have_no_metres(tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "trace", sensors=("radar",))
+    (trace / "radar" / "radar.json").unlink()
+    run_step(find_step(f"{STEPS}:range_doppler"), trace, "_radar_range_doppler", Request())
+    axes = json.loads((trace / "_radar_range_doppler" / "axes.json").read_text())
+    assert axes["range"]["values"] is None and axes["doppler"]["values"] is None
+
+
+def test_an_unknown_board_stops_the_step_with_the_known_ones(tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "trace", sensors=("radar",))
+    with pytest.raises(RoverError, match=r"'AWR9' is unknown.*AWR1642, AWR1843"):
+        run_step(find_step(f"{STEPS}:points"), trace, "_radar_points", Request({"board": "AWR9"}))
+    assert not (trace / "_radar_points").exists()
+
+
+def test_options_of_the_radar_section_reach_all_of_its_steps() -> None:
+    config = Config.parse({"radar": {"board": "AWR1642", "points": {"max_points": 9}}})
+    section = config.section("radar.points")
+    assert (section["board"], section["sample_order"], section["max_points"]) == ("AWR1642", "qqii", 9)
+    assert "traces" not in section and "range_doppler" not in section
