@@ -94,8 +94,9 @@ def test_samples_that_the_board_does_not_make_are_refused() -> None:
 def test_swapped_i_and_q_are_measured_and_reported() -> None:
     chirp = chirps()
     iq = words(chirp, [Target(2.6), Target(1.2, azimuth=0.5)])[None]
+    sidecar, config = texts(chirp)["sidecar"], texts(chirp)["config"]
     right, wrong = (
-        check_order(iq, options=RangeAzimuthOptions.parse({"sample_order": order}), **texts(chirp))
+        check_order(iq, options=RangeAzimuthOptions.parse({"sample_order": order}), sidecar=sidecar, config=config)
         for order in ("qqii", "iiqq")
     )
     assert right.measured["mirrored_range_energy"] < 0.1 and not right.warnings
