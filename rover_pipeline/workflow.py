@@ -158,15 +158,15 @@ class Flow:
         return files
 
     def failures(self, rules: Iterable[Any]) -> list[str]:
-        """One line for each job of this run whose log ends with an error, wherever the job ran."""
-        lines = []
+        """The errors that logs of this run's jobs end with, wherever the jobs ran, each of them once."""
+        lines: list[str] = []
         for pattern in (str(log) for rule in rules for log in rule.log):
             for results in self.traces:
                 log = Path(pattern.replace("{trace}", str(results).lstrip("/")))
                 if log.exists() and log.stat().st_mtime >= self.started:
                     last = log.read_text(encoding="utf-8", errors="replace").rstrip().rpartition("\n")[2]
                     lines += [last.removeprefix(ERROR_MARK)] if last.startswith(ERROR_MARK) else []
-        return lines
+        return list(dict.fromkeys(lines))
 
     def _request(self, section: str) -> str:
         request = {"input": self.config.input.model_dump(), "options": self.config.section(section)}
