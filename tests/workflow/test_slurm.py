@@ -71,4 +71,4 @@ def test_six_traces_use_both_nodes_and_give_local_bytes_while_a_seventh_fails_au
     shown = subprocess.run(asked, env={**os.environ, **slurm}, capture_output=True, text=True, check=True)
     nodes = shown.stdout.split()
     assert set(nodes) == {"n1", "n2"}
-    assert len(nodes) <= 4 * 6 + 1
+    assert len(nodes) <= 4 * 7
