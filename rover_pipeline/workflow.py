@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import glob
 import hashlib
+import inspect
 import json
 import os
 import re
@@ -21,7 +22,6 @@ from rover_pipeline.config import DEFAULT_OUTPUTS, Config
 from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, did_you_mean
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import read_provenance
-from rover_pipeline.format.sensor import TS, VALID
 from rover_pipeline.format.trace import find_traces, has_files
 from rover_pipeline.format.virtual import in_the_way
 
@@ -44,13 +44,16 @@ def workflow_folder() -> Path:
 class SensorInput:
     """Input function of a rule: the files of a sensor that are there, so that a step can name what is missing."""
 
+    #: Snakemake asks for it at every job, and Python takes long to find it out.
+    __signature__ = inspect.Signature([inspect.Parameter("wildcards", inspect.Parameter.POSITIONAL_ONLY)])
+
     def __init__(self, flow: Flow, sensor: str, channels: tuple[str, ...]) -> None:
         self.flow, self.sensor, self.channels = flow, sensor, channels
 
     def __call__(self, wildcards: Any) -> list[str]:
         results = Path("/") / wildcards.trace
         if self.sensor in self.flow.made:
-            return [str(results / self.sensor / name) for name in (*self.channels, META)]
+            return [str(results / self.sensor / META)]  # published last, it stands for the whole sensor
         folder = self.flow.traces.get(results, results) / self.sensor
         if self.flow.is_demo(results):
             return [str(folder / META)]
@@ -102,11 +105,12 @@ class Flow:
         """Output of a rule: a virtual sensor with these channels, and an empty file that names its options.
 
         Because of that file other options are another output: they are noticed from any working directory, not only
-        where Snakemake remembers what it did.
+        where Snakemake remembers what it did. `ts` and `valid` come with every sensor and are not listed: files are
+        what a long dry run spends its time on.
         """
         self.made.add(sensor)
         digest = hashlib.blake2b(self._request(options).encode(), digest_size=6).hexdigest()
-        names = [*channels, TS, VALID, META, f".options-{digest}"]
+        names = [*channels, META, f".options-{digest}"]
         return [f"/{{trace}}/{sensor}/{name}" for name in names]
 
     def options(self, section: str = "") -> Callable[[Any], str]:
@@ -239,12 +243,11 @@ def locate_traces(entries: list[str], here: Path, output_root: Path | None) -> d
 def _requested(outputs: list[str]) -> list[str]:
     """Of the files of a virtual sensor, those to ask Snakemake for.
 
-    `meta.json` and the file that names the options stand for the others (six files a sensor would fill a thousand
-    traces' screen), unless somebody removed one of those.
+    The file that names the options stands for all, which come and go together: every further one costs a thousand
+    traces' dry run a second. Only where somebody removed a file from a finished sensor is that one asked for too.
     """
-    meta = next(path for path in outputs if path.endswith(f"/{META}"))
-    complete = not os.path.exists(meta)
-    return [path for path in outputs if path == meta or "/.options-" in path or not (complete or os.path.exists(path))]
+    stamp = next(path for path in outputs if "/.options-" in path)
+    return [stamp, *(path for path in outputs if os.path.exists(stamp) and not os.path.exists(path))]
 
 
 def _closure(names: Iterable[str], needs: Mapping[str, list[str]]) -> set[str]:
