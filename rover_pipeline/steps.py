@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -45,11 +45,16 @@ class Step:
     Attributes:
         name: dotted name, `package.module:function`.
         inputs: argument -> `sensor/channel`; the first one's sensor gives `ts` and the number of frames.
-        outputs: channel -> what it is.
+        whole: argument -> `sensor/channel` of any sensor, given in full at every call; `*/channel` is that channel of
+            every raw sensor, by sensor.
+        nearest: argument -> `sensor/channel` of sensors with other times, given as the samples nearest to the frames.
+        outputs: channel -> what it is; `*` stands for channels that the result names.
+        products: file -> what it is, for a step that makes files and no sensor.
         files: argument -> `sensor/file` whose text the function receives.
         version: raised whenever the same input gives other bytes.
         halo: frames before and after its own that a block is given; the results for them are dropped.
         ordered: frames are handed over in order, with the state the function returned before.
+        recording: the function is called once, with a `Recording` to read from.
         inspect: looks at a few frames before the work; see `step`.
     """
 
@@ -61,13 +66,19 @@ class Step:
     version: int
     halo: int = 0
     ordered: bool = False
+    recording: bool = False
+    whole: Mapping[str, str] = field(default_factory=dict)
+    nearest: Mapping[str, str] = field(default_factory=dict)
+    products: Mapping[str, str] = field(default_factory=dict)
     inspect: Callable[..., Inspection] | None = None
 
-    @property
-    def optional_files(self) -> set[str]:
-        """Files the function does without: those of its arguments that have a default."""
-        parameters = inspect.signature(self.function).parameters
-        return {name for name in self.files if parameters[name].default is not inspect.Parameter.empty}
+    def is_optional(self, argument: str) -> bool:
+        """Whether the function does without this argument: it has a default."""
+        return inspect.signature(self.function).parameters[argument].default is not inspect.Parameter.empty
+
+    def takes(self, argument: str) -> bool:
+        """Whether the function has an argument of this name."""
+        return argument in inspect.signature(self.function).parameters
 
     @property
     def options_model(self) -> type[Options] | None:
@@ -78,12 +89,16 @@ class Step:
 
 def step(
     *,
-    inputs: Mapping[str, str],
-    outputs: Mapping[str, str | Output],
+    inputs: Mapping[str, str] | None = None,
+    outputs: Mapping[str, str | Output] | None = None,
     version: int,
+    whole: Mapping[str, str] | None = None,
+    nearest: Mapping[str, str] | None = None,
     files: Mapping[str, str] | None = None,
+    products: Mapping[str, str] | None = None,
     halo: int = 0,
     ordered: bool = False,
+    recording: bool = False,
     inspect: Callable[..., Inspection] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Describe a function from arrays to arrays as a step; the function itself is not changed.
@@ -91,19 +106,34 @@ def step(
     The function takes the inputs as arrays, (frame, ...), the files as text, and `options` by keyword, and returns
     one array for a single output or a dictionary of them, one sample a frame. It may add `valid`, bool or u1 of
     (frame,), to mark its own results. An ordered one takes `state` too, None at first, and returns (result, state).
+    Arguments of `whole` and `files` that have a default are left out when the trace has no such channel or file.
+
+    With `recording` the function is called once for all frames. It takes a `rover_pipeline.recording.Recording` instead
+    of blocks of the inputs, and returns results for all of them, or those and an `Inspection`. With `products` it makes
+    files instead of channels, as a dictionary of bytes by file name; such a step needs no inputs, and takes the trace's
+    directory if it has an argument `trace`.
 
     `inspect` is called once with the arguments of the function, for a few valid frames of the recording (none if there
     are none). What it finds is written to provenance, its warnings to the terminal and the log too.
     """
 
     def attach(function: Callable[..., Any]) -> Callable[..., Any]:
-        described = {name: Output(out) if isinstance(out, str) else out for name, out in outputs.items()}
-        name = f"{function.__module__}:{function.__qualname__}"
-        setattr(
-            function,
-            _ATTRIBUTE,
-            Step(name, function, dict(inputs), described, dict(files or {}), version, halo, ordered, inspect),
+        described = Step(
+            name=f"{function.__module__}:{function.__qualname__}",
+            function=function,
+            inputs=dict(inputs or {}),
+            outputs={name: Output(out) if isinstance(out, str) else out for name, out in (outputs or {}).items()},
+            files=dict(files or {}),
+            version=version,
+            halo=halo,
+            ordered=ordered,
+            recording=recording,
+            whole=dict(whole or {}),
+            nearest=dict(nearest or {}),
+            products=dict(products or {}),
+            inspect=inspect,
         )
+        setattr(function, _ATTRIBUTE, described)
         return function
 
     return attach

@@ -33,6 +33,8 @@ from rover_pipeline.runner import Request, run_step
 from rover_pipeline.steps import Step, find_step
 
 ROOT = Path(__file__).parents[1]
+#: The empty file that rules publish with a result, last of all where there is no `meta.json`.
+STAMP = ".options-0"
 #: Seconds since the epoch at which small recordings begin.
 START_S = 1_700_000_000.0
 #: A radar frame of small recordings, (chirp, tx, rx, word).
@@ -301,7 +303,9 @@ def check_virtual_sensor(
     *,
     kills: int = 12,
 ) -> None:
-    """The checks that every virtual sensor must pass. `trace`, tiny and with some `valid` = 0, is not changed.
+    """The checks that every virtual sensor, and every folder of files, must pass.
+
+    `trace`, tiny and with some `valid` = 0, is not changed.
 
     Args:
         step: dotted name, `package.module:function`.
@@ -313,12 +317,13 @@ def check_virtual_sensor(
     request = Request(dict(options or {}))
     with tempfile.TemporaryDirectory(prefix="kit-") as name:
         first = _copy(trace, Path(name) / "first") / sensor
-        run_step(described, first.parent, sensor, request)
+        run_step(described, first.parent, sensor, request, stamps=(STAMP,))
         check_whole(described, first)
         wanted = snapshot(first)
         for number, (chunk, threads) in enumerate(((1, 1), (3 * _frame_bytes(described, first), 2), (1 << 40, 3))):
             other = _copy(trace, Path(name) / f"spread{number}") / sensor
-            run_step(described, other.parent, sensor, request, threads=threads, dask=DaskOptions(chunk=ByteSize(chunk)))
+            spread = DaskOptions(chunk=ByteSize(chunk))
+            run_step(described, other.parent, sensor, request, threads=threads, dask=spread, stamps=(STAMP,))
             assert_same(snapshot(other), wanted, f"chunks of {chunk} bytes on {threads} threads")
         wanted = snapshot(first, ignore=PER_PROCESS)
         place = _copy(trace, Path(name) / "killed") / sensor
@@ -328,32 +333,37 @@ def check_virtual_sensor(
 
 def check_whole(described: Step, place: Path) -> None:
     """A finished virtual sensor is what the contract says, beside the sensors it was made from."""
+    provenance = json.loads((place / PROVENANCE).read_text())
+    missing = _PROVENANCE_KEYS - set(provenance)
+    assert not missing, f"provenance lacks {missing}"
+    assert (provenance["step"], provenance["version"]) == (described.name, described.version)
+    assert provenance["packages"].keys() >= {"python", "numpy", "rover-pipeline"}
+    if described.options_model:
+        assert provenance["options"] == described.options_model(**provenance["options"]).model_dump(mode="json")
+    for reference in described.inputs.values():
+        assert {"bytes", "blake2b"} <= set(provenance["inputs"][reference]), f"provenance does not know {reference}"
+    on_disk = {entry.name for entry in place.iterdir()}
+    published = {PROVENANCE, *provenance["files"]} | (set() if described.products else {META})
+    assert on_disk == published, "there are files nobody declared, or some are missing"
+    if described.products:
+        assert set(described.products) <= on_disk
+        return
+
     made, parents = Sensor(place), _parents(described, place.parent)
-    assert set(made.specs) == {TS, VALID, *described.outputs}
+    declared = {TS, VALID, *described.outputs} - {"*"}
+    assert declared <= set(made.specs) and (declared == set(made.specs) or "*" in described.outputs)
     assert (made.specs[TS].format, made.specs[TS].type, made.specs[TS].shape) == ("raw", "f8", ())
     assert (made.specs[VALID].format, made.specs[VALID].type, made.specs[VALID].shape) == ("raw", "u1", ())
     for name, spec in made.specs.items():
         assert spec.desc, f"{name} has no desc"
         assert not spec.shape or "[" in spec.desc, f"the desc of {name} does not list its axes"
-
     count = made.length()
     assert made.times(count).tobytes() == parents[0].times(count).tobytes()
     valid = made.valid(count)
     for parent in parents:
         assert not (valid & ~parent.valid(count).astype(bool)).any(), f"valid = 0 of {parent.name} was lost"
-
-    provenance = json.loads((place / PROVENANCE).read_text())
-    missing = _PROVENANCE_KEYS - set(provenance)
-    assert not missing, f"provenance lacks {missing}"
-    assert (provenance["step"], provenance["version"]) == (described.name, described.version)
     assert (provenance["samples"], provenance["invalid"]) == (count, int((valid == 0).sum()))
-    for reference in (*described.inputs.values(), f"{parents[0].name}/{TS}"):
-        assert {"bytes", "blake2b"} <= set(provenance["inputs"][reference]), f"provenance does not know {reference}"
-    assert provenance["packages"].keys() >= {"python", "numpy", "rover-pipeline"}
-    if described.options_model:
-        assert provenance["options"] == described.options_model(**provenance["options"]).model_dump(mode="json")
-    on_disk = {entry.name for entry in place.iterdir()}
-    assert on_disk == {META, PROVENANCE, *provenance["files"]}, "there are files nobody declared, or some are missing"
+    assert {"bytes", "blake2b"} <= set(provenance["inputs"][f"{parents[0].name}/{TS}"])
 
 
 def snapshot(place: Path, ignore: Iterable[str] = ("time",)) -> dict[str, bytes]:
@@ -375,10 +385,13 @@ def assert_same(found: dict[str, bytes], wanted: dict[str, bytes], what: str) ->
 def step_command(step: str, place: Path, request: Request, trace: Path | None = None) -> list[str]:
     """The command that a rule runs to make the virtual sensor at `place` of a recording, the same trace if None."""
     described = find_step(step)
-    inputs = [str((trace or place.parent) / reference.split("/")[0] / META) for reference in described.inputs.values()]
+    references = [*described.inputs.values(), *described.nearest.values(), *described.whole.values()]
+    sensors = [reference.split("/")[0] for reference in references if not reference.startswith("*")]
+    inputs = [str((trace or place.parent) / sensor / META) for sensor in sensors or ["radar"]]
     content = {"options": dict(request.options), "input": request.input.model_dump()}
     command = [sys.executable, "-m", "rover_pipeline", "step", step, "--request", json.dumps(content)]
-    return [*command, "--input", *inputs, "--output", str(place / META)]
+    made = [*described.products] or [META]
+    return [*command, "--input", *inputs, "--output", *(str(place / name) for name in (*made, STAMP))]
 
 
 def environment() -> dict[str, str]:
@@ -410,7 +423,8 @@ def _frame_bytes(described: Step, place: Path) -> int:
         Sensor(place.parent / sensor).specs[channel].sample_bytes
         for sensor, channel in (reference.split("/") for reference in described.inputs.values())
     ]
-    return sum(inputs) + sum(spec.sample_bytes for spec in Sensor(place).specs.values())
+    made = {} if described.products else Sensor(place).specs
+    return sum(inputs) + sum(spec.sample_bytes for spec in made.values())
 
 
 def check_kills(place: Path, wanted: Path, kills: int, **run: Any) -> None:
@@ -441,7 +455,7 @@ def _check_killed_command(described: Step, place: Path, request: Request, wanted
 
 def assert_whole_or_absent(place: Path, wanted: dict[str, bytes], what: str = "after a kill") -> None:
     """What reads as a sensor is the whole one; the lock and scratch of a killed run do not count."""
-    if (place / META).exists():
+    if (place / (META if META in wanted else STAMP)).exists():
         found = snapshot(place, ignore=PER_PROCESS)
         visible = {name: data for name, data in found.items() if name.split("/")[0] not in (LOCK, PARTIAL)}
         assert_same(visible, wanted, what)

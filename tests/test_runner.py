@@ -18,12 +18,14 @@ from rover_pipeline.errors import ConfigError, FormatError, RoverError, SampleEr
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.format.trace import Trace
 from rover_pipeline.format.virtual import VirtualWriter
 from rover_pipeline.options import InputOptions
 from rover_pipeline.runner import Request, StepResult, run_step
+from rover_pipeline.source import nearest_samples
 from rover_pipeline.steps import find_step
 from tests import toy
-from tests.kit import assert_same, check_virtual_sensor, check_whole, small_trace, snapshot
+from tests.kit import assert_same, check_virtual_sensor, check_whole, small_trace, snapshot, times
 
 FRAMES = 9
 
@@ -66,7 +68,9 @@ def test_a_declared_step_stays_a_plain_function() -> None:
 def test_a_step_knows_its_options_and_the_files_it_can_do_without() -> None:
     assert find_step("tests.toy:gain").options_model is toy.GainOptions
     assert find_step("tests.toy:smooth").options_model is None
-    assert find_step("tests.toy:both").optional_files == {"sidecar"}
+    assert find_step("tests.toy:both").is_optional("sidecar") and not find_step("tests.toy:both").is_optional(
+        "metadata"
+    )
     assert find_step("tests.toy:gain").name == "tests.toy:gain"
 
 
@@ -141,6 +145,76 @@ def test_a_frame_is_valid_when_it_is_in_every_sensor_it_comes_from(trace: Path) 
     rng = Sensor(trace / "lidar").channel("rng").read()
     assert read(trace, "sum")[:, 0].tolist() == rng.sum(axis=(1, 2), dtype="i8").tolist()
     check_whole(find_step("tests.toy:both"), trace / "_toy")
+
+
+# --- Other times, whole recordings, files -----------------------------------------------------------------------
+
+
+def shifted_lidar(trace: Path, by_s: float) -> np.ndarray:
+    """Move the lidar's times; returns them."""
+    ts = times(FRAMES) + by_s
+    (trace / "lidar" / "ts").write_bytes(ts.tobytes())
+    return ts
+
+
+@pytest.mark.parametrize(("frames_a_chunk", "threads"), [(1, 1), (2, 3), (1000, 2)])
+def test_samples_of_a_sensor_with_other_times_are_the_nearest(frames_a_chunk: int, threads: int, trace: Path) -> None:
+    shifted_lidar(trace, 0.33)
+    run("beside", trace, frames_a_chunk=frames_a_chunk, threads=threads)
+    rng = Sensor(trace / "lidar").channel("rng").read()
+    nearest = np.clip(np.arange(FRAMES) - 3, 0, None)
+    assert read(trace, "rng").tobytes() == rng[nearest].tobytes()
+    # Frames 0 to 2 are before the lidar begins; sample 1 of the lidar and 2 of the radar are not valid.
+    assert np.flatnonzero(read(trace, "valid") == 0).tolist() == [0, 1, 2, 4]
+    assert read(trace, "lidar").tolist() == [-1] * 4 + list(range(FRAMES - 4))
+    assert read(trace, "radar").tolist() == list(range(FRAMES))
+    assert Sensor(trace / "_toy").specs["radar"].desc == "Of the radar."
+    assert {"lidar/ts", "lidar/valid", "lidar/rng", "radar/ts"} <= set(provenance(trace)["inputs"])
+
+
+def test_of_two_samples_as_near_the_earlier_is_taken() -> None:
+    assert nearest_samples(np.array([0.0, 1, 2]), np.array([-5, 0.5, 1.5, 1.6, 9])).tolist() == [0, 0, 1, 2, 2]
+    assert nearest_samples(np.array([3.0]), np.array([-5, 3, 9.0])).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_step_on_the_whole_recording_spreads_its_segments(threads: int, trace: Path) -> None:
+    assert run("segments", trace, threads=threads, frames=4).invalid == 2
+    wanted = [np.square(iq(trace)[at : at + 4], dtype="f8").mean() for at in (0, 4, 8)]
+    assert read(trace, "energy").tolist() == np.repeat(wanted, [4, 4, 1]).tolist()
+    assert np.flatnonzero(read(trace, "valid") == 0).tolist() == [2, 4]
+    assert provenance(trace)["measured"] == {"segments": 3} and provenance(trace)["notes"] == ["3 segments"]
+    assert (trace / "_toy" / "segments.txt").read_text() == "3\n"
+
+
+def test_a_step_on_other_times_keeps_the_promises_of_a_virtual_sensor(trace: Path) -> None:
+    shifted_lidar(trace, 0.13)
+    check_virtual_sensor("tests.toy:beside", trace, "_toy", kills=4)
+
+
+def test_a_step_on_the_whole_recording_keeps_the_promises_of_a_virtual_sensor(trace: Path) -> None:
+    check_virtual_sensor("tests.toy:segments", trace, "_toy", kills=4)
+
+
+def test_a_folder_of_files_is_whole_or_absent_and_no_sensor(trace: Path) -> None:
+    check_virtual_sensor("tests.toy:folder", trace, "_toy", kills=8)
+    run("folder", trace)
+    assert (trace / "_toy" / "sum.txt").read_text() == str(int(iq(trace).sum(dtype="i8")))
+    assert not (trace / "_toy" / META).exists() and "_toy" not in Trace(trace).sensors()
+
+
+def test_frames_that_a_segment_cannot_decode_are_marked_when_asked_for(tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "rec", FRAMES, invalid={})
+    damaged = trace / "lidar" / "rng"
+    offsets = np.frombuffer(Path(f"{damaged}_i").read_bytes(), "u8")
+    with damaged.open("r+b") as file:
+        file.seek(int(offsets[4]))
+        file.write(b"\0" * 16)
+    described = find_step("tests.toy:mean_range")
+    with pytest.raises(SampleError, match=r"rng: sample 4.*mark_corrupt"):
+        run_step(described, trace, "_toy", Request())
+    run_step(described, trace, "_toy", Request(input=InputOptions(truncate=False, mark_corrupt=True)), threads=2)
+    assert np.flatnonzero(read(trace, "valid") == 0).tolist() == [4] and provenance(trace)["corrupt"] == 1
 
 
 def test_a_sensor_without_valid_counts_as_valid(tmp_path: Path) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from pydantic import Field
 
 from rover_pipeline.options import Options
-from rover_pipeline.steps import Output, step
+from rover_pipeline.recording import Recording
+from rover_pipeline.steps import Inspection, Output, step
 
 IQ = {"iq": "radar/iq"}
 
@@ -92,6 +94,79 @@ def both(rng: np.ndarray, iq: np.ndarray, *, metadata: str, sidecar: str = "") -
 def brightness(video: np.ndarray) -> np.ndarray:
     """From a camera, wherever its video is."""
     return video.mean(axis=(1, 2)).astype("f4")
+
+
+@step(
+    inputs={"ts": "radar/ts"},
+    whole={"lidar_ts": "lidar/ts", "lidar_valid": "lidar/valid", "times": "*/ts", "gnss": "gnss/fix"},
+    nearest={"rng": "lidar/rng", "near_ts": "lidar/ts"},
+    outputs={"*": "Of the {name}.", "rng": "The nearest ranges. [beam, column]"},
+    version=1,
+)
+def beside(
+    ts: np.ndarray,
+    rng: np.ndarray,
+    near_ts: np.ndarray,
+    *,
+    lidar_ts: np.ndarray,
+    lidar_valid: np.ndarray,
+    times: dict[str, np.ndarray],
+    gnss: np.ndarray | None = None,
+) -> dict[str, np.ndarray]:
+    """Sensors with times of their own."""
+    assert gnss is None and len(lidar_ts) == len(lidar_valid)
+    last = {name: np.searchsorted(other, ts, side="right") - 1 for name, other in times.items()}
+    return {**last, "rng": rng, "valid": np.abs(near_ts - ts) < 0.04}
+
+
+class SegmentOptions(Options):
+    """Of `segments`."""
+
+    frames: int = Field(4, gt=0, description="Frames of a segment.")
+
+
+class _Energy:
+    """Mean square of a segment; goes to other processes."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+
+    def __call__(self, start: int, stop: int) -> float:
+        return float(np.square(self.recording.read("iq", start, stop), dtype="f8").mean())
+
+
+@step(inputs=IQ, outputs={"energy": "Mean square of its segment."}, version=1, recording=True)
+def segments(recording: Recording, *, options: SegmentOptions) -> tuple[dict[str, np.ndarray], Inspection]:
+    """The whole recording at once, in segments."""
+    edges = [(at, min(at + options.frames, recording.count)) for at in range(0, recording.count, options.frames)]
+    energies = list(recording.map(_Energy(recording), edges, "segments"))
+    frames = np.repeat(energies, [stop - start for start, stop in edges])
+    told = Inspection({"segments": len(edges)}, [f"{len(edges)} segments"], {"segments.txt": f"{len(edges)}\n"})
+    return {"energy": frames, "valid": np.arange(recording.count) != 4}, told
+
+
+class _MeanRange:
+    """Mean range of each frame of a segment."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+
+    def __call__(self, start: int, stop: int) -> np.ndarray:
+        return self.recording.read("rng", start, stop).mean(axis=(1, 2))
+
+
+@step(inputs={"rng": "lidar/rng"}, outputs={"mean": "Mean range, mm."}, version=1, recording=True)
+def mean_range(recording: Recording) -> np.ndarray:
+    """Reads every frame in segments of two."""
+    edges = [(at, min(at + 2, recording.count)) for at in range(0, recording.count, 2)]
+    return np.concatenate(list(recording.map(_MeanRange(recording), edges)))
+
+
+@step(inputs=IQ, products={"sum.txt": "Sum of all samples.", "name.txt": "Of the trace."}, version=1, recording=True)
+def folder(recording: Recording, *, trace: Path) -> dict[str, bytes]:
+    """Files, and no sensor."""
+    total = sum(int(recording.read("iq", at, at + 1).sum()) for at in range(recording.count))
+    return {"sum.txt": str(total).encode(), "name.txt": (trace / "config.yaml").read_bytes()}
 
 
 @step(inputs=IQ, outputs={"a": "A.", "b": "B."}, version=1)

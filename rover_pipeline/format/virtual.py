@@ -57,16 +57,23 @@ def in_the_way(path: Path) -> str:
 class VirtualWriter:
     """Makes the virtual sensor at `path`. Use as a context manager, then `create`, fill, `commit`.
 
+    Without `create` it makes a folder of the files that were written to `partial`, which is not a sensor.
+
     Leaving the block without `commit`, by an error or an interrupt, removes what was written; an older result of
     ours stays as it was.
 
+    Args:
+        stamps: names of empty files that tell, once they are there, that all others are.
+
     Attributes:
+        partial: scratch folder; files put there are published with the channels.
         waited: whether another process held the lock first, and so may have made the same result.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, stamps: Iterable[str] = ()) -> None:
         self.path = path
         self.partial = path / PARTIAL
+        self.stamps = tuple(stamps)
         self.waited = False
         self.specs: dict[str, ChannelSpec] = {}
         self._length = 0
@@ -121,17 +128,25 @@ class VirtualWriter:
             if count != self._length:
                 raise RoverError(f"{path}: has {count} samples, {self._length} were to be written")
         files = sorted(entry.name for entry in os.scandir(self.partial))
-        self._refuse_strangers(files)
-        content = {"made_by": MADE_BY, "sensor": self.path.name, **provenance, "files": files}
+        for name in files:
+            if name not in self.specs:
+                sync_file(self.partial / name)
+        for name in self.stamps:
+            (self.partial / name).touch()
+        listed = sorted({*files, *self.stamps})
+        self._refuse_strangers(listed)
+        content = {"made_by": MADE_BY, "sensor": self.path.name, **provenance, "files": listed}
         (self.partial / PROVENANCE).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
         sync_file(self.partial / PROVENANCE)
-        write_meta(self.partial, self.specs)
+        if self.specs:
+            write_meta(self.partial, self.specs)
 
         self._retract()
-        for name in (PROVENANCE, *files, META):
-            if name == META:
-                sync_file(self.path)  # the channels' names are on disk before the one that makes them a sensor
+        for name in (PROVENANCE, *files, *self.stamps):
             os.replace(self.partial / name, self.path / name)
+        if self.specs:
+            sync_file(self.path)  # the channels' names are on disk before the one that makes them a sensor
+            os.replace(self.partial / META, self.path / META)
         sync_file(self.path)
 
     def _refuse_strangers(self, names: Iterable[str]) -> None:

@@ -1,0 +1,116 @@
+"""A whole recording, for a step that is called once: read from any frame, work spread over ranges of frames."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TextIO, TypeVar
+
+import numpy as np
+
+from rover_pipeline.chunks import DaskOptions, run_ranges
+from rover_pipeline.errors import RoverError
+from rover_pipeline.frames import FrameJob
+from rover_pipeline.progress import progress
+
+R = TypeVar("R")
+
+
+@dataclass
+class _Spread:
+    """How work of a recording is spread. Stays in the process that runs the step."""
+
+    label: str
+    threads: int
+    dask: DaskOptions
+    log: TextIO | None
+
+
+class Recording:
+    """The inputs of a step, to be read in any order.
+
+    Can be sent to other processes, as part of what `map` is given.
+
+    Attributes:
+        count: number of frames.
+        ts: f8, (frame,), s.
+        valid: u1, (frame,); 0 = not to be trusted.
+    """
+
+    def __init__(self, job: FrameJob, spread: _Spread) -> None:
+        self._job = job
+        self._spread: _Spread | None = spread
+        self._corrupt: set[int] = set()
+        self.count = job.source.count
+        self.ts = job.source.ts
+        self.valid = job.source.valid
+
+    def read(self, argument: str, start: int, stop: int) -> np.ndarray:
+        """Frames `start:stop` of an input, (frame, ...).
+
+        Frames that cannot be decoded are zeros where `input.mark_corrupt` is set, and will not be valid.
+
+        Raises:
+            SampleError: a frame cannot be decoded.
+        """
+        readable = np.ones(stop - start, bool)
+        block = self._job.read_input(argument, start, stop, readable)
+        if not readable.all():
+            getattr(_thread, "corrupt", self._corrupt).update((start + np.flatnonzero(~readable)).tolist())
+        return block
+
+    def map(self, function: Callable[[int, int], R], ranges: Sequence[tuple[int, int]], title: str = "") -> Iterator[R]:
+        """Results of `function(start, stop)` on every range, in order, worked on in parallel.
+
+        The ranges are part of the result: they must follow from options, never from the number of workers.
+
+        Args:
+            function: goes to other processes by pickle when a Dask scheduler is configured. Its results are small.
+            title: of the progress that is shown.
+        """
+        spread = self._spread
+        if spread is None:
+            raise RoverError("Recording.map: is called inside a function that it maps; nothing spreads work twice")
+        label = f"{spread.label} {title}".rstrip()
+        with progress(label, sum(stop - start for start, stop in ranges), log=spread.log) as advance:
+            task = _Tracked(self, function)
+            for result, corrupt in run_ranges(
+                task, ranges, threads=spread.threads, options=spread.dask, advance=advance
+            ):
+                self._corrupt |= corrupt
+                yield result
+
+    @property
+    def readable(self) -> np.ndarray:
+        """Which frames could be decoded as far as they were read, bool, (frame,)."""
+        readable = np.ones(self.count, bool)
+        readable[sorted(self._corrupt)] = False
+        return readable
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_spread": None}
+
+
+class _Tracked:
+    """A function that also says which frames it could not decode, wherever it runs."""
+
+    def __init__(self, recording: Recording, function: Callable[[int, int], Any]) -> None:
+        self.recording, self.function = recording, function
+
+    def __call__(self, start: int, stop: int) -> tuple[Any, set[int]]:
+        _thread.corrupt = set()
+        try:
+            return self.function(start, stop), _thread.corrupt
+        except (ValueError, TypeError, ArithmeticError, LookupError, RuntimeError) as error:
+            raise RoverError(f"samples {start} to {stop - 1}: {type(error).__name__}: {error}") from error
+        finally:
+            del _thread.corrupt
+
+
+_thread = threading.local()
+
+
+def make_recording(job: FrameJob, *, label: str, threads: int, dask: DaskOptions, log: TextIO | None) -> Recording:
+    """The recording of a job's inputs, whose work goes to `threads` or to a Dask scheduler."""
+    return Recording(job, _Spread(label, threads, dask, log))
