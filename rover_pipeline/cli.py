@@ -235,7 +235,7 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _traces(entries: Sequence[str]) -> list[Path]:
-    from rover_pipeline.workflow import locate_traces
+    from rover_pipeline.locate import locate_traces
 
     return list(locate_traces(list(entries), Path(), None))
 

@@ -21,7 +21,10 @@ def _one_line(function):
 FLOW = _one_line(Flow)(config)
 
 sensor = FLOW.sensor
+sensors = FLOW.sensors
+everything = FLOW.everything
 virtual = _one_line(FLOW.virtual)
+product = _one_line(FLOW.product)
 options = _one_line(FLOW.options)
 step = _one_line(FLOW.step)
 targets = _one_line(FLOW.targets)

@@ -1,0 +1,99 @@
+"""What rules are written with: inputs that may be missing, every raw sensor, all other results, folders of files."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from rover_pipeline.format.sensor import Sensor
+from tests.conftest import CHECKOUT
+from tests.kit import small_trace
+from tests.workflow.runs import snakemake
+
+RULES = """
+rule beside:
+    input:
+        sensor("radar", "ts", "valid"),
+        sensor("lidar", "rng", "ts", "valid"),
+        sensor("_radar_segments", optional=True),
+        sensor("gnss", "fix", optional=True),
+        sensors("ts"),
+    output:
+        virtual("_beside", "rng"),
+    params:
+        options=options(),
+    log:
+        "logs/{trace}/beside.log",
+    shell:
+        step("tests.toy:beside")
+
+
+rule radar_segments:
+    input:
+        sensor("radar", "iq", "ts", "valid"),
+    output:
+        virtual("_radar_segments", "energy", options=("extra.segments",)),
+    params:
+        options=options("extra.segments"),
+    log:
+        "logs/{trace}/radar_segments.log",
+    shell:
+        step("tests.toy:segments")
+
+
+rule folder:
+    input:
+        sensor("radar", "iq"),
+        everything("_folder"),
+    output:
+        product("_folder", "sum.txt", "name.txt", options="extra.segments"),
+    params:
+        options=options("extra.segments", "radar"),
+    log:
+        "logs/{trace}/folder.log",
+    shell:
+        step("tests.toy:folder")
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path):  # type: ignore[no-untyped-def]
+    (tmp_path / "toy.smk").write_text(RULES)
+    path = os.pathsep.join([str(CHECKOUT), os.environ.get("PYTHONPATH", "")])
+
+    def call(outputs: object, *arguments: str, frames: int = 4) -> str:
+        config = {"extra_rules": ["toy.smk"], "outputs": outputs, "extra": {"segments": {"frames": frames}}}
+        done = snakemake(tmp_path, tmp_path / "rec", *arguments, config=config, env={"PYTHONPATH": path})
+        assert done.returncode == 0, done.stderr
+        return done.stdout + done.stderr
+
+    return call
+
+
+def test_an_optional_input_is_made_where_the_trace_has_what_it_takes(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    trace = small_trace(tmp_path / "rec")
+    run(["beside"])
+    assert {"lidar", "radar", "rng"} <= set(Sensor(trace / "_beside").specs)
+    assert Sensor(trace / "_radar_segments").length() == 6
+
+
+def test_a_folder_of_files_waits_for_all_other_results_and_follows_them(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    trace = small_trace(tmp_path / "rec")
+    run(["folder", "radar_segments"])
+    places = {
+        name: json.loads((trace / name / "provenance.json").read_text()) for name in ("_folder", "_radar_segments")
+    }
+    assert (trace / "_folder" / "sum.txt").exists() and not (trace / "_folder" / "meta.json").exists()
+    assert places["_radar_segments"]["measured"] == {"segments": 2}
+    assert "Nothing to be done" in run(["folder", "radar_segments"])
+    (trace / "_folder" / "sum.txt").unlink()
+    made = (trace / "_radar_segments" / "energy").stat().st_mtime_ns
+    run(["folder", "radar_segments"])
+    assert (trace / "_radar_segments" / "energy").stat().st_mtime_ns == made
+    assert (trace / "_folder" / "sum.txt").exists()
+    again = run(["folder", "radar_segments"], frames=3)
+    assert "rule radar_segments" in again and "rule folder" in again
+    assert json.loads((trace / "_radar_segments" / "provenance.json").read_text())["options"] == {"frames": 3}
