@@ -94,6 +94,7 @@ def test_a_folder_of_files_waits_for_all_other_results_and_follows_them(run, tmp
     run(["folder", "radar_segments"])
     assert (trace / "_radar_segments" / "energy").stat().st_mtime_ns == made
     assert (trace / "_folder" / "sum.txt").exists()
-    again = run(["folder", "radar_segments"], frames=3)
-    assert "rule radar_segments" in again and "rule folder" in again
+    before = (trace / "_folder" / "sum.txt").stat().st_mtime_ns
+    run(["folder", "radar_segments"], frames=3)
+    assert (trace / "_folder" / "sum.txt").stat().st_mtime_ns > before
     assert json.loads((trace / "_radar_segments" / "provenance.json").read_text())["options"] == {"frames": 3}
