@@ -51,7 +51,7 @@ class Refinement:
     noise: float = 0.01
     scale: float = 3.0
     jerk: float = 100.0
-    gates: tuple[float, ...] = (0.3, 0.1, 0.05, 0.05)
+    gates: tuple[float, ...] = (0.4, 0.2, 0.1, 0.05, 0.05)
 
 
 class Fit(NamedTuple):
@@ -85,9 +85,10 @@ def refine_in_order(sweeps: Sequence[Sweep], guess: Trajectory, how: Refinement)
         start, stop = int(first.min()), int(first.max()) + ORDER
         # What lies beyond what has been solved for moves on as the guess does.
         if stop > reached:
-            turn = found.rot[reached - 1] @ guess.rot[reached - 1].T
+            here, there = found.at(before.times[-1:]), guess.at(before.times[-1:])
+            turn = here.rot[0] @ there.rot[0].T
             found.rot[reached:stop] = turn @ guess.rot[reached:stop]
-            found.pos[reached:stop] = found.pos[reached - 1] + (guess.pos[reached:stop] - guess.pos[reached - 1]) @ turn.T
+            found.pos[reached:stop] = here.pos + (guess.pos[reached:stop] - there.pos) @ turn.T
         low_new = min(start, reached - 3)
         prior, prior_low = _marginal(information, low, low_new), low_new
         reached = max(reached, stop)
@@ -134,7 +135,7 @@ def _solve_window(
         window = Trajectory(0.0, found.step, found.pos[low:high], found.rot[low:high])
         pos, rot = _poses(window, first - low, place)
         planes = look_up(place_points(sweep.points, sweep.column, pos, rot), *surfels.tables, gate)
-        matrix, right, _ = equations(sweep.points, sweep.column, pos, rot, planes, how.noise, how.scale)
+        matrix, right, _ = equations(sweep.points, sweep.column, pos, rot, planes, max(how.noise, gate / 5), how.scale)
         blocks, sides = lift(matrix, right, first - low, weights, size)
         information = _dense(blocks)
         side = sides.ravel()
@@ -167,7 +168,7 @@ def refine_together(
             first, place = found.locate(sweep.times)
             pos, rot = _poses(found, first, place)
             planes = look_up(place_points(sweep.points, sweep.column, pos, rot), *surfels.tables, gate)
-            matrix, right, off = equations(sweep.points, sweep.column, pos, rot, planes, how.noise, how.scale)
+            matrix, right, off = equations(sweep.points, sweep.column, pos, rot, planes, max(how.noise, gate / 5), how.scale)
             low, high = int(first.min()), int(first.max()) + ORDER
             more, side = lift(matrix, right, first - low, basis(place), high - low)
             blocks[low:high] += more
