@@ -76,7 +76,10 @@ class Trajectory:
 
     def at(self, times: np.ndarray) -> State:
         """State at N instants, seconds; outside as at the nearest end."""
-        first, place = self.locate(times)
+        return self.evaluate(*self.locate(times))
+
+    def evaluate(self, first: np.ndarray, place: np.ndarray) -> State:
+        """State at N instants as `locate` gives them."""
         return State(*evaluate_spline(self.pos, self.rot, self.step, first, place))
 
     def moved(self, rot: np.ndarray, pos: np.ndarray) -> Trajectory:
