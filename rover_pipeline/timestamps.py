@@ -21,6 +21,8 @@ _EARLY = 0.3
 _LEAK = 0.002
 #: An arrival this many median deviations before its neighbours' is a fault of the host's clock, not a low latency.
 _OUTLIER = 8.0
+#: Arrivals, fewer of which do not tell what their deviations are like.
+_ENOUGH = 30
 #: Intervals whose median deviation is more than this share of their median follow no rate that could be counted by.
 _IRREGULAR = 0.35
 #: Typical latency above which, in periods, a fit explains nothing.
@@ -77,7 +79,7 @@ def _typical_period(ts: np.ndarray) -> tuple[float, bool]:
     """Seconds from one sample to the next one taken, and whether intervals are regular enough to count by it."""
     steps = np.diff(ts)
     period = float(np.quantile(steps, 0.5, method="lower"))
-    if np.median(np.abs(steps - period)) > _IRREGULAR * period:
+    if np.quantile(np.abs(steps - period), 0.5, method="lower") > _IRREGULAR * period:
         return float((ts[-1] - ts[0]) / len(steps)), False
     apart = 1
     while apart < len(ts):
@@ -162,6 +164,8 @@ def _outliers(late: np.ndarray, block: np.ndarray) -> np.ndarray:
     """Arrivals far earlier than those of their block, bool (N,)."""
     found = np.zeros(len(late), bool)
     for part in np.split(np.arange(len(late)), np.flatnonzero(np.diff(block)) + 1):
+        if len(part) < _ENOUGH:
+            continue
         middle = np.median(late[part])
         deviation = np.median(np.abs(late[part] - middle))
         found[part] = late[part] < middle - max(_OUTLIER * deviation, 1e-6)

@@ -20,6 +20,16 @@ def resolutions(sidecar: str | None) -> tuple[float, float] | None:
     return found if min(found) > 0 else None
 
 
+def max_doppler(sidecar: str | None) -> float | None:
+    """Largest radial speed that Doppler bins tell apart, m/s; beyond it velocities wrap. None when nobody says."""
+    bins = resolutions(sidecar)
+    try:
+        chirps = int(json.loads(sidecar or "{}")["shape"][0])
+    except (ValueError, KeyError, TypeError, IndexError):
+        return None
+    return None if bins is None else bins[1] * chirps / 2
+
+
 def describe_axes(
     sidecar: str | None,
     *,
