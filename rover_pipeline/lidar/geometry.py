@@ -36,15 +36,14 @@ def stagger(images: np.ndarray, info: core.SensorInfo) -> np.ndarray:
     return np.stack([core.destagger(info, image, inverse=True) for image in images])
 
 
-def column_times(info: core.SensorInfo, ts: float, reference: str) -> np.ndarray:
-    """Instants of the columns of a sweep, f8 (column,), s.
+def sweep_span(info: core.SensorInfo, reference: str) -> tuple[float, float]:
+    """Begin of a sweep after its time stamp, and its length, s.
 
     Args:
-        ts: of the sweep; reference: the instant of the sweep that it refers to, `start`, `middle` or `end`.
+        reference: the instant of the sweep that stamps refer to: `start`, `middle` or `end`.
     """
-    columns, period = info.format.columns_per_frame, 1 / info.format.fps
-    start = ts - period * {"start": 0.0, "middle": 0.5, "end": 1.0}[reference]
-    return start + period * np.arange(columns) / columns
+    period = 1 / info.format.fps
+    return -period * {"start": 0.0, "middle": 0.5, "end": 1.0}[reference], period
 
 
 @functools.lru_cache(maxsize=4)

@@ -10,8 +10,8 @@ from rover_pipeline.occupancy.polar import CLIPPED
 from rover_pipeline.poses.trajectory import Trajectory
 from rover_pipeline.rig import Mount
 
-#: Columns that share a pose: what a sensor sends in a packet, less than a millisecond.
-AT_ONCE = 16
+#: Instants of a sweep that poses are found for, a few milliseconds apart; in between they are interpolated.
+NODES = 17
 
 
 class DepthCamera:
@@ -32,8 +32,9 @@ class DepthCamera:
         Args:
             rng: u2 (beam, column), mm, columns in time order; 0 = no return.
             xyz: f4 (beam, column, 3), the returns in the lidar frame, m.
-            rotation: f8 (group, 3, 3), camera-from-lidar for every `AT_ONCE` columns, both front-left-up.
-            translation: f8 (group, 3), of the lidar in the camera frame, m; NaN = nobody knows, no return is used.
+            rotation: f8 (node, 3, 3), camera-from-lidar at equal steps from the start of the sweep to its end, both
+                front-left-up.
+            translation: f8 (node, 3), of the lidar in the camera frame, m.
         """
         out = np.zeros((self.lens.height, self.lens.width), "u2")
         _draw(rng, xyz, rotation, translation, self._lens, out)
@@ -41,28 +42,31 @@ class DepthCamera:
 
 
 def seen_from(
-    time: float, columns: np.ndarray, stamp: float, trajectory: Trajectory | None, mount: Mount
+    time: np.ndarray, stamp: np.ndarray, begin: float, period: float, trajectory: Trajectory | None, mount: Mount
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Camera-from-lidar rotations and the lidar's places in the camera frame, for lidar columns of other instants.
+    """Where the lidar was in the course of N sweeps, seen from where the camera was at N pictures.
 
     Args:
-        time: of the camera, s; columns: f8 (group,), of the lidar.
-        stamp: the sweep's own; it stands for columns from before the trajectory begins.
+        time: f8 (N,), of the pictures, s; stamp: f8 (N,), of the sweeps.
+        begin: of a sweep, s after its stamp; period: s.
         trajectory: of the lidar; None = it stands still.
         mount: the camera's pose in the lidar frame.
 
     Returns:
-        f8 (group, 3, 3) and (group, 3), NaN where the trajectory does not tell.
+        Camera-from-lidar rotations f8 (N, node, 3, 3), and the lidar's places in the camera frame f8 (N, node, 3), m;
+        NaN where the trajectory does not tell. The pose at the stamp stands for instants before it begins.
     """
     if trajectory is None:
-        groups = len(columns)
-        return np.tile(mount.rotation.T, (groups, 1, 1)), np.tile(-mount.translation @ mount.rotation, (groups, 1))
-    camera = trajectory.at(np.array([time]), mount)
-    poses = trajectory.at(np.append(columns, stamp))
-    known = poses.valid[:-1, None]
-    pos = np.where(known, poses.pos[:-1], poses.pos[-1])
-    rot = np.where(known[..., None], poses.rot[:-1], poses.rot[-1])
-    return camera.rot[0].T @ rot, (pos - camera.pos[0]) @ camera.rot[0]
+        turns, shifts = mount.rotation.T, -mount.translation @ mount.rotation
+        return np.broadcast_to(turns, (len(time), NODES, 3, 3)), np.broadcast_to(shifts, (len(time), NODES, 3))
+    camera = trajectory.at(time, mount)
+    nodes = stamp[:, None] + begin + period * np.linspace(0, 1, NODES)
+    lidar, stand = trajectory.at(nodes.ravel()), trajectory.at(stamp)
+    known = lidar.valid.reshape(nodes.shape)[..., None]
+    pos = np.where(known, lidar.pos.reshape(-1, NODES, 3), stand.pos[:, None])
+    rot = np.where(known[..., None], lidar.rot.reshape(-1, NODES, 3, 3), stand.rot[:, None])
+    back = np.swapaxes(camera.rot, 1, 2)[:, None]
+    return back @ rot, np.einsum("nji,nkj->nki", camera.rot, pos - camera.pos[:, None])
 
 
 def _widest(lens: Lens) -> float:
@@ -84,17 +88,27 @@ def _draw(
 ) -> None:
     fx, fy, cx, cy, k1, k2, k3, k4, p1, p2, widest, nearest = lens
     height, width = out.shape
+    columns, steps = rng.shape[1], len(rotation) - 1
+    poses = np.empty((columns, 12))
+    for column in range(columns):
+        at = column * steps / columns
+        node = int(at)
+        share = at - node
+        for i in range(3):
+            for j in range(3):
+                poses[column, 3 * i + j] = (1 - share) * rotation[node, i, j] + share * rotation[node + 1, i, j]
+            poses[column, 9 + i] = (1 - share) * translation[node, i] + share * translation[node + 1, i]
     for beam in range(rng.shape[0]):
-        for column in range(rng.shape[1]):
+        for column in range(columns):
             if rng[beam, column] == 0 or rng[beam, column] == CLIPPED:
                 continue
-            turn, shift = rotation[column // AT_ONCE], translation[column // AT_ONCE]
+            pose = poses[column]
             px, py, pz = xyz[beam, column, 0], xyz[beam, column, 1], xyz[beam, column, 2]
-            ahead = turn[0, 0] * px + turn[0, 1] * py + turn[0, 2] * pz + shift[0]
-            if not ahead > nearest:  # what is not a number is not seen either
+            ahead = pose[0] * px + pose[1] * py + pose[2] * pz + pose[9]
+            if ahead <= nearest:
                 continue
-            x = -(turn[1, 0] * px + turn[1, 1] * py + turn[1, 2] * pz + shift[1]) / ahead
-            y = -(turn[2, 0] * px + turn[2, 1] * py + turn[2, 2] * pz + shift[2]) / ahead
+            x = -(pose[3] * px + pose[4] * py + pose[5] * pz + pose[10]) / ahead
+            y = -(pose[6] * px + pose[7] * py + pose[8] * pz + pose[11]) / ahead
             square = x * x + y * y
             if square > widest:
                 continue

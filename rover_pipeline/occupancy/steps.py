@@ -162,27 +162,24 @@ def _depth_step(name: str, *, moving: bool) -> Callable[..., dict[str, np.ndarra
             `depth` u2 (frame, height, width), mm, 0 = no return, and `valid` = 0 where no sweep is near enough or the
             odometry does not tell of the time.
         """
-        from rover_pipeline.lidar.geometry import column_times, projection, sensor_info, stagger
-        from rover_pipeline.occupancy.depth import AT_ONCE, seen_from
+        from rover_pipeline.lidar.geometry import projection, sensor_info, stagger, sweep_span
+        from rover_pipeline.occupancy.depth import seen_from
         from rover_pipeline.poses.trajectory import Trajectory
 
         info, project = sensor_info(metadata), projection(metadata)
         mount = find_mount("camera", options.rig, config)
         camera = _camera(intrinsics, _picture_size(recorded, published), options)
         trajectory = Trajectory(*_given(odom_ts, pos, rot, vel, acc, avel, odom_valid)) if moving else None
+        begin, period = sweep_span(info, options.lidar.ts_reference)
+        turns, shifts = seen_from(ts, lidar_ts, begin, period, trajectory, mount)
         out = np.zeros((len(ts), options.height, options.width), "u2")
-        valid = np.abs(lidar_ts - ts) <= options.tolerance
-        image = xyz = np.empty(0)
+        valid = (np.abs(lidar_ts - ts) <= options.tolerance) & np.isfinite(shifts).all(axis=(1, 2))
+        drawn_ts, image, xyz = np.nan, np.empty(0), np.empty(0)
         for i in np.flatnonzero(valid):
-            if not len(xyz) or lidar_ts[i] != lidar_ts[i - 1]:
+            if lidar_ts[i] != drawn_ts:  # several pictures share a sweep
                 image = stagger(rng[i : i + 1], info)[0]
-                xyz = project(image.astype("u4"))
-            columns = column_times(info, lidar_ts[i], options.lidar.ts_reference)
-            columns = columns[np.minimum(np.arange(0, len(columns), AT_ONCE) + AT_ONCE // 2, len(columns) - 1)]
-            turns, shifts = seen_from(ts[i], columns, lidar_ts[i], trajectory, mount)
-            valid[i] = np.isfinite(shifts).all()
-            if valid[i]:
-                out[i] = camera.depth(image, xyz, turns, shifts)
+                drawn_ts, xyz = lidar_ts[i], project(image.astype("u4"))
+            out[i] = camera.depth(image, xyz, turns[i], shifts[i])
         return {"depth": out, "valid": valid.astype("u1")}
 
     drawn.__name__ = drawn.__qualname__ = name
