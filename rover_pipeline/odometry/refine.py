@@ -67,6 +67,8 @@ class Refinement:
         rate_noise: standard deviation of a measured angular velocity, rad/s.
         gates: greatest distance from a plane, metres, iteration by iteration.
         strides: one point in so many is looked at, iteration by iteration.
+        least_inliers: share of points within the last gate, below which a sweep is left where it was guessed.
+        furthest: from where it was guessed, metres, beyond which too.
     """
 
     voxels: tuple[float, ...] = (0.25, 0.5, 1.0)
@@ -76,6 +78,8 @@ class Refinement:
     rate_noise: float = 0.02
     gates: tuple[float, ...] = (0.4, 0.2, 0.1, 0.05, 0.05)
     strides: tuple[int, ...] = (4, 4, 4, 1, 1)
+    least_inliers: float = 0.3
+    furthest: float = 0.5
 
 
 class Fit(NamedTuple):
@@ -107,7 +111,7 @@ def refine_in_order(
     low, reached = int(first.min()), int(first.max()) + ORDER
     # The first sweep holds still.
     information = 1e8 * np.eye(6 * (reached - low))
-    before = sweeps[0]
+    before, before_lost = sweeps[0], True
     for sweep in sweeps[1:]:
         first, place = found.locate(sweep.times)
         start, stop = min(int(first.min()), reached - ORDER + 1), max(int(first.max()) + ORDER, reached)
@@ -121,15 +125,25 @@ def refine_in_order(
         span = (found.start + (start + ORDER - 1) * found.step, found.start + (stop - ORDER + 1) * found.step)
         turned = gyro.between(*span)
         turned_first, turned_place = found.locate(turned.times)
-        information, _ = solve_sweep(
-            sweep.points, sweep.column, first - start, place, basis(place), found.pos[start:stop],
-            found.rot[start:stop], found.step, prior, surfels.tables, np.array(how.gates), np.array(how.strides),
+        pos, rot = found.pos[start:stop].copy(), found.rot[start:stop].copy()
+        information, told = solve_sweep(
+            sweep.points, sweep.column, first - start, place, basis(place), pos, rot, found.step, prior, surfels.tables, np.array(how.gates), np.array(how.strides),
             how.noise, how.scale, how.jerk, turned.rates, turned_first - start, turned_place, how.rate_noise**-2,
         )  # fmt: skip
+        if told[1] < how.least_inliers * told[0] or np.abs(pos - found.pos[start:stop]).max() > how.furthest:
+            # Not where the map says it should be: it goes on as the guess does, and is no part of the map.
+            information = np.eye(6 * (stop - start)) * how.furthest**-2
+            information[: len(prior), : len(prior)] += prior
+            lost = True
+        else:
+            found.pos[start:stop], found.rot[start:stop] = pos, rot
+            lost = False
         low, reached = start, stop
+        if not before_lost:
+            surfels.insert(placed(before, found))
+        before, before_lost = sweep, lost
+    if not before_lost:
         surfels.insert(placed(before, found))
-        before = sweep
-    surfels.insert(placed(before, found))
     return found, surfels
 
 

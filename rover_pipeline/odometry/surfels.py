@@ -18,6 +18,10 @@ SUMS = 11
 PLANE = 8
 
 
+#: Sizes, and for each of them the hash table, the keys and the planes.
+Tables = tuple[np.ndarray, tuple[np.ndarray, ...], tuple[np.ndarray, ...], tuple[np.ndarray, ...]]
+
+
 @dataclass
 class Level:
     """The voxels of one size, in a hash table."""
@@ -62,12 +66,30 @@ class SurfelMap:
         for level in self.levels:
             level.insert(points)
 
+    def thin(self, levels: int = 2) -> SurfelMap:
+        """The planes of the finest levels alone: nothing can be added, but much less is kept."""
+        thin = SurfelMap(tuple(level.size for level in self.levels[:levels]))
+        for level, source in zip(thin.levels, self.levels, strict=False):
+            flat = np.flatnonzero(source.planes[: source.count, 7])
+            level.keys, level.planes = source.keys[flat], source.planes[flat]
+            level.sums, level.count = np.zeros((0, SUMS)), len(flat)
+            level.index = np.full(1 << int(np.ceil(np.log2(2 * len(flat) + 2))), -1, "i4")
+            rehash(level.index, level.keys, level.count)
+        return thin
+
     @property
-    def tables(self) -> tuple[tuple[np.ndarray, ...], ...]:
+    def centres(self) -> np.ndarray:
+        """A point on each plane of the finest level, f8 (N, 3), metres in the world."""
+        level = self.levels[0]
+        planes = level.planes[: level.count]
+        return planes[planes[:, 7] > 0, :3]
+
+    @property
+    def tables(self) -> Tables:
         """What the kernels look planes up in: sizes, indices, keys and planes of the levels."""
         return (
             np.array([level.size for level in self.levels]),
             tuple(level.index for level in self.levels),
             tuple(level.keys for level in self.levels),
             tuple(level.planes for level in self.levels),
-        )  # type: ignore[return-value]
+        )

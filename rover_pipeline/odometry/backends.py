@@ -1,0 +1,131 @@
+"""Registration of one sweep after the other by libraries: the first pass, and what results are compared with.
+
+Each backend is told of whole sweeps and answers with the lidar's pose at the end of the sweep in the frame of its first
+one, as f8 (4, 4). None of their types leave this module.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from rover_pipeline.errors import MissingExtraError
+from rover_pipeline.odometry.refine import Sweep
+from rover_pipeline.odometry.surfel_kernels import place_points
+from rover_pipeline.odometry.trajectory import exp, log
+
+BackendName = Literal["small_gicp", "kiss_icp", "ouster"]
+
+
+class Backend(Protocol):
+    """Registers sweeps in their order."""
+
+    #: Whether it looks at all pixels of the sweep, not at a selection of them.
+    whole: bool
+
+    def register(self, sweep: Sweep, ranges: np.ndarray | None, turn: np.ndarray | None) -> np.ndarray:
+        """The lidar's pose at the end of a sweep, (4, 4).
+
+        Args:
+            ranges: u2 (beam, column), mm, staggered, of all pixels; None for points that are from no image.
+            turn: the lidar's rotation since the end of the sweep before, rotation vector (3,), where a gyroscope tells.
+        """
+        ...
+
+
+class SmallGicp:
+    """Generalized ICP of a thinned sweep on a map of Gaussian voxels, by small_gicp (Koide, JOSS 2024).
+
+    A sweep is undistorted as if velocity had not changed since the one before.
+
+    Args:
+        spacing: of the points that are registered, metres.
+        voxel: edge of the map's voxels, metres.
+    """
+
+    whole = False
+
+    def __init__(self, spacing: float, voxel: float) -> None:
+        try:
+            import small_gicp
+        except ImportError as error:
+            raise MissingExtraError("odometry.backend: small_gicp", "odometry") from error
+        self._library = small_gicp
+        self._spacing = spacing
+        self._map = small_gicp.GaussianVoxelMap(voxel)
+        self._pose, self._velocity, self._spin = np.eye(4), np.zeros(3), np.zeros(3)
+        self._end: float | None = None
+
+    def register(self, sweep: Sweep, ranges: np.ndarray | None, turn: np.ndarray | None) -> np.ndarray:
+        span = sweep.end - self._end if self._end is not None else 0.0
+        spin = turn / span if turn is not None and span else self._spin
+        since = (sweep.times - sweep.end)[:, None]
+        points = place_points(sweep.points, sweep.column, since * self._velocity, exp(since * spin))
+        cloud, _ = self._library.preprocess_points(points, self._spacing, num_neighbors=10)
+        if self._end is not None:
+            guess = np.eye(4)
+            guess[:3, :3], guess[:3, 3] = exp(spin[None] * span)[0], self._velocity * span
+            result = self._library.align(self._map, cloud, self._pose @ guess, max_iterations=15)
+            moved = np.linalg.inv(self._pose) @ result.T_target_source
+            # In the frame at the end of the sweep, where the next one begins.
+            self._velocity = moved[:3, :3].T @ moved[:3, 3] / span
+            self._spin = log(moved[None, :3, :3])[0] / span
+            self._pose = result.T_target_source
+        self._map.insert(cloud, self._pose)
+        self._end = sweep.end
+        return self._pose
+
+
+class KissIcp:
+    """KISS-ICP at its defaults (Vizzo et al., RA-L 2023), on all pixels of a sweep."""
+
+    whole = True
+
+    def __init__(self, metadata: str | None) -> None:
+        try:
+            from kiss_icp.config import load_config
+            from kiss_icp.kiss_icp import KissICP
+        except ImportError as error:
+            raise MissingExtraError("odometry.backend: kiss_icp", "odometry-peers") from error
+        self._odometry = KissICP(load_config(None))
+        self._metadata = metadata
+
+    def register(self, sweep: Sweep, ranges: np.ndarray | None, turn: np.ndarray | None) -> np.ndarray:
+        points, share = sweep.points, np.zeros(len(sweep.points))
+        if ranges is not None and self._metadata is not None:
+            from rover_pipeline.lidar.geometry import returns
+
+            points, column = returns(ranges, self._metadata)
+            share = column / ranges.shape[1]
+        self._odometry.register_frame(points.astype("f8"), share)
+        return np.array(self._odometry.last_pose)
+
+
+class OusterSlam:
+    """ouster-sdk's SLAM at its defaults, on all pixels of a sweep."""
+
+    whole = True
+
+    def __init__(self, metadata: str | None) -> None:
+        if metadata is None:
+            raise ValueError("odometry.backend: ouster takes sweeps of an Ouster lidar only")
+        from rover_pipeline.lidar.geometry import OusterOdometry
+
+        self._odometry = OusterOdometry(metadata)
+
+    def register(self, sweep: Sweep, ranges: np.ndarray | None, turn: np.ndarray | None) -> np.ndarray:
+        assert ranges is not None
+        return self._odometry.register(ranges, sweep.times)
+
+
+def make_backend(name: BackendName, metadata: str | None, **options: Any) -> Backend:
+    """A backend before its first sweep.
+
+    Args:
+        metadata: `lidar.json`; None for points that are from no Ouster lidar.
+        options: of `SmallGicp`.
+    """
+    if name == "kiss_icp":
+        return KissIcp(metadata)
+    return OusterSlam(metadata) if name == "ouster" else SmallGicp(**options)
