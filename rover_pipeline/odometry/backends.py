@@ -47,10 +47,8 @@ class SmallGicp:
     whole = False
 
     def __init__(self, spacing: float, voxel: float) -> None:
-        try:
-            import small_gicp
-        except ImportError as error:
-            raise MissingExtraError("odometry.backend: small_gicp", "odometry") from error
+        import small_gicp
+
         self._library = small_gicp
         self._spacing = spacing
         self._map = small_gicp.GaussianVoxelMap(voxel)

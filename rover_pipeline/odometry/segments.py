@@ -130,7 +130,7 @@ def _transform(before: Segment, segment: Segment) -> tuple[np.ndarray, np.ndarra
     planes = 0
     for gate in _GATES:
         matrix, right, told = equations(
-            local, column, at_pos, at_rot, *before.surfels.tables, gate, max(0.01, gate / 5), 2.0, 1
+            local, column, at_pos, at_rot, *before.surfels.tables, gate, max(0.004, gate / 5 if gate > 0.05 else 0.0), 2.0, 1
         )
         away = np.concatenate([at_pos[0] - guess_pos, log(guess_rot.T[None] @ at_rot)[0]])
         step = np.linalg.solve(matrix[0] + np.diag(_POSES**-2), right[0] - _POSES**-2 * away)
