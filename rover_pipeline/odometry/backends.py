@@ -18,6 +18,10 @@ from rover_pipeline.odometry.trajectory import exp, log
 BackendName = Literal["small_gicp", "kiss_icp", "ouster"]
 
 
+#: How often the first two sweeps are registered to one another.
+_START = 4
+
+
 class Backend(Protocol):
     """Registers sweeps in their order."""
 
@@ -50,29 +54,52 @@ class SmallGicp:
         import small_gicp
 
         self._library = small_gicp
-        self._spacing = spacing
+        self._spacing, self._voxel = spacing, voxel
         self._map = small_gicp.GaussianVoxelMap(voxel)
         self._pose, self._velocity, self._spin = np.eye(4), np.zeros(3), np.zeros(3)
-        self._end: float | None = None
+        self._before: Sweep | None = None
+        self._count = 0
 
     def register(self, sweep: Sweep, ranges: np.ndarray | None, turn: np.ndarray | None) -> np.ndarray:
-        span = sweep.end - self._end if self._end is not None else 0.0
-        spin = turn / span if turn is not None and span else self._spin
+        if self._before is None:
+            self._insert(sweep, self._spin)
+        elif self._count > 1:
+            self._align(sweep, self._before, turn)
+            self._insert(sweep, self._spin)
+        else:
+            # Of the first two sweeps nothing is known: both are undistorted with the motion from one to the other.
+            for _ in range(_START):
+                self._map = self._library.GaussianVoxelMap(self._voxel)
+                self._pose = np.eye(4)
+                self._insert(self._before, self._spin)
+                self._align(sweep, self._before, turn)
+            self._insert(sweep, self._spin)
+        self._before = sweep
+        self._count += 1
+        return self._pose
+
+    def _align(self, sweep: Sweep, before: Sweep, turn: np.ndarray | None) -> None:
+        """Finds the pose at the end of a sweep, and the motion since the end of the one before."""
+        span = sweep.end - before.end
+        spin = self._spin if turn is None else turn / span
+        guess = np.eye(4)
+        guess[:3, :3], guess[:3, 3] = exp(spin[None] * span)[0], self._velocity * span
+        cloud = self._cloud(sweep, spin)
+        result = self._library.align(self._map, cloud, self._pose @ guess, max_iterations=15)
+        moved = np.linalg.inv(self._pose) @ result.T_target_source
+        # In the frame at the end of the sweep, where the next one begins.
+        self._velocity = moved[:3, :3].T @ moved[:3, 3] / span
+        self._spin = log(moved[None, :3, :3])[0] / span
+        self._pose = result.T_target_source
+
+    def _insert(self, sweep: Sweep, spin: np.ndarray) -> None:
+        self._map.insert(self._cloud(sweep, spin), self._pose)
+
+    def _cloud(self, sweep: Sweep, spin: np.ndarray) -> Any:
+        """The sweep as seen from its end, thinned."""
         since = (sweep.times - sweep.end)[:, None]
         points = place_points(sweep.points, sweep.column, since * self._velocity, exp(since * spin))
-        cloud, _ = self._library.preprocess_points(points, self._spacing, num_neighbors=10)
-        if self._end is not None:
-            guess = np.eye(4)
-            guess[:3, :3], guess[:3, 3] = exp(spin[None] * span)[0], self._velocity * span
-            result = self._library.align(self._map, cloud, self._pose @ guess, max_iterations=15)
-            moved = np.linalg.inv(self._pose) @ result.T_target_source
-            # In the frame at the end of the sweep, where the next one begins.
-            self._velocity = moved[:3, :3].T @ moved[:3, 3] / span
-            self._spin = log(moved[None, :3, :3])[0] / span
-            self._pose = result.T_target_source
-        self._map.insert(cloud, self._pose)
-        self._end = sweep.end
-        return self._pose
+        return self._library.preprocess_points(points, self._spacing, num_neighbors=10)[0]
 
 
 class KissIcp:

@@ -166,10 +166,11 @@ def refine(
             surfels = map_of(start, found, how)
     middle = len(start) // 2
     found, surfels = refine_in_order(sweeps[middle:], _continued(found, guess, start[-1].end), how, gyro)
-    fits: list[Fit] = []
     for _ in range(rounds):
         found, fits = refine_together(sweeps, found, surfels, how, gyro)
         surfels = map_of(sweeps, found, how)
+    if rounds == 0:
+        _, fits = refine_together(sweeps, found, surfels, how, gyro)
     return found, surfels, fits
 
 

@@ -8,7 +8,16 @@ import numpy as np
 
 from rover_pipeline.odometry.backends import make_backend
 from rover_pipeline.odometry.options import OdometrySection
-from rover_pipeline.odometry.refine import NO_GYRO, Fit, Gyro, Refinement, Sweep, map_of, refine, refine_together
+from rover_pipeline.odometry.refine import (
+    NO_GYRO,
+    Fit,
+    Gyro,
+    Refinement,
+    Sweep,
+    map_of,
+    refine,
+    refine_together,
+)
 from rover_pipeline.odometry.segments import Segment
 from rover_pipeline.odometry.surfels import SurfelMap
 from rover_pipeline.odometry.trajectory import State, Trajectory, exp, fit, log
@@ -51,7 +60,7 @@ def register(
         nowhere = np.full((count, 3), np.nan)
         state = State(nowhere, np.full((count, 3, 3), np.nan), nowhere, nowhere, nowhere)
         return Segment(start, start + count, state, [None] * count, SurfelMap(options.voxels))
-    trajectory = _first(used, np.stack(poses), ends, options)
+    trajectory = _fitted(used, np.stack(poses), ends, options)
     how = Refinement(
         voxels=options.voxels, noise=options.range_noise, jerk=options.jerk, rate_noise=options.gyro_noise
     )
@@ -67,7 +76,7 @@ def register(
     return Segment(start, start + count, trajectory.at(ends), fits, surfels.thin())
 
 
-def _first(sweeps: list[Sweep], poses: np.ndarray, ends: np.ndarray, options: OdometrySection) -> Trajectory:
+def _fitted(sweeps: list[Sweep], poses: np.ndarray, ends: np.ndarray, options: OdometrySection) -> Trajectory:
     begin = min(ends[0], *(sweep.times[0] for sweep in sweeps))
     last = max(ends[-1], *(sweep.times[-1] for sweep in sweeps))
     instants = np.array([sweep.end for sweep in sweeps])
