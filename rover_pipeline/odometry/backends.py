@@ -18,6 +18,8 @@ from rover_pipeline.odometry.trajectory import exp, log
 BackendName = Literal["small_gicp", "kiss_icp", "ouster"]
 
 
+#: Points of a sweep that tell the first pass enough.
+_ENOUGH = 8000
 #: How often the first two sweeps are registered to one another.
 _START = 4
 
@@ -62,24 +64,23 @@ class SmallGicp:
 
     def register(self, sweep: Sweep, ranges: np.ndarray | None, turn: np.ndarray | None) -> np.ndarray:
         if self._before is None:
-            self._insert(sweep, self._spin)
+            cloud = self._cloud(sweep, self._spin)
         elif self._count > 1:
-            self._align(sweep, self._before, turn)
-            self._insert(sweep, self._spin)
+            cloud = self._align(sweep, self._before, turn)
         else:
             # Of the first two sweeps nothing is known: both are undistorted with the motion from one to the other.
             for _ in range(_START):
                 self._map = self._library.GaussianVoxelMap(self._voxel)
                 self._pose = np.eye(4)
-                self._insert(self._before, self._spin)
-                self._align(sweep, self._before, turn)
-            self._insert(sweep, self._spin)
+                self._map.insert(self._cloud(self._before, self._spin), self._pose)
+                cloud = self._align(sweep, self._before, turn)
+        self._map.insert(cloud, self._pose)
         self._before = sweep
         self._count += 1
         return self._pose
 
-    def _align(self, sweep: Sweep, before: Sweep, turn: np.ndarray | None) -> None:
-        """Finds the pose at the end of a sweep, and the motion since the end of the one before."""
+    def _align(self, sweep: Sweep, before: Sweep, turn: np.ndarray | None) -> Any:
+        """Finds the pose at the end of a sweep, and the motion since the end of the one before; the points it used."""
         span = sweep.end - before.end
         spin = self._spin if turn is None else turn / span
         guess = np.eye(4)
@@ -91,14 +92,13 @@ class SmallGicp:
         self._velocity = moved[:3, :3].T @ moved[:3, 3] / span
         self._spin = log(moved[None, :3, :3])[0] / span
         self._pose = result.T_target_source
-
-    def _insert(self, sweep: Sweep, spin: np.ndarray) -> None:
-        self._map.insert(self._cloud(sweep, spin), self._pose)
+        return cloud
 
     def _cloud(self, sweep: Sweep, spin: np.ndarray) -> Any:
         """The sweep as seen from its end, thinned."""
         since = (sweep.times - sweep.end)[:, None]
-        points = place_points(sweep.points, sweep.column, since * self._velocity, exp(since * spin))
+        part = slice(None, None, max(1, len(sweep.points) // _ENOUGH))
+        points = place_points(sweep.points[part], sweep.column[part], since * self._velocity, exp(since * spin))
         return self._library.preprocess_points(points, self._spacing, num_neighbors=10)[0]
 
 
