@@ -116,11 +116,7 @@ def refine_in_order(
         first, place = found.locate(sweep.times)
         start, stop = min(int(first.min()), reached - ORDER + 1), max(int(first.max()) + ORDER, reached)
         if stop > reached:
-            # What lies beyond what has been solved for moves on as the guess does.
-            here, there = found.at(before.times[-1:]), guess.at(before.times[-1:])
-            turn = here.rot[0] @ there.rot[0].T
-            found.rot[reached:stop] = turn @ guess.rot[reached:stop]
-            found.pos[reached:stop] = here.pos + (guess.pos[reached:stop] - there.pos) @ turn.T
+            _extend(found, guess, before.times[-1], slice(reached, stop), sweep, surfels)
         prior = _marginal(information, 6 * (start - low))
         span = (found.start + (start + ORDER - 1) * found.step, found.start + (stop - ORDER + 1) * found.step)
         turned = gyro.between(*span)
@@ -145,6 +141,33 @@ def refine_in_order(
     if not before_lost:
         surfels.insert(placed(before, found))
     return found, surfels
+
+
+def _extend(
+    found: Trajectory, guess: Trajectory, end: float, new: slice, sweep: Sweep, surfels: SurfelMap
+) -> None:
+    """First values of the control points that a sweep is the first to act on.
+
+    They go on as the lidar did at the instant `end`, or as the guess does from there on: whichever suits the sweep.
+    """
+    here, there = found.at(np.array([end])), guess.at(np.array([end]))
+    turn = here.rot[0] @ there.rot[0].T
+    since = (found.start + (np.arange(new.start, new.stop) - 1) * found.step - end)[:, None]
+    choices = (
+        (here.pos + since * here.vel, here.rot @ exp(since * here.avel)),
+        (here.pos + (guess.pos[new] - there.pos) @ turn.T, turn @ guess.rot[new]),
+    )
+    scores = []
+    for pos, rot in choices:
+        found.pos[new], found.rot[new] = pos, rot
+        at = _poses(found, *found.locate(sweep.times))
+        *_, told = equations(sweep.points, sweep.column, *at, *surfels.tables, _NEAR, 0.1, 1.0, 8)
+        scores.append(told[1] - told[2] / _NEAR**2)
+    found.pos[new], found.rot[new] = choices[int(np.argmax(scores))]
+
+
+#: Distance from planes that tells a good first value from a bad one, metres.
+_NEAR = 0.2
 
 
 def refine(
