@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ByteSize, Field, field_validator
 
+from rover_pipeline.camera.options import CameraOptions
 from rover_pipeline.chunks import DaskOptions
 from rover_pipeline.errors import ConfigError, did_you_mean
 from rover_pipeline.options import InputOptions, Options
@@ -50,6 +51,7 @@ class Config(Options):
     extra: dict[str, dict[str, Any]] = Field({}, description="Options of your own rules, by section.")
     input: InputOptions = Field(InputOptions(), description="Recordings that are not whole.")
     radar: RadarOptions = Field(RadarOptions(), description="Radar processing.")
+    camera: CameraOptions = Field(CameraOptions(), description="Camera processing.")
     dask: DaskOptions = Field(DaskOptions(), description="How work is spread; nothing here changes a result.")
 
     @field_validator("traces", "outputs", "extra_rules", mode="before")

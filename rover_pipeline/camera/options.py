@@ -45,10 +45,11 @@ class ModelOptions(Options):
     """A model of your own, run on `_camera_frames` (`_camera_model`, extra `model`)."""
 
     path: str | None = Field(
-        None, description="An ONNX file that takes one picture and gives labels or a picture; null = no `_camera_model`."
+        None,
+        description="An ONNX file that takes one picture and gives labels or a picture; null = no `_camera_model`.",
     )
-    digest: str = Field(
-        "", description="BLAKE2b of that file. Filled in; give it to insist on one version of the model."
+    digest: str | None = Field(
+        None, description="BLAKE2b of that file. Filled in; give it to insist on one version of the model."
     )
     layout: Literal["nchw", "nhwc"] = Field(
         "nchw", description="Axes of the model's pictures: n = 1 picture, c = colours or classes."

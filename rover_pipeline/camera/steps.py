@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rover_pipeline.camera.options import FramesOptions, ModelOptions
+from rover_pipeline.format.meta import Format
 from rover_pipeline.steps import Inspection, Output, step
 
 # OpenCV and onnxruntime take long to import, and the Snakefile, which reads this module, needs neither.
@@ -31,6 +32,10 @@ def smaller(video: Channel, *, options: FramesOptions) -> Channel:
     return video.reduced(max(fitting, default=1))
 
 
+def stored_format(options: FramesOptions) -> Format:
+    return options.format
+
+
 def inspect_lens(
     video: np.ndarray, *, options: FramesOptions, shapes: _Shapes, camera: str | None = None
 ) -> Inspection:
@@ -52,7 +57,7 @@ def inspect_lens(
     views={"video": smaller},
     files={"camera": "camera/camera.json"},
     outputs={
-        "image": Output("Pictures, RGB. [row, column, colour]", format=lambda options: options.format),
+        "image": Output("Pictures, RGB. [row, column, colour]", format=stored_format),
     },
     version=1,
     inspect=inspect_lens,
@@ -88,23 +93,24 @@ def inspect_model(image: np.ndarray, *, options: ModelOptions) -> Inspection:
 
 @step(
     inputs={"image": "_camera_frames/image"},
-    outputs={"result": "What camera.model made of the picture: labels [row, column] or RGB [row, column, colour]."},
+    outputs={"*": "What camera.model made of the picture: {name}. [row, column], and RGB of an image."},
     version=1,
     inspect=inspect_model,
 )
-def model(image: np.ndarray, *, options: ModelOptions) -> np.ndarray:
+def model(image: np.ndarray, *, options: ModelOptions) -> dict[str, np.ndarray]:
     """A model of the user's on each picture.
 
     Args:
         image: u1 RGB, (frame, height, width, 3).
 
     Returns:
-        u1, labels (frame, height, width) or RGB (frame, height, width, 3), at the size the model gives.
+        `labels` u1 (frame, height, width) or `image` u1 RGB (frame, height, width, 3), as the options say, at the size
+        the model gives.
     """
     from rover_pipeline.camera.model import load
 
     run = load(options)
-    return np.stack([run(picture) for picture in image])
+    return {options.output: np.stack([run(picture) for picture in image])}
 
 
 def _lens(camera: str, shape: tuple[int, ...]) -> Lens:
