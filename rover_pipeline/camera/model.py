@@ -80,7 +80,7 @@ class Model:
         """(width, height) of the pictures it takes; None when it takes any."""
         colours, sizes = (shape[1:2], shape[2:]) if self.options.layout == "nchw" else (shape[3:], shape[1:3])
         # A size that is not fixed has a name, or none.
-        if len(shape) != 4 or shape[0] not in (1, None) and isinstance(shape[0], int) or colours[0] not in (3, None):
+        if len(shape) != 4 or (shape[0] not in (1, None) and isinstance(shape[0], int)) or colours[0] not in (3, None):
             raise self._problem(f"it takes {shape}, not one RGB picture with the axes {self.options.layout}")
         height, width = sizes
         return (width, height) if isinstance(width, int) and isinstance(height, int) else None
