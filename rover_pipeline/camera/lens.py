@@ -1,4 +1,5 @@
-"""The lens of a camera: a pinhole with radial and tangential distortion (Brown, "Close-range camera calibration", 1971).
+"""The lens of a camera: a pinhole with radial and tangential distortion (D. C. Brown, Close-range camera calibration,
+Photogrammetric Engineering 37, 1971).
 
 A direction (x, y) = (right, down) / ahead is seen at
 

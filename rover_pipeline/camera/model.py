@@ -78,12 +78,12 @@ class Model:
 
     def _fixed_size(self, shape: list[int | str | None]) -> tuple[int, int] | None:
         """(width, height) of the pictures it takes; None when it takes any."""
-        colours, sizes = (shape[1:2], shape[2:]) if self.options.layout == "nchw" else (shape[3:], shape[1:3])
+        axes = dict(zip(self.options.layout, shape, strict=False))
         # A size that is not fixed has a name, or none.
-        if len(shape) != 4 or (shape[0] not in (1, None) and isinstance(shape[0], int)) or colours[0] not in (3, None):
+        fixed = {axis: size for axis, size in axes.items() if isinstance(size, int)}
+        if len(shape) != 4 or fixed.get("n", 1) != 1 or fixed.get("c", 3) != 3 or ("h" in fixed) != ("w" in fixed):
             raise self._problem(f"it takes {shape}, not one RGB picture with the axes {self.options.layout}")
-        height, width = sizes
-        return (width, height) if isinstance(width, int) and isinstance(height, int) else None
+        return (fixed["w"], fixed["h"]) if "w" in fixed else None
 
     def _tensor(self, picture: np.ndarray) -> np.ndarray:
         if self._size:
