@@ -11,6 +11,7 @@ include: "rules/simulate.smk"
 include: "rules/lidar.smk"
 include: "rules/radar.smk"
 include: "rules/camera.smk"
+include: "rules/imu.smk"
 
 
 for path in extra_rules():

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ByteSize, Field, field_validator
 from rover_pipeline.camera.options import CameraOptions
 from rover_pipeline.chunks import DaskOptions
 from rover_pipeline.errors import ConfigError, did_you_mean
+from rover_pipeline.imu.options import ImuOptions
 from rover_pipeline.options import InputOptions, Options
 from rover_pipeline.radar.options import RadarOptions
 
@@ -52,6 +53,7 @@ class Config(Options):
     input: InputOptions = Field(InputOptions(), description="Recordings that are not whole.")
     radar: RadarOptions = Field(RadarOptions(), description="Radar processing.")
     camera: CameraOptions = Field(CameraOptions(), description="Camera processing.")
+    imu: ImuOptions = Field(ImuOptions(), description="Bias-corrected IMU and its orientation (`_imu_filtered`).")
     dask: DaskOptions = Field(DaskOptions(), description="How work is spread; nothing here changes a result.")
 
     @field_validator("traces", "outputs", "extra_rules", mode="before")
