@@ -161,8 +161,9 @@ def from_above(trace: Path, reach: float | None) -> Panel:
 
 def _most(sweeps: Sweeps | None) -> float:
     """A distance that most points of the recording are within, m."""
-    places = np.linspace(0, len(sweeps.samples) - 1, 5).astype(int) if sweeps and len(sweeps.samples) else []
-    some = [points for at in places if sweeps and (points := sweeps.points(int(at), 5000)) is not None]
+    count = len(sweeps.samples) if sweeps else 0
+    places = np.linspace(0, count - 1, 5).astype(int).tolist() if count else []
+    some = [points for at in places if sweeps and (points := sweeps.points(at, 5000)) is not None]
     joined = np.concatenate(some) if some else np.empty((0, 3))
     return float(np.clip(np.quantile(np.hypot(joined[:, 0], joined[:, 1]), 0.97), 4, 60)) if len(joined) else 10.0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -98,9 +99,9 @@ def _part(times: np.ndarray, acc: np.ndarray, avel: np.ndarray, period: float, o
     return _Part(times[0], even_acc, even_avel, rests(even_acc, even_avel, period, options))
 
 
-def _vqf(avel: np.ndarray, acc: np.ndarray, period: float, settings: dict[str, object]) -> dict[str, np.ndarray]:
+def _vqf(avel: np.ndarray, acc: np.ndarray, period: float, settings: Mapping[str, object]) -> dict[str, np.ndarray]:
     found: dict[str, np.ndarray] = vqf.offlineVQF(
-        np.ascontiguousarray(avel), np.ascontiguousarray(acc), None, period, settings
+        np.ascontiguousarray(avel), np.ascontiguousarray(acc), None, period, dict(settings)
     )
     return found
 

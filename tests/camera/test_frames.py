@@ -11,6 +11,7 @@ import av
 import cv2
 import numpy as np
 import pytest
+from pydantic import ByteSize
 
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.camera.options import FramesOptions
@@ -55,7 +56,7 @@ def record(trace: Path, video: np.ndarray, lens: dict[str, Any] | None = None) -
 
 def make(trace: Path, chunk: int = 1 << 20, corrupt: bool = False, **options: Any) -> Sensor:
     request = Request(options, InputOptions(mark_corrupt=corrupt))
-    run_step(STEP, trace, "_camera_frames", request, threads=2, dask=DaskOptions(chunk=chunk))  # type: ignore[arg-type]
+    run_step(STEP, trace, "_camera_frames", request, threads=2, dask=DaskOptions(chunk=ByteSize(chunk)))
     return Sensor(trace / "_camera_frames")
 
 

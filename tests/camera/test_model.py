@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from pydantic import ByteSize
 
 from rover_pipeline.camera.model import Model
 from rover_pipeline.camera.options import ModelOptions
@@ -60,7 +61,7 @@ def test_labels_are_the_highest_scores_in_every_pixel_of_every_frame(tmp_path: P
     trace = record(tmp_path / "trace", scenery())
     pictures = make(trace, width=52, height=30).channel("image").read()
     model = {"path": str(strongest_colour(tmp_path / "model.onnx")), "classes": ["red", "green", "blue"]}
-    run_step(STEP, trace, "_camera_model", Request(model), threads=2, dask=DaskOptions(chunk=1))  # type: ignore[arg-type]
+    run_step(STEP, trace, "_camera_model", Request(model), threads=2, dask=DaskOptions(chunk=ByteSize(1)))
     made = Sensor(trace / "_camera_model")
     labels = made.channel("labels").read()
     assert labels.dtype == np.uint8 and np.array_equal(labels, pictures.argmax(axis=-1))
