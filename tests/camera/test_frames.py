@@ -27,7 +27,7 @@ from rover_pipeline.format.trace import CONFIG
 from rover_pipeline.options import InputOptions
 from rover_pipeline.runner import Request, run_step
 from rover_pipeline.steps import find_step
-from tests.kit import times
+from tests.kit import PER_PROCESS, assert_same, snapshot, times
 
 STEP = find_step("rover_pipeline.camera.steps:frames")
 HEIGHT, WIDTH, COUNT = 120, 208, 9
@@ -123,6 +123,14 @@ def test_pictures_are_kept_as_jpeg_when_asked_to(format: str, recorded: Path, tm
         there, found = capture.read()
         assert there and far(found[..., ::-1], picture) < 5
     assert not capture.read()[0]
+
+
+@pytest.mark.parametrize("format", ["jpg", "mjpg"])
+def test_jpeg_pictures_do_not_depend_on_chunks(format: str, recorded: Path, tmp_path: Path) -> None:
+    trace = copied(recorded, tmp_path)
+    few = snapshot(make(trace, chunk=1, width=52, height=30, format=format).path, ignore=PER_PROCESS)
+    many = snapshot(make(trace, width=52, height=30, format=format).path, ignore=PER_PROCESS)
+    assert_same(many, few, "other chunks")
 
 
 def test_a_published_trace_keeps_its_video_beside_the_camera(recorded: Path, tmp_path: Path) -> None:

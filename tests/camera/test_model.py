@@ -53,8 +53,12 @@ def strongest_colour(path: Path, bias: float = 0.0) -> Path:
 def negative(path: Path) -> Path:
     """A picture for a picture, bytes with the colours last, of one size."""
     shape: Shape = [1, 12, 20, 3]
-    nodes = [helper.make_node("Sub", ["white", "x"], ["y"])]
-    return save(path, nodes, (TensorProto.UINT8, shape), (TensorProto.UINT8, shape), white=np.array(255, "u1"))
+    nodes = [
+        helper.make_node("Cast", ["x"], ["counts"], to=TensorProto.FLOAT),
+        helper.make_node("Sub", ["white", "counts"], ["left"]),
+        helper.make_node("Cast", ["left"], ["y"], to=TensorProto.UINT8),
+    ]
+    return save(path, nodes, (TensorProto.UINT8, shape), (TensorProto.UINT8, shape), white=np.array(255, "f4"))
 
 
 def test_labels_are_the_highest_scores_in_every_pixel_of_every_frame(tmp_path: Path) -> None:
