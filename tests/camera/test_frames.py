@@ -27,6 +27,7 @@ from rover_pipeline.format.trace import CONFIG
 from rover_pipeline.options import InputOptions
 from rover_pipeline.runner import Request, run_step
 from rover_pipeline.steps import find_step
+from rover_pipeline.workflow import Flow
 from tests.kit import PER_PROCESS, assert_same, snapshot, times
 
 STEP = find_step("rover_pipeline.camera.steps:frames")
@@ -143,6 +144,8 @@ def test_a_published_trace_keeps_its_video_beside_the_camera(recorded: Path, tmp
     (other / "camera" / "meta.json").write_text(json.dumps({"ts": TS_SPEC.model_dump(exclude_none=True)}))
     shutil.copy(trace / "camera" / "ts", other / "camera" / "ts")
     assert make(other, width=52, height=30).channel("image").read().tobytes() == wanted.tobytes()
+    flow = Flow({"traces": [str(other)]})
+    assert str(other / "_camera" / "video.avi") in flow.sensor("camera", "video.avi", "ts").files(other)
 
 
 def damaged(trace: Path, number: int, change: str) -> Path:
