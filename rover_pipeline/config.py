@@ -63,9 +63,9 @@ class Config(Options):
     lidar: LidarOptions = Field(LidarOptions(), description="Lidar processing.")
     rig: RigOptions = Field(
         RigOptions(),
-        description="Extrinsics: each sensor's pose in the lidar frame, {translation: [x, y, z], rotation: [[...], [...], "
-        "[...]]}, m, lidar-from-sensor. null = as in section `rig` of the recording's own config.yaml, else the lidar's "
-        "pose.",
+        description="Extrinsics: each sensor's pose in the lidar frame, {translation: [x, y, z], rotation: [[...], "
+        "[...], [...]]}, m and lidar-from-sensor. null = as in the section `rig` of the recording's own config.yaml, "
+        "else the lidar's pose.",
     )
     poses: PosesSection = Field(
         PosesSection(), description="Poses of the sensors: `_radar_pose`, `_camera_pose`, `_imu_pose`."

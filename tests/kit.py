@@ -333,7 +333,7 @@ def check_virtual_sensor(
         sensor: name of the virtual sensor, `_name`.
         options: of the step.
         kills: moments, spread over all calls that change the disk, at which a run is killed; 0 = none, for a sensor
-            that is made by the function of another one.
+            that is written like another one that is tested.
     """
     described = find_step(step)
     request = Request(dict(options or {}))

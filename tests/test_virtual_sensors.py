@@ -51,8 +51,17 @@ RECORDED = {
     "_occupancy": ("lidar", "radar", "imu"),
     "_camera_depth": ("lidar", "camera"),
 }
-#: Those whose function, with another argument, makes another sensor here, which is killed in its place.
-TWINS = {"_camera_pose", "_imu_pose", "_lidar_times", "_radar_times", "_camera_times", "_imu_times", "_occupancy"}
+#: Those that are written like another one here, which is killed in their place.
+TWINS = {
+    "_camera_pose",
+    "_imu_pose",
+    "_lidar_times",
+    "_radar_times",
+    "_camera_times",
+    "_imu_times",
+    "_occupancy",
+    "_camera_depth",
+}
 OPTIONS: dict[str, dict[str, object]] = {
     "_occupancy": {"elevation_bins": 4, "azimuth_bins": 16},
     "_camera_depth": {"width": 24, "height": 16},

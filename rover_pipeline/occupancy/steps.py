@@ -244,7 +244,11 @@ def _axes(grid: Grid) -> str:
     axes = {}
     for name, edges, positive in (("elevation", grid.elevation, "up"), ("azimuth", grid.azimuth, "right")):
         if len(edges) > 2 or name == "azimuth":
-            axes[name] = {"unit": "rad", "positive": positive, "values": ((edges[:-1] + edges[1:]) / 2).round(6).tolist()}
+            axes[name] = {
+                "unit": "rad",
+                "positive": positive,
+                "values": ((edges[:-1] + edges[1:]) / 2).round(6).tolist(),
+            }
     distance = np.arange(grid.bins) * grid.resolution
     axes["range"] = {"unit": "m", "positive": "away", "values": distance.round(6).tolist()}
     return json.dumps(axes) + "\n"

@@ -12,6 +12,9 @@ from rover_pipeline.steps import Inspection, step
 from rover_pipeline.sync.options import Raw, SyncOptions, TimesOptions, TimesSection
 from rover_pipeline.timestamps import Times, smooth_times
 
+#: Seconds of a recording that tells a clock's rate to a few millionths.
+_LONG_S = 30.0
+
 _Result = tuple[dict[str, np.ndarray], Inspection]
 
 
@@ -106,7 +109,7 @@ def _told(times: Times, ts: np.ndarray) -> dict[str, Any]:
         "lost": int(times.number[-1]) + 1 - len(ts),
         "steady": times.steady,
         "rate_hz": _rounded(1 / times.period, 6),
-        "clock_ppm": _off_whole(times.period),
+        "clock_ppm": _off_whole(times.period) if ts[-1] - ts[0] > _LONG_S else None,
         "drift_ppm": _rounded(times.drift_ppm, 2),
         "latency_ms": _spread(ts - times.smooth),
     }
@@ -124,7 +127,9 @@ def _spread(seconds: np.ndarray) -> dict[str, float] | None:
     if not len(seconds):
         return None
     found = np.percentile(seconds * 1e3, [0, 5, 50, 95, 100])
-    return {name: round(float(value), 3) for name, value in zip(("least", "p5", "p50", "p95", "most"), found, strict=True)}
+    return {
+        name: round(float(value), 3) for name, value in zip(("least", "p5", "p50", "p95", "most"), found, strict=True)
+    }
 
 
 def _rounded(value: float, digits: int) -> float | None:

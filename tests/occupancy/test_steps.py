@@ -137,7 +137,9 @@ def test_a_level_grid_does_not_tilt_with_the_rig(walk: Path, tmp_path: Path) -> 
     for frame in FRAMES:
         world = turn @ rot[frame] @ MOUNTS["radar"].rotation
         front = world[:, 0] - world[:, 0] @ np.array(measured["up"]) * np.array(measured["up"])
-        axes = np.stack([front / np.linalg.norm(front), np.cross(measured["up"], front / np.linalg.norm(front)), measured["up"]])
+        axes = np.stack(
+            [front / np.linalg.norm(front), np.cross(measured["up"], front / np.linalg.norm(front)), measured["up"]]
+        )
         points = in_radar(returns(walk, frame)) @ world.T @ axes.T
         wanted = directly(points, walk, (-0.6, 0.6))
         assert differing(found[frame], wanted) <= 0.002 * wanted.sum() + 2  # `up` is told with five digits
@@ -164,7 +166,7 @@ def test_a_radar_that_does_not_say_how_large_its_bins_are_is_an_error(walk: Path
 
 
 def seen_depth(frame: int, trace: Path) -> np.ndarray:
-    """Depth of each pixel of a picture of 240 x 135 in the simulator's own world, f8 metres, infinite where nothing is."""
+    """Depth of each pixel of a picture of 240 x 135 in the simulator's world, f8 metres, infinite where nothing is."""
     rig = build(PRESETS["tiny"], 1)
     lens = json.loads((trace / "camera" / "camera.json").read_text())
     x = (((np.arange(240) + 0.5) * 256 / 240 - 0.5) - lens["cx"]) / lens["fx"]
@@ -176,8 +178,8 @@ def seen_depth(frame: int, trace: Path) -> np.ndarray:
     images = [np.empty((135, 240), "f4") for _ in range(3)]
     light = rig.world.light
     cast(
-        rig.world.at(time), LOOK, np.zeros((240, 3)), np.ascontiguousarray(rays / length[..., None]), state.pos, state.rot,
-        np.zeros(240), light.sun, light.strength, light.ambient, *images,
+        rig.world.at(time), LOOK, np.zeros((240, 3)), np.ascontiguousarray(rays / length[..., None]),
+        state.pos, state.rot, np.zeros(240), light.sun, light.strength, light.ambient, *images,
     )  # fmt: skip
     depth: np.ndarray = images[0] / length
     return depth
@@ -192,9 +194,10 @@ def depth_errors(walk: Path, step: str) -> tuple[np.ndarray, np.ndarray]:
         depth, true = sensor.channel("depth").read(frame, frame + 1)[0] / 1000, seen_depth(frame, walk)
         # Where depth jumps the lidar, which is beside the camera, sees what the camera does not.
         smooth = np.ones(true.shape, bool)
-        smooth[1:-1, 1:-1] = sum(np.abs(np.roll(true, by, (0, 1)) - true) for by in ((1, 0), (-1, 0), (0, 1), (0, -1)))[
-            1:-1, 1:-1
-        ] < 0.15
+        smooth[1:-1, 1:-1] = (
+            sum(np.abs(np.roll(true, by, (0, 1)) - true) for by in ((1, 0), (-1, 0), (0, 1), (0, -1)))[1:-1, 1:-1]
+            < 0.15
+        )
         errors.append((depth - true)[(depth > 0) & smooth & np.isfinite(true)])
         shares.append((depth > 0).mean())
     return np.concatenate(errors), np.array(shares)
