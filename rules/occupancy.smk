@@ -72,4 +72,7 @@ rule camera_depth:
         "logs/{trace}/camera_depth.tsv"
     threads: 4
     shell:
-        step("rover_pipeline.occupancy.steps:" + ("depth" if MOTION else "still_depth"))
+        step(
+            "rover_pipeline.occupancy.depth_steps:"
+            + ("depth" if MOTION else "still_depth")
+        )

@@ -30,7 +30,7 @@ SENSORS = {
     "_imu_times": "rover_pipeline.sync.steps:imu_times",
     "_occupancy": "rover_pipeline.occupancy.steps:level_occupancy",
     "_bev": "rover_pipeline.occupancy.steps:bev",
-    "_camera_depth": "rover_pipeline.occupancy.steps:depth",
+    "_camera_depth": "rover_pipeline.occupancy.depth_steps:depth",
 }
 #: Virtual sensors that others are made from.
 FIRST = {

@@ -77,7 +77,7 @@ def _widest(lens: Lens) -> float:
     return float(radius[back[0]] ** 2) if len(back) else np.inf
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def _draw(
     rng: np.ndarray,
     xyz: np.ndarray,

@@ -99,7 +99,7 @@ def _elevation_quotient(angle: np.ndarray) -> np.ndarray:
     return quotient
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def _fill(
     rng: np.ndarray,
     xyz: np.ndarray,

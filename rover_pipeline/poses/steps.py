@@ -94,6 +94,14 @@ camera = _pose_step("camera")
 imu = _pose_step("imu")
 
 
+def given(*odometry: np.ndarray | None) -> tuple[np.ndarray, ...]:
+    """Channels of `_odom`, all of which are needed."""
+    found = tuple(channel for channel in odometry if channel is not None)
+    if len(found) < len(odometry):
+        raise ValueError("_odom is not there, or lacks channels; the step that makes it is to run first")
+    return found
+
+
 def _against_doppler(ahead: np.ndarray, sidecar: str) -> tuple[dict[str, Any], list[str]]:
     """The speed along the boresight, m/s, against the largest that the radar's Doppler bins tell apart."""
     from rover_pipeline.radar.axes import max_doppler

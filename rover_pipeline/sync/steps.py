@@ -10,7 +10,7 @@ import numpy as np
 from rover_pipeline.recording import Recording
 from rover_pipeline.steps import Inspection, step
 from rover_pipeline.sync.options import Raw, SyncOptions, TimesOptions, TimesSection
-from rover_pipeline.timestamps import Times, smooth_times
+from rover_pipeline.timestamps import Model, Times, smooth_times
 
 #: Seconds of a recording that tells a clock's rate to a few millionths.
 _LONG_S = 30.0
@@ -98,7 +98,7 @@ lidar_times, radar_times, camera_times, imu_times = (_times_of(name) for name in
 
 
 def _clock(sensor: str, ts: np.ndarray, options: TimesSection) -> Times:
-    model = getattr(options, sensor) if sensor in get_args(Raw) else "drifting"
+    model: Model = getattr(options, sensor) if sensor in get_args(Raw) else "drifting"
     return smooth_times(ts, model=model, block=options.block, bend_ppm=options.bend_ppm)
 
 

@@ -34,7 +34,8 @@ def walk(drive: Path) -> Path:
 
 
 def made(trace: Path, step: str, sensor: str, **options: object) -> Sensor:
-    run_step(find_step(f"rover_pipeline.occupancy.steps:{step}"), trace, sensor, Request(options), threads=2)
+    module = "depth_steps" if "depth" in step else "steps"
+    run_step(find_step(f"rover_pipeline.occupancy.{module}:{step}"), trace, sensor, Request(options), threads=2)
     return Sensor(trace / sensor)
 
 
