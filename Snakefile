@@ -13,6 +13,8 @@ include: "rules/radar.smk"
 include: "rules/poses.smk"
 include: "rules/sync.smk"
 include: "rules/occupancy.smk"
+include: "rules/camera.smk"
+include: "rules/imu.smk"
 
 
 for path in extra_rules():

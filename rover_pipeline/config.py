@@ -14,10 +14,12 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ByteSize, Field, field_validator
 
+from rover_pipeline.camera.options import CameraOptions
 from rover_pipeline.chunks import DaskOptions
 from rover_pipeline.errors import ConfigError, did_you_mean
 from rover_pipeline.lidar.options import LidarOptions
 from rover_pipeline.occupancy.options import DepthSection, OccupancySection
+from rover_pipeline.imu.options import ImuOptions
 from rover_pipeline.options import InputOptions, Options
 from rover_pipeline.poses.options import PosesSection
 from rover_pipeline.radar.options import RadarOptions
@@ -77,6 +79,8 @@ class Config(Options):
         "times the resolution, in slant range; azimuth grows to the right, elevation upward.",
     )
     depth: DepthSection = Field(DepthSection(), description="The lidar in the camera's pixels: `_camera_depth`.")
+    camera: CameraOptions = Field(CameraOptions(), description="Camera processing.")
+    imu: ImuOptions = Field(ImuOptions(), description="Bias-corrected IMU and its orientation (`_imu_filtered`).")
     dask: DaskOptions = Field(DaskOptions(), description="How work is spread; nothing here changes a result.")
 
     @field_validator("traces", "outputs", "extra_rules", mode="before")
