@@ -16,6 +16,8 @@ from pydantic import BaseModel, ByteSize, Field, field_validator
 
 from rover_pipeline.chunks import DaskOptions
 from rover_pipeline.errors import ConfigError, did_you_mean
+from rover_pipeline.lidar.options import LidarOptions
+from rover_pipeline.mapping.options import MapOptions
 from rover_pipeline.options import InputOptions, Options
 from rover_pipeline.radar.options import RadarOptions
 
@@ -26,6 +28,7 @@ DEFAULT_OUTPUTS = (
     "radar_range_azimuth",
     "radar_points",
     "radar_velocity",
+    "map",
 )
 
 
@@ -50,6 +53,11 @@ class Config(Options):
     extra: dict[str, dict[str, Any]] = Field({}, description="Options of your own rules, by section.")
     input: InputOptions = Field(InputOptions(), description="Recordings that are not whole.")
     radar: RadarOptions = Field(RadarOptions(), description="Radar processing.")
+    lidar: LidarOptions = Field(LidarOptions(), description="Lidar processing.")
+    map: MapOptions = Field(
+        MapOptions(),
+        description="The map of a recording: points, occupancy grid and picture. Heights are above the floor.",
+    )
     dask: DaskOptions = Field(DaskOptions(), description="How work is spread; nothing here changes a result.")
 
     @field_validator("traces", "outputs", "extra_rules", mode="before")

@@ -29,3 +29,10 @@ def destagger(images: np.ndarray, info: core.SensorInfo) -> np.ndarray:
             f"lidar.json is of a sensor with {beams} x {columns} pixels, the images have {images.shape[1:]}"
         )
     return np.stack([core.destagger(info, image) for image in images])
+
+
+@functools.lru_cache(maxsize=4)
+def projection(metadata: str) -> core.XYZLutFloat:
+    """The function that projects ranges of the sensor of a `lidar.json`: u4 (beam, column), mm, staggered, to f4
+    (beam, column, 3), m, in the sensor frame. Ranges of 0 go to the origin."""
+    return core.XYZLutFloat(sensor_info(metadata), use_extrinsics=False)
