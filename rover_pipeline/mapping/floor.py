@@ -33,18 +33,14 @@ def find_floor(sweeps: Sequence[np.ndarray]) -> Floor:
 
     Args:
         sweeps: f (N, 3) each, metres, turned as the world, with the lidar in the origin; NaN = no return.
-
-    Raises:
-        ValueError: there is no return in any of them.
     """
     planes = [plane for points in sweeps if (plane := _plane(points)) is not None]
     if 2 * len(planes) >= max(1, len(sweeps)):
         normal = np.median([normal for normal, _ in planes], axis=0)
         return Floor(normal / np.linalg.norm(normal), float(np.median([height for _, height in planes])), True)
     heights = np.concatenate([points[np.isfinite(points[:, 2]), 2] for points in sweeps] or [np.empty(0)])
-    if not len(heights):
-        raise ValueError("there is no return in the sweeps")
-    return Floor(np.array([0.0, 0.0, 1.0]), -float(np.percentile(heights, 1)), False)
+    lowest = float(np.percentile(heights, 1)) if len(heights) else 0.0
+    return Floor(np.array([0.0, 0.0, 1.0]), -lowest, False)
 
 
 def level(up: np.ndarray) -> np.ndarray:
