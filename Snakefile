@@ -15,6 +15,7 @@ include: "rules/sync.smk"
 include: "rules/occupancy.smk"
 include: "rules/camera.smk"
 include: "rules/imu.smk"
+include: "rules/map.smk"
 
 
 for path in extra_rules():

@@ -105,6 +105,22 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("--threads", type=int, default=os.cpu_count() or 1, metavar="N")
     check.set_defaults(run=_check)
 
+    export = commands.add_parser("export", help="write traces in other programs' formats")
+    export.add_argument("format", metavar="FORMAT", help="tum, kitti, ply, pcd ... (an unknown one lists them all)")
+    export.add_argument("traces", nargs="+", metavar="TRACE", help="traces, or folders of traces")
+    export.add_argument(
+        "-o",
+        "--out",
+        type=Path,
+        required=True,
+        metavar="OUT",
+        help="the new file or folder; of several traces a folder",
+    )
+    export.add_argument("--sensor", metavar="NAME", help="for example _truth or _map (default: what FORMAT is about)")
+    export.add_argument("--every", type=int, default=1, metavar="N", help="only every n-th sample")
+    export.add_argument("--threads", type=int, default=os.cpu_count() or 1, metavar="N")
+    export.set_defaults(run=_export)
+
     picture = commands.add_parser("picture", help="a picture of a radar product")
     picture.add_argument("trace", type=Path, metavar="TRACE")
     picture.add_argument("sensor", metavar="SENSOR", help="for example radar_range_doppler")
@@ -204,6 +220,15 @@ def _picture(arguments: argparse.Namespace) -> int:
 
     save_picture(arguments.trace, arguments.sensor, arguments.out, arguments.frame)
     print(arguments.out)
+    return 0
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    from rover_pipeline.export import ExportOptions, export
+
+    options = ExportOptions(arguments.sensor, arguments.every, arguments.threads)
+    for place in export(arguments.format, arguments.traces, arguments.out, options):
+        print(place)
     return 0
 
 

@@ -20,6 +20,7 @@ from rover_pipeline.errors import ConfigError, did_you_mean
 from rover_pipeline.lidar.options import LidarOptions
 from rover_pipeline.occupancy.options import DepthSection, OccupancySection
 from rover_pipeline.imu.options import ImuOptions
+from rover_pipeline.mapping.options import MapOptions
 from rover_pipeline.options import InputOptions, Options
 from rover_pipeline.poses.options import PosesSection
 from rover_pipeline.radar.options import RadarOptions
@@ -38,6 +39,7 @@ DEFAULT_OUTPUTS = (
     "imu_pose",
     "sync",
     "bev",
+    "map",
 )
 
 
@@ -81,6 +83,10 @@ class Config(Options):
     depth: DepthSection = Field(DepthSection(), description="The lidar in the camera's pixels: `_camera_depth`.")
     camera: CameraOptions = Field(CameraOptions(), description="Camera processing.")
     imu: ImuOptions = Field(ImuOptions(), description="Bias-corrected IMU and its orientation (`_imu_filtered`).")
+    map: MapOptions = Field(
+        MapOptions(),
+        description="The map of a recording: points, occupancy grid and picture. Heights are above the floor.",
+    )
     dask: DaskOptions = Field(DaskOptions(), description="How work is spread; nothing here changes a result.")
 
     @field_validator("traces", "outputs", "extra_rules", mode="before")
