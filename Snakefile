@@ -10,6 +10,7 @@ include: "rules/common.smk"
 include: "rules/simulate.smk"
 include: "rules/lidar.smk"
 include: "rules/radar.smk"
+include: "rules/report.smk"
 
 
 for path in extra_rules():

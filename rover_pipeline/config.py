@@ -18,6 +18,7 @@ from rover_pipeline.chunks import DaskOptions
 from rover_pipeline.errors import ConfigError, did_you_mean
 from rover_pipeline.options import InputOptions, Options
 from rover_pipeline.radar.options import RadarOptions
+from rover_pipeline.report.options import ReportOptions
 
 #: `outputs: default`, where the trace has the sensors for it.
 DEFAULT_OUTPUTS = (
@@ -26,6 +27,7 @@ DEFAULT_OUTPUTS = (
     "radar_range_azimuth",
     "radar_points",
     "radar_velocity",
+    "report",
 )
 
 
@@ -50,6 +52,7 @@ class Config(Options):
     extra: dict[str, dict[str, Any]] = Field({}, description="Options of your own rules, by section.")
     input: InputOptions = Field(InputOptions(), description="Recordings that are not whole.")
     radar: RadarOptions = Field(RadarOptions(), description="Radar processing.")
+    report: ReportOptions = Field(ReportOptions(), description="The page of each recording.")
     dask: DaskOptions = Field(DaskOptions(), description="How work is spread; nothing here changes a result.")
 
     @field_validator("traces", "outputs", "extra_rules", mode="before")
