@@ -16,6 +16,7 @@ include: "rules/occupancy.smk"
 include: "rules/camera.smk"
 include: "rules/imu.smk"
 include: "rules/map.smk"
+include: "rules/report.smk"
 
 
 for path in extra_rules():

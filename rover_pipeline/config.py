@@ -17,13 +17,14 @@ from pydantic import BaseModel, ByteSize, Field, field_validator
 from rover_pipeline.camera.options import CameraOptions
 from rover_pipeline.chunks import DaskOptions
 from rover_pipeline.errors import ConfigError, did_you_mean
-from rover_pipeline.lidar.options import LidarOptions
-from rover_pipeline.occupancy.options import DepthSection, OccupancySection
 from rover_pipeline.imu.options import ImuOptions
+from rover_pipeline.lidar.options import LidarOptions
 from rover_pipeline.mapping.options import MapOptions
+from rover_pipeline.occupancy.options import DepthSection, OccupancySection
 from rover_pipeline.options import InputOptions, Options
 from rover_pipeline.poses.options import PosesSection
 from rover_pipeline.radar.options import RadarOptions
+from rover_pipeline.report.options import ReportOptions
 from rover_pipeline.rig import RigOptions
 from rover_pipeline.sync.options import SyncOptions
 
@@ -40,6 +41,7 @@ DEFAULT_OUTPUTS = (
     "sync",
     "bev",
     "map",
+    "report",
 )
 
 
@@ -87,6 +89,7 @@ class Config(Options):
         MapOptions(),
         description="The map of a recording: points, occupancy grid and picture. Heights are above the floor.",
     )
+    report: ReportOptions = Field(ReportOptions(), description="The page of each recording.")
     dask: DaskOptions = Field(DaskOptions(), description="How work is spread; nothing here changes a result.")
 
     @field_validator("traces", "outputs", "extra_rules", mode="before")
