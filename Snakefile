@@ -10,8 +10,13 @@ include: "rules/common.smk"
 include: "rules/simulate.smk"
 include: "rules/lidar.smk"
 include: "rules/radar.smk"
+include: "rules/poses.smk"
+include: "rules/sync.smk"
+include: "rules/occupancy.smk"
 include: "rules/camera.smk"
 include: "rules/imu.smk"
+include: "rules/map.smk"
+include: "rules/report.smk"
 
 
 for path in extra_rules():

@@ -1,0 +1,299 @@
+"""Compiled inner loops of the map. Kernels that call one another belong in one file: see `compiled`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: Voxel coordinates are packed into one integer, 21 bits each.
+BITS = 21
+BIAS = 1 << (BITS - 1)
+#: Units in which places within a voxel are summed, of its edge before any doubling.
+UNITS = 1024
+#: Key of an empty place in a table.
+EMPTY = -1
+
+
+def compiled(function: F) -> F:
+    """`function` compiled at its first call, kept on disk, run without the GIL; without fast-math."""
+    return cast(F, numba.njit(cache=True, nogil=True, error_model="numpy")(function))
+
+
+@compiled
+def place(
+    xyz: np.ndarray,
+    rng: np.ndarray,
+    near: int,
+    far: int,
+    rot: np.ndarray,
+    pos: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    """Takes the points of a sweep from the lidar at each column's own instant to the map; NaN for no return.
+
+    Args:
+        xyz: f4 (beam, column, 3), m, lidar frame.
+        rng: u2 (beam, column), mm; returns are used from `near` up to, not including, `far`.
+        rot, pos: f8 (column, 3, 3), f8 (column, 3): pose of the lidar at each column.
+        out: f8 (beam, column, 3), filled.
+    """
+    beams, columns = rng.shape
+    for beam in range(beams):
+        for c in range(columns):
+            if near <= rng[beam, c] < far:
+                x, y, z = xyz[beam, c, 0], xyz[beam, c, 1], xyz[beam, c, 2]
+                out[beam, c, 0] = rot[c, 0, 0] * x + rot[c, 0, 1] * y + rot[c, 0, 2] * z + pos[c, 0]
+                out[beam, c, 1] = rot[c, 1, 0] * x + rot[c, 1, 1] * y + rot[c, 1, 2] * z + pos[c, 1]
+                out[beam, c, 2] = rot[c, 2, 0] * x + rot[c, 2, 1] * y + rot[c, 2, 2] * z + pos[c, 2]
+            else:
+                out[beam, c, 0] = out[beam, c, 1] = out[beam, c, 2] = np.nan
+
+
+@compiled
+def _hash(key: int, size: int) -> int:
+    """First place to look for `key` in an open-addressed table whose size is a power of two (Fibonacci hashing)."""
+    return ((key * 0x1E3779B97F4A7C15) >> 32) & (size - 1)
+
+
+@compiled
+def add_points(
+    points: np.ndarray, rfl: np.ndarray, start: int, edge: float, table: np.ndarray, used: int
+) -> tuple[int, int]:
+    """Adds points to a table of voxels until it is 60 % full.
+
+    A slot is half a cache line, since nearly every new voxel is a cache miss; two sums of 32 bits share a word.
+
+    Args:
+        points: f8 (N, 3), m; NaN is skipped.
+        rfl: u1 (N,).
+        start: the first point to add.
+        edge: of a voxel, m.
+        table: i8 (slot, 4): key; number of points and sum of reflectivity; sums of x and of y; sum of z. Places are in
+            units within the voxel.
+        used: slots that are taken.
+
+    Returns:
+        The point that stopped it (N at the end), and the slots taken now.
+    """
+    size = len(table)
+    limit = size * 3 // 5
+    last, at = EMPTY, 0
+    scale = 1.0 / edge
+    for n in range(start, len(points)):
+        if np.isnan(points[n, 0]):
+            continue
+        x, y, z = points[n, 0] * scale, points[n, 1] * scale, points[n, 2] * scale
+        i, j, k = int(np.floor(x)), int(np.floor(y)), int(np.floor(z))
+        key = ((i + BIAS) << (2 * BITS)) | ((j + BIAS) << BITS) | (k + BIAS)
+        if key != last:  # neighbours in a beam are mostly in the same voxel
+            at = _hash(key, size)
+            while table[at, 0] != key:
+                if table[at, 0] == EMPTY:
+                    if used >= limit:
+                        return n, used
+                    table[at, 0] = key
+                    used += 1
+                    break
+                at = (at + 1) & (size - 1)
+            last = key
+        table[at, 1] += (1 << 32) | int(rfl[n])
+        table[at, 2] += (int((x - i) * UNITS) << 32) | int((y - j) * UNITS)
+        table[at, 3] += int((z - k) * UNITS)
+    return len(points), used
+
+
+@compiled
+def add_rows(
+    new_keys: np.ndarray, new_sums: np.ndarray, start: int, keys: np.ndarray, sums: np.ndarray, used: int
+) -> tuple[int, int]:
+    """Adds voxels, some of which may be the same, to a table of voxels until it is 60 % full.
+
+    Args:
+        new_keys, new_sums: i8 (N,) and (N, 5): points, sums of x, y, z and of reflectivity.
+        start: the first row to add.
+        keys, sums: i8 (slot,) and (slot, 5).
+        used: slots that are taken.
+
+    Returns:
+        The row that stopped it (N at the end), and the slots taken now.
+    """
+    size = len(keys)
+    limit = size * 3 // 5
+    for n in range(start, len(new_keys)):
+        key = new_keys[n]
+        at = _hash(key, size)
+        while keys[at] != key:
+            if keys[at] == EMPTY:
+                if used >= limit:
+                    return n, used
+                keys[at] = key
+                used += 1
+                break
+            at = (at + 1) & (size - 1)
+        for part in range(5):
+            sums[at, part] += new_sums[n, part]
+    return len(new_keys), used
+
+
+@compiled
+def move_slots(old: np.ndarray, table: np.ndarray) -> None:
+    """Copies the taken slots of a table of points to an empty larger one."""
+    size = len(table)
+    for n in range(len(old)):
+        if old[n, 0] != EMPTY:
+            at = _hash(old[n, 0], size)
+            while table[at, 0] != EMPTY:
+                at = (at + 1) & (size - 1)
+            table[at] = old[n]
+
+
+@compiled
+def look(
+    points: np.ndarray,
+    pos: np.ndarray,
+    sectors: np.ndarray,
+    low: float,
+    high: float,
+    nearest: np.ndarray,
+    farthest: np.ndarray,
+    heights: np.ndarray,
+) -> None:
+    """What a sweep says about the heights between `low` and `high`, direction by direction.
+
+    Args:
+        points: f8 (beam, column, 3), m, z up; NaN = no return.
+        pos: f8 (column, 3), the lidar at each column.
+        sectors: i4 (beam, column), the direction that a pixel belongs to.
+        low, high: m above the lidar.
+        nearest: f8 (sector, 5): squared distance, place and place of the lidar, in x and y, of the nearest point in
+            the band; infinite distance where there is none.
+        farthest: the same of the farthest place in the band that a beam passed through on its way; zero if none.
+        heights: f8 (2,), the least and the greatest height above the lidar so far; updated.
+    """
+    nearest[:, 0] = np.inf
+    farthest[:, 0] = 0.0
+    beams, columns = sectors.shape
+    for beam in range(beams):
+        for c in range(columns):
+            if np.isnan(points[beam, c, 0]):
+                continue
+            dx, dy = points[beam, c, 0] - pos[c, 0], points[beam, c, 1] - pos[c, 1]
+            dz = points[beam, c, 2] - pos[c, 2]
+            heights[0], heights[1] = min(heights[0], dz), max(heights[1], dz)
+            distance, s = dx * dx + dy * dy, sectors[beam, c]
+            if low <= dz <= high:
+                if distance < nearest[s, 0]:
+                    nearest[s, 0], nearest[s, 1], nearest[s, 2] = distance, pos[c, 0] + dx, pos[c, 1] + dy
+                    nearest[s, 3], nearest[s, 4] = pos[c, 0], pos[c, 1]
+                continue
+            # Where the beam left the band on its way to the point; it never did when the lidar is outside too.
+            share = 0.0
+            if dz < low <= 0.0:
+                share = low / dz
+            elif dz > high >= 0.0:
+                share = high / dz
+            if share * share * distance > farthest[s, 0]:
+                farthest[s, 0] = share * share * distance
+                farthest[s, 1], farthest[s, 2] = pos[c, 0] + share * dx, pos[c, 1] + share * dy
+                farthest[s, 3], farthest[s, 4] = pos[c, 0], pos[c, 1]
+
+
+@compiled
+def mark_hits(
+    points: np.ndarray,
+    pos: np.ndarray,
+    band: np.ndarray,
+    corner: np.ndarray,
+    edge: float,
+    sweep: int,
+    seen: np.ndarray,
+    hits: np.ndarray,
+    tops: np.ndarray,
+) -> int:
+    """Counts the cells in which a sweep has a point in the band, each once, and notes how high surfaces reach.
+
+    Args:
+        points, pos: as for `look`.
+        band: f8 (3,), m above the lidar: the floor, and the bottom and the top of the band.
+        corner: f8 (2,), m: where the window of cells begins.
+        edge: of a cell, m.
+        sweep: number of this sweep, from 1 on.
+        seen: u2 (row, column of the grid), the last sweep that hit a cell.
+        hits: u2 of the same shape, sweeps that did.
+        tops: u1 of the same shape: 1 at the floor and below, 255 at the top of the band, 0 = nothing at or below it.
+
+    Returns:
+        Points in the band.
+    """
+    floor, low, high = band
+    beams, columns = points.shape[:2]
+    count = 0
+    for beam in range(beams):
+        for c in range(columns):
+            if np.isnan(points[beam, c, 0]):
+                continue
+            dz = points[beam, c, 2] - pos[c, 2]
+            if dz > high:
+                continue
+            j = int((points[beam, c, 0] - corner[0]) / edge)
+            i = int((points[beam, c, 1] - corner[1]) / edge)
+            top = np.uint8(1 + min(254.0, max(0.0, 254.0 * (dz - floor) / (high - floor))))
+            if top > tops[i, j]:
+                tops[i, j] = top
+            if dz >= low:
+                count += 1
+                if seen[i, j] != sweep:
+                    seen[i, j] = sweep
+                    hits[i, j] += 1
+    return count
+
+
+@compiled
+def mark_rays(
+    nearest: np.ndarray,
+    farthest: np.ndarray,
+    corner: np.ndarray,
+    edge: float,
+    sweep: int,
+    seen: np.ndarray,
+    passed: np.ndarray,
+    misses: np.ndarray,
+) -> None:
+    """Counts the cells that a sweep looked through without a hit, each once.
+
+    Every sector is followed from the lidar to its nearest point in the band or, where there is none, as far as a
+    beam was in the band: Amanatides and Woo, A Fast Voxel Traversal Algorithm for Ray Tracing, 1987.
+
+    Args:
+        passed: u2 (row, column), the last sweep that looked through a cell.
+        misses: u2 of the same shape, sweeps that did.
+        nearest, farthest, corner, edge, sweep, seen: as for `look` and `mark_hits`, which came before.
+    """
+    for s in range(len(nearest)):
+        row = nearest[s] if nearest[s, 0] < np.inf else farthest[s]
+        if row[0] == 0.0:
+            continue
+        x0, y0 = (row[3] - corner[0]) / edge, (row[4] - corner[1]) / edge
+        x1, y1 = (row[1] - corner[0]) / edge, (row[2] - corner[1]) / edge
+        dx, dy = x1 - x0, y1 - y0
+        j, i, last_j, last_i = int(x0), int(y0), int(x1), int(y1)
+        step_j, step_i = (1 if dx > 0 else -1), (1 if dy > 0 else -1)
+        wide = abs(1.0 / dx) if dx != 0.0 else np.inf
+        high = abs(1.0 / dy) if dy != 0.0 else np.inf
+        next_j = ((j + 1 - x0) if dx > 0 else (x0 - j)) * wide if dx != 0.0 else np.inf
+        next_i = ((i + 1 - y0) if dy > 0 else (y0 - i)) * high if dy != 0.0 else np.inf
+        for _ in range(abs(last_j - j) + abs(last_i - i)):
+            if seen[i, j] != sweep and passed[i, j] != sweep:
+                passed[i, j] = sweep
+                misses[i, j] += 1
+            if next_j < next_i:
+                next_j += wide
+                j += step_j
+            else:
+                next_i += high
+                i += step_i
