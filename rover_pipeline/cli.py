@@ -105,7 +105,7 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("--threads", type=int, default=os.cpu_count() or 1, metavar="N")
     check.set_defaults(run=_check)
 
-    export = commands.add_parser("export", help="write traces in other programs' formats")
+    export = commands.add_parser("export", help="write traces in other programs' formats, or a preview")
     export.add_argument("format", metavar="FORMAT", help="tum, kitti, ply, pcd ... (an unknown one lists them all)")
     export.add_argument("traces", nargs="+", metavar="TRACE", help="traces, or folders of traces")
     export.add_argument(
@@ -119,6 +119,10 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("--sensor", metavar="NAME", help="for example _truth or _map (default: what FORMAT is about)")
     export.add_argument("--every", type=int, default=1, metavar="N", help="only every n-th sample")
     export.add_argument("--threads", type=int, default=os.cpu_count() or 1, metavar="N")
+    export.add_argument(
+        "--max-points", type=int, default=20_000, metavar="N", help="rrd: of a sweep, about; 0 = all (default: 20000)"
+    )
+    export.add_argument("--width", type=int, metavar="N", help="rrd: of the camera's pictures (default: as stored)")
     export.set_defaults(run=_export)
 
     picture = commands.add_parser("picture", help="a picture of a radar product")
@@ -233,7 +237,9 @@ def _picture(arguments: argparse.Namespace) -> int:
 def _export(arguments: argparse.Namespace) -> int:
     from rover_pipeline.export import ExportOptions, export
 
-    options = ExportOptions(arguments.sensor, arguments.every, arguments.threads)
+    options = ExportOptions(
+        arguments.sensor, arguments.every, arguments.threads, arguments.max_points or None, arguments.width
+    )
     for place in export(arguments.format, arguments.traces, arguments.out, options):
         print(place)
     return 0

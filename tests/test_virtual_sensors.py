@@ -31,6 +31,8 @@ SENSORS = {
     "_occupancy": "rover_pipeline.occupancy.steps:level_occupancy",
     "_bev": "rover_pipeline.occupancy.steps:bev",
     "_camera_depth": "rover_pipeline.occupancy.depth_steps:depth",
+    "_camera_frames": "rover_pipeline.camera.steps:frames",
+    "_imu_filtered": "rover_pipeline.imu.steps:filtered",
 }
 #: Virtual sensors that others are made from.
 FIRST = {
@@ -50,6 +52,8 @@ RECORDED = {
     "_imu_times": ("imu",),
     "_occupancy": ("lidar", "radar", "imu"),
     "_camera_depth": ("lidar", "camera"),
+    "_camera_frames": ("camera",),
+    "_imu_filtered": ("imu",),
 }
 #: Those that are written like another one here, which is killed in their place.
 TWINS = {
@@ -65,15 +69,8 @@ TWINS = {
 OPTIONS: dict[str, dict[str, object]] = {
     "_occupancy": {"elevation_bins": 4, "azimuth_bins": 16},
     "_camera_depth": {"width": 24, "height": 16},
+    "_camera_frames": {"width": 12, "height": 8},
 }
-    "_camera_frames": "rover_pipeline.camera.steps:frames",
-    "_imu_filtered": "rover_pipeline.imu.steps:filtered",
-}
-#: Virtual sensors that others are made from.
-FIRST = {"_radar_velocity": ("_radar_points",)}
-#: Sensors of the small trace, for those that are not made from lidar and radar.
-RECORDED = {"_camera_frames": ("camera",), "_imu_filtered": ("imu",)}
-OPTIONS = {"_camera_frames": {"width": 12, "height": 8}}
 REFERENCE = Path(__file__).parent / "reference"
 
 
@@ -95,7 +92,6 @@ def trace_for(sensor: str, path: Path) -> Path:
 def test_every_virtual_sensor_keeps_the_promises_of_the_contract(sensor: str, step: str, tmp_path: Path) -> None:
     kills = 0 if sensor in TWINS else 12
     check_virtual_sensor(step, trace_for(sensor, tmp_path / "trace"), sensor, options=OPTIONS.get(sensor), kills=kills)
-    check_virtual_sensor(step, trace_for(sensor, tmp_path / "trace"), sensor, options=OPTIONS.get(sensor))
 
 
 @pytest.mark.parametrize(("sensor", "step"), SENSORS.items())
@@ -109,7 +105,6 @@ def test_results_change_only_with_the_version_of_their_step(sensor: str, step: s
     run_step(described, trace, sensor, Request(OPTIONS.get(sensor, {})))
     channels = Sensor(trace / sensor)
     made = {name: channels.channel(name).read() for name in sorted(set(channels.specs) - {"ts", "valid"})}
-    made = {name: Sensor(trace / sensor).channel(name).read() for name in described.outputs}
     stored = REFERENCE / f"{sensor}.v{described.version}.npz"
     if not stored.exists():
         np.savez_compressed(stored, **made)  # type: ignore[arg-type]  # numpy's stubs take the names for flags

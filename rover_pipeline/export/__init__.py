@@ -36,6 +36,8 @@ FORMATS: dict[str, Format] = {
     "kitti": Format("rover_pipeline.export.kitti:write", "trajectory as 3x4 matrices, a text file as evo reads it"),
     "ply": Format("rover_pipeline.export.ply:write", "lidar points, a PLY file a sweep, or the map", folder=True),
     "pcd": Format("rover_pipeline.export.pcd:write", "lidar points, a PCD file a sweep, or the map", folder=True),
+    "rrd": Format("rover_pipeline.export.rrd:write", "everything on one timeline, for the Rerun viewer (extra `rrd`)"),
+    "mp4": Format("rover_pipeline.export.mp4:write", "a preview: what every sensor saw, side by side"),
 }
 
 
@@ -47,11 +49,15 @@ class ExportOptions:
         sensor: to be exported, the format's own choice if None.
         every: samples to go on by.
         threads: worked on at once.
+        max_points: of a sweep, about; None = all.
+        width: of pictures, pixels; None = as they are stored.
     """
 
     sensor: str | None = None
     every: int = 1
     threads: int = 1
+    max_points: int | None = 20_000
+    width: int | None = None
 
 
 class ExportFunction(Protocol):
