@@ -31,6 +31,9 @@ def undistort(picture: np.ndarray, lens: Lens) -> np.ndarray:
 @functools.lru_cache(maxsize=4)
 def _places(lens: Lens) -> tuple[np.ndarray, np.ndarray]:
     """Where each pixel without distortion is in the picture, in OpenCV's fixed point."""
-    columns, rows = lens.pixels(*lens.straight().directions())
+    x, y = lens.straight().directions()
+    columns, rows = lens.pixels(x, y)
+    # Beyond, the distortion is not that of any lens: it would show what is nearer the middle a second time.
+    columns[np.hypot(x, y) > lens.widest] = -2.0
     found: tuple[np.ndarray, np.ndarray] = cv2.convertMaps(columns.astype("f4"), rows.astype("f4"), cv2.CV_16SC2)
     return found
