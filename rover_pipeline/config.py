@@ -44,6 +44,9 @@ DEFAULT_OUTPUTS = (
     "report",
 )
 
+#: Outputs that there are only where an option says so.
+NEEDS_OPTION = {"camera_model": "set camera.model.path to an ONNX file"}
+
 
 class Config(Options):
     """The whole configuration."""
