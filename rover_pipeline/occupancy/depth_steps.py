@@ -40,6 +40,7 @@ def _depth_step(name: str, *, moving: bool) -> Callable[..., dict[str, np.ndarra
         acc: np.ndarray | None = None,
         avel: np.ndarray | None = None,
         odom_valid: np.ndarray | None = None,
+        every_ts: np.ndarray | None = None,
     ) -> dict[str, np.ndarray]:
         """The lidar sweep nearest in time to each picture, in the picture's pixels.
 
@@ -48,7 +49,7 @@ def _depth_step(name: str, *, moving: bool) -> Callable[..., dict[str, np.ndarra
             rng: u2 (frame, beam, column), mm, destaggered; lidar_ts: f8 (frame,), s: the nearest sweeps.
             metadata: `lidar.json`; intrinsics: `camera.json`; config: `config.yaml`, which may hold the extrinsics.
             recorded, published: `meta.json` of the camera and of the published one, which say how large pictures are.
-            odom_ts, pos, rot, vel, acc, avel, odom_valid: the whole of `_odom`.
+            odom_ts, pos, rot, vel, acc, avel, odom_valid: the whole of `_odom`; every_ts: times of all pictures.
 
         Returns:
             `depth` u2 (frame, height, width), mm, 0 = no return, and `valid` = 0 where no sweep is near enough or the
@@ -57,15 +58,22 @@ def _depth_step(name: str, *, moving: bool) -> Callable[..., dict[str, np.ndarra
         from rover_pipeline.lidar.geometry import projection, sensor_info, stagger, sweep_span
         from rover_pipeline.occupancy.depth import seen_from
         from rover_pipeline.poses.trajectory import Trajectory
+        from rover_pipeline.sync.clock import taken
 
         info, project = sensor_info(metadata), projection(metadata)
         mount = find_mount("camera", options.rig, config)
         camera = _camera(intrinsics, _picture_size(recorded, published), options)
-        trajectory = Trajectory(*given(odom_ts, pos, rot, vel, acc, avel, odom_valid)) if moving else None
+        near, trajectory = np.abs(lidar_ts - ts) <= options.tolerance, None
+        seen, swept = ts, lidar_ts
+        if moving:
+            all_ts, odom_ts, *states = given(every_ts, odom_ts, pos, rot, vel, acc, avel, odom_valid)
+            times = options.sync.times
+            seen, swept = taken("camera", ts, all_ts, times), taken("lidar", lidar_ts, odom_ts, times)
+            trajectory = Trajectory(taken("lidar", odom_ts, odom_ts, times), *states)
         begin, period = sweep_span(info, options.lidar.ts_reference)
-        turns, shifts = seen_from(ts, lidar_ts, begin, period, trajectory, mount)
+        turns, shifts = seen_from(seen, swept, begin, period, trajectory, mount)
         out = np.zeros((len(ts), options.height, options.width), "u2")
-        valid = (np.abs(lidar_ts - ts) <= options.tolerance) & np.isfinite(shifts).all(axis=(1, 2))
+        valid = near & np.isfinite(shifts).all(axis=(1, 2))
         drawn_ts = np.nan
         for i in np.flatnonzero(valid):
             if lidar_ts[i] != drawn_ts:  # several pictures share a sweep
@@ -78,7 +86,7 @@ def _depth_step(name: str, *, moving: bool) -> Callable[..., dict[str, np.ndarra
     described = step(
         inputs={"ts": "camera/ts"},
         nearest={"rng": "_lidar_image/rng", "lidar_ts": "_lidar_image/ts"},
-        whole=ODOMETRY if moving else {},
+        whole={**ODOMETRY, "every_ts": "camera/ts"} if moving else {},
         files={
             "metadata": "lidar/lidar.json",
             "config": "config.yaml",

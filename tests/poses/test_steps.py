@@ -37,9 +37,9 @@ def test_poses_are_the_truth_of_the_simulator_within_millimetres(sensor: str, dr
     recorded = Sensor(drive / sensor)
     assert (valid == (told & (recorded.valid(len(ts)) > 0))).all() and valid.sum() > 15
     assert (np.isfinite(pos).all(axis=1) == told).all()
-    # Sensors' times are those of arrivals, a millisecond late, and so are the lidar's.
-    assert np.linalg.norm(pos - true_pos, axis=1)[told].max() < 0.006
-    assert np.sqrt(np.square(vel - true_vel).sum(1)[told].mean()) < 0.03
+    # What all arrivals of a sensor are late by, up to a millisecond and a half here, nobody knows.
+    assert np.linalg.norm(pos - true_pos, axis=1)[told].max() < 0.002
+    assert np.sqrt(np.square(vel - true_vel).sum(1)[told].mean()) < 0.01
     assert np.degrees(Rotation.from_matrix(np.swapaxes(rot, 1, 2)[told] @ true_rot[told]).magnitude().max()) < 0.2
 
 
