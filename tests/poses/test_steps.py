@@ -121,3 +121,12 @@ def test_a_sensor_nobody_told_the_place_of_is_where_the_lidar_is(recorded: str |
 def test_a_rig_of_the_recording_that_cannot_be_read_is_an_error_that_names_it(recorded: str) -> None:
     with pytest.raises(ConfigError, match=r"config\.yaml"):
         find_mount("radar", RigOptions(), recorded)
+
+
+def test_accelerations_are_truer_between_times_without_jitter(drive: Path) -> None:
+    true = Sensor(drive / "_truth_camera").channel("acc").read()
+    errors = []
+    for smoothed in (True, False):
+        found = made(drive, "camera", smoothed=smoothed).channel("acc").read()
+        errors.append(float(np.sqrt(np.nanmean(np.square(found - true).sum(axis=1)))))
+    assert errors[0] < errors[1] / 4
