@@ -100,6 +100,11 @@ def test_what_is_no_rotation_is_refused_and_the_message_says_how_far_off_it_is(
         find_mount("radar", RigOptions(), recorded)
 
 
+def test_a_misspelled_key_of_a_pose_names_the_nearest_known_one() -> None:
+    with pytest.raises(ConfigError, match=r"rig\.radar\.translatoin: unknown key; did you mean 'translation'\?"):
+        RigOptions.parse({"radar": {"translatoin": [0, 0, 0]}}, "rig")
+
+
 def test_a_rotation_written_with_few_digits_becomes_an_exact_one() -> None:
     rotation = np.round(Rotation.from_euler("zyx", [31, 7, -12], degrees=True).as_matrix(), 3)
     mount = find_mount("imu", RigOptions(imu=MountOptions(rotation=tuple(map(tuple, rotation)))), None)
