@@ -5,18 +5,33 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rover_pipeline.occupancy.options import DepthOptions
 from rover_pipeline.poses.steps import ODOMETRY, given
 from rover_pipeline.rig import find_mount
-from rover_pipeline.steps import step
+from rover_pipeline.steps import Inspection, step
 
 # Numba and ouster-sdk take long to import, and the Snakefile, which reads this module, needs neither.
 if TYPE_CHECKING:
     from rover_pipeline.occupancy.depth import DepthCamera
+
+
+def inspect_lens(
+    *,
+    options: DepthOptions,
+    intrinsics: str,
+    recorded: str,
+    config: str | None = None,
+    published: str | None = None,
+    **more: Any,
+) -> Inspection:
+    """Where the camera is on the rig, and the intrinsics of the pixels, beside them."""
+    lens = _camera(intrinsics, _picture_size(recorded, published), options).lens
+    measured = {"extrinsics": find_mount("camera", options.rig, config).source}
+    return Inspection(measured, (), {"camera.json": json.dumps(lens.describe(), indent=2) + "\n"})
 
 
 def _depth_step(name: str, *, moving: bool) -> Callable[..., dict[str, np.ndarray]]:
@@ -96,6 +111,7 @@ def _depth_step(name: str, *, moving: bool) -> Callable[..., dict[str, np.ndarra
         },
         outputs={"depth": "Distance along the camera's axis to the nearest return, mm; 0 = none. [row, column]"},
         version=1,
+        inspect=inspect_lens,
     )
     return described(drawn)
 
