@@ -226,6 +226,31 @@ def test_pictures_without_a_sweep_near_enough_or_a_known_pose_have_no_depth(walk
     assert not depth[valid == 0].any() and depth[valid == 1].any(axis=(1, 2)).all()
 
 
-def test_depth_is_listed_with_its_axes_and_size(walk: Path) -> None:
-    specs: dict[str, Any] = read_meta(made(walk, "still_depth", "_camera_depth").path)
+def test_depth_comes_with_its_axes_size_and_lens(walk: Path) -> None:
+    place = made(walk, "still_depth", "_camera_depth").path
+    specs: dict[str, Any] = read_meta(place)
     assert (specs["depth"].type, specs["depth"].shape) == ("u2", (270, 480))
+    lens, recorded = (json.loads((walk / name / "camera.json").read_text()) for name in (place.name, "camera"))
+    assert lens["fx"] == pytest.approx(recorded["fx"] * 480 / 256)
+    assert json.loads((place / PROVENANCE).read_text())["measured"]["extrinsics"] == "config.yaml"
+
+
+def test_radar_and_lidar_see_the_same_things_in_the_same_cells(walk: Path) -> None:
+    run_step(find_step("rover_pipeline.radar.steps:range_azimuth"), walk, "_radar_range_azimuth", Request())
+    radar, grid = Sensor(walk / "_radar_range_azimuth"), made(walk, "bev", "_bev")
+    angles = [
+        np.array(json.loads((sensor.path / "axes.json").read_text())["azimuth"]["values"]) for sensor in (radar, grid)
+    ]
+    same = np.abs(angles[0] - angles[1][:, None]).argmin(axis=1)
+    radar_ts, lidar_ts = (sensor.channel("ts").read() for sensor in (radar, grid))
+    power, occupied = radar.channel("power").read()[:, same], grid.channel("occupancy").read().astype(bool)
+    shares = []
+    for frame, time in enumerate(lidar_ts):
+        image = power[np.abs(radar_ts - time).argmin()]
+        image = image - np.median(image, axis=0)  # by direction, at each distance
+        seen = occupied[frame]
+        front = np.zeros_like(seen)
+        front[20:-20, 4:] = True  # where the radar looks, and beyond the coupling of its antennas
+        shares.append((image[seen & front].mean(), image[seen[::-1] & front].mean()))
+    direct, mirrored = np.mean(shares, axis=0)
+    assert direct > 2.0 and mirrored < 0.0  # dB
