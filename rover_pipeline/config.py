@@ -17,7 +17,7 @@ from pydantic import BaseModel, ByteSize, Field, field_validator
 from rover_pipeline.camera.options import CameraOptions
 from rover_pipeline.chunks import DaskOptions
 from rover_pipeline.errors import ConfigError, did_you_mean
-from rover_pipeline.imu.options import ImuOptions
+from rover_pipeline.imu.options import ImuSection
 from rover_pipeline.lidar.options import LidarOptions
 from rover_pipeline.mapping.options import MapOptions
 from rover_pipeline.occupancy.options import DepthSection, OccupancySection
@@ -87,7 +87,7 @@ class Config(Options):
     )
     depth: DepthSection = Field(DepthSection(), description="The lidar in the camera's pixels: `_camera_depth`.")
     camera: CameraOptions = Field(CameraOptions(), description="Camera processing.")
-    imu: ImuOptions = Field(ImuOptions(), description="Bias-corrected IMU and its orientation (`_imu_filtered`).")
+    imu: ImuSection = Field(ImuSection(), description="Bias-corrected IMU and its orientation (`_imu_filtered`).")
     map: MapOptions = Field(
         MapOptions(),
         description="The map of a recording: points, occupancy grid and picture. Heights are above the floor.",

@@ -2,9 +2,9 @@ rule imu_filtered:
     input:
         sensor("imu", "acc", "avel", "ts", "valid"),
     output:
-        virtual("_imu_filtered", "acc", "avel", "quat", options="imu"),
+        virtual("_imu_filtered", "acc", "avel", "quat", options=("imu", "sync")),
     params:
-        options=options("imu"),
+        options=options("imu", "sync"),
     log:
         "logs/{trace}/imu_filtered.log",
     benchmark:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rover_pipeline.imu.options import ImuOptions
+from rover_pipeline.imu.options import ImuSection
 
 #: Longest time whose mean counts as one bias of the gyro, s: biases drift.
 _PART_S = 10.0
@@ -16,7 +16,7 @@ _GRAVITY_SIGMA = 0.005
 _NOT_GRAVITY = 0.5
 
 
-def rests(acc: np.ndarray, avel: np.ndarray, period: float, options: ImuOptions) -> list[slice]:
+def rests(acc: np.ndarray, avel: np.ndarray, period: float, options: ImuSection) -> list[slice]:
     """Samples at rest: the angular rate and the magnitude of acceleration hardly vary, over a window around each.
 
     An even straight motion is as good as rest. A slow even turn is taken for a bias.
@@ -65,7 +65,7 @@ def gyro_bias(
     return lambda times: np.stack([np.interp(times, middles, axis) for axis in axes], axis=1)
 
 
-def acc_bias(still: list[np.ndarray], options: ImuOptions) -> np.ndarray:
+def acc_bias(still: list[np.ndarray], options: ImuSection) -> np.ndarray:
     """Bias of the recording, f8 (3,): the likeliest one that leaves gravity, and no more, in every rest.
 
     A rest shows the bias along gravity; rests in other attitudes show other parts of it. What none shows follows from

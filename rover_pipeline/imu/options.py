@@ -5,10 +5,11 @@ from __future__ import annotations
 from pydantic import Field
 
 from rover_pipeline.options import Options
+from rover_pipeline.sync.options import SyncOptions
 
 
-class ImuOptions(Options):
-    """Bias-corrected IMU and its orientation (`_imu_filtered`)."""
+class ImuSection(Options):
+    """Bias-corrected IMU and its orientation (`_imu_filtered`), at times without jitter (`sync.times`)."""
 
     still_window: float = Field(0.5, gt=0, description="Length that rest is judged over, and its least duration, s.")
     still_gyro: float = Field(
@@ -39,3 +40,9 @@ class ImuOptions(Options):
         description="Longest gap that is interpolated across, s. How far the sensor turned in a longer one is unknown: "
         "the heading goes on as it was.",
     )
+
+
+class ImuOptions(ImuSection):
+    """What the step of `_imu_filtered` is given."""
+
+    sync: SyncOptions = SyncOptions()

@@ -11,7 +11,7 @@ import vqf
 from scipy.spatial.transform import Rotation
 
 from rover_pipeline.imu.bias import acc_bias, gyro_bias, rests
-from rover_pipeline.imu.options import ImuOptions
+from rover_pipeline.imu.options import ImuSection
 
 
 class Filtered(NamedTuple):
@@ -46,7 +46,7 @@ class _Part:
     still: list[slice]
 
 
-def orient(times: np.ndarray, acc: np.ndarray, avel: np.ndarray, period: float, options: ImuOptions) -> Filtered:
+def orient(times: np.ndarray, acc: np.ndarray, avel: np.ndarray, period: float, options: ImuSection) -> Filtered:
     """Biases and orientation of a recording, from all of it: the filter looks ahead too.
 
     The filter is VQF, offline and without a magnetometer (D. Laidig and T. Seel, VQF: Highly accurate IMU orientation
@@ -93,7 +93,7 @@ def orient(times: np.ndarray, acc: np.ndarray, avel: np.ndarray, period: float, 
     return Filtered(acc - pull, avel - drift, quat, spans, steps[cuts - 1].tolist(), drift.mean(axis=0), pull)
 
 
-def _part(times: np.ndarray, acc: np.ndarray, avel: np.ndarray, period: float, options: ImuOptions) -> _Part:
+def _part(times: np.ndarray, acc: np.ndarray, avel: np.ndarray, period: float, options: ImuSection) -> _Part:
     grid = times[0] + np.arange(int(np.ceil((times[-1] - times[0]) / period - 1e-6)) + 1) * period
     even_acc, even_avel = _at(grid, times, acc), _at(grid, times, avel)
     return _Part(times[0], even_acc, even_avel, rests(even_acc, even_avel, period, options))

@@ -32,13 +32,13 @@ def filtered(recording: Recording, *, options: ImuOptions) -> tuple[dict[str, np
         biases are from. Samples that are not finite are not valid.
     """
     from rover_pipeline.imu.orientation import orient
-    from rover_pipeline.timestamps import smooth_times
+    from rover_pipeline.sync.clock import clock
 
     acc, avel = (recording.read(name, 0, recording.count).astype("f8") for name in ("acc", "avel"))
     if acc.shape[1:] != (3,) or avel.shape[1:] != (3,):
         raise ValueError(f"acc and avel must be of three axes, are {acc.shape[1:]} and {avel.shape[1:]}")
     trusted = (recording.valid != 0)[:, None]
-    times = smooth_times(recording.ts)
+    times = clock("imu", recording.ts, options.sync.times)
     period = times.period if np.isfinite(times.period) else _PERIOD
     found = orient(times.smooth, np.where(trusted, acc, np.nan), np.where(trusted, avel, np.nan), period, options)
     measured: dict[str, Any] = {
