@@ -150,7 +150,7 @@ def publish(job: Job, parts: Iterable[Part | None]) -> tuple[dict[str, bytes], I
             cloud.xyz @ level(floor.up),  # back to the frame of _odom: the inverse of a rotation is its transpose
             (f"frame of _odom, m; mean points of voxels of {voxels.edge:g} m",),
             intensity=cloud.intensity,
-            count=cloud.count,
+            count=cloud.counts,
         ),
         "occupancy.pgm": pgm(cells),
         "occupancy.yaml": yaml_text(grid.frame, "occupancy.pgm", remarks).encode(),

@@ -17,12 +17,12 @@ class Cloud(NamedTuple):
     Attributes:
         xyz: f8 (N, 3), m, mean of the voxel's points.
         intensity: f4 (N,), their mean reflectivity.
-        count: u4 (N,), how many they are.
+        counts: u4 (N,), how many they are.
     """
 
     xyz: np.ndarray
     intensity: np.ndarray
-    count: np.ndarray
+    counts: np.ndarray
 
 
 class PointTable:
