@@ -64,7 +64,10 @@ class Job:
             raise ValueError(
                 f"the trajectory leaves the map, {BIAS * options.voxel:.0f} m to each side; is _odom right?"
             )
-        frame = frame_around(places[:, :2], reach(options), options.resolution, options.max_cells)
+        # Columns are seen from where the lidar is at their instants, up to a sweep away from that of the time stamp.
+        speed = float(np.linalg.norm(track.vel[chosen], axis=1).max())
+        around = reach(options) + speed * np.ptp(job._sensor().delays)
+        frame = frame_around(places[:, :2], around, options.resolution, options.max_cells)
         return replace(job, track=track, floor=floor, frame=frame)
 
     def __call__(self, start: int, stop: int) -> Part | None:

@@ -145,10 +145,9 @@ class _Window:
         return found
 
     def seen_in(self, frame: Frame) -> Seen:
-        """What was seen, in cells of a larger frame."""
-        cells = np.flatnonzero((self.hits > 0) | (self.misses > 0) | (self.tops > 0))
-        row, column = np.divmod(cells, self.frame.width)
+        """What was seen, in cells of a larger frame and as far as they are in it."""
+        row, column = np.nonzero((self.hits > 0) | (self.misses > 0) | (self.tops > 0))
+        counts = [array[row, column] for array in (self.hits, self.misses, self.tops)]
         row, column = row + self.frame.bottom - frame.bottom, column + self.frame.left - frame.left
-        return Seen(
-            row * frame.width + column, self.hits.ravel()[cells], self.misses.ravel()[cells], self.tops.ravel()[cells]
-        )
+        inside = (row >= 0) & (row < frame.height) & (column >= 0) & (column < frame.width)
+        return Seen((row * frame.width + column)[inside], *(array[inside] for array in counts))
