@@ -10,6 +10,9 @@ include: "rules/common.smk"
 include: "rules/simulate.smk"
 include: "rules/lidar.smk"
 include: "rules/radar.smk"
+include: "rules/poses.smk"
+include: "rules/sync.smk"
+include: "rules/occupancy.smk"
 include: "rules/map.smk"
 
 

@@ -18,8 +18,12 @@ from rover_pipeline.chunks import DaskOptions
 from rover_pipeline.errors import ConfigError, did_you_mean
 from rover_pipeline.lidar.options import LidarOptions
 from rover_pipeline.mapping.options import MapOptions
+from rover_pipeline.occupancy.options import DepthSection, OccupancySection
 from rover_pipeline.options import InputOptions, Options
+from rover_pipeline.poses.options import PosesSection
 from rover_pipeline.radar.options import RadarOptions
+from rover_pipeline.rig import RigOptions
+from rover_pipeline.sync.options import SyncOptions
 
 #: `outputs: default`, where the trace has the sensors for it.
 DEFAULT_OUTPUTS = (
@@ -28,6 +32,11 @@ DEFAULT_OUTPUTS = (
     "radar_range_azimuth",
     "radar_points",
     "radar_velocity",
+    "radar_pose",
+    "camera_pose",
+    "imu_pose",
+    "sync",
+    "bev",
     "map",
 )
 
@@ -54,6 +63,22 @@ class Config(Options):
     input: InputOptions = Field(InputOptions(), description="Recordings that are not whole.")
     radar: RadarOptions = Field(RadarOptions(), description="Radar processing.")
     lidar: LidarOptions = Field(LidarOptions(), description="Lidar processing.")
+    rig: RigOptions = Field(
+        RigOptions(),
+        description="Extrinsics: each sensor's pose in the lidar frame, {translation: [x, y, z], rotation: [[...], "
+        "[...], [...]]}, m and lidar-from-sensor. null = as in the section `rig` of the recording's own config.yaml, "
+        "else the lidar's pose.",
+    )
+    poses: PosesSection = Field(
+        PosesSection(), description="Poses of the sensors: `_radar_pose`, `_camera_pose`, `_imu_pose`."
+    )
+    sync: SyncOptions = Field(SyncOptions(), description="Which samples belong together, and when they were taken.")
+    occupancy: OccupancySection = Field(
+        OccupancySection(),
+        description="Polar cells that hold lidar returns: `_occupancy`, `_bev`. Range bin k holds what is nearest to k "
+        "times the resolution, in slant range; azimuth grows to the right, elevation upward.",
+    )
+    depth: DepthSection = Field(DepthSection(), description="The lidar in the camera's pixels: `_camera_depth`.")
     map: MapOptions = Field(
         MapOptions(),
         description="The map of a recording: points, occupancy grid and picture. Heights are above the floor.",

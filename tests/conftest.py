@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -20,3 +21,22 @@ def captures() -> Path:
             pytest.fail(reason)
         pytest.skip(reason)
     return folder
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A simulated recording of a few seconds."""
+    from rover_pipeline.simulate import simulate
+
+    trace = tmp_path_factory.mktemp("simulated") / "tiny"
+    simulate(trace, preset="tiny", seed=1, threads=1)
+    return trace
+
+
+@pytest.fixture(scope="session")
+def drive(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with the truth as its `_odom`. Shared by tests: they only add virtual sensors to it."""
+    trace = tmp_path_factory.mktemp("drive") / "trace"
+    shutil.copytree(tiny, trace)
+    shutil.copytree(trace / "_truth", trace / "_odom")
+    return trace

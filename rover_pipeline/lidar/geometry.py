@@ -31,6 +31,21 @@ def destagger(images: np.ndarray, info: core.SensorInfo) -> np.ndarray:
     return np.stack([core.destagger(info, image) for image in images])
 
 
+def stagger(images: np.ndarray, info: core.SensorInfo) -> np.ndarray:
+    """The opposite of `destagger`: columns in the order they were taken. (frame, beam, column) in and out."""
+    return np.stack([core.destagger(info, image, inverse=True) for image in images])
+
+
+def sweep_span(info: core.SensorInfo, reference: str) -> tuple[float, float]:
+    """Begin of a sweep after its time stamp, and its length, s.
+
+    Args:
+        reference: the instant of the sweep that stamps refer to: `start`, `middle` or `end`.
+    """
+    period = 1 / info.format.fps
+    return -period * {"start": 0.0, "middle": 0.5, "end": 1.0}[reference], period
+
+
 @functools.lru_cache(maxsize=4)
 def projection(metadata: str) -> core.XYZLutFloat:
     """The function that projects ranges of the sensor of a `lidar.json`: u4 (beam, column), mm, staggered, to f4

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rover_pipeline.lidar.geometry import projection, sensor_info
+from rover_pipeline.lidar.geometry import projection, sensor_info, sweep_span
 from rover_pipeline.mapping.bev import picture
 from rover_pipeline.mapping.floor import Floor, find_floor, level
 from rover_pipeline.mapping.grid import FREE, OCCUPIED, Frame, Grid, classify, frame_around, pgm, yaml_text
 from rover_pipeline.mapping.kernels import BIAS
 from rover_pipeline.mapping.options import MapStepOptions
 from rover_pipeline.mapping.ply import ply
-from rover_pipeline.mapping.sweeps import Part, Sensor, add_sweeps, column_delays, put, reach
+from rover_pipeline.mapping.sweeps import Part, Sensor, add_sweeps, put, reach
 from rover_pipeline.mapping.track import Track
 from rover_pipeline.mapping.voxels import VoxelMap
 from rover_pipeline.steps import Inspection
@@ -82,8 +82,9 @@ class Job:
 
     def _sensor(self) -> Sensor:
         info = sensor_info(self.metadata)
+        begin, period = sweep_span(info, self.options.lidar.ts_reference)
         columns = info.format.columns_per_frame
-        delays = column_delays(columns, 1 / info.format.fps, self.options.lidar.ts_reference)
+        delays = begin + period * np.arange(columns) / columns
         return Sensor(projection(self.metadata), np.asarray(info.format.pixel_shift_by_row), delays)
 
     def _look_down(self) -> Floor:

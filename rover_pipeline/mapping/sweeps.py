@@ -54,16 +54,6 @@ class Part(NamedTuple):
     in_band: int
 
 
-def column_delays(columns: int, period: float, reference: str) -> np.ndarray:
-    """Seconds from the time stamp of a sweep to each column, f8 (column,), evenly spread over a revolution.
-
-    Args:
-        reference: the instant that stamps refer to: `start`, `middle` or `end` of the sweep.
-    """
-    lead = {"start": 0.0, "middle": 0.5, "end": 1.0}[reference]
-    return period * (np.arange(columns) / columns - lead)
-
-
 def add_sweeps(
     read: Callable[[int], tuple[np.ndarray, np.ndarray]],
     numbers: Sequence[int],

@@ -20,6 +20,41 @@ def resolutions(sidecar: str | None) -> tuple[float, float] | None:
     return found if min(found) > 0 else None
 
 
+def max_doppler(sidecar: str | None) -> float | None:
+    """Largest radial speed that Doppler bins tell apart, m/s; beyond it velocities wrap. None when nobody says."""
+    bins = resolutions(sidecar)
+    try:
+        chirps = int(json.loads(sidecar or "{}")["shape"][0])
+    except (ValueError, KeyError, TypeError, IndexError):
+        return None
+    return None if bins is None else bins[1] * chirps / 2
+
+
+def range_axis(sidecar: str, meta: str | None) -> tuple[float, int]:
+    """Metres a range bin, and number of range bins without zero padding.
+
+    Args:
+        sidecar: `radar.json`.
+        meta: the radar's `meta.json`: `iq` holds one word a sample when samples are real; two unless it says so.
+
+    Raises:
+        ValueError: the sidecar does not say.
+    """
+    bins = resolutions(sidecar)
+    try:
+        samples = int(json.loads(sidecar)["shape"][-1])
+    except (ValueError, KeyError, IndexError, TypeError):
+        bins = None
+    if bins is None:
+        raise ValueError("radar.json must give `shape`, range_resolution and doppler_resolution, all above zero")
+    try:
+        words = int(json.loads(meta or "{}")["iq"]["shape"][-1])
+    except (ValueError, KeyError, IndexError, TypeError):
+        words = 2 * samples
+    # The upper half of the spectrum of real samples mirrors the lower one.
+    return bins[0], samples // 2 if words == samples else samples
+
+
 def describe_axes(
     sidecar: str | None,
     *,

@@ -10,13 +10,6 @@ from rover_pipeline.simulate import PRESETS, simulate
 
 
 @pytest.fixture(scope="session")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    trace = tmp_path_factory.mktemp("simulated") / "tiny"
-    simulate(trace, preset="tiny", seed=1, threads=1)
-    return trace
-
-
-@pytest.fixture(scope="session")
 def full_hd(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Like `tiny`, with pictures of 1920 x 1080 and few of them."""
     trace = tmp_path_factory.mktemp("simulated") / "full_hd"

@@ -1,0 +1,123 @@
+"""Depth of the camera's pixels from a lidar sweep."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from rover_pipeline.camera.lens import Lens
+from rover_pipeline.occupancy.polar import CLIPPED
+from rover_pipeline.poses.trajectory import Trajectory
+from rover_pipeline.rig import Mount
+
+#: Instants of a sweep that poses are found for, a few milliseconds apart; in between they are interpolated.
+NODES = 17
+
+
+class DepthCamera:
+    """Sees lidar returns as a camera does. Can be shared by threads.
+
+    Args:
+        lens: of the pixels.
+        min_range: m along the axis.
+    """
+
+    def __init__(self, lens: Lens, min_range: float) -> None:
+        self.lens = lens
+        self._lens = np.array([lens.fx, lens.fy, lens.cx, lens.cy, *lens.k, *lens.p, _widest(lens), min_range])
+
+    def depth(self, rng: np.ndarray, xyz: np.ndarray, rotation: np.ndarray, translation: np.ndarray) -> np.ndarray:
+        """Distance along the axis of the nearest return in each pixel, u2 (height, width), mm; 0 = none.
+
+        Args:
+            rng: u2 (beam, column), mm, columns in time order; 0 = no return.
+            xyz: f4 (beam, column, 3), the returns in the lidar frame, m.
+            rotation: f8 (node, 3, 3), camera-from-lidar at equal steps from the start of the sweep to its end, both
+                front-left-up.
+            translation: f8 (node, 3), of the lidar in the camera frame, m.
+        """
+        out = np.zeros((self.lens.height, self.lens.width), "u2")
+        _draw(rng, xyz, rotation, translation, self._lens, out)
+        return out
+
+
+def seen_from(
+    time: np.ndarray, stamp: np.ndarray, begin: float, period: float, trajectory: Trajectory | None, mount: Mount
+) -> tuple[np.ndarray, np.ndarray]:
+    """Where the lidar was in the course of N sweeps, seen from where the camera was at N pictures.
+
+    Args:
+        time: f8 (N,), of the pictures, s; stamp: f8 (N,), of the sweeps.
+        begin: of a sweep, s after its stamp; period: s.
+        trajectory: of the lidar; None = it stands still.
+        mount: the camera's pose in the lidar frame.
+
+    Returns:
+        Camera-from-lidar rotations f8 (N, node, 3, 3), and the lidar's places in the camera frame f8 (N, node, 3), m;
+        NaN where the trajectory does not tell. The pose at the stamp stands for instants before it begins.
+    """
+    if trajectory is None:
+        turns, shifts = mount.rotation.T, -mount.translation @ mount.rotation
+        return np.broadcast_to(turns, (len(time), NODES, 3, 3)), np.broadcast_to(shifts, (len(time), NODES, 3))
+    camera = trajectory.at(time, mount)
+    nodes = stamp[:, None] + begin + period * np.linspace(0, 1, NODES)
+    lidar, stand = trajectory.at(nodes.ravel()), trajectory.at(stamp)
+    known = lidar.valid.reshape(nodes.shape)[..., None]
+    pos = np.where(known, lidar.pos.reshape(-1, NODES, 3), stand.pos[:, None])
+    rot = np.where(known[..., None], lidar.rot.reshape(-1, NODES, 3, 3), stand.rot[:, None])
+    back = np.swapaxes(camera.rot, 1, 2)[:, None]
+    return back @ rot, np.einsum("nji,nkj->nki", camera.rot, pos - camera.pos[:, None])
+
+
+def _widest(lens: Lens) -> float:
+    """Square of the tangent from which on the distortion leads pixels back towards the middle."""
+    radius = np.linspace(0.0, 10.0, 10_001)
+    seen = radius * (1 + np.polyval([*lens.k[::-1], 0.0], radius**2))
+    back = np.flatnonzero(np.diff(seen) <= 0)
+    return float(radius[back[0]] ** 2) if len(back) else np.inf
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _draw(
+    rng: np.ndarray,
+    xyz: np.ndarray,
+    rotation: np.ndarray,
+    translation: np.ndarray,
+    lens: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    fx, fy, cx, cy, k1, k2, k3, k4, p1, p2, widest, nearest = lens
+    height, width = out.shape
+    columns, steps = rng.shape[1], len(rotation) - 1
+    poses = np.empty((columns, 12))
+    for column in range(columns):
+        at = column * steps / columns
+        node = int(at)
+        share = at - node
+        for i in range(3):
+            for j in range(3):
+                poses[column, 3 * i + j] = (1 - share) * rotation[node, i, j] + share * rotation[node + 1, i, j]
+            poses[column, 9 + i] = (1 - share) * translation[node, i] + share * translation[node + 1, i]
+    for beam in range(rng.shape[0]):
+        for column in range(columns):
+            if rng[beam, column] == 0 or rng[beam, column] == CLIPPED:
+                continue
+            pose = poses[column]
+            px, py, pz = xyz[beam, column, 0], xyz[beam, column, 1], xyz[beam, column, 2]
+            ahead = pose[0] * px + pose[1] * py + pose[2] * pz + pose[9]
+            if ahead <= nearest:
+                continue
+            x = -(pose[3] * px + pose[4] * py + pose[5] * pz + pose[10]) / ahead
+            y = -(pose[6] * px + pose[7] * py + pose[8] * pz + pose[11]) / ahead
+            square = x * x + y * y
+            if square > widest:
+                continue
+            radial = 1 + square * (k1 + square * (k2 + square * (k3 + square * k4)))
+            u = fx * (x * radial + 2 * p1 * x * y + p2 * (square + 2 * x * x)) + cx
+            v = fy * (y * radial + p1 * (square + 2 * y * y) + 2 * p2 * x * y) + cy
+            if not (-0.5 <= u < width - 0.5 and -0.5 <= v < height - 0.5):
+                continue
+            left, top = int(u + 0.5), int(v + 0.5)
+            mm = min(int(ahead * 1000 + 0.5), CLIPPED)
+            if out[top, left] == 0 or mm < out[top, left]:
+                out[top, left] = mm

@@ -1,0 +1,1 @@
+"""Poses of every sensor at its own times, from the lidar's. Arrays in, arrays out."""

@@ -1,0 +1,22 @@
+"""Options of the poses."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from rover_pipeline.options import Options
+from rover_pipeline.rig import RigOptions
+
+
+class PosesSection(Options):
+    """`_radar_pose`, `_camera_pose`, `_imu_pose`: poses of every sensor at its own times."""
+
+    max_gap: float = Field(
+        0.5, gt=0, description="Longest time between two odometry samples that poses are interpolated across, s."
+    )
+
+
+class PosesOptions(PosesSection):
+    """What the steps of the poses are given."""
+
+    rig: RigOptions = RigOptions()

@@ -1,0 +1,88 @@
+"""Rotations between two known ones whose angular velocities are known too.
+
+From R0 the body turns by the rotation vector phi(t), R(t) = R0 exp(phi(t)): a cubic whose ends and slopes are those
+of the two rotations. Angular velocity and acceleration are its exact derivatives: with phi' and phi'',
+
+    w  = phi' - a phi x phi' + b phi x (phi x phi'),    a = (1 - cos p) / p^2,  b = (p - sin p) / p^3,  p = |phi|
+
+(the right Jacobian of SO(3): Chirikjian, Stochastic Models, Information Theory, and Lie Groups 2, 2012, 10.86).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+#: Angles below which the coefficients are taken from their series, radians.
+_SMALL = 1e-2
+
+
+class Turn(NamedTuple):
+    """A rotating body at N instants.
+
+    Attributes:
+        rot: f8 (N, 3, 3), world-from-body.
+        avel: f8 (N, 3), rad/s, in the body's own frame.
+        aacc: f8 (N, 3), rad/s2, in the body's own frame.
+    """
+
+    rot: np.ndarray
+    avel: np.ndarray
+    aacc: np.ndarray
+
+
+def turn_between(
+    rot: tuple[np.ndarray, np.ndarray], avel: tuple[np.ndarray, np.ndarray], span: np.ndarray, share: np.ndarray
+) -> Turn:
+    """The rotations between N pairs of rotations.
+
+    Args:
+        rot: world-from-body at both ends, f8 (N, 3, 3); less than half a turn from one another.
+        avel: angular velocities at both ends, f8 (N, 3), rad/s, in the body's own frame.
+        span: seconds from one end to the other, f8 (N,).
+        share: of the span that has gone by, f8 (N,), 0 to 1.
+    """
+    first = Rotation.from_matrix(rot[0])
+    whole = (first.inv() * Rotation.from_matrix(rot[1])).as_rotvec()
+    begin, end = avel[0] * span[:, None], _slope_of(whole, avel[1] * span[:, None])
+    s = share[:, None]
+    # The cubic through 0 and `whole` with slopes `begin` and `end`, by powers of the share.
+    square, cube = 3 * whole - 2 * begin - end, begin + end - 2 * whole
+    phi = ((cube * s + square) * s + begin) * s
+    rate = ((3 * cube * s + 2 * square) * s + begin) / span[:, None]
+    rate2 = (6 * cube * s + 2 * square) / span[:, None] ** 2
+    spin, change = _derivatives(phi, rate, rate2)
+    return Turn((first * Rotation.from_rotvec(phi)).as_matrix(), spin, change)
+
+
+def _slope_of(phi: np.ndarray, avel: np.ndarray) -> np.ndarray:
+    """phi' that goes with an angular velocity: the inverse of the right Jacobian, (N, 3)."""
+    angle = np.linalg.norm(phi, axis=1, keepdims=True)
+    safe = np.maximum(angle, _SMALL)
+    exact = 1 / safe**2 - (1 + np.cos(safe)) / (2 * safe * np.sin(safe))
+    c = np.where(angle < _SMALL, 1 / 12 + angle**2 / 720, exact)
+    once = np.cross(phi, avel)
+    return avel + 0.5 * once + c * np.cross(phi, once)
+
+
+def _derivatives(phi: np.ndarray, rate: np.ndarray, rate2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Angular velocity and acceleration in the body frame, (N, 3) each."""
+    p = np.linalg.norm(phi, axis=1, keepdims=True)
+    small, p2 = p < _SMALL, p**2
+    safe = np.maximum(p, _SMALL)
+    sin, cos = np.sin(safe), np.cos(safe)
+    a = np.where(small, 1 / 2 - p2 / 24, (1 - cos) / safe**2)
+    b = np.where(small, 1 / 6 - p2 / 120, (safe - sin) / safe**3)
+    # da/dt and db/dt, over phi . phi'.
+    da = np.where(small, -1 / 12 + p2 / 180, (safe * sin - 2 * (1 - cos)) / safe**4)
+    db = np.where(small, -1 / 60 + p2 / 1260, (3 * sin - 2 * safe - safe * cos) / safe**5)
+    along = (phi * rate).sum(axis=1, keepdims=True)
+    once = np.cross(phi, rate)
+    twice = np.cross(phi, once)
+    spin = rate - a * once + b * twice
+    turned = np.cross(phi, rate2)
+    change = rate2 - da * along * once - a * turned
+    change += db * along * twice + b * (np.cross(rate, once) + np.cross(phi, turned))
+    return spin, change

@@ -1,0 +1,1 @@
+"""Which samples of different sensors belong together, and when samples were taken."""

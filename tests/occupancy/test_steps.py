@@ -1,0 +1,252 @@
+"""Polar occupancy of a simulated recording against a direct construction, and depth against the simulator's world."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from ouster.sdk import core
+from scipy.spatial.transform import Rotation
+
+from rover_pipeline.errors import RoverError
+from rover_pipeline.format.meta import read_meta
+from rover_pipeline.format.provenance import PROVENANCE
+from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.runner import Request, run_step
+from rover_pipeline.simulate import PRESETS
+from rover_pipeline.simulate.clocks import EPOCH
+from rover_pipeline.simulate.materials import LOOK
+from rover_pipeline.simulate.raycast import trace as cast
+from rover_pipeline.simulate.rig import MOUNTS, build
+from rover_pipeline.steps import find_step
+
+FRAMES = (0, 9, 23)
+
+
+@pytest.fixture(scope="module")
+def walk(drive: Path) -> Path:
+    run_step(find_step("rover_pipeline.lidar.steps:image"), drive, "_lidar_image", Request())
+    return drive
+
+
+def made(trace: Path, step: str, sensor: str, **options: object) -> Sensor:
+    module = "depth_steps" if "depth" in step else "steps"
+    run_step(find_step(f"rover_pipeline.occupancy.{module}:{step}"), trace, sensor, Request(options), threads=2)
+    return Sensor(trace / sensor)
+
+
+def returns(trace: Path, frame: int) -> np.ndarray:
+    """Points of a sweep in the lidar frame by ouster-sdk in double precision, f8 (N, 3)."""
+    info = core.SensorInfo((trace / "lidar" / "lidar.json").read_text())
+    rng = Sensor(trace / "lidar").channel("rng").read(frame, frame + 1)[0]
+    points: np.ndarray = core.XYZLut(info)(rng.astype("u4"))[(rng > 0) & (rng < 65535)]
+    return points
+
+
+def directly(points: np.ndarray, trace: Path, z: tuple[float, float]) -> np.ndarray:
+    """Occupied cells of points in the grid's frame, u1 (elevation, azimuth, range), with the default bins."""
+    sidecar = json.loads((trace / "radar" / "radar.json").read_text())
+    bins = sidecar["shape"][-1]
+    out = np.zeros((32, 128, bins), "u1")
+    x, y, up = points.T
+    distance = np.sqrt(x * x + y * y + up * up)
+    at = np.rint(distance / sidecar["range_resolution"]).astype(int)
+    azimuth = np.floor((np.degrees(np.arctan2(-y, x)) + 90) / 180 * 128).astype(int)
+    elevation = np.floor((np.degrees(np.arctan2(up, np.hypot(x, y))) + 45) / 90 * 32).astype(int)
+    inside = (at < bins) & (azimuth >= 0) & (azimuth < 128) & (elevation >= 0) & (elevation < 32)
+    inside &= (up >= z[0]) & (up <= z[1])
+    out[elevation[inside], azimuth[inside], at[inside]] = 1
+    return out
+
+
+def in_radar(points: np.ndarray) -> np.ndarray:
+    return (points - MOUNTS["radar"].translation) @ MOUNTS["radar"].rotation
+
+
+def differing(found: np.ndarray, wanted: np.ndarray) -> int:
+    assert found.shape == wanted.shape and found.dtype == wanted.dtype
+    return int((found != wanted).sum())
+
+
+def test_occupied_cells_are_those_of_a_direct_construction_in_the_radars_frame(walk: Path) -> None:
+    found = made(walk, "occupancy", "_occupancy").channel("occupancy").read()
+    for frame in FRAMES:
+        wanted = directly(in_radar(returns(walk, frame)), walk, (-100, 100))
+        assert wanted.sum() > 1000
+        # The projection in single precision moves points by micrometres: across an edge in a million cells, hardly.
+        assert differing(found[frame], wanted) <= 2
+
+
+def test_the_picture_from_above_holds_the_cells_between_its_heights_at_all_elevations(walk: Path) -> None:
+    found = made(walk, "bev", "_bev", bev_z=(-0.3, 0.4)).channel("occupancy").read()
+    cells = made(walk, "occupancy", "_occupancy", z=(-0.3, 0.4), elevation=(-90, 90)).channel("occupancy").read()
+    assert (found == cells.any(axis=1)).all() and found.any()
+    for frame in FRAMES:
+        points = in_radar(returns(walk, frame))
+        wanted = directly(points, walk, (-0.3, 0.4)).any(axis=0).astype("u1")
+        near = np.abs(points[:, 2]) / np.linalg.norm(points, axis=1) < np.sin(np.radians(45))
+        assert near[(points[:, 2] > -0.3) & (points[:, 2] < 0.4)].mean() > 0.9
+        assert not (wanted & ~found[frame]).sum() > 1
+
+
+def test_axes_and_origin_are_told_beside_the_cells(walk: Path) -> None:
+    sensor = made(walk, "bev", "_bev")
+    axes = json.loads((sensor.path / "axes.json").read_text())
+    bins = json.loads((walk / "radar" / "radar.json").read_text())
+    assert list(axes) == ["azimuth", "range"] and axes["azimuth"]["positive"] == "right"
+    np.testing.assert_allclose(axes["range"]["values"], np.arange(64) * bins["range_resolution"], atol=1e-6)
+    assert axes["azimuth"]["values"][0] == pytest.approx(np.radians(-90 + 180 / 256), abs=1e-6)
+    measured = json.loads((sensor.path / PROVENANCE).read_text())["measured"]
+    assert (measured["origin"], measured["extrinsics"]) == ("radar", "config.yaml")
+
+
+def test_cells_can_be_seen_from_the_lidar_all_round_without_a_radar(walk: Path, tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    shutil.copytree(walk, trace, ignore=shutil.ignore_patterns("radar", "camera", "_*pose"))
+    found = made(trace, "bev", "_bev", azimuth=(-180, 180), azimuth_bins=90, origin="lidar", min_range=1.0)
+    cells, points = found.channel("occupancy").read(5, 6)[0], returns(trace, 5)
+    distance, height = np.linalg.norm(points, axis=1), points[:, 2]
+    keep = (distance >= 1.0) & (height >= -0.5) & (height <= 1.0)
+    angle = np.degrees(np.arctan2(-points[keep, 1], points[keep, 0]))
+    wanted = np.zeros((90, 256), "u1")
+    wanted[np.floor((angle + 180) / 4).astype(int) % 90, np.rint(distance[keep] / 0.1).astype(int)] = 1
+    # Columns of the lidar lie exactly on edges of bins here; each belongs to one side or the other.
+    assert differing(cells, wanted) < 0.05 * wanted.sum()
+    assert (cells.any(axis=1) == wanted.any(axis=1)).all() and wanted.any(axis=1).all()
+
+
+def test_a_level_grid_does_not_tilt_with_the_rig(walk: Path, tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    shutil.copytree(walk, trace)
+    # The world of an estimate that began tilted: everything in it is turned.
+    turn = Rotation.from_euler("xyz", [9, -14, 40], degrees=True).as_matrix()
+    rot = Sensor(walk / "_odom").channel("rot").read()
+    for name in ("pos", "vel", "acc"):
+        (Sensor(walk / "_odom").channel(name).read() @ turn.T).tofile(trace / "_odom" / name)
+    (turn @ rot).tofile(trace / "_odom" / "rot")
+    up = turn @ json.loads((walk / "_truth" / "truth.json").read_text())["up"]
+
+    sensor = made(trace, "level_occupancy", "_occupancy", z=(-0.6, 0.6))
+    measured = json.loads((sensor.path / PROVENANCE).read_text())["measured"]
+    assert measured["up_from"] == "imu"
+    assert np.degrees(np.arccos(measured["up"] @ up)) < 0.5
+    found = sensor.channel("occupancy").read()
+    for frame in FRAMES:
+        world = turn @ rot[frame] @ MOUNTS["radar"].rotation
+        front = world[:, 0] - world[:, 0] @ np.array(measured["up"]) * np.array(measured["up"])
+        axes = np.stack(
+            [front / np.linalg.norm(front), np.cross(measured["up"], front / np.linalg.norm(front)), measured["up"]]
+        )
+        points = in_radar(returns(walk, frame)) @ world.T @ axes.T
+        wanted = directly(points, walk, (-0.6, 0.6))
+        assert differing(found[frame], wanted) <= 0.002 * wanted.sum() + 2  # `up` is told with five digits
+    shutil.rmtree(trace / "imu")
+    sensor = made(trace, "level_bev", "_bev")
+    assert json.loads((sensor.path / PROVENANCE).read_text())["measured"]["up_from"] == "first pose"
+
+
+def test_frames_whose_odometry_is_not_valid_are_not_valid_when_levelled(walk: Path, tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    shutil.copytree(walk, trace)
+    valid = Sensor(walk / "_odom").channel("valid").read().copy()
+    valid[[3, 4]] = 0
+    valid.tofile(trace / "_odom" / "valid")
+    assert (made(trace, "level_bev", "_bev").channel("valid").read() == valid).all()
+
+
+def test_a_radar_that_does_not_say_how_large_its_bins_are_is_an_error(walk: Path, tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    shutil.copytree(walk, trace)
+    (trace / "radar" / "radar.json").write_text("{}")
+    with pytest.raises(RoverError, match=r"radar\.json must give"):
+        made(trace, "bev", "_bev")
+
+
+def seen_depth(frame: int, trace: Path) -> np.ndarray:
+    """Depth of each pixel of a picture of 240 x 135 in the simulator's world, f8 metres, infinite where nothing is."""
+    rig = build(PRESETS["tiny"], 1)
+    lens = json.loads((trace / "camera" / "camera.json").read_text())
+    x = (((np.arange(240) + 0.5) * 256 / 240 - 0.5) - lens["cx"]) / lens["fx"]
+    y = (((np.arange(135) + 0.5) * 144 / 135 - 0.5) - lens["cy"]) / lens["fy"]
+    rays = np.stack(np.broadcast_arrays(1.0, -x[None], -y[:, None]), -1)
+    length = np.linalg.norm(rays, axis=-1)
+    time = Sensor(trace / "_truth_camera").channel("true_ts").read()[frame] - EPOCH
+    state = rig.mounted("camera").at(np.full(240, time))
+    images = [np.empty((135, 240), "f4") for _ in range(3)]
+    light = rig.world.light
+    cast(
+        rig.world.at(time), LOOK, np.zeros((240, 3)), np.ascontiguousarray(rays / length[..., None]),
+        state.pos, state.rot, np.zeros(240), light.sun, light.strength, light.ambient, *images,
+    )  # fmt: skip
+    depth: np.ndarray = images[0] / length
+    return depth
+
+
+def depth_errors(walk: Path, step: str) -> tuple[np.ndarray, np.ndarray]:
+    """Metres by which depths of walls are off, and the share of each picture that has a depth."""
+    sensor = made(walk, step, "_camera_depth", width=240, height=135)
+    valid = sensor.channel("valid").read()
+    errors, shares = [], []
+    for frame in np.flatnonzero(valid)[5::4]:
+        depth, true = sensor.channel("depth").read(frame, frame + 1)[0] / 1000, seen_depth(frame, walk)
+        # Where depth jumps the lidar, which is beside the camera, sees what the camera does not.
+        smooth = np.ones(true.shape, bool)
+        smooth[1:-1, 1:-1] = (
+            sum(np.abs(np.roll(true, by, (0, 1)) - true) for by in ((1, 0), (-1, 0), (0, 1), (0, -1)))[1:-1, 1:-1]
+            < 0.15
+        )
+        errors.append((depth - true)[(depth > 0) & smooth & np.isfinite(true)])
+        shares.append((depth > 0).mean())
+    return np.concatenate(errors), np.array(shares)
+
+
+def test_walls_are_as_far_from_the_camera_as_in_the_simulators_world(walk: Path) -> None:
+    errors, shares = depth_errors(walk, "depth")
+    assert len(errors) > 5000 and shares.min() > 0.05
+    assert abs(np.median(errors)) < 0.004
+    assert np.quantile(np.abs(errors), 0.9) < 0.03
+
+
+def test_the_motion_between_sweep_and_picture_matters(walk: Path) -> None:
+    moving, still = (np.abs(depth_errors(walk, step)[0]).mean() for step in ("depth", "still_depth"))
+    assert moving < 0.6 * still
+
+
+def test_pictures_without_a_sweep_near_enough_or_a_known_pose_have_no_depth(walk: Path) -> None:
+    sensor = made(walk, "depth", "_camera_depth", width=48, height=27, tolerance=0.03)
+    depth, valid, ts = (sensor.channel(name).read() for name in ("depth", "valid", "ts"))
+    lidar = Sensor(walk / "lidar").channel("ts").read()
+    near = np.abs(lidar - ts[:, None]).min(axis=1) <= 0.03
+    told = (ts >= lidar[0]) & (ts <= lidar[-1])
+    assert (valid == (near & told)).all() and 0 < valid.sum() < len(valid)
+    assert not depth[valid == 0].any() and depth[valid == 1].any(axis=(1, 2)).all()
+
+
+def test_depth_is_listed_with_its_axes_and_size(walk: Path) -> None:
+    specs: dict[str, Any] = read_meta(made(walk, "still_depth", "_camera_depth").path)
+    assert (specs["depth"].type, specs["depth"].shape) == ("u2", (270, 480))
+
+
+def test_radar_and_lidar_see_the_same_things_in_the_same_cells(walk: Path) -> None:
+    run_step(find_step("rover_pipeline.radar.steps:range_azimuth"), walk, "_radar_range_azimuth", Request())
+    radar, grid = Sensor(walk / "_radar_range_azimuth"), made(walk, "bev", "_bev")
+    angles = [
+        np.array(json.loads((sensor.path / "axes.json").read_text())["azimuth"]["values"]) for sensor in (radar, grid)
+    ]
+    same = np.abs(angles[0] - angles[1][:, None]).argmin(axis=1)
+    radar_ts, lidar_ts = (sensor.channel("ts").read() for sensor in (radar, grid))
+    power, occupied = radar.channel("power").read()[:, same], grid.channel("occupancy").read().astype(bool)
+    shares = []
+    for frame, time in enumerate(lidar_ts):
+        image = power[np.abs(radar_ts - time).argmin()]
+        image = image - np.median(image, axis=0)  # by direction, at each distance
+        seen = occupied[frame]
+        front = np.zeros_like(seen)
+        front[20:-20, 4:] = True  # where the radar looks, and beyond the coupling of its antennas
+        shares.append((image[seen & front].mean(), image[seen[::-1] & front].mean()))
+    direct, mirrored = np.mean(shares, axis=0)
+    assert direct > 2.0 and mirrored < 0.0  # dB

@@ -1,0 +1,123 @@
+"""Poses of the sensors of a simulated recording, with its truth in the place of the odometry."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from scipy.spatial.transform import Rotation
+
+from rover_pipeline.errors import ConfigError
+from rover_pipeline.format.provenance import PROVENANCE
+from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.rig import MountOptions, RigOptions, find_mount
+from rover_pipeline.runner import Request, run_step
+from rover_pipeline.steps import find_step
+
+
+def made(trace: Path, sensor: str, **options: object) -> Sensor:
+    run_step(find_step(f"rover_pipeline.poses.steps:{sensor}"), trace, f"_{sensor}_pose", Request(options))
+    return Sensor(trace / f"_{sensor}_pose")
+
+
+def read(sensor: Sensor, *names: str) -> list[np.ndarray]:
+    return [sensor.channel(name).read() for name in names]
+
+
+@pytest.mark.parametrize("sensor", ["radar", "camera", "imu"])
+def test_poses_are_the_truth_of_the_simulator_within_millimetres(sensor: str, drive: Path) -> None:
+    pos, rot, vel, ts, valid = read(made(drive, sensor), "pos", "rot", "vel", "ts", "valid")
+    true_pos, true_rot, true_vel = read(Sensor(drive / f"_truth_{sensor}"), "pos", "rot", "vel")
+    lidar = Sensor(drive / "_truth").channel("ts").read()
+    told = (ts >= lidar[0]) & (ts <= lidar[-1])
+    recorded = Sensor(drive / sensor)
+    assert (valid == (told & (recorded.valid(len(ts)) > 0))).all() and valid.sum() > 15
+    assert (np.isfinite(pos).all(axis=1) == told).all()
+    # Sensors' times are those of arrivals, a millisecond late, and so are the lidar's.
+    assert np.linalg.norm(pos - true_pos, axis=1)[told].max() < 0.006
+    assert np.sqrt(np.square(vel - true_vel).sum(1)[told].mean()) < 0.03
+    assert np.degrees(Rotation.from_matrix(np.swapaxes(rot, 1, 2)[told] @ true_rot[told]).magnitude().max()) < 0.2
+
+
+def test_extrinsics_of_the_config_come_before_those_of_the_recording(drive: Path) -> None:
+    lidar_pos = Sensor(drive / "_truth").channel("pos").read()
+    turn = Rotation.from_euler("z", 90, degrees=True).as_matrix()
+    mount = {"translation": (0.0, 0.0, 1.0), "rotation": tuple(map(tuple, np.round(turn, 4)))}
+    recorded, configured = (
+        read(made(drive, "radar", **more), "pos", "rot") for more in ({}, {"rig": {"radar": mount}})
+    )
+    sources = []
+    for rig in ({}, {"rig": {"radar": mount}}):
+        made(drive, "radar", **rig)
+        sources.append(json.loads((drive / "_radar_pose" / PROVENANCE).read_text())["measured"]["extrinsics"])
+    assert sources == ["config.yaml", "config"]
+    told = np.isfinite(recorded[0]).all(axis=1)
+    assert abs(np.median(configured[0][told, 2]) - np.median(lidar_pos[:, 2]) - 1.0) < 0.02
+    relative = np.swapaxes(recorded[1][told], 1, 2) @ configured[1][told]
+    assert np.allclose(Rotation.from_matrix(relative).as_euler("zyx", degrees=True)[:, 0], 88.5, atol=0.1)
+    np.testing.assert_allclose(
+        relative @ np.swapaxes(relative, 1, 2), np.tile(np.eye(3), (told.sum(), 1, 1)), atol=1e-12
+    )
+
+
+def test_a_radar_faster_than_its_doppler_bins_tell_apart_is_reported(
+    drive: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = tmp_path / "trace"
+    shutil.copytree(drive, trace)
+    made(trace, "radar")
+    assert "Doppler" not in capsys.readouterr().err
+    measured = json.loads((trace / "_radar_pose" / PROVENANCE).read_text())["measured"]
+    assert measured["max_boresight_speed_mps"] == pytest.approx(0.8, abs=0.15)
+    sidecar = json.loads((trace / "radar" / "radar.json").read_text())
+    assert measured["max_doppler_mps"] == pytest.approx(sidecar["doppler_resolution"] * sidecar["shape"][0] / 2)
+    sidecar["doppler_resolution"] = 0.01
+    (trace / "radar" / "radar.json").write_text(json.dumps(sidecar))
+    made(trace, "radar")
+    assert "Doppler bins end at 0.08 m/s" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("rotation", "complaint"),
+    [
+        ([[1, 0, 0], [0, 1, 0], [0, 0, 1.1]], "off the identity by up to 0.21"),
+        ([[1, 0, 0], [0, -1, 0], [0, 0, 1]], "mirrors"),
+        ([[1, 0, 0], [0, 1, 0]], "rotation"),
+        ([[1, 0, 0], [0, 1, 0], [0, 0, float("nan")]], "finite"),
+    ],
+)
+def test_what_is_no_rotation_is_refused_and_the_message_says_how_far_off_it_is(
+    rotation: list[list[float]], complaint: str
+) -> None:
+    with pytest.raises(ConfigError, match=rf"config: rig\.radar\..*{complaint}"):
+        RigOptions.parse({"radar": {"rotation": rotation}}, "rig")
+    recorded = yaml.safe_dump({"rig": {"radar": {"translation": [0, 0, 0], "rotation": rotation}}})
+    with pytest.raises(ConfigError, match=rf"config\.yaml: rig\.radar\..*{complaint}"):
+        find_mount("radar", RigOptions(), recorded)
+
+
+def test_a_rotation_written_with_few_digits_becomes_an_exact_one() -> None:
+    rotation = np.round(Rotation.from_euler("zyx", [31, 7, -12], degrees=True).as_matrix(), 3)
+    mount = find_mount("imu", RigOptions(imu=MountOptions(rotation=tuple(map(tuple, rotation)))), None)
+    np.testing.assert_allclose(mount.rotation.T @ mount.rotation, np.eye(3), atol=1e-14)
+    assert np.abs(mount.rotation - rotation).max() < 1e-3 and mount.known
+
+
+@pytest.mark.parametrize(
+    "recorded", [None, "", "lidar: {}", "rig: {camera: {translation: [1, 2, 3]}}", "rig: {radar: }"]
+)
+def test_a_sensor_nobody_told_the_place_of_is_where_the_lidar_is(recorded: str | None) -> None:
+    mount = find_mount("radar", RigOptions(), recorded)
+    assert not mount.known and not mount.translation.any() and (mount.rotation == np.eye(3)).all()
+
+
+@pytest.mark.parametrize(
+    "recorded", ["rig: [1, 2]", "rig: {radar: 5}", "rig: {radar: {translatoin: [0, 0, 0]}}", "a: [b"]
+)
+def test_a_rig_of_the_recording_that_cannot_be_read_is_an_error_that_names_it(recorded: str) -> None:
+    with pytest.raises(ConfigError, match=r"config\.yaml"):
+        find_mount("radar", RigOptions(), recorded)
