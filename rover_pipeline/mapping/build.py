@@ -78,6 +78,9 @@ class Job:
 
     def _read(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         rng, rfl = (self.recording.read(name, number, number + 1)[0] for name in ("rng", "rfl"))
+        pixels = sensor_info(self.metadata).format
+        if rng.shape != (shape := (pixels.pixels_per_column, pixels.columns_per_frame)):
+            raise ValueError(f"lidar.json is of a sensor with {shape} pixels, the ranges have {rng.shape}")
         return rng, rfl
 
     def _sensor(self) -> Sensor:

@@ -161,6 +161,7 @@ def look(
     high: float,
     nearest: np.ndarray,
     farthest: np.ndarray,
+    entry: np.ndarray,
     heights: np.ndarray,
 ) -> None:
     """What a sweep says about the heights between `low` and `high`, direction by direction.
@@ -173,10 +174,14 @@ def look(
         nearest: f8 (sector, 5): squared distance, place and place of the lidar, in x and y, of the nearest point in
             the band; infinite distance where there is none.
         farthest: the same of the farthest place in the band that a beam passed through on its way; zero if none.
+        entry: f8 (sector,), squared distance at which beams come into the band: zero unless the lidar is outside of it,
+            infinite where none does.
         heights: f8 (2,), the least and the greatest height above the lidar so far; updated.
     """
     nearest[:, 0] = np.inf
     farthest[:, 0] = 0.0
+    edge = low if low > 0.0 else (high if high < 0.0 else 0.0)  # of the band, towards the lidar
+    entry[:] = np.inf if edge != 0.0 else 0.0
     beams, columns = sectors.shape
     for beam in range(beams):
         for c in range(columns):
@@ -186,6 +191,8 @@ def look(
             dz = points[beam, c, 2] - pos[c, 2]
             heights[0], heights[1] = min(heights[0], dz), max(heights[1], dz)
             distance, s = dx * dx + dy * dy, sectors[beam, c]
+            if edge != 0.0 and dz / edge >= 1.0:
+                entry[s] = min(entry[s], (edge / dz) ** 2 * distance)
             if low <= dz <= high:
                 if distance < nearest[s, 0]:
                     nearest[s, 0], nearest[s, 1], nearest[s, 2] = distance, pos[c, 0] + dx, pos[c, 1] + dy
@@ -257,6 +264,7 @@ def mark_hits(
 def mark_rays(
     nearest: np.ndarray,
     farthest: np.ndarray,
+    entry: np.ndarray,
     corner: np.ndarray,
     edge: float,
     sweep: int,
@@ -266,20 +274,23 @@ def mark_rays(
 ) -> None:
     """Counts the cells that a sweep looked through without a hit, each once.
 
-    Every sector is followed from the lidar to its nearest point in the band or, where there is none, as far as a
-    beam was in the band: Amanatides and Woo, A Fast Voxel Traversal Algorithm for Ray Tracing, 1987.
+    Every sector is followed from the lidar, or where its beams come into the band, to its nearest point in the band or,
+    where there is none, as far as a beam was in the band (Amanatides and Woo, A Fast Voxel Traversal Algorithm for Ray
+    Tracing, 1987).
 
     Args:
         passed: u2 (row, column), the last sweep that looked through a cell.
         misses: u2 of the same shape, sweeps that did.
-        nearest, farthest, corner, edge, sweep, seen: as for `look` and `mark_hits`, which came before.
+        nearest, farthest, entry, corner, edge, sweep, seen: as for `look` and `mark_hits`, which came before.
     """
     for s in range(len(nearest)):
         row = nearest[s] if nearest[s, 0] < np.inf else farthest[s]
-        if row[0] == 0.0:
+        if row[0] <= entry[s]:
             continue
         x0, y0 = (row[3] - corner[0]) / edge, (row[4] - corner[1]) / edge
         x1, y1 = (row[1] - corner[0]) / edge, (row[2] - corner[1]) / edge
+        skipped = np.sqrt(entry[s] / row[0])
+        x0, y0 = x0 + skipped * (x1 - x0), y0 + skipped * (y1 - y0)
         dx, dy = x1 - x0, y1 - y0
         j, i, last_j, last_i = int(x0), int(y0), int(x1), int(y1)
         step_j, step_i = (1 if dx > 0 else -1), (1 if dy > 0 else -1)

@@ -76,7 +76,7 @@ def add_sweeps(
     band = np.array([0.0, options.z_min, options.z_max]) - height
     heights = np.array([np.inf, -np.inf])
     poses = {number: track.sweep(number, sensor.delays) for number in numbers}
-    window = _Window(frame_around(np.concatenate([p.pos[:, :2] for p in poses.values()]), reach(options), frame.edge))
+    window = Window(frame_around(np.concatenate([p.pos[:, :2] for p in poses.values()]), reach(options), frame.edge))
     in_band = 0
     points = sectors = None
     for counter, number in enumerate(numbers, 1):
@@ -106,8 +106,12 @@ def reach(options: MapOptions) -> float:
     return options.max_range + 0.5
 
 
-class _Window:
-    """The cells around some sweeps."""
+class Window:
+    """The cells around some sweeps.
+
+    Attributes:
+        hits, misses, tops: of each cell, as `Grid` has them.
+    """
 
     def __init__(self, frame: Frame) -> None:
         self.frame = frame
@@ -128,10 +132,10 @@ class _Window:
         """Count a sweep, the `counter`-th; the number of its points in the band."""
         corner, edge = self.frame.corner, self.frame.edge
         count = int(sectors.max()) + 1
-        nearest, farthest = np.empty((count, 5)), np.empty((count, 5))
-        look(points, pos, sectors, band[1], band[2], nearest, farthest, heights)
+        nearest, farthest, entry = np.empty((count, 5)), np.empty((count, 5)), np.empty(count)
+        look(points, pos, sectors, band[1], band[2], nearest, farthest, entry, heights)
         found = mark_hits(points, pos, band, corner, edge, counter, self._hit_by, self.hits, self.tops)
-        mark_rays(nearest, farthest, corner, edge, counter, self._hit_by, self._passed_by, self.misses)
+        mark_rays(nearest, farthest, entry, corner, edge, counter, self._hit_by, self._passed_by, self.misses)
         return found
 
     def seen_in(self, frame: Frame) -> Seen:
