@@ -12,11 +12,11 @@ from rover_pipeline.lidar.geometry import projection, sensor_info, sweep_span
 from rover_pipeline.mapping.bev import picture
 from rover_pipeline.mapping.floor import Floor, find_floor, level
 from rover_pipeline.mapping.grid import FREE, OCCUPIED, Frame, Grid, classify, frame_around, pgm, yaml_text
-from rover_pipeline.mapping.kernels import BIAS
 from rover_pipeline.mapping.options import MapStepOptions
 from rover_pipeline.mapping.ply import ply
 from rover_pipeline.mapping.sweeps import Part, Sensor, add_sweeps, put, reach
 from rover_pipeline.mapping.track import Track
+from rover_pipeline.mapping.voxel_kernels import BIAS
 from rover_pipeline.mapping.voxels import VoxelMap
 from rover_pipeline.steps import Inspection
 

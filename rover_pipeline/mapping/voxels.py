@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rover_pipeline.mapping.kernels import BIAS, BITS, EMPTY, UNITS, add_points, add_rows, move_slots
+from rover_pipeline.mapping.voxel_kernels import BIAS, BITS, EMPTY, UNITS, add_points, add_rows, move_slots
 
 _MASK = (1 << BITS) - 1
 
