@@ -63,9 +63,9 @@ rule camera_depth:
             else []
         ),
     output:
-        virtual("_camera_depth", "depth", options=("depth", "rig", "lidar")),
+        virtual("_camera_depth", "depth", options=("depth", "rig", "lidar", "sync")),
     params:
-        options=options("depth", "rig", "lidar"),
+        options=options("depth", "rig", "lidar", "sync"),
     log:
         "logs/{trace}/camera_depth.log",
     benchmark:

@@ -5,18 +5,33 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rover_pipeline.occupancy.options import DepthOptions
 from rover_pipeline.poses.steps import ODOMETRY, given
 from rover_pipeline.rig import find_mount
-from rover_pipeline.steps import step
+from rover_pipeline.steps import Inspection, step
 
 # Numba and ouster-sdk take long to import, and the Snakefile, which reads this module, needs neither.
 if TYPE_CHECKING:
     from rover_pipeline.occupancy.depth import DepthCamera
+
+
+def inspect_lens(
+    *,
+    options: DepthOptions,
+    intrinsics: str,
+    recorded: str,
+    config: str | None = None,
+    published: str | None = None,
+    **more: Any,
+) -> Inspection:
+    """Where the camera is on the rig, and the intrinsics of the pixels, beside them."""
+    lens = _camera(intrinsics, _picture_size(recorded, published), options).lens
+    measured = {"extrinsics": find_mount("camera", options.rig, config).source}
+    return Inspection(measured, (), {"camera.json": json.dumps(lens.describe(), indent=2) + "\n"})
 
 
 def _depth_step(name: str, *, moving: bool) -> Callable[..., dict[str, np.ndarray]]:
@@ -40,6 +55,7 @@ def _depth_step(name: str, *, moving: bool) -> Callable[..., dict[str, np.ndarra
         acc: np.ndarray | None = None,
         avel: np.ndarray | None = None,
         odom_valid: np.ndarray | None = None,
+        every_ts: np.ndarray | None = None,
     ) -> dict[str, np.ndarray]:
         """The lidar sweep nearest in time to each picture, in the picture's pixels.
 
@@ -48,7 +64,7 @@ def _depth_step(name: str, *, moving: bool) -> Callable[..., dict[str, np.ndarra
             rng: u2 (frame, beam, column), mm, destaggered; lidar_ts: f8 (frame,), s: the nearest sweeps.
             metadata: `lidar.json`; intrinsics: `camera.json`; config: `config.yaml`, which may hold the extrinsics.
             recorded, published: `meta.json` of the camera and of the published one, which say how large pictures are.
-            odom_ts, pos, rot, vel, acc, avel, odom_valid: the whole of `_odom`.
+            odom_ts, pos, rot, vel, acc, avel, odom_valid: the whole of `_odom`; every_ts: times of all pictures.
 
         Returns:
             `depth` u2 (frame, height, width), mm, 0 = no return, and `valid` = 0 where no sweep is near enough or the
@@ -57,15 +73,22 @@ def _depth_step(name: str, *, moving: bool) -> Callable[..., dict[str, np.ndarra
         from rover_pipeline.lidar.geometry import projection, sensor_info, stagger, sweep_span
         from rover_pipeline.occupancy.depth import seen_from
         from rover_pipeline.poses.trajectory import Trajectory
+        from rover_pipeline.sync.clock import taken
 
         info, project = sensor_info(metadata), projection(metadata)
         mount = find_mount("camera", options.rig, config)
         camera = _camera(intrinsics, _picture_size(recorded, published), options)
-        trajectory = Trajectory(*given(odom_ts, pos, rot, vel, acc, avel, odom_valid)) if moving else None
+        near, trajectory = np.abs(lidar_ts - ts) <= options.tolerance, None
+        seen, swept = ts, lidar_ts
+        if moving:
+            all_ts, odom_ts, *states = given(every_ts, odom_ts, pos, rot, vel, acc, avel, odom_valid)
+            times = options.sync.times
+            seen, swept = taken("camera", ts, all_ts, times), taken("lidar", lidar_ts, odom_ts, times)
+            trajectory = Trajectory(taken("lidar", odom_ts, odom_ts, times), *states)
         begin, period = sweep_span(info, options.lidar.ts_reference)
-        turns, shifts = seen_from(ts, lidar_ts, begin, period, trajectory, mount)
+        turns, shifts = seen_from(seen, swept, begin, period, trajectory, mount)
         out = np.zeros((len(ts), options.height, options.width), "u2")
-        valid = (np.abs(lidar_ts - ts) <= options.tolerance) & np.isfinite(shifts).all(axis=(1, 2))
+        valid = near & np.isfinite(shifts).all(axis=(1, 2))
         drawn_ts = np.nan
         for i in np.flatnonzero(valid):
             if lidar_ts[i] != drawn_ts:  # several pictures share a sweep
@@ -78,7 +101,7 @@ def _depth_step(name: str, *, moving: bool) -> Callable[..., dict[str, np.ndarra
     described = step(
         inputs={"ts": "camera/ts"},
         nearest={"rng": "_lidar_image/rng", "lidar_ts": "_lidar_image/ts"},
-        whole=ODOMETRY if moving else {},
+        whole={**ODOMETRY, "every_ts": "camera/ts"} if moving else {},
         files={
             "metadata": "lidar/lidar.json",
             "config": "config.yaml",
@@ -88,6 +111,7 @@ def _depth_step(name: str, *, moving: bool) -> Callable[..., dict[str, np.ndarra
         },
         outputs={"depth": "Distance along the camera's axis to the nearest return, mm; 0 = none. [row, column]"},
         version=1,
+        inspect=inspect_lens,
     )
     return described(drawn)
 

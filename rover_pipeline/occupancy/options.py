@@ -9,6 +9,7 @@ from pydantic import Field, field_validator
 from rover_pipeline.lidar.options import LidarOptions
 from rover_pipeline.options import Options
 from rover_pipeline.rig import RigOptions
+from rover_pipeline.sync.options import SyncOptions
 
 Limits = tuple[float, float]
 
@@ -77,8 +78,8 @@ class DepthSection(Options):
     )
     motion: bool = Field(
         True,
-        description="Move every column of a sweep from its own instant to the picture's with `_odom`. false = as if "
-        "the rig stood still; needs no odometry.",
+        description="Move every column of a sweep from its own instant to the picture's with `_odom`, both without the "
+        "jitter of their arrival (`sync.times`). false = as if the rig stood still; needs no odometry.",
     )
     min_range: float = Field(0.3, ge=0, description="Returns nearer to the camera than this are the rig itself, m.")
     tolerance: float = Field(0.15, gt=0, description="Longest time between a picture and a sweep, s.")
@@ -89,3 +90,4 @@ class DepthOptions(DepthSection):
 
     rig: RigOptions = RigOptions()
     lidar: LidarOptions = LidarOptions()
+    sync: SyncOptions = SyncOptions()

@@ -9,8 +9,9 @@ import numpy as np
 
 from rover_pipeline.recording import Recording
 from rover_pipeline.steps import Inspection, step
-from rover_pipeline.sync.options import Raw, SyncOptions, TimesOptions, TimesSection
-from rover_pipeline.timestamps import Model, Times, smooth_times
+from rover_pipeline.sync.clock import clock
+from rover_pipeline.sync.options import Raw, SyncOptions, TimesOptions
+from rover_pipeline.timestamps import Times
 
 #: Seconds of a recording that tells a clock's rate to a few millionths.
 _LONG_S = 30.0
@@ -33,7 +34,7 @@ def _sync_to(reference: Raw) -> Callable[..., _Result]:
         """
         from rover_pipeline.source import nearest_samples
 
-        clocks = {name: _clock(name, ts, options.times) for name, ts in times.items()}
+        clocks = {name: clock(name, ts, options.times) for name, ts in times.items()}
         used = {name: clocks[name].smooth if options.smoothed else ts for name, ts in times.items()}
         base = used[reference][: recording.count]
         channels, measured = {}, {}
@@ -73,7 +74,7 @@ def _times_of(sensor: Raw) -> Callable[..., _Result]:
         Returns:
             `smooth` f8, s since the Unix epoch; `number` i8, which counts lost samples; and what the clock is like.
         """
-        times = _clock(sensor, recording.ts, options)
+        times = clock(sensor, recording.ts, options)
         warnings = []
         if not times.steady:
             warnings.append(f"{sensor}/ts follows no steady rate; smooth is what was recorded")
@@ -95,11 +96,6 @@ def _times_of(sensor: Raw) -> Callable[..., _Result]:
 
 to_lidar, to_radar, to_camera, to_imu = (_sync_to(name) for name in get_args(Raw))
 lidar_times, radar_times, camera_times, imu_times = (_times_of(name) for name in get_args(Raw))
-
-
-def _clock(sensor: str, ts: np.ndarray, options: TimesSection) -> Times:
-    model: Model = getattr(options, sensor) if sensor in get_args(Raw) else "drifting"
-    return smooth_times(ts, model=model, block=options.block, bend_ppm=options.bend_ppm)
 
 
 def _told(times: Times, ts: np.ndarray) -> dict[str, Any]:

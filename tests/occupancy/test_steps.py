@@ -226,9 +226,13 @@ def test_pictures_without_a_sweep_near_enough_or_a_known_pose_have_no_depth(walk
     assert not depth[valid == 0].any() and depth[valid == 1].any(axis=(1, 2)).all()
 
 
-def test_depth_is_listed_with_its_axes_and_size(walk: Path) -> None:
-    specs: dict[str, Any] = read_meta(made(walk, "still_depth", "_camera_depth").path)
+def test_depth_comes_with_its_axes_size_and_lens(walk: Path) -> None:
+    place = made(walk, "still_depth", "_camera_depth").path
+    specs: dict[str, Any] = read_meta(place)
     assert (specs["depth"].type, specs["depth"].shape) == ("u2", (270, 480))
+    lens, recorded = (json.loads((walk / name / "camera.json").read_text()) for name in (place.name, "camera"))
+    assert lens["fx"] == pytest.approx(recorded["fx"] * 480 / 256)
+    assert json.loads((place / PROVENANCE).read_text())["measured"]["extrinsics"] == "config.yaml"
 
 
 def test_radar_and_lidar_see_the_same_things_in_the_same_cells(walk: Path) -> None:

@@ -37,9 +37,9 @@ def test_poses_are_the_truth_of_the_simulator_within_millimetres(sensor: str, dr
     recorded = Sensor(drive / sensor)
     assert (valid == (told & (recorded.valid(len(ts)) > 0))).all() and valid.sum() > 15
     assert (np.isfinite(pos).all(axis=1) == told).all()
-    # Sensors' times are those of arrivals, a millisecond late, and so are the lidar's.
-    assert np.linalg.norm(pos - true_pos, axis=1)[told].max() < 0.006
-    assert np.sqrt(np.square(vel - true_vel).sum(1)[told].mean()) < 0.03
+    # What all arrivals of a sensor are late by, up to a millisecond and a half here, nobody knows.
+    assert np.linalg.norm(pos - true_pos, axis=1)[told].max() < 0.002
+    assert np.sqrt(np.square(vel - true_vel).sum(1)[told].mean()) < 0.01
     assert np.degrees(Rotation.from_matrix(np.swapaxes(rot, 1, 2)[told] @ true_rot[told]).magnitude().max()) < 0.2
 
 
@@ -100,6 +100,11 @@ def test_what_is_no_rotation_is_refused_and_the_message_says_how_far_off_it_is(
         find_mount("radar", RigOptions(), recorded)
 
 
+def test_a_misspelled_key_of_a_pose_names_the_nearest_known_one() -> None:
+    with pytest.raises(ConfigError, match=r"rig\.radar\.translatoin: unknown key; did you mean 'translation'\?"):
+        RigOptions.parse({"radar": {"translatoin": [0, 0, 0]}}, "rig")
+
+
 def test_a_rotation_written_with_few_digits_becomes_an_exact_one() -> None:
     rotation = np.round(Rotation.from_euler("zyx", [31, 7, -12], degrees=True).as_matrix(), 3)
     mount = find_mount("imu", RigOptions(imu=MountOptions(rotation=tuple(map(tuple, rotation)))), None)
@@ -121,3 +126,12 @@ def test_a_sensor_nobody_told_the_place_of_is_where_the_lidar_is(recorded: str |
 def test_a_rig_of_the_recording_that_cannot_be_read_is_an_error_that_names_it(recorded: str) -> None:
     with pytest.raises(ConfigError, match=r"config\.yaml"):
         find_mount("radar", RigOptions(), recorded)
+
+
+def test_accelerations_are_truer_between_times_without_jitter(drive: Path) -> None:
+    true = Sensor(drive / "_truth_camera").channel("acc").read()
+    errors = []
+    for smoothed in (True, False):
+        found = made(drive, "camera", smoothed=smoothed).channel("acc").read()
+        errors.append(float(np.sqrt(np.nanmean(np.square(found - true).sum(axis=1)))))
+    assert errors[0] < errors[1] / 4
