@@ -17,6 +17,7 @@ include: "rules/camera.smk"
 include: "rules/imu.smk"
 include: "rules/map.smk"
 include: "rules/report.smk"
+include: "rules/map.smk"
 
 
 for path in extra_rules():

@@ -116,7 +116,10 @@ def _run_threads(
         done = Callback(posttask=lambda _key, value, *_rest: advance(value[0]) if isinstance(value, tuple) else None)
         with single_threaded_pools(), done:
             results = dask.compute(*jobs, scheduler=dask.threaded.get, num_workers=threads, optimize_graph=False)
-        yield from (result for _frames, result in results)
+        left = list(reversed(results))
+        del results
+        while left:  # handed over, not held until the next ones are there
+            yield left.pop()[1]
 
 
 def _run_distributed(

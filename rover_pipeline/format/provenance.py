@@ -20,8 +20,8 @@ _PARTS = 16
 _PART_BYTES = 1 << 16
 #: Distributions whose version can change the bytes of a result.
 _PACKAGES = (
-    *("dask", "imagecodecs", "numba", "numpy", "onnxruntime", "opencv-python-headless", "ouster-sdk", "pyfftw"),
-    *("scipy", "simplejpeg", "vqf"),
+    *("dask", "imagecodecs", "matplotlib", "numba", "numpy", "onnxruntime", "opencv-python-headless", "ouster-sdk"),
+    *("plyfile", "pyfftw", "scipy", "simplejpeg", "small-gicp", "vqf"),
 )
 
 

@@ -8,7 +8,7 @@ from rover_pipeline.mapping.grid import FREE, UNKNOWN, Grid
 
 _LONGEST, _SHORTEST = 2000, 900  # of the longer side, pixels
 _STRIP = 56  # below the picture: scale and colours
-_LOWEST_M = 0.1  # what stands out of the floor
+_LOWEST_M = 0.15  # what stands out of the floor
 _BLANK = (225, 225, 225)
 _INK = (40, 40, 40)
 _WAY, _START, _END = (40, 40, 220), (60, 160, 40), (200, 60, 40)  # blue, green, red: OpenCV's order

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rover_pipeline.lidar.geometry import projection, sensor_info
+from rover_pipeline.lidar.geometry import projection, sensor_info, sweep_span
 from rover_pipeline.mapping.bev import picture
 from rover_pipeline.mapping.floor import Floor, find_floor, level
 from rover_pipeline.mapping.grid import FREE, OCCUPIED, Frame, Grid, classify, frame_around, pgm, yaml_text
-from rover_pipeline.mapping.kernels import BIAS
 from rover_pipeline.mapping.options import MapStepOptions
 from rover_pipeline.mapping.ply import ply
-from rover_pipeline.mapping.sweeps import Part, Sensor, add_sweeps, column_delays, put, reach
+from rover_pipeline.mapping.sweeps import Part, Sensor, add_sweeps, put, reach
 from rover_pipeline.mapping.track import Track
+from rover_pipeline.mapping.voxel_kernels import BIAS
 from rover_pipeline.mapping.voxels import VoxelMap
 from rover_pipeline.steps import Inspection
 
@@ -64,7 +64,10 @@ class Job:
             raise ValueError(
                 f"the trajectory leaves the map, {BIAS * options.voxel:.0f} m to each side; is _odom right?"
             )
-        frame = frame_around(places[:, :2], reach(options), options.resolution, options.max_cells)
+        # Columns are seen from where the lidar is at their instants, up to a sweep away from that of the time stamp.
+        speed = float(np.linalg.norm(track.vel[chosen], axis=1).max())
+        around = reach(options) + speed * np.ptp(job._sensor().delays)
+        frame = frame_around(places[:, :2], around, options.resolution, options.max_cells)
         return replace(job, track=track, floor=floor, frame=frame)
 
     def __call__(self, start: int, stop: int) -> Part | None:
@@ -75,12 +78,16 @@ class Job:
 
     def _read(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         rng, rfl = (self.recording.read(name, number, number + 1)[0] for name in ("rng", "rfl"))
+        pixels = sensor_info(self.metadata).format
+        if rng.shape != (shape := (pixels.pixels_per_column, pixels.columns_per_frame)):
+            raise ValueError(f"lidar.json is of a sensor with {shape} pixels, the ranges have {rng.shape}")
         return rng, rfl
 
     def _sensor(self) -> Sensor:
         info = sensor_info(self.metadata)
+        begin, period = sweep_span(info, self.options.lidar.ts_reference)
         columns = info.format.columns_per_frame
-        delays = column_delays(columns, 1 / info.format.fps, self.options.lidar.ts_reference)
+        delays = begin + period * np.arange(columns) / columns
         return Sensor(projection(self.metadata), np.asarray(info.format.pixel_shift_by_row), delays)
 
     def _look_down(self) -> Floor:
@@ -150,7 +157,7 @@ def publish(job: Job, parts: Iterable[Part | None]) -> tuple[dict[str, bytes], I
             cloud.xyz @ level(floor.up),  # back to the frame of _odom: the inverse of a rotation is its transpose
             (f"frame of _odom, m; mean points of voxels of {voxels.edge:g} m",),
             intensity=cloud.intensity,
-            count=cloud.count,
+            count=cloud.counts,
         ),
         "occupancy.pgm": pgm(cells),
         "occupancy.yaml": yaml_text(grid.frame, "occupancy.pgm", remarks).encode(),

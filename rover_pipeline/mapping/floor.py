@@ -9,7 +9,7 @@ import numpy as np
 
 _TILT_DEG = 20.0  # the first pose, and with it the world, is level within this
 _REACH_M = 15.0
-_THICKNESS_M = 0.05
+_THICKNESS_M = 0.03  # more, and a tilted plane takes in a road and its pavements
 _SHARE = 0.1
 _POINTS, _TRIALS = 3000, 300
 
@@ -67,9 +67,10 @@ def _plane(points: np.ndarray) -> tuple[np.ndarray, float] | None:
     if not usable.any():
         return None
     normals, heights = normals[usable], -np.einsum("ij,ij->i", normals, a)[usable]
-    inliers = np.abs(below @ normals.T + heights) < _THICKNESS_M
-    best = int(inliers.sum(0).argmax())
-    chosen = below[inliers[:, best]]
+    misfit = np.abs(below @ normals.T + heights) / _THICKNESS_M
+    # Near points count for more than those that are just within: Torr and Zisserman, MLESAC, 2000.
+    best = int(np.maximum(0, 1 - misfit**2).sum(0).argmax())
+    chosen = below[misfit[:, best] < 1]
     if len(chosen) < max(30, _SHARE * len(below)):
         return None
     centre = chosen.mean(0)

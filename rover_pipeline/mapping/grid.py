@@ -96,10 +96,11 @@ def classify(grid: Grid, occupied_above: float) -> np.ndarray:
     Args:
         occupied_above: least share of hits among the sweeps that saw a cell for it to be occupied.
     """
-    total = grid.hits.astype("i8") + grid.misses
     cells = np.full(grid.hits.shape, UNKNOWN, "u1")
-    cells[total > 0] = FREE
-    cells[(grid.hits > 0) & (grid.hits >= occupied_above * total)] = OCCUPIED
+    for row, hits, misses in zip(cells, grid.hits, grid.misses, strict=True):
+        total = hits.astype("i8") + misses
+        row[total > 0] = FREE
+        row[(hits > 0) & (hits >= occupied_above * total)] = OCCUPIED
     return cells
 
 

@@ -1,4 +1,4 @@
-"""Compiled inner loops of the map. Kernels that call one another belong in one file: see `compiled`."""
+"""Compiled inner loops of the map: points placed, directions looked in, cells counted."""
 
 from __future__ import annotations
 
@@ -9,14 +9,6 @@ import numba
 import numpy as np
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-#: Voxel coordinates are packed into one integer, 21 bits each.
-BITS = 21
-BIAS = 1 << (BITS - 1)
-#: Units in which places within a voxel are summed, of its edge before any doubling.
-UNITS = 1024
-#: Key of an empty place in a table.
-EMPTY = -1
 
 
 def compiled(function: F) -> F:
@@ -55,104 +47,6 @@ def place(
 
 
 @compiled
-def _hash(key: int, size: int) -> int:
-    """First place to look for `key` in an open-addressed table whose size is a power of two (Fibonacci hashing)."""
-    return ((key * 0x1E3779B97F4A7C15) >> 32) & (size - 1)
-
-
-@compiled
-def add_points(
-    points: np.ndarray, rfl: np.ndarray, start: int, edge: float, table: np.ndarray, used: int
-) -> tuple[int, int]:
-    """Adds points to a table of voxels until it is 60 % full.
-
-    A slot is half a cache line, since nearly every new voxel is a cache miss; two sums of 32 bits share a word.
-
-    Args:
-        points: f8 (N, 3), m; NaN is skipped.
-        rfl: u1 (N,).
-        start: the first point to add.
-        edge: of a voxel, m.
-        table: i8 (slot, 4): key; number of points and sum of reflectivity; sums of x and of y; sum of z. Places are in
-            units within the voxel.
-        used: slots that are taken.
-
-    Returns:
-        The point that stopped it (N at the end), and the slots taken now.
-    """
-    size = len(table)
-    limit = size * 3 // 5
-    last, at = EMPTY, 0
-    scale = 1.0 / edge
-    for n in range(start, len(points)):
-        if np.isnan(points[n, 0]):
-            continue
-        x, y, z = points[n, 0] * scale, points[n, 1] * scale, points[n, 2] * scale
-        i, j, k = int(np.floor(x)), int(np.floor(y)), int(np.floor(z))
-        key = ((i + BIAS) << (2 * BITS)) | ((j + BIAS) << BITS) | (k + BIAS)
-        if key != last:  # neighbours in a beam are mostly in the same voxel
-            at = _hash(key, size)
-            while table[at, 0] != key:
-                if table[at, 0] == EMPTY:
-                    if used >= limit:
-                        return n, used
-                    table[at, 0] = key
-                    used += 1
-                    break
-                at = (at + 1) & (size - 1)
-            last = key
-        table[at, 1] += (1 << 32) | int(rfl[n])
-        table[at, 2] += (int((x - i) * UNITS) << 32) | int((y - j) * UNITS)
-        table[at, 3] += int((z - k) * UNITS)
-    return len(points), used
-
-
-@compiled
-def add_rows(
-    new_keys: np.ndarray, new_sums: np.ndarray, start: int, keys: np.ndarray, sums: np.ndarray, used: int
-) -> tuple[int, int]:
-    """Adds voxels, some of which may be the same, to a table of voxels until it is 60 % full.
-
-    Args:
-        new_keys, new_sums: i8 (N,) and (N, 5): points, sums of x, y, z and of reflectivity.
-        start: the first row to add.
-        keys, sums: i8 (slot,) and (slot, 5).
-        used: slots that are taken.
-
-    Returns:
-        The row that stopped it (N at the end), and the slots taken now.
-    """
-    size = len(keys)
-    limit = size * 3 // 5
-    for n in range(start, len(new_keys)):
-        key = new_keys[n]
-        at = _hash(key, size)
-        while keys[at] != key:
-            if keys[at] == EMPTY:
-                if used >= limit:
-                    return n, used
-                keys[at] = key
-                used += 1
-                break
-            at = (at + 1) & (size - 1)
-        for part in range(5):
-            sums[at, part] += new_sums[n, part]
-    return len(new_keys), used
-
-
-@compiled
-def move_slots(old: np.ndarray, table: np.ndarray) -> None:
-    """Copies the taken slots of a table of points to an empty larger one."""
-    size = len(table)
-    for n in range(len(old)):
-        if old[n, 0] != EMPTY:
-            at = _hash(old[n, 0], size)
-            while table[at, 0] != EMPTY:
-                at = (at + 1) & (size - 1)
-            table[at] = old[n]
-
-
-@compiled
 def look(
     points: np.ndarray,
     pos: np.ndarray,
@@ -161,6 +55,7 @@ def look(
     high: float,
     nearest: np.ndarray,
     farthest: np.ndarray,
+    entry: np.ndarray,
     heights: np.ndarray,
 ) -> None:
     """What a sweep says about the heights between `low` and `high`, direction by direction.
@@ -173,10 +68,14 @@ def look(
         nearest: f8 (sector, 5): squared distance, place and place of the lidar, in x and y, of the nearest point in
             the band; infinite distance where there is none.
         farthest: the same of the farthest place in the band that a beam passed through on its way; zero if none.
+        entry: f8 (sector,), squared distance at which beams come into the band: zero unless the lidar is outside of it,
+            infinite where none does.
         heights: f8 (2,), the least and the greatest height above the lidar so far; updated.
     """
     nearest[:, 0] = np.inf
     farthest[:, 0] = 0.0
+    edge = low if low > 0.0 else (high if high < 0.0 else 0.0)  # of the band, towards the lidar
+    entry[:] = np.inf if edge != 0.0 else 0.0
     beams, columns = sectors.shape
     for beam in range(beams):
         for c in range(columns):
@@ -186,6 +85,8 @@ def look(
             dz = points[beam, c, 2] - pos[c, 2]
             heights[0], heights[1] = min(heights[0], dz), max(heights[1], dz)
             distance, s = dx * dx + dy * dy, sectors[beam, c]
+            if edge != 0.0 and dz / edge >= 1.0:
+                entry[s] = min(entry[s], (edge / dz) ** 2 * distance)
             if low <= dz <= high:
                 if distance < nearest[s, 0]:
                     nearest[s, 0], nearest[s, 1], nearest[s, 2] = distance, pos[c, 0] + dx, pos[c, 1] + dy
@@ -257,6 +158,7 @@ def mark_hits(
 def mark_rays(
     nearest: np.ndarray,
     farthest: np.ndarray,
+    entry: np.ndarray,
     corner: np.ndarray,
     edge: float,
     sweep: int,
@@ -266,20 +168,23 @@ def mark_rays(
 ) -> None:
     """Counts the cells that a sweep looked through without a hit, each once.
 
-    Every sector is followed from the lidar to its nearest point in the band or, where there is none, as far as a
-    beam was in the band: Amanatides and Woo, A Fast Voxel Traversal Algorithm for Ray Tracing, 1987.
+    Every sector is followed from the lidar, or where its beams come into the band, to its nearest point in the band or,
+    where there is none, as far as a beam was in the band (Amanatides and Woo, A Fast Voxel Traversal Algorithm for Ray
+    Tracing, 1987).
 
     Args:
         passed: u2 (row, column), the last sweep that looked through a cell.
         misses: u2 of the same shape, sweeps that did.
-        nearest, farthest, corner, edge, sweep, seen: as for `look` and `mark_hits`, which came before.
+        nearest, farthest, entry, corner, edge, sweep, seen: as for `look` and `mark_hits`, which came before.
     """
     for s in range(len(nearest)):
         row = nearest[s] if nearest[s, 0] < np.inf else farthest[s]
-        if row[0] == 0.0:
+        if row[0] <= entry[s]:
             continue
         x0, y0 = (row[3] - corner[0]) / edge, (row[4] - corner[1]) / edge
         x1, y1 = (row[1] - corner[0]) / edge, (row[2] - corner[1]) / edge
+        skipped = np.sqrt(entry[s] / row[0])
+        x0, y0 = x0 + skipped * (x1 - x0), y0 + skipped * (y1 - y0)
         dx, dy = x1 - x0, y1 - y0
         j, i, last_j, last_i = int(x0), int(y0), int(x1), int(y1)
         step_j, step_i = (1 if dx > 0 else -1), (1 if dy > 0 else -1)

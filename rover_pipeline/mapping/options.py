@@ -24,7 +24,7 @@ class MapOptions(Options):
     )
     resolution: float = Field(0.05, gt=0.001, le=10, description="Edge of a cell of the occupancy grid, m.")
     max_cells: int = Field(
-        64_000_000, ge=1000, description="Most cells that the grid may span; their edge doubles until it is kept."
+        25_000_000, ge=1000, description="Most cells that the grid may span; their edge doubles until it is kept."
     )
     min_range: float = Field(0.5, ge=0, description="Nearer returns are the carrier's own, m.")
     max_range: float = Field(40.0, gt=0, description="Farther returns are not used: a degree is 0.7 m there, m.")

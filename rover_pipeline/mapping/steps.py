@@ -8,8 +8,9 @@ from rover_pipeline.mapping.options import MapStepOptions
 from rover_pipeline.recording import Recording
 from rover_pipeline.steps import Inspection, step
 
-#: Sweeps that are summed at once. Part of the result's bytes it is not: sums do not depend on their order.
-_TOGETHER = 8
+#: Sweeps that are summed at once, and frames they are of at most: what is around them is held as an array. The result
+#: does not depend on either, since sums of integers do not depend on their order.
+_TOGETHER, _FRAMES = 8, 40
 #: Sums of so many ranges are held at once: enough for sixteen threads.
 _HELD = 16
 
@@ -64,6 +65,6 @@ def build(
         raise ValueError("_odom/ts differs from lidar/ts; make _odom again from this lidar")
     track = Track(odom_ts, pos, rot, vel, acc, avel, odom_valid)
     job = Job.of(recording, metadata, track, options)
-    size = _TOGETHER * options.every
+    size = options.every * max(1, min(_TOGETHER, _FRAMES // options.every))
     ranges = [(start, min(start + size, recording.count)) for start in range(0, recording.count, size)]
     return publish(job, recording.map(job, ranges, title="map", held=_HELD))

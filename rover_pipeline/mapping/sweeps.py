@@ -54,16 +54,6 @@ class Part(NamedTuple):
     in_band: int
 
 
-def column_delays(columns: int, period: float, reference: str) -> np.ndarray:
-    """Seconds from the time stamp of a sweep to each column, f8 (column,), evenly spread over a revolution.
-
-    Args:
-        reference: the instant that stamps refer to: `start`, `middle` or `end` of the sweep.
-    """
-    lead = {"start": 0.0, "middle": 0.5, "end": 1.0}[reference]
-    return period * (np.arange(columns) / columns - lead)
-
-
 def add_sweeps(
     read: Callable[[int], tuple[np.ndarray, np.ndarray]],
     numbers: Sequence[int],
@@ -86,7 +76,7 @@ def add_sweeps(
     band = np.array([0.0, options.z_min, options.z_max]) - height
     heights = np.array([np.inf, -np.inf])
     poses = {number: track.sweep(number, sensor.delays) for number in numbers}
-    window = _Window(frame_around(np.concatenate([p.pos[:, :2] for p in poses.values()]), reach(options), frame.edge))
+    window = Window(frame_around(np.concatenate([p.pos[:, :2] for p in poses.values()]), reach(options), frame.edge))
     in_band = 0
     points = sectors = None
     for counter, number in enumerate(numbers, 1):
@@ -116,8 +106,12 @@ def reach(options: MapOptions) -> float:
     return options.max_range + 0.5
 
 
-class _Window:
-    """The cells around some sweeps."""
+class Window:
+    """The cells around some sweeps.
+
+    Attributes:
+        hits, misses, tops: of each cell, as `Grid` has them.
+    """
 
     def __init__(self, frame: Frame) -> None:
         self.frame = frame
@@ -138,17 +132,16 @@ class _Window:
         """Count a sweep, the `counter`-th; the number of its points in the band."""
         corner, edge = self.frame.corner, self.frame.edge
         count = int(sectors.max()) + 1
-        nearest, farthest = np.empty((count, 5)), np.empty((count, 5))
-        look(points, pos, sectors, band[1], band[2], nearest, farthest, heights)
+        nearest, farthest, entry = np.empty((count, 5)), np.empty((count, 5)), np.empty(count)
+        look(points, pos, sectors, band[1], band[2], nearest, farthest, entry, heights)
         found = mark_hits(points, pos, band, corner, edge, counter, self._hit_by, self.hits, self.tops)
-        mark_rays(nearest, farthest, corner, edge, counter, self._hit_by, self._passed_by, self.misses)
+        mark_rays(nearest, farthest, entry, corner, edge, counter, self._hit_by, self._passed_by, self.misses)
         return found
 
     def seen_in(self, frame: Frame) -> Seen:
-        """What was seen, in cells of a larger frame."""
-        cells = np.flatnonzero((self.hits > 0) | (self.misses > 0) | (self.tops > 0))
-        row, column = np.divmod(cells, self.frame.width)
+        """What was seen, in cells of a larger frame and as far as they are in it."""
+        row, column = np.nonzero((self.hits > 0) | (self.misses > 0) | (self.tops > 0))
+        counts = [array[row, column] for array in (self.hits, self.misses, self.tops)]
         row, column = row + self.frame.bottom - frame.bottom, column + self.frame.left - frame.left
-        return Seen(
-            row * frame.width + column, self.hits.ravel()[cells], self.misses.ravel()[cells], self.tops.ravel()[cells]
-        )
+        inside = (row >= 0) & (row < frame.height) & (column >= 0) & (column < frame.width)
+        return Seen((row * frame.width + column)[inside], *(array[inside] for array in counts))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rover_pipeline.mapping.kernels import BIAS, BITS, EMPTY, UNITS, add_points, add_rows, move_slots
+from rover_pipeline.mapping.voxel_kernels import BIAS, BITS, EMPTY, UNITS, add_points, add_rows, move_slots
 
 _MASK = (1 << BITS) - 1
 
@@ -17,12 +17,12 @@ class Cloud(NamedTuple):
     Attributes:
         xyz: f8 (N, 3), m, mean of the voxel's points.
         intensity: f4 (N,), their mean reflectivity.
-        count: u4 (N,), how many they are.
+        counts: u4 (N,), how many they are.
     """
 
     xyz: np.ndarray
     intensity: np.ndarray
-    count: np.ndarray
+    counts: np.ndarray
 
 
 class PointTable:

@@ -104,16 +104,18 @@ def _kept(trace: Trace, sensor: Sensor, inputs: dict[str, dict[str, Any]]) -> It
     """Times that are not those of the sensor it is made from, and samples that are not trusted there but here."""
     if VALID not in sensor.specs or not inputs:
         return
-    clock = next(iter(inputs)).partition("/")[0]
-    # Of some sensors only the times were looked at.
-    read = [place.partition("/") for place in inputs if place.rpartition("/")[2] not in (TS, VALID)]
-    raw = [name for name, _, _ in read if not name.startswith("_")]
+    parts = [place.partition("/") for place in inputs]
+    clock = parts[0][0]
+    raw = [name for name, _, _ in parts if not name.startswith("_")]
     for name in dict.fromkeys((clock, *raw)):
         if not (trace.path / name / META).exists():
             continue
         try:
             count = len(sensor.channel(TS))
             parent = trace.sensor(name)
+            samples = {channel for other, _, channel in parts if other == name} & set(parent.specs) - {TS, VALID}
+            if name != clock and not samples:
+                continue  # only its times or a sidecar were read
             ts, theirs = sensor.channel(TS).read(), parent.channel(TS).read(0, min(count, len(parent.channel(TS))))
             if not np.array_equal(ts, theirs):
                 if name == clock:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import pickle
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -34,6 +35,7 @@ class Sweeps:
     def map(
         self, function: Callable[[int, int], Any], ranges: Sequence[tuple[int, int]], title: str = "", held: int = 0
     ) -> Iterator[Any]:
+        function = pickle.loads(pickle.dumps(function))  # as a Dask scheduler sends it
         return (function(start, stop) for start, stop in ranges)
 
 

@@ -33,6 +33,16 @@ def test_the_floor_is_found_to_a_centimetre_and_a_tenth_of_a_degree_below_a_tilt
     np.testing.assert_allclose(level(found.up) @ level(found.up).T, np.eye(3), atol=1e-12)
 
 
+def test_a_pavement_beside_the_road_does_not_tilt_it() -> None:
+    rng = np.random.default_rng(0)
+    places = rng.uniform(-12, 12, (8000, 2))
+    step = np.where(places[:, 1] > 1.5, 0.1, 0.0)
+    points = np.column_stack([places, step - 1.2]) + rng.normal(0, 0.005, (8000, 3))
+    found = find_floor([points])
+    assert np.degrees(np.arccos(min(1.0, found.up[2]))) < 0.1
+    assert found.height == pytest.approx(1.2, abs=0.01)
+
+
 def test_without_a_plane_below_the_lowest_points_count_as_the_floor() -> None:
     cloud = np.random.default_rng(0).uniform(-10, 10, (5000, 3))
     found = find_floor([cloud])

@@ -134,6 +134,7 @@ def test_somebody_who_walked_on_is_no_obstacle() -> None:
 
 def test_the_picture_is_of_the_grid_with_the_way_in_red(made: dict[str, bytes]) -> None:
     image = cv2.imdecode(np.frombuffer(made["bev.png"], "u1"), cv2.IMREAD_COLOR)
+    assert image is not None
     assert 900 <= image.shape[1] <= 2000
     blue, green, red = (image[:, :, n].astype(int) for n in range(3))
     assert np.sum((red > 180) & (green < 90) & (blue < 90)) > 200

@@ -43,7 +43,7 @@ def test_a_voxel_holds_the_mean_of_its_points_also_after_doubling(edge: float) -
     assert found.edge == edge
     cloud = found.cloud()
     assert len(voxels) > 100
-    np.testing.assert_array_equal(cloud.count, count)
+    np.testing.assert_array_equal(cloud.counts, count)
     np.testing.assert_allclose(cloud.xyz, mean, atol=EDGE / 1024)
     np.testing.assert_allclose(cloud.intensity, np.bincount(which, rfl[good]) / count, rtol=1e-6)
 

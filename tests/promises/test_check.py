@@ -150,7 +150,9 @@ PROMISES: dict[str, tuple[Callable[[Path], object], str]] = {
         meta("_odom", lambda m: m["rot"].update(desc="Rotation.")),
         "_odom/rot: its desc does not list the axes of [3, 3] in brackets",
     ),
-    "published files": (remove("_radar_range_doppler/axes.json"), "_radar_range_doppler/axes.json: is missing though it was made"),
+    "published files": (
+        remove("_radar_range_doppler/axes.json"), "_radar_range_doppler/axes.json: is missing though it was made",
+    ),
     "same inputs": (put("lidar/valid", "u1", 0, 0), "_lidar_image: was made from other bytes of lidar/valid"),
     "same sidecars": (
         lambda t: (t / "lidar/lidar.json").write_text((t / "lidar/lidar.json").read_text() + " "),
