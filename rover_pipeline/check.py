@@ -27,11 +27,12 @@ _STANDARD = ("radar", "lidar", "camera", "imu")
 _EPOCH_S = (631_152_000.0, 4_102_444_800.0)
 
 
-def problems(path: Path, threads: int = 1) -> Iterator[str]:
+def problems(path: Path, threads: int = 1, *, decode: bool = True) -> Iterator[str]:
     """Everything that is wrong with a trace, one line each. Decodes every compressed sample.
 
     Args:
         threads: samples decoded at once.
+        decode: off = look at everything but the samples, which takes seconds however long the recording is.
     """
     trace = Trace(require_trace(path))
     if not (path / CONFIG).exists():
@@ -46,10 +47,10 @@ def problems(path: Path, threads: int = 1) -> Iterator[str]:
         if (path / entry / PARTIAL).is_dir():
             yield f"{path / entry}: is unfinished; run the command that makes it again"
     for name in names:
-        yield from _sensor_problems(trace, name, threads)
+        yield from _sensor_problems(trace, name, threads, decode)
 
 
-def _sensor_problems(trace: Trace, name: str, threads: int) -> Iterator[str]:
+def _sensor_problems(trace: Trace, name: str, threads: int, decode: bool) -> Iterator[str]:
     path = trace.path / name
     try:
         sensor = Sensor(path)
@@ -75,7 +76,8 @@ def _sensor_problems(trace: Trace, name: str, threads: int) -> Iterator[str]:
             yield f"{channel.path}: {channel.leftover}"
         if len(channel) != count:
             yield f"{channel.path}: has {len(channel)} samples where ts has {count}"
-        yield from _undecodable(channel, threads)
+        if decode:
+            yield from _undecodable(channel, threads)
     yield from _time_problems(sensor, count)
     try:
         sensor.valid(min(count, len(sensor.channel(VALID))) if VALID in sensor.specs else count)
