@@ -13,6 +13,7 @@ include: "rules/radar.smk"
 include: "rules/poses.smk"
 include: "rules/sync.smk"
 include: "rules/occupancy.smk"
+include: "rules/report.smk"
 
 
 for path in extra_rules():

@@ -112,6 +112,13 @@ def _parser() -> argparse.ArgumentParser:
     picture.add_argument("--frame", type=int, default=0, metavar="N", help="counted from 0 (default: 0)")
     picture.set_defaults(run=_picture)
 
+    report = commands.add_parser("report", help="one page of many recordings, worst first")
+    report.add_argument("traces", nargs="+", metavar="TRACE", help="traces, or folders of traces, with their reports")
+    report.add_argument(
+        "-o", "--out", type=Path, metavar="DIR", help="folder of the page (default: _report in the folder given)"
+    )
+    report.set_defaults(run=_report)
+
     profile = commands.add_parser("profile", help="Snakemake profiles that come with the package")
     profile.add_argument("name", metavar="NAME", help="local or cluster")
     profile.add_argument("--install", action="store_true", help="copy it to the user's Snakemake configuration")
@@ -204,6 +211,17 @@ def _picture(arguments: argparse.Namespace) -> int:
 
     save_picture(arguments.trace, arguments.sensor, arguments.out, arguments.frame)
     print(arguments.out)
+    return 0
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    from rover_pipeline.report.fleet import write_fleet
+
+    page, rows = write_fleet(arguments.traces, arguments.out)
+    for row in rows:
+        if row.summary is None:
+            print(f"{row.path}: {row.problem}", file=sys.stderr)
+    print(page)
     return 0
 
 

@@ -23,6 +23,7 @@ from rover_pipeline.poses.options import PosesSection
 from rover_pipeline.radar.options import RadarOptions
 from rover_pipeline.rig import RigOptions
 from rover_pipeline.sync.options import SyncOptions
+from rover_pipeline.report.options import ReportOptions
 
 #: `outputs: default`, where the trace has the sensors for it.
 DEFAULT_OUTPUTS = (
@@ -36,6 +37,7 @@ DEFAULT_OUTPUTS = (
     "imu_pose",
     "sync",
     "bev",
+    "report",
 )
 
 
@@ -77,6 +79,7 @@ class Config(Options):
         "times the resolution, in slant range; azimuth grows to the right, elevation upward.",
     )
     depth: DepthSection = Field(DepthSection(), description="The lidar in the camera's pixels: `_camera_depth`.")
+    report: ReportOptions = Field(ReportOptions(), description="The page of each recording.")
     dask: DaskOptions = Field(DaskOptions(), description="How work is spread; nothing here changes a result.")
 
     @field_validator("traces", "outputs", "extra_rules", mode="before")

@@ -10,7 +10,7 @@ import numpy as np
 from rover_pipeline.report.figures import WIDE, Canvas, Drawing, drawn, time_axis
 from rover_pipeline.report.motion import Quality, Speed, Track
 from rover_pipeline.report.recorded import STANDARD, Recorded
-from rover_pipeline.report.times import GAP, INVALID, RUNNING, places_of, stretches, straight_line, thin
+from rover_pipeline.report.times import GAP, INVALID, RUNNING, places_of, straight_line, stretches, thin
 from rover_pipeline.report.words import clock, duration
 
 if TYPE_CHECKING:
@@ -41,10 +41,17 @@ def timeline(recorded: Sequence[Recorded], span: tuple[float, float]) -> Drawing
         plot.spines["left"].set_visible(False)
         centres = tops[1:] - heights / 2 - (0 if canvas.narrow else 4)
         for each, centre, height in zip(lanes, centres, heights, strict=True):
-            found = stretches(each.ts, each.valid, span, canvas.parts)
+            found = stretches(each.ts, each.valid, span, canvas.marks)
             for kind, colour in ((RUNNING, colour_of(each.name)), (INVALID, "fair"), (GAP, "bad")):
                 bars = [(low, high) for low, high, what in found if what == kind]
-                _bars(plot, bars, centre, height, canvas.colour(colour), canvas.colour("card") if kind != RUNNING else None)
+                _bars(
+                    plot,
+                    bars,
+                    centre,
+                    height,
+                    canvas.colour(colour),
+                    canvas.colour("card") if kind != RUNNING else None,
+                )
             if canvas.narrow:
                 plot.text(0, centre - height / 2 - 4, each.name, va="bottom", ha="left", fontsize=12)
         if canvas.narrow:
@@ -74,7 +81,14 @@ def _bars(
     low, high = centre - height / 2, centre + height / 2
     corners = [[(a, low), (b, low), (b, high), (a, high), (a, low)] for a, b in bars]
     codes = [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY] * len(bars)
-    plot.add_patch(PathPatch(Path(np.concatenate(corners), codes), facecolor=colour, edgecolor=edge or "none", linewidth=1.0 if edge else 0))
+    plot.add_patch(
+        PathPatch(
+            Path(np.concatenate(corners), codes),
+            facecolor=colour,
+            edgecolor=edge or "none",
+            linewidth=0.7 if edge else 0,
+        )
+    )
 
 
 def jitter(recorded: Sequence[Recorded], span: tuple[float, float]) -> Drawing | None:

@@ -16,7 +16,22 @@ if TYPE_CHECKING:
 COLOURS = {
     name: f"#0001{number:02x}"
     for number, name in enumerate(
-        ("ink", "muted", "grid", "accent", "bad", "fair", "good", "lidar", "radar", "camera", "imu", "other", "derived", "card")
+        (
+            "ink",
+            "muted",
+            "grid",
+            "accent",
+            "bad",
+            "fair",
+            "good",
+            "lidar",
+            "radar",
+            "camera",
+            "imu",
+            "other",
+            "derived",
+            "card",
+        )
     )
 }
 _NAMES = {colour: name for name, colour in COLOURS.items()}
@@ -49,6 +64,11 @@ class Canvas(NamedTuple):
     @property
     def parts(self) -> int:
         return 170 if self.narrow else 480
+
+    @property
+    def marks(self) -> int:
+        """Marks that are still seen beside one another."""
+        return 110 if self.narrow else 320
 
     def colour(self, name: str) -> str:
         return COLOURS[name]
@@ -164,7 +184,9 @@ def _themed(svg: str, name: str) -> str:
     body = re.sub(r"url\(#", f"url(#{name}-", body)
     body = re.sub(r'xlink:href="#', f'href="#{name}-', body)
     body = body.replace("xlink:href", "href")
-    body = re.sub(r"font-family: [^;\"]*;?|font: ([\d.]+px) [^;\"]*", lambda m: f"font-size: {m[1]}" if m[1] else "", body)
+    body = re.sub(
+        r"font-family: [^;\"]*;?|font: ([\d.]+px) [^;\"]*", lambda m: f"font-size: {m[1]}" if m[1] else "", body
+    )
     body = re.sub(r"#0001[0-9a-f]{2}", lambda match: f"var(--{_NAMES[match[0]]})", body)
     body = re.sub(r' (d|transform|x|y|points)="([^"]*)"', _shortened, body)
     body = re.sub(r"\n\s*", "\n", body)

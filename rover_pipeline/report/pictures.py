@@ -80,7 +80,11 @@ def fan(values: np.ndarray, azimuth: np.ndarray, ranges: np.ndarray, width: int)
     distance, angle = np.hypot(x, y), np.arctan2(x, y)
     row = np.rint(np.interp(angle, azimuth, np.arange(len(azimuth)))).astype(int)
     column = np.rint(np.interp(distance, ranges, np.arange(len(ranges)))).astype(int)
-    inside = (distance <= reach) & (angle >= azimuth[0]) & (angle <= azimuth[-1])
+    # As far to the left as to the right: the first of an even number of bins has no partner.
+    low, high = float(azimuth[0]), float(azimuth[-1])
+    inside = (distance <= reach) & (
+        np.abs(angle) <= min(-low, high) if low < 0 < high else angle == angle.clip(low, high)
+    )
     return values[row, column].astype("f8"), inside
 
 

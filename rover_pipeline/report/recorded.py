@@ -19,7 +19,6 @@ from rover_pipeline.info import stored_bytes
 from rover_pipeline.report.summary import ChannelSummary, Intervals, SensorSummary
 from rover_pipeline.report.times import rhythm
 
-
 #: The usual sensors, in the order of a page.
 STANDARD = ("lidar", "radar", "camera", "imu")
 
@@ -58,7 +57,9 @@ class Recorded:
 def read_sensors(trace: Trace) -> list[Recorded]:
     """All sensors of a trace, raw ones first and of these the usual ones."""
     rates = nominal_rates(trace.path / CONFIG)
-    names = sorted(trace.sensors(), key=lambda name: (name.startswith("_"), STANDARD.index(name) if name in STANDARD else 9))
+    names = sorted(
+        trace.sensors(), key=lambda name: (name.startswith("_"), STANDARD.index(name) if name in STANDARD else 9)
+    )
     return [_read(trace, name, rates.get(name)) for name in names]
 
 

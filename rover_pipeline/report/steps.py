@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from rover_pipeline.recording import Recording
 from rover_pipeline.report.options import ReportOptions
 from rover_pipeline.steps import step
-
-if TYPE_CHECKING:
-    from rover_pipeline.recording import Recording
 
 
 @step(

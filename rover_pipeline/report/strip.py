@@ -17,8 +17,8 @@ from rover_pipeline.report.options import ReportOptions
 from rover_pipeline.report.pictures import Picture, coloured, encoded, fan, fitted
 from rover_pipeline.report.recorded import STANDARD, Recorded, sidecar
 
-#: Decibels below the strongest cell at which colours end.
-_SPAN_DB = 50.0
+#: Decibels below the strongest cell at which colours end, or at the noise if that is higher.
+_SPAN_DB = 70.0
 
 
 class Frame(NamedTuple):
@@ -217,8 +217,10 @@ def _seen_from_above(
 def _decibels(power: np.ndarray) -> tuple[float, float]:
     """The range of colours of several frames together, dB."""
     finite = power[np.isfinite(power)]
-    high = float(finite.max()) if len(finite) else 0.0
-    return high - _SPAN_DB, high
+    if not len(finite):
+        return -_SPAN_DB, 0.0
+    high = float(finite.max())
+    return max(high - _SPAN_DB, float(np.median(finite))), high
 
 
 def _axes(folder: Path) -> dict[str, np.ndarray]:

@@ -1,6 +1,6 @@
 """What `summary.json` says: the figures of the page, for programs. `docs/summary.md` is made from these models.
 
-    python -m rover_pipeline.report.summary > docs/summary.md
+python -m rover_pipeline.report.summary > docs/summary.md
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ class _Model(BaseModel):
 class Finding(_Model):
     """Something that is wrong with a recording, or worth knowing."""
 
-    severity: Severity = Field(description="`error`: part of the recording is missing or cannot be used; `warning`: look before you use it; `note`: normal, but counted.")
+    severity: Severity = Field(
+        description="`error`: part of the recording is missing or cannot be used; `warning`: look before you use it; `note`: normal, but counted."
+    )
     place: str = Field(description="Sensor, or sensor and channel.")
     text: str = Field(description="What is wrong.")
     advice: str = Field("", description="What to do about it; empty where there is nothing to do.")
@@ -35,9 +37,13 @@ class Intervals(_Model):
     """Times between neighbouring samples, and how far samples stray from a constant rate."""
 
     median_ms: float = Field(description="Median interval, ms.")
-    p95_ms: float = Field(description="95 % of the intervals are at most this far from the median, ms. Gaps do not count.")
+    p95_ms: float = Field(
+        description="95 % of the intervals are at most this far from the median, ms. Gaps do not count."
+    )
     max_ms: float = Field(description="Largest distance of an interval from the median, ms. Gaps do not count.")
-    jitter_ms: float = Field(description="Standard deviation of the times about a straight line through all of them, ms.")
+    jitter_ms: float = Field(
+        description="Standard deviation of the times about a straight line through all of them, ms."
+    )
 
 
 class ChannelSummary(_Model):
@@ -159,8 +165,26 @@ def documentation() -> str:
         "",
         "Made from the models in `rover_pipeline/report/summary.py`. Times are seconds, sizes bytes, lengths metres.",
     ]
-    for model in (Summary, Finding, SensorSummary, Intervals, ChannelSummary, Motion, RadarSpeed, SyncSummary, StepSummary):
-        lines += ["", f"## {model.__name__}", "", (model.__doc__ or "").strip(), "", "| key | meaning |", "| --- | --- |"]
+    for model in (
+        Summary,
+        Finding,
+        SensorSummary,
+        Intervals,
+        ChannelSummary,
+        Motion,
+        RadarSpeed,
+        SyncSummary,
+        StepSummary,
+    ):
+        lines += [
+            "",
+            f"## {model.__name__}",
+            "",
+            (model.__doc__ or "").strip(),
+            "",
+            "| key | meaning |",
+            "| --- | --- |",
+        ]
         lines += [f"| `{name}` | {field.description} |" for name, field in model.model_fields.items()]
     return "\n".join(lines) + "\n"
 

@@ -72,7 +72,9 @@ def straight_line(places: np.ndarray, ts: np.ndarray) -> tuple[float, np.ndarray
     return slope, y - slope * x
 
 
-def stretches(ts: np.ndarray, valid: np.ndarray, span: tuple[float, float], bins: int) -> list[tuple[float, float, int]]:
+def stretches(
+    ts: np.ndarray, valid: np.ndarray, span: tuple[float, float], bins: int
+) -> list[tuple[float, float, int]]:
     """A timeline of at most `bins` parts: (begin, end, what), what being RUNNING, INVALID or GAP.
 
     Args:
