@@ -112,8 +112,8 @@ def _parser() -> argparse.ArgumentParser:
     picture.add_argument("--frame", type=int, default=0, metavar="N", help="counted from 0 (default: 0)")
     picture.set_defaults(run=_picture)
 
-    report = commands.add_parser("report", help="one page of many recordings, worst first")
-    report.add_argument("traces", nargs="+", metavar="TRACE", help="traces, or folders of traces, with their reports")
+    report = commands.add_parser("report", help="the page of a recording, or of many, worst first")
+    report.add_argument("traces", nargs="+", metavar="TRACE", help="traces, or folders of traces")
     report.add_argument(
         "-o", "--out", type=Path, metavar="DIR", help="folder of the page (default: _report in the folder given)"
     )
@@ -215,14 +215,19 @@ def _picture(arguments: argparse.Namespace) -> int:
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    from rover_pipeline.report.fleet import write_fleet
+    from rover_pipeline.format.trace import is_trace
+    from rover_pipeline.report.fleet import make_report, write_fleet
 
+    only = Path(arguments.traces[0])
+    if len(arguments.traces) == 1 and arguments.out is None and only.is_dir() and is_trace(only):
+        print(make_report(only))
+        return 0
     page, rows = write_fleet(arguments.traces, arguments.out)
-    for row in rows:
-        if row.summary is None:
-            print(f"{row.path}: {row.problem}", file=sys.stderr)
+    lacking = [row for row in rows if row.summary is None]
+    for row in lacking:
+        print(f"{row.path}: {row.problem}", file=sys.stderr)
     print(page)
-    return 0
+    return 1 if lacking else 0
 
 
 def _info(arguments: argparse.Namespace) -> int:

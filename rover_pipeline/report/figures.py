@@ -94,15 +94,16 @@ def drawn(
         tall = height(narrow) if callable(height) else height
         with _style(f"{name}-{narrow}"):
             from matplotlib.figure import Figure
+            from matplotlib.layout_engine import ConstrainedLayoutEngine
 
             size = ((NARROW if narrow else width) / _DPI, tall / _DPI)
-            figure = Figure(figsize=size, dpi=_DPI, layout="constrained")
-            figure.get_layout_engine().set(w_pad=0.02, h_pad=0.02)  # type: ignore[union-attr]
+            figure = Figure(figsize=size, dpi=_DPI, layout=ConstrainedLayoutEngine(w_pad=0.02, h_pad=0.02))
             draw(Canvas(figure, narrow))
             text = io.StringIO()
             figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
         pictures.append(_themed(text.getvalue(), f"{name}-{'n' if narrow else 'w'}"))
-    return Drawing(*pictures, label)
+    wide, narrow_one = pictures
+    return Drawing(wide, narrow_one, label)
 
 
 @contextmanager

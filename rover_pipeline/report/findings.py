@@ -49,8 +49,8 @@ def find(known: Known, options: ReportOptions) -> list[Finding]:
 
 def verdict(findings: Sequence[Finding]) -> Verdict:
     """The worst of the findings as one word."""
-    worst = min((_ORDER[each.severity] for each in findings), default=2)
-    return ("bad", "fair", "good")[worst]  # type: ignore[return-value]
+    found = {each.severity for each in findings}
+    return "bad" if "error" in found else "fair" if "warning" in found else "good"
 
 
 def headline(findings: Sequence[Finding], raw: Sequence[SensorSummary], seconds: float) -> str:

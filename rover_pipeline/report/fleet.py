@@ -12,13 +12,17 @@ from urllib.parse import quote
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from rover_pipeline.errors import ConfigError, InTheWayError, explain
-from rover_pipeline.format.provenance import fingerprint, read_provenance, versions
+from rover_pipeline.errors import ConfigError, InTheWayError, RoverError, explain
+from rover_pipeline.format.provenance import PROVENANCE, fingerprint, read_provenance, versions
+from rover_pipeline.format.sensor import TS
 from rover_pipeline.format.trace import is_trace
-from rover_pipeline.format.virtual import VirtualWriter
+from rover_pipeline.format.virtual import VirtualWriter, in_the_way
 from rover_pipeline.locate import locate_traces
+from rover_pipeline.progress import progress
 from rover_pipeline.report.page import PAGE, REPORT, SUMMARY, environment
 from rover_pipeline.report.summary import Summary, Verdict
+from rover_pipeline.runner import Request, run_step
+from rover_pipeline.steps import find_step
 
 #: What makes the page, as provenance says.
 STEP = "rover_pipeline.report.fleet"
@@ -113,8 +117,8 @@ class FleetEntry(BaseModel):
     page: str = Field(description="Address of its page, relative to this file; empty when it has none.")
 
 
-def write_fleet(entries: Sequence[str], out: Path | None) -> tuple[Path, list[Row]]:
-    """Make the page of traces, and of those in folders.
+def write_fleet(entries: Sequence[str], out: Path | None = None) -> tuple[Path, list[Row]]:
+    """Make the page of traces, and of those in folders, after the pages of those that have none.
 
     Args:
         out: folder of the page; `_report` in the folder of traces that was given, unless given.
@@ -124,15 +128,25 @@ def write_fleet(entries: Sequence[str], out: Path | None) -> tuple[Path, list[Ro
         InTheWayError: something that is not a page of many recordings stands there.
     """
     place = (out or _obvious(entries)).absolute()
+    if problem := in_the_way(place):
+        raise InTheWayError(problem)
     before = read_provenance(place)
     if before is not None and before.get("step") != STEP:
         raise InTheWayError(
             f"{place}: holds {before.get('sensor', 'a result')} of one recording; choose another folder"
         )
-    rows = sorted(
-        (read_row(trace, name, place) for name, trace in _named(entries).items()),
-        key=lambda row: (row.rank, -row.errors, -row.warnings, -(row.lost + row.invalid), row.name),
-    )
+    named = _named(entries)
+    rows = []
+    with progress("report", len(named), unit="recording") as advance:
+        for name, trace in named.items():
+            problem = ""
+            try:
+                make_report(trace)
+            except (RoverError, OSError) as error:
+                problem = f"has no report, for it cannot be written: {error}"
+            rows.append(read_row(trace, name, place, problem))
+            advance(1)
+    rows.sort(key=lambda row: (row.rank, -row.errors, -row.warnings, -(row.lost + row.invalid), row.name))
     with VirtualWriter(place) as writer:
         for name, content in fleet_files(rows).items():
             (writer.partial / name).write_bytes(content)
@@ -178,14 +192,44 @@ def fleet_files(rows: Sequence[Row]) -> dict[str, bytes]:
     return {PAGE: html.encode(), FLEET: ("[\n" + ",\n".join(entries) + "\n]\n").encode()}
 
 
-def read_row(trace: Path, name: str, place: Path) -> Row:
-    """What the summary of a trace says, for a page in the folder `place`."""
+def make_report(trace: Path) -> Path:
+    """The page of one trace, made when there is none or the trace has changed since; options stay what they were.
+
+    A run of the workflow makes no page of a recording that one of its results stumbled over: here it gets one.
+
+    Raises:
+        RoverError: something of others is in the way, or nothing can be written there.
+    """
+    place = trace / REPORT
+    before = read_provenance(place) or {}
+    made = place / PROVENANCE
+    if not (place / SUMMARY).exists() or any(path.stat().st_mtime > made.stat().st_mtime for path in _told(trace)):
+        stamps = tuple(name for name in before.get("files", ()) if name.startswith("."))
+        request = Request(before.get("options", {}))
+        run_step(find_step("rover_pipeline.report.steps:report"), trace, REPORT, request, stamps=stamps)
+    return place / PAGE
+
+
+def _told(trace: Path) -> list[Path]:
+    """Files that change whenever a sensor of a trace does, as far as they are there."""
+    folders = [Path(entry.path) for entry in os.scandir(trace) if entry.is_dir() and entry.name != REPORT]
+    names = {True: PROVENANCE, False: TS}
+    found = [folder / names[folder.name.startswith("_")] for folder in folders]
+    return [path for path in found if path.exists()]
+
+
+def read_row(trace: Path, name: str, place: Path, problem: str = "") -> Row:
+    """What the summary of a trace says, for a page in the folder `place`.
+
+    Args:
+        problem: why it has none, if it is known.
+    """
     page, path = trace / REPORT / PAGE, trace / REPORT / SUMMARY
     link = quote(os.path.relpath(page, place)) if page.exists() else ""
     try:
         return Row(name, trace, link, Summary.model_validate_json(path.read_bytes()))
     except FileNotFoundError:
-        return Row(name, trace, link, None, "has no report yet; run it again to see what its processing stops at")
+        return Row(name, trace, link, None, problem or "has no report")
     except ValidationError as error:
         return Row(name, trace, link, None, f"has a {SUMMARY} that cannot be read: {explain(error)}")
     except OSError as error:

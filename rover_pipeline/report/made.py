@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,12 @@ def read_provenances(trace: Path, without: str) -> dict[str, dict[str, Any]]:
     return {name: content for name, content in found.items() if content}
 
 
-def describe(provenances: dict[str, dict[str, Any]]) -> list[StepSummary]:
+def describe(provenances: Mapping[str, Mapping[str, Any]]) -> list[StepSummary]:
     """The steps in the order in which they were started; those that tell no time first."""
     steps = []
     for name, content in provenances.items():
-        took = content.get("time") if isinstance(content.get("time"), dict) else {}
+        time = content.get("time")
+        took = time if isinstance(time, dict) else {}
         notes = content.get("notes", ())
         steps.append(
             StepSummary(
@@ -43,7 +45,7 @@ def describe(provenances: dict[str, dict[str, Any]]) -> list[StepSummary]:
     return sorted(steps, key=lambda each: (each.started, each.sensor))
 
 
-def packages(provenances: dict[str, dict[str, Any]]) -> dict[str, list[str]]:
+def packages(provenances: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
     """Package -> versions that took part, more than one when results were made at different times."""
     found: dict[str, set[str]] = {}
     for content in provenances.values():
@@ -52,7 +54,7 @@ def packages(provenances: dict[str, dict[str, Any]]) -> dict[str, list[str]]:
     return {name: sorted(versions) for name, versions in sorted(found.items())}
 
 
-def measured(content: dict[str, Any]) -> list[tuple[str, str]]:
+def measured(content: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The figures a step measured that are short enough to be read, as text."""
     values = content.get("measured")
     if not isinstance(values, dict):
@@ -65,6 +67,6 @@ def _text(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _count(content: dict[str, Any], key: str) -> int:
+def _count(content: Mapping[str, Any], key: str) -> int:
     value = content.get(key, 0)
     return value if isinstance(value, int) else 0

@@ -140,8 +140,8 @@ def _page(trace: Trace, facts: Facts, options: ReportOptions) -> dict[str, Any]:
         "above": _above(trace.path / _MAP / "bev.png"),
         "radar_estimate": facts.radar_speed is not None,
         "instants": strip(trace, facts.recorded, span[0], options),
-        "packages": made.packages(dict(facts.provenances)),
-        "measured": {name: made.measured(dict(content)) for name, content in facts.provenances.items()},
+        "packages": made.packages(facts.provenances),
+        "measured": {name: made.measured(content) for name, content in facts.provenances.items()},
         "options": {name: content.get("options") or {} for name, content in facts.provenances.items()},
         "descriptions": {each.name: each.description for each in facts.track.quality} if facts.track else {},
     }

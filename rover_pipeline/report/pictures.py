@@ -82,9 +82,9 @@ def fan(values: np.ndarray, azimuth: np.ndarray, ranges: np.ndarray, width: int)
     column = np.rint(np.interp(distance, ranges, np.arange(len(ranges)))).astype(int)
     # As far to the left as to the right: the first of an even number of bins has no partner.
     low, high = float(azimuth[0]), float(azimuth[-1])
-    inside = (distance <= reach) & (
-        np.abs(angle) <= min(-low, high) if low < 0 < high else angle == angle.clip(low, high)
-    )
+    if low < 0 < high:
+        low, high = -min(-low, high), min(-low, high)
+    inside = (distance <= reach) & (angle >= low) & (angle <= high)
     return values[row, column].astype("f8"), inside
 
 

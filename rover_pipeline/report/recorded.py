@@ -57,9 +57,8 @@ class Recorded:
 def read_sensors(trace: Trace) -> list[Recorded]:
     """All sensors of a trace, raw ones first and of these the usual ones."""
     rates = nominal_rates(trace.path / CONFIG)
-    names = sorted(
-        trace.sensors(), key=lambda name: (name.startswith("_"), STANDARD.index(name) if name in STANDARD else 9)
-    )
+    found = trace.sensors()
+    names = [name for name in STANDARD if name in found] + [name for name in found if name not in STANDARD]
     return [_read(trace, name, rates.get(name)) for name in names]
 
 

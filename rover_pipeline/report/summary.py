@@ -26,7 +26,8 @@ class Finding(_Model):
     """Something that is wrong with a recording, or worth knowing."""
 
     severity: Severity = Field(
-        description="`error`: part of the recording is missing or cannot be used; `warning`: look before you use it; `note`: normal, but counted."
+        description="`error`: part of the recording is missing or cannot be used; `warning`: look before you use it; "
+        "`note`: normal, but counted."
     )
     place: str = Field(description="Sensor, or sensor and channel.")
     text: str = Field(description="What is wrong.")
@@ -165,17 +166,8 @@ def documentation() -> str:
         "",
         "Made from the models in `rover_pipeline/report/summary.py`. Times are seconds, sizes bytes, lengths metres.",
     ]
-    for model in (
-        Summary,
-        Finding,
-        SensorSummary,
-        Intervals,
-        ChannelSummary,
-        Motion,
-        RadarSpeed,
-        SyncSummary,
-        StepSummary,
-    ):
+    recording = (SensorSummary, Intervals, ChannelSummary)
+    for model in (Summary, Finding, *recording, Motion, RadarSpeed, SyncSummary, StepSummary):
         lines += [
             "",
             f"## {model.__name__}",

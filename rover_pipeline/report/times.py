@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -105,7 +106,7 @@ def stretches(
     # A sample stands for the period after it: the gap begins where the lost sample should have been.
     kinds[_covered(part(ts[gap] + period), part(ts[gap + 1]), bins)] = GAP
     edges = np.flatnonzero(np.diff(kinds, prepend=-1, append=-1))
-    found = [(low * width, high * width, int(kinds[low])) for low, high in zip(edges[:-1], edges[1:], strict=True)]
+    found = [(low * width, high * width, int(kinds[low])) for low, high in pairwise(edges)]
     return [each for each in found if each[2]]
 
 
