@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rover_pipeline.report.figures import WIDE, Canvas, Drawing, drawn, time_axis
+from rover_pipeline.report.figures import LEFT, RIGHT, ROW, TICKS, Canvas, Drawing, drawn, time_axis
 from rover_pipeline.report.motion import Quality, Speed, Track
 from rover_pipeline.report.recorded import STANDARD, Recorded
 from rover_pipeline.report.times import GAP, INVALID, RUNNING, places_of, straight_line, stretches, thin
-from rover_pipeline.report.words import clock, duration
+from rover_pipeline.report.words import clock
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +33,9 @@ def timeline(recorded: Sequence[Recorded], span: tuple[float, float]) -> Drawing
     pitch = {True: heights + 21, False: heights + 7}  # on a phone the name stands above its bar
 
     def draw(canvas: Canvas) -> None:
-        plot = canvas.figure.subplots()
+        # As wide as the longest name, at seven pixels a letter.
+        left = 8 if canvas.narrow else 16 + 7 * max(len(each.name) for each in lanes)
+        plot = canvas.plot(left, RIGHT, 2, TICKS)
         tops = np.concatenate([[0], np.cumsum(pitch[canvas.narrow])])
         time_axis(plot, span[1] - span[0], canvas.narrow)
         plot.set_ylim(tops[-1], 0)
@@ -63,7 +65,7 @@ def timeline(recorded: Sequence[Recorded], span: tuple[float, float]) -> Drawing
 
     names = ", ".join(each.name for each in lanes)
     label = f"Timeline of {names}. The figures are in the table below."
-    return drawn("timeline", label, draw, lambda narrow: float(pitch[narrow].sum()) + 30)
+    return drawn("timeline", label, draw, lambda narrow: float(pitch[narrow].sum()) + TICKS)
 
 
 def _bars(
@@ -98,17 +100,15 @@ def jitter(recorded: Sequence[Recorded], span: tuple[float, float]) -> Drawing |
         return None
 
     def draw(canvas: Canvas) -> None:
-        plots = canvas.figure.subplots(len(lanes), 1, sharex=True, squeeze=False)[:, 0]
+        plots = canvas.rows([f"{each.name}, ms" for each in lanes], span[1] - span[0])
         for plot, each in zip(plots, lanes, strict=True):
             _, residual = straight_line(places_of(each.ts), each.ts)
             x, y = thin(each.ts - span[0], 1e3 * residual, canvas.parts)
             plot.plot(x, y, color=canvas.colour(colour_of(each.name)), linewidth=1)
-            plot.set_title(f"{each.name}, ms")
             plot.locator_params(axis="y", nbins=3)
-            time_axis(plot, span[1] - span[0], canvas.narrow)
 
     label = "Distance of each sample's time from a constant rate, for " + ", ".join(each.name for each in lanes)
-    return drawn("jitter", label, draw, 92 * len(lanes) + 16)
+    return drawn("jitter", label, draw, ROW * len(lanes) + TICKS)
 
 
 def path(track: Track, plan: FloorPlan | None) -> Drawing:
@@ -124,13 +124,13 @@ def path(track: Track, plan: FloorPlan | None) -> Drawing:
 
     def height(narrow: bool) -> float:
         across = 352.0 if narrow else width
-        return float(np.clip((across - 50) * tall / wide, 180, 460 if narrow else 560)) + 40
+        return float(np.clip((across - LEFT - RIGHT) * tall / wide, 180, 460 if narrow else 560)) + 44
 
     def draw(canvas: Canvas) -> None:
-        plot = canvas.figure.subplots()
+        plot = canvas.plot(LEFT, RIGHT, 4, 40)
         if plan is not None:
             box = (plan.low[0], plan.high[0], plan.low[1], plan.high[1])
-            plot.imshow(plan.image, extent=box, interpolation="none", zorder=1.5)
+            plot.imshow(plan.image, extent=box, interpolation="none", aspect="auto", zorder=1.5)
         _, keep = thin_path(track, 240 if canvas.narrow else 600)
         plot.plot(xy[keep, 0], xy[keep, 1], color=canvas.colour("accent"), linewidth=2.4, zorder=3)
         good = np.flatnonzero(track.valid)
@@ -145,7 +145,12 @@ def path(track: Track, plan: FloorPlan | None) -> Drawing:
         for at, colour, text in ((good[0], "good", "start"), (good[-1], "bad", "end")):
             plot.plot(*xy[at], "o", color=canvas.colour(colour), markersize=9, zorder=6)
             plot.annotate(text, xy[at], (8, -12), textcoords="offset points", zorder=7, weight="bold", bbox=plate)
-        plot.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal", xlabel="x, m", ylabel="y, m")
+        # A metre is as long across as upward: the box is filled up on both sides of what is narrower than it.
+        box_px = np.array([canvas.width - LEFT - RIGHT, canvas.height - 44])
+        half = box_px * float(((high - low) / box_px).max()) / 2
+        (left, bottom), (right, top) = (low + high) / 2 - half, (low + high) / 2 + half
+        plot.set(xlim=(left, right), ylim=(bottom, top), xlabel="x, m", ylabel="y, m")
+        plot.yaxis.labelpad = 0
         plot.tick_params(length=0)
         plot.locator_params(nbins=6)
 
@@ -182,7 +187,7 @@ def speed(
         return None
 
     def draw(canvas: Canvas) -> None:
-        plot = canvas.figure.subplots()
+        (plot,) = canvas.rows(["speed, m/s"], span[1] - span[0])
         top = 0.1
         for curve, colour, text, width in (
             (measured, "radar", "_radar_velocity", 4.5),
@@ -199,9 +204,7 @@ def speed(
                 textcoords="offset points", ha="right", color=canvas.colour("bad"), fontsize=11,
             )  # fmt: skip
             top = max(top, 1.1 * limit)
-        time_axis(plot, span[1] - span[0], canvas.narrow)
         plot.set_ylim(0, 1.1 * top)
-        plot.set_title("speed, m/s")
         plot.locator_params(axis="y", nbins=5)
 
     fastest = f", maximum Doppler {limit:.2f} m/s" if limit is not None else ""
@@ -215,40 +218,28 @@ def quality(channels: Sequence[Quality], track: Track, span: tuple[float, float]
     bad = [(a, b) for a, b, kind in stretches(track.ts, track.valid.astype("u1"), span, 400) if kind == INVALID]
 
     def draw(canvas: Canvas) -> None:
-        plots = canvas.figure.subplots(len(channels), 1, sharex=True, squeeze=False)[:, 0]
+        plots = canvas.rows([channel.name.replace("_", " ") for channel in channels], span[1] - span[0])
         for plot, channel in zip(plots, channels, strict=True):
             x, y = thin(track.ts - span[0], channel.values, canvas.parts)
             plot.plot(x, y, color=canvas.colour("lidar"), linewidth=1.2)
             for begin, end in bad:
                 plot.axvspan(begin, end, color=canvas.colour("fair"), alpha=0.35, linewidth=0)
-            plot.set_title(channel.name.replace("_", " "))
             plot.locator_params(axis="y", nbins=3)
-            time_axis(plot, span[1] - span[0], canvas.narrow)
 
     label = "Quality of the odometry over time: " + ", ".join(channel.name for channel in channels)
-    return drawn("quality", label, draw, 92 * len(channels) + 16)
+    return drawn("quality", label, draw, ROW * len(channels) + TICKS)
 
 
 def residuals(found: Mapping[str, tuple[np.ndarray, np.ndarray]], ts: np.ndarray, span: tuple[float, float]) -> Drawing:
     """Signed sync residuals over time."""
 
     def draw(canvas: Canvas) -> None:
-        plots = canvas.figure.subplots(len(found), 1, sharex=True, squeeze=False)[:, 0]
+        plots = canvas.rows([f"{name}, ms" for name in found], span[1] - span[0])
         for plot, (name, (index, residual)) in zip(plots, found.items(), strict=True):
             values = np.where(index >= 0, 1e3 * residual, np.nan)
             x, y = thin(ts - span[0], values, canvas.parts)
             plot.plot(x, y, color=canvas.colour(colour_of(name)), linewidth=1)
-            plot.set_title(f"{name}, ms")
             plot.locator_params(axis="y", nbins=3)
-            time_axis(plot, span[1] - span[0], canvas.narrow)
 
     label = "Time from each reference sample to the nearest sample of " + ", ".join(found)
-    return drawn("residuals", label, draw, 92 * len(found) + 16)
-
-
-def span_label(span: tuple[float, float]) -> str:
-    """How long the pictures over time are."""
-    return duration(span[1] - span[0])
-
-
-__all__ = ["WIDE", "colour_of", "jitter", "path", "quality", "residuals", "span_label", "speed", "timeline"]
+    return drawn("residuals", label, draw, ROW * len(found) + TICKS)

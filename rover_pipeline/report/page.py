@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -87,7 +87,9 @@ def gather(trace: Trace, options: ReportOptions) -> Facts:
     known = findings.Known(
         raw=[each.summary for each in raw],
         virtual=[each.summary for each in derived],
-        checked=_checked(trace, [each.summary.error for each in recorded.values()]),
+        checked=_checked(trace, recorded.values()),
+        mended={line for each in recorded.values() for line in each.mended},
+        unused=_unused(raw, results),
         steps=steps,
         motion=moved,
         radar_speed=against,
@@ -114,10 +116,18 @@ def gather(trace: Trace, options: ReportOptions) -> Facts:
     return Facts(summary, recorded, shown, span, results, track, pose_speed, radar_speed, residuals)
 
 
-def _checked(trace: Trace, known: Sequence[str]) -> list[str]:
+def _checked(trace: Trace, recorded: Iterable[Recorded]) -> list[str]:
     """What `check` finds without decoding every sample, but for what the page says by itself."""
+    known = {line for each in recorded for line in (each.summary.error, *(() if each.virtual else each.cut))}
     lines = [line.replace(f"{trace.path}/", "") for line in problems(trace.path, decode=False)]
     return [line for line in lines if not line.startswith((f"{REPORT}:", f"{REPORT}/")) and line not in known]
+
+
+def _unused(raw: Sequence[Recorded], results: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Lidar and radar, if nothing was made from the one while something was from other sensors."""
+    used = {str(reference).partition("/")[0] for content in results.values() for reference in content.get("inputs", ())}
+    candidates = [each.name for each in raw if each.name in ("lidar", "radar")]
+    return [name for name in candidates if name not in used] if used else []
 
 
 def _page(trace: Trace, facts: Facts, options: ReportOptions) -> dict[str, Any]:
@@ -177,6 +187,7 @@ def environment() -> Environment:
     for function in (
         words.duration, words.percent, words.milliseconds, words.figure, words.instant, words.clock, words.count,
         words.ppm,
+        words.offset,
     ):  # fmt: skip
         found.filters[function.__name__] = function
     found.filters["size"] = size_text
