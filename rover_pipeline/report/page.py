@@ -22,6 +22,7 @@ from rover_pipeline.report.summary import Summary
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from markupsafe import Markup
 
 #: Name of the folder that the page is published in.
 REPORT = "_report"
@@ -191,10 +192,21 @@ def environment() -> Environment:
     ):  # fmt: skip
         found.filters[function.__name__] = function
     found.filters["size"] = size_text
+    found.filters["code"] = _code
     found.filters["colour"] = charts.colour_of
     found.globals["version"] = __version__
     found.globals["include_raw"] = lambda name: Markup(_template_text(name))
     return found
+
+
+def _code(text: str) -> Markup:
+    """Text whose parts between backticks are code."""
+    from markupsafe import Markup, escape
+
+    parts = [
+        Markup("<code>{}</code>").format(part) if i % 2 else escape(part) for i, part in enumerate(text.split("`"))
+    ]
+    return Markup("").join(parts)
 
 
 @functools.cache
