@@ -10,13 +10,17 @@ import numpy as np
 from rover_pipeline.report.figures import LEFT, RIGHT, ROW, TICKS, Canvas, Drawing, drawn, time_axis
 from rover_pipeline.report.motion import Quality, Speed, Track
 from rover_pipeline.report.recorded import STANDARD, Recorded
-from rover_pipeline.report.times import GAP, INVALID, RUNNING, places_of, straight_line, stretches, thin
+from rover_pipeline.report.times import places_of, runs, shares, spells, straight_line, thin
 from rover_pipeline.report.words import clock
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from rover_pipeline.report.maps import FloorPlan
+
+
+#: Stripes that mark poses which are not valid, at most.
+_STRIPES = 400
 
 
 def colour_of(sensor: str) -> str:
@@ -34,7 +38,7 @@ def timeline(recorded: Sequence[Recorded], span: tuple[float, float]) -> Drawing
 
     def draw(canvas: Canvas) -> None:
         # As wide as the longest name, at seven pixels a letter.
-        left = 8 if canvas.narrow else 16 + 7 * max(len(each.name) for each in lanes)
+        left = 14 if canvas.narrow else 16 + 7 * max(len(each.name) for each in lanes)
         plot = canvas.plot(left, RIGHT, 2, TICKS)
         tops = np.concatenate([[0], np.cumsum(pitch[canvas.narrow])])
         time_axis(plot, span[1] - span[0], canvas.narrow)
@@ -43,17 +47,15 @@ def timeline(recorded: Sequence[Recorded], span: tuple[float, float]) -> Drawing
         plot.spines["left"].set_visible(False)
         centres = tops[1:] - heights / 2 - (0 if canvas.narrow else 4)
         for each, centre, height in zip(lanes, centres, heights, strict=True):
-            found = stretches(each.ts, each.valid, span, canvas.marks)
-            for kind, colour in ((RUNNING, colour_of(each.name)), (INVALID, "fair"), (GAP, "bad")):
-                bars = [(low, high) for low, high, what in found if what == kind]
-                _bars(
-                    plot,
-                    bars,
-                    centre,
-                    height,
-                    canvas.colour(colour),
-                    canvas.colour("card") if kind != RUNNING else None,
-                )
+            found = spells(each.ts, each.valid)
+            low, high = centre - height / 2, centre + height / 2
+            (begin, end), *_ = found.running - span[0]
+            _bars(plot, [(begin, end, low, high)], canvas.colour(colour_of(each.name)))
+            # Gaps hang from the upper edge, what is not valid stands on the lower one.
+            for kind, edge, sign, colour in ((found.missing, low, 1, "bad"), (found.invalid, high, -1, "fair")):
+                marks = _marks(kind, found.period, span, canvas.marks)
+                bars = [(a, b, edge, edge + sign * height * share) for a, b, share in marks]
+                _bars(plot, bars, canvas.colour(colour))
             if canvas.narrow:
                 plot.text(0, centre - height / 2 - 4, each.name, va="bottom", ha="left", fontsize=12)
         if canvas.narrow:
@@ -68,29 +70,30 @@ def timeline(recorded: Sequence[Recorded], span: tuple[float, float]) -> Drawing
     return drawn("timeline", label, draw, lambda narrow: float(pitch[narrow].sum()) + TICKS)
 
 
-def _bars(
-    plot: Axes, bars: Sequence[tuple[float, float]], centre: float, height: float, colour: str, edge: str | None
-) -> None:
-    """Bars of one kind as a single path: thousands of elements would make the page slow.
+def _marks(found: np.ndarray, period: float, span: tuple[float, float], parts: int) -> list[tuple[float, float, float]]:
+    """Spells to draw, (begin, end, share of the time), seconds since the begin of the span: never too small to see.
 
-    An edge in the colour of the page keeps a mark apart from the bar it is on.
+    Each by itself, as wide as a part at least, where few samples fall into one of the `parts`; else the share of each
+    part in eighths, a quarter at least: one frame in a minute must be seen, and must not look like the whole minute.
     """
+    part = (span[1] - span[0]) / parts
+    if 2 * period > part:
+        return [(float(a - span[0]), float(max(b, a + part) - span[0]), 1.0) for a, b in found]
+    share = shares(found, span, parts)
+    levels = np.where(share > 1e-9, np.maximum(np.ceil(8 * share - 1e-6), 2) / 8, 0)
+    return [(a * part, b * part, level) for a, b, level in runs(levels)]
+
+
+def _bars(plot: Axes, bars: Sequence[tuple[float, float, float, float]], colour: str) -> None:
+    """Bars, (left, right, lower, upper) each, as a single path: thousands of elements would make the page slow."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 
     if not bars:
         return
-    low, high = centre - height / 2, centre + height / 2
-    corners = [[(a, low), (b, low), (b, high), (a, high), (a, low)] for a, b in bars]
+    corners = [[(a, low), (b, low), (b, high), (a, high), (a, low)] for a, b, low, high in bars]
     codes = [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY] * len(bars)
-    plot.add_patch(
-        PathPatch(
-            Path(np.concatenate(corners), codes),
-            facecolor=colour,
-            edgecolor=edge or "none",
-            linewidth=0.7 if edge else 0,
-        )
-    )
+    plot.add_patch(PathPatch(Path(np.concatenate(corners), codes), facecolor=colour, linewidth=0))
 
 
 def jitter(recorded: Sequence[Recorded], span: tuple[float, float]) -> Drawing | None:
@@ -215,7 +218,8 @@ def quality(channels: Sequence[Quality], track: Track, span: tuple[float, float]
     """What the odometry says of itself, over time; a stripe where poses are not valid."""
     if not channels:
         return None
-    bad = [(a, b) for a, b, kind in stretches(track.ts, track.valid.astype("u1"), span, 400) if kind == INVALID]
+    doubt = spells(track.ts, track.valid.astype("u1"))
+    bad = [(a, b) for a, b, _ in _marks(doubt.invalid, doubt.period, span, _STRIPES)]
 
     def draw(canvas: Canvas) -> None:
         plots = canvas.rows([channel.name.replace("_", " ") for channel in channels], span[1] - span[0])

@@ -42,7 +42,7 @@ WIDE, NARROW = 1000, 352
 _DPI = 72
 #: Height of a row of axes and, in it, of its title; below the last row, of the ticks; and margins beside it.
 ROW, TITLE, TICKS = 88, 24, 24
-LEFT, RIGHT = 46, 10
+LEFT, RIGHT = 46, 18
 
 
 class Drawing(NamedTuple):

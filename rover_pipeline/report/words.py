@@ -48,6 +48,8 @@ def offset(seconds: float) -> str:
 
 def ppm(value: float) -> str:
     """-2 ppm, +1.4 %: a small difference of rates, or a large one."""
+    if abs(value) < 0.5:
+        return "0 ppm"
     text = f"{value:+,.0f} ppm" if abs(value) < 1000 else f"{value / 1e4:+.2f} %"
     return text.replace("-", _MINUS)
 
