@@ -21,9 +21,9 @@ from rover_pipeline.occupancy.options import DepthSection, OccupancySection
 from rover_pipeline.options import InputOptions, Options
 from rover_pipeline.poses.options import PosesSection
 from rover_pipeline.radar.options import RadarOptions
+from rover_pipeline.report.options import ReportOptions
 from rover_pipeline.rig import RigOptions
 from rover_pipeline.sync.options import SyncOptions
-from rover_pipeline.report.options import ReportOptions
 
 #: `outputs: default`, where the trace has the sensors for it.
 DEFAULT_OUTPUTS = (
