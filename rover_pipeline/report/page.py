@@ -78,13 +78,13 @@ def gather(trace: Trace, options: ReportOptions) -> Facts:
     if pose_speed is None and track is not None:
         pose_speed = motion.Speed(track.ts, track.speed)
     radar_speed = motion.read_speed(recorded.get("_radar_velocity"))
-    residuals = timing.read_residuals(recorded.get("_sync"))
+    residuals = timing.read_residuals(recorded.get("_sync"), results.get("_sync"))
 
     steps = made.describe(results)
     truth = motion.read_track(recorded.get("_truth"))
     moved = motion.describe(track, truth) if track else None
     against = motion.radar_speed(sidecar(trace.path, "radar"), pose_speed, radar_speed) if "radar" in recorded else None
-    sync = [timing.describe(name, *found) for name, found in residuals.items()]
+    sync = [timing.describe(name, *found, results.get("_sync")) for name, found in residuals.items()]
     known = findings.Known(
         raw=[each.summary for each in raw],
         virtual=[each.summary for each in derived],

@@ -123,6 +123,10 @@ class SyncSummary(_Model):
     p95_ms: float | None = Field(None, description="95th percentile of the absolute residual, ms.")
     p99_ms: float | None = Field(None, description="99th percentile of the absolute residual, ms.")
     max_ms: float | None = Field(None, description="Largest absolute residual, ms.")
+    drift_ppm: float | None = Field(None, description="Change of the clock's rate over the recording, millionths.")
+    latency_p95_ms: float | None = Field(
+        None, description="95 % of the samples reach the host within this time of the fastest, ms."
+    )
 
 
 class StepSummary(_Model):

@@ -77,6 +77,18 @@ def test_sync_residuals_are_percentiles_of_the_matched_samples(summary: Summary)
     assert radar.median_ms == pytest.approx(np.median(away), rel=1e-4)
 
 
+def test_the_reference_is_not_matched_with_itself_and_clocks_come_from_the_step(tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "trace", 20, sensors=("imu", "lidar"), invalid={})
+    ts, index, away = times(20), np.arange(20, dtype="i4"), np.full(20, 0.004, "f4")
+    sensor(trace, "_sync", ts, imu=index, imu_dt=away, lidar=index, lidar_dt=0 * away)
+    clock = {"drift_ppm": 1.25, "latency_ms": {"p95": 3.5}}
+    measured = {"reference": "lidar", "sensors": {"imu": clock, "lidar": clock}}
+    provenance(trace / "_sync", samples=20, invalid=0, source="lidar", measured=measured)
+    (imu,) = summarise(trace).sync
+    assert (imu.sensor, imu.drift_ppm, imu.latency_p95_ms) == ("imu", 1.25, 3.5)
+    assert imu.p95_ms == pytest.approx(4)
+
+
 def test_steps_tell_what_made_the_results(summary: Summary) -> None:
     steps = {each.sensor: each for each in summary.steps}
     assert steps["_odom"].invalid == 1 and steps["_odom"].version == 2 and steps["_odom"].seconds == 1.5
