@@ -17,7 +17,6 @@ include: "rules/camera.smk"
 include: "rules/imu.smk"
 include: "rules/map.smk"
 include: "rules/report.smk"
-include: "rules/map.smk"
 
 
 for path in extra_rules():

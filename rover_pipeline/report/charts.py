@@ -7,16 +7,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rover_pipeline.report.figures import WIDE, Canvas, Drawing, drawn, time_axis
+from rover_pipeline.report.figures import LEFT, RIGHT, ROW, TICKS, Canvas, Drawing, drawn, time_axis
 from rover_pipeline.report.motion import Quality, Speed, Track
 from rover_pipeline.report.recorded import STANDARD, Recorded
-from rover_pipeline.report.times import GAP, INVALID, RUNNING, places_of, straight_line, stretches, thin
-from rover_pipeline.report.words import clock, duration
+from rover_pipeline.report.times import places_of, runs, shares, spells, straight_line, thin
+from rover_pipeline.report.words import clock
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from rover_pipeline.report.maps import FloorPlan
+
+
+#: Stripes that mark poses which are not valid, at most.
+_STRIPES = 400
 
 
 def colour_of(sensor: str) -> str:
@@ -33,7 +37,9 @@ def timeline(recorded: Sequence[Recorded], span: tuple[float, float]) -> Drawing
     pitch = {True: heights + 21, False: heights + 7}  # on a phone the name stands above its bar
 
     def draw(canvas: Canvas) -> None:
-        plot = canvas.figure.subplots()
+        # As wide as the longest name, at seven pixels a letter.
+        left = 14 if canvas.narrow else 16 + 7 * max(len(each.name) for each in lanes)
+        plot = canvas.plot(left, RIGHT, 2, TICKS)
         tops = np.concatenate([[0], np.cumsum(pitch[canvas.narrow])])
         time_axis(plot, span[1] - span[0], canvas.narrow)
         plot.set_ylim(tops[-1], 0)
@@ -41,17 +47,15 @@ def timeline(recorded: Sequence[Recorded], span: tuple[float, float]) -> Drawing
         plot.spines["left"].set_visible(False)
         centres = tops[1:] - heights / 2 - (0 if canvas.narrow else 4)
         for each, centre, height in zip(lanes, centres, heights, strict=True):
-            found = stretches(each.ts, each.valid, span, canvas.marks)
-            for kind, colour in ((RUNNING, colour_of(each.name)), (INVALID, "fair"), (GAP, "bad")):
-                bars = [(low, high) for low, high, what in found if what == kind]
-                _bars(
-                    plot,
-                    bars,
-                    centre,
-                    height,
-                    canvas.colour(colour),
-                    canvas.colour("card") if kind != RUNNING else None,
-                )
+            found = spells(each.ts, each.valid)
+            low, high = centre - height / 2, centre + height / 2
+            (begin, end), *_ = found.running - span[0]
+            _bars(plot, [(begin, end, low, high)], canvas.colour(colour_of(each.name)))
+            # Gaps hang from the upper edge, what is not valid stands on the lower one.
+            for kind, edge, sign, colour in ((found.missing, low, 1, "bad"), (found.invalid, high, -1, "fair")):
+                marks = _marks(kind, found.period, span, canvas.marks)
+                bars = [(a, b, edge, edge + sign * height * share) for a, b, share in marks]
+                _bars(plot, bars, canvas.colour(colour))
             if canvas.narrow:
                 plot.text(0, centre - height / 2 - 4, each.name, va="bottom", ha="left", fontsize=12)
         if canvas.narrow:
@@ -63,32 +67,33 @@ def timeline(recorded: Sequence[Recorded], span: tuple[float, float]) -> Drawing
 
     names = ", ".join(each.name for each in lanes)
     label = f"Timeline of {names}. The figures are in the table below."
-    return drawn("timeline", label, draw, lambda narrow: float(pitch[narrow].sum()) + 30)
+    return drawn("timeline", label, draw, lambda narrow: float(pitch[narrow].sum()) + TICKS)
 
 
-def _bars(
-    plot: Axes, bars: Sequence[tuple[float, float]], centre: float, height: float, colour: str, edge: str | None
-) -> None:
-    """Bars of one kind as a single path: thousands of elements would make the page slow.
+def _marks(found: np.ndarray, period: float, span: tuple[float, float], parts: int) -> list[tuple[float, float, float]]:
+    """Spells to draw, (begin, end, share of the time), seconds since the begin of the span: never too small to see.
 
-    An edge in the colour of the page keeps a mark apart from the bar it is on.
+    Each by itself, as wide as a part at least, where few samples fall into one of the `parts`; else the share of each
+    part in eighths, a quarter at least: one frame in a minute must be seen, and must not look like the whole minute.
     """
+    part = (span[1] - span[0]) / parts
+    if 2 * period > part:
+        return [(float(a - span[0]), float(max(b, a + part) - span[0]), 1.0) for a, b in found]
+    share = shares(found, span, parts)
+    levels = np.where(share > 1e-9, np.maximum(np.ceil(8 * share - 1e-6), 2) / 8, 0)
+    return [(a * part, b * part, level) for a, b, level in runs(levels)]
+
+
+def _bars(plot: Axes, bars: Sequence[tuple[float, float, float, float]], colour: str) -> None:
+    """Bars, (left, right, lower, upper) each, as a single path: thousands of elements would make the page slow."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 
     if not bars:
         return
-    low, high = centre - height / 2, centre + height / 2
-    corners = [[(a, low), (b, low), (b, high), (a, high), (a, low)] for a, b in bars]
+    corners = [[(a, low), (b, low), (b, high), (a, high), (a, low)] for a, b, low, high in bars]
     codes = [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY] * len(bars)
-    plot.add_patch(
-        PathPatch(
-            Path(np.concatenate(corners), codes),
-            facecolor=colour,
-            edgecolor=edge or "none",
-            linewidth=0.7 if edge else 0,
-        )
-    )
+    plot.add_patch(PathPatch(Path(np.concatenate(corners), codes), facecolor=colour, linewidth=0))
 
 
 def jitter(recorded: Sequence[Recorded], span: tuple[float, float]) -> Drawing | None:
@@ -98,17 +103,15 @@ def jitter(recorded: Sequence[Recorded], span: tuple[float, float]) -> Drawing |
         return None
 
     def draw(canvas: Canvas) -> None:
-        plots = canvas.figure.subplots(len(lanes), 1, sharex=True, squeeze=False)[:, 0]
+        plots = canvas.rows([f"{each.name}, ms" for each in lanes], span[1] - span[0])
         for plot, each in zip(plots, lanes, strict=True):
             _, residual = straight_line(places_of(each.ts), each.ts)
             x, y = thin(each.ts - span[0], 1e3 * residual, canvas.parts)
             plot.plot(x, y, color=canvas.colour(colour_of(each.name)), linewidth=1)
-            plot.set_title(f"{each.name}, ms")
             plot.locator_params(axis="y", nbins=3)
-            time_axis(plot, span[1] - span[0], canvas.narrow)
 
     label = "Distance of each sample's time from a constant rate, for " + ", ".join(each.name for each in lanes)
-    return drawn("jitter", label, draw, 92 * len(lanes) + 16)
+    return drawn("jitter", label, draw, ROW * len(lanes) + TICKS)
 
 
 def path(track: Track, plan: FloorPlan | None) -> Drawing:
@@ -124,13 +127,13 @@ def path(track: Track, plan: FloorPlan | None) -> Drawing:
 
     def height(narrow: bool) -> float:
         across = 352.0 if narrow else width
-        return float(np.clip((across - 50) * tall / wide, 180, 460 if narrow else 560)) + 40
+        return float(np.clip((across - LEFT - RIGHT) * tall / wide, 180, 460 if narrow else 560)) + 44
 
     def draw(canvas: Canvas) -> None:
-        plot = canvas.figure.subplots()
+        plot = canvas.plot(LEFT, RIGHT, 4, 40)
         if plan is not None:
             box = (plan.low[0], plan.high[0], plan.low[1], plan.high[1])
-            plot.imshow(plan.image, extent=box, interpolation="none", zorder=1.5)
+            plot.imshow(plan.image, extent=box, interpolation="none", aspect="auto", zorder=1.5)
         _, keep = thin_path(track, 240 if canvas.narrow else 600)
         plot.plot(xy[keep, 0], xy[keep, 1], color=canvas.colour("accent"), linewidth=2.4, zorder=3)
         good = np.flatnonzero(track.valid)
@@ -145,7 +148,12 @@ def path(track: Track, plan: FloorPlan | None) -> Drawing:
         for at, colour, text in ((good[0], "good", "start"), (good[-1], "bad", "end")):
             plot.plot(*xy[at], "o", color=canvas.colour(colour), markersize=9, zorder=6)
             plot.annotate(text, xy[at], (8, -12), textcoords="offset points", zorder=7, weight="bold", bbox=plate)
-        plot.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal", xlabel="x, m", ylabel="y, m")
+        # A metre is as long across as upward: the box is filled up on both sides of what is narrower than it.
+        box_px = np.array([canvas.width - LEFT - RIGHT, canvas.height - 44])
+        half = box_px * float(((high - low) / box_px).max()) / 2
+        (left, bottom), (right, top) = (low + high) / 2 - half, (low + high) / 2 + half
+        plot.set(xlim=(left, right), ylim=(bottom, top), xlabel="x, m", ylabel="y, m")
+        plot.yaxis.labelpad = 0
         plot.tick_params(length=0)
         plot.locator_params(nbins=6)
 
@@ -182,7 +190,7 @@ def speed(
         return None
 
     def draw(canvas: Canvas) -> None:
-        plot = canvas.figure.subplots()
+        (plot,) = canvas.rows(["speed, m/s"], span[1] - span[0])
         top = 0.1
         for curve, colour, text, width in (
             (measured, "radar", "_radar_velocity", 4.5),
@@ -199,9 +207,7 @@ def speed(
                 textcoords="offset points", ha="right", color=canvas.colour("bad"), fontsize=11,
             )  # fmt: skip
             top = max(top, 1.1 * limit)
-        time_axis(plot, span[1] - span[0], canvas.narrow)
         plot.set_ylim(0, 1.1 * top)
-        plot.set_title("speed, m/s")
         plot.locator_params(axis="y", nbins=5)
 
     fastest = f", maximum Doppler {limit:.2f} m/s" if limit is not None else ""
@@ -212,43 +218,32 @@ def quality(channels: Sequence[Quality], track: Track, span: tuple[float, float]
     """What the odometry says of itself, over time; a stripe where poses are not valid."""
     if not channels:
         return None
-    bad = [(a, b) for a, b, kind in stretches(track.ts, track.valid.astype("u1"), span, 400) if kind == INVALID]
+    doubt = spells(track.ts, track.valid.astype("u1"))
+    bad = [(a, b) for a, b, _ in _marks(doubt.invalid, doubt.period, span, _STRIPES)]
 
     def draw(canvas: Canvas) -> None:
-        plots = canvas.figure.subplots(len(channels), 1, sharex=True, squeeze=False)[:, 0]
+        plots = canvas.rows([channel.name.replace("_", " ") for channel in channels], span[1] - span[0])
         for plot, channel in zip(plots, channels, strict=True):
             x, y = thin(track.ts - span[0], channel.values, canvas.parts)
             plot.plot(x, y, color=canvas.colour("lidar"), linewidth=1.2)
             for begin, end in bad:
                 plot.axvspan(begin, end, color=canvas.colour("fair"), alpha=0.35, linewidth=0)
-            plot.set_title(channel.name.replace("_", " "))
             plot.locator_params(axis="y", nbins=3)
-            time_axis(plot, span[1] - span[0], canvas.narrow)
 
     label = "Quality of the odometry over time: " + ", ".join(channel.name for channel in channels)
-    return drawn("quality", label, draw, 92 * len(channels) + 16)
+    return drawn("quality", label, draw, ROW * len(channels) + TICKS)
 
 
 def residuals(found: Mapping[str, tuple[np.ndarray, np.ndarray]], ts: np.ndarray, span: tuple[float, float]) -> Drawing:
     """Signed sync residuals over time."""
 
     def draw(canvas: Canvas) -> None:
-        plots = canvas.figure.subplots(len(found), 1, sharex=True, squeeze=False)[:, 0]
+        plots = canvas.rows([f"{name}, ms" for name in found], span[1] - span[0])
         for plot, (name, (index, residual)) in zip(plots, found.items(), strict=True):
             values = np.where(index >= 0, 1e3 * residual, np.nan)
             x, y = thin(ts - span[0], values, canvas.parts)
             plot.plot(x, y, color=canvas.colour(colour_of(name)), linewidth=1)
-            plot.set_title(f"{name}, ms")
             plot.locator_params(axis="y", nbins=3)
-            time_axis(plot, span[1] - span[0], canvas.narrow)
 
     label = "Time from each reference sample to the nearest sample of " + ", ".join(found)
-    return drawn("residuals", label, draw, 92 * len(found) + 16)
-
-
-def span_label(span: tuple[float, float]) -> str:
-    """How long the pictures over time are."""
-    return duration(span[1] - span[0])
-
-
-__all__ = ["WIDE", "colour_of", "jitter", "path", "quality", "residuals", "span_label", "speed", "timeline"]
+    return drawn("residuals", label, draw, ROW * len(found) + TICKS)

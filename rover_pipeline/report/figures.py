@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -40,6 +40,9 @@ _NAMES = {colour: name for name, colour in COLOURS.items()}
 WIDE, NARROW = 1000, 352
 #: Least width of the page, CSS pixels, at which the wide one is shown; `style.css` says the same.
 _DPI = 72
+#: Height of a row of axes and, in it, of its title; below the last row, of the ticks; and margins beside it.
+ROW, TITLE, TICKS = 88, 24, 24
+LEFT, RIGHT = 46, 18
 
 
 class Drawing(NamedTuple):
@@ -51,7 +54,7 @@ class Drawing(NamedTuple):
 
 
 class Canvas(NamedTuple):
-    """A figure to draw on.
+    """A figure to draw on, in CSS pixels.
 
     Attributes:
         narrow: whether it is for a phone.
@@ -60,6 +63,28 @@ class Canvas(NamedTuple):
 
     figure: Figure
     narrow: bool
+    width: float
+    height: float
+
+    def plot(self, left: float, right: float, top: float, bottom: float) -> Axes:
+        """Axes with these margins to the edges of the figure.
+
+        Matplotlib's own layout draws everything twice to find them, and every chart would begin elsewhere.
+        """
+        w, h = self.width, self.height
+        return self.figure.add_axes((left / w, bottom / h, (w - left - right) / w, (h - top - bottom) / h))
+
+    def rows(self, titles: Sequence[str], seconds: float) -> list[Axes]:
+        """Axes above one another over the same time, the last with its ticks."""
+        found = []
+        for number, title in enumerate(titles):
+            below = (len(titles) - 1 - number) * ROW + TICKS
+            axes = self.plot(LEFT, RIGHT, number * ROW + TITLE, below)
+            axes.set_title(title)
+            time_axis(axes, seconds, self.narrow)
+            axes.tick_params(labelbottom=number == len(titles) - 1)
+            found.append(axes)
+        return found
 
     @property
     def parts(self) -> int:
@@ -94,11 +119,10 @@ def drawn(
         tall = height(narrow) if callable(height) else height
         with _style(f"{name}-{narrow}"):
             from matplotlib.figure import Figure
-            from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-            size = ((NARROW if narrow else width) / _DPI, tall / _DPI)
-            figure = Figure(figsize=size, dpi=_DPI, layout=ConstrainedLayoutEngine(w_pad=0.02, h_pad=0.02))
-            draw(Canvas(figure, narrow))
+            across = NARROW if narrow else width
+            figure = Figure(figsize=(across / _DPI, tall / _DPI), dpi=_DPI)
+            draw(Canvas(figure, narrow, across, tall))
             text = io.StringIO()
             figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
         pictures.append(_themed(text.getvalue(), f"{name}-{'n' if narrow else 'w'}"))
@@ -125,6 +149,8 @@ def _style(salt: str) -> Iterator[None]:
                 "axes.labelcolor": COLOURS["muted"],
                 "axes.titlesize": 12,
                 "axes.titlelocation": "left",
+                "axes.titley": 1.0,
+                "axes.titlepad": 6,
                 "axes.titlecolor": COLOURS["ink"],
                 "axes.grid": True,
                 "axes.axisbelow": True,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from rover_pipeline.report.options import ReportOptions
@@ -19,16 +20,25 @@ from rover_pipeline.report.summary import (
 from rover_pipeline.report.words import count, duration, join, percent
 
 _ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "note": 2}
+#: A line that begins with a sensor, or a file of one.
+_PLACED = re.compile(r"([\w.-]+(?:/[\w.-]+)*): (.+)", re.DOTALL)
 #: Share of the poses that are not valid above which a trajectory is of no use.
 _LOST_TRACK = 0.5
 
 
 class Known(NamedTuple):
-    """Everything that a verdict is made from."""
+    """Everything that a verdict is made from.
+
+    Attributes:
+        checked: lines of `check`; mended: of these, what the reader could make good.
+        unused: raw sensors that no result was made from, while some was from others.
+    """
 
     raw: Sequence[SensorSummary]
     virtual: Sequence[SensorSummary]
     checked: Sequence[str]
+    mended: Collection[str]
+    unused: Sequence[str]
     steps: Sequence[StepSummary]
     motion: Motion | None
     radar_speed: RadarSpeed | None
@@ -38,7 +48,7 @@ class Known(NamedTuple):
 def find(known: Known, options: ReportOptions) -> list[Finding]:
     """All findings, worst first; of equals in the order of the page."""
     found = [
-        *_checked(known.checked),
+        *_checked(known.checked, known.mended),
         *_recording(known.raw, options),
         *(finding for sensor in known.raw for finding in _sensor(sensor, options)),
         *_results(known, options),
@@ -58,20 +68,28 @@ def headline(findings: Sequence[Finding], raw: Sequence[SensorSummary], seconds:
     errors = [each for each in findings if each.severity == "error"]
     warnings = [each for each in findings if each.severity == "warning"]
     if errors:
-        more = f", and {count(len(errors) - 1, 'other problem')}" if len(errors) > 1 else ""
-        return f"Something is missing or broken: {errors[0].place} {errors[0].text}{more}."
+        return f"Something is missing or broken: look at {join([_sensor_of(each) for each in errors])}."
     if warnings:
-        return f"Usable, with {count(len(warnings), 'warning')} about {join([each.place for each in warnings])}."
+        return f"Usable, with {count(len(warnings), 'warning')} about {join([_sensor_of(each) for each in warnings])}."
     return f"Complete: {count(len(raw), 'sensor')} for {duration(seconds)}, and nothing wrong was found."
 
 
-def _checked(lines: Sequence[str]) -> Iterator[Finding]:
-    """What `check` says, `place: text`."""
+def _sensor_of(finding: Finding) -> str:
+    return finding.place.partition("/")[0]
+
+
+def _checked(lines: Sequence[str], mended: Collection[str]) -> Iterator[Finding]:
+    """What `check` says. A result can be made again, a raw sensor cannot."""
     for line in lines:
-        place, separator, text = line.partition(": ")
-        if not separator:
-            place, text = "trace", line
-        yield Finding(severity="error", place=place.strip("/") or "trace", text=text, advice="")
+        place, text = _split(line, "trace")
+        severity: Severity = "warning" if place.startswith("_") or line in mended else "error"
+        yield Finding(severity=severity, place=place, text=text)
+
+
+def _split(line: str, otherwise: str) -> tuple[str, str]:
+    """Place and text of `place: text`."""
+    match = _PLACED.match(line)
+    return (match[1], match[2]) if match else (otherwise, line)
 
 
 def _recording(raw: Sequence[SensorSummary], options: ReportOptions) -> Iterator[Finding]:
@@ -108,6 +126,13 @@ def _sensor(sensor: SensorSummary, options: ReportOptions) -> Iterator[Finding]:
     if not sensor.samples:
         yield finding("error", "holds no samples")
         return
+    if sensor.whole < sensor.samples:
+        shortest = min(sensor.channels, key=lambda channel: channel.samples)
+        yield finding(
+            "error",
+            f"was cut off: {shortest.name} has {sensor.whole:,} of {count(sensor.samples, 'sample')}",
+            "Set `input.truncate: true` to use the samples that are whole.",
+        )
     share = sensor.lost / (sensor.samples + sensor.lost)
     lost = f"lost {count(sensor.lost, 'sample')} ({percent(share)}) in {count(sensor.gaps, 'gap')}"
     if sensor.longest_gap_s > options.max_gap_s:
@@ -129,9 +154,17 @@ def _sensor(sensor: SensorSummary, options: ReportOptions) -> Iterator[Finding]:
 
 def _results(known: Known, options: ReportOptions) -> Iterator[Finding]:
     """Results: what their steps noticed, and what they are not sure of."""
+    for name in known.unused:
+        yield Finding(
+            severity="warning",
+            place=name,
+            text="has no result, others have: its processing failed or was not asked for",
+            advice="`rover-pipeline check` looks at every sample.",
+        )
     for step in known.steps:
         for note in step.notes:
-            yield Finding(severity="warning", place=step.sensor, text=note)
+            place, text = _split(note, step.sensor)
+            yield Finding(severity="warning", place=place, text=text)
         if step.corrupt:
             text = f"{count(step.corrupt, 'sample')} of its input could not be decoded"
             yield Finding(severity="error", place=step.sensor, text=text, advice="`check` names them.")
@@ -145,7 +178,8 @@ def _results(known: Known, options: ReportOptions) -> Iterator[Finding]:
             yield Finding(severity="error", place=sensor.name, text=f"cannot be read: {sensor.error}")
         elif share > options.max_invalid_share and share > max(expected, default=0.0):
             text = f"has {sensor.invalid:,} of {count(sensor.samples, 'sample')} not to be trusted ({percent(share)})"
-            yield Finding(severity="error" if share > _LOST_TRACK else "warning", place=sensor.name, text=text)
+            lost = sensor.name == "_odom" and share > _LOST_TRACK
+            yield Finding(severity="error" if lost else "warning", place=sensor.name, text=text)
     speed = known.radar_speed
     if speed and speed.above_share:
         yield Finding(

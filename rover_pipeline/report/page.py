@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from rover_pipeline.report.summary import Summary
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from markupsafe import Markup
 
 #: Name of the folder that the page is published in.
 REPORT = "_report"
@@ -77,17 +78,19 @@ def gather(trace: Trace, options: ReportOptions) -> Facts:
     if pose_speed is None and track is not None:
         pose_speed = motion.Speed(track.ts, track.speed)
     radar_speed = motion.read_speed(recorded.get("_radar_velocity"))
-    residuals = timing.read_residuals(recorded.get("_sync"))
+    residuals = timing.read_residuals(recorded.get("_sync"), results.get("_sync"))
 
     steps = made.describe(results)
     truth = motion.read_track(recorded.get("_truth"))
     moved = motion.describe(track, truth) if track else None
     against = motion.radar_speed(sidecar(trace.path, "radar"), pose_speed, radar_speed) if "radar" in recorded else None
-    sync = [timing.describe(name, *found) for name, found in residuals.items()]
+    sync = [timing.describe(name, *found, results.get("_sync")) for name, found in residuals.items()]
     known = findings.Known(
         raw=[each.summary for each in raw],
         virtual=[each.summary for each in derived],
-        checked=_checked(trace, [each.summary.error for each in recorded.values()]),
+        checked=_checked(trace, recorded.values()),
+        mended={line for each in recorded.values() for line in each.mended},
+        unused=_unused(raw, results),
         steps=steps,
         motion=moved,
         radar_speed=against,
@@ -114,10 +117,18 @@ def gather(trace: Trace, options: ReportOptions) -> Facts:
     return Facts(summary, recorded, shown, span, results, track, pose_speed, radar_speed, residuals)
 
 
-def _checked(trace: Trace, known: Sequence[str]) -> list[str]:
+def _checked(trace: Trace, recorded: Iterable[Recorded]) -> list[str]:
     """What `check` finds without decoding every sample, but for what the page says by itself."""
+    known = {line for each in recorded for line in (each.summary.error, *(() if each.virtual else each.cut))}
     lines = [line.replace(f"{trace.path}/", "") for line in problems(trace.path, decode=False)]
     return [line for line in lines if not line.startswith((f"{REPORT}:", f"{REPORT}/")) and line not in known]
+
+
+def _unused(raw: Sequence[Recorded], results: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Lidar and radar, if nothing was made from the one while something was from other sensors."""
+    used = {str(reference).partition("/")[0] for content in results.values() for reference in content.get("inputs", ())}
+    candidates = [each.name for each in raw if each.name in ("lidar", "radar")]
+    return [name for name in candidates if name not in used] if used else []
 
 
 def _page(trace: Trace, facts: Facts, options: ReportOptions) -> dict[str, Any]:
@@ -177,13 +188,25 @@ def environment() -> Environment:
     for function in (
         words.duration, words.percent, words.milliseconds, words.figure, words.instant, words.clock, words.count,
         words.ppm,
+        words.offset,
     ):  # fmt: skip
         found.filters[function.__name__] = function
     found.filters["size"] = size_text
+    found.filters["code"] = _code
     found.filters["colour"] = charts.colour_of
     found.globals["version"] = __version__
     found.globals["include_raw"] = lambda name: Markup(_template_text(name))
     return found
+
+
+def _code(text: str) -> Markup:
+    """Text whose parts between backticks are code."""
+    from markupsafe import Markup, escape
+
+    parts = [
+        Markup("<code>{}</code>").format(part) if i % 2 else escape(part) for i, part in enumerate(text.split("`"))
+    ]
+    return Markup("").join(parts)
 
 
 @functools.cache

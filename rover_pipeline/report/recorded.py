@@ -31,6 +31,8 @@ class Recorded:
         ts: its finite times, rising, f8 (sample,), s.
         valid: u1, (sample,).
         samples: number of each in its channels, (sample,).
+        mended: what the reader could make good, as `check` says it.
+        cut: what shows that the recording was cut off, as `check` says it.
         sensor: None when `meta.json` cannot be read.
     """
 
@@ -39,6 +41,8 @@ class Recorded:
     valid: np.ndarray
     samples: np.ndarray
     sensor: Sensor | None
+    mended: frozenset[str] = frozenset()
+    cut: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:
@@ -68,8 +72,10 @@ def _read(trace: Trace, name: str, nominal: float | None) -> Recorded:
     except FormatError as error:
         return _unreadable(SensorSummary(name=name, error=_here(trace, error)), None)
     channels, total = [], 0
+    mended: list[str] = []
+    cut: list[str] = []
     for channel in sensor.specs:
-        found = _channel(trace, name, channel)
+        found = _channel(trace, name, channel, mended, cut)
         channels += [found] if found else []
         total += found.bytes if found else 0
     try:
@@ -97,9 +103,11 @@ def _read(trace: Trace, name: str, nominal: float | None) -> Recorded:
                 jitter_ms=1e3 * found_rhythm.jitter,
             ),
         }
+    cut += [f"{sensor.path / each.name}: has {each.samples} samples where ts has {len(raw)}" for each in channels]
     summary = SensorSummary(
         name=name,
         samples=len(raw),
+        whole=min((each.samples for each in channels), default=0),
         start_s=float(ts[0]) if len(ts) else None,
         end_s=float(ts[-1]) if len(ts) else None,
         nominal_hz=nominal,
@@ -108,14 +116,15 @@ def _read(trace: Trace, name: str, nominal: float | None) -> Recorded:
         channels=tuple(channels),
         **figures,
     )
-    return Recorded(summary, ts, valid, samples, sensor)
+    told = (frozenset(line.replace(f"{trace.path}/", "") for line in lines) for lines in (mended, cut))
+    return Recorded(summary, ts, valid, samples, sensor, *told)
 
 
 def _unreadable(summary: SensorSummary, sensor: Sensor | None) -> Recorded:
     return Recorded(summary, np.empty(0), np.empty(0, "u1"), np.empty(0, int), sensor)
 
 
-def _channel(trace: Trace, sensor: str, name: str) -> ChannelSummary | None:
+def _channel(trace: Trace, sensor: str, name: str, mended: list[str], cut: list[str]) -> ChannelSummary | None:
     """One channel, with the copy that published traces keep beside their camera; None when it cannot be read."""
     try:
         holder = trace.source(sensor, name)
@@ -123,6 +132,8 @@ def _channel(trace: Trace, sensor: str, name: str) -> ChannelSummary | None:
         size = stored_bytes(channel.path)
     except (FormatError, OSError):
         return None
+    mended += channel.notes
+    cut += [f"{channel.path}: {channel.leftover}"] if channel.leftover else []
     spec = channel.spec
     ratio = len(channel) * spec.sample_bytes / size if size else 1.0
     return ChannelSummary(

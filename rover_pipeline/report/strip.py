@@ -246,4 +246,4 @@ def _polar(folder: Path, shape: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
 
 def _reach(folder: Path) -> str:
     reach = _axes(folder).get("range")
-    return "" if reach is None else f"to {reach[-1]:.0f} m, from above"
+    return "" if reach is None else f"to {reach[-1]:.0f} m"

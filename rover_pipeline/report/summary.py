@@ -65,6 +65,7 @@ class SensorSummary(_Model):
     name: str = Field(description="Name of the sensor; virtual ones begin with an underscore.")
     error: str = Field("", description="Why the sensor cannot be read; everything below is then empty.")
     samples: int = Field(0, description="Number of times in `ts`.")
+    whole: int = Field(0, description="Samples that all channels have: fewer where the recording was cut off.")
     start_s: float | None = Field(None, description="First time, seconds since the Unix epoch.")
     end_s: float | None = Field(None, description="Last time, seconds since the Unix epoch.")
     rate_hz: float | None = Field(None, description="Samples a second, lost ones counted.")
@@ -122,6 +123,10 @@ class SyncSummary(_Model):
     p95_ms: float | None = Field(None, description="95th percentile of the absolute residual, ms.")
     p99_ms: float | None = Field(None, description="99th percentile of the absolute residual, ms.")
     max_ms: float | None = Field(None, description="Largest absolute residual, ms.")
+    drift_ppm: float | None = Field(None, description="Change of the clock's rate over the recording, millionths.")
+    latency_p95_ms: float | None = Field(
+        None, description="95 % of the samples reach the host within this time of the fastest, ms."
+    )
 
 
 class StepSummary(_Model):

@@ -9,9 +9,6 @@ import numpy as np
 
 from rover_pipeline.info import GAP_PERIODS
 
-#: What a stretch of a timeline shows; of several in one stretch the last of these.
-RUNNING, INVALID, GAP = 1, 2, 3
-
 
 class Rhythm(NamedTuple):
     """How regular the samples of a sensor are.
@@ -73,49 +70,54 @@ def straight_line(places: np.ndarray, ts: np.ndarray) -> tuple[float, np.ndarray
     return slope, y - slope * x
 
 
-def stretches(
-    ts: np.ndarray, valid: np.ndarray, span: tuple[float, float], bins: int
-) -> list[tuple[float, float, int]]:
-    """A timeline of at most `bins` parts: (begin, end, what), what being RUNNING, INVALID or GAP.
+class Spells(NamedTuple):
+    """What a sensor did, as intervals of time in order, f8 (spell, 2), s.
 
-    Args:
-        ts: rising times, f8 (sample,), s; valid: u1, (sample,).
-        span: begin and end of the picture, s.
-        bins: the finest detail shown, as a number of equal parts of the span.
-
-    Returns:
-        Stretches in order, relative to the begin of the span, s. Nothing before the first sample or after the last.
-        A gap or an invalid sample is never too short to be seen: it fills its part.
+    Attributes:
+        period: median interval between samples.
+        running: the one between its first sample and the period after its last; none without a sample.
+        invalid: of samples with `valid` = 0, each standing for the time to the next one, a period at most.
+        missing: where lost samples should have been.
     """
-    begin, end = span
-    if not len(ts) or end <= begin:
-        return []
-    width = (end - begin) / bins
+
+    period: float
+    running: np.ndarray
+    invalid: np.ndarray
+    missing: np.ndarray
+
+
+def spells(ts: np.ndarray, valid: np.ndarray) -> Spells:
+    """What a sensor did. Rising times, f8 (sample,), s; valid: u1, (sample,)."""
     steps = np.diff(ts)
     period = float(np.median(steps)) if len(steps) else 0.0
-
-    def part(times: np.ndarray) -> np.ndarray:
-        return np.clip(((times - begin) / width).astype(int), 0, bins - 1)
-
-    kinds = np.zeros(bins, int)
-    first, last = part(ts[[0, -1]])
-    kinds[first : last + 1] = RUNNING
-    bad = ts[valid == 0]
-    kinds[_covered(part(bad), part(bad + period), bins)] = INVALID
-    gap = np.flatnonzero(steps > GAP_PERIODS * period)
+    until = np.append(ts[1:], ts[-1:] + period)
+    gap = until - ts > GAP_PERIODS * period
     # A sample stands for the period after it: the gap begins where the lost sample should have been.
-    kinds[_covered(part(ts[gap] + period), part(ts[gap + 1]), bins)] = GAP
-    edges = np.flatnonzero(np.diff(kinds, prepend=-1, append=-1))
-    found = [(low * width, high * width, int(kinds[low])) for low, high in pairwise(edges)]
-    return [each for each in found if each[2]]
+    ends = np.where(gap, ts + period, until)
+    bad = valid == 0
+    return Spells(
+        period=period,
+        running=np.column_stack([ts[:1], until[-1:]]),
+        invalid=np.column_stack([ts[bad], ends[bad]]),
+        missing=np.column_stack([ends[gap], until[gap]]),
+    )
 
 
-def _covered(low: np.ndarray, high: np.ndarray, bins: int) -> np.ndarray:
-    """Which of the parts lie in one of the ranges `low:high`, the first part of each always. Returns bool, (bins,)."""
-    change = np.zeros(bins + 1, int)
-    np.add.at(change, low, 1)
-    np.add.at(change, np.maximum(low + 1, high), -1)
-    return np.cumsum(change)[:bins] > 0
+def shares(found: np.ndarray, span: tuple[float, float], parts: int) -> np.ndarray:
+    """Share that spells, in order and apart, f8 (spell, 2), s, have of each of equal parts of a span, f8 (part,)."""
+    edges = np.linspace(*span, parts + 1)
+    if not len(found):
+        return np.zeros(parts)
+    lengths = found[:, 1] - found[:, 0]
+    before = np.cumsum(lengths)
+    total = np.interp(edges, found.reshape(-1), np.column_stack([before - lengths, before]).reshape(-1))
+    return np.diff(total) / np.maximum(np.diff(edges), 1e-300)
+
+
+def runs(values: np.ndarray) -> list[tuple[int, int, float]]:
+    """Stretches of equal values other than 0: first, end and value of each."""
+    edges = np.flatnonzero(np.diff(values, prepend=np.nan, append=np.nan) != 0)
+    return [(int(low), int(high), float(values[low])) for low, high in pairwise(edges) if values[low]]
 
 
 def thin(x: np.ndarray, y: np.ndarray, parts: int) -> tuple[np.ndarray, np.ndarray]:

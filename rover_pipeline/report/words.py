@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+_MINUS = "\N{MINUS SIGN}"
+
 
 def count(number: int, what: str) -> str:
     """1 sample, 2,000 samples."""
@@ -35,12 +37,21 @@ def percent(share: float) -> str:
 def milliseconds(value: float) -> str:
     """0.03 ms, 1.2 ms, 48 ms, 1,200 ms."""
     size = abs(value)
-    return f"{value:.2f} ms" if size < 1 else f"{value:.1f} ms" if size < 10 else f"{value:,.0f} ms"
+    text = f"{value:.2f} ms" if size < 1 else f"{value:.1f} ms" if size < 10 else f"{value:,.0f} ms"
+    return text.replace("-", _MINUS)
+
+
+def offset(seconds: float) -> str:
+    """+24 ms, -3 ms."""
+    return f"{1e3 * seconds:+,.0f} ms".replace("-", _MINUS)
 
 
 def ppm(value: float) -> str:
     """-2 ppm, +1.4 %: a small difference of rates, or a large one."""
-    return f"{value:+,.0f} ppm" if abs(value) < 1000 else f"{value / 1e4:+.2f} %"
+    if abs(value) < 0.5:
+        return "0 ppm"
+    text = f"{value:+,.0f} ppm" if abs(value) < 1000 else f"{value / 1e4:+.2f} %"
+    return text.replace("-", _MINUS)
 
 
 def figure(value: float) -> str:
