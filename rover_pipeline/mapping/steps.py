@@ -67,4 +67,4 @@ def build(
     job = Job.of(recording, metadata, track, options)
     size = options.every * max(1, min(_TOGETHER, _FRAMES // options.every))
     ranges = [(start, min(start + size, recording.count)) for start in range(0, recording.count, size)]
-    return publish(job, recording.map(job, ranges, title="map", held=_HELD))
+    return publish(job, recording.map(job, ranges, held=_HELD))
