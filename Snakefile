@@ -14,6 +14,10 @@ include: "rules/odometry.smk"
 include: "rules/poses.smk"
 include: "rules/sync.smk"
 include: "rules/occupancy.smk"
+include: "rules/camera.smk"
+include: "rules/imu.smk"
+include: "rules/map.smk"
+include: "rules/report.smk"
 
 
 for path in extra_rules():

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from rover_pipeline.format.channels.mjpg import MjpgChannel
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor, SensorWriter
 from rover_pipeline.format.trace import new_trace
 from rover_pipeline.simulate import simulate
@@ -59,6 +60,24 @@ def radar_recording(frames: int) -> Path:
                 writer.append(ts=START_S + i / 20, valid=1, iq=iq[i % len(iq)][None])
         shutil.copy(source.path / "radar.json", trace / "radar" / "radar.json")
         shutil.copy(source.path.parent / "config.yaml", trace / "config.yaml")  # it names the board
+    return path
+
+
+def camera_recording(frames: int) -> Path:
+    """A trace with a camera of `frames` 1080p pictures: the simulated ones, over and over."""
+    source = Sensor(simulated() / "camera")
+    path = FOLDER / f"camera{frames}"
+    if path.exists():
+        return path
+    video = source.channel("video.avi")
+    assert isinstance(video, MjpgChannel)
+    with new_trace(path) as trace:
+        with SensorWriter(trace / "camera", {TS: TS_SPEC, "video.avi": source.specs["video.avi"]}) as writer:
+            writer.append(ts=START_S + np.arange(frames) / 30)
+            for i in range(frames):
+                writer.encoded("video.avi").append_encoded(video.jpeg(i % len(video)))
+        shutil.copy(source.path / "camera.json", trace / "camera" / "camera.json")
+        (trace / "config.yaml").touch()
     return path
 
 

@@ -2,6 +2,7 @@
 
 python -m benchmarks.peers lidar TRACE OUT        standard library's lzma, numpy destagger
 python -m benchmarks.peers radar TRACE OUT        xwr's numpy class, frame by frame
+python -m benchmarks.peers camera TRACE OUT       OpenCV's video reader, as roverd uses it, and its resize
 """
 
 from __future__ import annotations
@@ -41,7 +42,20 @@ def radar(trace: Path, out: Path) -> None:
             target.write((10 * np.log10(np.maximum(power, 1e-10))).astype("f4").tobytes())
 
 
+def camera(trace: Path, out: Path) -> None:
+    import cv2
+
+    capture = cv2.VideoCapture(str(trace / "camera" / "video.avi"))
+    with (out / "image").open("wb") as target:
+        while True:
+            there, frame = capture.read()
+            if not there:
+                break
+            rgb = frame[..., ::-1]  # what roverd hands over
+            target.write(cv2.resize(rgb, (480, 270), interpolation=cv2.INTER_AREA).tobytes())
+
+
 if __name__ == "__main__":
     work, trace, out = sys.argv[1:]
     Path(out).mkdir(parents=True, exist_ok=True)
-    {"lidar": lidar, "radar": radar}[work](Path(trace), Path(out))
+    {"lidar": lidar, "radar": radar, "camera": camera}[work](Path(trace), Path(out))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.data import FOLDER, lidar_recording, radar_recording
+from benchmarks.data import FOLDER, camera_recording, lidar_recording, radar_recording
 from benchmarks.measure import interleaved, median_seconds, print_versions, step_command
 from rover_pipeline.format.sensor import Sensor
 
@@ -19,6 +19,7 @@ OUT = FOLDER / "peer"
 STEPS = {
     "lidar": ("rover_pipeline.lidar.steps:image", "_lidar_image", lidar_recording),
     "radar": ("rover_pipeline.radar.steps:range_doppler", "_radar_range_doppler", radar_recording),
+    "camera": ("rover_pipeline.camera.steps:frames", "_camera_frames", camera_recording),
 }
 
 

@@ -5,7 +5,6 @@ The published reader's own validation looks only at whether files are there and 
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from collections.abc import Iterator
@@ -16,22 +15,25 @@ from rover_pipeline.chunks import DaskOptions, frame_ranges, run_ranges
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.channels import Channel
 from rover_pipeline.format.meta import META
-from rover_pipeline.format.provenance import PROVENANCE, fingerprint, read_provenance
 from rover_pipeline.format.sensor import TS, VALID, Sensor
 from rover_pipeline.format.trace import CONFIG, Trace, require_trace
 from rover_pipeline.format.virtual import PARTIAL
 from rover_pipeline.progress import progress
+from rover_pipeline.promises.channels import channel_problems
+from rover_pipeline.promises.contents import content_problems
+from rover_pipeline.promises.origin import origin_problems, product_problems
 
 _STANDARD = ("radar", "lidar", "camera", "imu")
 # 1990 to 2100: a clock that was never set, or counts milliseconds, is outside.
 _EPOCH_S = (631_152_000.0, 4_102_444_800.0)
 
 
-def problems(path: Path, threads: int = 1) -> Iterator[str]:
+def problems(path: Path, threads: int = 1, *, decode: bool = True) -> Iterator[str]:
     """Everything that is wrong with a trace, one line each. Decodes every compressed sample.
 
     Args:
         threads: samples decoded at once.
+        decode: off = look at everything but the samples, which takes seconds however long the recording is.
     """
     trace = Trace(require_trace(path))
     if not (path / CONFIG).exists():
@@ -46,10 +48,13 @@ def problems(path: Path, threads: int = 1) -> Iterator[str]:
         if (path / entry / PARTIAL).is_dir():
             yield f"{path / entry}: is unfinished; run the command that makes it again"
     for name in names:
-        yield from _sensor_problems(trace, name, threads)
+        yield from _sensor_problems(trace, name, threads, decode)
+    for entry in sorted(os.listdir(path)):
+        if entry.startswith("_") and entry not in names:
+            yield from product_problems(trace, entry)
 
 
-def _sensor_problems(trace: Trace, name: str, threads: int) -> Iterator[str]:
+def _sensor_problems(trace: Trace, name: str, threads: int, decode: bool) -> Iterator[str]:
     path = trace.path / name
     try:
         sensor = Sensor(path)
@@ -75,14 +80,17 @@ def _sensor_problems(trace: Trace, name: str, threads: int) -> Iterator[str]:
             yield f"{channel.path}: {channel.leftover}"
         if len(channel) != count:
             yield f"{channel.path}: has {len(channel)} samples where ts has {count}"
-        yield from _undecodable(channel, threads)
+        if decode:
+            yield from _undecodable(channel, threads)
     yield from _time_problems(sensor, count)
     try:
         sensor.valid(min(count, len(sensor.channel(VALID))) if VALID in sensor.specs else count)
     except FormatError as error:
         yield str(error)
     yield from _sidecar_problems(sensor)
-    yield from _provenance_problems(trace, sensor)
+    yield from channel_problems(sensor)
+    yield from content_problems(trace, sensor)
+    yield from origin_problems(trace, sensor)
 
 
 def _time_problems(sensor: Sensor, count: int) -> Iterator[str]:
@@ -151,27 +159,3 @@ def _radar_shapes(sidecar: Any) -> list[list[int]]:
 def _lidar_shapes(sidecar: Any) -> list[list[int]]:
     layout = sidecar.get("lidar_data_format") or sidecar["data_format"]  # new firmware, old firmware
     return [[int(layout["pixels_per_column"]), int(layout["columns_per_frame"])]]
-
-
-def _provenance_problems(trace: Trace, sensor: Sensor) -> Iterator[str]:
-    """Our own virtual sensors: `valid` is there, and the inputs are still those it was made from."""
-    provenance = read_provenance(sensor.path)
-    if provenance is None:
-        return
-    if VALID not in sensor.specs:
-        yield f"{sensor.path}: has a {PROVENANCE} of ours but no channel valid"
-    inputs = provenance.get("inputs", {})
-    if not isinstance(inputs, dict) or not all(isinstance(recorded, dict) for recorded in inputs.values()):
-        yield f"{sensor.path / PROVENANCE}: is damaged; run the workflow again"
-        return
-    for place, recorded in inputs.items():
-        name, _, channel = place.partition("/")
-        path = trace.path / place
-        if not path.exists():
-            with contextlib.suppress(FormatError):  # what is wrong with that sensor is said where its turn is
-                path = trace.source(name, channel).path / channel
-        if not path.exists():
-            continue  # raw sensors may be archived once their results are made
-        now = fingerprint(path)
-        if any(recorded.get(key) != value for key, value in now.items()):
-            yield f"{sensor.path}: was made from other bytes of {place}; run the workflow again"

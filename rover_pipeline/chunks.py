@@ -59,17 +59,19 @@ def run_ranges(
     threads: int,
     options: DaskOptions,
     advance: Callable[[int], object],
+    held: int | None = None,
 ) -> Iterator[R]:
     """Results of `task` on every range, in order, with a bounded number of them held at a time.
 
     Args:
         threads: ranges worked on at once in this process. BLAS, OpenMP and OpenCV pools are held to one thread each.
         advance: told the number of frames of each range that is done.
+        held: results held at a time; many for each worker unless given.
     """
     if options.scheduler:
-        yield from _run_distributed(task, ranges, options.scheduler, advance)
+        yield from _run_distributed(task, ranges, options.scheduler, advance, held)
     else:
-        yield from _run_threads(task, ranges, threads, advance)
+        yield from _run_threads(task, ranges, threads, advance, held)
 
 
 def scan_ranges(
@@ -98,23 +100,34 @@ def single_threaded_pools() -> AbstractContextManager[object]:
 
 
 def _run_threads(
-    task: RangeTask[R], ranges: Sequence[tuple[int, int]], threads: int, advance: Callable[[int], object]
+    task: RangeTask[R],
+    ranges: Sequence[tuple[int, int]],
+    threads: int,
+    advance: Callable[[int], object],
+    held: int | None = None,
 ) -> Iterator[R]:
     import dask.threaded
     from dask.callbacks import Callback
 
-    window = _WINDOW * threads
+    window = held or _WINDOW * threads
     for first in range(0, len(ranges), window):
         part = ranges[first : first + window]
         jobs = [dask.delayed(_Ranged(task), pure=False, traverse=False)(start, stop) for start, stop in part]
         done = Callback(posttask=lambda _key, value, *_rest: advance(value[0]) if isinstance(value, tuple) else None)
         with single_threaded_pools(), done:
             results = dask.compute(*jobs, scheduler=dask.threaded.get, num_workers=threads, optimize_graph=False)
-        yield from (result for _frames, result in results)
+        left = list(reversed(results))
+        del results
+        while left:  # handed over, not held until the next ones are there
+            yield left.pop()[1]
 
 
 def _run_distributed(
-    task: RangeTask[R], ranges: Sequence[tuple[int, int]], address: str, advance: Callable[[int], object]
+    task: RangeTask[R],
+    ranges: Sequence[tuple[int, int]],
+    address: str,
+    advance: Callable[[int], object],
+    held: int | None = None,
 ) -> Iterator[R]:
     try:
         from distributed import Client
@@ -125,7 +138,7 @@ def _run_distributed(
     except (OSError, ValueError) as error:
         raise RoverError(f"dask.scheduler: no scheduler answers at {address}: {error}") from error
     with closing(client):
-        window = _WINDOW * max(1, sum(client.nthreads().values()))
+        window = held or _WINDOW * max(1, sum(client.nthreads().values()))
         for first in range(0, len(ranges), window):
             starts, stops = zip(*ranges[first : first + window], strict=True)
             futures: list[Any] = client.map(_Ranged(task, limit_pools=True), starts, stops, pure=False, retries=2)

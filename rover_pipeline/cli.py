@@ -105,12 +105,39 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("--threads", type=int, default=os.cpu_count() or 1, metavar="N")
     check.set_defaults(run=_check)
 
+    export = commands.add_parser("export", help="write traces in other programs' formats, or a preview")
+    export.add_argument("format", metavar="FORMAT", help="tum, kitti, ply, pcd ... (an unknown one lists them all)")
+    export.add_argument("traces", nargs="+", metavar="TRACE", help="traces, or folders of traces")
+    export.add_argument(
+        "-o",
+        "--out",
+        type=Path,
+        required=True,
+        metavar="OUT",
+        help="the new file or folder; of several traces a folder",
+    )
+    export.add_argument("--sensor", metavar="NAME", help="for example _truth or _map (default: what FORMAT is about)")
+    export.add_argument("--every", type=int, default=1, metavar="N", help="only every n-th sample")
+    export.add_argument("--threads", type=int, default=os.cpu_count() or 1, metavar="N")
+    export.add_argument(
+        "--max-points", type=int, default=20_000, metavar="N", help="rrd: of a sweep, about; 0 = all (default: 20000)"
+    )
+    export.add_argument("--width", type=int, metavar="N", help="rrd: of the camera's pictures (default: as stored)")
+    export.set_defaults(run=_export)
+
     picture = commands.add_parser("picture", help="a picture of a radar product")
     picture.add_argument("trace", type=Path, metavar="TRACE")
     picture.add_argument("sensor", metavar="SENSOR", help="for example radar_range_doppler")
     picture.add_argument("-o", "--out", type=Path, required=True, metavar="FILE", help="the new PNG")
     picture.add_argument("--frame", type=int, default=0, metavar="N", help="counted from 0 (default: 0)")
     picture.set_defaults(run=_picture)
+
+    report = commands.add_parser("report", help="the page of a recording, or of many, worst first")
+    report.add_argument("traces", nargs="+", metavar="TRACE", help="traces, or folders of traces")
+    report.add_argument(
+        "-o", "--out", type=Path, metavar="DIR", help="folder of the page (default: _report in the folder given)"
+    )
+    report.set_defaults(run=_report)
 
     profile = commands.add_parser("profile", help="Snakemake profiles that come with the package")
     profile.add_argument("name", metavar="NAME", help="local or cluster")
@@ -205,6 +232,33 @@ def _picture(arguments: argparse.Namespace) -> int:
     save_picture(arguments.trace, arguments.sensor, arguments.out, arguments.frame)
     print(arguments.out)
     return 0
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    from rover_pipeline.export import ExportOptions, export
+
+    options = ExportOptions(
+        arguments.sensor, arguments.every, arguments.threads, arguments.max_points or None, arguments.width
+    )
+    for place in export(arguments.format, arguments.traces, arguments.out, options):
+        print(place)
+    return 0
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    from rover_pipeline.format.trace import is_trace
+    from rover_pipeline.report.fleet import make_report, write_fleet
+
+    only = Path(arguments.traces[0])
+    if len(arguments.traces) == 1 and arguments.out is None and only.is_dir() and is_trace(only):
+        print(make_report(only))
+        return 0
+    page, rows = write_fleet(arguments.traces, arguments.out)
+    lacking = [row for row in rows if row.summary is None]
+    for row in lacking:
+        print(f"{row.path}: {row.problem}", file=sys.stderr)
+    print(page)
+    return 1 if lacking else 0
 
 
 def _info(arguments: argparse.Namespace) -> int:

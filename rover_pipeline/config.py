@@ -14,14 +14,18 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ByteSize, Field, field_validator
 
+from rover_pipeline.camera.options import CameraOptions
 from rover_pipeline.chunks import DaskOptions
 from rover_pipeline.errors import ConfigError, did_you_mean
+from rover_pipeline.imu.options import ImuSection
 from rover_pipeline.lidar.options import LidarOptions
+from rover_pipeline.mapping.options import MapOptions
 from rover_pipeline.occupancy.options import DepthSection, OccupancySection
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.options import InputOptions, Options
 from rover_pipeline.poses.options import PosesSection
 from rover_pipeline.radar.options import RadarOptions
+from rover_pipeline.report.options import ReportOptions
 from rover_pipeline.rig import RigOptions
 from rover_pipeline.sync.options import SyncOptions
 
@@ -38,7 +42,12 @@ DEFAULT_OUTPUTS = (
     "imu_pose",
     "sync",
     "bev",
+    "map",
+    "report",
 )
+
+#: Outputs that there are only where an option says so.
+NEEDS_OPTION = {"camera_model": "set camera.model.path to an ONNX file"}
 
 
 class Config(Options):
@@ -66,9 +75,9 @@ class Config(Options):
     odometry: OdometrySection = Field(OdometrySection(), description="Odometry of the lidar: `_odom`.")
     rig: RigOptions = Field(
         RigOptions(),
-        description="Extrinsics: each sensor's pose in the lidar frame, {translation: [x, y, z], rotation: [[...], [...], "
-        "[...]]}, m, lidar-from-sensor. null = as in section `rig` of the recording's own config.yaml, else the lidar's "
-        "pose.",
+        description="Extrinsics: each sensor's pose in the lidar frame, {translation: [x, y, z], rotation: [[...], "
+        "[...], [...]]}, m and lidar-from-sensor. null = as in the section `rig` of the recording's own config.yaml, "
+        "else the lidar's pose.",
     )
     poses: PosesSection = Field(
         PosesSection(), description="Poses of the sensors: `_radar_pose`, `_camera_pose`, `_imu_pose`."
@@ -80,6 +89,13 @@ class Config(Options):
         "times the resolution, in slant range; azimuth grows to the right, elevation upward.",
     )
     depth: DepthSection = Field(DepthSection(), description="The lidar in the camera's pixels: `_camera_depth`.")
+    camera: CameraOptions = Field(CameraOptions(), description="Camera processing.")
+    imu: ImuSection = Field(ImuSection(), description="Bias-corrected IMU and its orientation (`_imu_filtered`).")
+    map: MapOptions = Field(
+        MapOptions(),
+        description="The map of a recording: points, occupancy grid and picture. Heights are above the floor.",
+    )
+    report: ReportOptions = Field(ReportOptions(), description="The page of each recording.")
     dask: DaskOptions = Field(DaskOptions(), description="How work is spread; nothing here changes a result.")
 
     @field_validator("traces", "outputs", "extra_rules", mode="before")

@@ -73,6 +73,8 @@ class FrameJob:
     ) -> Any:
         """What the step's function, or another that takes the same, returns; its errors name the frames."""
         keywords = {**arrays, **self.source.whole, **self.source.texts, **extra}
+        if self.described.takes("shapes"):
+            keywords["shapes"] = self.source.shapes
         if self.options is not None:
             keywords["options"] = self.options
         try:
@@ -125,7 +127,7 @@ class FrameJob:
             if name == EVERY or name in specs or output is None:
                 continue
             try:
-                specs[name] = spec_for(result[name], output.desc, output.format)
+                specs[name] = spec_for(result[name], output.desc, output.stored_as(self.options))
             except ValidationError as error:
                 raise RoverError(
                     f"{self.described.name}: {name}: no channel holds {result[name].shape[1:]} of "

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from rover_pipeline.errors import FormatError
-from rover_pipeline.format.provenance import read_provenance
+from rover_pipeline.format.meta import META
+from rover_pipeline.format.provenance import PROVENANCE, read_provenance
 from rover_pipeline.format.sensor import TS, Sensor
 from rover_pipeline.format.trace import Trace, require_trace
 
@@ -20,12 +22,26 @@ GAP_PERIODS = 1.55
 def trace_info(path: Path) -> dict[str, Any]:
     """A plain description of a trace; what cannot be read is described by its error."""
     trace = Trace(require_trace(path))
-    return {"trace": str(path), "sensors": {name: _sensor_info(trace.path / name) for name in trace.sensors()}}
+    sensors = {name: _sensor_info(trace.path / name) for name in trace.sensors()}
+    products = {name: _product_info(path / name) for name in _products(path)}
+    raw = [each for name, each in sensors.items() if not name.startswith("_") and each.get("samples")]
+    start = min((each["start_s"] for each in raw), default=None)
+    end = max((each["start_s"] + each["duration_s"] for each in raw), default=None)
+    return {
+        "trace": str(path),
+        "start_s": start,
+        "duration_s": None if start is None or end is None else end - start,
+        "bytes": sum(each.get("bytes", 0) for each in (*sensors.values(), *products.values())),
+        "sensors": sensors,
+        "products": products,
+    }
 
 
 def as_text(info: dict[str, Any]) -> str:
     """The description as a table, a line a sensor and an indented line a channel."""
-    lines = [info["trace"]]
+    lines = [f"{info['trace']}: {size_text(info['bytes'])}"]
+    if info["start_s"] is not None:
+        lines[0] += f", {info['duration_s']:.2f} s from {_date(info['start_s'])}"
     for name, sensor in info["sensors"].items():
         if "error" in sensor:
             lines.append(f"  {name:24} {sensor['error']}")
@@ -37,6 +53,7 @@ def as_text(info: dict[str, Any]) -> str:
             parts.append(f"{sensor['gaps']} gaps, longest {sensor['longest_gap_s']:.3f} s")
         if sensor["invalid"]:
             parts.append(f"{sensor['invalid']} invalid")
+        parts.append(size_text(sensor["bytes"]))
         if sensor["made_by"]:
             parts.append(sensor["made_by"])
         lines.append(f"  {name:24} {', '.join(parts)}")
@@ -47,6 +64,10 @@ def as_text(info: dict[str, Any]) -> str:
                 + (f", compressed {entry['ratio']:.1f}x" if entry["ratio"] > 1.01 else "")
             )
             lines.append(f"    {channel:22} {what}")
+    for name, product in info["products"].items():
+        made_by = product["made_by"]
+        lines.append(f"  {name:24} {size_text(product['bytes'])}{f', {made_by}' if made_by else ''}")
+        lines += [f"    {file:22} {size_text(size):>10}" for file, size in product["files"].items()]
     return "\n".join(lines)
 
 
@@ -66,6 +87,13 @@ def stored_bytes(path: Path) -> int:
     return path.stat().st_size
 
 
+def _date(seconds: float) -> str:
+    try:
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (ValueError, OverflowError, OSError):  # a clock that was never set, or counts something else
+        return f"{seconds} s"
+
+
 def gaps(ts: np.ndarray) -> np.ndarray:
     """Intervals, seconds, that are longer than `GAP_PERIODS` median ones."""
     steps = np.diff(ts)
@@ -81,7 +109,7 @@ def _sensor_info(path: Path) -> dict[str, Any]:
         return {"error": str(error)}
     duration = float(ts[-1] - ts[0]) if len(ts) > 1 else 0.0
     missing = gaps(ts)
-    provenance = read_provenance(path)
+    channels = {name: _channel_info(sensor, name) for name in sensor.specs}
     try:
         invalid = int((sensor.valid(len(ts)) == 0).sum())
     except FormatError:
@@ -94,11 +122,29 @@ def _sensor_info(path: Path) -> dict[str, Any]:
         "gaps": len(missing),
         "longest_gap_s": float(missing.max(initial=0.0)),
         "invalid": invalid,
-        "made_by": f"{provenance['step']} version {provenance['version']}"
-        if provenance and "step" in provenance
-        else None,
-        "channels": {name: _channel_info(sensor, name) for name in sensor.specs},
+        "bytes": sum(channel.get("bytes", 0) for channel in channels.values()),
+        "made_by": _made_by(path),
+        "channels": channels,
     }
+
+
+def _made_by(path: Path) -> str | None:
+    """The step that made a result of ours."""
+    provenance = read_provenance(path)
+    return f"{provenance['step']} version {provenance['version']}" if provenance and "step" in provenance else None
+
+
+def _products(path: Path) -> list[str]:
+    """Folders of files of ours that are no sensors."""
+    names = sorted(entry.name for entry in os.scandir(path) if entry.name.startswith("_") and entry.is_dir())
+    return [name for name in names if not (path / name / META).exists() and read_provenance(path / name)]
+
+
+def _product_info(path: Path) -> dict[str, Any]:
+    hidden = (".", PROVENANCE)
+    files = {entry.name: stored_bytes(Path(entry.path)) for entry in os.scandir(path)}
+    files = {name: size for name, size in sorted(files.items()) if not name.startswith(hidden)}
+    return {"bytes": sum(files.values()), "made_by": _made_by(path), "files": files}
 
 
 def _channel_info(sensor: Sensor, name: str) -> dict[str, Any]:

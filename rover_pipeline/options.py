@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -42,9 +42,11 @@ class Options(BaseModel):
         model: type[BaseModel] = cls
         for part in parents:
             field = model.model_fields.get(part)
-            if field is None or not isinstance(field.annotation, type) or not issubclass(field.annotation, BaseModel):
+            kinds = () if field is None else (field.annotation, *get_args(field.annotation))
+            below = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
+            if not below:
                 break
-            model = field.annotation
+            model = below[0]
         return list(model.model_fields)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rover_pipeline.errors import ConfigError, FormatError, MissingExtraError, did_you_mean
+from rover_pipeline.errors import ConfigError, FormatError, did_you_mean
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.trace import require_trace
 from rover_pipeline.radar.axes import AXES
@@ -35,7 +35,6 @@ def save_picture(trace: Path, name: str, out: Path, frame: int = 0) -> None:
         frame: counted from 0; of `_radar_velocity` all frames are shown.
 
     Raises:
-        MissingExtraError: Matplotlib is not installed.
         ConfigError: there is no picture of that sensor, or no such frame.
     """
     figure = draw(trace, name, frame)
@@ -55,10 +54,8 @@ def draw(trace: Path, name: str, frame: int = 0) -> Figure:
     count = sensor.length()
     if not 0 <= frame < count:
         raise ConfigError(f"{place}: has {count} frames; there is no frame {frame}")
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("picture", "report") from error
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(8, 5), layout="constrained")
     _PICTURES[name](figure, sensor, frame)
     title = f"{trace.resolve().name}/{name}"

@@ -60,7 +60,13 @@ class Recording:
             getattr(_thread, "corrupt", self._corrupt).update((start + np.flatnonzero(~readable)).tolist())
         return block
 
-    def map(self, function: Callable[[int, int], R], ranges: Sequence[tuple[int, int]], title: str = "") -> Iterator[R]:
+    def map(
+        self,
+        function: Callable[[int, int], R],
+        ranges: Sequence[tuple[int, int]],
+        title: str = "",
+        held: int | None = None,
+    ) -> Iterator[R]:
         """Results of `function(start, stop)` on every range, in order, worked on in parallel.
 
         The ranges are part of the result: they must follow from options, never from the number of workers.
@@ -68,6 +74,7 @@ class Recording:
         Args:
             function: goes to other processes by pickle when a Dask scheduler is configured. Its results are small.
             title: of the progress that is shown.
+            held: results held at a time, where they are not so small; no more ranges are worked on at once.
         """
         spread = self._spread
         if spread is None:
@@ -76,7 +83,7 @@ class Recording:
         with progress(label, sum(stop - start for start, stop in ranges), log=spread.log) as advance:
             task = _Tracked(self, function)
             for result, corrupt in run_ranges(
-                task, ranges, threads=spread.threads, options=spread.dask, advance=advance
+                task, ranges, threads=spread.threads, options=spread.dask, advance=advance, held=held
             ):
                 self._corrupt |= corrupt
                 yield result

@@ -47,7 +47,10 @@ class SensorInput(_Input):
         # The companion index of a compressed channel, and a sidecar, change a result as much as the channel does.
         names = [*self.channels, *(f"{name}_i" for name in self.channels), f"{self.sensor}.json"]
         found = [META, *(name for name in names if (folder / name).exists())]
-        return [str(folder / name) for name in found]
+        # Published traces keep a channel of some raw sensors in a copy of the sensor: see `Trace.source`.
+        copy = folder.with_name(f"_{self.sensor}")
+        copied = [copy / name for name in self.channels if name not in found and (copy / name).exists()]
+        return [*(str(folder / name) for name in found), *map(str, copied)]
 
 
 class ChannelsInput(_Input):

@@ -77,7 +77,7 @@ def run_step(
         whole = (*stamps, *(described.products or (META,)))
         if writer.waited and (made := _made_meanwhile(place, before, identity, whole)):
             return made
-        source = open_source(described, trace, request.input)
+        source = open_source(described, trace, request.input, options)
         job = FrameJob(described, source, options, writer.partial, {}, request.input.mark_corrupt)
         run = _Run(job, writer, trace, f"{trace.name}/{sensor}", threads, dask or DaskOptions(), log)
         if described.products:

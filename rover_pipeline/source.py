@@ -15,7 +15,7 @@ from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import fingerprint
 from rover_pipeline.format.sensor import TS, VALID, Sensor
 from rover_pipeline.format.trace import Trace
-from rover_pipeline.options import InputOptions
+from rover_pipeline.options import InputOptions, Options
 from rover_pipeline.steps import Step
 
 #: Stands for every raw sensor of a trace.
@@ -47,6 +47,7 @@ class Source:
         ts: f8, (frame,), s.
         valid: u1, (frame,).
         fingerprints: `sensor/channel` or file -> what provenance says of it.
+        shapes: argument -> shape of a sample as it is stored, which a view may read in another.
         notes: what was noticed in the inputs.
         dropped: samples past the last frame that all channels have.
     """
@@ -59,6 +60,7 @@ class Source:
     ts: np.ndarray
     valid: np.ndarray
     fingerprints: dict[str, Any]
+    shapes: dict[str, tuple[int, ...]]
     notes: list[str]
     dropped: int
 
@@ -75,8 +77,11 @@ class Source:
         return ", ".join(str(channel.path) for channel in channels)
 
 
-def open_source(described: Step, trace: Path, policy: InputOptions) -> Source:
+def open_source(described: Step, trace: Path, policy: InputOptions, options: Options | None = None) -> Source:
     """Open what a step declares.
+
+    Args:
+        options: of the step, which its views are made for.
 
     Raises:
         FormatError: something is missing, or is not what its metadata says.
@@ -98,8 +103,9 @@ def open_source(described: Step, trace: Path, policy: InputOptions) -> Source:
     valid = np.min([sensor.valid(count) for sensor in sensors.values()], axis=0, initial=1).astype("u1")
     longest = max((len(sensors[name].channel(channel)) for name, channel in opened.used), default=0)
     nearest, near_valid = opened.nearest(ts)
+    views = {argument: view(channels[argument], options=options) for argument, view in described.views.items()}
     return Source(
-        channels=channels,
+        channels={**channels, **views},
         nearest=nearest,
         whole=opened.whole(),
         texts=opened.texts(),
@@ -107,6 +113,7 @@ def open_source(described: Step, trace: Path, policy: InputOptions) -> Source:
         ts=ts,
         valid=np.min([np.broadcast_to(valid, (count,)), *near_valid], axis=0).astype("u1"),
         fingerprints=opened.fingerprints,
+        shapes={argument: channel.spec.shape for argument, channel in channels.items()},
         notes=opened.notes,
         dropped=longest - count,
     )

@@ -7,21 +7,30 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rover_pipeline.errors import ConfigError, did_you_mean
 from rover_pipeline.format.meta import Format
 from rover_pipeline.options import Options
+
+if TYPE_CHECKING:
+    from rover_pipeline.format.channels import Channel
 
 _ATTRIBUTE = "__rover_step__"
 
 
 @dataclass(frozen=True)
 class Output:
-    """One channel a step makes: its description, axes in brackets, and how it is stored."""
+    """One channel a step makes: its description, axes in brackets, and how it is stored.
+
+    The format may depend on the step's options: a function of them that gives it.
+    """
 
     desc: str
-    format: Format = "raw"
+    format: Format | Callable[[Any], Format] = "raw"
+
+    def stored_as(self, options: Options | None) -> Format:
+        return self.format(options) if callable(self.format) else self.format
 
 
 class Inspection(NamedTuple):
@@ -50,6 +59,7 @@ class Step:
         nearest: argument -> `sensor/channel` of sensors with other times, given as the samples nearest to the frames.
         outputs: channel -> what it is; `*` stands for channels that the result names.
         products: file -> what it is, for a step that makes files and no sensor.
+        views: argument of `inputs` -> function of its channel and the options that gives the channel to read instead.
         files: argument -> `sensor/file` whose text the function receives.
         version: raised whenever the same input gives other bytes.
         halo: frames before and after its own that a block is given; the results for them are dropped.
@@ -70,6 +80,7 @@ class Step:
     whole: Mapping[str, str] = field(default_factory=dict)
     nearest: Mapping[str, str] = field(default_factory=dict)
     products: Mapping[str, str] = field(default_factory=dict)
+    views: Mapping[str, Callable[..., Channel]] = field(default_factory=dict)
     inspect: Callable[..., Inspection] | None = None
 
     def is_optional(self, argument: str) -> bool:
@@ -94,6 +105,7 @@ def step(
     version: int,
     whole: Mapping[str, str] | None = None,
     nearest: Mapping[str, str] | None = None,
+    views: Mapping[str, Callable[..., Channel]] | None = None,
     files: Mapping[str, str] | None = None,
     products: Mapping[str, str] | None = None,
     halo: int = 0,
@@ -113,6 +125,10 @@ def step(
     files instead of channels, as a dictionary of bytes by file name; such a step needs no inputs, and takes the trace's
     directory if it has an argument `trace`.
 
+    `views` says how inputs are read: `views={"video": smaller}` reads what `smaller(channel, options=options)` gives, a
+    channel too, such as the same pictures decoded at a smaller size. A function with an argument `shapes` is told the
+    shapes of samples as they are stored, by argument.
+
     `inspect` is called once with the arguments of the function, for a few valid frames of the recording (none if there
     are none). What it finds is written to provenance, its warnings to the terminal and the log too.
     """
@@ -131,6 +147,7 @@ def step(
             whole=dict(whole or {}),
             nearest=dict(nearest or {}),
             products=dict(products or {}),
+            views=dict(views or {}),
             inspect=inspect,
         )
         setattr(function, _ATTRIBUTE, described)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rover_pipeline.config import DEFAULT_OUTPUTS, Config
+from rover_pipeline.config import DEFAULT_OUTPUTS, NEEDS_OPTION, Config
 from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, did_you_mean
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import read_provenance
@@ -196,7 +196,8 @@ class Flow:
                     wanted[name] = None
                     by_name.add(name)
                 else:
-                    hint = did_you_mean(name.removeprefix("_"), [*known, "default", "all"])
+                    plain = name.removeprefix("_")
+                    hint = NEEDS_OPTION.get(plain) or did_you_mean(plain, [*known, "default", "all"])
                     raise ConfigError(f"config: outputs: no rule makes {name!r}; {hint}")
         if not wanted:
             raise ConfigError("config: outputs: is empty; use `default`, `all` or names")

@@ -63,13 +63,16 @@ rule camera_depth:
             else []
         ),
     output:
-        virtual("_camera_depth", "depth", options=("depth", "rig", "lidar")),
+        virtual("_camera_depth", "depth", options=("depth", "rig", "lidar", "sync")),
     params:
-        options=options("depth", "rig", "lidar"),
+        options=options("depth", "rig", "lidar", "sync"),
     log:
         "logs/{trace}/camera_depth.log",
     benchmark:
         "logs/{trace}/camera_depth.tsv"
     threads: 4
     shell:
-        step("rover_pipeline.occupancy.steps:" + ("depth" if MOTION else "still_depth"))
+        step(
+            "rover_pipeline.occupancy.depth_steps:"
+            + ("depth" if MOTION else "still_depth")
+        )

@@ -3,9 +3,11 @@ rule radar_pose:
         sensor("radar", "ts", "valid"),
         sensor("_odom", "pos", "rot", "vel", "acc", "avel", "ts", "valid"),
     output:
-        virtual("_radar_pose", "pos", "rot", "vel", "acc", options=("poses", "rig")),
+        virtual(
+            "_radar_pose", "pos", "rot", "vel", "acc", options=("poses", "rig", "sync")
+        ),
     params:
-        options=options("poses", "rig"),
+        options=options("poses", "rig", "sync"),
     log:
         "logs/{trace}/radar_pose.log",
     benchmark:
@@ -20,9 +22,16 @@ rule camera_pose:
         sensor("camera", "ts", "valid"),
         sensor("_odom", "pos", "rot", "vel", "acc", "avel", "ts", "valid"),
     output:
-        virtual("_camera_pose", "pos", "rot", "vel", "acc", options=("poses", "rig")),
+        virtual(
+            "_camera_pose",
+            "pos",
+            "rot",
+            "vel",
+            "acc",
+            options=("poses", "rig", "sync"),
+        ),
     params:
-        options=options("poses", "rig"),
+        options=options("poses", "rig", "sync"),
     log:
         "logs/{trace}/camera_pose.log",
     benchmark:
@@ -37,9 +46,11 @@ rule imu_pose:
         sensor("imu", "ts", "valid"),
         sensor("_odom", "pos", "rot", "vel", "acc", "avel", "ts", "valid"),
     output:
-        virtual("_imu_pose", "pos", "rot", "vel", "acc", options=("poses", "rig")),
+        virtual(
+            "_imu_pose", "pos", "rot", "vel", "acc", options=("poses", "rig", "sync")
+        ),
     params:
-        options=options("poses", "rig"),
+        options=options("poses", "rig", "sync"),
     log:
         "logs/{trace}/imu_pose.log",
     benchmark:

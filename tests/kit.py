@@ -333,26 +333,26 @@ def check_virtual_sensor(
         sensor: name of the virtual sensor, `_name`.
         options: of the step.
         kills: moments, spread over all calls that change the disk, at which a run is killed; 0 = none, for a sensor
-            that is made by the function of another one.
+            that is written like another one that is tested.
     """
     described = find_step(step)
     request = Request(dict(options or {}))
     with tempfile.TemporaryDirectory(prefix="kit-") as name:
-        first = _copy(trace, Path(name) / "first") / sensor
+        first = _copy(trace, Path(name) / "first" / trace.name) / sensor
         run_step(described, first.parent, sensor, request, stamps=(STAMP,))
         check_whole(described, first)
         wanted = snapshot(first)
         for number, (chunk, threads) in enumerate(((1, 1), (3 * _frame_bytes(described, first), 2), (1 << 40, 3))):
-            other = _copy(trace, Path(name) / f"spread{number}") / sensor
+            other = _copy(trace, Path(name) / f"spread{number}" / trace.name) / sensor
             spread = DaskOptions(chunk=ByteSize(chunk))
             run_step(described, other.parent, sensor, request, threads=threads, dask=spread, stamps=(STAMP,))
             assert_same(snapshot(other), wanted, f"chunks of {chunk} bytes on {threads} threads")
         if not kills:
             return
         wanted = snapshot(first, ignore=PER_PROCESS)
-        place = _copy(trace, Path(name) / "killed") / sensor
+        place = _copy(trace, Path(name) / "killed" / trace.name) / sensor
         check_kills(place, first, kills, step=step, options=dict(request.options))
-        _check_killed_command(described, _copy(trace, Path(name) / "command") / sensor, request, wanted)
+        _check_killed_command(described, _copy(trace, Path(name) / "command" / trace.name) / sensor, request, wanted)
 
 
 def check_whole(described: Step, place: Path) -> None:
@@ -432,6 +432,7 @@ PER_PROCESS = ("time",)
 
 
 def _copy(trace: Path, target: Path) -> Path:
+    """A copy, of the same name: a page tells what a trace is called."""
     shutil.copytree(trace, target, symlinks=True)
     return target
 
@@ -448,7 +449,7 @@ def _frame_bytes(described: Step, place: Path) -> int:
         for sensor, channel in (reference.split("/") for reference in described.inputs.values())
     ]
     made = {} if described.products else Sensor(place).specs
-    return sum(inputs) + sum(spec.sample_bytes for spec in made.values())
+    return sum(inputs) + sum(spec.sample_bytes for spec in made.values()) or 1
 
 
 def check_kills(place: Path, wanted: Path, kills: int, **run: Any) -> None:

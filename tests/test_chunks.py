@@ -93,6 +93,22 @@ def test_only_a_bounded_number_of_results_is_held_before_they_are_taken() -> Non
     assert list(results) == list(range(1, 500))
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_no_more_results_are_held_than_are_allowed(threads: int) -> None:
+    started: list[int] = []
+
+    def task(start: int, stop: int) -> int:
+        started.append(start)
+        return start
+
+    ranges, options = [(i, i + 1) for i in range(50)], DaskOptions()
+    taken = 0
+    for result in run_ranges(task, ranges, threads=threads, options=options, advance=ignore, held=7):
+        assert result == taken and len(started) - taken <= 7
+        taken += 1
+    assert taken == 50
+
+
 def test_an_error_in_a_task_comes_out_as_it_is_and_ends_the_work() -> None:
     started: list[int] = []
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from rover_pipeline.cli import main
-from rover_pipeline.errors import ConfigError, FormatError, MissingExtraError
+from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.picture import draw
 from rover_pipeline.runner import Request, run_step
@@ -65,9 +64,3 @@ def test_errors_name_what_there_is(trace: Path, tmp_path: Path) -> None:
         draw(trace, "_radar_points", 6)
     with pytest.raises(FormatError, match="--outputs radar_points"):
         draw(small_trace(tmp_path / "bare", sensors=("radar",)), "radar_points")
-
-
-def test_without_matplotlib_the_extra_is_named(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(MissingExtraError, match=r"rover-pipeline\[report\]"):
-        draw(trace, "_radar_points")

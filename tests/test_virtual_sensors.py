@@ -30,7 +30,9 @@ SENSORS = {
     "_imu_times": "rover_pipeline.sync.steps:imu_times",
     "_occupancy": "rover_pipeline.occupancy.steps:level_occupancy",
     "_bev": "rover_pipeline.occupancy.steps:bev",
-    "_camera_depth": "rover_pipeline.occupancy.steps:depth",
+    "_camera_depth": "rover_pipeline.occupancy.depth_steps:depth",
+    "_camera_frames": "rover_pipeline.camera.steps:frames",
+    "_imu_filtered": "rover_pipeline.imu.steps:filtered",
 }
 #: Virtual sensors that others are made from.
 FIRST = {
@@ -50,12 +52,24 @@ RECORDED = {
     "_imu_times": ("imu",),
     "_occupancy": ("lidar", "radar", "imu"),
     "_camera_depth": ("lidar", "camera"),
+    "_camera_frames": ("camera",),
+    "_imu_filtered": ("imu",),
 }
-#: Those whose function, with another argument, makes another sensor here, which is killed in its place.
-TWINS = {"_camera_pose", "_imu_pose", "_lidar_times", "_radar_times", "_camera_times", "_imu_times", "_occupancy"}
+#: Those that are written like another one here, which is killed in their place.
+TWINS = {
+    "_camera_pose",
+    "_imu_pose",
+    "_lidar_times",
+    "_radar_times",
+    "_camera_times",
+    "_imu_times",
+    "_occupancy",
+    "_camera_depth",
+}
 OPTIONS: dict[str, dict[str, object]] = {
     "_occupancy": {"elevation_bins": 4, "azimuth_bins": 16},
     "_camera_depth": {"width": 24, "height": 16},
+    "_camera_frames": {"width": 12, "height": 8},
 }
 REFERENCE = Path(__file__).parent / "reference"
 

@@ -67,6 +67,14 @@ class Lens:
     def distorts(self) -> bool:
         return any(self.k) or any(self.p)
 
+    @property
+    def widest(self) -> float:
+        """Tangent of the angle off the axis from which on the distortion leads pixels back towards the middle."""
+        radius = np.linspace(0.0, 10.0, 10_001)
+        seen = radius * (1 + np.polyval([*self.k[::-1], 0.0], radius**2))
+        back = np.flatnonzero(np.diff(seen) <= 0)
+        return float(radius[back[0]]) if len(back) else np.inf
+
     def describe(self) -> dict[str, object]:
         """The content of a `camera.json` of this lens."""
         content = asdict(self)

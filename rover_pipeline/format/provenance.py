@@ -19,7 +19,10 @@ MADE_BY = "rover_pipeline"
 _PARTS = 16
 _PART_BYTES = 1 << 16
 #: Distributions whose version can change the bytes of a result.
-_PACKAGES = ("dask", "imagecodecs", "numba", "numpy", "opencv-python-headless", "ouster-sdk", "pyfftw", "scipy")
+_PACKAGES = (
+    *("dask", "imagecodecs", "matplotlib", "numba", "numpy", "onnxruntime", "opencv-python-headless", "ouster-sdk"),
+    *("plyfile", "pyfftw", "scipy", "simplejpeg", "small-gicp", "vqf"),
+)
 
 
 def read_provenance(sensor: Path) -> dict[str, Any] | None:

@@ -130,10 +130,9 @@ def link_trace(source: Path, target: Path) -> None:
 
 
 def _is_result(folder: Path) -> bool:
-    """Whether a directory is what a step of ours made, or was killed while it made. The truth of a simulation, made
-    from no input, is not."""
+    """Whether a step of ours made a directory, or was killed while it made it. The truth of a simulation is none."""
     provenance = read_provenance(folder)
-    return provenance.get("inputs") != {} if provenance else not in_the_way(folder)
+    return provenance.get("step") != "simulate" if provenance else not in_the_way(folder)
 
 
 def has_files(path: Path) -> bool:

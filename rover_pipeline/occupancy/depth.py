@@ -24,7 +24,7 @@ class DepthCamera:
 
     def __init__(self, lens: Lens, min_range: float) -> None:
         self.lens = lens
-        self._lens = np.array([lens.fx, lens.fy, lens.cx, lens.cy, *lens.k, *lens.p, _widest(lens), min_range])
+        self._lens = np.array([lens.fx, lens.fy, lens.cx, lens.cy, *lens.k, *lens.p, lens.widest**2, min_range])
 
     def depth(self, rng: np.ndarray, xyz: np.ndarray, rotation: np.ndarray, translation: np.ndarray) -> np.ndarray:
         """Distance along the axis of the nearest return in each pixel, u2 (height, width), mm; 0 = none.
@@ -69,15 +69,7 @@ def seen_from(
     return back @ rot, np.einsum("nji,nkj->nki", camera.rot, pos - camera.pos[:, None])
 
 
-def _widest(lens: Lens) -> float:
-    """Square of the tangent from which on the distortion leads pixels back towards the middle."""
-    radius = np.linspace(0.0, 10.0, 10_001)
-    seen = radius * (1 + np.polyval([*lens.k[::-1], 0.0], radius**2))
-    back = np.flatnonzero(np.diff(seen) <= 0)
-    return float(radius[back[0]] ** 2) if len(back) else np.inf
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def _draw(
     rng: np.ndarray,
     xyz: np.ndarray,

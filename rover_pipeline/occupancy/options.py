@@ -9,13 +9,14 @@ from pydantic import Field, field_validator
 from rover_pipeline.lidar.options import LidarOptions
 from rover_pipeline.options import Options
 from rover_pipeline.rig import RigOptions
+from rover_pipeline.sync.options import SyncOptions
 
 Limits = tuple[float, float]
 
 
 class OccupancySection(Options):
-    """`_occupancy`, `_bev`: which polar cells hold lidar returns. Range bins are the radar's own: bin k is around k times
-    the range resolution, in slant range. Azimuth grows to the right, elevation upward."""
+    """`_occupancy`, `_bev`: which polar cells hold lidar returns. Range bins are the radar's own: bin k is around k
+    times the range resolution, in slant range. Azimuth grows to the right, elevation upward."""
 
     origin: Literal["radar", "lidar"] = Field(
         "radar", description="Sensor that cells are seen from, and whose front, left and up they refer to."
@@ -34,8 +35,12 @@ class OccupancySection(Options):
     azimuth_bins: int = Field(128, ge=1, description="Azimuth bins, of equal angles.")
     azimuth: Limits = Field((-90.0, 90.0), description="Azimuths that the bins cover, degrees to the right.")
     elevation_bins: int = Field(32, ge=1, description="`_occupancy`: elevation bins, of equal angles.")
-    elevation: Limits = Field((-45.0, 45.0), description="`_occupancy`: elevations that the bins cover, degrees upward.")
-    z: Limits = Field((-100.0, 100.0), description="`_occupancy`: heights above the origin that returns are taken of, m.")
+    elevation: Limits = Field(
+        (-45.0, 45.0), description="`_occupancy`: elevations that the bins cover, degrees upward."
+    )
+    z: Limits = Field(
+        (-100.0, 100.0), description="`_occupancy`: heights above the origin that returns are taken of, m."
+    )
     bev_z: Limits = Field((-0.5, 1.0), description="`_bev`: heights above the origin that returns are taken of, m.")
     min_range: float = Field(0.0, ge=0, description="Returns nearer to the origin than this are left out, m.")
 
@@ -68,13 +73,13 @@ class DepthSection(Options):
     height: int = Field(270, ge=1, le=16384, description="Pixels down.")
     distorted: bool = Field(
         True,
-        description="Pixels of the pictures as they are recorded, bent by k and p of camera.json; false = of straightened "
-        "ones (`camera.frames.undistort`).",
+        description="Pixels of the pictures as they are recorded, bent by k and p of camera.json; false = of "
+        "straightened ones (`camera.frames.undistort`).",
     )
     motion: bool = Field(
         True,
-        description="Move every column of a sweep from its own instant to the picture's with `_odom`. false = as if the "
-        "rig stood still; needs no odometry.",
+        description="Move every column of a sweep from its own instant to the picture's with `_odom`, both without the "
+        "jitter of their arrival (`sync.times`). false = as if the rig stood still; needs no odometry.",
     )
     min_range: float = Field(0.3, ge=0, description="Returns nearer to the camera than this are the rig itself, m.")
     tolerance: float = Field(0.15, gt=0, description="Longest time between a picture and a sweep, s.")
@@ -85,3 +90,4 @@ class DepthOptions(DepthSection):
 
     rig: RigOptions = RigOptions()
     lidar: LidarOptions = LidarOptions()
+    sync: SyncOptions = SyncOptions()

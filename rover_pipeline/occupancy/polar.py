@@ -99,7 +99,7 @@ def _elevation_quotient(angle: np.ndarray) -> np.ndarray:
     return quotient
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def _fill(
     rng: np.ndarray,
     xyz: np.ndarray,
@@ -116,6 +116,7 @@ def _fill(
     resolution, min_range, z_low, z_high = limits[0], limits[1], limits[2], limits[3]
     r00, r01, r02, r10, r11, r12, r20, r21, r22, ox, oy, oz = place
     bins = out.shape[2]
+    farthest = (bins * resolution) ** 2
     azimuth_steps = len(azimuth_table) / (2 * azimuth_reach)
     elevation_steps = len(elevation_table) / (2 * elevation_reach)
     for i in range(len(rng)):
@@ -128,14 +129,16 @@ def _fill(
         x = r00 * dx + r01 * dy + r02 * dz
         y = r10 * dx + r11 * dy + r12 * dz
         level = x * x + y * y
-        distance = np.sqrt(level + z * z)
-        cell = int(distance / resolution + 0.5)
-        if cell >= bins or distance < min_range or level == 0.0:
+        if level == 0.0 or level > farthest:
             continue
         quotient = 1 - x / (abs(x) + abs(y))
         if y > 0 or (y == 0.0 and x < 0):
             quotient = -quotient
         if quotient < azimuth[0] or quotient >= azimuth[-1]:
+            continue
+        distance = np.sqrt(level + z * z)
+        cell = int(distance / resolution + 0.5)
+        if cell >= bins or distance < min_range:
             continue
         a = azimuth_table[min(int((quotient + azimuth_reach) * azimuth_steps), len(azimuth_table) - 1)]
         while quotient >= azimuth[a + 1]:

@@ -112,7 +112,7 @@ class KissIcp:
             from kiss_icp.config import load_config
             from kiss_icp.kiss_icp import KissICP
         except ImportError as error:
-            raise MissingExtraError("odometry.backend: kiss_icp", "odometry-peers") from error
+            raise MissingExtraError("odometry.backend: kiss_icp", "kiss-icp") from error
         self._odometry = KissICP(load_config(None))
         self._metadata = metadata
 

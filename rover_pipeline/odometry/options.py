@@ -17,7 +17,7 @@ class OdometrySection(Options):
     backend: Literal["small_gicp", "kiss_icp", "ouster"] = Field(
         "small_gicp",
         description="Library that registers sweep after sweep first. kiss_icp and ouster, at their defaults on all "
-        "pixels, are there to compare with (extra `odometry-peers`).",
+        "pixels, are there to compare with (extra `kiss-icp`).",
     )
     passes: int = Field(
         3,

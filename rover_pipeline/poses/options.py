@@ -6,6 +6,7 @@ from pydantic import Field
 
 from rover_pipeline.options import Options
 from rover_pipeline.rig import RigOptions
+from rover_pipeline.sync.options import SyncOptions
 
 
 class PosesSection(Options):
@@ -14,9 +15,15 @@ class PosesSection(Options):
     max_gap: float = Field(
         0.5, gt=0, description="Longest time between two odometry samples that poses are interpolated across, s."
     )
+    smoothed: bool = Field(
+        True,
+        description="Interpolate between times without the jitter of their arrival (`sync.times`), as odometry does; "
+        "false = between the recorded ones.",
+    )
 
 
 class PosesOptions(PosesSection):
     """What the steps of the poses are given."""
 
     rig: RigOptions = RigOptions()
+    sync: SyncOptions = SyncOptions()

@@ -53,10 +53,14 @@ def _pose_step(sensor: Mounted) -> Callable[..., tuple[dict[str, np.ndarray], In
             beside odometry that is not valid; and where the extrinsics are from, and the largest speed.
         """
         from rover_pipeline.poses.trajectory import Trajectory
+        from rover_pipeline.sync.clock import clock
 
-        mount = find_mount(sensor, options.rig, config)
+        mount, ts = find_mount(sensor, options.rig, config), recording.ts
+        if options.smoothed:
+            ts = clock(sensor, ts, options.sync.times).smooth
+            odom_ts = clock("lidar", odom_ts, options.sync.times).smooth
         trajectory = Trajectory(odom_ts, pos, rot, vel, acc, avel, odom_valid, max_gap=options.max_gap)
-        found = trajectory.at(recording.ts, mount)
+        found = trajectory.at(ts, mount)
         measured: dict[str, Any] = {
             "extrinsics": mount.source,
             "outside_trajectory": int((~found.valid).sum()),
@@ -92,6 +96,14 @@ def _pose_step(sensor: Mounted) -> Callable[..., tuple[dict[str, np.ndarray], In
 radar = _pose_step("radar")
 camera = _pose_step("camera")
 imu = _pose_step("imu")
+
+
+def given(*odometry: np.ndarray | None) -> tuple[np.ndarray, ...]:
+    """Channels of `_odom`, all of which are needed."""
+    found = tuple(channel for channel in odometry if channel is not None)
+    if len(found) < len(odometry):
+        raise ValueError("_odom is not there, or lacks channels; the step that makes it is to run first")
+    return found
 
 
 def _against_doppler(ahead: np.ndarray, sidecar: str) -> tuple[dict[str, Any], list[str]]:

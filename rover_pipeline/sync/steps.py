@@ -9,8 +9,12 @@ import numpy as np
 
 from rover_pipeline.recording import Recording
 from rover_pipeline.steps import Inspection, step
-from rover_pipeline.sync.options import Raw, SyncOptions, TimesOptions, TimesSection
-from rover_pipeline.timestamps import Times, smooth_times
+from rover_pipeline.sync.clock import clock
+from rover_pipeline.sync.options import Raw, SyncOptions, TimesOptions
+from rover_pipeline.timestamps import Times
+
+#: Seconds of a recording that tells a clock's rate to a few millionths.
+_LONG_S = 30.0
 
 _Result = tuple[dict[str, np.ndarray], Inspection]
 
@@ -30,7 +34,7 @@ def _sync_to(reference: Raw) -> Callable[..., _Result]:
         """
         from rover_pipeline.source import nearest_samples
 
-        clocks = {name: _clock(name, ts, options.times) for name, ts in times.items()}
+        clocks = {name: clock(name, ts, options.times) for name, ts in times.items()}
         used = {name: clocks[name].smooth if options.smoothed else ts for name, ts in times.items()}
         base = used[reference][: recording.count]
         channels, measured = {}, {}
@@ -70,7 +74,7 @@ def _times_of(sensor: Raw) -> Callable[..., _Result]:
         Returns:
             `smooth` f8, s since the Unix epoch; `number` i8, which counts lost samples; and what the clock is like.
         """
-        times = _clock(sensor, recording.ts, options)
+        times = clock(sensor, recording.ts, options)
         warnings = []
         if not times.steady:
             warnings.append(f"{sensor}/ts follows no steady rate; smooth is what was recorded")
@@ -94,11 +98,6 @@ to_lidar, to_radar, to_camera, to_imu = (_sync_to(name) for name in get_args(Raw
 lidar_times, radar_times, camera_times, imu_times = (_times_of(name) for name in get_args(Raw))
 
 
-def _clock(sensor: str, ts: np.ndarray, options: TimesSection) -> Times:
-    model = getattr(options, sensor) if sensor in get_args(Raw) else "drifting"
-    return smooth_times(ts, model=model, block=options.block, bend_ppm=options.bend_ppm)
-
-
 def _told(times: Times, ts: np.ndarray) -> dict[str, Any]:
     """What a clock is like, for provenance."""
     return {
@@ -106,7 +105,7 @@ def _told(times: Times, ts: np.ndarray) -> dict[str, Any]:
         "lost": int(times.number[-1]) + 1 - len(ts),
         "steady": times.steady,
         "rate_hz": _rounded(1 / times.period, 6),
-        "clock_ppm": _off_whole(times.period),
+        "clock_ppm": _off_whole(times.period) if ts[-1] - ts[0] > _LONG_S else None,
         "drift_ppm": _rounded(times.drift_ppm, 2),
         "latency_ms": _spread(ts - times.smooth),
     }
@@ -124,7 +123,9 @@ def _spread(seconds: np.ndarray) -> dict[str, float] | None:
     if not len(seconds):
         return None
     found = np.percentile(seconds * 1e3, [0, 5, 50, 95, 100])
-    return {name: round(float(value), 3) for name, value in zip(("least", "p5", "p50", "p95", "most"), found, strict=True)}
+    return {
+        name: round(float(value), 3) for name, value in zip(("least", "p5", "p50", "p95", "most"), found, strict=True)
+    }
 
 
 def _rounded(value: float, digits: int) -> float | None:

@@ -34,7 +34,8 @@ def walk(drive: Path) -> Path:
 
 
 def made(trace: Path, step: str, sensor: str, **options: object) -> Sensor:
-    run_step(find_step(f"rover_pipeline.occupancy.steps:{step}"), trace, sensor, Request(options), threads=2)
+    module = "depth_steps" if "depth" in step else "steps"
+    run_step(find_step(f"rover_pipeline.occupancy.{module}:{step}"), trace, sensor, Request(options), threads=2)
     return Sensor(trace / sensor)
 
 
@@ -137,7 +138,9 @@ def test_a_level_grid_does_not_tilt_with_the_rig(walk: Path, tmp_path: Path) -> 
     for frame in FRAMES:
         world = turn @ rot[frame] @ MOUNTS["radar"].rotation
         front = world[:, 0] - world[:, 0] @ np.array(measured["up"]) * np.array(measured["up"])
-        axes = np.stack([front / np.linalg.norm(front), np.cross(measured["up"], front / np.linalg.norm(front)), measured["up"]])
+        axes = np.stack(
+            [front / np.linalg.norm(front), np.cross(measured["up"], front / np.linalg.norm(front)), measured["up"]]
+        )
         points = in_radar(returns(walk, frame)) @ world.T @ axes.T
         wanted = directly(points, walk, (-0.6, 0.6))
         assert differing(found[frame], wanted) <= 0.002 * wanted.sum() + 2  # `up` is told with five digits
@@ -164,7 +167,7 @@ def test_a_radar_that_does_not_say_how_large_its_bins_are_is_an_error(walk: Path
 
 
 def seen_depth(frame: int, trace: Path) -> np.ndarray:
-    """Depth of each pixel of a picture of 240 x 135 in the simulator's own world, f8 metres, infinite where nothing is."""
+    """Depth of each pixel of a picture of 240 x 135 in the simulator's world, f8 metres, infinite where nothing is."""
     rig = build(PRESETS["tiny"], 1)
     lens = json.loads((trace / "camera" / "camera.json").read_text())
     x = (((np.arange(240) + 0.5) * 256 / 240 - 0.5) - lens["cx"]) / lens["fx"]
@@ -176,8 +179,8 @@ def seen_depth(frame: int, trace: Path) -> np.ndarray:
     images = [np.empty((135, 240), "f4") for _ in range(3)]
     light = rig.world.light
     cast(
-        rig.world.at(time), LOOK, np.zeros((240, 3)), np.ascontiguousarray(rays / length[..., None]), state.pos, state.rot,
-        np.zeros(240), light.sun, light.strength, light.ambient, *images,
+        rig.world.at(time), LOOK, np.zeros((240, 3)), np.ascontiguousarray(rays / length[..., None]),
+        state.pos, state.rot, np.zeros(240), light.sun, light.strength, light.ambient, *images,
     )  # fmt: skip
     depth: np.ndarray = images[0] / length
     return depth
@@ -192,9 +195,10 @@ def depth_errors(walk: Path, step: str) -> tuple[np.ndarray, np.ndarray]:
         depth, true = sensor.channel("depth").read(frame, frame + 1)[0] / 1000, seen_depth(frame, walk)
         # Where depth jumps the lidar, which is beside the camera, sees what the camera does not.
         smooth = np.ones(true.shape, bool)
-        smooth[1:-1, 1:-1] = sum(np.abs(np.roll(true, by, (0, 1)) - true) for by in ((1, 0), (-1, 0), (0, 1), (0, -1)))[
-            1:-1, 1:-1
-        ] < 0.15
+        smooth[1:-1, 1:-1] = (
+            sum(np.abs(np.roll(true, by, (0, 1)) - true) for by in ((1, 0), (-1, 0), (0, 1), (0, -1)))[1:-1, 1:-1]
+            < 0.15
+        )
         errors.append((depth - true)[(depth > 0) & smooth & np.isfinite(true)])
         shares.append((depth > 0).mean())
     return np.concatenate(errors), np.array(shares)
@@ -222,6 +226,31 @@ def test_pictures_without_a_sweep_near_enough_or_a_known_pose_have_no_depth(walk
     assert not depth[valid == 0].any() and depth[valid == 1].any(axis=(1, 2)).all()
 
 
-def test_depth_is_listed_with_its_axes_and_size(walk: Path) -> None:
-    specs: dict[str, Any] = read_meta(made(walk, "still_depth", "_camera_depth").path)
+def test_depth_comes_with_its_axes_size_and_lens(walk: Path) -> None:
+    place = made(walk, "still_depth", "_camera_depth").path
+    specs: dict[str, Any] = read_meta(place)
     assert (specs["depth"].type, specs["depth"].shape) == ("u2", (270, 480))
+    lens, recorded = (json.loads((walk / name / "camera.json").read_text()) for name in (place.name, "camera"))
+    assert lens["fx"] == pytest.approx(recorded["fx"] * 480 / 256)
+    assert json.loads((place / PROVENANCE).read_text())["measured"]["extrinsics"] == "config.yaml"
+
+
+def test_radar_and_lidar_see_the_same_things_in_the_same_cells(walk: Path) -> None:
+    run_step(find_step("rover_pipeline.radar.steps:range_azimuth"), walk, "_radar_range_azimuth", Request())
+    radar, grid = Sensor(walk / "_radar_range_azimuth"), made(walk, "bev", "_bev")
+    angles = [
+        np.array(json.loads((sensor.path / "axes.json").read_text())["azimuth"]["values"]) for sensor in (radar, grid)
+    ]
+    same = np.abs(angles[0] - angles[1][:, None]).argmin(axis=1)
+    radar_ts, lidar_ts = (sensor.channel("ts").read() for sensor in (radar, grid))
+    power, occupied = radar.channel("power").read()[:, same], grid.channel("occupancy").read().astype(bool)
+    shares = []
+    for frame, time in enumerate(lidar_ts):
+        image = power[np.abs(radar_ts - time).argmin()]
+        image = image - np.median(image, axis=0)  # by direction, at each distance
+        seen = occupied[frame]
+        front = np.zeros_like(seen)
+        front[20:-20, 4:] = True  # where the radar looks, and beyond the coupling of its antennas
+        shares.append((image[seen & front].mean(), image[seen[::-1] & front].mean()))
+    direct, mirrored = np.mean(shares, axis=0)
+    assert direct > 2.0 and mirrored < 0.0  # dB

@@ -37,9 +37,9 @@ def test_poses_are_the_truth_of_the_simulator_within_millimetres(sensor: str, dr
     recorded = Sensor(drive / sensor)
     assert (valid == (told & (recorded.valid(len(ts)) > 0))).all() and valid.sum() > 15
     assert (np.isfinite(pos).all(axis=1) == told).all()
-    # Sensors' times are those of arrivals, a millisecond late, and so are the lidar's.
-    assert np.linalg.norm(pos - true_pos, axis=1)[told].max() < 0.006
-    assert np.sqrt(np.square(vel - true_vel).sum(1)[told].mean()) < 0.03
+    # What all arrivals of a sensor are late by, up to a millisecond and a half here, nobody knows.
+    assert np.linalg.norm(pos - true_pos, axis=1)[told].max() < 0.002
+    assert np.sqrt(np.square(vel - true_vel).sum(1)[told].mean()) < 0.01
     assert np.degrees(Rotation.from_matrix(np.swapaxes(rot, 1, 2)[told] @ true_rot[told]).magnitude().max()) < 0.2
 
 
@@ -47,7 +47,9 @@ def test_extrinsics_of_the_config_come_before_those_of_the_recording(drive: Path
     lidar_pos = Sensor(drive / "_truth").channel("pos").read()
     turn = Rotation.from_euler("z", 90, degrees=True).as_matrix()
     mount = {"translation": (0.0, 0.0, 1.0), "rotation": tuple(map(tuple, np.round(turn, 4)))}
-    recorded, configured = (read(made(drive, "radar", **more), "pos", "rot") for more in ({}, {"rig": {"radar": mount}}))
+    recorded, configured = (
+        read(made(drive, "radar", **more), "pos", "rot") for more in ({}, {"rig": {"radar": mount}})
+    )
     sources = []
     for rig in ({}, {"rig": {"radar": mount}}):
         made(drive, "radar", **rig)
@@ -57,7 +59,9 @@ def test_extrinsics_of_the_config_come_before_those_of_the_recording(drive: Path
     assert abs(np.median(configured[0][told, 2]) - np.median(lidar_pos[:, 2]) - 1.0) < 0.02
     relative = np.swapaxes(recorded[1][told], 1, 2) @ configured[1][told]
     assert np.allclose(Rotation.from_matrix(relative).as_euler("zyx", degrees=True)[:, 0], 88.5, atol=0.1)
-    np.testing.assert_allclose(relative @ np.swapaxes(relative, 1, 2), np.tile(np.eye(3), (told.sum(), 1, 1)), atol=1e-12)
+    np.testing.assert_allclose(
+        relative @ np.swapaxes(relative, 1, 2), np.tile(np.eye(3), (told.sum(), 1, 1)), atol=1e-12
+    )
 
 
 def test_a_radar_faster_than_its_doppler_bins_tell_apart_is_reported(
@@ -96,6 +100,11 @@ def test_what_is_no_rotation_is_refused_and_the_message_says_how_far_off_it_is(
         find_mount("radar", RigOptions(), recorded)
 
 
+def test_a_misspelled_key_of_a_pose_names_the_nearest_known_one() -> None:
+    with pytest.raises(ConfigError, match=r"rig\.radar\.translatoin: unknown key; did you mean 'translation'\?"):
+        RigOptions.parse({"radar": {"translatoin": [0, 0, 0]}}, "rig")
+
+
 def test_a_rotation_written_with_few_digits_becomes_an_exact_one() -> None:
     rotation = np.round(Rotation.from_euler("zyx", [31, 7, -12], degrees=True).as_matrix(), 3)
     mount = find_mount("imu", RigOptions(imu=MountOptions(rotation=tuple(map(tuple, rotation)))), None)
@@ -103,13 +112,26 @@ def test_a_rotation_written_with_few_digits_becomes_an_exact_one() -> None:
     assert np.abs(mount.rotation - rotation).max() < 1e-3 and mount.known
 
 
-@pytest.mark.parametrize("recorded", [None, "", "lidar: {}", "rig: {camera: {translation: [1, 2, 3]}}", "rig: {radar: }"])
+@pytest.mark.parametrize(
+    "recorded", [None, "", "lidar: {}", "rig: {camera: {translation: [1, 2, 3]}}", "rig: {radar: }"]
+)
 def test_a_sensor_nobody_told_the_place_of_is_where_the_lidar_is(recorded: str | None) -> None:
     mount = find_mount("radar", RigOptions(), recorded)
     assert not mount.known and not mount.translation.any() and (mount.rotation == np.eye(3)).all()
 
 
-@pytest.mark.parametrize("recorded", ["rig: [1, 2]", "rig: {radar: 5}", "rig: {radar: {translatoin: [0, 0, 0]}}", "a: [b"])
+@pytest.mark.parametrize(
+    "recorded", ["rig: [1, 2]", "rig: {radar: 5}", "rig: {radar: {translatoin: [0, 0, 0]}}", "a: [b"]
+)
 def test_a_rig_of_the_recording_that_cannot_be_read_is_an_error_that_names_it(recorded: str) -> None:
     with pytest.raises(ConfigError, match=r"config\.yaml"):
         find_mount("radar", RigOptions(), recorded)
+
+
+def test_accelerations_are_truer_between_times_without_jitter(drive: Path) -> None:
+    true = Sensor(drive / "_truth_camera").channel("acc").read()
+    errors = []
+    for smoothed in (True, False):
+        found = made(drive, "camera", smoothed=smoothed).channel("acc").read()
+        errors.append(float(np.sqrt(np.nanmean(np.square(found - true).sum(axis=1)))))
+    assert errors[0] < errors[1] / 4

@@ -47,11 +47,11 @@ def command(
 
 
 def result_bytes(trace: Path) -> dict[str, bytes]:
-    """Files of all virtual sensors of a trace but `provenance.json`, which tells times."""
+    """Files of all virtual sensors of a trace but `provenance.json` and the page made from it, which tell times."""
     return {
         str(path.relative_to(trace)): path.read_bytes()
         for path in sorted(trace.glob("_*/*"))
-        if path.is_file() and path.name != "provenance.json"
+        if path.is_file() and path.name != "provenance.json" and path.parent.name != "_report"
     }
 
 

@@ -9,19 +9,22 @@ import numpy as np
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.channels import jpeg
 from rover_pipeline.format.channels.blob import BlobChannel, BlobWriter
+from rover_pipeline.format.channels.pictures import PictureChannel
 from rover_pipeline.format.meta import ChannelSpec
 
 
-class JpgChannel(BlobChannel):
+class JpgChannel(PictureChannel, BlobChannel):
     suffix = "jpg"
 
     def _open(self) -> int:
-        if problem := jpeg.check_spec(self.spec.shape, self.spec.type):
-            raise self.fail(problem)
+        self._check_spec()
         return super()._open()
 
+    def jpeg(self, frame: int) -> bytes:
+        return self.file(frame).read_bytes()
+
     def _decode(self, path: Path) -> np.ndarray:
-        return jpeg.decode(path.read_bytes(), self.spec.shape)
+        return self._picture(path.read_bytes())
 
 
 class JpgWriter(BlobWriter):

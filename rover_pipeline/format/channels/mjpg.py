@@ -11,13 +11,14 @@ import numpy as np
 
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.channels import jpeg
-from rover_pipeline.format.channels.base import Channel, EncodedWriter, opened, read_exactly, sync_file
+from rover_pipeline.format.channels.base import EncodedWriter, opened, read_exactly, sync_file
+from rover_pipeline.format.channels.pictures import PictureChannel
 from rover_pipeline.format.meta import ChannelSpec
 
 NOMINAL_RATE = 30
 
 
-class MjpgChannel(Channel):
+class MjpgChannel(PictureChannel):
     """Frames by number, found by walking the container's chunks.
 
     The walk (AVI RIFF file reference, with the OpenDML extension for files above 1 GB) uses neither the sizes of
@@ -25,8 +26,7 @@ class MjpgChannel(Channel):
     """
 
     def _open(self) -> int:
-        if problem := jpeg.check_spec(self.spec.shape, self.spec.type):
-            raise self.fail(problem)
+        self._check_spec()
         frames: list[tuple[int, int]] = []
         size = os.stat(self.path).st_size
         position = 0
@@ -57,7 +57,7 @@ class MjpgChannel(Channel):
     def _read(self, start: int, stop: int, out: np.ndarray) -> None:
         for i in range(start, stop):
             try:
-                out[i - start] = jpeg.decode(self.jpeg(i), self.spec.shape)
+                out[i - start] = self._picture(self.jpeg(i))
             except ValueError as error:
                 raise self.fail_at(i, int(self._frames[i][0]), str(error)) from error
 

@@ -1,0 +1,69 @@
+"""Virtual sensors made from the IMU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rover_pipeline.imu.options import ImuOptions
+from rover_pipeline.recording import Recording
+from rover_pipeline.steps import Inspection, step
+
+#: Spacing of samples where a recording is too short to tell, s.
+_PERIOD = 0.01
+
+
+@step(
+    inputs={"acc": "imu/acc", "avel": "imu/avel"},
+    outputs={
+        "acc": "Acceleration without bias, gravity included, m/s2, in the IMU's frame. [xyz]",
+        "avel": "Angular velocity without bias, rad/s, in the IMU's frame. [xyz]",
+        "quat": "World-from-imu; z of the world is up, its x level and ahead of the first sample. [xyzw]",
+    },
+    recording=True,
+    version=1,
+)
+def filtered(recording: Recording, *, options: ImuOptions) -> tuple[dict[str, np.ndarray], Inspection]:
+    """Samples of the IMU without bias, and the orientation they tell.
+
+    Returns:
+        `acc`, `avel` f4 (frame, 3), m/s2 and rad/s, `quat` f4 (frame, 4) as x y z w, world-from-imu; and where the
+        biases are from. Samples that are not finite are not valid.
+    """
+    from rover_pipeline.imu.orientation import orient
+    from rover_pipeline.sync.clock import clock
+
+    acc, avel = (recording.read(name, 0, recording.count).astype("f8") for name in ("acc", "avel"))
+    if acc.shape[1:] != (3,) or avel.shape[1:] != (3,):
+        raise ValueError(f"acc and avel must be of three axes, are {acc.shape[1:]} and {avel.shape[1:]}")
+    trusted = (recording.valid != 0)[:, None]
+    times = clock("imu", recording.ts, options.sync.times)
+    period = times.period if np.isfinite(times.period) else _PERIOD
+    found = orient(times.smooth, np.where(trusted, acc, np.nan), np.where(trusted, avel, np.nan), period, options)
+    measured: dict[str, Any] = {
+        "rate_hz": round(1 / period, 3),
+        "still_s": [[round(time - times.smooth[0], 3) for time in rest] for rest in found.rests],
+        "gyro_bias_from": "rest" if found.rests else "motion",
+        "gyro_bias_rad_s": found.gyro_bias.round(6).tolist(),
+        "acc_bias_from": "rest" if found.rests and options.acc_bias_sigma else "none",
+        "acc_bias_m_s2": found.acc_bias.round(5).tolist(),
+    }
+    warnings = []
+    if not found.rests:
+        warnings.append(
+            "imu: was never at rest: the gyro's bias is estimated from the motion, which is less certain, and the "
+            "accelerometer's is taken for 0"
+        )
+    if found.gaps:
+        warnings.append(
+            f"imu: {len(found.gaps)} gaps of up to {max(found.gaps):.1f} s: how far it turned in them is unknown"
+        )
+    if not times.steady:
+        warnings.append("imu: its times follow no steady rate and are used as they were recorded")
+    channels = {"acc": acc - found.acc_bias, "avel": found.avel, "quat": found.quat}
+    finite = np.isfinite(acc).all(axis=1) & np.isfinite(avel).all(axis=1)
+    return {
+        **{name: values.astype("f4") for name, values in channels.items()},
+        "valid": finite.astype("u1"),
+    }, Inspection(measured, warnings)

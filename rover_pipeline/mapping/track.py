@@ -1,0 +1,81 @@
+"""Where the lidar was while it swept: its pose at every column of a sweep."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from rover_pipeline.poses.trajectory import Trajectory
+
+#: States of the lidar farther apart than this, s, say nothing about the time between them.
+MAX_GAP_S = 0.5
+#: Instants of a sweep at which the pose is looked up.
+_NODES = 65
+
+
+class Poses(NamedTuple):
+    """Poses of the lidar at N instants.
+
+    Attributes:
+        rot: f8 (N, 3, 3), world-from-lidar.
+        pos: f8 (N, 3), m, in the world.
+    """
+
+    rot: np.ndarray
+    pos: np.ndarray
+
+
+class Track:
+    """The states of the lidar at the time stamps of its sweeps, one a sweep.
+
+    Attributes:
+        ts: f8 (N,), s.
+        pos, vel, acc: f8 (N, 3), m, m/s, m/s2, in the world.
+        rot: f8 (N, 3, 3), world-from-lidar.
+        avel: f8 (N, 3), rad/s, in the lidar frame.
+        valid: bool (N,), whether the state is to be trusted.
+    """
+
+    def __init__(
+        self,
+        ts: np.ndarray,
+        pos: np.ndarray,
+        rot: np.ndarray,
+        vel: np.ndarray,
+        acc: np.ndarray,
+        avel: np.ndarray,
+        valid: np.ndarray,
+    ) -> None:
+        self.ts, self.pos, self.rot, self.vel, self.acc, self.avel = ts, pos, rot, vel, acc, avel
+        parts = np.concatenate([pos, vel, acc, avel, rot.reshape(-1, 9)], 1)
+        self.valid = (np.asarray(valid) != 0) & np.isfinite(parts).all(1)
+        self._between = Trajectory(ts, pos, rot, vel, acc, avel, self.valid, max_gap=MAX_GAP_S)
+
+    def turned(self, turn: np.ndarray) -> Track:
+        """The same in another world, (3, 3) other-from-world."""
+        vectors = (array @ turn.T for array in (self.pos, self.vel, self.acc))
+        pos, vel, acc = vectors
+        return Track(self.ts, pos, turn @ self.rot, vel, acc, self.avel, self.valid)
+
+    def sweep(self, number: int, delays: np.ndarray) -> Poses:
+        """Poses `delays`, f8 (N,) s and increasing, after the time stamp of a sweep whose state is valid.
+
+        Where there is no other state to interpolate to, as in the first sweep, of which the only state is at the end,
+        the lidar is taken to move on at constant speed: half a centimetre at most for a walker.
+        """
+        # Millisecond by millisecond a straight line is exact to micrometres, and splines are slow.
+        nodes = np.linspace(delays[0], delays[-1], _NODES)
+        found = self._between.at(self.ts[number] + nodes)
+        turn = Rotation.from_rotvec(nodes[:, None] * self.avel[number]).as_matrix()
+        straight = self.pos[number] + nodes[:, None] * self.vel[number]
+        rot = np.where(found.valid[:, None, None], found.rot, self.rot[number] @ turn)
+        pos = np.where(found.valid[:, None], found.pos, straight)
+        place = (delays - delays[0]) / (delays[-1] - delays[0]) * (_NODES - 1)
+        left = np.minimum(place.astype(int), _NODES - 2)
+        share = (place - left)[:, None]
+        return Poses(
+            rot[left] + share[:, :, None] * (rot[left + 1] - rot[left]),
+            pos[left] + share * (pos[left + 1] - pos[left]),
+        )

@@ -1,0 +1,125 @@
+"""What the samples of our virtual sensors keep: rotations that turn, NaN where nothing is, indices that exist."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from rover_pipeline.errors import FormatError
+from rover_pipeline.format.meta import META
+from rover_pipeline.format.provenance import read_provenance
+from rover_pipeline.format.sensor import TS, VALID, Sensor
+from rover_pipeline.format.trace import Trace
+from rover_pipeline.promises.channels import CHANNELS
+
+#: Of what a rotation matrix times its transpose may be off the identity, and a quaternion's length off one.
+_TOLERANCE = 1e-5
+#: Samples looked at together.
+_BLOCK = 4096
+
+
+def content_problems(trace: Trace, sensor: Sensor) -> Iterator[str]:
+    """Samples of a virtual sensor of ours that break a promise, the first of each kind."""
+    if read_provenance(sensor.path) is None or VALID not in sensor.specs:
+        return
+    kinds = CHANNELS.get(sensor.name, {})
+    if any(name not in sensor.specs or not kind.fits(*_kind(sensor, name)) for name, kind in kinds.items()):
+        return  # said already, and nothing to compare
+    checks: list[Callable[[Sensor, slice, np.ndarray], Iterator[tuple[str, np.ndarray]]]] = []
+    checks += [_poses] if {"pos", "rot"} <= set(kinds) else []
+    checks += [_BY_NAME[sensor.name]] if sensor.name in _BY_NAME else []
+    told: set[str] = set()
+    try:
+        count = min(len(sensor.channel(name)) for name in sensor.specs)
+        valid = sensor.valid(count).astype(bool)
+        for start in range(0, count, _BLOCK) if checks else ():
+            part = slice(start, min(start + _BLOCK, count))
+            for check in checks:
+                for problem, bad in check(sensor, part, valid[part]):
+                    if bad.any() and problem not in told:
+                        told.add(problem)
+                        yield f"{sensor.path}: sample {start + int(np.argmax(bad))}: {problem}"
+    except FormatError:
+        return  # what cannot be read was named with its channel
+    if sensor.name == "_sync":
+        yield from _sync(trace, sensor, count)
+
+
+def _kind(sensor: Sensor, name: str) -> tuple[str, tuple[int, ...]]:
+    return sensor.specs[name].type, sensor.specs[name].shape
+
+
+def _read(sensor: Sensor, name: str, part: slice) -> np.ndarray:
+    return sensor.channel(name).read(part.start, part.stop)
+
+
+def _poses(sensor: Sensor, part: slice, valid: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+    rot = _read(sensor, "rot", part)
+    with np.errstate(invalid="ignore", over="ignore"):
+        off = np.abs(np.swapaxes(rot, 1, 2) @ rot - np.eye(3)).max((1, 2))
+        yield "rot is no rotation: its columns are not orthogonal unit vectors", valid & ~(off < _TOLERANCE)
+        yield "rot mirrors: its determinant is negative", valid & (off < _TOLERANCE) & (np.linalg.det(rot) < 0)
+    for name in ("pos", "vel", "acc", "avel"):
+        if name in sensor.specs:
+            bad = ~np.isfinite(_read(sensor, name, part)).reshape(len(valid), -1).all(1)
+            yield f"{name} is not finite although valid is 1", valid & bad
+
+
+def _radar_points(sensor: Sensor, part: slice, valid: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+    count = _read(sensor, "count", part).astype(int)
+    most = sensor.specs["doppler"].shape[0]
+    yield f"count is more than the {most} points there is room for", count > most
+    past = np.arange(most) >= count[:, None]
+    for name in ("xyz", "doppler", "snr"):
+        values = _read(sensor, name, part).reshape(len(valid), most, -1)
+        number = np.isfinite(values)
+        yield f"{name} is not NaN past count", (past[..., None] & ~np.isnan(values)).any((1, 2))
+        yield f"{name} is not finite before count although valid is 1", valid & (~past[..., None] & ~number).any((1, 2))
+
+
+def _radar_velocity(sensor: Sensor, part: slice, valid: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+    vel, cov = _read(sensor, "vel", part), _read(sensor, "cov", part).astype("f8")
+    yield "vel is not finite although valid is 1", valid & ~np.isfinite(vel).all(1)
+    usable = np.isfinite(cov).all((1, 2))
+    yield "cov is not finite although valid is 1", valid & ~usable
+    safe = np.where(usable[:, None, None], cov, 0)
+    scale = np.abs(safe).max((1, 2)) + 1e-30
+    bad = np.abs(safe - np.swapaxes(safe, 1, 2)).max((1, 2)) > 1e-4 * scale
+    bad |= np.linalg.eigvalsh((safe + np.swapaxes(safe, 1, 2)) / 2)[:, 0] < -1e-4 * scale
+    yield "cov is no covariance: it is not symmetric, or a variance is negative", valid & bad
+
+
+def _imu_filtered(sensor: Sensor, part: slice, valid: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+    length = np.linalg.norm(_read(sensor, "quat", part).astype("f8"), axis=1)
+    yield "quat is no rotation: its length is not 1", valid & ~(np.abs(length - 1) < _TOLERANCE * 10)
+    for name in ("acc", "avel"):
+        yield f"{name} is not finite although valid is 1", valid & ~np.isfinite(_read(sensor, name, part)).all(1)
+
+
+_BY_NAME: dict[str, Any] = {
+    "_radar_points": _radar_points,
+    "_radar_velocity": _radar_velocity,
+    "_imu_filtered": _imu_filtered,
+}
+
+
+def _sync(trace: Trace, sensor: Sensor, count: int) -> Iterator[str]:
+    """Matches of samples that are not there, and residuals that are missing."""
+    for name in sensor.specs:
+        if name in (TS, VALID) or name.endswith("_dt") or f"{name}_dt" not in sensor.specs:
+            continue
+        found, residual = (sensor.channel(channel).read(0, count) for channel in (name, f"{name}_dt"))
+        if (trace.path / name / META).exists():
+            try:
+                samples = len(trace.sensor(name).channel(TS))
+            except FormatError:
+                continue
+            bad = (found < -1) | (found >= samples)
+            if bad.any():
+                at = int(np.argmax(bad))
+                yield f"{sensor.path / name}: sample {at}: is {found[at]}, {name} has samples 0 to {samples - 1}"
+        bad = (found >= 0) & ~np.isfinite(residual)
+        if bad.any():
+            yield f"{sensor.path / f'{name}_dt'}: sample {int(np.argmax(bad))}: is no time although there is a match"

@@ -1,0 +1,195 @@
+"""What is wrong with a recording, worst first, and the verdict in a sentence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
+
+from rover_pipeline.report.options import ReportOptions
+from rover_pipeline.report.summary import (
+    Finding,
+    Motion,
+    RadarSpeed,
+    SensorSummary,
+    Severity,
+    StepSummary,
+    SyncSummary,
+    Verdict,
+)
+from rover_pipeline.report.words import count, duration, join, percent
+
+_ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "note": 2}
+#: A line that begins with a sensor, or a file of one.
+_PLACED = re.compile(r"([\w.-]+(?:/[\w.-]+)*): (.+)", re.DOTALL)
+#: Share of the poses that are not valid above which a trajectory is of no use.
+_LOST_TRACK = 0.5
+
+
+class Known(NamedTuple):
+    """Everything that a verdict is made from.
+
+    Attributes:
+        checked: lines of `check`; mended: of these, what the reader could make good.
+        unused: raw sensors that no result was made from, while some was from others.
+    """
+
+    raw: Sequence[SensorSummary]
+    virtual: Sequence[SensorSummary]
+    checked: Sequence[str]
+    mended: Collection[str]
+    unused: Sequence[str]
+    steps: Sequence[StepSummary]
+    motion: Motion | None
+    radar_speed: RadarSpeed | None
+    sync: Sequence[SyncSummary]
+
+
+def find(known: Known, options: ReportOptions) -> list[Finding]:
+    """All findings, worst first; of equals in the order of the page."""
+    found = [
+        *_checked(known.checked, known.mended),
+        *_recording(known.raw, options),
+        *(finding for sensor in known.raw for finding in _sensor(sensor, options)),
+        *_results(known, options),
+    ]
+    unique = list({(each.place, each.text): each for each in found}.values())
+    return sorted(unique, key=lambda each: _ORDER[each.severity])
+
+
+def verdict(findings: Sequence[Finding]) -> Verdict:
+    """The worst of the findings as one word."""
+    found = {each.severity for each in findings}
+    return "bad" if "error" in found else "fair" if "warning" in found else "good"
+
+
+def headline(findings: Sequence[Finding], raw: Sequence[SensorSummary], seconds: float) -> str:
+    """The verdict as a sentence."""
+    errors = [each for each in findings if each.severity == "error"]
+    warnings = [each for each in findings if each.severity == "warning"]
+    if errors:
+        return f"Something is missing or broken: look at {join([_sensor_of(each) for each in errors])}."
+    if warnings:
+        return f"Usable, with {count(len(warnings), 'warning')} about {join([_sensor_of(each) for each in warnings])}."
+    return f"Complete: {count(len(raw), 'sensor')} for {duration(seconds)}, and nothing wrong was found."
+
+
+def _sensor_of(finding: Finding) -> str:
+    return finding.place.partition("/")[0]
+
+
+def _checked(lines: Sequence[str], mended: Collection[str]) -> Iterator[Finding]:
+    """What `check` says. A result can be made again, a raw sensor cannot."""
+    for line in lines:
+        place, text = _split(line, "trace")
+        severity: Severity = "warning" if place.startswith("_") or line in mended else "error"
+        yield Finding(severity=severity, place=place, text=text)
+
+
+def _split(line: str, otherwise: str) -> tuple[str, str]:
+    """Place and text of `place: text`."""
+    match = _PLACED.match(line)
+    return (match[1], match[2]) if match else (otherwise, line)
+
+
+def _recording(raw: Sequence[SensorSummary], options: ReportOptions) -> Iterator[Finding]:
+    """Sensors beside one another: who comes late, and who leaves early."""
+    if not raw:
+        yield Finding(severity="error", place="trace", text="holds no raw sensor")
+    running = [sensor for sensor in raw if sensor.start_s is not None and sensor.end_s is not None]
+    if len(running) < 2:
+        return
+    first = min(sensor.start_s or 0.0 for sensor in running)
+    last = max(sensor.end_s or 0.0 for sensor in running)
+    for sensor in running:
+        late, early = (sensor.start_s or 0.0) - first, last - (sensor.end_s or 0.0)
+        if late > options.max_late_s:
+            yield Finding(severity="warning", place=sensor.name, text=f"starts {duration(late)} after the first sensor")
+        if early > options.max_late_s:
+            yield Finding(
+                severity="error",
+                place=sensor.name,
+                text=f"ends {duration(early)} before the recording does",
+                advice="Look for a lost connection or a full disk.",
+            )
+
+
+def _sensor(sensor: SensorSummary, options: ReportOptions) -> Iterator[Finding]:
+    """One raw sensor."""
+
+    def finding(severity: Severity, text: str, advice: str = "") -> Finding:
+        return Finding(severity=severity, place=sensor.name, text=text, advice=advice)
+
+    if sensor.error:
+        yield finding("error", f"cannot be read: {sensor.error}")
+        return
+    if not sensor.samples:
+        yield finding("error", "holds no samples")
+        return
+    if sensor.whole < sensor.samples:
+        shortest = min(sensor.channels, key=lambda channel: channel.samples)
+        yield finding(
+            "error",
+            f"was cut off: {shortest.name} has {sensor.whole:,} of {count(sensor.samples, 'sample')}",
+            "Set `input.truncate: true` to use the samples that are whole.",
+        )
+    share = sensor.lost / (sensor.samples + sensor.lost)
+    lost = f"lost {count(sensor.lost, 'sample')} ({percent(share)}) in {count(sensor.gaps, 'gap')}"
+    if sensor.longest_gap_s > options.max_gap_s:
+        yield finding("error", f"is silent for {duration(sensor.longest_gap_s)}; {lost}")
+    elif sensor.lost:
+        yield finding("warning" if share > options.max_lost_share else "note", lost)
+    if sensor.invalid:
+        share = sensor.invalid / sensor.samples
+        text = f"has {sensor.invalid:,} of {count(sensor.samples, 'sample')} not valid ({percent(share)})"
+        severe: Severity = "error" if share > _LOST_TRACK else "warning"
+        yield finding(severe if share > options.max_invalid_share else "note", text)
+    if sensor.clock_ppm is not None and abs(sensor.clock_ppm) > 1e6 * options.max_rate_error:
+        yield finding(
+            "warning",
+            f"runs at {sensor.rate_hz:.2f} Hz where config.yaml asks for {sensor.nominal_hz:.2f} Hz",
+            "Samples may have been lost evenly, or the configuration is another recording's.",
+        )
+
+
+def _results(known: Known, options: ReportOptions) -> Iterator[Finding]:
+    """Results: what their steps noticed, and what they are not sure of."""
+    for name in known.unused:
+        yield Finding(
+            severity="warning",
+            place=name,
+            text="has no result, others have: its processing failed or was not asked for",
+            advice="`rover-pipeline check` looks at every sample.",
+        )
+    for step in known.steps:
+        for note in step.notes:
+            place, text = _split(note, step.sensor)
+            yield Finding(severity="warning", place=place, text=text)
+        if step.corrupt:
+            text = f"{count(step.corrupt, 'sample')} of its input could not be decoded"
+            yield Finding(severity="error", place=step.sensor, text=text, advice="`check` names them.")
+        if step.dropped:
+            text = f"{count(step.dropped, 'sample')} of its input left out: not all channels have them"
+            yield Finding(severity="warning", place=step.sensor, text=text)
+    expected = {sensor.invalid / sensor.samples for sensor in known.raw if sensor.samples}
+    for sensor in known.virtual:
+        share = sensor.invalid / sensor.samples if sensor.samples else 0.0
+        if sensor.error:
+            yield Finding(severity="error", place=sensor.name, text=f"cannot be read: {sensor.error}")
+        elif share > options.max_invalid_share and share > max(expected, default=0.0):
+            text = f"has {sensor.invalid:,} of {count(sensor.samples, 'sample')} not to be trusted ({percent(share)})"
+            lost = sensor.name == "_odom" and share > _LOST_TRACK
+            yield Finding(severity="error" if lost else "warning", place=sensor.name, text=text)
+    speed = known.radar_speed
+    if speed and speed.above_share:
+        yield Finding(
+            severity="warning" if speed.above_share > options.max_invalid_share else "note",
+            place="radar",
+            text=f"is faster than its maximum Doppler, {speed.max_doppler_mps:.2f} m/s, for "
+            f"{percent(speed.above_share)} of the time: what stands still ahead wraps to the wrong sign",
+        )
+    for each in known.sync:
+        share = each.missing / max(1, each.matched + each.missing)
+        if share > options.max_invalid_share:
+            text = f"has no sample near {percent(share)} of the reference's"
+            yield Finding(severity="warning", place=f"_sync/{each.sensor}", text=text)

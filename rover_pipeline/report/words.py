@@ -1,0 +1,85 @@
+"""Figures as people read them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+_MINUS = "\N{MINUS SIGN}"
+
+
+def count(number: int, what: str) -> str:
+    """1 sample, 2,000 samples."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def duration(seconds: float) -> str:
+    """0.25 s, 29.8 s, 10 min 4 s, 1 h 2 min."""
+    if seconds < 1:
+        return f"{seconds:.2f} s"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+
+
+def percent(share: float) -> str:
+    """0.02 %, 3.1 %, 25 %."""
+    value = 100 * share
+    if 0 < value < 0.01:
+        return "under 0.01 %"
+    return f"{value:.2f} %" if value < 1 else f"{value:.1f} %" if value < 10 else f"{value:.0f} %"
+
+
+def milliseconds(value: float) -> str:
+    """0.03 ms, 1.2 ms, 48 ms, 1,200 ms."""
+    size = abs(value)
+    text = f"{value:.2f} ms" if size < 1 else f"{value:.1f} ms" if size < 10 else f"{value:,.0f} ms"
+    return text.replace("-", _MINUS)
+
+
+def offset(seconds: float) -> str:
+    """+24 ms, -3 ms."""
+    return f"{1e3 * seconds:+,.0f} ms".replace("-", _MINUS)
+
+
+def ppm(value: float) -> str:
+    """-2 ppm, +1.4 %: a small difference of rates, or a large one."""
+    if abs(value) < 0.5:
+        return "0 ppm"
+    text = f"{value:+,.0f} ppm" if abs(value) < 1000 else f"{value / 1e4:+.2f} %"
+    return text.replace("-", _MINUS)
+
+
+def figure(value: float) -> str:
+    """Three digits that matter."""
+    if value != 0 and not 1e-3 <= abs(value) < 1e5:
+        return f"{value:.2e}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def instant(epoch_s: float) -> str:
+    """2026-11-21 08:29:51 UTC."""
+    try:
+        return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (OverflowError, OSError, ValueError):
+        return f"{epoch_s:.3f} s"
+
+
+def clock(seconds: float, longest: float) -> str:
+    """A time since the start, as long as the longest needs: 12.4 s, 2:05."""
+    if longest < 60:
+        return f"{seconds:.1f} s"
+    hours, rest = divmod(round(seconds), 3600)
+    return f"{hours}:{rest // 60:02}:{rest % 60:02}" if longest >= 3600 else f"{rest // 60}:{rest % 60:02}"
+
+
+def join(items: Sequence[str], most: int = 3) -> str:
+    """a, b and c; each once."""
+    unique = list(dict.fromkeys(items))
+    if len(unique) > most:
+        unique = [*unique[: most - 1], f"{len(unique) - most + 1} more"]
+    return " and ".join([", ".join(unique[:-1]), unique[-1]]) if len(unique) > 1 else "".join(unique)

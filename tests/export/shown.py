@@ -1,0 +1,39 @@
+"""A small trace with every sensor and what is made from them, for what shows traces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
+from rover_pipeline.runner import Request, run_step
+from rover_pipeline.steps import find_step
+from tests.kit import small_trace, spec_of, times
+
+FRAMES = 6
+STEPS = {
+    "_radar_range_doppler": "rover_pipeline.radar.steps:range_doppler",
+    "_radar_range_azimuth": "rover_pipeline.radar.steps:range_azimuth",
+    "_radar_points": "rover_pipeline.radar.steps:points",
+}
+#: Not valid, by sensor.
+INVALID = {"lidar": (1,), "radar": (2,), "camera": (4,)}
+
+
+def shown_trace(path: Path) -> Path:
+    """Lidar, radar, camera and IMU of six samples, 10 a second, each with one that is not valid, and an `_odom`."""
+    trace = small_trace(path, FRAMES, sensors=("lidar", "radar", "camera", "imu"), invalid=INVALID)
+    for sensor, step in STEPS.items():
+        run_step(find_step(step), trace, sensor, Request())
+    angles = 0.1 * np.arange(FRAMES)
+    rot = np.zeros((FRAMES, 3, 3))
+    rot[:, 2, 2] = 1
+    rot[:, 0, 0] = rot[:, 1, 1] = np.cos(angles)
+    rot[:, 1, 0], rot[:, 0, 1] = np.sin(angles), -np.sin(angles)
+    pos = np.outer(np.arange(FRAMES), [0.5, 0.1, 0.0])
+    channels = {"pos": pos, "rot": rot, "vel": np.tile([5.0, 1.0, 0.0], (FRAMES, 1))}
+    specs = {TS: TS_SPEC, VALID: VALID_SPEC, **{name: spec_of(values) for name, values in channels.items()}}
+    with SensorWriter(trace / "_odom", specs) as writer:
+        writer.append(ts=times(FRAMES), valid=np.ones(FRAMES, "u1"), **channels)
+    return trace

@@ -1,0 +1,114 @@
+"""Sweeps through the simulated flat, with the truth as the trajectory, and what stands where in it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rover_pipeline.mapping.options import MapStepOptions
+from rover_pipeline.mapping.steps import build
+from rover_pipeline.simulate import PRESETS, lidar, ouster
+from rover_pipeline.simulate.rig import Rig
+from rover_pipeline.simulate.rig import build as build_rig
+from rover_pipeline.simulate.world import BOX, CYLINDER, World
+
+PERIOD = 0.1
+#: Between sweeps: the walk goes on for longer than it is looked at.
+APART = 0.25
+
+
+class Sweeps:
+    """What a step sees of a recording, in memory."""
+
+    def __init__(self, ts: np.ndarray, **channels: np.ndarray) -> None:
+        self.ts, self.count, self.valid = ts, len(ts), np.ones(len(ts), "u1")
+        self.channels = channels
+
+    def read(self, argument: str, start: int, stop: int) -> np.ndarray:
+        return self.channels[argument][start:stop]
+
+    def map(
+        self, function: Callable[[int, int], Any], ranges: Sequence[tuple[int, int]], title: str = "", held: int = 0
+    ) -> Iterator[Any]:
+        function = pickle.loads(pickle.dumps(function))  # as a Dask scheduler sends it
+        return (function(start, stop) for start, stop in ranges)
+
+
+class Scene(NamedTuple):
+    """A walk through the flat.
+
+    Attributes:
+        states: channels of `_odom`.
+        origin, turn: the first pose of the lidar, (3,) and (3, 3), scene-from-world.
+    """
+
+    rig: Rig
+    sweeps: Sweeps
+    states: dict[str, np.ndarray]
+    origin: np.ndarray
+    turn: np.ndarray
+
+    def made(self, **options: Any) -> tuple[dict[str, bytes], dict[str, Any]]:
+        """The files of its map, and what was measured."""
+        metadata = json.dumps(ouster.metadata(self.rig.beams, self.rig.preset.columns, 10))
+        files, told = build(
+            self.sweeps, metadata=metadata, options=MapStepOptions.model_validate(options), **self.states
+        )
+        return files, {**told.measured, "warnings": told.warnings}
+
+    def in_scene(self, world: np.ndarray) -> np.ndarray:
+        """Points of the world, (N, 3), in the scene."""
+        return self.origin + world @ self.turn.T
+
+
+def walk(count: int = 24, bodies: bool = False) -> Scene:
+    """Sweeps through the flat, without the people who walk there unless asked for."""
+    rig = build_rig(PRESETS["tiny"], 0)
+    if not bodies:
+        world = rig.world
+        still = [part for part, owner in zip(world.parts, world.owner, strict=True) if owner < 0]
+        rig = dataclasses.replace(rig, world=World(still, world.light))
+    rays = lidar.rays(rig.beams, rig.preset.columns)
+    ends = 0.4 + APART * np.arange(count)
+    scans = [
+        lidar.measure(
+            lidar.sweep(rig.world, rig.motion, rays, end, PERIOD),
+            rays, rig.beams.reach, 60.0, np.random.default_rng(number),
+        )
+        for number, end in enumerate(ends)
+    ]  # fmt: skip
+    state = rig.motion.at(ends)
+    origin, turn = state.pos[0], state.rot[0]
+    ts = 1_700_000_000.0 + ends
+    states = {
+        "odom_ts": ts,
+        "odom_valid": np.ones(count, "u1"),
+        "pos": (state.pos - origin) @ turn,
+        "rot": turn.T @ state.rot,
+        "vel": state.vel @ turn,
+        "acc": state.acc @ turn,
+        "avel": state.avel,
+    }
+    sweeps = Sweeps(ts, rng=np.stack([scan.rng for scan in scans]), rfl=np.stack([scan.rfl for scan in scans]))
+    return Scene(rig, sweeps, states, origin, turn)
+
+
+def distance_to_solids(world: World, points: np.ndarray) -> np.ndarray:
+    """Metres from points of the scene, (N, 3), to the nearest solid that does not move; negative inside it."""
+    solids, best = world.at(0.0), np.full(len(points), np.inf)
+    for n in np.flatnonzero(solids.body < 0):
+        own = np.abs((points - solids.centre[n]) @ solids.axes[n].T)
+        half = solids.half[n]
+        if solids.kind[n] == CYLINDER:
+            over = np.stack([np.hypot(own[:, 0], own[:, 1]) - half[0], own[:, 2] - half[2]], -1)
+        else:
+            over = own - half
+        outside = np.linalg.norm(np.maximum(over, 0), axis=1)
+        inside = np.minimum(over.max(1), 0) if solids.kind[n] in (BOX, CYLINDER) else 0.0
+        best = np.minimum(best, outside + inside)
+    return best

@@ -1,0 +1,78 @@
+"""The step that makes `_map`: whole or absent, the same bytes however it is spread, and what it refuses."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from plyfile import PlyData
+
+from rover_pipeline.errors import RoverError
+from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor, SensorWriter
+from rover_pipeline.runner import Request, run_step
+from rover_pipeline.steps import find_step
+from tests.kit import check_virtual_sensor, small_trace, spec_of
+
+STEP = "rover_pipeline.mapping.steps:build"
+REFERENCE = Path(__file__).parents[1] / "reference" / "_map.v1.npz"
+
+
+def trace_with_odometry(path: Path, frames: int = 6, invalid: tuple[int, ...] = (3,)) -> Path:
+    """The small trace, its lidar carried along x at 1 m/s and turned to the left at 0.5 rad/s."""
+    trace = small_trace(path, frames)
+    ts = Sensor(trace / "lidar").times(frames)
+    angle = 0.5 * (ts - ts[0])
+    cos, sin, zero, one = np.cos(angle), np.sin(angle), np.zeros(frames), np.ones(frames)
+    rot = np.stack([cos, -sin, zero, sin, cos, zero, zero, zero, one], -1).reshape(frames, 3, 3)
+    arrays = {
+        "pos": np.outer(ts - ts[0], [1.0, 0, 0]),
+        "rot": rot,
+        "vel": np.tile([1.0, 0, 0], (frames, 1)),
+        "acc": np.zeros((frames, 3)),
+        "avel": np.tile([0, 0, 0.5], (frames, 1)),
+    }
+    valid = np.ones(frames, "u1")
+    valid[list(invalid)] = 0
+    specs = {TS: TS_SPEC, VALID: VALID_SPEC, **{name: spec_of(array) for name, array in arrays.items()}}
+    with SensorWriter(trace / "_odom", specs) as writer:
+        writer.append(**{TS: ts, VALID: valid}, **arrays)
+    return trace
+
+
+def test_a_map_keeps_the_promises_of_the_contract(tmp_path: Path) -> None:
+    trace = trace_with_odometry(tmp_path / "trace")
+    options = {"every": 1, "lidar_height": 1.5, "max_range": 10.0, "resolution": 0.2, "voxel": 0.5}
+    check_virtual_sensor(STEP, trace, "_map", options, kills=6)
+
+
+def test_maps_change_only_with_the_version_of_the_step(tmp_path: Path) -> None:
+    """After a change on purpose raise the step's version, delete the old file and run this once to write the new."""
+    described = find_step(STEP)
+    stored = REFERENCE.with_name(f"_map.v{described.version}.npz")
+    trace = trace_with_odometry(tmp_path / "trace")
+    run_step(described, trace, "_map", Request({"every": 1}))
+    vertices = PlyData.read(str(trace / "_map" / "map.ply"))["vertex"].data
+    made = {name: vertices[name] for name in vertices.dtype.names}
+    made["cells"] = cv2.imread(str(trace / "_map" / "occupancy.pgm"), cv2.IMREAD_UNCHANGED)
+    if not stored.exists():
+        np.savez_compressed(stored, **made)
+        pytest.fail(f"{stored.name} was not there and has been written; look at it and commit it")
+    with np.load(stored) as expected:
+        assert set(expected) == set(made)
+        for name, array in made.items():
+            np.testing.assert_allclose(array, expected[name], rtol=1e-4, atol=1e-4 if array.dtype.kind == "f" else 0)
+
+
+def test_odometry_of_other_sweeps_and_of_none_is_refused_by_name(tmp_path: Path) -> None:
+    trace = trace_with_odometry(tmp_path / "trace", invalid=tuple(range(6)))
+    with pytest.raises(RoverError, match=r"lidar.*build.*of 6 sweeps 0 are valid in lidar and _odom"):
+        run_step(find_step(STEP), trace, "_map", Request())
+    other = trace_with_odometry(tmp_path / "other", frames=5)
+    shutil.rmtree(trace / "_odom")
+    shutil.copytree(other / "_odom", trace / "_odom")
+    with pytest.raises(RoverError, match=r"_odom/ts differs from lidar/ts; make _odom again"):
+        run_step(find_step(STEP), trace, "_map", Request())
+    assert not (trace / "_map").exists()

@@ -1,0 +1,68 @@
+"""Drawing of returns in the camera's pixels against a direct construction."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation, Slerp
+
+from rover_pipeline.camera.lens import Lens
+from rover_pipeline.occupancy.depth import NODES, DepthCamera
+
+BENT = Lens(64, 48, 40.0, 38.0, 30.37, 24.19, (-0.12, 0.03, 0.01, -0.004), (0.004, -0.003))
+STRAIGHT = BENT.straight()
+
+
+def scene(beams: int = 16, columns: int = 192) -> tuple[np.ndarray, np.ndarray]:
+    """Ranges and points all round the lidar, some of them none or clipped."""
+    rng = np.random.default_rng(0)
+    azimuth = 2 * np.pi * np.arange(columns) / columns
+    altitude = np.linspace(0.6, -0.6, beams)[:, None]
+    metres = rng.uniform(1.0, 20.0, (beams, columns))
+    direction = np.stack(
+        [np.cos(altitude) * np.cos(azimuth), np.cos(altitude) * np.sin(azimuth), np.sin(altitude) + 0 * azimuth], -1
+    )
+    ranges = np.rint(metres * 1000).astype("u2")
+    ranges[rng.random(ranges.shape) < 0.1] = 0
+    ranges[rng.random(ranges.shape) < 0.1] = 65535
+    return ranges, (direction * metres[..., None]).astype("f4")
+
+
+@pytest.mark.parametrize("lens", [STRAIGHT, BENT], ids=["straight", "bent"])
+def test_the_nearest_return_wins_in_every_pixel_of_a_camera_that_moves(lens: Lens) -> None:
+    ranges, points = scene()
+    turns = Slerp([0, 1], Rotation.from_rotvec([[0, 0, 0.0], [0.002, 0.003, 0.01]]))(
+        np.linspace(0, 1, NODES)
+    ).as_matrix()
+    shifts = np.linspace([0.1, 0.0, -0.2], [0.2, 0.1, -0.25], NODES)
+    found = DepthCamera(lens, 0.3).depth(ranges, points, turns, shifts)
+    wanted = np.zeros((48, 64), "u2")
+    for column in range(ranges.shape[1]):
+        at = column / ranges.shape[1] * (NODES - 1)
+        node, share = int(at), at % 1
+        turn = (1 - share) * turns[node] + share * turns[node + 1]
+        shift = (1 - share) * shifts[node] + share * shifts[node + 1]
+        seen = points[:, column].astype("f8") @ turn.T + shift
+        ahead = seen[:, 0]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            x, y = -seen[:, 1] / ahead, -seen[:, 2] / ahead
+        across, down = lens.pixels(x, y)
+        good = (ahead > 0.3) & (ranges[:, column] > 0) & (ranges[:, column] < 65535) & (np.hypot(x, y) < 1.6)
+        for u, v, depth in zip(across[good], down[good], ahead[good], strict=True):
+            if -0.5 <= u < 63.5 and -0.5 <= v < 47.5:
+                row, place, mm = round(v), round(u), round(depth * 1000)
+                if wanted[row, place] == 0 or mm < wanted[row, place]:
+                    wanted[row, place] = mm
+    assert (wanted > 0).sum() > 300
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_lens_that_bends_back_far_outside_its_view_shows_nothing_from_there() -> None:
+    # Beyond a tangent of 1.2 this distortion leads back towards the middle of the picture.
+    lens = Lens(64, 48, 20.0, 20.0, 31.5, 23.5, (-0.2, 0.0, 0.0, 0.0))
+    points = np.array([[[1.0, 2.2, 0.0]], [[1.0, 0.5, 0.0]]], "f4")
+    ranges = np.full((2, 1), 2000, "u2")
+    still = np.tile(np.eye(3), (NODES, 1, 1)), np.zeros((NODES, 3))
+    across, _ = lens.pixels(np.array(-2.2), np.array(0.0))
+    assert -0.5 < across < 63.5
+    assert (DepthCamera(lens, 0.3).depth(ranges, points, *still) > 0).sum() == 1

@@ -1,0 +1,132 @@
+"""The page of many recordings: the worst comes first, each leads to its own page, and it can be sorted and searched."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from rover_pipeline.cli import main
+from rover_pipeline.errors import ConfigError, InTheWayError
+from rover_pipeline.format.provenance import read_provenance
+from rover_pipeline.report.fleet import make_report, write_fleet
+from rover_pipeline.report.page import PAGE, REPORT, SUMMARY
+from tests.browser import Tab
+from tests.kit import small_trace, times
+
+SENSORS = ("imu", "lidar")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Recordings in folders of days: good, one with a gap, one without a sidecar, one whose name is awkward."""
+    fleet = tmp_path / "fleet"
+    for name in ("mon/good", "mon/gap", "tue/broken", "tue/#1 50% <b>"):
+        small_trace(fleet / name, 12, sensors=SENSORS, invalid={})
+    (times(13)[[*range(5), *range(6, 13)]]).tofile(fleet / "mon" / "gap" / "imu" / "ts")
+    (fleet / "tue" / "broken" / "lidar" / "lidar.json").unlink()
+    return fleet
+
+
+def test_the_worst_comes_first_and_leads_to_its_page(folder: Path, tab: Tab) -> None:
+    page, rows = write_fleet([str(folder)])
+    assert page == folder / REPORT / PAGE
+    names = ["tue/broken", "mon/gap", "mon/good", "tue/#1 50% <b>"]
+    assert [row.name for row in rows] == names
+    assert [row.verdict for row in rows] == ["bad", "fair", "good", "good"]
+    tab.open(page, width=1280)
+    assert tab.complaints == [] and tab.requests == []
+    assert tab.run("[...document.querySelectorAll('tbody th a')].map(e => e.innerText)") == names
+    links = tab.run("[...document.querySelectorAll('tbody th a')].map(e => e.getAttribute('href'))")
+    for row, link in zip(rows, links, strict=True):
+        assert (page.parent / unquote(link)).resolve() == (row.path / REPORT / PAGE).resolve()
+        assert (page.parent / unquote(link)).exists()
+    text = tab.run("document.body.innerText")
+    assert "4 recordings" in text and "lidar.json is missing" in text and "lost 1 sample" in text
+    entries = json.loads((folder / REPORT / "fleet.json").read_text())
+    assert [entry["verdict"] for entry in entries] == ["bad", "fair", "good", "good"]
+
+
+def test_it_can_be_sorted_and_searched_on_a_desk_and_a_phone(folder: Path, tab: Tab) -> None:
+    page, _ = write_fleet([str(folder)])
+    rows = "[...document.querySelectorAll('tbody tr')].filter(e => e.checkVisibility())"
+    shown = f"{rows}.map(e => e.querySelector('a').innerText)"
+    for width in (1280, 390):
+        tab.open(page, width=width)
+        assert tab.run("document.documentElement.scrollWidth") <= width
+        tab.run("document.querySelectorAll('thead button')[1].click()")  # by name
+        assert tab.run(shown) == ["mon/gap", "mon/good", "tue/#1 50% <b>", "tue/broken"]
+        assert tab.run("document.querySelectorAll('thead th')[1].ariaSort") == "ascending"
+        tab.run("document.querySelectorAll('thead button')[1].click()")
+        assert tab.run(shown) == ["tue/broken", "tue/#1 50% <b>", "mon/good", "mon/gap"]
+        tab.run("[...document.querySelectorAll('thead button')].find(e => e.innerText == 'Lost').click()")
+        assert tab.run(shown)[0] == "mon/gap"
+        search = "(text) => { const e = document.querySelector('input[type=search]'); e.value = text;"
+        search += " e.dispatchEvent(new Event('input', {bubbles: true})); }"
+        tab.run(f"({search})('SIDECAR')")
+        assert tab.run(shown) == []
+        tab.run(f"({search})('lidar.json')")
+        assert tab.run(shown) == ["tue/broken"]
+        tab.run(f"({search})('')")
+        tab.run("document.querySelector('input[value=good]').click()")
+        assert sorted(tab.run(shown)) == ["mon/gap", "tue/broken"]
+        assert tab.run("document.querySelector('output').innerText") == "2 of 4 shown"
+        assert tab.complaints == []
+
+
+def test_pages_are_made_when_they_are_missing_or_older_than_the_trace(folder: Path) -> None:
+    trace = folder / "mon" / "good"
+    made = make_report(trace)
+    before = made.stat().st_mtime_ns
+    assert make_report(trace) == made and made.stat().st_mtime_ns == before
+    (times(12) + 0.5).tofile(trace / "imu" / "ts")
+    make_report(trace)
+    assert made.stat().st_mtime_ns > before
+    assert '"start_s":1700000000.0' in (trace / REPORT / SUMMARY).read_text().replace(" ", "")
+
+
+def test_a_recording_whose_page_cannot_be_made_is_listed_and_the_status_says_so(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "mon" / "good" / REPORT).mkdir()
+    (folder / "mon" / "good" / REPORT / "notes.txt").write_text("mine")
+    assert main(["report", str(folder)]) == 1
+    told = capsys.readouterr()
+    assert "was not made by rover_pipeline" in told.err and told.out.strip() == str(folder / REPORT / PAGE)
+    assert "without a report" in (folder / REPORT / PAGE).read_text()
+    assert (folder / "mon" / "good" / REPORT / "notes.txt").read_text() == "mine"
+
+
+def test_the_command_makes_the_page_of_one_recording_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = folder / "mon" / "good"
+    assert main(["report", str(trace)]) == 0
+    assert capsys.readouterr().out.strip() == str(trace / REPORT / PAGE)
+    out = folder.parent / "page"
+    assert main(["report", str(trace), str(folder / "tue"), "-o", str(out)]) == 0
+    provenance = read_provenance(out)
+    assert provenance is not None and len(provenance["inputs"]) == 3
+
+
+def test_nothing_of_others_is_written_over(folder: Path) -> None:
+    make_report(folder / "mon" / "good")
+    for place, problem in ((folder / "mon" / "good" / REPORT, "of one recording"), (folder / "mon", "was not made by")):
+        with pytest.raises(InTheWayError, match=problem):
+            write_fleet([str(folder)], place)
+    with pytest.raises(ConfigError, match="-o DIR"):
+        write_fleet([str(folder / "mon" / "good"), str(folder / "mon" / "gap")])
+
+
+def test_a_summary_of_a_later_version_is_read_and_a_damaged_one_named(folder: Path) -> None:
+    write_fleet([str(folder)])
+    summary = folder / "mon" / "good" / REPORT / SUMMARY
+    content = json.loads(summary.read_text())
+    summary.write_text(json.dumps({**content, "invented": 1}))
+    shutil.copy(summary, folder / "mon" / "gap" / REPORT / SUMMARY)
+    (folder / "tue" / "broken" / REPORT / SUMMARY).write_text('{"trace": 3}')
+    _, rows = write_fleet([str(folder)])
+    found = {row.name: row for row in rows}
+    assert found["mon/good"].verdict == found["mon/gap"].verdict == "good"
+    assert found["tue/broken"].verdict == "none" and "cannot be read" in found["tue/broken"].problem

@@ -1,0 +1,196 @@
+"""The figures of a page are those of the recording, and what is wrong with a recording is said."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rover_pipeline.report.options import ReportOptions
+from rover_pipeline.report.page import SUMMARY, report_files
+from rover_pipeline.report.summary import Finding, Summary, documentation
+from rover_pipeline.simulate import simulate
+from rover_pipeline.simulate.faults import FAULTS
+from tests.conftest import CHECKOUT
+from tests.kit import START_S, small_trace, times
+from tests.report import scene as walked
+from tests.report.scene import provenance, sensor
+
+
+def summarise(trace: Path, **options: float) -> Summary:
+    """The summary of a trace, without pictures."""
+    made = report_files(trace, ReportOptions.model_validate({"instants": 0, **options}))
+    return Summary.model_validate_json(made[SUMMARY])
+
+
+def findings(summary: Summary, severity: str) -> dict[str, Finding]:
+    return {each.place: each for each in summary.findings if each.severity == severity}
+
+
+def test_sensors_are_described_as_they_were_recorded(summary: Summary) -> None:
+    sensors = {each.name: each for each in summary.sensors}
+    assert list(sensors)[:4] == ["lidar", "radar", "camera", "imu"]
+    lidar, radar = sensors["lidar"], sensors["radar"]
+    assert (lidar.samples, lidar.lost, lidar.gaps) == (walked.FRAMES - 3, 3, 2)
+    assert lidar.longest_gap_s == pytest.approx(0.3)
+    assert lidar.rate_hz == pytest.approx(10) and lidar.nominal_hz == 10
+    assert lidar.clock_ppm == pytest.approx(0, abs=0.1)
+    assert radar.invalid == len(walked.INVALID)
+    assert lidar.bytes == sum(each.bytes for each in lidar.channels)
+    assert summary.raw_bytes == sum(each.bytes for each in summary.sensors if not each.name.startswith("_"))
+    assert summary.start_s == pytest.approx(START_S - 0.002)
+
+
+def test_the_walk_is_as_long_and_as_fast_as_it_was(summary: Summary) -> None:
+    motion = summary.motion
+    assert motion is not None
+    length = 1.5 * 3.9
+    assert motion.distance_m == pytest.approx(length, rel=0.02)  # corners are cut
+    np.testing.assert_allclose(motion.extent_m, [length / 2, length / 2, 0], rtol=1e-6)
+    assert motion.end_to_start_m == pytest.approx(length / np.sqrt(2))
+    assert motion.max_speed_mps == motion.median_speed_mps == pytest.approx(1.5)
+    assert (motion.samples, motion.invalid) == (walked.FRAMES - 3, 1)
+    least, median, most = motion.quality["inlier_ratio"]
+    np.testing.assert_allclose([least, median, most], [0.8, 0.85, 0.9], rtol=1e-6)
+
+
+def test_speed_is_held_against_the_largest_doppler(summary: Summary) -> None:
+    speed = summary.radar_speed
+    assert speed is not None
+    assert speed.max_doppler_mps == pytest.approx(walked.MAX_DOPPLER)
+    assert speed.above_share == pytest.approx(0.25)
+    assert speed.difference_mps == pytest.approx(0.1 * np.sqrt((8 * 4 + 30 * 1) / 38), rel=1e-4)  # two are not valid
+    assert "maximum Doppler" in findings(summary, "warning")["radar"].text
+
+
+def test_sync_residuals_are_percentiles_of_the_matched_samples(summary: Summary) -> None:
+    (radar,) = summary.sync
+    ts = walked.lidar_times()
+    others = START_S + 0.013 + np.arange(walked.FRAMES) / 10
+    away = 1e3 * (others[None] - ts[:, None])[np.arange(len(ts)), np.abs(others[None] - ts[:, None]).argmin(axis=1)][2:]
+    assert (radar.matched, radar.missing) == (len(ts) - 2, 2)
+    found = [radar.p50_ms, radar.p95_ms, radar.p99_ms, radar.max_ms]
+    np.testing.assert_allclose(np.array(found, "f8"), np.percentile(np.abs(away), [50, 95, 99, 100]), rtol=1e-4)
+    assert radar.median_ms == pytest.approx(np.median(away), rel=1e-4)
+
+
+def test_the_reference_is_not_matched_with_itself_and_clocks_come_from_the_step(tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "trace", 20, sensors=("imu", "lidar"), invalid={})
+    ts, index, away = times(20), np.arange(20, dtype="i4"), np.full(20, 0.004, "f4")
+    sensor(trace, "_sync", ts, imu=index, imu_dt=away, lidar=index, lidar_dt=0 * away)
+    clock = {"drift_ppm": 1.25, "latency_ms": {"p95": 3.5}}
+    measured = {"reference": "lidar", "sensors": {"imu": clock, "lidar": clock}}
+    provenance(trace / "_sync", samples=20, invalid=0, source="lidar", measured=measured)
+    (imu,) = summarise(trace).sync
+    assert (imu.sensor, imu.drift_ppm, imu.latency_p95_ms) == ("imu", 1.25, 3.5)
+    assert imu.p95_ms == pytest.approx(4)
+
+
+def test_steps_tell_what_made_the_results(summary: Summary) -> None:
+    steps = {each.sensor: each for each in summary.steps}
+    assert steps["_odom"].invalid == 1 and steps["_odom"].version == 2 and steps["_odom"].seconds == 1.5
+    assert "_map" in steps
+
+
+def test_findings_are_sorted_and_give_the_verdict(summary: Summary) -> None:
+    order = [("error", "warning", "note").index(each.severity) for each in summary.findings]
+    assert order == sorted(order)
+    assert summary.verdict == "fair" and "warning" in summary.headline
+    assert "3 samples (7.5 %) in 2 gaps" in findings(summary, "warning")["lidar"].text
+
+
+def test_a_clean_recording_is_good(tmp_path: Path) -> None:
+    summary = summarise(small_trace(tmp_path / "clean", 20, sensors=("lidar", "imu", "camera"), invalid={}))
+    assert (summary.verdict, summary.findings) == ("good", ())
+    assert summary.headline == "Complete: 3 sensors for 1.9 s, and nothing wrong was found."
+
+
+def test_a_sensor_that_falls_silent_comes_late_or_leaves_early_is_an_error(tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "trace", 60, sensors=("lidar", "imu", "camera"), invalid={})
+    (times(60) + np.where(np.arange(60) < 30, 0, 2.5)).tofile(trace / "imu" / "ts")
+    (times(60) + 1.5).tofile(trace / "camera" / "ts")
+    summary = summarise(trace)
+    assert summary.verdict == "bad"
+    errors, warnings = findings(summary, "error"), findings(summary, "warning")
+    assert "is silent for 2.6 s; lost 25 samples" in errors["imu"].text
+    assert "ends 2.5 s before" in errors["lidar"].text
+    assert "starts 1.5 s after" in warnings["camera"].text
+    relaxed = summarise(trace, max_gap_s=5, max_late_s=5, max_lost_share=1)
+    assert relaxed.verdict == "good" and "imu" in findings(relaxed, "note")
+
+
+@pytest.mark.parametrize(
+    ("fault", "severity", "place", "text"),
+    [
+        ("missing-sidecars", "error", "lidar/lidar.json", "is missing"),
+        ("missing-index", "warning", "lidar/rng_i", "indexed from the .xz streams"),
+        ("times-out-of-order", "error", "radar/ts", "does not come after"),
+        ("missing-channel", "error", "radar/valid", "is missing"),
+        ("wrong-shape", "error", "lidar/lidar.json", "describes samples of"),
+    ],
+)
+def test_what_damages_recordings_is_found(
+    tiny: Path, tmp_path: Path, fault: str, severity: str, place: str, text: str
+) -> None:
+    trace = tmp_path / "damaged"
+    shutil.copytree(tiny, trace)
+    FAULTS[fault].damage(trace)
+    summary = summarise(trace)
+    assert text in findings(summary, severity)[place].text
+    assert str(tmp_path) not in summary.model_dump_json(), "a page does not tell where a recording lies"
+
+
+def test_a_recording_that_was_cut_off_says_so_once_a_sensor(tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "cut", 20, sensors=("lidar", "imu"), invalid={})
+    for name in ("rng", "rfl"):
+        path = trace / "lidar" / name
+        os.truncate(path, path.stat().st_size * 2 // 3)
+    summary = summarise(trace)
+    (error,) = [each for each in summary.findings if each.severity == "error"]
+    assert error.place == "lidar" and error.text.startswith("was cut off: ") and "input.truncate" in error.advice
+    sensors = {each.name: each for each in summary.sensors}
+    assert sensors["lidar"].whole < sensors["lidar"].samples == 20 and sensors["imu"].whole == 20
+
+
+def test_what_steps_noticed_is_repeated_once(tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "trace", 20, sensors=("radar", "lidar"), invalid={})
+    note = "radar/iq: I and Q seem swapped: try radar.sample_order: iiqq"
+    for name in ("_one", "_two"):
+        sensor(trace, name, times(20))
+        provenance(trace / name, samples=20, invalid=0, source="radar", notes=[note], corrupt=2, dropped=1)
+    summary = summarise(trace)
+    assert [each.text for each in summary.findings].count("I and Q seem swapped: try radar.sample_order: iiqq") == 1
+    assert "2 samples of its input could not be decoded" in findings(summary, "error")["_one"].text
+    assert any("1 sample of its input left out" in each.text for each in summary.findings)
+    assert "has no result" in findings(summary, "warning")["lidar"].text
+
+
+def test_a_result_made_from_other_bytes_is_a_warning_not_an_error(tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "trace", 20, sensors=("lidar",), invalid={})
+    sensor(trace, "_one", times(20))
+    assert summarise(trace).verdict == "good"
+    (times(20) + 0.001).tofile(trace / "lidar" / "ts")
+    summary = summarise(trace)
+    assert summary.verdict == "fair" and "other bytes of lidar/ts" in findings(summary, "warning")["_one"].text
+
+
+def test_a_folder_without_sensors_has_a_summary_too(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "config.yaml").touch()
+    summary = summarise(tmp_path / "empty")
+    assert summary.verdict == "bad" and summary.sensors == () and summary.start_s is None
+
+
+def test_every_key_is_documented() -> None:
+    assert (CHECKOUT / "docs" / "summary.md").read_text() == documentation()
+    assert "| `whole` |" in documentation()
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("tiny") / "tiny"
+    simulate(path, preset="tiny", duration=1.0)
+    return path
