@@ -26,7 +26,7 @@ class OdometrySection(Options):
         "map of those before; from 3 on the whole trajectory against the map of all sweeps, once for each.",
     )
     segment: float = Field(
-        30.0,
+        60.0,
         gt=0,
         description="Length of the parts that are registered independently, at once where there are workers, s. Part of "
         "the result. Memory is that of a part.",

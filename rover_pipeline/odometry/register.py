@@ -20,8 +20,11 @@ from rover_pipeline.odometry.refine import (
 )
 from rover_pipeline.odometry.segments import Segment
 from rover_pipeline.odometry.surfels import SurfelMap
+from rover_pipeline.odometry.sweeps import cloud_sweep
 from rover_pipeline.odometry.trajectory import State, Trajectory, exp, fit, log
 
+#: Distance of the points of a cloud that are looked at, metres: a voxel of a quarter of a metre holds a plane of them.
+_SPACING = 0.2
 #: Jerk that the poses of the first pass are interpolated with, against errors of a millimetre, m/s3.
 _FIRST_JERK = 30.0
 
@@ -74,6 +77,19 @@ def register(
     for number, each in zip(numbers, found, strict=True):
         fits[number] = each
     return Segment(start, start + count, trajectory.at(ends), fits, surfels.thin())
+
+
+def register_clouds(clouds: Iterable[np.ndarray], ts: np.ndarray, options: OdometrySection) -> Segment:
+    """The lidar's trajectory over clouds of points without columns or instants, such as motion-compensated ones.
+
+    Args:
+        clouds: (N, 3) each, metres, lidar frame.
+        ts: f8 (frame,), instants of the clouds, seconds.
+    """
+    near, far = options.min_range, options.max_range
+    inside = (cloud[(np.square(cloud).sum(1) >= near**2) & (np.square(cloud).sum(1) <= far**2)] for cloud in clouds)
+    sweeps = (cloud_sweep(cloud, stamp, spacing=_SPACING) for cloud, stamp in zip(inside, ts.tolist(), strict=True))
+    return register(((sweep, None) for sweep in sweeps), ts, options)
 
 
 def _fitted(sweeps: list[Sweep], poses: np.ndarray, ends: np.ndarray, options: OdometrySection) -> Trajectory:

@@ -57,7 +57,7 @@ class Selection:
         return Sweep(points, column, stamp + self._times, stamp)
 
 
-def cloud_sweep(points: np.ndarray, stamp: float, *, spacing: float, offset: float = 0.0) -> Sweep:
+def cloud_sweep(points: np.ndarray, stamp: float, *, spacing: float) -> Sweep:
     """A sweep of points whose instants nobody knows, or that somebody has motion-compensated.
 
     Args:
@@ -69,7 +69,7 @@ def cloud_sweep(points: np.ndarray, stamp: float, *, spacing: float, offset: flo
     keys = (cells[:, 0] << 42) | (cells[:, 1] << 21) | cells[:, 2]
     _, first = np.unique(keys, return_index=True)
     kept = points[np.sort(first)].astype("f4")
-    return Sweep(kept, np.zeros(len(kept), "i4"), np.array([stamp + offset]), stamp)
+    return Sweep(kept, np.zeros(len(kept), "i4"), np.array([stamp]), stamp)
 
 
 @compiled
@@ -87,7 +87,7 @@ def _pick(
     points, columns = np.empty((len(beam), 3), np.float32), np.empty(len(beam), np.int32)
     count = 0
     for n in range(len(beam)):
-        mm = float(ranges[beam[n], column[n]])
+        mm = np.float64(ranges[beam[n], column[n]])
         if mm > 0 and least <= mm <= most and mm < 65535:
             for i in range(3):
                 points[count, i] = start[n, i] + mm * direction[n, i]
