@@ -111,7 +111,10 @@ class OusterOdometry:
         frame = core.LidarFrame(self._info)
         frame.field("RANGE")[:] = np.where(ranges < CLIPPED, ranges, 0)
         frame.timestamp[:], frame.status[:], frame.measurement_id[:] = stamps, 1, np.arange(columns)
-        frame.packet_timestamp[:] = stamps[self._info.format.columns_per_packet - 1 :: self._info.format.columns_per_packet]
+        packet = self._info.format.columns_per_packet
+        frame.packet_timestamp[:] = stamps[packet - 1 :: packet]
         frame.frame_id = self._number
         self._number += 1
-        return np.array(self._engine.update(core.FrameSet([frame]))[0].body_to_world)
+        updated = self._engine.update(core.FrameSet([frame]))[0]
+        assert updated is not None
+        return np.array(updated.body_to_world)

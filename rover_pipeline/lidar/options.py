@@ -24,8 +24,8 @@ class PointsSection(Options):
 
     compensate: bool = Field(
         False,
-        description="Undo the motion within each sweep with `_odom`: every point as seen from where the lidar was at the "
-        "instant that ts refers to.",
+        description="Undo the motion within each sweep with `_odom`: every point as seen from where the lidar was at "
+        "the instant that ts refers to.",
     )
 
 

@@ -33,8 +33,9 @@ class SweepMotion:
         columns: int,
     ) -> None:
         self._ts, self._valid, self._states = ts, np.asarray(valid, bool), states
+        pos, rot, vel, acc, avel = states
         # Between sweeps with one missing in their middle the motion of a walker is anybody's guess.
-        self._trajectory = Trajectory(ts, *states, valid, max_gap=1.5 * period)
+        self._trajectory = Trajectory(ts, pos, rot, vel, acc, avel, valid, max_gap=1.5 * period)
         self._columns = begin + period * np.arange(columns) / columns
         self._nodes = begin + period * np.arange(_NODES + 1) / _NODES
 

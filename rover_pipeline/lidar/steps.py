@@ -44,8 +44,8 @@ def image(rng: np.ndarray, rfl: np.ndarray, nir: np.ndarray, *, metadata: str) -
     inputs=_IMAGES,
     files={"metadata": "lidar/lidar.json"},
     outputs={
-        "xyz": "Points in the sensor frame, front-left-up, m; NaN where there is no return. [beam, column, xyz], each as "
-        "seen from where the lidar was at its column's own instant.",
+        "xyz": "Points in the sensor frame, front-left-up, m; NaN where there is no return. [beam, column, xyz], each "
+        "as seen from where the lidar was at its column's own instant.",
         **_POINTS,
     },
     version=1,
@@ -79,8 +79,8 @@ def points(rng: np.ndarray, rfl: np.ndarray, nir: np.ndarray, *, metadata: str) 
         **{name: f"_odom/{name}" for name in ("pos", "rot", "vel", "acc", "avel")},
     },
     outputs={
-        "xyz": "Points in the sensor frame, front-left-up, m; NaN where there is no return. [beam, column, xyz], all as "
-        "seen from where the lidar was at the instant that ts refers to (lidar.ts_reference of the sweep), by _odom.",
+        "xyz": "Points in the sensor frame, front-left-up, m; NaN where there is no return. [beam, column, xyz], all "
+        "as seen from where the lidar was at the instant that ts refers to (lidar.ts_reference), by _odom.",
         **_POINTS,
     },
     version=1,

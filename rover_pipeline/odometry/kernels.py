@@ -14,7 +14,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def compiled(function: F) -> F:
-    """`function` compiled at its first call, kept on disk, run without the GIL; no fast-math: the same bytes in any thread."""
+    """`function` compiled at its first call, kept on disk, run without the GIL.
+
+    Without fast-math: results must be the same bytes in any thread.
+    """
     return cast(F, numba.njit(cache=True, nogil=True, error_model="numpy")(function))
 
 

@@ -22,14 +22,14 @@ class OdometrySection(Options):
     passes: int = Field(
         3,
         ge=1,
-        description="1 = poses as the backend gives them; 2 = every column at its own instant, sweep after sweep on the "
-        "map of those before; from 3 on the whole trajectory against the map of all sweeps, once for each.",
+        description="1 = poses as the backend gives them; 2 = every column at its own instant, sweep after sweep on "
+        "the map of those before; from 3 on the whole trajectory against the map of all sweeps, once for each.",
     )
     segment: float = Field(
         60.0,
         gt=0,
-        description="Length of the parts that are registered independently, at once where there are workers, s. Part of "
-        "the result. Memory is that of a part.",
+        description="Length of the parts that are registered independently, at once where there are workers, s. Part "
+        "of the result. Memory is that of a part.",
     )
     overlap: float = Field(3.0, gt=0, description="What a part shares with the one before, on which they meet, s.")
     points: int = Field(16384, ge=500, description="Pixels of a sweep that are looked at, spread evenly.")
@@ -54,7 +54,9 @@ class OdometrySection(Options):
     min_inliers: float = Field(0.4, ge=0, le=1, description="Share of points on planes, below which it is not trusted.")
     max_residual: float = Field(0.03, gt=0, description="Root mean square distance from planes that is trusted, m.")
     max_error: float = Field(
-        0.005, gt=0, description="Standard deviation in the direction known worst that is trusted, m; see `information`."
+        0.005,
+        gt=0,
+        description="Standard deviation in the direction known worst that is trusted, m; see channel `information`.",
     )
 
     @field_validator("voxels")

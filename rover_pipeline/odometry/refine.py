@@ -123,8 +123,9 @@ def refine_in_order(
         turned_first, turned_place = found.locate(turned.times)
         pos, rot = found.pos[start:stop].copy(), found.rot[start:stop].copy()
         information, told = solve_sweep(
-            sweep.points, sweep.column, first - start, place, basis(place), pos, rot, found.step, prior, surfels.tables, np.array(how.gates), np.array(how.strides),
-            how.noise, how.scale, how.jerk, turned.rates, turned_first - start, turned_place, how.rate_noise**-2,
+            sweep.points, sweep.column, first - start, place, basis(place), pos, rot, found.step, prior,
+            surfels.tables, np.array(how.gates), np.array(how.strides), how.noise, how.scale, how.jerk,
+            turned.rates, turned_first - start, turned_place, how.rate_noise**-2,
         )  # fmt: skip
         if told[1] < how.least_inliers * told[0] or np.abs(pos - found.pos[start:stop]).max() > how.furthest:
             # Not where the map says it should be: it goes on as the guess does, and is no part of the map.
@@ -143,9 +144,7 @@ def refine_in_order(
     return found, surfels
 
 
-def _extend(
-    found: Trajectory, guess: Trajectory, end: float, new: slice, sweep: Sweep, surfels: SurfelMap
-) -> None:
+def _extend(found: Trajectory, guess: Trajectory, end: float, new: slice, sweep: Sweep, surfels: SurfelMap) -> None:
     """First values of the control points that a sweep is the first to act on.
 
     They go on as the lidar did at the instant `end`, or as the guess does from there on: whichever suits the sweep.
@@ -161,7 +160,7 @@ def _extend(
     for pos, rot in choices:
         found.pos[new], found.rot[new] = pos, rot
         at = _poses(found, *found.locate(sweep.times))
-        *_, told = equations(sweep.points, sweep.column, *at, *surfels.tables, _NEAR, 0.1, 1.0, 8)
+        *_, told = equations(sweep.points, sweep.column, *at, surfels.tables, _NEAR, 0.1, 1.0, 8)
         scores.append(told[1] - told[2] / _NEAR**2)
     found.pos[new], found.rot[new] = choices[int(np.argmax(scores))]
 
@@ -231,7 +230,7 @@ def refine_together(
         first, place = found.locate(sweep.times)
         pos, rot = _poses(found, first, place)
         matrix, right, told = equations(
-            sweep.points, sweep.column, pos, rot, *surfels.tables, how.gates[-1], how.noise, how.scale, 1
+            sweep.points, sweep.column, pos, rot, surfels.tables, how.gates[-1], how.noise, how.scale, 1
         )
         lift(matrix, right, first, basis(place), blocks, sides)
         looked, inside, squares = told

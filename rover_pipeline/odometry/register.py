@@ -64,9 +64,7 @@ def register(
         state = State(nowhere, np.full((count, 3, 3), np.nan), nowhere, nowhere, nowhere)
         return Segment(start, start + count, state, [None] * count, SurfelMap(options.voxels))
     trajectory = _fitted(used, np.stack(poses), ends, options)
-    how = Refinement(
-        voxels=options.voxels, noise=options.range_noise, jerk=options.jerk, rate_noise=options.gyro_noise
-    )
+    how = Refinement(voxels=options.voxels, noise=options.range_noise, jerk=options.jerk, rate_noise=options.gyro_noise)
     gyro = _without_bias(gyro, trajectory, used)
     if options.passes > 1:
         trajectory, surfels, found = refine(used, trajectory, how, gyro, rounds=options.passes - 2)

@@ -19,6 +19,8 @@ from rover_pipeline.odometry.trajectory import State, exp, log
 
 #: Standard deviations of a transform that shared poses give, metres and radians: planes decide wherever they say more.
 _POSES = np.array([0.01] * 3 + [0.003] * 3)
+#: Standard deviation of the middle of a plane, metres.
+_NOISE = 0.004
 _GATES = (0.3, 0.2, 0.1, 0.05, 0.05, 0.05)
 
 
@@ -107,9 +109,7 @@ def _rms(vectors: np.ndarray) -> float:
 
 
 def _moved(state: State, turn: np.ndarray, shift: np.ndarray) -> State:
-    return State(
-        state.pos @ turn.T + shift, turn @ state.rot, state.vel @ turn.T, state.acc @ turn.T, state.avel
-    )
+    return State(state.pos @ turn.T + shift, turn @ state.rot, state.vel @ turn.T, state.acc @ turn.T, state.avel)
 
 
 def _transform(before: Segment, segment: Segment) -> tuple[np.ndarray, np.ndarray, int]:
@@ -129,9 +129,8 @@ def _transform(before: Segment, segment: Segment) -> tuple[np.ndarray, np.ndarra
     guess_rot, guess_pos = at_rot[0], at_pos[0]
     planes = 0
     for gate in _GATES:
-        matrix, right, told = equations(
-            local, column, at_pos, at_rot, *before.surfels.tables, gate, max(0.004, gate / 5 if gate > 0.05 else 0.0), 2.0, 1
-        )
+        noise = gate / 5 if gate > _GATES[-1] else _NOISE
+        matrix, right, told = equations(local, column, at_pos, at_rot, before.surfels.tables, gate, noise, 2.0, 1)
         away = np.concatenate([at_pos[0] - guess_pos, log(guess_rot.T[None] @ at_rot)[0]])
         step = np.linalg.solve(matrix[0] + np.diag(_POSES**-2), right[0] - _POSES**-2 * away)
         at_pos, at_rot = at_pos + step[:3], at_rot @ exp(step[None, 3:])

@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from rover_pipeline.odometry.kernels import _exp, _log, _multiply, compiled, evaluate_spline
-from rover_pipeline.odometry.surfel_kernels import _key, _slot
+from rover_pipeline.odometry.surfel_kernels import Tables, _key, _slot
 
 _THIRD = np.array([-1.0, 3.0, -3.0, 1.0])
 
@@ -18,10 +18,7 @@ def equations(
     column: np.ndarray,
     pos: np.ndarray,
     rot: np.ndarray,
-    sizes: np.ndarray,
-    index: tuple[np.ndarray, ...],
-    keys: tuple[np.ndarray, ...],
-    planes: tuple[np.ndarray, ...],
+    tables: Tables,
     gate: float,
     noise: float,
     scale: float,
@@ -36,7 +33,7 @@ def equations(
         points: f4 (N, 3), lidar frame.
         column: i4 (N,), rising.
         pos, rot: f8 (C, 3), (C, 3, 3), of the columns.
-        sizes, index, keys, planes: tables of the map, level by level.
+        tables: of the map; see `SurfelMap.tables`.
         gate: metres off the plane at most.
         noise: standard deviation of a range, metres.
         scale: distance, in standard deviations, from where on points count less.
@@ -47,6 +44,7 @@ def equations(
         and (3,): points looked at, points with a plane, sum of their squared distances.
     """
     matrix, right, told = np.zeros((len(pos), 6, 6)), np.zeros((len(pos), 6)), np.zeros(3)
+    sizes, index, keys, planes = tables
     j = np.empty(6)
     for n in range(0, len(points), stride):
         c = column[n]
@@ -189,7 +187,7 @@ def solve_sweep(
     rot: np.ndarray,
     step: float,
     prior: np.ndarray,
-    tables: tuple[np.ndarray, tuple[np.ndarray, ...], tuple[np.ndarray, ...], tuple[np.ndarray, ...]],
+    tables: Tables,
     gates: np.ndarray,
     strides: np.ndarray,
     noise: float,
@@ -219,11 +217,9 @@ def solve_sweep(
     for iteration in range(len(gates)):
         gate = gates[iteration]
         at_pos, at_rot, _, _, _ = evaluate_spline(pos, rot, step, first, place)
-        sizes, index, keys, planes = tables
         matrix, right, told = equations(
-            points, column, at_pos, at_rot, sizes, index, keys, planes, gate, max(noise, gate / 5), scale,
-            strides[iteration],
-        )  # fmt: skip
+            points, column, at_pos, at_rot, tables, gate, max(noise, gate / 5), scale, strides[iteration]
+        )
         blocks, sides = np.zeros((count, 4, 6, 6)), np.zeros((count, 6))
         lift(matrix, right, first, weights, blocks, sides)
         # Differences within what is known already are part of the prior.

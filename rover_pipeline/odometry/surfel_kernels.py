@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from rover_pipeline.odometry.kernels import compiled, inlined
 
+#: A map: sizes of its voxels, and for each size the hash table, the keys and the planes.
+Tables = tuple[np.ndarray, tuple[np.ndarray, ...], tuple[np.ndarray, ...], tuple[np.ndarray, ...]]
 #: Key of a place in the table that holds nothing.
 EMPTY = -1
 #: Where the corner of a voxel lies, in voxels: floors and walls at round coordinates would lie in two voxels at once.
@@ -18,7 +22,7 @@ _THICK, _EXTENT = 0.04, 0.08
 
 
 @inlined
-def _key(x: float, y: float, z: float, size: float) -> int:
+def _key(x: float, y: float, z: float, size: float) -> Any:
     i = np.int64(np.floor(x / size + _SHIFT)) + _HALF
     j = np.int64(np.floor(y / size + _SHIFT)) + _HALF
     k = np.int64(np.floor(z / size + _SHIFT)) + _HALF
@@ -26,7 +30,7 @@ def _key(x: float, y: float, z: float, size: float) -> int:
 
 
 @inlined
-def _slot(key: int, mask: int) -> int:
+def _slot(key: int, mask: int) -> Any:
     mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
     return np.int64(mixed >> np.uint64(20)) & mask
 
@@ -134,7 +138,9 @@ def _plane(key: int, size: float, s: np.ndarray, plane: np.ndarray) -> None:
     thick = np.sqrt(max(least, 0.0))
     # Points of a surface along a face of the voxel are cut off there: their mean is not on the surface.
     reach = 0.5 * size - max(0.01, 3 * thick)
-    if (abs(x1) > 0.9 and abs(mx) > reach) or (abs(y1) > 0.9 and abs(my) > reach) or (abs(z1) > 0.9 and abs(mz) > reach):
+    if abs(x1) > 0.9 and abs(mx) > reach:
+        return
+    if (abs(y1) > 0.9 and abs(my) > reach) or (abs(z1) > 0.9 and abs(mz) > reach):
         return
     plane[0] = mx + (np.float64(((key >> 42) & 0x1FFFFF) - _HALF) - _SHIFT + 0.5) * size
     plane[1] = my + (np.float64(((key >> 21) & 0x1FFFFF) - _HALF) - _SHIFT + 0.5) * size
@@ -156,9 +162,6 @@ def place_points(points: np.ndarray, column: np.ndarray, pos: np.ndarray, rot: n
         c = column[n]
         for i in range(3):
             out[n, i] = (
-                pos[c, i]
-                + rot[c, i, 0] * points[n, 0]
-                + rot[c, i, 1] * points[n, 1]
-                + rot[c, i, 2] * points[n, 2]
+                pos[c, i] + rot[c, i, 0] * points[n, 0] + rot[c, i, 1] * points[n, 1] + rot[c, i, 2] * points[n, 2]
             )
     return out

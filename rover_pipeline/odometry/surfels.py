@@ -10,16 +10,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rover_pipeline.odometry.surfel_kernels import EMPTY, gather, rehash
+from rover_pipeline.odometry.surfel_kernels import EMPTY, Tables, gather, rehash
 
 #: Columns of the sums of a voxel: count, x, y, z, xx, xy, xz, yy, yz, zz from its centre, count at the last look.
 SUMS = 11
 #: Columns of a plane: a point on it, its normal, its thickness (standard deviation, metres), 1 where there is one.
 PLANE = 8
-
-
-#: Sizes, and for each of them the hash table, the keys and the planes.
-Tables = tuple[np.ndarray, tuple[np.ndarray, ...], tuple[np.ndarray, ...], tuple[np.ndarray, ...]]
 
 
 @dataclass

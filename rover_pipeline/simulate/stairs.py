@@ -13,15 +13,21 @@ _STEPS, _RISE, _DEPTH, _FOOT = 14, 0.175, 0.28, 2.3
 _FLOOR, _HEAD = _STEPS * _RISE, _FOOT + _STEPS * _DEPTH
 _ROOF = 5.2
 
+
+def _slope(x: float, shares: tuple[float, ...]) -> list[list[float]]:
+    """Waypoints on a flight of stairs."""
+    return [[x, _FOOT + share * (_HEAD - _FOOT), 0.02 + share * (_FLOOR - 0.04)] for share in shares]
+
+
 #: Round the well: along the ground, up, along the first floor, down.
 WAY = Loop(
     np.array(
         [
             [2.4, 1.0, 0], [4.2, 0.95, 0], [6.0, 1.05, 0], [7.8, 1.0, 0], [9.2, 1.1, 0], [9.9, 1.75, 0.05],
-            *([10.0, _FOOT + share * (_HEAD - _FOOT), 0.02 + share * (_FLOOR - 0.04)] for share in (0.1, 0.37, 0.63, 0.9)),
+            *_slope(10.0, (0.1, 0.37, 0.63, 0.9)),
             [9.9, 7.05, _FLOOR - 0.05], [9.2, 7.8, _FLOOR], [7.8, 8.0, _FLOOR], [6.0, 7.95, _FLOOR],
             [4.2, 8.05, _FLOOR], [2.6, 8.0, _FLOOR], [1.6, 7.7, _FLOOR], [1.05, 7.0, _FLOOR - 0.05],
-            *([1.0, _FOOT + share * (_HEAD - _FOOT), 0.02 + share * (_FLOOR - 0.04)] for share in (0.9, 0.63, 0.37, 0.1)),
+            *_slope(1.0, (0.9, 0.63, 0.37, 0.1)),
             [1.1, 1.75, 0.05],
         ]
     )

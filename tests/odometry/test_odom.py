@@ -28,7 +28,9 @@ def run(trace: Path, **options: object) -> Path:
     return trace / "_odom"
 
 
-def copied(tiny: Path, trace: Path, *, keep: np.ndarray | None = None, dark: slice = slice(0), late: float = 0.0) -> Path:
+def copied(
+    tiny: Path, trace: Path, *, keep: np.ndarray | None = None, dark: slice = slice(0), late: float = 0.0
+) -> Path:
     """The walk with only some of its sweeps, some dark ones, and all of them late by up to `late` seconds."""
     shutil.copytree(tiny / "lidar", trace / "lidar")
     shutil.copytree(tiny / "_truth", trace / "_truth")
