@@ -65,24 +65,25 @@ class SweepMotion:
 
 
 def keep_returns(
-    xyz: np.ndarray,
-    rng: np.ndarray,
-    out: np.ndarray,
-    turns: np.ndarray | None = None,
-    shifts: np.ndarray | None = None,
-) -> None:
-    """Points of a sweep where there are returns, NaN elsewhere.
+    xyz: np.ndarray, rng: np.ndarray, turns: np.ndarray | None = None, shifts: np.ndarray | None = None
+) -> np.ndarray:
+    """The points of a sweep with NaN where there is no return, in place: a fresh array would cost more than the work.
 
     Args:
-        xyz: f4 (beam, column, 3), metres.
+        xyz: f4 (beam, column, 3), metres; is changed.
         rng: u2 (beam, column), mm; 0 and 65535 are no returns.
-        out: f4 (beam, column, 3), is written to.
         turns, shifts: f4 (column, 3, 3), (column, 3): where the points of each column are moved to.
     """
     if turns is None or shifts is None:
-        _mask(xyz, rng, out)
+        _mask(xyz, rng)
     else:
-        _move(xyz, rng, turns, shifts, out)
+        _move(xyz, rng, turns, shifts)
+    return xyz
+
+
+def stacked(sweeps: list[np.ndarray]) -> np.ndarray:
+    """(frame, ...) of frames; a single one is not copied."""
+    return sweeps[0][None] if len(sweeps) == 1 else np.stack(sweeps)
 
 
 def _compiled(function: F) -> F:
@@ -90,23 +91,20 @@ def _compiled(function: F) -> F:
 
 
 @_compiled
-def _mask(xyz: np.ndarray, rng: np.ndarray, out: np.ndarray) -> None:
+def _mask(xyz: np.ndarray, rng: np.ndarray) -> None:
     for b in range(rng.shape[0]):
         for c in range(rng.shape[1]):
             if rng[b, c] == 0 or rng[b, c] == 65535:
-                out[b, c] = np.nan
-            else:
-                for i in range(3):
-                    out[b, c, i] = xyz[b, c, i]
+                xyz[b, c] = np.nan
 
 
 @_compiled
-def _move(xyz: np.ndarray, rng: np.ndarray, turns: np.ndarray, shifts: np.ndarray, out: np.ndarray) -> None:
+def _move(xyz: np.ndarray, rng: np.ndarray, turns: np.ndarray, shifts: np.ndarray) -> None:
     for b in range(rng.shape[0]):
         for c in range(rng.shape[1]):
             if rng[b, c] == 0 or rng[b, c] == 65535:
-                out[b, c] = np.nan
+                xyz[b, c] = np.nan
                 continue
             x, y, z = xyz[b, c, 0], xyz[b, c, 1], xyz[b, c, 2]
             for i in range(3):
-                out[b, c, i] = turns[c, i, 0] * x + turns[c, i, 1] * y + turns[c, i, 2] * z + shifts[c, i]
+                xyz[b, c, i] = turns[c, i, 0] * x + turns[c, i, 1] * y + turns[c, i, 2] * z + shifts[c, i]

@@ -61,13 +61,11 @@ def points(rng: np.ndarray, rfl: np.ndarray, nir: np.ndarray, *, metadata: str) 
         `xyz` f4 (frame, beam, column, 3), m; the others as they are.
     """
     from rover_pipeline.lidar.geometry import projection
-    from rover_pipeline.lidar.points import keep_returns
+    from rover_pipeline.lidar.points import keep_returns, stacked
 
     project = projection(metadata)
-    xyz = np.empty((*rng.shape, 3), "f4")
-    for image, out in zip(rng, xyz, strict=True):
-        keep_returns(project(image.astype("u4")), image, out)
-    return {"xyz": xyz, "rfl": rfl, "nir": nir}
+    xyz = [keep_returns(project(image.astype("u4")), image) for image in rng]
+    return {"xyz": stacked(xyz), "rfl": rfl, "nir": nir}
 
 
 @step(
@@ -111,13 +109,13 @@ def compensated_points(
         As `points`; a sweep has `valid` 0 where `_odom` does not tell the motion.
     """
     from rover_pipeline.lidar.geometry import projection, sensor_info, sweep_span
-    from rover_pipeline.lidar.points import SweepMotion, keep_returns
+    from rover_pipeline.lidar.points import SweepMotion, keep_returns, stacked
 
     project = projection(metadata)
     begin, period = sweep_span(sensor_info(metadata), options.ts_reference)
     motion = SweepMotion(odom_ts, odom_valid, (pos, rot, vel, acc, avel), begin, period, rng.shape[2])
-    xyz, valid = np.empty((*rng.shape, 3), "f4"), np.zeros(len(rng), bool)
+    xyz, valid = [], np.zeros(len(rng), bool)
     for i, image in enumerate(rng):
         turns, shifts, valid[i] = motion.within(float(ts[i]))
-        keep_returns(project(image.astype("u4")), image, xyz[i], turns, shifts)
-    return {"xyz": xyz, "rfl": rfl, "nir": nir, "valid": valid}
+        xyz.append(keep_returns(project(image.astype("u4")), image, turns, shifts))
+    return {"xyz": stacked(xyz), "rfl": rfl, "nir": nir, "valid": valid}
