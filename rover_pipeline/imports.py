@@ -14,7 +14,7 @@ from types import ModuleType
 @contextmanager
 def without(*names: str) -> Iterator[None]:
     """Modules, named in full, that cannot be imported inside, as if they were not installed; loaded ones stay."""
-    with _instead({name: None for name in names}):
+    with _instead(dict.fromkeys(names)):
         yield
 
 

@@ -1,7 +1,7 @@
 """Compiled inner loops of the radar. Kernels that call one another belong in one file: see `compiled`.
 
-Rows of bins are handed to small functions as one-dimensional arrays, with real and imaginary parts apart: only then does
-the compiler use vector instructions.
+Rows of bins are handed to small functions as one-dimensional arrays, real and imaginary parts apart: only then does the
+compiler use vector instructions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rover_pipeline.imports import empty
 
 # Numba looks whether it is there, and loads all of scipy.linalg with it.
 with empty("scipy.linalg.cython_blas"):
-    import numba.np.arraymath  # noqa: F401
+    import numba.np.arraymath
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -295,7 +295,7 @@ def smallest_sides(power: np.ndarray, guard: tuple[int, int], train: tuple[int, 
     before, after = np.empty(bins), np.empty(bins)
     reach = guard[1] + train[1]
     padded = np.empty(bins + 2 * reach)
-    period = max(1, 2 * (bins - 1))
+    mirror = max(1, 2 * (bins - 1))
     for doppler in range(dopplers):
         line = out[doppler]
         before[:] = 0
@@ -305,9 +305,11 @@ def smallest_sides(power: np.ndarray, guard: tuple[int, int], train: tuple[int, 
             _add(power[(doppler + k) % dopplers], after)
         for r in range(bins):
             line[r] = min(before[r], after[r]) / train[0]
-        for r in range(len(padded)):
-            mirrored = abs(r - reach) % period
-            padded[r] = power[doppler, min(mirrored, period - mirrored)]
+        for r in range(bins):
+            padded[reach + r] = power[doppler, r]
+        for k in range(1, reach + 1):
+            padded[reach - k] = power[doppler, min(k % mirror, -k % mirror)]
+            padded[reach + bins - 1 + k] = power[doppler, min((bins - 1 + k) % mirror, -(bins - 1 + k) % mirror)]
         before[:] = 0
         after[:] = 0
         for k in range(train[1]):

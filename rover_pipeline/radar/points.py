@@ -55,7 +55,9 @@ class PointFinder:
         turns = self._elevation[:, None, None] * board.row_spacing / 2 * rows + self._azimuth[:, None] / 2 * columns
         visible = self._elevation[:, None] ** 2 + self._azimuth**2 <= 1
         steering = (np.exp(-2j * np.pi * turns) * visible[..., None]).reshape(-1, len(rows))
-        self._steering = tuple(part.T.astype("f4", order="C") for part in (steering.real, steering.imag))
+        self._steering_real, self._steering_imag = (
+            part.T.astype("f4", order="C") for part in (steering.real, steering.imag)
+        )
 
     def __call__(self, spectrum: np.ndarray, power: np.ndarray) -> Points:
         """Points of a frame.
@@ -91,7 +93,8 @@ class PointFinder:
             snapshots = snapshots * np.exp(-2j * np.pi * cycles[:, None] * self._fires)
         best = np.empty(len(snapshots), "i8")
         power = np.empty((5, len(snapshots)), "f4")
-        strongest_beams(snapshots.astype("c8"), *self._steering, len(self._azimuth), best, power)
+        beams = self._steering_real, self._steering_imag, len(self._azimuth)
+        strongest_beams(snapshots.astype("c8", order="C"), *beams, best, power)
         level, side = np.divmod(best, len(self._azimuth))
         power = np.log(np.maximum(power, np.finfo("f4").tiny))
         right = _refined(self._azimuth, side, *power[:3])
@@ -101,7 +104,9 @@ class PointFinder:
         return direction / np.linalg.norm(direction, axis=-1, keepdims=True)
 
 
-def _refined(sines: np.ndarray, at: np.ndarray, before: np.ndarray, middle: np.ndarray, after: np.ndarray) -> np.ndarray:
+def _refined(
+    sines: np.ndarray, at: np.ndarray, before: np.ndarray, middle: np.ndarray, after: np.ndarray
+) -> np.ndarray:
     """Sine at the vertex of the parabola through a beam and its neighbours along one axis, where it has both."""
     if len(sines) < 3:
         return sines[at]

@@ -107,7 +107,10 @@ class RangeDoppler:
         return buffers.output[..., : self.bins]
 
     def power(self, frame: np.ndarray) -> np.ndarray:
-        """Mean power over the virtual antennas, f4, (doppler, range), squared ADC counts, zero Doppler in the middle."""
+        """Mean power over the virtual antennas, f4, (doppler, range), squared ADC counts.
+
+        Doppler bin `doppler // 2` is zero velocity.
+        """
         return self.power_of(self.spectrum(frame))
 
     def power_of(self, spectrum: np.ndarray) -> np.ndarray:
