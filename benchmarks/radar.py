@@ -135,7 +135,9 @@ def recording(frames: int, rounds: int) -> None:
         begin = time.perf_counter()
         found = outputs(radar_recording(frames))
         totals.append(time.perf_counter() - begin)
-        print(f"  {totals[-1]:.1f} s: " + ", ".join(f"{made} {each.seconds:.2f} s" for made, each in found.items()))
+        parts = (f"{made} {each.seconds:.2f} s ({each.processor:.2f} s)" for made, each in found.items())
+        print(f"  {totals[-1]:.1f} s (processor time {sum(each.processor for each in found.values()):.1f} s): ", end="")
+        print(*parts, sep=", ")
     seconds = statistics.median(totals)
     speed = frames / 20 / seconds
     print(f"four outputs of {frames} frames: {seconds:.1f} s, {speed:.1f} times real time, at least 20 is required")
