@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import subprocess
@@ -105,8 +104,6 @@ def run_rule(
             content = json.loads(request)
         except ValueError as error:
             raise ConfigError(f"--request: is not valid JSON: {error}") from error
-        gc.freeze()
-        gc.enable()  # see `__main__`
         result = run_step(
             described,
             trace,
