@@ -17,7 +17,6 @@ from pydantic import ByteSize, Field
 from threadpoolctl import threadpool_limits
 
 from rover_pipeline.errors import MissingExtraError, RoverError
-from rover_pipeline.imports import without
 from rover_pipeline.options import Options
 
 R = TypeVar("R")
@@ -107,9 +106,7 @@ def _run_threads(
     advance: Callable[[int], object],
     held: int | None = None,
 ) -> Iterator[R]:
-    # Dask would load them for its pictures and for a count of processors.
-    with without("jinja2", "psutil"):
-        import dask.threaded
+    import dask.threaded
     from dask.callbacks import Callback
 
     window = held or _WINDOW * threads

@@ -12,12 +12,6 @@ from typing import Any, TypeVar, cast
 import numba
 import numpy as np
 
-from rover_pipeline.imports import empty
-
-# Numba looks whether it is there, and loads all of scipy.linalg with it.
-with empty("scipy.linalg.cython_blas"):
-    import numba.np.arraymath
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 

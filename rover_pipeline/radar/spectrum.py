@@ -9,12 +9,7 @@ from __future__ import annotations
 import threading
 
 import numpy as np
-
-from rover_pipeline.imports import without
-
-# It would load them for interfaces that are not used here.
-with without("scipy.fftpack", "dask.array.fft"):
-    import pyfftw
+import pyfftw
 
 # Below this, 100 dB under one ADC count, a power is that of a frame of zeros.
 FLOOR = 1e-10
