@@ -27,10 +27,10 @@ def duration(seconds: float) -> str:
 
 
 def percent(share: float) -> str:
-    """0.02 %, 3.1 %, 25 %."""
+    """<0.01 %, 0.02 %, 3.1 %, 25 %."""
     value = 100 * share
     if 0 < value < 0.01:
-        return "under 0.01 %"
+        return "<0.01 %"
     return f"{value:.2f} %" if value < 1 else f"{value:.1f} %" if value < 10 else f"{value:.0f} %"
 
 
