@@ -191,6 +191,7 @@ def environment() -> Environment:
         words.duration, words.percent, words.milliseconds, words.figure, words.instant, words.clock, words.count,
         words.ppm,
         words.offset,
+        words.metres,
     ):  # fmt: skip
         found.filters[function.__name__] = function
     found.filters["size"] = size_text
