@@ -13,10 +13,11 @@ from typing import NamedTuple
 
 
 class Run(NamedTuple):
-    """Wall seconds and peak resident memory, MiB, of one process."""
+    """Wall seconds, peak resident memory, MiB, and seconds of processor time of one process."""
 
     seconds: float
     peak_mib: float
+    processor: float
 
 
 #: Runs a command from a small process of its own: the kernel counts the memory of whoever starts a process as the
@@ -26,7 +27,8 @@ import os, sys, time
 begin = time.perf_counter()
 child = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ)
 _, status, usage = os.wait4(child, 0)
-print(time.perf_counter() - begin, usage.ru_maxrss, os.waitstatus_to_exitcode(status), file=sys.stdout)
+processor = usage.ru_utime + usage.ru_stime
+print(time.perf_counter() - begin, usage.ru_maxrss, processor, os.waitstatus_to_exitcode(status), file=sys.stdout)
 """
 
 
@@ -35,10 +37,10 @@ def run(command: Sequence[str], *, before: Callable[[], None] = lambda: None) ->
     before()
     starter = [sys.executable, "-I", "-S", "-c", _STARTER, *command]
     done = subprocess.run(starter, capture_output=True, text=True, check=True)
-    seconds, kilobytes, status = done.stdout.split()[-3:]
+    seconds, kilobytes, processor, status = done.stdout.split()[-4:]
     if int(status):
         raise SystemExit(f"{' '.join(command)}\n{done.stderr}")
-    return Run(float(seconds), int(kilobytes) / 1024)
+    return Run(float(seconds), int(kilobytes) / 1024, float(processor))
 
 
 def interleaved(

@@ -1,3 +1,4 @@
+# The default outputs take one thread each: two jobs at once start at once, two threads of a job wait for its start.
 rule radar_range_doppler:
     input:
         sensor("radar", "iq", "ts", "valid"),
@@ -9,7 +10,7 @@ rule radar_range_doppler:
         "logs/{trace}/radar_range_doppler.log",
     benchmark:
         "logs/{trace}/radar_range_doppler.tsv"
-    threads: 4
+    threads: 1
     shell:
         step("rover_pipeline.radar.steps:range_doppler")
 
@@ -25,7 +26,7 @@ rule radar_range_azimuth:
         "logs/{trace}/radar_range_azimuth.log",
     benchmark:
         "logs/{trace}/radar_range_azimuth.tsv"
-    threads: 4
+    threads: 1
     shell:
         step("rover_pipeline.radar.steps:range_azimuth")
 
@@ -59,7 +60,7 @@ rule radar_points:
         "logs/{trace}/radar_points.log",
     benchmark:
         "logs/{trace}/radar_points.tsv"
-    threads: 4
+    threads: 1
     shell:
         step("rover_pipeline.radar.steps:points")
 
@@ -76,6 +77,6 @@ rule radar_velocity:
         "logs/{trace}/radar_velocity.log",
     benchmark:
         "logs/{trace}/radar_velocity.tsv"
-    threads: 2
+    threads: 1
     shell:
         step("rover_pipeline.radar.steps:velocity")

@@ -27,7 +27,9 @@ class MapOptions(Options):
         25_000_000, ge=1000, description="Most cells that the grid may span; their edge doubles until it is kept."
     )
     min_range: float = Field(0.5, ge=0, description="Nearer returns are the carrier's own, m.")
-    max_range: float = Field(40.0, gt=0, description="Farther returns are not used, m: a tenth of a degree is 7 cm there.")
+    max_range: float = Field(
+        40.0, gt=0, description="Farther returns are not used, m: a tenth of a degree is 7 cm there."
+    )
     z_min: float = Field(0.3, description="What stands lower above the floor is no obstacle in the grid, m.")
     z_max: float = Field(1.8, gt=0, description="What hangs higher above the floor is no obstacle in the grid, m.")
     lidar_height: float | None = Field(

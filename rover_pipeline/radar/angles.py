@@ -1,6 +1,6 @@
 """From virtual antennas to directions: the weights that turn antennas into bins of azimuth and elevation.
 
-Axes are `doppler, tx, rx, range` before and `doppler, elevation, azimuth, range` after. Bins are equal steps of the
+Axes are `tx, rx, doppler, range` before and `doppler, elevation, azimuth, range` after. Bins are equal steps of the
 sine: azimuth bin `n // 2` is straight ahead, larger ones to the right; elevation bin `n // 2` is level, larger ones up.
 """
 
@@ -11,9 +11,6 @@ import threading
 import numpy as np
 
 from rover_pipeline.radar.boards import Board
-
-#: Doppler bins whose rows are transformed at once: what a processor's second cache holds.
-_BLOCK = 8
 
 
 def sines(bins: int) -> np.ndarray:
@@ -87,10 +84,10 @@ class RangeAzimuth:
         rows, columns = board.grid.T
         weights = array_taper(columns.max() + 1, window)[columns] / len(columns)
         phases = antenna_phases(board, doppler_bins, compensate_tdm) * weights
-        # In FFT order, as the spectra are.
-        self._phases = np.ascontiguousarray(np.fft.ifftshift(phases, axes=0).astype("c8"))
+        self._phases = _in_fft_order(phases)
         first, second = np.nonzero((rows[:, None] == rows) & (columns[:, None] >= columns))
-        self._pairs = np.stack([first, second, columns[first] - columns[second]], axis=-1)
+        pairs = np.stack([first, second, columns[first] - columns[second]], axis=-1)
+        self._pairs = pairs[np.argsort(pairs[:, 2], kind="stable")]
         self._lags = int(columns.max()) + 1
         _require(bins, self._lags, "azimuth", "columns")
         turns = sines(bins)[:, None] / 2 * np.arange(self._lags)
@@ -102,14 +99,13 @@ class RangeAzimuth:
         """Squared ADC counts, f4 (azimuth, range).
 
         Args:
-            spectrum: c8 (doppler, tx, rx, range), Doppler bins in FFT order.
+            spectrum: c8 (tx, rx, doppler, range), Doppler bins in FFT order.
         """
         from rover_pipeline.radar.kernels import lag_products
 
-        doppler, tx, rx, bins = spectrum.shape
-        lags = np.zeros((2, self._lags, bins), "f4")
-        lag_products(spectrum.reshape(doppler, tx * rx, bins), self._phases, self._pairs, lags)
-        return np.maximum(self._transform @ lags.reshape(-1, bins), 0).astype("f4")
+        lags = np.zeros((2, self._lags, spectrum.shape[-1]), "f4")
+        lag_products(_by_antenna(spectrum), self._phases, self._pairs, lags)
+        return np.maximum(self._transform @ lags.reshape(2 * self._lags, -1), 0).astype("f4")
 
 
 class Magnitudes:
@@ -124,43 +120,49 @@ class Magnitudes:
     def __init__(
         self, board: Board, doppler_bins: int, bins: tuple[int, int], windows: tuple[str, str], compensate_tdm: bool
     ) -> None:
-        grid_rows, grid_columns = (int(size) + 1 for size in board.grid.max(axis=0))
-        self.shape = (bins[0] or grid_rows, bins[1] or grid_columns)
-        along_columns = azimuth_weights(board, self.shape[1], windows[1])
         rows, columns = board.grid.T
-        weights = np.zeros((grid_rows, self.shape[1], len(rows)), "c16")
-        weights[rows, :, np.arange(len(rows))] = along_columns[:, columns].T / len(rows)
-        phases = antenna_phases(board, doppler_bins, compensate_tdm)
-        # (doppler, row and azimuth, antenna): phases and both of antennas' places are in one small matrix.
-        antennas = weights.reshape(-1, len(rows)) * phases[:, None]
-        self._antennas = np.fft.ifftshift(antennas, axes=0).astype("c8")
+        count = int(rows.max()) + 1
+        self.shape = (bins[0] or count, bins[1] or int(columns.max()) + 1)
+        row_taper = array_taper(count, windows[0])
+        along_columns = azimuth_weights(board, self.shape[1], windows[1])[:, columns] * row_taper[rows] / len(rows)
+        # The kernel takes antennas of a row by fours, some of which may weigh nothing, and two rows at least.
+        fours, weights = [], []
+        for row in range(count):
+            antennas = np.flatnonzero(rows == row)
+            for four in np.split(antennas, range(4, len(antennas), 4)):
+                fours.append([row, *np.resize(four, 4)])
+                weights.append(along_columns[:, fours[-1][1:]] * (np.arange(4) < len(four)))
+        self._fours = np.array(fours)
+        self._azimuth = np.stack(weights, axis=1).astype("c8")
+        turns = elevation_weights(board, self.shape[0], windows[0]) / row_taper
+        self._elevation = np.pad(turns, ((0, 0), (0, max(2 - count, 0)))).astype("c8")
+        self._phases = _in_fft_order(antenna_phases(board, doppler_bins, compensate_tdm))
         self._thread = threading.local()
-        self._rows = elevation_weights(board, self.shape[0], windows[0]).astype("c8")
 
     def __call__(self, spectrum: np.ndarray) -> np.ndarray:
         """f4 (doppler, elevation, azimuth, range), zero Doppler in the middle.
 
-        A buffer that the thread's next call fills again.
+        A buffer that the thread's next call fills again: a fresh one of this size costs half the time.
 
         Args:
-            spectrum: c8 (doppler, tx, rx, range), Doppler bins in FFT order.
+            spectrum: c8 (tx, rx, doppler, range), Doppler bins in FFT order.
         """
-        from rover_pipeline.radar.kernels import elevation_magnitudes
+        from rover_pipeline.radar.kernels import angle_magnitudes
 
-        doppler, tx, rx, bins = spectrum.shape
-        found, scratch = self._buffers((doppler, *self.shape, bins))
-        cells = spectrum.reshape(doppler, tx * rx, bins)
-        for first in range(0, doppler, _BLOCK):
-            some = slice(first, min(first + _BLOCK, doppler))
-            rows = np.matmul(self._antennas[some], cells[some], out=scratch[: some.stop - first])
-            elevation_magnitudes(rows.reshape(len(rows), -1, self.shape[1], bins), self._rows, first, found)
+        antennas = _by_antenna(spectrum)
+        shape = (antennas.shape[1], *self.shape, antennas.shape[2])
+        found: np.ndarray | None = getattr(self._thread, "found", None)
+        if found is None or found.shape != shape:
+            self._thread.found = found = np.empty(shape, "f4")
+        angle_magnitudes(antennas, self._phases, self._fours, self._azimuth, self._elevation, found)
         return found
 
-    def _buffers(self, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-        """The result and the rows of a block of Doppler bins: fresh ones of this size cost threads half their time."""
-        kept = self._thread.__dict__
-        if kept.get("shape") != shape:
-            rows = np.empty((_BLOCK, self._antennas.shape[1], shape[-1]), "c8")
-            kept.update(shape=shape, buffers=(np.empty(shape, "f4"), rows))
-        buffers: tuple[np.ndarray, np.ndarray] = kept["buffers"]
-        return buffers
+
+def _by_antenna(spectrum: np.ndarray) -> np.ndarray:
+    """c8 (antenna, doppler, range) of (tx, rx, doppler, range)."""
+    return spectrum.reshape(-1, *spectrum.shape[2:])
+
+
+def _in_fft_order(phases: np.ndarray) -> np.ndarray:
+    """c8 (doppler, antenna), zero Doppler first, as spectra are."""
+    return np.ascontiguousarray(np.fft.ifftshift(phases, axes=0).astype("c8"))

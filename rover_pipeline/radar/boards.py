@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import yaml
@@ -130,6 +130,7 @@ def assumed_board(shape: tuple[int, ...]) -> str | None:
     return next((name for name, board in BOARDS.items() if (len(board.tx), len(board.rx)) == shape[1:3]), None)
 
 
+@lru_cache(maxsize=8)
 def recorded_board(config: str | None) -> str | None:
     """The board that the text of a `config.yaml` names, None when it names none."""
     try:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-import cv2
 import numpy as np
 
 #: Cells on each side of the one under test, (doppler, range).
@@ -65,12 +64,11 @@ def smallest_of(power: np.ndarray, guard: Cells, train: Cells) -> np.ndarray:
 
     A cell above it stands out along both axes; a target on one side does not raise it.
     """
-    power = power.astype("f8")
-    along_doppler = _smaller_side(_wrapped(power, guard[0] + train[0]), guard[0], train[0])
-    reach = guard[1] + train[1]
-    mirrored = np.pad(power, ((0, 0), (reach, reach)), mode="reflect")
-    along_range = _smaller_side(np.ascontiguousarray(mirrored.T), guard[1], train[1]).T
-    return np.maximum(along_doppler, along_range)
+    from rover_pipeline.radar.kernels import smallest_sides
+
+    noise = np.empty(power.shape)
+    smallest_sides(power, guard, train, noise)
+    return noise
 
 
 def find_peaks(
@@ -84,22 +82,24 @@ def find_peaks(
         windows: tapers along Doppler and range, whose sidelobes are known.
         first_bin: nearest range bin that counts: closer ones hold the coupling of the antennas.
     """
-    padded = _wrapped(np.ascontiguousarray(power, "f4"), 1)
-    highest = cv2.dilate(padded, np.ones((3, 3), "u1"))[1:-1]
-    found = (power >= highest) & (power > threshold * noise) & (noise > 0)
-    found[:, :first_bin] = False
-    doppler, distance = np.nonzero(found)
+    from rover_pipeline.radar.kernels import local_maxima
+
+    found = np.empty(power.shape, bool)
+    local_maxima(power, noise, threshold, first_bin, found)
+    doppler, distance = np.divmod(np.flatnonzero(found), power.shape[1])
     keep = _no_sidelobes(power[doppler, distance].astype("f8"), doppler, distance, len(power), windows)
     doppler, distance = doppler[keep], distance[keep]
     snr = power[doppler, distance] / noise[doppler, distance]
     order = np.argsort(-snr, kind="stable")
     doppler, distance, snr = doppler[order], distance[order], snr[order]
-    bins = power.shape[1]
-    logarithm = np.log(np.maximum(power, np.finfo("f4").tiny).astype("f8"))
-    at = logarithm[doppler, distance]
-    before, after = (logarithm[(doppler + step) % len(power), distance] for step in (-1, 1))
-    near, far = (logarithm[doppler, np.clip(distance + step, 0, bins - 1)] for step in (-1, 1))
-    return Peaks(doppler, distance, doppler + vertex(before, at, after), distance + vertex(near, at, far), snr)
+    near = (doppler + _CROSS[0]) % len(power), np.clip(distance + _CROSS[1], 0, power.shape[1] - 1)
+    levels = np.log(np.maximum(power[near], np.finfo("f4").tiny).astype("f8"))
+    across, along = vertex(levels[[1, 3]], levels[0], levels[[2, 4]])
+    return Peaks(doppler, distance, doppler + across, distance + along, snr)
+
+
+#: Steps along (doppler, range) from a cell to itself and its neighbours.
+_CROSS = np.array([[0, -1, 1, 0, 0], [0, 0, 0, -1, 1]])[..., None]
 
 
 def vertex(before: np.ndarray, at: np.ndarray, after: np.ndarray) -> np.ndarray:
@@ -139,6 +139,8 @@ def _wrapped(power: np.ndarray, edge: int) -> np.ndarray:
 
 
 def _ring_sums(power: np.ndarray, guard: Cells, train: Cells) -> np.ndarray:
+    import cv2
+
     def box(cells: Cells) -> np.ndarray:
         size = (2 * cells[1] + 1, 2 * cells[0] + 1)  # OpenCV says width before height
         return cv2.boxFilter(power, cv2.CV_64F, size, normalize=False, borderType=cv2.BORDER_CONSTANT)
@@ -149,12 +151,3 @@ def _ring_sums(power: np.ndarray, guard: Cells, train: Cells) -> np.ndarray:
 @lru_cache(maxsize=8)
 def _ring_counts(shape: tuple[int, int], guard: Cells, train: Cells) -> np.ndarray:
     return _ring_sums(np.ones(shape), guard, train)
-
-
-def _smaller_side(padded: np.ndarray, guard: int, train: int) -> np.ndarray:
-    """The smaller of the means of the cells before and after, along the first axis."""
-    from rover_pipeline.radar.kernels import smaller_sides
-
-    found = np.empty((len(padded) - 2 * (guard + train), padded.shape[1]))
-    smaller_sides(padded, guard, train, found)
-    return found

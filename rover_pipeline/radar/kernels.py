@@ -1,4 +1,8 @@
-"""Compiled inner loops of the radar. Kernels that call one another belong in one file: see `compiled`."""
+"""Compiled inner loops of the radar. Kernels that call one another belong in one file: see `compiled`.
+
+Rows of bins are handed to small functions as one-dimensional arrays, real and imaginary parts apart: only then does the
+compiler use vector instructions.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +18,74 @@ F = TypeVar("F", bound=Callable[..., Any])
 def compiled(function: F) -> F:
     """`function` compiled at its first call, kept on disk, run without the GIL.
 
-    Without fast-math: results must be the same bytes in any thread. Numba's cache on disk notices a changed file only
-    for the kernel that Python calls.
+    Of fast-math only fused multiply-add: results must be the same bytes in any thread. Numba's cache on disk notices a
+    changed file only for the kernel that Python calls.
     """
-    return cast(F, numba.njit(cache=True, nogil=True, error_model="numpy")(function))
+    return cast(F, numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})(function))
+
+
+# --- From samples to spectra --------------------------------------------------------------------------------------
+
+
+@compiled
+def taper_complex(frame: np.ndarray, tx: int, chirps: np.ndarray, samples: np.ndarray, out: np.ndarray) -> None:
+    """Complex samples of one transmitter, tapered.
+
+    Args:
+        frame: (chirp, tx, rx, word), `Q Q I I` groups.
+        chirps, samples: f4 (chirp,) and (sample,), weights.
+        out: f4 (rx, chirp, word), `I Q I Q`; longer along chirps and words when padded.
+    """
+    for rx in range(frame.shape[2]):
+        for chirp in range(frame.shape[0]):
+            _taper_pairs(frame[chirp, tx, rx], chirps[chirp], samples, out[rx, chirp])
+
+
+@compiled
+def _taper_pairs(words: np.ndarray, weight: Any, samples: np.ndarray, out: np.ndarray) -> None:
+    for pair in range(len(samples) // 2):
+        first, second = weight * samples[2 * pair], weight * samples[2 * pair + 1]
+        out[4 * pair] = np.float32(words[4 * pair + 2]) * first
+        out[4 * pair + 1] = np.float32(words[4 * pair]) * first
+        out[4 * pair + 2] = np.float32(words[4 * pair + 3]) * second
+        out[4 * pair + 3] = np.float32(words[4 * pair + 1]) * second
+
+
+@compiled
+def taper_real(frame: np.ndarray, tx: int, chirps: np.ndarray, samples: np.ndarray, out: np.ndarray) -> None:
+    """The same of real samples: frame (chirp, tx, rx, sample), out f4 (rx, chirp, sample)."""
+    for rx in range(frame.shape[2]):
+        for chirp in range(frame.shape[0]):
+            words, line = frame[chirp, tx, rx], out[rx, chirp]
+            for sample in range(len(samples)):
+                line[sample] = np.float32(words[sample]) * (chirps[chirp] * samples[sample])
+
+
+@compiled
+def mean_power(spectrum: np.ndarray, out: np.ndarray) -> None:
+    """Power, mean over antennas.
+
+    Args:
+        spectrum: c8 (antenna, doppler, range), Doppler bins in FFT order.
+        out: f4 (doppler, range), zero Doppler in the middle.
+    """
+    antennas, dopplers, _ = spectrum.shape
+    for doppler in range(dopplers):
+        total = out[(doppler + dopplers // 2) % dopplers]
+        total[:] = 0
+        for antenna in range(antennas):
+            _add_power(spectrum[antenna, doppler], total)
+        for r in range(len(total)):
+            total[r] /= np.float32(antennas)
+
+
+@compiled
+def _add_power(values: np.ndarray, total: np.ndarray) -> None:
+    for r in range(len(total)):
+        total[r] += values[r].real * values[r].real + values[r].imag * values[r].imag
+
+
+# --- From antennas to directions ----------------------------------------------------------------------------------
 
 
 @compiled
@@ -25,48 +93,29 @@ def lag_products(spectrum: np.ndarray, phases: np.ndarray, pairs: np.ndarray, ou
     """Adds the products of antennas in phase, summed over Doppler, by their distance.
 
     Args:
-        spectrum: c8 (doppler, antenna, range).
+        spectrum: c8 (antenna, doppler, range).
         phases: c8 (doppler, antenna), factors of the antennas.
-        pairs: i8 (pair, 3): antenna, other antenna, columns between them.
+        pairs: i8 (pair, 3): antenna, other antenna, columns between them; best by rising distance.
         out: f4 (2, lag, range): real and imaginary parts of antenna times conjugate of the other.
     """
-    real = np.empty(spectrum.shape[1:], np.float32)
-    imag = np.empty(spectrum.shape[1:], np.float32)
-    for d in range(spectrum.shape[0]):
-        for a in range(spectrum.shape[1]):
-            _turn(spectrum[d, a], phases[d, a], real[a], imag[a])
-        for n in range(len(pairs)):
+    antennas, dopplers, bins = spectrum.shape
+    real, imag = np.empty((antennas, bins), np.float32), np.empty((antennas, bins), np.float32)
+    for doppler in range(dopplers):
+        for a in range(antennas):
+            _turn(spectrum[a, doppler], phases[doppler, a], real[a], imag[a])
+        n = 0
+        while n < len(pairs):
             i, j, lag = pairs[n]
-            _multiply(real[i], imag[i], real[j], imag[j], out[0, lag], out[1, lag])
-
-
-@compiled
-def elevation_magnitudes(rows: np.ndarray, weights: np.ndarray, first: int, out: np.ndarray) -> None:
-    """Magnitudes of a transform along the rows of the array, without ever writing the complex cube.
-
-    Args:
-        rows: c8 (block, row, azimuth, range), some Doppler bins in FFT order, from `first` on.
-        weights: c8 (elevation, row).
-        out: f4 (doppler, elevation, azimuth, range), zero Doppler in the middle.
-    """
-    block, count, azimuths, bins = rows.shape
-    doppler = len(out)
-    # Parts apart, or the compiler does not use vector instructions.
-    real, imag = np.empty((count, bins), np.float32), np.empty((count, bins), np.float32)
-    sum_real, sum_imag = np.empty(bins, np.float32), np.empty(bins, np.float32)
-    one = np.complex64(1)
-    for d in range(block):
-        shifted = (first + d + doppler // 2) % doppler
-        for a in range(azimuths):
-            for row in range(count):
-                _turn(rows[d, row, a], one, real[row], imag[row])
-            for e in range(len(weights)):
-                sum_real[:] = 0
-                sum_imag[:] = 0
-                for row in range(count - 1):
-                    _accumulate(real[row], imag[row], weights[e, row], sum_real, sum_imag)
-                last = weights[e, count - 1]
-                _finish(real[count - 1], imag[count - 1], last, sum_real, sum_imag, out[shifted, e, a])
+            # Two products at a time where they can: the sums are read and written half as often.
+            if n + 1 < len(pairs) and pairs[n + 1, 2] == lag:
+                k, m, _ = pairs[n + 1]
+                _multiply_two(
+                    real[i], imag[i], real[j], imag[j], real[k], imag[k], real[m], imag[m], out[0, lag], out[1, lag]
+                )
+                n += 2
+            else:
+                _multiply(real[i], imag[i], real[j], imag[j], out[0, lag], out[1, lag])
+                n += 1
 
 
 @compiled
@@ -79,61 +128,214 @@ def _turn(values: np.ndarray, factor: Any, real: np.ndarray, imag: np.ndarray) -
 
 
 @compiled
-def _multiply(
+def _multiply(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray, real: np.ndarray, imag: np.ndarray) -> None:
+    for r in range(len(real)):
+        real[r] += a[r] * c[r] + b[r] * d[r]
+        imag[r] += b[r] * c[r] - a[r] * d[r]
+
+
+@compiled
+def _multiply_two(
+    a: np.ndarray,
+    b: np.ndarray,
+    c: np.ndarray,
+    d: np.ndarray,
+    e: np.ndarray,
+    f: np.ndarray,
+    g: np.ndarray,
+    h: np.ndarray,
     real: np.ndarray,
     imag: np.ndarray,
-    other_real: np.ndarray,
-    other_imag: np.ndarray,
-    sum_real: np.ndarray,
-    sum_imag: np.ndarray,
 ) -> None:
     for r in range(len(real)):
-        sum_real[r] += real[r] * other_real[r] + imag[r] * other_imag[r]
-        sum_imag[r] += imag[r] * other_real[r] - real[r] * other_imag[r]
+        real[r] += (a[r] * c[r] + b[r] * d[r]) + (e[r] * g[r] + f[r] * h[r])
+        imag[r] += (b[r] * c[r] - a[r] * d[r]) + (f[r] * g[r] - e[r] * h[r])
 
 
 @compiled
-def _accumulate(
-    real: np.ndarray, imag: np.ndarray, factor: complex, sum_real: np.ndarray, sum_imag: np.ndarray
+def angle_magnitudes(
+    spectrum: np.ndarray,
+    phases: np.ndarray,
+    fours: np.ndarray,
+    azimuth: np.ndarray,
+    elevation: np.ndarray,
+    out: np.ndarray,
 ) -> None:
-    p, q = factor.real, factor.imag
-    for r in range(len(real)):
-        sum_real[r] += real[r] * p - imag[r] * q
-        sum_imag[r] += real[r] * q + imag[r] * p
-
-
-@compiled
-def _finish(
-    real: np.ndarray, imag: np.ndarray, factor: complex, sum_real: np.ndarray, sum_imag: np.ndarray, out: np.ndarray
-) -> None:
-    p, q = factor.real, factor.imag
-    for r in range(len(real)):
-        x = sum_real[r] + real[r] * p - imag[r] * q
-        y = sum_imag[r] + real[r] * q + imag[r] * p
-        out[r] = np.sqrt(x * x + y * y)
-
-
-@compiled
-def smaller_sides(power: np.ndarray, guard: int, train: int, out: np.ndarray) -> None:
-    """The smaller of the means of the cells before and after each, along the first axis.
+    """Magnitudes of the transforms along columns and rows of the array, without ever writing the complex cube.
 
     Args:
-        power: f8 (guard + train + cell + guard + train, column), padded.
-        out: f8 (cell, column).
+        spectrum: c8 (antenna, doppler, range), Doppler bins in FFT order.
+        phases: c8 (doppler, antenna), factors of the antennas.
+        fours: i8 (four, 5), a row of the array and antennas in it.
+        azimuth: c8 (azimuth, four, 4), weights of the antennas.
+        elevation: c8 (elevation, row), weights of two rows or more; those of the first are one.
+        out: f4 (doppler, elevation, azimuth, range), zero Doppler in the middle.
     """
-    before, after = np.empty(power.shape[1]), np.empty(power.shape[1])
-    for cell in range(len(out)):
+    antennas, dopplers, bins = spectrum.shape
+    count = elevation.shape[1]
+    real, imag = np.empty((antennas, bins), np.float32), np.empty((antennas, bins), np.float32)
+    row_real, row_imag = np.empty((count, bins), np.float32), np.empty((count, bins), np.float32)
+    x, y = np.empty(bins, np.float32), np.empty(bins, np.float32)
+    for doppler in range(dopplers):
+        shifted = (doppler + dopplers // 2) % dopplers
+        for antenna in range(antennas):
+            _turn(spectrum[antenna, doppler], phases[doppler, antenna], real[antenna], imag[antenna])
+        for a in range(len(azimuth)):
+            row_real[:] = 0
+            row_imag[:] = 0
+            for n in range(len(fours)):
+                row, i, j, k, m = fours[n]
+                v = azimuth[a, n]
+                _weigh_two(real[i], imag[i], v[0], real[j], imag[j], v[1], row_real[row], row_imag[row])
+                _weigh_two(real[k], imag[k], v[2], real[m], imag[m], v[3], row_real[row], row_imag[row])
+            for e in range(len(elevation)):
+                others_real, others_imag = row_real[0], row_imag[0]
+                if count > 2:
+                    _copy(row_real[0], row_imag[0], x, y)
+                    for row in range(1, count - 1):
+                        _weigh(row_real[row], row_imag[row], elevation[e, row], x, y)
+                    others_real, others_imag = x, y
+                w = elevation[e, count - 1]
+                _magnitude(others_real, others_imag, row_real[count - 1], row_imag[count - 1], w, out[shifted, e, a])
+
+
+@compiled
+def _copy(a: np.ndarray, b: np.ndarray, real: np.ndarray, imag: np.ndarray) -> None:
+    for r in range(len(real)):
+        real[r] = a[r]
+        imag[r] = b[r]
+
+
+@compiled
+def _weigh(a: np.ndarray, b: np.ndarray, w: Any, real: np.ndarray, imag: np.ndarray) -> None:
+    p, q = w.real, w.imag
+    for r in range(len(real)):
+        real[r] += a[r] * p - b[r] * q
+        imag[r] += a[r] * q + b[r] * p
+
+
+@compiled
+def _weigh_two(
+    a: np.ndarray, b: np.ndarray, w: Any, c: np.ndarray, d: np.ndarray, v: Any, real: np.ndarray, imag: np.ndarray
+) -> None:
+    p, q, s, t = w.real, w.imag, v.real, v.imag
+    for r in range(len(real)):
+        real[r] += (a[r] * p - b[r] * q) + (c[r] * s - d[r] * t)
+        imag[r] += (a[r] * q + b[r] * p) + (c[r] * t + d[r] * s)
+
+
+@compiled
+def _magnitude(x: np.ndarray, y: np.ndarray, a: np.ndarray, b: np.ndarray, w: Any, out: np.ndarray) -> None:
+    p, q = w.real, w.imag
+    for r in range(len(out)):
+        real = x[r] + a[r] * p - b[r] * q
+        imag = y[r] + a[r] * q + b[r] * p
+        out[r] = np.sqrt(real * real + imag * imag)
+
+
+@compiled
+def strongest_beams(
+    snapshots: np.ndarray,
+    steering_real: np.ndarray,
+    steering_imag: np.ndarray,
+    azimuths: int,
+    best: np.ndarray,
+    power: np.ndarray,
+) -> None:
+    """The beam that gathers most power from each snapshot of the antennas, and the power of it and its neighbours.
+
+    Args:
+        snapshots: c8 (peak, antenna).
+        steering_real, steering_imag: f4 (antenna, beam), weights; beams by elevation, then azimuth.
+        azimuths: beams of one elevation.
+        best: i8 (peak,).
+        power: f4 (5, peak): one azimuth before, at, and one after the best beam; one elevation before and after it. At
+            an edge that of another beam, or of itself.
+    """
+    beams = steering_real.shape[1]
+    real, imag = np.empty(beams, np.float32), np.empty(beams, np.float32)
+    for peak in range(len(snapshots)):
+        real[:] = 0
+        imag[:] = 0
+        for antenna in range(len(steering_real)):
+            _weigh(steering_real[antenna], steering_imag[antenna], snapshots[peak, antenna], real, imag)
+        for beam in range(beams):
+            real[beam] = real[beam] * real[beam] + imag[beam] * imag[beam]
+        at = 0
+        for beam in range(beams):
+            if real[beam] > real[at]:
+                at = beam
+        best[peak] = at
+        power[0, peak] = real[max(at - 1, 0)]
+        power[1, peak] = real[at]
+        power[2, peak] = real[min(at + 1, beams - 1)]
+        power[3, peak] = real[max(at - azimuths, 0)]
+        power[4, peak] = real[min(at + azimuths, beams - 1)]
+
+
+# --- Detection ----------------------------------------------------------------------------------------------------
+
+
+@compiled
+def smallest_sides(power: np.ndarray, guard: tuple[int, int], train: tuple[int, int], out: np.ndarray) -> None:
+    """The smaller of the means of the cells on both sides of each, along either axis; then the larger of the two.
+
+    Args:
+        power: f4 (doppler, range). Doppler is a circle; beyond its ends the range axis is mirrored.
+        guard, train: cells along (doppler, range) to leave out, and beyond them to average.
+        out: f8 (doppler, range).
+    """
+    dopplers, bins = power.shape
+    before, after = np.empty(bins), np.empty(bins)
+    reach = guard[1] + train[1]
+    padded = np.empty(bins + 2 * reach)
+    mirror = max(1, 2 * (bins - 1))
+    for doppler in range(dopplers):
+        line = out[doppler]
         before[:] = 0
         after[:] = 0
-        for k in range(train):
-            _add(power[cell + k], before)
-            _add(power[cell + train + 2 * guard + 1 + k], after)
-        line = out[cell]
-        for column in range(len(line)):
-            line[column] = min(before[column], after[column]) / train
+        for k in range(guard[0] + 1, guard[0] + train[0] + 1):
+            _add(power[(doppler - k) % dopplers], before)
+            _add(power[(doppler + k) % dopplers], after)
+        for r in range(bins):
+            line[r] = min(before[r], after[r]) / train[0]
+        for r in range(bins):
+            padded[reach + r] = power[doppler, r]
+        for k in range(1, reach + 1):
+            padded[reach - k] = power[doppler, min(k % mirror, -k % mirror)]
+            padded[reach + bins - 1 + k] = power[doppler, min((bins - 1 + k) % mirror, -(bins - 1 + k) % mirror)]
+        before[:] = 0
+        after[:] = 0
+        for k in range(train[1]):
+            _add(padded[k : k + bins], before)
+            _add(padded[reach + guard[1] + 1 + k : reach + guard[1] + 1 + k + bins], after)
+        for r in range(bins):
+            line[r] = max(line[r], min(before[r], after[r]) / train[1])
 
 
 @compiled
 def _add(values: np.ndarray, total: np.ndarray) -> None:
-    for column in range(len(values)):
-        total[column] += values[column]
+    for r in range(len(total)):
+        total[r] += values[r]
+
+
+@compiled
+def local_maxima(power: np.ndarray, noise: np.ndarray, threshold: float, first_bin: int, out: np.ndarray) -> None:
+    """Which cells are above the noise and not below any of their neighbours.
+
+    Args:
+        power, noise: (doppler, range); Doppler is a circle.
+        threshold: least power over noise.
+        first_bin: nearest range bin that counts.
+        out: bool (doppler, range).
+    """
+    dopplers, bins = power.shape
+    for doppler in range(dopplers):
+        for r in range(bins):
+            value = power[doppler, r]
+            found = r >= first_bin and noise[doppler, r] > 0 and value > threshold * noise[doppler, r]
+            if found:
+                for step in range(-1, 2):
+                    for neighbour in range(max(r - 1, 0), min(r + 2, bins)):
+                        found = found and value >= power[(doppler + step) % dopplers, neighbour]
+            out[doppler, r] = found

@@ -53,14 +53,17 @@ class PointFinder:
         self._elevation = np.linspace(-limit, limit, _ELEVATIONS) if board.has_elevation else np.zeros(1)
         rows, columns = board.grid.T
         turns = self._elevation[:, None, None] * board.row_spacing / 2 * rows + self._azimuth[:, None] / 2 * columns
-        self._steering = np.exp(-2j * np.pi * turns).reshape(-1, len(rows)).astype("c8")
-        self._hidden = (self._elevation[:, None] ** 2 + self._azimuth**2 > 1).ravel()
+        visible = self._elevation[:, None] ** 2 + self._azimuth**2 <= 1
+        steering = (np.exp(-2j * np.pi * turns) * visible[..., None]).reshape(-1, len(rows))
+        self._steering_real, self._steering_imag = (
+            part.T.astype("f4", order="C") for part in (steering.real, steering.imag)
+        )
 
     def __call__(self, spectrum: np.ndarray, power: np.ndarray) -> Points:
         """Points of a frame.
 
         Args:
-            spectrum: c8 (doppler, tx, rx, range), Doppler bins in FFT order.
+            spectrum: c8 (tx, rx, doppler, range), Doppler bins in FFT order.
             power: f4 (doppler, range), its mean over antennas, zero Doppler in the middle.
         """
         options = self._options
@@ -80,39 +83,32 @@ class PointFinder:
 
     def directions(self, spectrum: np.ndarray, peaks: Peaks) -> np.ndarray:
         """Unit vector to each peak, f8 (peak, 3): the strongest beam, refined between beams along both axes."""
-        doppler = len(spectrum)
-        cells = spectrum.reshape(doppler, len(self._signs), -1)
-        snapshots = cells[(peaks.doppler - doppler // 2) % doppler, :, peaks.range] * self._signs
+        from rover_pipeline.radar.kernels import strongest_beams
+
+        doppler = spectrum.shape[2]
+        cells = spectrum[:, :, (peaks.doppler - doppler // 2) % doppler, peaks.range]
+        snapshots = cells.reshape(len(self._signs), -1).T * self._signs
         if self._options.compensate_tdm:
             cycles = (peaks.doppler_at - doppler // 2) / doppler
             snapshots = snapshots * np.exp(-2j * np.pi * cycles[:, None] * self._fires)
-        beams = snapshots.astype("c8") @ self._steering.T
-        power = beams.real**2 + beams.imag**2
-        power[:, self._hidden] = 0
-        best = power.argmax(axis=1)
+        best = np.empty(len(snapshots), "i8")
+        power = np.empty((5, len(snapshots)), "f4")
+        beams = self._steering_real, self._steering_imag, len(self._azimuth)
+        strongest_beams(snapshots.astype("c8", order="C"), *beams, best, power)
         level, side = np.divmod(best, len(self._azimuth))
-        power = power.reshape(-1, len(self._elevation), len(self._azimuth))
-        right = _refined(power, level, side, self._azimuth, along_azimuth=True)
-        up = _refined(power, level, side, self._elevation, along_azimuth=False)
+        power = np.log(np.maximum(power, np.finfo("f4").tiny))
+        right = _refined(self._azimuth, side, *power[:3])
+        up = _refined(self._elevation, level, power[3], power[1], power[4])
         ahead = np.sqrt(np.maximum(1 - right**2 - up**2, 0))
         direction = np.stack([ahead, -right, up], axis=-1)
         return direction / np.linalg.norm(direction, axis=-1, keepdims=True)
 
 
 def _refined(
-    power: np.ndarray, level: np.ndarray, side: np.ndarray, sines: np.ndarray, *, along_azimuth: bool
+    sines: np.ndarray, at: np.ndarray, before: np.ndarray, middle: np.ndarray, after: np.ndarray
 ) -> np.ndarray:
-    """Sine at the vertex of the parabola through a beam and its neighbours along one axis."""
-    at = side if along_azimuth else level
+    """Sine at the vertex of the parabola through a beam and its neighbours along one axis, where it has both."""
     if len(sines) < 3:
         return sines[at]
-    inside = np.clip(at, 1, len(sines) - 2)
-    every, tiny = np.arange(len(power)), np.finfo("f4").tiny
-    before, middle, after = (
-        np.log(
-            np.maximum(power[every, level, inside + step] if along_azimuth else power[every, inside + step, side], tiny)
-        )
-        for step in (-1, 0, 1)
-    )
-    offset = np.where(inside == at, vertex(before, middle, after), 0.0)
-    return sines[at] + offset * (sines[1] - sines[0])
+    inside = (at > 0) & (at < len(sines) - 1)
+    return sines[at] + np.where(inside, vertex(before, middle, after), 0.0) * (sines[1] - sines[0])

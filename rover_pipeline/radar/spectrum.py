@@ -1,14 +1,13 @@
 """Spectra of TDM-MIMO FMCW radar frames.
 
-Axes are `chirp, tx, rx, sample` before the transform and `doppler, tx, rx, range` after it. Doppler bin
-`doppler // 2` is zero velocity, larger bins recede; range bin 0 is at the sensor.
+Axes are `chirp, tx, rx, sample` before the transform and `tx, rx, doppler, range` after it: an antenna's part is in one
+piece, small enough for a processor's cache. Range bin 0 is at the sensor; larger Doppler bins recede.
 """
 
 from __future__ import annotations
 
 import threading
 
-import cv2
 import numpy as np
 import pyfftw
 
@@ -61,6 +60,7 @@ class RangeDoppler:
             raise ValueError(
                 f"the last axis, {shape[3]}, is no whole number of {'pairs' if real else 'Q Q I I groups'}"
             )
+        self._shape = tuple(shape)
         self.chirps, self.tx, self.rx = shape[:3]
         self.samples = shape[3] // words
         self.real, self._order, self._remove_static = real, order, remove_static
@@ -73,10 +73,7 @@ class RangeDoppler:
                 f"{self.doppler_bins} Doppler and {self.bins} range bins are fewer than {self.chirps} chirps and "
                 f"{self.samples} samples give; zero padding only adds bins"
             )
-        by_word = np.repeat(taper(self.samples, range_window), words)
-        window = taper(self.chirps, doppler_window)[:, None, None] * by_word
-        # Spelled out for every antenna: broadcasting over the middle axis costs numpy half its speed.
-        self._window = np.repeat(window, self.tx * self.rx, axis=1)
+        self._windows = taper(self.chirps, doppler_window), taper(self.samples, range_window)
         self._thread = threading.local()
 
     def spectrum(self, frame: np.ndarray) -> np.ndarray:
@@ -86,61 +83,59 @@ class RangeDoppler:
             frame: i2, (chirp, tx, rx, word): `Q Q I I` groups, or plain samples when real.
 
         Returns:
-            c8, (doppler, tx, rx, range), Doppler bins in FFT order: zero velocity first. A view of a buffer that the
+            c8, (tx, rx, doppler, range), Doppler bins in FFT order: zero velocity first. A view of a buffer that the
             thread's next call fills again.
         """
+        from rover_pipeline.radar.kernels import taper_complex, taper_real
+
+        if frame.shape != self._shape:
+            raise ValueError(f"a frame of {list(frame.shape)} where {list(self._shape)} was expected")
         buffers = self._buffers()
-        words = frame.reshape(self.chirps, self.tx * self.rx, -1)
-        if not self.real:
-            words = self._i_before_q(words, buffers.words)
-        # Beyond the chirps and samples the input stays as it was made: zero.
-        padded = buffers.input.view("f4")[: self.chirps, :, : words.shape[-1]]
-        np.multiply(words, self._window, out=padded)
+        if self._order == "iiqq" and not self.real:
+            frame = np.ascontiguousarray(frame.reshape(*frame.shape[:3], -1, 2, 2)[..., ::-1, :]).reshape(frame.shape)
         if self._remove_static:
-            padded -= words.mean(axis=0, dtype="f4") * self._window
-        buffers.plan.execute()
-        return buffers.output[..., : self.bins].reshape(self.doppler_bins, self.tx, self.rx, self.bins)
+            frame = frame - frame.mean(axis=0, dtype="f4")
+        for tx, plan in enumerate(buffers.plans):
+            # Beyond the chirps and samples the input stays as it was made: zero.
+            (taper_real if self.real else taper_complex)(frame, tx, *self._windows, buffers.words)
+            plan.execute()
+        return buffers.output[..., : self.bins]
 
     def power(self, frame: np.ndarray) -> np.ndarray:
-        """Mean power over the virtual antennas, f4, (doppler, range), squared ADC counts."""
+        """Mean power over the virtual antennas, f4, (doppler, range), squared ADC counts.
+
+        Doppler bin `doppler // 2` is zero velocity.
+        """
         return self.power_of(self.spectrum(frame))
 
     def power_of(self, spectrum: np.ndarray) -> np.ndarray:
-        """The same of a frame that is transformed already: c8, (doppler, tx, rx, range) of `spectrum`."""
-        words = spectrum.reshape(self.doppler_bins, self.tx * self.rx, self.bins).view("f4")
-        # Real and imaginary parts are summed over antennas side by side and added last: summing pairs innermost takes
-        # numpy forty times as long.
-        total = np.einsum("daw,daw->dw", words, words, optimize=False)
-        total = total[:, 0::2] + total[:, 1::2]
-        return np.fft.fftshift(total, axes=0) / np.float32(self.tx * self.rx)
+        """The same of a frame that is transformed already: c8, (tx, rx, doppler, range) of `spectrum`."""
+        from rover_pipeline.radar.kernels import mean_power
 
-    def _i_before_q(self, words: np.ndarray, out: np.ndarray) -> np.ndarray:
-        """From the stored `Q Q I I` to `I Q I Q`: two LVDS lanes interleave, each with the Q word first."""
-        shape = (-1, words.shape[-1] // 4, 4)
-        moves = [2, 0, 0, 1, 3, 2, 1, 3] if self._order == "qqii" else [0, 0, 2, 1, 1, 2, 3, 3]
-        cv2.mixChannels([words.reshape(shape)], [out.reshape(shape)], moves)
-        return out
+        power = np.empty((self.doppler_bins, self.bins), "f4")
+        mean_power(spectrum.reshape(-1, *power.shape), power)
+        return power
 
     def _buffers(self) -> _Buffers:
         if not hasattr(self._thread, "buffers"):
-            bins = (self.doppler_bins, self.tx * self.rx, self.length)
-            self._thread.buffers = _Buffers(self.chirps, self.samples, bins, self.real)
+            self._thread.buffers = _Buffers((self.tx, self.rx, self.doppler_bins, self.length), self.real)
         buffers: _Buffers = self._thread.buffers
         return buffers
 
 
 class _Buffers:
-    """Aligned input and output of a thread, with the plan that connects them."""
+    """Aligned input of one transmitter and output of all, of a thread, with the plans that connect them."""
 
-    def __init__(self, chirps: int, samples: int, shape: tuple[int, int, int], real: bool) -> None:
-        self.words = np.empty((chirps, shape[1], 2 * samples), "i2")
-        self.input = pyfftw.zeros_aligned(shape, "f4" if real else "c8")
-        self.output = pyfftw.empty_aligned((*shape[:2], shape[2] // 2 + 1) if real else shape, "c8")
+    def __init__(self, shape: tuple[int, int, int, int], real: bool) -> None:
+        source = pyfftw.zeros_aligned(shape[1:], "f4" if real else "c8")
+        self.words = source.view("f4")
+        self.output = pyfftw.empty_aligned((*shape[:3], shape[3] // 2 + 1) if real else shape, "c8")
         # An estimated plan follows the wisdom that a measured one left in this process, and its last bits with it.
         with _PLANNING:
             wisdom = pyfftw.export_wisdom()
             pyfftw.forget_wisdom()
-            self.plan = pyfftw.FFTW(self.input, self.output, axes=(0, 2), flags=("FFTW_ESTIMATE",), threads=1)
+            flags = ("FFTW_ESTIMATE",)
+            self.plans = [pyfftw.FFTW(source, out, axes=(1, 2), flags=flags, threads=1) for out in self.output]
             pyfftw.import_wisdom(wisdom)
 
 

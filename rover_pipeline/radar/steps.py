@@ -97,7 +97,7 @@ def inspect_spectra(
         "power": "Range-Doppler power, mean over virtual antennas, dB re 1 squared ADC count. [doppler, range]; "
         "Doppler bin n/2 is zero velocity, larger recede.",
     },
-    version=1,
+    version=2,
     inspect=inspect_spectra,
 )
 def range_doppler(
@@ -126,7 +126,7 @@ def range_doppler(
         "power": "Power summed over Doppler, averaged over elevation, dB re 1 squared ADC count. [azimuth, range]; "
         "azimuth bin k is at sine (k - n/2) / (n/2), to the right.",
     },
-    version=1,
+    version=2,
     inspect=inspect_spectra,
 )
 def range_azimuth(
@@ -157,7 +157,7 @@ def range_azimuth(
         "spectrum": "Amplitude in ADC counts, or dB re 1 ADC count when so configured. [doppler, elevation, azimuth, "
         "range]; zero velocity, level and straight ahead at bins n/2; larger recede, are up and to the right.",
     },
-    version=1,
+    version=2,
     inspect=inspect_spectra,
 )
 def spectrum(
@@ -195,7 +195,7 @@ def spectrum(
         "snr": "Power over the noise around, dB. [point], falling.",
         "count": "Number of points.",
     },
-    version=1,
+    version=2,
     inspect=check_order,
 )
 def points(
@@ -242,7 +242,7 @@ def points(
         "cov": "Covariance of vel, m2/s2. [xyz, xyz]",
         "inliers": "Points at rest that it was estimated from.",
     },
-    version=1,
+    version=2,
 )
 def velocity(
     xyz: np.ndarray, doppler: np.ndarray, count: np.ndarray, *, options: VelocityOptions, sidecar: str

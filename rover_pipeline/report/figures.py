@@ -76,12 +76,18 @@ class Canvas(NamedTuple):
 
     def rows(self, titles: Sequence[str], seconds: float) -> list[Axes]:
         """Axes above one another over the same time, the last with its ticks."""
+        from matplotlib.ticker import FuncFormatter
+
+        from rover_pipeline.report.words import figure
+
         found = []
         for number, title in enumerate(titles):
             below = (len(titles) - 1 - number) * ROW + TICKS
             axes = self.plot(LEFT, RIGHT, number * ROW + TITLE, below)
             axes.set_title(title)
             time_axis(axes, seconds, self.narrow)
+            # Of huge values Matplotlib's own would write a factor where the title is.
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: figure(value)))
             axes.tick_params(labelbottom=number == len(titles) - 1)
             found.append(axes)
         return found

@@ -21,7 +21,7 @@ def read_provenances(trace: Path, without: str) -> dict[str, dict[str, Any]]:
     return {name: content for name, content in found.items() if content}
 
 
-def describe(provenances: Mapping[str, Mapping[str, Any]]) -> list[StepSummary]:
+def describe(trace: Path, provenances: Mapping[str, Mapping[str, Any]]) -> list[StepSummary]:
     """The steps in the order in which they were started; those that tell no time first."""
     steps = []
     for name, content in provenances.items():
@@ -37,12 +37,19 @@ def describe(provenances: Mapping[str, Mapping[str, Any]]) -> list[StepSummary]:
                 invalid=_count(content, "invalid"),
                 corrupt=_count(content, "corrupt"),
                 dropped=_count(content, "dropped"),
+                bytes=_folder_bytes(trace / name),
                 seconds=took.get("seconds"),
                 started=str(took.get("started", "")),
                 notes=tuple(map(str, notes)) if isinstance(notes, list) else (),
             )
         )
     return sorted(steps, key=lambda each: (each.started, each.sensor))
+
+
+def _folder_bytes(folder: Path) -> int:
+    """Bytes of the files in a folder, those in its folders included; scratch does not count."""
+    found = (path for path in folder.rglob("*") if not path.relative_to(folder).parts[0].startswith("."))
+    return sum(path.stat().st_size for path in found if path.is_file())
 
 
 def packages(provenances: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:

@@ -80,7 +80,8 @@ def gather(trace: Trace, options: ReportOptions) -> Facts:
     radar_speed = motion.read_speed(recorded.get("_radar_velocity"))
     residuals = timing.read_residuals(recorded.get("_sync"), results.get("_sync"))
 
-    steps = made.describe(results)
+    steps = made.describe(trace.path, results)
+    folders = [step for step in steps if step.sensor not in recorded]
     truth = motion.read_track(recorded.get("_truth"))
     moved = motion.describe(track, truth) if track else None
     against = motion.radar_speed(sidecar(trace.path, "radar"), pose_speed, radar_speed) if "radar" in recorded else None
@@ -105,7 +106,7 @@ def gather(trace: Trace, options: ReportOptions) -> Facts:
         start_s=span[0] if timed else None,
         duration_s=span[1] - span[0],
         raw_bytes=sum(each.summary.bytes for each in raw),
-        derived_bytes=sum(each.summary.bytes for each in derived),
+        derived_bytes=sum(each.summary.bytes for each in derived) + sum(step.bytes for step in folders),
         simulated=is_simulated(list(recorded.values())),
         sensors=tuple(each.summary for each in recorded.values()),
         motion=moved,
@@ -142,6 +143,7 @@ def _page(trace: Trace, facts: Facts, options: ReportOptions) -> dict[str, Any]:
         "summary": summary,
         "raw": [each.summary for each in facts.recorded.values() if not each.virtual],
         "derived": [each.summary for each in facts.recorded.values() if each.virtual and not each.simulated],
+        "folders": [step for step in summary.steps if step.sensor not in facts.recorded],
         "timeline": charts.timeline(facts.shown, span) if facts.shown else None,
         "jitter": charts.jitter(facts.shown, span),
         "path": charts.path(facts.track, plan) if facts.track else None,
@@ -189,6 +191,7 @@ def environment() -> Environment:
         words.duration, words.percent, words.milliseconds, words.figure, words.instant, words.clock, words.count,
         words.ppm,
         words.offset,
+        words.metres,
     ):  # fmt: skip
         found.filters[function.__name__] = function
     found.filters["size"] = size_text

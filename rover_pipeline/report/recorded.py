@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -177,13 +176,6 @@ def nominal_rates(config: Path) -> dict[str, float]:
         if 0 < rate < 1e6:
             rates[str(name)] = rate
     return rates
-
-
-def folder_bytes(trace: Path, name: str) -> int:
-    """Bytes of the files in a folder that is no sensor, such as `_map`; scratch does not count."""
-    return sum(
-        entry.stat().st_size for entry in os.scandir(trace / name) if entry.is_file() and not entry.name.startswith(".")
-    )
 
 
 def is_simulated(recorded: list[Recorded]) -> bool:

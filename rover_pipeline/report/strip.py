@@ -121,12 +121,15 @@ def _films(trace: Trace, recorded: Mapping[str, Recorded], options: ReportOption
 
 
 def _camera(trace: Trace, recorded: Mapping[str, Recorded], options: ReportOptions) -> _Film | None:
-    """`_camera_frames` first: what was made of the camera may be all that is meant to be seen, blurred faces say."""
+    """`_camera_frames` first: what was made of the camera may be all that is meant to be seen, blurred faces say.
+
+    Public traces keep an anonymised video in `_camera/`.
+    """
 
     def render(images: np.ndarray) -> list[np.ndarray]:
         return [fitted(image, options.picture_width) for image in images]
 
-    for name, channel in (("_camera_frames", "image"), ("camera", "video.avi")):
+    for name, channel in (("_camera_frames", "image"), ("camera", "video.avi"), ("_camera", "video.avi")):
         found = recorded.get(name)
         if found and found.sensor and channel in found.sensor.specs:
             return _Film("camera", found, trace.source(name, channel).channel(channel), render)

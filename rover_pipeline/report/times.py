@@ -39,7 +39,7 @@ def rhythm(ts: np.ndarray) -> Rhythm | None:
     period = float(np.median(steps))
     if period <= 0:
         return None
-    gap = steps > GAP_PERIODS * period
+    gap = gaps_in(steps)
     whole = steps[~gap]
     away = np.abs(whole - period)
     slope, residual = straight_line(places_of(ts), ts)
@@ -54,13 +54,24 @@ def rhythm(ts: np.ndarray) -> Rhythm | None:
     )
 
 
+def gaps_in(steps: np.ndarray) -> np.ndarray:
+    """Which intervals, f8 (interval,), s, lost a sample, bool (interval,).
+
+    None of a sensor that keeps no rate: half of its intervals would have to be alike.
+    """
+    if not len(steps):
+        return np.zeros(0, bool)
+    low, period, high = np.percentile(steps, (25, 50, 75))
+    return steps > GAP_PERIODS * period if high - low < 0.5 * period else np.zeros(len(steps), bool)
+
+
 def places_of(ts: np.ndarray) -> np.ndarray:
     """Where samples stand in an unbroken row, whole numbers as f8, (sample,): a gap takes the places that it lost."""
     steps = np.diff(ts)
     period = float(np.median(steps)) if len(steps) else 0.0
     if period <= 0:
         return np.arange(len(ts), dtype="f8")
-    return np.concatenate([[0], np.cumsum(np.where(steps > GAP_PERIODS * period, np.round(steps / period), 1))])
+    return np.concatenate([[0], np.cumsum(np.where(gaps_in(steps), np.round(steps / period), 1))])
 
 
 def straight_line(places: np.ndarray, ts: np.ndarray) -> tuple[float, np.ndarray]:
@@ -91,7 +102,7 @@ def spells(ts: np.ndarray, valid: np.ndarray) -> Spells:
     steps = np.diff(ts)
     period = float(np.median(steps)) if len(steps) else 0.0
     until = np.append(ts[1:], ts[-1:] + period)
-    gap = until - ts > GAP_PERIODS * period
+    gap = np.append(gaps_in(steps), np.zeros(len(ts) - len(steps), bool))
     # A sample stands for the period after it: the gap begins where the lost sample should have been.
     ends = np.where(gap, ts + period, until)
     bad = valid == 0

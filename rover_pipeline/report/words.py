@@ -27,10 +27,10 @@ def duration(seconds: float) -> str:
 
 
 def percent(share: float) -> str:
-    """0.02 %, 3.1 %, 25 %."""
+    """<0.01 %, 0.02 %, 3.1 %, 25 %."""
     value = 100 * share
     if 0 < value < 0.01:
-        return "under 0.01 %"
+        return "<0.01 %"
     return f"{value:.2f} %" if value < 1 else f"{value:.1f} %" if value < 10 else f"{value:.0f} %"
 
 
@@ -55,10 +55,21 @@ def ppm(value: float) -> str:
 
 
 def figure(value: float) -> str:
-    """Three digits that matter."""
-    if value != 0 and not 1e-3 <= abs(value) < 1e5:
-        return f"{value:.2e}"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    """Three digits that matter: 0.0123, 1.5, 1,230, 13.5 M, 4.2e-05."""
+    sign, size = _MINUS if value < 0 else "", abs(value)
+    for factor, unit in ((1e9, " G"), (1e6, " M")):
+        if size >= factor:
+            return f"{sign}{size / factor:.3g}{unit}"
+    if 0 < size < 1e-3:
+        return f"{sign}{size:.2g}"
+    return f"{sign}{size:,.0f}" if size >= 1000 else f"{sign}{size:.3g}"
+
+
+def metres(value: float) -> str:
+    """0.3 mm, 42 mm, 1.25 m, 310 m."""
+    if value < 0.1:
+        return f"{1e3 * value:.2g} mm" if value < 0.01 else f"{1e3 * value:.0f} mm"
+    return f"{value:.2f} m" if value < 10 else f"{value:,.1f} m"
 
 
 def instant(epoch_s: float) -> str:

@@ -34,8 +34,11 @@ def test_points_of_the_still_life_are_at_its_peaks_and_at_rest(still_life: Path)
     xyz, doppler = found.channel("xyz").read()[0, :count], found.channel("doppler").read()[0, :count]
     distance = np.linalg.norm(xyz, axis=1)
     resting = np.abs(doppler) < 0.03
-    for peak in (1.0, 1.6, 1.7):
+    for peak in (1.0, 1.6, 1.7, 8.5):
         assert np.abs(distance[resting] - peak).min() < 0.06
+    # The last one is weak, and yet what stands out most between 4 and 10 m.
+    snr = np.where((distance > 4) & (distance < 10), found.channel("snr").read()[0, :count], 0)
+    assert distance[snr.argmax()] == pytest.approx(8.5, abs=0.06) and snr.max() > 15
 
 
 def test_the_order_of_words_of_the_still_life_is_measured_and_a_wrong_one_reported(

@@ -148,6 +148,22 @@ def test_cell_averaging_detects_what_that_of_xwr_does() -> None:
     assert expected.mask.sum() > 10
 
 
+@pytest.mark.parametrize("shape", [(16, 40), (5, 7)])
+def test_the_smaller_sides_are_those_of_a_direct_construction(shape: tuple[int, int]) -> None:
+    """Doppler wraps around, range is mirrored at its ends, even when there are fewer cells than are averaged."""
+    power = np.random.default_rng(6).exponential(1.0, shape).astype("f4")
+    guard, train = (1, 2), (3, 8)
+    sides = []
+    for axis, mode in enumerate(("wrap", "reflect")):
+        reach = guard[axis] + train[axis]
+        width = [(reach, reach) if each == axis else (0, 0) for each in range(2)]
+        padded = np.moveaxis(np.pad(power.astype("f8"), width, mode=mode), axis, 0)  # type: ignore[call-overload]
+        means = np.lib.stride_tricks.sliding_window_view(padded, train[axis], axis=0).mean(axis=-1)
+        smaller = np.minimum(means[: shape[axis]], means[reach + guard[axis] + 1 :])
+        sides.append(np.moveaxis(smaller, 0, axis))
+    np.testing.assert_allclose(smallest_of(power, guard, train), np.maximum(*sides), rtol=1e-12)
+
+
 def test_noise_estimates_of_an_even_floor_are_the_floor() -> None:
     flat = np.full((32, 64), 5.0, "f4")
     for noise in (

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import base64
+import shutil
 from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
 
+from rover_pipeline.format.meta import read_meta, write_meta
 from rover_pipeline.format.trace import Trace
 from rover_pipeline.report.maps import read_floor_plan
 from rover_pipeline.report.options import ReportOptions
 from rover_pipeline.report.pictures import encoded, fan, fitted
 from rover_pipeline.report.recorded import read_sensors
 from rover_pipeline.report.strip import nearest, strip
-from tests.kit import START_S
+from tests.kit import START_S, small_trace
 from tests.report.scene import lidar_times, walk
 
 
@@ -109,3 +111,15 @@ def test_pictures_are_small_enough_and_keep_their_colours() -> None:
     assert decoded is not None
     assert np.abs(decoded[50, 50].astype(int) - [200, 40, 90]).max() < 12
     assert np.abs(decoded[50, 250].astype(int)).max() < 12
+
+
+def test_the_anonymised_video_of_a_public_trace_is_shown(tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "public", 6, sensors=("camera", "imu"), invalid={})
+    shutil.copytree(trace / "camera", trace / "_camera")
+    (trace / "camera" / "video.avi").unlink()
+    only_ts = {name: spec for name, spec in read_meta(trace / "camera").items() if name == "ts"}
+    write_meta(trace / "camera", only_ts)
+    recorded = {each.name: each for each in read_sensors(Trace(trace))}
+    shown = strip(Trace(trace), recorded, START_S, ReportOptions(instants=2, picture_width=64))
+    assert [[frame.title for frame in instant.frames] for instant in shown] == [["camera"], ["camera"]]
+    assert all(frame.picture for instant in shown for frame in instant.frames)

@@ -89,10 +89,11 @@ def test_the_reference_is_not_matched_with_itself_and_clocks_come_from_the_step(
     assert imu.p95_ms == pytest.approx(4)
 
 
-def test_steps_tell_what_made_the_results(summary: Summary) -> None:
+def test_steps_tell_what_made_the_results(summary: Summary, scene: Path) -> None:
     steps = {each.sensor: each for each in summary.steps}
     assert steps["_odom"].invalid == 1 and steps["_odom"].version == 2 and steps["_odom"].seconds == 1.5
-    assert "_map" in steps
+    files = [path for path in (scene / "_map").iterdir() if path.is_file()]
+    assert steps["_map"].bytes == sum(path.stat().st_size for path in files)
 
 
 def test_findings_are_sorted_and_give_the_verdict(summary: Summary) -> None:

@@ -27,6 +27,15 @@ def test_a_recording_of_two_samples_has_no_rhythm() -> None:
     assert rhythm(np.full(5, START)) is None
 
 
+def test_a_sensor_that_keeps_no_rate_has_no_gaps() -> None:
+    ts = START + np.cumsum(np.random.default_rng(2).exponential(1.0, 500))
+    found = rhythm(ts)
+    assert found is not None
+    assert found.lost == 0 and len(found.gaps) == 0
+    assert found.rate == pytest.approx(1, rel=0.2)
+    assert len(spells(ts, np.ones(500, "u1")).missing) == 0
+
+
 def test_a_clock_that_bends_leaves_its_bend_in_the_residual() -> None:
     seconds = np.arange(1000) / 10
     bent = seconds + 1e-6 * (seconds - 50) ** 2
