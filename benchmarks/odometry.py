@@ -157,13 +157,14 @@ def table(seconds: float, columns: int) -> None:
         kiss_errors = best_instant(kiss, found)
         slam = ouster(found)
         slam_errors = min(best_instant(each, found) for each in slam)
+        ratio = min(kiss_errors[0], slam_errors[0]) / pos
         peers = [
             f"ATE {1e3 * ate:.1f}, rotation {angle:.3f}, {1e3 * peer.seconds:.0f} ms"
             for (ate, angle), peer in ((kiss_errors, kiss), (slam_errors, slam[0]))
         ]
         print(
             f"| {name} | ATE {1e3 * pos:.2f}, rotation {rot:.4f}, velocity {100 * vel:.2f}, "
-            f"{1e3 * mine.seconds:.0f} ms | {peers[0]} | {peers[1]} | {min(kiss_errors[0], slam_errors[0]) / pos:.0f}x | "
+            f"{1e3 * mine.seconds:.0f} ms | {peers[0]} | {peers[1]} | {ratio:.0f}x | "
             f"{mine.seconds / kiss.seconds:.2f} |",
             flush=True,
         )
