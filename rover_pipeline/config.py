@@ -21,6 +21,7 @@ from rover_pipeline.imu.options import ImuSection
 from rover_pipeline.lidar.options import LidarOptions
 from rover_pipeline.mapping.options import MapOptions
 from rover_pipeline.occupancy.options import DepthSection, OccupancySection
+from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.options import InputOptions, Options
 from rover_pipeline.poses.options import PosesSection
 from rover_pipeline.radar.options import RadarOptions
@@ -35,6 +36,7 @@ DEFAULT_OUTPUTS = (
     "radar_range_azimuth",
     "radar_points",
     "radar_velocity",
+    "odom",
     "radar_pose",
     "camera_pose",
     "imu_pose",
@@ -70,6 +72,7 @@ class Config(Options):
     input: InputOptions = Field(InputOptions(), description="Recordings that are not whole.")
     radar: RadarOptions = Field(RadarOptions(), description="Radar processing.")
     lidar: LidarOptions = Field(LidarOptions(), description="Lidar processing.")
+    odometry: OdometrySection = Field(OdometrySection(), description="Odometry of the lidar: `_odom`.")
     rig: RigOptions = Field(
         RigOptions(),
         description="Extrinsics: each sensor's pose in the lidar frame, {translation: [x, y, z], rotation: [[...], "

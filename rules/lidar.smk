@@ -12,3 +12,23 @@ rule lidar_image:
     threads: 4
     shell:
         step("rover_pipeline.lidar.steps:image")
+
+
+COMPENSATE = FLOW.config.lidar.points.compensate
+
+
+rule lidar_points:
+    input:
+        sensor("lidar", "rng", "rfl", "nir", "ts", "valid"),
+        *([sensor("_odom")] if COMPENSATE else []),
+    output:
+        virtual("_lidar_points", "xyz", "rfl", "nir", options="lidar.points"),
+    params:
+        options=options("lidar.points"),
+    log:
+        "logs/{trace}/lidar_points.log",
+    benchmark:
+        "logs/{trace}/lidar_points.tsv"
+    threads: 4
+    shell:
+        step(f"rover_pipeline.lidar.steps:{'compensated_' * COMPENSATE}points")

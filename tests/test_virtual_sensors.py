@@ -12,9 +12,12 @@ from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.runner import Request, run_step
 from rover_pipeline.steps import find_step
 from tests.kit import check_virtual_sensor, small_trace, write_odometry
+from tests.odometry.room import write_room
 
 SENSORS = {
     "_lidar_image": "rover_pipeline.lidar.steps:image",
+    "_lidar_points": "rover_pipeline.lidar.steps:points",
+    "_odom": "rover_pipeline.odometry.steps:odom",
     "_radar_range_doppler": "rover_pipeline.radar.steps:range_doppler",
     "_radar_range_azimuth": "rover_pipeline.radar.steps:range_azimuth",
     "_radar_spectrum": "rover_pipeline.radar.steps:spectrum",
@@ -57,6 +60,8 @@ RECORDED = {
 }
 #: Those that are written like another one here, which is killed in their place.
 TWINS = {
+    "_odom",
+    "_lidar_points",
     "_camera_pose",
     "_imu_pose",
     "_lidar_times",
@@ -67,10 +72,13 @@ TWINS = {
     "_camera_depth",
 }
 OPTIONS: dict[str, dict[str, object]] = {
+    "_odom": {"segment": 0.4, "overlap": 0.2},
     "_occupancy": {"elevation_bins": 4, "azimuth_bins": 16},
     "_camera_depth": {"width": 24, "height": 16},
     "_camera_frames": {"width": 12, "height": 8},
 }
+#: Of those whose iterations pass small differences on, relative and absolute.
+TOLERANCE = {"_odom": 1e-2}
 REFERENCE = Path(__file__).parent / "reference"
 
 
@@ -78,6 +86,8 @@ def trace_for(sensor: str, path: Path) -> Path:
     """The small trace, with what the virtual sensor is made from."""
     sensors = RECORDED.get(sensor, ("lidar", "radar"))
     trace = small_trace(path, sensors=sensors, invalid={"lidar": (1,), "radar": (2,), "camera": (3,), "imu": (2,)})
+    if sensor == "_odom":
+        write_room(trace)
     if sensor in FROM_POSES:
         write_odometry(trace, invalid=(4,))
     if sensor == "_camera_depth":
@@ -112,4 +122,6 @@ def test_results_change_only_with_the_version_of_their_step(sensor: str, step: s
     with np.load(stored) as expected:
         assert set(expected) == set(made)
         for name, array in made.items():
-            np.testing.assert_allclose(array, expected[name], rtol=1e-4, atol=1e-4 if array.dtype.kind == "f" else 0)
+            tolerance = TOLERANCE.get(sensor, 1e-4)
+            absolute = tolerance if array.dtype.kind == "f" else 0
+            np.testing.assert_allclose(array, expected[name], rtol=tolerance, atol=absolute)

@@ -7,6 +7,9 @@ import functools
 import numpy as np
 from ouster.sdk import core
 
+#: A range that the recorder clipped, mm: no return.
+CLIPPED = 65535
+
 
 @functools.lru_cache(maxsize=4)
 def sensor_info(metadata: str) -> core.SensorInfo:
@@ -51,3 +54,67 @@ def projection(metadata: str) -> core.XYZLutFloat:
     """The function that projects ranges of the sensor of a `lidar.json`: u4 (beam, column), mm, staggered, to f4
     (beam, column, 3), m, in the sensor frame. Ranges of 0 go to the origin."""
     return core.XYZLutFloat(sensor_info(metadata), use_extrinsics=False)
+
+
+@functools.lru_cache(maxsize=4)
+def rays(metadata: str) -> tuple[np.ndarray, np.ndarray]:
+    """Lines that returns lie on: a range of r mm is at `start + r * direction`, m, in the sensor frame.
+
+    Returns:
+        `start` and `direction` (per mm), f8 (beam, column, 3) each, staggered.
+    """
+    info = sensor_info(metadata)
+    project = core.XYZLut(info, use_extrinsics=False)
+    shape = info.format.pixels_per_column, info.format.columns_per_frame
+    near, far = (project(np.full(shape, mm, "u4")) for mm in (10_000, 60_000))
+    direction = (far - near) / 50_000
+    return near - 10_000 * direction, direction
+
+
+def returns(ranges: np.ndarray, metadata: str) -> tuple[np.ndarray, np.ndarray]:
+    """Points of a staggered image of ranges, u2 (beam, column) mm, that are returns.
+
+    Returns:
+        f4 (N, 3), m, in the sensor frame, and the column of each, i8 (N,).
+    """
+    beam, column = np.nonzero((ranges > 0) & (ranges < CLIPPED))
+    return projection(metadata)(ranges.astype("u4"))[beam, column], column
+
+
+class OusterOdometry:
+    """ouster-sdk's SLAM at its defaults; what it logs is its own."""
+
+    def __init__(self, metadata: str) -> None:
+        from ouster.sdk import mapping
+
+        self._info = sensor_info(metadata)
+        self._engine = mapping.SlamEngine.create([self._info])
+        self._number = 0
+        self._start: float | None = None
+
+    def register(self, ranges: np.ndarray, times: np.ndarray) -> np.ndarray:
+        """Pose at the last column of a sweep in the frame of the first one's, f8 (4, 4).
+
+        Args:
+            ranges: u2 (beam, column), mm, staggered.
+            times: f8, of some columns, the first one's first, seconds.
+        """
+        return self.poses(ranges, times)[-1]
+
+    def poses(self, ranges: np.ndarray, times: np.ndarray) -> np.ndarray:
+        """The same for every column, f8 (column, 4, 4)."""
+        columns = self._info.format.columns_per_frame
+        period = 1 / self._info.format.fps
+        if self._start is None:
+            self._start = float(times[0]) - 1.0
+        stamps = ((times[0] - self._start + period * np.arange(columns) / columns) * 1e9).astype("u8")
+        frame = core.LidarFrame(self._info)
+        frame.field("RANGE")[:] = np.where(ranges < CLIPPED, ranges, 0)
+        frame.timestamp[:], frame.status[:], frame.measurement_id[:] = stamps, 1, np.arange(columns)
+        packet = self._info.format.columns_per_packet
+        frame.packet_timestamp[:] = stamps[packet - 1 :: packet]
+        frame.frame_id = self._number
+        self._number += 1
+        updated = self._engine.update(core.FrameSet([frame]))[0]
+        assert updated is not None
+        return np.array(updated.body_to_world)

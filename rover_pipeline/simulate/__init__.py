@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from rover_pipeline.errors import ConfigError, did_you_mean
@@ -24,6 +24,7 @@ def simulate(
     seed: int = 0,
     faults: Sequence[str] = (),
     threads: int | None = None,
+    sensors: Collection[str] | None = None,
 ) -> None:
     """Make `out` a roverd trace with known truth. The same arguments give the same bytes, whatever the threads.
 
@@ -33,6 +34,7 @@ def simulate(
         seed: of noise, losses and small reflections.
         faults: names from `FAULTS`.
         threads: as many as this process may use unless given.
+        sensors: which of `lidar`, `radar`, `camera` and `imu` are recorded; all of them unless given.
 
     Raises:
         ConfigError: a name is unknown, or the duration too short for every sensor to have a sample.
@@ -53,7 +55,7 @@ def simulate(
     from rover_pipeline.simulate.record import record  # Numba and the codecs take a second that a look-up need not wait
     from rover_pipeline.simulate.rig import build
 
-    record(out, build(preset, seed), seconds, faults, threads or len(os.sched_getaffinity(0)))
+    record(out, build(preset, seed), seconds, faults, threads or len(os.sched_getaffinity(0)), sensors)
 
 
 _SHORTEST = 0.5

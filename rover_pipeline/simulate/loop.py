@@ -7,7 +7,8 @@ from scipy.interpolate import make_interp_spline
 
 
 class Loop:
-    """A smooth closed curve through waypoints, (N, 2) metres, by length: a periodic quintic spline.
+    """A smooth closed curve through waypoints, (N, 2) or with a height (N, 3), metres, by length: a periodic quintic
+    spline.
 
     Attributes:
         length: the parameter's period, metres; one unit of it is about one metre.
@@ -21,7 +22,7 @@ class Loop:
         self._derivatives = [spline, *(spline.derivative(order) for order in (1, 2, 3))]
 
     def derivative(self, order: int, way: np.ndarray) -> np.ndarray:
-        """d^order(x, y)/dway^order, (N, 2)."""
+        """d^order(x, y)/dway^order, (N, 2), or of (x, y, z), (N, 3)."""
         values: np.ndarray = self._derivatives[order](np.mod(way, self.length))
         return values
 

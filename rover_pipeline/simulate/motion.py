@@ -90,6 +90,8 @@ WALKING = Gait(
     pitch=(Sway(0.012, 0.55), Sway(0.02, 5.3)),
     yaw=(Sway(0.035, 1.1), Sway(0.22, 8.7)),
 )
+#: On wheels over a smooth floor: wide slow turns of the head, no steps.
+ROLLING = Gait(yaw=(Sway(0.1, 8.7),))
 #: Slow leans and the short waves of a road.
 RIDING = Gait(
     lateral=(Sway(0.15, 31.0),),
@@ -136,8 +138,10 @@ class Motion:
         heading = _matrix([[cos, sin.scaled(-1), zero], [sin, cos, zero], [zero, zero, one]])
 
         lateral, vertical = _sum(self.gait.lateral, way), _sum(self.gait.vertical, way)
-        x, y = self._along(way, 0)
-        pos = stacked([x + (sin * lateral).scaled(-1), y + cos * lateral, vertical + constant(way, self.height)])
+        x, y, *rise = self._along(way, 0)
+        above = vertical + constant(way, self.height)
+        height = above + rise[0] if rise else above
+        pos = stacked([x + (sin * lateral).scaled(-1), y + cos * lateral, height])
         rot = heading @ _turn(_sum(self.gait.yaw, way), 2)
         rot = rot @ _turn(_sum(self.gait.pitch, way), 1) @ _turn(_sum(self.gait.roll, way), 0)
 
@@ -162,10 +166,10 @@ class Motion:
             self.speed * 30 * x**2 * (1 - x) ** 2 / self.spin_up,
         )
 
-    def _along(self, way: Jet, order: int) -> tuple[Jet, Jet]:
-        """x and y of the loop's `order`-th derivative by way, as functions of time."""
+    def _along(self, way: Jet, order: int) -> list[Jet]:
+        """x, y, and z where the loop has one, of its `order`-th derivative by way, as functions of time."""
         f0, f1, f2 = (self.loop.derivative(order + n, way.value) for n in range(3))
-        return way.through(f0[:, 0], f1[:, 0], f2[:, 0]), way.through(f0[:, 1], f1[:, 1], f2[:, 1])
+        return [way.through(f0[:, i], f1[:, i], f2[:, i]) for i in range(f0.shape[1])]
 
 
 def _sum(sways: tuple[Sway, ...], way: Jet) -> Jet:

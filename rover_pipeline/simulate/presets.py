@@ -15,8 +15,8 @@ class Preset(Options):
 
     description: str = Field(description="What it is, in a line.")
     duration: float = Field(description="Seconds, unless asked otherwise.")
-    scene: Literal["flat", "street"] = Field(description="The place.")
-    carrier: Literal["walker", "bike"] = Field(description="Who carries the rig.")
+    scene: Literal["flat", "stairs", "street"] = Field(description="The place.")
+    carrier: Literal["walker", "trolley", "bike"] = Field(description="Who carries the rig.")
     speed: float = Field(description="m/s, once under way.")
     stand: float = Field(1.0, description="Seconds at rest at the start.")
     lidar: Literal["OS-0-128", "OS-0-32", "OS-1-64"] = Field("OS-0-128", description="Ouster product.")
@@ -59,6 +59,22 @@ PRESETS: dict[str, Preset] = {
         scene="flat",
         carrier="walker",
         speed=0.8,
+        radar=Chirps(device="AWR1843", idle_time=200.0, ramp_end_time=59.0, freq_slope=67.012, sample_rate=5000),
+    ),
+    "smooth": Preset(
+        description="The same flat seen from a trolley: no steps, no sway.",
+        duration=30.0,
+        scene="flat",
+        carrier="trolley",
+        speed=0.8,
+        radar=Chirps(device="AWR1843", idle_time=200.0, ramp_end_time=59.0, freq_slope=67.012, sample_rate=5000),
+    ),
+    "stairs": Preset(
+        description="A walk up one flight of stairs and down another one, round a narrow stairwell.",
+        duration=30.0,
+        scene="stairs",
+        carrier="walker",
+        speed=0.6,
         radar=Chirps(device="AWR1843", idle_time=200.0, ramp_end_time=59.0, freq_slope=67.012, sample_rate=5000),
     ),
     "outdoor": Preset(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -23,10 +23,19 @@ from rover_pipeline.simulate.scatterers import NODES, paths, scatter
 from rover_pipeline.simulate.truth import Truth, description
 
 
-def record(out: Path, rig: Rig, duration: float, faults: Sequence[str] = (), threads: int = 1) -> None:
-    """Make `out` a trace of `duration` seconds; it appears in one rename when all of it is there."""
+def record(
+    out: Path,
+    rig: Rig,
+    duration: float,
+    faults: Sequence[str] = (),
+    threads: int = 1,
+    sensors: Collection[str] | None = None,
+) -> None:
+    """Make `out` a trace of `duration` seconds, of some sensors or all; it appears in one rename when all is there."""
     with new_trace(out) as folder:
         for name, write in _WRITERS.items():
+            if sensors is not None and name not in sensors:
+                continue
             total = rig.clocks[name].count(duration)
             with progress(f"simulate {name}", total) as advance, Truth(folder, name, rig) as truth:
                 for tick in write(folder / name, rig, duration, threads):

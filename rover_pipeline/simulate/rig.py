@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from rover_pipeline.simulate import flat, street
+from rover_pipeline.simulate import flat, stairs, street
 from rover_pipeline.simulate.camera import Lens
 from rover_pipeline.simulate.clocks import Clock
 from rover_pipeline.simulate.lidar import BEAMS, Beams
-from rover_pipeline.simulate.motion import IDENTITY, RIDING, WALKING, Motion, Pose
+from rover_pipeline.simulate.motion import IDENTITY, RIDING, ROLLING, WALKING, Motion, Pose
 from rover_pipeline.simulate.presets import Preset
 from rover_pipeline.simulate.world import World
 
@@ -88,9 +88,13 @@ def build(preset: Preset, seed: int) -> Rig:
     """The rig of a preset in its place. The seed decides noise, losses and small reflections, not the place."""
     if preset.scene == "flat":
         world, loop, height = flat.world(), flat.WAY, 1.25
+    elif preset.scene == "stairs":
+        world, loop, height = stairs.world(), stairs.WAY, 1.25
     else:
         world, loop, height = street.world(), street.PAVEMENT_WAY, 1.6
     gait, spin_up = WALKING, 1.2
+    if preset.carrier == "trolley":
+        gait = ROLLING
     if preset.carrier == "bike":
         loop, gait, height, spin_up = street.CYCLE_WAY, RIDING, 1.1, 4.0
     revolution = 1 / preset.lidar_rate

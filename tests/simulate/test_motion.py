@@ -13,7 +13,7 @@ from rover_pipeline.simulate.rig import MOUNTS, build
 STEP_S = 1e-4
 
 
-@pytest.fixture(params=["indoor", "outdoor", "bike"])
+@pytest.fixture(params=["indoor", "stairs", "outdoor", "bike"])
 def motion(request: pytest.FixtureRequest) -> Motion:
     return build(PRESETS[request.param], 0).motion.of(Pose.at(0.1, 0.2, -0.3, yaw=10, pitch=5))
 

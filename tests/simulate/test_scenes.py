@@ -9,7 +9,7 @@ from rover_pipeline.simulate import PRESETS, lidar
 from rover_pipeline.simulate.rig import build
 
 ALL_PRESETS = pytest.mark.parametrize("preset", list(PRESETS))
-LAP_S = {"tiny": 36.0, "indoor": 36.0, "outdoor": 145.0, "bike": 50.0}
+LAP_S = {"tiny": 36.0, "indoor": 36.0, "smooth": 36.0, "stairs": 51.0, "outdoor": 145.0, "bike": 50.0}
 
 
 @ALL_PRESETS

@@ -163,3 +163,12 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "mine" / "notes.txt").write_text("keep")
     with pytest.raises(InTheWayError, match="already exists"):
         simulate(tmp_path / "mine", preset="tiny")
+
+
+def test_a_recording_of_some_sensors_holds_what_all_of_them_would(tmp_path: Path) -> None:
+    rig, sensors = build(PRESETS["tiny"], 3), ("lidar", "imu")
+    record(tmp_path / "all", rig, 0.6)
+    record(tmp_path / "some", rig, 0.6, sensors=sensors)
+    whole, part = digests(tmp_path / "all"), digests(tmp_path / "some")
+    assert Trace(tmp_path / "some").sensors() == ["imu", "lidar", "_truth", "_truth_imu"]
+    assert part == {name: whole[name] for name in part}

@@ -1,0 +1,208 @@
+"""The odometry beside KISS-ICP and ouster-sdk's SLAM on the same sweeps: `python -m benchmarks.odometry`.
+
+For each simulated sequence, in one process and with the truth as the judge: errors of ours and of the peers at their
+defaults, and the time each takes for a sweep. A peer does not say which instant of a sweep its poses refer to: it is
+given the one that suits it best. Then the step as a whole process that reads and writes files, at 128x2048: how many
+times real time it is on two threads, and what parts that are registered at once cost and gain.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.interpolate import CubicSpline
+from scipy.spatial.transform import Rotation, RotationSpline
+from threadpoolctl import threadpool_limits
+
+from benchmarks.data import FOLDER
+from benchmarks.measure import print_versions, run, step_command
+from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.lidar.geometry import OusterOdometry, rays, returns, sensor_info, sweep_span
+from rover_pipeline.odometry.options import OdometryOptions
+from rover_pipeline.odometry.register import register
+from rover_pipeline.odometry.segments import join
+from rover_pipeline.odometry.sweeps import Selection
+from rover_pipeline.odometry.trajectory import State
+from rover_pipeline.simulate import PRESETS, simulate
+from rover_pipeline.timestamps import smooth_times
+
+SEQUENCES = {"walking": "indoor", "smooth": "smooth", "stairs": "stairs", "street": "outdoor"}
+STEP = "rover_pipeline.odometry.steps:odom"
+
+
+class Recording(NamedTuple):
+    """Sweeps of a trace, and the truth about them."""
+
+    rng: np.ndarray
+    ts: np.ndarray
+    metadata: str
+    truth: State
+    true_ts: np.ndarray
+
+
+class Poses(NamedTuple):
+    """Positions (N, 3) and rotations (N, 3, 3) at the sweeps, and seconds a sweep."""
+
+    pos: np.ndarray
+    rot: np.ndarray
+    seconds: float
+
+
+def recording(preset: str, seconds: float, columns: int) -> Path:
+    """A simulated trace of lidar and IMU, made on the first run."""
+    path = FOLDER / f"{preset}_{columns}_{seconds:g}s"
+    if not path.exists():
+        chosen = PRESETS[preset].model_copy(update={"columns": columns})
+        simulate(path, preset=chosen, duration=seconds, sensors=("lidar", "imu"))
+    return path
+
+
+def load(trace: Path) -> Recording:
+    lidar, truth = Sensor(trace / "lidar"), Sensor(trace / "_truth")
+    state = State(*(truth.channel(name).read() for name in ("pos", "rot", "vel", "acc", "avel")))
+    metadata = (trace / "lidar" / "lidar.json").read_text()
+    ts = smooth_times(lidar.channel("ts").read()).smooth
+    return Recording(lidar.channel("rng").read(), ts - ts[0], metadata, state, truth.channel("true_ts").read())
+
+
+def ours(found: Recording, **options: Any) -> tuple[Poses, State]:
+    chosen = OdometryOptions(**options)
+    begin, period = sweep_span(sensor_info(found.metadata), "end")
+    reach = chosen.min_range, chosen.max_range
+    selection = Selection(*rays(found.metadata), points=chosen.points, reach=reach, begin=begin, period=period)
+
+    def sweeps(count: int) -> Any:
+        return ((selection.sweep(found.rng[i], i, found.ts[i]), found.rng[i]) for i in range(count))
+
+    register(sweeps(4), found.ts[:4], chosen, metadata=found.metadata)  # compiles
+    start = time.perf_counter()
+    segment = register(sweeps(len(found.ts)), found.ts, chosen, metadata=found.metadata)
+    state, _, _ = join([segment], len(found.ts))
+    return Poses(state.pos, state.rot, (time.perf_counter() - start) / len(found.ts)), state
+
+
+def kiss_icp(found: Recording) -> Poses:
+    """On all its threads, points already projected."""
+    from kiss_icp.config import load_config
+    from kiss_icp.kiss_icp import KissICP
+
+    odometry, poses, seconds = KissICP(load_config(None)), [], 0.0
+    for image in found.rng:
+        points, column = returns(image, found.metadata)
+        frame, share = points.astype("f8"), column / image.shape[1]
+        start = time.perf_counter()
+        odometry.register_frame(frame, share)
+        seconds += time.perf_counter() - start
+        poses.append(odometry.last_pose)
+    matrices = np.stack(poses)
+    return Poses(matrices[:, :3, 3], matrices[:, :3, :3], seconds / len(found.rng))
+
+
+def ouster(found: Recording) -> tuple[Poses, Poses]:
+    """Poses at the middle and at the last column."""
+    odometry, poses = OusterOdometry(found.metadata), []
+    _, period = sweep_span(sensor_info(found.metadata), "end")
+    start = time.perf_counter()
+    for image, end in zip(found.rng, found.ts, strict=True):
+        columns = odometry.poses(image, np.array([end - period]))
+        poses.append(columns[[len(columns) // 2, -1]])
+    seconds = (time.perf_counter() - start) / len(found.rng)
+    middle, last = np.swapaxes(np.stack(poses), 0, 1)
+    return Poses(middle[:, :3, 3], middle[:, :3, :3], seconds), Poses(last[:, :3, 3], last[:, :3, :3], seconds)
+
+
+def errors(poses: Poses, truth_pos: np.ndarray, truth_rot: np.ndarray) -> tuple[float, float, np.ndarray]:
+    """Root mean squares of positions (m), aligned as ATE is (Umeyama without scale), and of rotations (degrees) in the
+    world that suits them best; and the rotation that aligns."""
+    here, there = poses.pos - poses.pos.mean(0), truth_pos - truth_pos.mean(0)
+    turn, _ = Rotation.align_vectors(there, here)
+    apart = turn.apply(here) - there
+    world = Rotation.from_matrix(truth_rot @ np.swapaxes(poses.rot, 1, 2)).mean()
+    angle = (Rotation.from_matrix(truth_rot).inv() * world * Rotation.from_matrix(poses.rot)).magnitude()
+    matrix: np.ndarray = world.as_matrix()
+    return float(np.sqrt((apart**2).sum(1).mean())), float(np.degrees(np.sqrt((angle**2).mean()))), matrix
+
+
+def best_instant(poses: Poses, found: Recording) -> tuple[float, float]:
+    """Errors of a peer against the truth at the begin, the middle or the end of the sweeps."""
+    place = CubicSpline(found.true_ts, found.truth.pos)
+    turned = RotationSpline(found.true_ts, Rotation.from_matrix(found.truth.rot))
+    tried = []
+    for back in (0.0, 0.05, 0.1):
+        at = np.maximum(found.true_ts - back, found.true_ts[0])
+        tried.append(errors(poses, place(at), turned(at).as_matrix())[:2])
+    return min(tried)
+
+
+def table(seconds: float, columns: int) -> None:
+    print(
+        f"\n{seconds:g} s of 128x{columns} at 10 Hz; root mean squares of position (ATE) in mm, rotation in degrees, "
+        "velocity in cm/s; ms a sweep"
+    )
+    print("| sequence | ours | KISS-ICP | ouster-sdk SLAM | ATE of the better peer over ours | time over KISS-ICP's |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for name, preset in SEQUENCES.items():
+        found = load(recording(preset, seconds, columns))
+        mine, state = ours(found)
+        pos, rot, world = errors(mine, found.truth.pos, found.truth.rot)
+        vel = float(np.sqrt(np.square(state.vel @ world.T - found.truth.vel).sum(1).mean()))
+        kiss = kiss_icp(found)
+        kiss_errors = best_instant(kiss, found)
+        slam = ouster(found)
+        slam_errors = min(best_instant(each, found) for each in slam)
+        ratio = min(kiss_errors[0], slam_errors[0]) / pos
+        peers = [
+            f"ATE {1e3 * ate:.1f}, rotation {angle:.3f}, {1e3 * peer.seconds:.0f} ms"
+            for (ate, angle), peer in ((kiss_errors, kiss), (slam_errors, slam[0]))
+        ]
+        print(
+            f"| {name} | ATE {1e3 * pos:.2f}, rotation {rot:.4f}, velocity {100 * vel:.2f}, "
+            f"{1e3 * mine.seconds:.0f} ms | {peers[0]} | {peers[1]} | {ratio:.0f}x | "
+            f"{mine.seconds / kiss.seconds:.2f} |",
+            flush=True,
+        )
+
+
+def step(trace: Path, threads: int, **options: Any) -> tuple[float, float]:
+    """Wall seconds and ATE (m) of the step as a process."""
+    shutil.rmtree(trace / "_odom", ignore_errors=True)
+    os.sync()
+    request = json.dumps({"options": options, "input": {}})
+    took = run([*step_command(STEP, trace, "lidar", "_odom", threads), "--request", request]).seconds
+    made, found = Sensor(trace / "_odom"), load(trace)
+    poses = Poses(made.channel("pos").read(), made.channel("rot").read(), 0.0)
+    return took, errors(poses, found.truth.pos, found.truth.rot)[0]
+
+
+def parts(seconds: float, columns: int, rounds: int) -> None:
+    trace = recording("indoor", seconds, columns)
+    step(trace, 2)
+    print(f"\nwhole step on {seconds:g} s of 128x{columns}, files read and written, start-up included")
+    took = min(step(trace, 2, segment=seconds / 2)[0] for _ in range(rounds))
+    print(f"two threads, two parts: {took:.1f} s, {seconds / took:.1f} times real time")
+    tried = []
+    for _ in range(rounds):
+        whole, at_once = step(trace, 1, segment=10 * seconds), step(trace, 2, segment=seconds / 2)
+        tried.append((whole[0] / at_once[0], at_once[1] / whole[1], whole[1], at_once[1]))
+    speed, worse, alone, together = np.median(tried, axis=0)
+    print(f"two parts at once on two threads: {speed:.2f}x as fast as one part on one thread;")
+    print(f"  ATE {1e3 * together:.2f} mm beside {1e3 * alone:.2f} mm: {worse:.2f}x")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--columns", type=int, default=1024, help="of the truth table")
+    parser.add_argument("--rounds", type=int, default=3)
+    chosen = parser.parse_args()
+    print_versions("small_gicp", "kiss-icp", "ouster-sdk", "numba", "numpy", "scipy")
+    with threadpool_limits(1, user_api="blas"):
+        table(chosen.seconds, chosen.columns)
+    parts(2 * chosen.seconds, 2048, chosen.rounds)

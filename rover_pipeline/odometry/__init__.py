@@ -1,0 +1,1 @@
+"""Odometry: where the lidar was, from what it saw. Arrays in, arrays out."""

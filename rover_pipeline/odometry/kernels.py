@@ -1,0 +1,124 @@
+"""Compiled inner loops of the odometry. Kernels that call one another belong in one file: Numba's cache on disk notices
+a changed file only for the kernel that Python calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def compiled(function: F) -> F:
+    """`function` compiled at its first call, kept on disk, run without the GIL.
+
+    Without fast-math: results must be the same bytes in any thread.
+    """
+    return cast(F, numba.njit(cache=True, nogil=True, error_model="numpy")(function))
+
+
+def inlined(function: F) -> F:
+    """`function` for use in kernels only, copied into them."""
+    return cast(F, numba.njit(inline="always", error_model="numpy")(function))
+
+
+# --- Rotations and splines --------------------------------------------------------------------------------------
+
+
+@compiled
+def _exp(x: float, y: float, z: float, out: np.ndarray) -> None:
+    """Rotation of a rotation vector (Rodrigues)."""
+    square = x * x + y * y + z * z
+    if square < 1e-8:
+        a, b = 1 - square / 6, 0.5 - square / 24
+    else:
+        angle = np.sqrt(square)
+        a, b = np.sin(angle) / angle, (1 - np.cos(angle)) / square
+    out[0, 0], out[1, 1], out[2, 2] = 1 - b * (y * y + z * z), 1 - b * (x * x + z * z), 1 - b * (x * x + y * y)
+    out[0, 1], out[1, 0] = b * x * y - a * z, b * x * y + a * z
+    out[0, 2], out[2, 0] = b * x * z + a * y, b * x * z - a * y
+    out[1, 2], out[2, 1] = b * y * z - a * x, b * y * z + a * x
+
+
+@compiled
+def _log(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
+    """Rotation vector of a'b; neighbouring control points differ by far less than half a turn."""
+    trace = 0.0
+    for i in range(3):
+        for k in range(3):
+            trace += a[k, i] * b[k, i]
+    for i in range(3):
+        j, k = (i + 1) % 3, (i + 2) % 3
+        out[i] = 0.0
+        for n in range(3):
+            out[i] += a[n, k] * b[n, j] - a[n, j] * b[n, k]
+    sine = 0.5 * np.sqrt(out[0] ** 2 + out[1] ** 2 + out[2] ** 2)
+    angle = np.arctan2(sine, 0.5 * (trace - 1))
+    scale = 0.5 if sine < 1e-9 else 0.5 * angle / sine
+    for i in range(3):
+        out[i] *= scale
+
+
+@compiled
+def _multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
+    for i in range(3):
+        for j in range(3):
+            out[i, j] = a[i, 0] * b[0, j] + a[i, 1] * b[1, j] + a[i, 2] * b[2, j]
+
+
+@compiled
+def evaluate_spline(
+    pos: np.ndarray, rot: np.ndarray, step: float, first: np.ndarray, place: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Position, rotation, velocity, acceleration and angular velocity (lidar frame) at N instants.
+
+    Args:
+        pos, rot: f8 (M, 3), (M, 3, 3), control points.
+        step: seconds between them.
+        first: i8 (N,), first control point that acts.
+        place: f8 (N,), way to the next knot, 0 to 1.
+    """
+    count = len(first)
+    out_pos, out_vel, out_acc = np.zeros((count, 3)), np.zeros((count, 3)), np.zeros((count, 3))
+    out_rot, out_avel = np.empty((count, 3, 3)), np.empty((count, 3))
+    turns = np.empty((len(rot), 3))
+    for m in range(len(rot) - 1):
+        _log(rot[m], rot[m + 1], turns[m])
+    factor, product = np.empty((3, 3)), np.empty((3, 3))
+    weight, rate, rate2, sums, sum_rates = np.empty(4), np.empty(4), np.empty(4), np.empty(3), np.empty(3)
+    spin = np.empty(3)
+    for n in range(count):
+        u, m = place[n], first[n]
+        v = 1 - u
+        weight[0], weight[1], weight[2], weight[3] = v * v * v / 6, (3 * u**3 - 6 * u * u + 4) / 6, 0.0, u * u * u / 6
+        weight[2] = 1 - weight[0] - weight[1] - weight[3]
+        rate[0], rate[1], rate[3] = -v * v / 2, (3 * u * u - 4 * u) / 2, u * u / 2
+        rate[2] = -rate[0] - rate[1] - rate[3]
+        rate2[0], rate2[1], rate2[2], rate2[3] = v, 3 * u - 2, 1 - 3 * u, u
+        for k in range(4):
+            for i in range(3):
+                out_pos[n, i] += weight[k] * pos[m + k, i]
+                out_vel[n, i] += rate[k] * pos[m + k, i] / step
+                out_acc[n, i] += rate2[k] * pos[m + k, i] / (step * step)
+        for k in range(3):
+            sums[k], sum_rates[k] = 0.0, 0.0
+            for j in range(k + 1, 4):
+                sums[k] += weight[j]
+                sum_rates[k] += rate[j] / step
+        out_rot[n] = rot[m]
+        spin[:] = 0.0
+        for k in range(3):
+            turn = turns[m + k]
+            _exp(sums[k] * turn[0], sums[k] * turn[1], sums[k] * turn[2], factor)
+            _multiply(out_rot[n], factor, product)
+            out_rot[n] = product
+            for i in range(3):
+                out_avel[n, i] = factor[0, i] * spin[0] + factor[1, i] * spin[1] + factor[2, i] * spin[2]
+            for i in range(3):
+                spin[i] = out_avel[n, i] + sum_rates[k] * turn[i]
+        out_avel[n] = spin
+    return out_pos, out_rot, out_vel, out_acc, out_avel

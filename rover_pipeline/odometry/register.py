@@ -1,0 +1,120 @@
+"""Odometry of a part of a recording: a first pass by a library, then in continuous time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from rover_pipeline.odometry.backends import make_backend
+from rover_pipeline.odometry.options import OdometrySection
+from rover_pipeline.odometry.refine import (
+    NO_GYRO,
+    Fit,
+    Gyro,
+    Refinement,
+    Sweep,
+    map_of,
+    refine,
+    refine_together,
+)
+from rover_pipeline.odometry.segments import Segment
+from rover_pipeline.odometry.surfels import SurfelMap
+from rover_pipeline.odometry.sweeps import cloud_sweep
+from rover_pipeline.odometry.trajectory import State, Trajectory, exp, fit, log
+
+#: Distance of the points of a cloud that are looked at, metres: a voxel of a quarter of a metre holds a plane of them.
+_SPACING = 0.2
+#: Jerk that the poses of the first pass are interpolated with, against errors of a millimetre, m/s3.
+_FIRST_JERK = 30.0
+
+
+def register(
+    sweeps: Iterable[tuple[Sweep | None, np.ndarray | None]],
+    ends: np.ndarray,
+    options: OdometrySection,
+    *,
+    metadata: str | None = None,
+    gyro: Gyro = NO_GYRO,
+    start: int = 0,
+) -> Segment:
+    """The lidar's trajectory over some sweeps.
+
+    Args:
+        sweeps: with the images of ranges they are from, if any; None for those that are not to be used.
+        ends: f8 (frame,), instants that the poses refer to, of all the sweeps, seconds.
+        metadata: `lidar.json`; None for points that are from no Ouster lidar.
+        gyro: angular velocities.
+        start: number of the first frame.
+    """
+    backend = make_backend(options.backend, metadata, spacing=options.spacing, voxel=options.voxel)
+    used: list[Sweep] = []
+    poses: list[np.ndarray] = []
+    numbers: list[int] = []
+    for number, (sweep, ranges) in enumerate(sweeps):
+        if sweep is None or len(sweep.points) < options.min_points:
+            continue
+        turn = _turn(gyro, used[-1].end, sweep.end) if used else None
+        poses.append(backend.register(sweep, ranges if backend.whole else None, turn))
+        used.append(sweep)
+        numbers.append(number)
+    count = len(ends)
+    if not used:
+        nowhere = np.full((count, 3), np.nan)
+        state = State(nowhere, np.full((count, 3, 3), np.nan), nowhere, nowhere, nowhere)
+        return Segment(start, start + count, state, [None] * count, SurfelMap(options.voxels))
+    trajectory = _fitted(used, np.stack(poses), ends, options)
+    how = Refinement(voxels=options.voxels, noise=options.range_noise, jerk=options.jerk, rate_noise=options.gyro_noise)
+    gyro = _without_bias(gyro, trajectory, used)
+    if options.passes > 1:
+        trajectory, surfels, found = refine(used, trajectory, how, gyro, rounds=options.passes - 2)
+    else:
+        surfels = map_of(used, trajectory, how)
+        _, found = refine_together(used, trajectory, surfels, how)
+    fits: list[Fit | None] = [None] * count
+    for number, each in zip(numbers, found, strict=True):
+        fits[number] = each
+    return Segment(start, start + count, trajectory.at(ends), fits, surfels.thin())
+
+
+def register_clouds(clouds: Iterable[np.ndarray], ts: np.ndarray, options: OdometrySection) -> Segment:
+    """The lidar's trajectory over clouds of points without columns or instants, such as motion-compensated ones.
+
+    Args:
+        clouds: (N, 3) each, metres, lidar frame.
+        ts: f8 (frame,), instants of the clouds, seconds.
+    """
+    near, far = options.min_range, options.max_range
+    inside = (cloud[(np.square(cloud).sum(1) >= near**2) & (np.square(cloud).sum(1) <= far**2)] for cloud in clouds)
+    sweeps = (cloud_sweep(cloud, stamp, spacing=_SPACING) for cloud, stamp in zip(inside, ts.tolist(), strict=True))
+    return register(((sweep, None) for sweep in sweeps), ts, options)
+
+
+def _fitted(sweeps: list[Sweep], poses: np.ndarray, ends: np.ndarray, options: OdometrySection) -> Trajectory:
+    begin = min(ends[0], *(sweep.times[0] for sweep in sweeps))
+    last = max(ends[-1], *(sweep.times[-1] for sweep in sweeps))
+    instants = np.array([sweep.end for sweep in sweeps])
+    # The knots lie the same way wherever a part begins.
+    begin = np.floor(begin / options.knots) * options.knots
+    return fit(instants, poses[:, :3, 3], poses[:, :3, :3], begin, last + 1e-6, options.knots, _FIRST_JERK)
+
+
+def _turn(gyro: Gyro, begin: float, end: float) -> np.ndarray | None:
+    """Rotation vector from one instant to another; None where the gyroscope says too little."""
+    part = gyro.between(begin, end)
+    if len(part.times) < 2 or part.times[0] - begin > 0.05 or end - part.times[-1] > 0.05:
+        return None
+    edges = np.concatenate([[begin], (part.times[1:] + part.times[:-1]) / 2, [end]])
+    turn = np.eye(3)
+    for step in exp(part.rates * np.diff(edges)[:, None]):
+        turn = turn @ step
+    return log(turn[None])[0]
+
+
+def _without_bias(gyro: Gyro, trajectory: Trajectory, sweeps: list[Sweep]) -> Gyro:
+    """Rates less what they differ from those of the trajectory on the whole."""
+    part = gyro.between(sweeps[0].times[0], sweeps[-1].times[-1])
+    if len(part.times) < 10:
+        return NO_GYRO
+    bias = np.median(part.rates - trajectory.at(part.times).avel, axis=0)
+    return Gyro(part.times, part.rates - bias)

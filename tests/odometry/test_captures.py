@@ -1,0 +1,36 @@
+"""Real sweeps: their odometry agrees with what others made of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from rover_pipeline.importers.ouster import import_ouster
+from rover_pipeline.odometry.options import OdometryOptions
+from rover_pipeline.odometry.register import register_clouds
+from rover_pipeline.runner import Request, run_step
+from rover_pipeline.steps import find_step
+from tests.odometry.truth import state_of
+
+
+def test_the_way_of_22_clouds_is_as_long_as_both_reference_estimates(captures: Path) -> None:
+    folder = captures / "lidar_hdl64_straight"
+    clouds = (np.load(path)["xyz_mm"] / 1000 for path in sorted(folder.glob("*.npz")))
+    state = register_clouds(clouds, np.arange(22) / 10, OdometryOptions()).state
+    length = np.linalg.norm(np.diff(state.pos, axis=0), axis=1).sum()
+    for reference in (16.84, 16.90):
+        assert abs(length / reference - 1) < 0.01
+    poses = np.loadtxt(folder / "reference_estimate_gicp.txt").reshape(-1, 3, 4)
+    found = (state.pos - state.pos[0]) @ state.rot[0]
+    assert np.linalg.norm(found - poses[:, :, 3], axis=1).max() < 0.15
+
+
+def test_three_sweeps_of_a_drive_are_within_5_cm_of_the_makers_poses(captures: Path, tmp_path: Path) -> None:
+    name = "OS-1-128_v2.3.0_1024x10_lb_n3"
+    trace = tmp_path / "trace"
+    import_ouster(captures / "ouster" / f"{name}.osf", trace)
+    run_step(find_step("rover_pipeline.odometry.steps:odom"), trace, "_odom", Request())
+    poses = np.loadtxt(captures / "ouster" / f"{name}_poses_kitti.txt").reshape(-1, 3, 4)
+    found = state_of(trace / "_odom")
+    assert np.linalg.norm(found.pos - poses[:, :, 3], axis=1).max() < 0.05

@@ -1,0 +1,155 @@
+"""`_odom` of a simulated walk against the truth: whole, in parts, with sweeps lost, late, dark or without features."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rover_pipeline.format.provenance import PROVENANCE
+from rover_pipeline.format.sensor import Sensor, SensorWriter
+from rover_pipeline.runner import Request, run_step
+from rover_pipeline.simulate import PRESETS, lidar, ouster
+from rover_pipeline.simulate.loop import Loop
+from rover_pipeline.simulate.motion import Gait, Motion
+from rover_pipeline.simulate.rig import build
+from rover_pipeline.simulate.world import Light, World, box
+from rover_pipeline.steps import find_step
+from tests.odometry.truth import Errors, errors, state_of
+
+ODOM = find_step("rover_pipeline.odometry.steps:odom")
+
+
+def run(trace: Path, **options: object) -> Path:
+    run_step(ODOM, trace, "_odom", Request(options))
+    return trace / "_odom"
+
+
+def copied(
+    tiny: Path, trace: Path, *, keep: np.ndarray | None = None, dark: slice = slice(0), late: float = 0.0
+) -> Path:
+    """The walk with only some of its sweeps, some dark ones, and all of them late by up to `late` seconds."""
+    shutil.copytree(tiny / "lidar", trace / "lidar")
+    shutil.copytree(tiny / "_truth", trace / "_truth")
+    shutil.copy(tiny / "config.yaml", trace)
+    source = Sensor(tiny / "lidar")
+    ts, rng = source.channel("ts").read(), source.channel("rng").read()
+    keep = np.arange(len(ts)) if keep is None else keep
+    rng[dark] = 0
+    ts = ts + np.random.default_rng(0).uniform(0, late, len(ts))
+    shutil.rmtree(trace / "lidar")
+    specs = {name: source.specs[name] for name in ("ts", "rng")}
+    with SensorWriter(trace / "lidar", specs) as writer:
+        writer.append(ts=ts[keep], rng=rng[keep])
+    shutil.copy(tiny / "lidar" / "lidar.json", trace / "lidar")
+    return trace
+
+
+def error_of(odom: Path, trace: Path, keep: np.ndarray) -> Errors:
+    """Errors of the valid sweeps; `keep` are the numbers of the sweeps in the truth."""
+    valid = Sensor(odom).channel("valid").read() != 0
+    return errors(state_of(odom, valid), state_of(trace / "_truth", keep[valid]))
+
+
+@pytest.fixture(scope="module")
+def whole(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The walk and its `_odom`."""
+    trace = tmp_path_factory.mktemp("odom") / "trace"
+    shutil.copytree(tiny, trace)
+    run(trace)
+    return trace
+
+
+def test_a_walk_is_known_to_two_millimetres(whole: Path) -> None:
+    found = Sensor(whole / "_odom")
+    assert (found.channel("valid").read() == 1).all()
+    error = errors(state_of(whole / "_odom"), state_of(whole / "_truth"))
+    assert error.pos < 0.002
+    assert error.rot < 0.05
+    assert error.vel < 0.03
+    assert error.avel < 0.01
+
+
+def test_the_world_is_the_first_valid_pose(whole: Path) -> None:
+    first = state_of(whole / "_odom", np.array([0]))
+    np.testing.assert_allclose(first.pos[0], 0, atol=1e-12)
+    np.testing.assert_allclose(first.rot[0], np.eye(3), atol=1e-12)
+    # The rig stands still at first, so that the truth has the same world.
+    truth, found = state_of(whole / "_truth"), state_of(whole / "_odom")
+    assert np.linalg.norm(found.pos - truth.pos, axis=1).max() < 0.004
+    assert np.abs(found.rot - truth.rot).max() < 0.002
+
+
+def test_quality_of_a_furnished_room_is_good(whole: Path) -> None:
+    found = Sensor(whole / "_odom")
+    assert found.channel("inliers").read().min() > 0.8
+    assert found.channel("residual").read().max() < 0.01
+    assert (found.channel("information").read() ** -0.5).max() < 0.001
+
+
+def test_the_gyroscope_is_used_where_the_rig_says_how_it_is_turned(whole: Path, tmp_path: Path) -> None:
+    assert json.loads((whole / "_odom" / PROVENANCE).read_text())["measured"]["gyroscope"] == "used"
+    shutil.copytree(whole, tmp_path / "trace", ignore=shutil.ignore_patterns("_odom", "camera", "radar", "_truth_*"))
+    without = errors(state_of(run(tmp_path / "trace", imu=False)), state_of(whole / "_truth"))
+    with_gyro = errors(state_of(whole / "_odom"), state_of(whole / "_truth"))
+    assert with_gyro.avel < without.avel
+    assert without.pos < 0.002
+
+
+def test_parts_that_are_registered_on_their_own_meet_within_millimetres(tiny: Path, tmp_path: Path) -> None:
+    trace = copied(tiny, tmp_path / "trace")
+    odom = run(trace, segment=1.2, overlap=0.6)
+    measured = json.loads((odom / PROVENANCE).read_text())["measured"]
+    assert measured["segments"] == 2
+    (seam,) = measured["seams"]
+    assert seam["metres"] < 0.003 and seam["degrees"] < 0.1 and seam["planes"] > 100
+    error = error_of(odom, trace, np.arange(24))
+    assert error.pos < 0.003 and error.rot < 0.06 and error.vel < 0.04
+
+
+def test_lost_and_late_sweeps_leave_the_others_where_they_are(tiny: Path, tmp_path: Path) -> None:
+    keep = np.setdiff1d(np.arange(24), [9, 15, 16])
+    trace = copied(tiny, tmp_path / "trace", keep=keep, late=0.008)
+    odom = run(trace)
+    assert Sensor(odom).channel("valid").read().sum() == len(keep)
+    error = error_of(odom, trace, keep)
+    assert error.pos < 0.004 and error.rot < 0.1 and error.vel < 0.06
+
+
+def test_sweeps_that_saw_nothing_are_not_valid_and_the_way_goes_on_after_them(tiny: Path, tmp_path: Path) -> None:
+    trace = copied(tiny, tmp_path / "trace", dark=slice(12, 14))
+    odom = run(trace)
+    valid = Sensor(odom).channel("valid").read()
+    assert (valid == [1] * 12 + [0] * 2 + [1] * 10).all()
+    assert np.isfinite(state_of(odom).pos).all()
+    assert error_of(odom, trace, np.arange(24)).pos < 0.004
+
+
+def test_a_lidar_above_an_endless_floor_is_not_trusted(tiny: Path, tmp_path: Path) -> None:
+    rig = build(PRESETS["tiny"], 1)
+    dark = Light(np.array([0.0, 0.0, 1.0]), 0.0, np.zeros((0, 3)), 0.3, (0.0, 0.0, 0.0), 100.0)
+    floor = World([box((0.0, 0.0, -0.5), (400.0, 400.0, 1.0), "plaster")], dark)
+    motion = Motion(Loop(np.array([[0.0, 0], [30, 0], [30, 30], [0, 30]])), 1.0, 1.3, Gait(), stand=0.0)
+    rays = lidar.rays(rig.beams, 512)
+    trace, ts = tmp_path / "trace", 1.7e9 + np.arange(12) / 10
+    source = Sensor(tiny / "lidar")
+    with SensorWriter(trace / "lidar", {name: source.specs[name] for name in ("ts", "rng")}) as writer:
+        for number, stamp in enumerate(ts):
+            echoes = lidar.sweep(floor, motion, rays, 1.0 + number / 10, 0.1)
+            scan = lidar.measure(echoes, rays, rig.beams.reach, 100.0, np.random.default_rng(number))
+            writer.append(ts=stamp, rng=scan.rng[None])
+    (trace / "lidar" / "lidar.json").write_text(json.dumps(ouster.metadata(rig.beams, 512, 10)))
+    odom = Sensor(run(trace))
+    assert (odom.channel("valid").read() == 0).all()
+    assert (odom.channel("information").read() < 1e4).all()
+
+
+@pytest.mark.parametrize("backend", ["kiss_icp", "ouster"])
+def test_peers_find_about_the_same_way(backend: str, tiny: Path, tmp_path: Path) -> None:
+    trace = copied(tiny, tmp_path / "trace")
+    odom = run(trace, backend=backend, passes=1)
+    found, truth = state_of(odom), state_of(trace / "_truth")
+    assert errors(found, truth).pos < 0.2

@@ -1,0 +1,56 @@
+"""The map of planes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rover_pipeline.odometry.surfels import SurfelMap
+
+
+def wall(rng: np.random.Generator, count: int) -> np.ndarray:
+    """Points of a wall through (1, 2, 0.5) that faces (0.6, 0.8, 0), 5 mm thick."""
+    along = np.array([-0.8, 0.6, 0.0])
+    points = np.array([1.0, 2.0, 0.5]) + rng.uniform(-1, 1, (count, 1)) * along
+    points[:, 2] += rng.uniform(-1, 1, count)
+    points += rng.normal(0, 0.005, (count, 1)) * np.array([0.6, 0.8, 0.0])
+    return points
+
+
+def test_planes_lie_in_a_wall_and_face_as_it_does() -> None:
+    surfels = SurfelMap((0.25, 0.5))
+    for block in np.split(wall(np.random.default_rng(0), 20_000), 10):
+        surfels.insert(block)
+    for level in surfels.levels:
+        planes = level.planes[: level.count]
+        planes = planes[planes[:, 7] > 0]
+        assert len(planes) > 20
+        assert np.abs((planes[:, :3] - [1.0, 2.0, 0.5]) @ [0.6, 0.8, 0.0]).max() < 0.003
+        assert np.abs(planes[:, 3:6] @ [0.6, 0.8, 0.0]).min() > 0.99
+        assert np.median(planes[:, 6]) < 0.006
+
+
+def test_points_all_over_the_place_are_no_plane() -> None:
+    surfels = SurfelMap((0.5,))
+    surfels.insert(np.random.default_rng(1).uniform(-1, 1, (50_000, 3)))
+    # Voxels at the rim that hold a thin slice of the cloud may pass for one.
+    assert len(surfels.centres) < 0.05 * surfels.levels[0].count
+
+
+def test_a_thinned_map_finds_the_same_planes() -> None:
+    surfels = SurfelMap((0.25, 0.5, 1.0))
+    surfels.insert(wall(np.random.default_rng(2), 20_000))
+    thin = surfels.thin()
+    assert [level.size for level in thin.levels] == [0.25, 0.5]
+    np.testing.assert_array_equal(thin.centres, surfels.centres)
+
+
+def test_the_map_does_not_depend_on_how_points_are_handed_over() -> None:
+    points = wall(np.random.default_rng(3), 5000)
+    once, often = SurfelMap((0.5,)), SurfelMap((0.5,))
+    once.insert(points)
+    for block in np.split(points, 50):
+        often.insert(block)
+    count = once.levels[0].count
+    assert often.levels[0].count == count
+    np.testing.assert_array_equal(once.levels[0].keys[:count], often.levels[0].keys[:count])
+    np.testing.assert_array_equal(once.levels[0].sums[:count, :10], often.levels[0].sums[:count, :10])
