@@ -6,7 +6,7 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
@@ -44,7 +44,7 @@ def run(command: Sequence[str], *, before: Callable[[], None] = lambda: None) ->
 
 
 def interleaved(
-    rounds: int, commands: dict[str, Sequence[str]], *, before: Callable[[], None] = lambda: None
+    rounds: int, commands: Mapping[str, Sequence[str]], *, before: Callable[[], None] = lambda: None
 ) -> dict[str, list[Run]]:
     """`rounds` runs of each command in turn, after one of each that is not counted."""
     for command in commands.values():

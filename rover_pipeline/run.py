@@ -117,7 +117,10 @@ def run_rule(
         for path in outputs:
             if not path.exists():
                 raise RoverError(f"{path}: is an output of the rule, but {name} did not make it")
-        line = f"{folder}: {result.samples} samples, {result.invalid} invalid, {result.seconds:.2f} s"
+        made = f"{result.samples} samples, {result.invalid} invalid"
+        if described.products:
+            made = ", ".join(described.products)
+        line = f"{folder}: {made}, {result.seconds:.2f} s"
         for stream in filter(None, (sys.stderr, file)):
             print(line, file=stream)
     return 0

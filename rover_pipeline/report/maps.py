@@ -40,7 +40,7 @@ def read_floor_plan(folder: Path) -> FloorPlan | None:
     except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError, ValueError):
         return None
     pixels = decode_grey(data)
-    if pixels is None or not edge > 0:
+    if pixels is None or not 0 < edge < 1e3 or not (np.abs(corner) < 1e6).all():
         return None
     seen = pixels != 205  # map_server's unknown
     if described.get("negate"):

@@ -11,10 +11,12 @@ from rover_pipeline.errors import FormatError
 from rover_pipeline.format.sensor import TS, VALID, Sensor
 from rover_pipeline.report.recorded import Recorded
 from rover_pipeline.report.summary import Motion, RadarSpeed
-from rover_pipeline.report.times import thin
+from rover_pipeline.report.times import drawable, thin
 
 #: Channels of `_odom` that are its result, not what it says of its quality.
 _RESULT = {TS, VALID, "pos", "rot", "vel", "acc", "avel"}
+#: Positions and speeds beyond these are damage.
+_FARTHEST_M, _FASTEST_MPS = 1e6, 1e3
 #: Points of the path that `summary.json` holds.
 _PATH_POINTS = 200
 
@@ -59,13 +61,13 @@ def read_track(odom: Recorded | None) -> Track | None:
     pos, count = _vectors(odom.sensor, "pos"), len(odom.ts)
     if pos is None or len(pos) != count:
         return None
-    valid = (odom.valid != 0) & np.isfinite(pos).all(axis=1)
+    valid = (odom.valid != 0) & (np.abs(np.where(np.isfinite(pos), pos, np.inf)) < _FARTHEST_M).all(axis=1)
     if valid.sum() < 2:
         return None
     vel = _vectors(odom.sensor, "vel")
     if vel is None or len(vel) != count:
         vel = np.gradient(pos, odom.ts, axis=0)
-    speed = np.where(valid, np.linalg.norm(vel, axis=1), np.nan)
+    speed = np.where(valid, _norm(vel), np.nan)
     return Track(odom.ts, np.where(valid[:, None], pos, np.nan), speed, valid, _quality(odom.sensor, count, valid))
 
 
@@ -80,8 +82,7 @@ def _quality(sensor: Sensor, count: int, valid: np.ndarray) -> list[Quality]:
         except FormatError:
             continue
         if len(values) == count and values.dtype.kind in "fiub":
-            finite = np.where(np.isfinite(values.astype("f8")), values.astype("f8"), np.nan)
-            found.append(Quality(name, spec.desc or spec.description or "", finite))
+            found.append(Quality(name, spec.desc or spec.description or "", drawable(values)))
     return found
 
 
@@ -136,7 +137,13 @@ def read_speed(recorded: Recorded | None) -> Speed | None:
     vel = _vectors(recorded.sensor, "vel")
     if vel is None or len(vel) != len(recorded.ts) or not len(vel):
         return None
-    return Speed(recorded.ts, np.where(recorded.valid != 0, np.linalg.norm(vel, axis=1), np.nan))
+    return Speed(recorded.ts, np.where(recorded.valid != 0, _norm(vel), np.nan))
+
+
+def _norm(vel: np.ndarray) -> np.ndarray:
+    """Speeds of velocities, f8 (frame,), m/s; NaN where nothing on the ground is as fast."""
+    usable = np.all(np.abs(np.where(np.isfinite(vel), vel, np.inf)) < _FASTEST_MPS, axis=1)
+    return np.linalg.norm(np.where(usable[:, None], vel, np.nan), axis=1)
 
 
 def radar_speed(sidecar: dict[str, Any], pose: Speed | None, measured: Speed | None) -> RadarSpeed | None:
@@ -145,11 +152,11 @@ def radar_speed(sidecar: dict[str, Any], pose: Speed | None, measured: Speed | N
         limit = float(sidecar["doppler_resolution"]) * int(sidecar["shape"][0]) / 2
     except (KeyError, TypeError, ValueError, IndexError):
         return None
-    if not limit > 0:
+    if not 0 < limit < _FASTEST_MPS:
         return None
     speeds = pose.speed[np.isfinite(pose.speed)] if pose else np.empty(0)
     difference = None
-    if pose and measured and len(pose.ts) > 1:
+    if pose and measured and len(speeds):
         # Both are the radar's own speed; the poses' one where the radar's frames are, and never beyond them.
         known = np.isfinite(pose.speed)
         there = np.interp(measured.ts, pose.ts[known], pose.speed[known], left=np.nan, right=np.nan)

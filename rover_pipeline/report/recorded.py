@@ -18,6 +18,8 @@ from rover_pipeline.info import stored_bytes
 from rover_pipeline.report.summary import ChannelSummary, Intervals, SensorSummary
 from rover_pipeline.report.times import rhythm
 
+#: Times further than this from the middle of a sensor's are damaged.
+_LONGEST_S = 30 * 86400.0
 #: The usual sensors, in the order of a page.
 STANDARD = ("lidar", "radar", "camera", "imu")
 
@@ -27,7 +29,7 @@ class Recorded:
     """One sensor, as far as it can be read.
 
     Attributes:
-        ts: its finite times, rising, f8 (sample,), s.
+        ts: its plausible times, rising, f8 (sample,), s.
         valid: u1, (sample,).
         samples: number of each in its channels, (sample,).
         mended: what the reader could make good, as `check` says it.
@@ -83,7 +85,7 @@ def _read(trace: Trace, name: str, nominal: float | None) -> Recorded:
         broken = SensorSummary(name=name, error=_here(trace, error), bytes=total, channels=tuple(channels))
         return _unreadable(broken, sensor)
     valid = _valid(sensor, len(raw))
-    usable = np.flatnonzero(np.isfinite(raw))
+    usable = np.flatnonzero(_plausible(raw))
     samples = usable[np.argsort(raw[usable], kind="stable")]
     ts, valid = raw[samples], valid[samples]
     found_rhythm = rhythm(ts)
@@ -121,6 +123,14 @@ def _read(trace: Trace, name: str, nominal: float | None) -> Recorded:
 
 def _unreadable(summary: SensorSummary, sensor: Sensor | None) -> Recorded:
     return Recorded(summary, np.empty(0), np.empty(0, "u1"), np.empty(0, int), sensor)
+
+
+def _plausible(ts: np.ndarray) -> np.ndarray:
+    """Times that can be of one recording, bool (sample,): one that is damaged would stretch pictures over ages."""
+    finite = np.isfinite(ts)
+    middle = np.median(ts[finite]) if finite.any() else 0.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        return finite & (np.abs(ts - middle) < _LONGEST_S)
 
 
 def _channel(trace: Trace, sensor: str, name: str, mended: list[str], cut: list[str]) -> ChannelSummary | None:

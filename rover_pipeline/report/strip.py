@@ -231,7 +231,8 @@ def _axes(folder: Path) -> dict[str, np.ndarray]:
     try:
         content = json.loads((folder / AXES).read_text(encoding="utf-8"))
         found = {name: axis["values"] for name, axis in content.items() if axis["values"]}
-        return {name: np.asarray(values, "f8") for name, values in found.items()}
+        axes = {name: np.asarray(values, "f8") for name, values in found.items()}
+        return {name: values for name, values in axes.items() if values.ndim == 1 and np.isfinite(values).all()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
 

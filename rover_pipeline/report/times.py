@@ -9,6 +9,9 @@ import numpy as np
 
 from rover_pipeline.info import GAP_PERIODS
 
+#: Values beyond this are damage.
+_DRAWABLE = 1e15
+
 
 class Rhythm(NamedTuple):
     """How regular the samples of a sensor are.
@@ -129,6 +132,12 @@ def runs(values: np.ndarray) -> list[tuple[int, int, float]]:
     """Stretches of equal values other than 0: first, end and value of each."""
     edges = np.flatnonzero(np.diff(values, prepend=np.nan, append=np.nan) != 0)
     return [(int(low), int(high), float(values[low])) for low, high in pairwise(edges) if values[low]]
+
+
+def drawable(values: np.ndarray) -> np.ndarray:
+    """Values as f8 with NaN for what no axis can be drawn for: not finite, or damaged beyond measure."""
+    found = values.astype("f8")
+    return np.where(np.abs(np.where(np.isfinite(found), found, np.inf)) < _DRAWABLE, found, np.nan)
 
 
 def thin(x: np.ndarray, y: np.ndarray, parts: int) -> tuple[np.ndarray, np.ndarray]:

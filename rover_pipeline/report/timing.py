@@ -11,6 +11,7 @@ from rover_pipeline.errors import FormatError
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.report.recorded import STANDARD, Recorded
 from rover_pipeline.report.summary import SyncSummary
+from rover_pipeline.report.times import drawable
 
 _RESIDUAL = "_dt"
 
@@ -32,8 +33,8 @@ def read_residuals(
         if other not in specs or other == reference:
             continue
         index, residual = _read(sync.sensor, other), _read(sync.sensor, f"{other}{_RESIDUAL}")
-        if index is not None and residual is not None and index.shape == residual.shape:
-            found[other] = index, residual.astype("f8")
+        if index is not None and residual is not None and len(index) == len(residual) == len(sync.ts):
+            found[other] = index, drawable(residual)
     return found
 
 
