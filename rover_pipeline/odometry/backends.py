@@ -19,7 +19,7 @@ BackendName = Literal["small_gicp", "kiss_icp", "ouster"]
 
 
 #: Points of a sweep that tell the first pass enough.
-_ENOUGH = 8000
+_ENOUGH = 5000
 #: How often the first two sweeps are registered to one another.
 _START = 4
 

@@ -48,7 +48,7 @@ class OdometrySection(Options):
         description="Use the gyroscope where imu/avel is there and the rig says how the IMU is turned (section `rig`).",
     )
     gyro_noise: float = Field(0.02, gt=0, description="Standard deviation of an angular rate, rad/s.")
-    spacing: float = Field(0.4, gt=0, description="small_gicp: distance of the points that are registered, m.")
+    spacing: float = Field(0.5, gt=0, description="small_gicp: distance of the points that are registered, m.")
     voxel: float = Field(1.0, gt=0, description="small_gicp: edge of the voxels of its map, m.")
     min_points: int = Field(200, ge=6, description="Points of a sweep, fewer of which are not trusted.")
     min_inliers: float = Field(0.4, ge=0, le=1, description="Share of points on planes, below which it is not trusted.")
