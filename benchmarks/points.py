@@ -23,7 +23,7 @@ from benchmarks.measure import interleaved, median_seconds, print_versions, step
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.lidar.steps import points
 
-SWEEPS, FRAMES = 10, 200
+SWEEPS, FRAMES = 50, 200
 
 
 class NumpyProjection:

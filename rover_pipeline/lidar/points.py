@@ -95,7 +95,8 @@ def _mask(xyz: np.ndarray, rng: np.ndarray) -> None:
     for b in range(rng.shape[0]):
         for c in range(rng.shape[1]):
             if rng[b, c] == 0 or rng[b, c] == 65535:
-                xyz[b, c] = np.nan
+                for i in range(3):
+                    xyz[b, c, i] = np.nan
 
 
 @_compiled
