@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.data import FOLDER, START_S
-from benchmarks.measure import Run, print_versions, run
+from benchmarks.measure import Run, print_versions, run, step_command
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor, SensorWriter
 from rover_pipeline.format.trace import new_trace
@@ -42,7 +42,7 @@ def recording(frames: int) -> Path:
     if path.exists():
         return path
     lidar, truth = Sensor(walked() / "lidar"), Sensor(walked() / "_truth")
-    ends = {name: np.fromfile(lidar.path / f"{name}_i", "<u8") for name in ("rng", "rfl")}
+    ends = {name: np.fromfile(lidar.path / f"{name}_i", "<u8") for name in ("rng", "rfl", "nir")}
     stored = {name: (lidar.path / name).read_bytes() for name in ends}
     count = len(ends["rng"]) - 1
     which = np.arange(frames) % count
@@ -60,6 +60,7 @@ def recording(frames: int) -> Path:
         ) as writer:
             states = {name: truth.channel(name).read()[which] for name in STATE}
             writer.append(ts=ts, valid=np.ones(frames, "u1"), **states)
+    run(step_command("rover_pipeline.lidar.steps:image", path, "lidar", "_lidar_image"))
     return path
 
 
@@ -67,7 +68,7 @@ def timed(trace: Path) -> Run:
     """One run of the step on two threads."""
     shutil.rmtree(trace / "_map", ignore_errors=True)
     os.sync()  # or the writes of one process are waited for by the next
-    files = ["--input", str(trace / "lidar" / "meta.json"), "--output", str(trace / "_map" / "map.ply")]
+    files = ["--input", str(trace / "_lidar_image" / "meta.json"), "--output", str(trace / "_map" / "map.ply")]
     return run([sys.executable, "-m", "rover_pipeline", "step", STEP, *files, "--threads", "2"])
 
 

@@ -133,6 +133,13 @@ class Flow:
             "--input {input:q} --output {output:q} --request {params.options:q} --threads {threads} --log {log:q}"
         )
 
+    def threads(self, most: int, cores: int) -> int:
+        """Threads of a job on a machine with so many cores.
+
+        Two jobs with one thread each do more than one after the other with two: they wait at different moments.
+        """
+        return max(1, min(most, cores if len(self.places) == 1 else cores // 2))
+
     def targets(self, rules: Iterable[Any]) -> list[str]:
         """Files that were asked for, of every wanted virtual sensor of every trace.
 

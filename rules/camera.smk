@@ -9,7 +9,7 @@ rule camera_frames:
         "logs/{trace}/camera_frames.log",
     benchmark:
         "logs/{trace}/camera_frames.tsv"
-    threads: 4
+    threads: threads(4)
     shell:
         step("rover_pipeline.camera.steps:frames")
 
@@ -32,6 +32,6 @@ if FLOW.config.camera.model.path:
             "logs/{trace}/camera_model.log",
         benchmark:
             "logs/{trace}/camera_model.tsv"
-        threads: 4
+        threads: threads(4)
         shell:
             step("rover_pipeline.camera.steps:model")

@@ -10,6 +10,7 @@ rule lidar_image:
     benchmark:
         "logs/{trace}/lidar_image.tsv"
     threads: 4
+    priority: 1  # odometry and the map wait for it
     shell:
         step("rover_pipeline.lidar.steps:image")
 
@@ -29,6 +30,6 @@ rule lidar_points:
         "logs/{trace}/lidar_points.log",
     benchmark:
         "logs/{trace}/lidar_points.tsv"
-    threads: 4
+    threads: threads(4)
     shell:
         step(f"rover_pipeline.lidar.steps:{'compensated_' * COMPENSATE}points")

@@ -1,6 +1,7 @@
 rule map:
     input:
-        sensor("lidar", "rng", "rfl", "ts", "valid"),
+        sensor("_lidar_image", "rng", "rfl", "ts", "valid"),
+        sensor("lidar"),
         sensor("_odom", "pos", "rot", "vel", "acc", "avel", "ts", "valid"),
     output:
         product(
@@ -17,6 +18,6 @@ rule map:
         "logs/{trace}/map.log",
     benchmark:
         "logs/{trace}/map.tsv"
-    threads: 4
+    threads: threads(4)
     shell:
         step("rover_pipeline.mapping.steps:build")

@@ -21,7 +21,7 @@ rule occupancy:
         "logs/{trace}/occupancy.log",
     benchmark:
         "logs/{trace}/occupancy.tsv"
-    threads: 4
+    threads: threads(4)
     shell:
         step(
             "rover_pipeline.occupancy.steps:"
@@ -47,7 +47,7 @@ rule bev:
         "logs/{trace}/bev.log",
     benchmark:
         "logs/{trace}/bev.tsv"
-    threads: 4
+    threads: threads(4)
     shell:
         step("rover_pipeline.occupancy.steps:" + ("level_bev" if LEVEL else "bev"))
 
@@ -70,7 +70,7 @@ rule camera_depth:
         "logs/{trace}/camera_depth.log",
     benchmark:
         "logs/{trace}/camera_depth.tsv"
-    threads: 4
+    threads: threads(4)
     shell:
         step(
             "rover_pipeline.occupancy.depth_steps:"

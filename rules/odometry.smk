@@ -1,6 +1,7 @@
 rule odom:
     input:
-        sensor("lidar", "rng", "ts", "valid"),
+        sensor("_lidar_image", "rng", "ts", "valid"),
+        sensor("lidar"),
         sensor("imu", "avel", "ts", "valid", optional=True),
     output:
         virtual(
@@ -16,5 +17,6 @@ rule odom:
     benchmark:
         "logs/{trace}/odom.tsv"
     threads: 4
+    priority: 1  # the map and all poses wait for it
     shell:
         step("rover_pipeline.odometry.steps:odom")

@@ -1,4 +1,3 @@
-# The default outputs take one thread each: two jobs at once start at once, two threads of a job wait for its start.
 rule radar_range_doppler:
     input:
         sensor("radar", "iq", "ts", "valid"),
@@ -10,7 +9,7 @@ rule radar_range_doppler:
         "logs/{trace}/radar_range_doppler.log",
     benchmark:
         "logs/{trace}/radar_range_doppler.tsv"
-    threads: 1
+    threads: threads(4)
     shell:
         step("rover_pipeline.radar.steps:range_doppler")
 
@@ -26,7 +25,7 @@ rule radar_range_azimuth:
         "logs/{trace}/radar_range_azimuth.log",
     benchmark:
         "logs/{trace}/radar_range_azimuth.tsv"
-    threads: 1
+    threads: threads(4)
     shell:
         step("rover_pipeline.radar.steps:range_azimuth")
 
@@ -42,7 +41,7 @@ rule radar_spectrum:
         "logs/{trace}/radar_spectrum.log",
     benchmark:
         "logs/{trace}/radar_spectrum.tsv"
-    threads: 4
+    threads: threads(4)
     shell:
         step("rover_pipeline.radar.steps:spectrum")
 
@@ -60,7 +59,7 @@ rule radar_points:
         "logs/{trace}/radar_points.log",
     benchmark:
         "logs/{trace}/radar_points.tsv"
-    threads: 1
+    threads: threads(4)
     shell:
         step("rover_pipeline.radar.steps:points")
 
@@ -77,6 +76,6 @@ rule radar_velocity:
         "logs/{trace}/radar_velocity.log",
     benchmark:
         "logs/{trace}/radar_velocity.tsv"
-    threads: 1
+    threads: threads(4)
     shell:
         step("rover_pipeline.radar.steps:velocity")

@@ -93,6 +93,22 @@ def times(frames: int, rate_hz: float = 10.0) -> np.ndarray:
     return START_S + np.arange(frames) / rate_hz
 
 
+def write_lidar_image(trace: Path) -> None:
+    """Give a recording the `_lidar_image` of its lidar, of the channels that this has."""
+    from rover_pipeline.lidar.geometry import destagger, sensor_info
+
+    lidar = Sensor(trace / "lidar")
+    count = lidar.length()
+    info = sensor_info((trace / "lidar" / "lidar.json").read_text())
+    images: dict[str, Any] = {
+        name: destagger(lidar.channel(name).read(), info) for name in ("rng", "rfl", "nir") if name in lidar.specs
+    }
+    specs = {TS: TS_SPEC, VALID: VALID_SPEC, **{name: spec_of(image) for name, image in images.items()}}
+    shutil.rmtree(trace / "_lidar_image", ignore_errors=True)
+    with SensorWriter(trace / "_lidar_image", specs) as writer:
+        writer.append(**{TS: lidar.times(count), VALID: lidar.valid(count)}, **images)
+
+
 def write_odometry(trace: Path, *, invalid: Sequence[int] = ()) -> None:
     """Give a recording an `_odom`: a curve at the lidar's times, of the form that odometry has."""
     ts = Sensor(trace / "lidar").channel(TS).read()

@@ -11,7 +11,7 @@ import pytest
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.runner import Request, run_step
 from rover_pipeline.steps import find_step
-from tests.kit import check_virtual_sensor, small_trace, write_odometry
+from tests.kit import check_virtual_sensor, small_trace, write_lidar_image, write_odometry
 from tests.odometry.room import write_room
 
 SENSORS = {
@@ -88,6 +88,7 @@ def trace_for(sensor: str, path: Path) -> Path:
     trace = small_trace(path, sensors=sensors, invalid={"lidar": (1,), "radar": (2,), "camera": (3,), "imu": (2,)})
     if sensor == "_odom":
         write_room(trace)
+        write_lidar_image(trace)
     if sensor in FROM_POSES:
         write_odometry(trace, invalid=(4,))
     if sensor == "_camera_depth":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rover_pipeline.lidar.geometry import projection, sensor_info, sweep_span
+from rover_pipeline.lidar.geometry import projection, sensor_info, stagger, sweep_span
 from rover_pipeline.mapping.bev import picture
 from rover_pipeline.mapping.floor import Floor, find_floor, level
 from rover_pipeline.mapping.grid import FREE, OCCUPIED, Frame, Grid, classify, frame_around, pgm, yaml_text
@@ -77,11 +77,12 @@ class Job:
         return add_sweeps(self._read, numbers, self._sensor(), self.track, self.floor.height, self.frame, self.options)
 
     def _read(self, number: int) -> tuple[np.ndarray, np.ndarray]:
-        rng, rfl = (self.recording.read(name, number, number + 1)[0] for name in ("rng", "rfl"))
-        pixels = sensor_info(self.metadata).format
-        if rng.shape != (shape := (pixels.pixels_per_column, pixels.columns_per_frame)):
-            raise ValueError(f"lidar.json is of a sensor with {shape} pixels, the ranges have {rng.shape}")
-        return rng, rfl
+        info = sensor_info(self.metadata)
+        rng, rfl = (self.recording.read(name, number, number + 1) for name in ("rng", "rfl"))
+        pixels = info.format
+        if rng.shape[1:] != (shape := (pixels.pixels_per_column, pixels.columns_per_frame)):
+            raise ValueError(f"lidar.json is of a sensor with {shape} pixels, the ranges have {rng.shape[1:]}")
+        return stagger(rng, info)[0], stagger(rfl, info)[0]
 
     def _sensor(self) -> Sensor:
         info = sensor_info(self.metadata)

@@ -17,7 +17,7 @@ _HELD = 16
 
 @step(
     recording=True,
-    inputs={"rng": "lidar/rng", "rfl": "lidar/rfl"},
+    inputs={"rng": "_lidar_image/rng", "rfl": "_lidar_image/rfl"},
     whole={
         "odom_ts": "_odom/ts",
         "odom_valid": "_odom/valid",
@@ -62,7 +62,7 @@ def build(
     from rover_pipeline.mapping.track import Track
 
     if len(odom_ts) != recording.count or not np.array_equal(odom_ts, recording.ts):
-        raise ValueError("_odom/ts differs from lidar/ts; make _odom again from this lidar")
+        raise ValueError("_odom/ts differs from that of _lidar_image; make both again from this lidar")
     track = Track(odom_ts, pos, rot, vel, acc, avel, odom_valid)
     job = Job.of(recording, metadata, track, options)
     size = options.every * max(1, min(_TOGETHER, _FRAMES // options.every))

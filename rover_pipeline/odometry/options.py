@@ -32,7 +32,7 @@ class OdometrySection(Options):
         "of the result. Memory is that of a part.",
     )
     overlap: float = Field(3.0, gt=0, description="What a part shares with the one before, on which they meet, s.")
-    points: int = Field(16384, ge=500, description="Pixels of a sweep that are looked at, spread evenly.")
+    points: int = Field(8192, ge=500, description="Pixels of a sweep that are looked at, spread evenly.")
     min_range: float = Field(0.5, ge=0, description="Returns nearer than this are the rig's own, m.")
     max_range: float = Field(100.0, gt=0, description="Farther returns are left out, m.")
     voxels: tuple[float, ...] = Field(

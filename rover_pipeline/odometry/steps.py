@@ -25,7 +25,7 @@ _WIDE_SEAM = 0.05, 0.5
 
 
 @step(
-    inputs={"rng": "lidar/rng"},
+    inputs={"rng": "_lidar_image/rng"},
     files={"metadata": "lidar/lidar.json", "config": "config.yaml"},
     whole={"imu_ts": "imu/ts", "imu_avel": "imu/avel", "imu_valid": "imu/valid"},
     outputs={
@@ -55,7 +55,7 @@ def odom(
     """The lidar's trajectory over a whole recording.
 
     Args:
-        recording: of `rng`, u2 (frame, beam, column), mm, columns in time order.
+        recording: of `rng`, u2 (frame, beam, column), mm, destaggered.
         metadata: `lidar.json`; config: `config.yaml`, which may hold the extrinsics.
         imu_ts, imu_avel, imu_valid: f8 (sample,), s; (sample, 3), rad/s, IMU frame; u1 (sample,).
     """
@@ -128,11 +128,12 @@ class _Registration:
         )
 
     def _sweeps(self, start: int, stop: int, origin: float) -> Iterator[tuple[Sweep | None, np.ndarray | None]]:
-        from rover_pipeline.lidar.geometry import rays, sensor_info, sweep_span
+        from rover_pipeline.lidar.geometry import rays, sensor_info, stagger, sweep_span
         from rover_pipeline.odometry.sweeps import Selection
 
         options = self.options
-        _, period = sweep_span(sensor_info(self.metadata), options.lidar.ts_reference)
+        info = sensor_info(self.metadata)
+        _, period = sweep_span(info, options.lidar.ts_reference)
         selection = Selection(
             *rays(self.metadata),
             points=options.points,
@@ -142,7 +143,7 @@ class _Registration:
         )
         for first in range(start, stop, _BLOCK):
             last = min(first + _BLOCK, stop)
-            for number, ranges in enumerate(self.recording.read("rng", first, last), first):
+            for number, ranges in enumerate(stagger(self.recording.read("rng", first, last), info), first):
                 if self.recording.valid[number]:
                     yield selection.sweep(ranges, number, self.times[number] - origin), ranges
                 else:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rover_pipeline.lidar.geometry import destagger, sensor_info
 from rover_pipeline.mapping.options import MapStepOptions
 from rover_pipeline.mapping.steps import build
 from rover_pipeline.simulate import PRESETS, lidar, ouster
@@ -57,7 +58,7 @@ class Scene(NamedTuple):
         """The files of its map, and what was measured."""
         metadata = json.dumps(ouster.metadata(self.rig.beams, self.rig.preset.columns, 10))
         files, told = build(
-            self.sweeps, metadata=metadata, options=MapStepOptions.model_validate(options), **self.states
+            self.sweeps, metadata=metadata, options=MapStepOptions.model_validate({"every": 2} | options), **self.states
         )
         return files, {**told.measured, "warnings": told.warnings}
 
@@ -94,7 +95,9 @@ def walk(count: int = 24, bodies: bool = False) -> Scene:
         "acc": state.acc @ turn,
         "avel": state.avel,
     }
-    sweeps = Sweeps(ts, rng=np.stack([scan.rng for scan in scans]), rfl=np.stack([scan.rfl for scan in scans]))
+    info = sensor_info(json.dumps(ouster.metadata(rig.beams, rig.preset.columns, 10)))
+    rng, rfl = (destagger(np.stack(images), info) for images in zip(*((s.rng, s.rfl) for s in scans), strict=True))
+    sweeps = Sweeps(ts, rng=rng, rfl=rfl)
     return Scene(rig, sweeps, states, origin, turn)
 
 

@@ -14,7 +14,7 @@ from rover_pipeline.errors import RoverError
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor, SensorWriter
 from rover_pipeline.runner import Request, run_step
 from rover_pipeline.steps import find_step
-from tests.kit import check_virtual_sensor, small_trace, spec_of
+from tests.kit import check_virtual_sensor, small_trace, spec_of, write_lidar_image
 
 STEP = "rover_pipeline.mapping.steps:build"
 REFERENCE = Path(__file__).parents[1] / "reference" / "_map.v1.npz"
@@ -39,6 +39,7 @@ def trace_with_odometry(path: Path, frames: int = 6, invalid: tuple[int, ...] = 
     specs = {TS: TS_SPEC, VALID: VALID_SPEC, **{name: spec_of(array) for name, array in arrays.items()}}
     with SensorWriter(trace / "_odom", specs) as writer:
         writer.append(**{TS: ts, VALID: valid}, **arrays)
+    write_lidar_image(trace)
     return trace
 
 
@@ -73,6 +74,6 @@ def test_odometry_of_other_sweeps_and_of_none_is_refused_by_name(tmp_path: Path)
     other = trace_with_odometry(tmp_path / "other", frames=5)
     shutil.rmtree(trace / "_odom")
     shutil.copytree(other / "_odom", trace / "_odom")
-    with pytest.raises(RoverError, match=r"_odom/ts differs from lidar/ts; make _odom again"):
+    with pytest.raises(RoverError, match=r"_odom/ts differs from that of _lidar_image"):
         run_step(find_step(STEP), trace, "_map", Request())
     assert not (trace / "_map").exists()

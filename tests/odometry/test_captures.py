@@ -11,6 +11,7 @@ from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.register import register_clouds
 from rover_pipeline.runner import Request, run_step
 from rover_pipeline.steps import find_step
+from tests.kit import write_lidar_image
 from tests.odometry.truth import state_of
 
 
@@ -30,6 +31,7 @@ def test_three_sweeps_of_a_drive_are_within_5_cm_of_the_makers_poses(captures: P
     name = "OS-1-128_v2.3.0_1024x10_lb_n3"
     trace = tmp_path / "trace"
     import_ouster(captures / "ouster" / f"{name}.osf", trace)
+    write_lidar_image(trace)
     run_step(find_step("rover_pipeline.odometry.steps:odom"), trace, "_odom", Request())
     poses = np.loadtxt(captures / "ouster" / f"{name}_poses_kitti.txt").reshape(-1, 3, 4)
     found = state_of(trace / "_odom")

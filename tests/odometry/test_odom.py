@@ -18,12 +18,14 @@ from rover_pipeline.simulate.motion import Gait, Motion
 from rover_pipeline.simulate.rig import build
 from rover_pipeline.simulate.world import Light, World, box
 from rover_pipeline.steps import find_step
+from tests.kit import write_lidar_image
 from tests.odometry.truth import Errors, errors, state_of
 
 ODOM = find_step("rover_pipeline.odometry.steps:odom")
 
 
 def run(trace: Path, **options: object) -> Path:
+    write_lidar_image(trace)
     run_step(ODOM, trace, "_odom", Request(options))
     return trace / "_odom"
 
