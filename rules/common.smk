@@ -32,8 +32,12 @@ targets = _one_line(FLOW.targets)
 
 def threads(most):
     """Threads of a rule, `most` at most, so that jobs run side by side here; a cluster's jobs have a node's share."""
-    away = workflow.remote_exec or workflow.non_local_exec
-    return lambda wildcards: most if away else FLOW.threads(most, workflow.cores)
+
+    def share(wildcards):
+        away = workflow.remote_exec or workflow.non_local_exec
+        return most if away else FLOW.threads(most, workflow.cores)
+
+    return share
 
 
 def extra_rules():

@@ -21,11 +21,13 @@ def write_room(trace: Path, frames: int = 8, invalid: int = 3) -> None:
     """Replace a recording's lidar by one that is carried through the simulated flat."""
     rig = build(PRESETS["tiny"], 0)
     rays = lidar.rays(rig.beams, COLUMNS)
-    spec = ChannelSpec(format="lzmaf", type="u2", shape=(rig.beams.count, COLUMNS), desc="Range, mm. [beam, column]")
+    spec = ChannelSpec(format="lzmaf", type="u2", shape=(rig.beams.count, COLUMNS), desc="Of a sweep. [beam, column]")
     shutil.rmtree(trace / "lidar")
-    with SensorWriter(trace / "lidar", {TS: TS_SPEC, VALID: VALID_SPEC, "rng": spec}) as writer:
+    specs = {"rng": spec, "rfl": spec.model_copy(update={"type": "u1"}), "nir": spec}
+    with SensorWriter(trace / "lidar", {TS: TS_SPEC, VALID: VALID_SPEC, **specs}) as writer:
         for number, stamp in enumerate(times(frames)):
             echoes = lidar.sweep(rig.world, rig.motion, rays, 2.0 + number / 10, 0.1)
             scan = lidar.measure(echoes, rays, rig.beams.reach, 100.0, np.random.default_rng(number))
-            writer.append(ts=stamp, valid=number != invalid, rng=scan.rng[None])
+            images = {"rng": scan.rng[None], "rfl": scan.rfl[None], "nir": scan.nir[None]}
+            writer.append(ts=stamp, valid=number != invalid, **images)
     (trace / "lidar" / "lidar.json").write_text(json.dumps(ouster.metadata(rig.beams, COLUMNS, 10)))

@@ -13,6 +13,7 @@ import numpy as np
 from rover_pipeline.format.sensor import Sensor
 from tests.conftest import CHECKOUT
 from tests.kit import small_trace
+from tests.odometry.room import write_room
 
 
 def block(language: str, containing: str) -> str:
@@ -23,7 +24,7 @@ def block(language: str, containing: str) -> str:
 
 def test_the_example_of_a_derived_channel_works_as_printed(tmp_path: Path) -> None:
     trace = tmp_path / "trace"
-    small_trace(trace)
+    write_room(small_trace(trace))
     (tmp_path / "mylab.py").write_text(block("python", "def energy"))
     (tmp_path / "mylab.smk").write_text(block("snakemake", "rule radar_energy"))
     printed = block("sh", "PYTHONPATH=. rover-pipeline run").strip()
