@@ -1,15 +1,22 @@
 """The one place that chunks, and the only one that knows Dask.
 
 Work is a function of a frame range that opens its own slice of the input and writes its own slice of a pre-sized
-output, so nothing large crosses a scheduler. Ranges run on threads of this process, or on a Dask distributed
-scheduler when its address is given. No result may depend on how frames fall into ranges.
+output, so nothing large crosses a scheduler. Ranges run on threads of this process, on processes forked from it where
+the work holds the interpreter's lock, or on a Dask distributed scheduler when its address is given. No result may
+depend on how frames fall into ranges.
 """
 
 from __future__ import annotations
 
 import math
+import multiprocessing
+import os
+import signal
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, closing
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -60,16 +67,21 @@ def run_ranges(
     options: DaskOptions,
     advance: Callable[[int], object],
     held: int | None = None,
+    processes: bool = False,
 ) -> Iterator[R]:
     """Results of `task` on every range, in order, with a bounded number of them held at a time.
 
     Args:
-        threads: ranges worked on at once in this process. BLAS, OpenMP and OpenCV pools are held to one thread each.
+        threads: ranges worked on at once. BLAS, OpenMP and OpenCV pools are held to one thread each.
         advance: told the number of frames of each range that is done.
         held: results held at a time; many for each worker unless given.
+        processes: for work that holds the interpreter's lock and takes long: each of the `threads` is a process, and
+            no more than two results for each are held. They are copied between processes, so they must be small.
     """
     if options.scheduler:
         yield from _run_distributed(task, ranges, options.scheduler, advance, held)
+    elif processes:
+        yield from _run_processes(task, ranges, threads, advance)
     else:
         yield from _run_threads(task, ranges, threads, advance, held)
 
@@ -120,6 +132,60 @@ def _run_threads(
         del results
         while left:  # handed over, not held until the next ones are there
             yield left.pop()[1]
+
+
+def _run_processes(
+    task: RangeTask[R], ranges: Sequence[tuple[int, int]], workers: int, advance: Callable[[int], object]
+) -> Iterator[R]:
+    if min(workers, len(ranges)) < 2:
+        for start, stop in ranges:
+            with single_threaded_pools():
+                result = task(start, stop)
+            advance(stop - start)
+            yield result
+        return
+    # Forked, so that they begin with the task and all that is imported: what a fresh process imports takes a second.
+    forked = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(min(workers, len(ranges)), forked, _begin_worker, (task,)) as pool:
+        left, running = deque(ranges), deque[tuple[int, Future[R]]]()
+        try:
+            while left or running:
+                while left and len(running) < 2 * workers:
+                    start, stop = left.popleft()
+                    running.append((stop - start, pool.submit(_work_forked, start, stop)))
+                frames, future = running.popleft()
+                result = future.result()
+                advance(frames)
+                yield result
+        except BrokenProcessPool as error:
+            raise RoverError("a process that did a part of the work was killed; is there too little memory?") from error
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _begin_worker(task: RangeTask[Any]) -> None:
+    global _forked_task
+    _forked_task = task
+    single_threaded_pools().__enter__()
+    # Ctrl-C reaches all processes of a terminal: the one that waits for the workers says what there is to say.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def end_with_parent() -> None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    # A worker whose parent is killed waits for work for ever, and holds the parent's locks.
+    threading.Thread(target=end_with_parent, daemon=True).start()
+
+
+def _work_forked(start: int, stop: int) -> Any:
+    assert _forked_task is not None
+    return _forked_task(start, stop)
+
+
+_forked_task: RangeTask[Any] | None = None
 
 
 def _run_distributed(

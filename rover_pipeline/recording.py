@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TextIO, TypeVar
 
 import numpy as np
@@ -66,6 +69,7 @@ class Recording:
         ranges: Sequence[tuple[int, int]],
         title: str = "",
         held: int | None = None,
+        processes: bool = False,
     ) -> Iterator[R]:
         """Results of `function(start, stop)` on every range, in order, worked on in parallel.
 
@@ -75,6 +79,8 @@ class Recording:
             function: goes to other processes by pickle when a Dask scheduler is configured. Its results are small.
             title: of the progress that is shown.
             held: results held at a time, where they are not so small; no more ranges are worked on at once.
+            processes: for a function that holds the interpreter's lock, on ranges that take seconds each: it runs in
+                processes, and its results are copied between them.
         """
         spread = self._spread
         if spread is None:
@@ -82,11 +88,18 @@ class Recording:
         label = f"{spread.label} {title}".rstrip()
         with progress(label, sum(stop - start for start, stop in ranges), log=spread.log) as advance:
             task = _Tracked(self, function)
+            ways: dict[str, Any] = {"held": held, "processes": processes}
             for result, corrupt in run_ranges(
-                task, ranges, threads=spread.threads, options=spread.dask, advance=advance, held=held
+                task, ranges, threads=spread.threads, options=spread.dask, advance=advance, **ways
             ):
                 self._corrupt |= corrupt
                 yield result
+
+    @contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """A folder for what functions that are mapped leave for one another, seen by all of them; gone afterwards."""
+        with TemporaryDirectory(prefix=".scratch", dir=self._job.partial) as folder:
+            yield Path(folder)
 
     @property
     def readable(self) -> np.ndarray:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +20,7 @@ from pydantic import ByteSize
 from threadpoolctl import threadpool_info
 
 from rover_pipeline.chunks import _WINDOW, DaskOptions, frame_ranges, run_ranges, scan_ranges
-from rover_pipeline.errors import ConfigError, FormatError, MissingExtraError, SampleError
+from rover_pipeline.errors import ConfigError, FormatError, MissingExtraError, RoverError, SampleError
 
 
 def ignore(_frames: int) -> None:
@@ -121,6 +125,78 @@ def test_an_error_in_a_task_comes_out_as_it_is_and_ends_the_work() -> None:
         list(run_ranges(task, [(i, i + 1) for i in range(500)], threads=2, options=DaskOptions(), advance=ignore))
     assert caught.value.sample == 3
     assert len(started) <= 2 * _WINDOW < 500
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_processes_give_results_in_order_and_hold_no_more_than_two_for_each(workers: int, tmp_path: Path) -> None:
+    def task(start: int, stop: int) -> tuple[int, int]:
+        (tmp_path / str(start)).touch()
+        time.sleep(0.02 if start % 3 == 0 else 0)
+        return start, os.getpid()
+
+    ranges, options = [(i, i + 1) for i in range(17)], DaskOptions()
+    done: list[int] = []
+    pids = set()
+    results = run_ranges(task, ranges, threads=workers, options=options, advance=done.append, processes=True)
+    for taken, (start, pid) in enumerate(results):
+        assert start == taken and len(os.listdir(tmp_path)) - taken <= 2 * workers
+        pids.add(pid)
+    assert done == [1] * 17 and len(pids) <= workers
+    assert (os.getpid() in pids) == (workers == 1)
+
+
+def test_an_error_in_a_process_comes_out_as_it_is() -> None:
+    def task(start: int, stop: int) -> None:
+        if start == 3:
+            raise SampleError("iq: sample 3 is bad", 3)
+
+    ranges = [(i, i + 1) for i in range(50)]
+    with pytest.raises(SampleError, match="iq: sample 3 is bad") as caught:
+        list(run_ranges(task, ranges, threads=2, options=DaskOptions(), advance=ignore, processes=True))
+    assert caught.value.sample == 3
+
+
+def test_a_process_that_is_killed_ends_the_work_with_an_error() -> None:
+    def task(start: int, stop: int) -> None:
+        if start == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    ranges = [(i, i + 1) for i in range(50)]
+    with pytest.raises(RoverError, match=r"was killed; is there too little memory\?"):
+        list(run_ranges(task, ranges, threads=2, options=DaskOptions(), advance=ignore, processes=True))
+
+
+def test_processes_end_with_the_one_that_started_them_even_if_that_is_killed(tmp_path: Path) -> None:
+    script = """
+import os, sys, time
+from pathlib import Path
+from rover_pipeline.chunks import DaskOptions, run_ranges
+
+def task(start, stop):
+    (Path(sys.argv[1]) / str(os.getpid())).touch()
+    time.sleep(60)
+
+list(run_ranges(task, [(0, 1), (1, 2)], threads=2, options=DaskOptions(), advance=print, processes=True))
+"""
+    with subprocess.Popen([sys.executable, "-c", script, str(tmp_path)]) as parent:
+        wait_until(lambda: len(os.listdir(tmp_path)) == 2)
+        parent.kill()
+    workers = [int(name) for name in os.listdir(tmp_path)]
+    wait_until(lambda: not any(is_alive(pid) for pid in workers))
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    until = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
 
 
 def test_libraries_start_no_threads_of_their_own_inside_a_task_and_may_again_afterwards() -> None:
