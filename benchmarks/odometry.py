@@ -25,9 +25,9 @@ from benchmarks.data import FOLDER
 from benchmarks.measure import print_versions, run, step_command
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.lidar.geometry import OusterOdometry, rays, returns, sensor_info, sweep_span
+from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometryOptions
-from rover_pipeline.odometry.register import register
-from rover_pipeline.odometry.segments import join
+from rover_pipeline.odometry.register import register_at_once
 from rover_pipeline.odometry.sweeps import Selection
 from rover_pipeline.odometry.trajectory import State
 from rover_pipeline.simulate import PRESETS, simulate
@@ -78,13 +78,12 @@ def ours(found: Recording, **options: Any) -> tuple[Poses, State]:
     reach = chosen.min_range, chosen.max_range
     selection = Selection(*rays(found.metadata), points=chosen.points, reach=reach, begin=begin, period=period)
 
-    def sweeps(count: int) -> Any:
-        return ((selection.sweep(found.rng[i], i, found.ts[i]), found.rng[i]) for i in range(count))
+    def sweeps(count: int) -> list[Sweep]:
+        return [selection.sweep(found.rng[i], i, found.ts[i]) for i in range(count)]
 
-    register(sweeps(4), found.ts[:4], chosen, metadata=found.metadata)  # compiles
+    register_at_once(sweeps(4), found.ts[:4], chosen, metadata=found.metadata)  # compiles
     start = time.perf_counter()
-    segment = register(sweeps(len(found.ts)), found.ts, chosen, metadata=found.metadata)
-    state, _, _ = join([segment], len(found.ts))
+    state, _ = register_at_once(sweeps(len(found.ts)), found.ts, chosen, metadata=found.metadata)
     return Poses(state.pos, state.rot, (time.perf_counter() - start) / len(found.ts)), state
 
 

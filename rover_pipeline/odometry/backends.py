@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from rover_pipeline.errors import MissingExtraError
-from rover_pipeline.odometry.refine import Sweep
+from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.surfel_kernels import place_points
 from rover_pipeline.odometry.trajectory import exp, log
 

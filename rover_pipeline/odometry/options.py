@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from rover_pipeline.lidar.options import LidarOptions
 from rover_pipeline.options import Options
@@ -23,7 +23,7 @@ class OdometrySection(Options):
         3,
         ge=1,
         description="1 = poses as the backend gives them; 2 = every column at its own instant, sweep after sweep on "
-        "the map of those before; from 3 on the whole trajectory against the map of all sweeps, once for each.",
+        "the map of those before; from 3 on the whole trajectory against the map of its parts, once for each.",
     )
     segment: float = Field(
         60.0,
@@ -65,6 +65,12 @@ class OdometrySection(Options):
         if not sizes or min(sizes) <= 0 or list(sizes) != sorted(set(sizes)):
             raise ValueError("must be positive and grow")
         return sizes
+
+    @model_validator(mode="after")
+    def _parts_meet_two_by_two(self) -> Self:
+        if self.overlap > self.segment / 2:
+            raise ValueError(f"overlap of {self.overlap:g} s is more than half of segment, {self.segment:g} s")
+        return self
 
 
 class OdometryOptions(OdometrySection):

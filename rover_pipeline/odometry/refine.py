@@ -1,99 +1,20 @@
 """Registration in continuous time: the control points of a trajectory from the distances of points to planes.
 
 Every point is placed with the lidar's pose at the instant of its own column, so that nothing need be undistorted
-beforehand. `refine_in_order` adds sweep after sweep to a map that holds the earlier ones; `refine_together` moves the
-whole trajectory against one map of all sweeps.
+beforehand. Sweep after sweep is added to a map that holds the earlier ones; `together` then moves all of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import solveh_banded
 
-from rover_pipeline.odometry.solve_kernels import add_jerks, add_rates, equations, lift, solve_sweep
-from rover_pipeline.odometry.surfel_kernels import place_points
+from rover_pipeline.odometry.observations import NO_GYRO, Gyro, Refinement, Sweep
+from rover_pipeline.odometry.solve_kernels import equations, solve_sweep
 from rover_pipeline.odometry.surfels import SurfelMap
+from rover_pipeline.odometry.together import map_of, placed, poses_of, refine_together
 from rover_pipeline.odometry.trajectory import ORDER, Trajectory, basis, exp
-
-
-class Sweep(NamedTuple):
-    """Points of a sweep in the lidar frame, each seen at the instant of its column.
-
-    Attributes:
-        points: f4 (N, 3), metres.
-        column: i4 (N,), rising, into `times`.
-        times: f8 (C,), rising, seconds.
-        end: the instant that the sweep's pose refers to, seconds.
-    """
-
-    points: np.ndarray
-    column: np.ndarray
-    times: np.ndarray
-    end: float
-
-
-class Gyro(NamedTuple):
-    """Measured angular velocities.
-
-    Attributes:
-        times: f8 (G,), rising, seconds.
-        rates: f8 (G, 3), rad/s, in the lidar frame.
-    """
-
-    times: np.ndarray
-    rates: np.ndarray
-
-    def between(self, start: float, stop: float) -> Gyro:
-        part = slice(*np.searchsorted(self.times, (start, stop)))
-        return Gyro(self.times[part], self.rates[part])
-
-
-NO_GYRO = Gyro(np.zeros(0), np.zeros((0, 3)))
-
-
-@dataclass(frozen=True)
-class Refinement:
-    """How points are weighed.
-
-    Attributes:
-        voxels: edges of the voxels of the map, metres, finest first.
-        noise: standard deviation of a range, metres.
-        scale: distance from a plane, in standard deviations, from where on points count less.
-        jerk: expected of the motion, m/s3 and rad/s3.
-        rate_noise: standard deviation of a measured angular velocity, rad/s.
-        gates: greatest distance from a plane, metres, iteration by iteration.
-        strides: one point in so many is looked at, iteration by iteration.
-        least_inliers: share of points within the last gate, below which a sweep is left where it was guessed.
-        furthest: from where it was guessed, metres, beyond which too.
-    """
-
-    voxels: tuple[float, ...] = (0.25, 0.5, 1.0)
-    noise: float = 0.01
-    scale: float = 2.0
-    jerk: float = 30.0
-    rate_noise: float = 0.02
-    gates: tuple[float, ...] = (0.4, 0.2, 0.1, 0.05, 0.05)
-    strides: tuple[int, ...] = (4, 4, 4, 1, 1)
-    least_inliers: float = 0.3
-    furthest: float = 0.5
-
-
-class Fit(NamedTuple):
-    """How well a sweep lies on the map.
-
-    Attributes:
-        inliers: share of the points within the last gate of a plane.
-        residual: root mean square of their distances, metres.
-        matrix: f8 (6, 6), information of a displacement (1/m2) and a rotation (1/rad2) of the whole sweep.
-    """
-
-    inliers: float
-    residual: float
-    matrix: np.ndarray
 
 
 def refine_in_order(
@@ -159,7 +80,7 @@ def _extend(found: Trajectory, guess: Trajectory, end: float, new: slice, sweep:
     scores = []
     for pos, rot in choices:
         found.pos[new], found.rot[new] = pos, rot
-        at = _poses(found, *found.locate(sweep.times))
+        at = poses_of(found, *found.locate(sweep.times))
         *_, told = equations(sweep.points, sweep.column, *at, surfels.tables, _NEAR, 0.1, 1.0, 8)
         scores.append(told[1] - told[2] / _NEAR**2)
     found.pos[new], found.rot[new] = choices[int(np.argmax(scores))]
@@ -170,13 +91,12 @@ _NEAR = 0.2
 
 
 def refine(
-    sweeps: Sequence[Sweep], guess: Trajectory, how: Refinement, gyro: Gyro = NO_GYRO, rounds: int = 1
-) -> tuple[Trajectory, SurfelMap, list[Fit]]:
-    """The trajectory of sweeps, their map, and how well each of them lies on it.
+    sweeps: Sequence[Sweep], guess: Trajectory, how: Refinement, gyro: Gyro = NO_GYRO
+) -> tuple[Trajectory, SurfelMap]:
+    """The trajectory of sweeps and their map: in order, but the first ones until they agree with one another.
 
     Args:
         guess: a trajectory that is roughly right over the length of a sweep.
-        rounds: of moving the whole trajectory against the map of all the sweeps.
     """
     # All later sweeps are registered to the first ones: their own motion has to be right before anything else.
     start = sweeps[:_START]
@@ -187,13 +107,7 @@ def refine(
             found, _ = refine_together(start, found, surfels, how, gyro)
             surfels = map_of(start, found, how)
     middle = len(start) // 2
-    found, surfels = refine_in_order(sweeps[middle:], _continued(found, guess, start[-1].end), how, gyro)
-    for _ in range(rounds):
-        found, fits = refine_together(sweeps, found, surfels, how, gyro)
-        surfels = map_of(sweeps, found, how)
-    if rounds == 0:
-        _, fits = refine_together(sweeps, found, surfels, how, gyro)
-    return found, surfels, fits
+    return refine_in_order(sweeps[middle:], _continued(found, guess, start[-1].end), how, gyro)
 
 
 #: Sweeps that a segment's map begins with.
@@ -216,67 +130,3 @@ def _marginal(information: np.ndarray, drop: int) -> np.ndarray:
         return information
     a, b, c = information[:drop, :drop], information[:drop, drop:], information[drop:, drop:]
     return c - b.T @ np.linalg.solve(a + 1e-6 * np.eye(drop), b)
-
-
-def refine_together(
-    sweeps: Sequence[Sweep], guess: Trajectory, surfels: SurfelMap, how: Refinement, gyro: Gyro = NO_GYRO
-) -> tuple[Trajectory, list[Fit]]:
-    """The trajectory that lies best on a map of all the sweeps, and how well each of them did before."""
-    found = guess.copy()
-    count = len(found.pos)
-    blocks, sides = np.zeros((count, ORDER, 6, 6)), np.zeros((count, 6))
-    fits = []
-    for sweep in sweeps:
-        first, place = found.locate(sweep.times)
-        pos, rot = _poses(found, first, place)
-        matrix, right, told = equations(
-            sweep.points, sweep.column, pos, rot, surfels.tables, how.gates[-1], how.noise, how.scale, 1
-        )
-        lift(matrix, right, first, basis(place), blocks, sides)
-        looked, inside, squares = told
-        fits.append(Fit(inside / max(looked, 1), float(np.sqrt(squares / max(inside, 1))), matrix.sum(0)))
-    add_jerks(found.pos, found.rot, 1 / (how.jerk * found.step**3) ** 2, 0, blocks, sides)
-    add_rates(
-        found.pos, found.rot, found.step, *found.locate(gyro.times), gyro.rates, how.rate_noise**-2, blocks, sides
-    )
-    blocks[:, 0] += 1e-6 * np.eye(6)
-    step = solveh_banded(_banded(blocks), sides.ravel(), lower=True).reshape(count, 6)
-    found.pos += step[:, :3]
-    found.rot = found.rot @ exp(step[:, 3:])
-    return found, fits
-
-
-def map_of(sweeps: Sequence[Sweep], trajectory: Trajectory, how: Refinement) -> SurfelMap:
-    """The map of sweeps whose trajectory is known."""
-    surfels = SurfelMap(how.voxels)
-    for sweep in sweeps:
-        surfels.insert(placed(sweep, trajectory))
-    return surfels
-
-
-def placed(sweep: Sweep, trajectory: Trajectory) -> np.ndarray:
-    """The sweep's points in the world, f8 (N, 3), each from where the lidar was at its instant."""
-    return place_points(sweep.points, sweep.column, *_poses(trajectory, *trajectory.locate(sweep.times)))
-
-
-def _poses(trajectory: Trajectory, first: np.ndarray, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    low, high = int(first.min()), int(first.max()) + ORDER
-    window = Trajectory(0.0, trajectory.step, trajectory.pos[low:high], trajectory.rot[low:high])
-    state = window.evaluate(first - low, place)
-    return state.pos, state.rot
-
-
-def _banded(blocks: np.ndarray) -> np.ndarray:
-    """The symmetric matrix of blocks (count, 4, 6, 6) in the lower banded form of LAPACK, (24, 6 count).
-
-    Block [m, k] is that of control points m and m - k.
-    """
-    count = len(blocks)
-    band = np.zeros((6 * ORDER, count, 6))
-    for k in range(ORDER):
-        for a in range(6):
-            for b in range(6):
-                below = 6 * k + a - b
-                if below >= 0:
-                    band[below, : count - k, b] += blocks[k:, k, a, b]
-    return band.reshape(6 * ORDER, 6 * count)

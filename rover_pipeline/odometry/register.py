@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import TypeGuard
 
 import numpy as np
 
 from rover_pipeline.odometry.backends import make_backend
+from rover_pipeline.odometry.observations import NO_GYRO, Fit, Gyro, Refinement, Sweep
 from rover_pipeline.odometry.options import OdometrySection
-from rover_pipeline.odometry.refine import (
-    NO_GYRO,
-    Fit,
-    Gyro,
-    Refinement,
-    Sweep,
-    map_of,
-    refine,
-    refine_together,
-)
+from rover_pipeline.odometry.refine import refine
 from rover_pipeline.odometry.segments import Segment
 from rover_pipeline.odometry.surfels import SurfelMap
 from rover_pipeline.odometry.sweeps import cloud_sweep
+from rover_pipeline.odometry.together import map_of, normal_equations, solve
 from rover_pipeline.odometry.trajectory import State, Trajectory, exp, fit, log
 
 #: Distance of the points of a cloud that are looked at, metres: a voxel of a quarter of a metre holds a plane of them.
@@ -38,7 +32,7 @@ def register(
     gyro: Gyro = NO_GYRO,
     start: int = 0,
 ) -> Segment:
-    """The lidar's trajectory over some sweeps.
+    """The lidar's trajectory over some sweeps, each registered to those before it.
 
     Args:
         sweeps: with the images of ranges they are from, if any; None for those that are not to be used.
@@ -50,34 +44,62 @@ def register(
     backend = make_backend(options.backend, metadata, spacing=options.spacing, voxel=options.voxel)
     used: list[Sweep] = []
     poses: list[np.ndarray] = []
-    numbers: list[int] = []
-    for number, (sweep, ranges) in enumerate(sweeps):
-        if sweep is None or len(sweep.points) < options.min_points:
+    for sweep, ranges in sweeps:
+        if not is_of_use(sweep, options):
             continue
         turn = _turn(gyro, used[-1].end, sweep.end) if used else None
         poses.append(backend.register(sweep, ranges if backend.whole else None, turn))
         used.append(sweep)
-        numbers.append(number)
-    count = len(ends)
+    stop = start + len(ends)
     if not used:
-        nowhere = np.full((count, 3), np.nan)
-        state = State(nowhere, np.full((count, 3, 3), np.nan), nowhere, nowhere, nowhere)
-        return Segment(start, start + count, state, [None] * count, SurfelMap(options.voxels))
+        return Segment(start, stop, _at_rest(ends, options), SurfelMap(options.voxels))
     trajectory = _fitted(used, np.stack(poses), ends, options)
-    how = Refinement(voxels=options.voxels, noise=options.range_noise, jerk=options.jerk, rate_noise=options.gyro_noise)
-    gyro = _without_bias(gyro, trajectory, used)
+    how = refinement(options)
     if options.passes > 1:
-        trajectory, surfels, found = refine(used, trajectory, how, gyro, rounds=options.passes - 2)
+        trajectory, surfels = refine(used, trajectory, how, without_bias(gyro, trajectory))
     else:
         surfels = map_of(used, trajectory, how)
-        _, found = refine_together(used, trajectory, surfels, how)
-    fits: list[Fit | None] = [None] * count
-    for number, each in zip(numbers, found, strict=True):
-        fits[number] = each
-    return Segment(start, start + count, trajectory.at(ends), fits, surfels.thin())
+    return Segment(start, stop, trajectory, surfels.thin())
 
 
-def register_clouds(clouds: Iterable[np.ndarray], ts: np.ndarray, options: OdometrySection) -> Segment:
+def is_of_use(sweep: Sweep | None, options: OdometrySection) -> TypeGuard[Sweep]:
+    """Whether a sweep has points enough."""
+    return sweep is not None and len(sweep.points) >= options.min_points
+
+
+def refinement(options: OdometrySection) -> Refinement:
+    """How the options want points to be weighed."""
+    return Refinement(
+        voxels=options.voxels, noise=options.range_noise, jerk=options.jerk, rate_noise=options.gyro_noise
+    )
+
+
+def rounds(options: OdometrySection) -> int:
+    """How often the whole trajectory is moved against the map of all sweeps."""
+    return max(0, options.passes - 2)
+
+
+def register_at_once(
+    sweeps: Sequence[Sweep], ts: np.ndarray, options: OdometrySection, *, metadata: str | None = None
+) -> tuple[State, list[Fit]]:
+    """The lidar's trajectory over sweeps that are in memory, as one part, and how well each of them lies on the map.
+
+    Args:
+        ts: f8 (frame,), instants that the poses refer to, seconds.
+        metadata: `lidar.json`; None for points that are from no Ouster lidar.
+    """
+    segment = register(((sweep, None) for sweep in sweeps), ts, options, metadata=metadata)
+    trajectory, how = segment.trajectory, refinement(options)
+    used = [sweep for sweep in sweeps if is_of_use(sweep, options)]
+    fits: list[Fit] = []
+    for _ in range(max(1, rounds(options))):
+        found, fits = normal_equations(used, trajectory, map_of(used, trajectory, how), how)
+        if rounds(options):
+            trajectory = solve(trajectory, [found], how)
+    return trajectory.at(ts), fits
+
+
+def register_clouds(clouds: Iterable[np.ndarray], ts: np.ndarray, options: OdometrySection) -> State:
     """The lidar's trajectory over clouds of points without columns or instants, such as motion-compensated ones.
 
     Args:
@@ -86,15 +108,21 @@ def register_clouds(clouds: Iterable[np.ndarray], ts: np.ndarray, options: Odome
     """
     near, far = options.min_range, options.max_range
     inside = (cloud[(np.square(cloud).sum(1) >= near**2) & (np.square(cloud).sum(1) <= far**2)] for cloud in clouds)
-    sweeps = (cloud_sweep(cloud, stamp, spacing=_SPACING) for cloud, stamp in zip(inside, ts.tolist(), strict=True))
-    return register(((sweep, None) for sweep in sweeps), ts, options)
+    sweeps = [cloud_sweep(cloud, stamp, spacing=_SPACING) for cloud, stamp in zip(inside, ts.tolist(), strict=True)]
+    return register_at_once(sweeps, ts, options)[0]
+
+
+def _at_rest(ends: np.ndarray, options: OdometrySection) -> Trajectory:
+    """Where no sweep is of use."""
+    begin = np.floor(ends[0] / options.knots) * options.knots
+    return Trajectory.at_rest(begin, ends[-1] + 1e-6, options.knots)
 
 
 def _fitted(sweeps: list[Sweep], poses: np.ndarray, ends: np.ndarray, options: OdometrySection) -> Trajectory:
     begin = min(ends[0], *(sweep.times[0] for sweep in sweeps))
     last = max(ends[-1], *(sweep.times[-1] for sweep in sweeps))
     instants = np.array([sweep.end for sweep in sweeps])
-    # The knots lie the same way wherever a part begins.
+    # The knots of all parts of a recording lie on one grid.
     begin = np.floor(begin / options.knots) * options.knots
     return fit(instants, poses[:, :3, 3], poses[:, :3, :3], begin, last + 1e-6, options.knots, _FIRST_JERK)
 
@@ -111,9 +139,9 @@ def _turn(gyro: Gyro, begin: float, end: float) -> np.ndarray | None:
     return log(turn[None])[0]
 
 
-def _without_bias(gyro: Gyro, trajectory: Trajectory, sweeps: list[Sweep]) -> Gyro:
-    """Rates less what they differ from those of the trajectory on the whole."""
-    part = gyro.between(sweeps[0].times[0], sweeps[-1].times[-1])
+def without_bias(gyro: Gyro, trajectory: Trajectory) -> Gyro:
+    """Rates within the trajectory, less what they differ from its own on the whole."""
+    part = gyro.between(trajectory.start, trajectory.stop)
     if len(part.times) < 10:
         return NO_GYRO
     bias = np.median(part.rates - trajectory.at(part.times).avel, axis=0)

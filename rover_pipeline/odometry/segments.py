@@ -12,15 +12,16 @@ from typing import NamedTuple
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from rover_pipeline.odometry.refine import Fit
 from rover_pipeline.odometry.solve_kernels import equations
 from rover_pipeline.odometry.surfels import SurfelMap
-from rover_pipeline.odometry.trajectory import State, exp, log
+from rover_pipeline.odometry.trajectory import State, Trajectory, exp, log
 
 #: Standard deviations of a transform that shared poses give, metres and radians: planes decide wherever they say more.
 _POSES = np.array([0.01] * 3 + [0.003] * 3)
 #: Standard deviation of the middle of a plane, metres.
 _NOISE = 0.004
+#: Planes in common without which two parts do not hold together.
+_LEAST_PLANES = 30
 _GATES = (0.3, 0.2, 0.1, 0.05, 0.05, 0.05)
 
 
@@ -29,15 +30,13 @@ class Segment(NamedTuple):
 
     Attributes:
         start, stop: its frames.
-        state: of the lidar at each of them, in the part's own world.
-        fits: how well each lies on the map; None where a frame was left out.
-        surfels: the map, thinned.
+        trajectory: in the part's own world; the knots of all parts lie on one grid.
+        surfels: the map, thinned; empty where no frame was of use.
     """
 
     start: int
     stop: int
-    state: State
-    fits: list[Fit | None]
+    trajectory: Trajectory
     surfels: SurfelMap
 
 
@@ -55,6 +54,11 @@ class Seam(NamedTuple):
     degrees: float
     planes: int
 
+    @property
+    def holds(self) -> bool:
+        """Whether the parts have enough in common for places in one to be places in the other."""
+        return self.planes >= _LEAST_PLANES
+
 
 def split(ts: np.ndarray, length: float, overlap: float) -> list[tuple[int, int]]:
     """Frames of equally long parts, each with the beginning of the next one.
@@ -71,55 +75,63 @@ def split(ts: np.ndarray, length: float, overlap: float) -> list[tuple[int, int]
     return [(int(start), int(stop)) for start, stop in zip(starts, stops, strict=True)]
 
 
-def join(segments: Iterable[Segment], count: int) -> tuple[State, list[Fit | None], list[Seam]]:
-    """One trajectory of `count` frames in the world of the first part. Parts come in order, two are held at a time."""
-    vectors, rots = np.zeros((4, count, 3)), np.tile(np.eye(3), (count, 1, 1))
-    fits: list[Fit | None] = [None] * count
-    seams = []
+def join(segments: Iterable[Segment], ts: np.ndarray) -> tuple[Trajectory, list[Seam]]:
+    """One trajectory in the world of the first part. Parts come in order, two are held at a time.
+
+    Args:
+        ts: f8 (frame,), instants of the frames of the recording, seconds.
+    """
+    seams: list[Seam] = []
     before: Segment | None = None
     turn, shift = np.eye(3), np.zeros(3)
     for segment in segments:
-        if before is not None:
-            rot, pos, planes = _transform(before, segment)
+        if before is None:
+            found = segment.trajectory.copy()
+        else:
+            shared = ts[segment.start : before.stop]
+            old, new = before.trajectory.at(shared), segment.trajectory.at(shared)
+            rot, pos, planes = _transform(before.surfels, segment.surfels, old, new)
+            turns = log(np.swapaxes(old.rot, 1, 2) @ rot @ new.rot)
+            apart = _rms(new.pos @ rot.T + pos - old.pos)
+            seams.append(Seam(segment.start, apart, float(np.degrees(_rms(turns))), planes))
             turn, shift = turn @ rot, turn @ pos + shift
-        state = _moved(segment.state, turn, shift)
-        shared = before.stop - segment.start if before is not None else 0
-        here = slice(segment.start, segment.start + shared)
-        if shared:
-            apart = state.pos[:shared] - vectors[0, here]
-            angles = log(np.swapaxes(rots[here], 1, 2) @ state.rot[:shared])
-            seams.append(Seam(segment.start, _rms(apart), float(np.degrees(_rms(angles))), planes))
-        # From one part to the other without a step, nor one in velocity.
-        share = (np.arange(shared) + 0.5) / max(shared, 1)
-        share = share**2 * (3 - 2 * share)
-        new = np.stack([state.pos, state.vel, state.acc, state.avel])
-        vectors[:, here] += share[:, None] * (new[:, :shared] - vectors[:, here])
-        turned = log(np.swapaxes(rots[here], 1, 2) @ state.rot[:shared]) if shared else np.zeros((0, 3))
-        rots[here] = rots[here] @ exp(share[:, None] * turned)
-        rest = slice(segment.start + shared, segment.stop)
-        vectors[:, rest], rots[rest] = new[:, shared:], state.rot[shared:]
-        for i in range(segment.start + shared // 2, segment.stop):
-            fits[i] = segment.fits[i - segment.start]
+            found = _joined(found, segment.trajectory.moved(turn, shift), shared)
         before = segment
-    return State(vectors[0], rots, vectors[1], vectors[2], vectors[3]), fits, seams
+    return found, seams
+
+
+def _joined(old: Trajectory, new: Trajectory, shared: np.ndarray) -> Trajectory:
+    """`old`, from one to the other over the shared instants, and `new`; without a step, nor one in velocity."""
+    offset = round((new.start - old.start) / old.step)
+    count = offset + len(new.pos)
+    found = Trajectory(old.start, old.step, np.empty((count, 3)), np.empty((count, 3, 3)))
+    found.pos[:offset], found.rot[:offset] = old.pos[:offset], old.rot[:offset]
+    found.pos[offset:], found.rot[offset:] = new.pos, new.rot
+    here = slice(offset, min(len(old.pos), count))
+    # A control point acts most at the knot it belongs to, one after the first.
+    instants = old.start + (np.arange(here.start, here.stop) - 1) * old.step
+    span = max(shared[-1] - shared[0], old.step)
+    share = np.clip((instants - shared[0]) / span, 0, 1)[:, None]
+    share = share**2 * (3 - 2 * share)
+    found.pos[here] = old.pos[here] + share * (found.pos[here] - old.pos[here])
+    found.rot[here] = old.rot[here] @ exp(share * log(np.swapaxes(old.rot[here], 1, 2) @ found.rot[here]))
+    return found
 
 
 def _rms(vectors: np.ndarray) -> float:
     return float(np.sqrt((vectors**2).sum(axis=1).mean()))
 
 
-def _moved(state: State, turn: np.ndarray, shift: np.ndarray) -> State:
-    return State(state.pos @ turn.T + shift, turn @ state.rot, state.vel @ turn.T, state.acc @ turn.T, state.avel)
+def _transform(before: SurfelMap, after: SurfelMap, old: State, new: State) -> tuple[np.ndarray, np.ndarray, int]:
+    """Rotation and translation from the world of a part to that of the one before, and planes that both have seen.
 
-
-def _transform(before: Segment, segment: Segment) -> tuple[np.ndarray, np.ndarray, int]:
-    """Rotation and translation from the world of a part to that of the one before, and planes that both have seen."""
-    shared = before.stop - segment.start
-    old = State(*(part[-shared:] for part in before.state))
-    new = State(*(part[:shared] for part in segment.state))
+    Args:
+        before, after: what the parts have seen.
+        old, new: states of the shared frames in the worlds of the parts.
+    """
     rot = Rotation.from_matrix(old.rot @ np.swapaxes(new.rot, 1, 2)).mean().as_matrix()
     pos = (old.pos - new.pos @ rot.T).mean(axis=0)
-    points = segment.surfels.centres
+    points = after.centres
     if not len(points):
         return rot, pos, 0
     # A rotation about the middle of the shared frames does not move them.
@@ -130,7 +142,7 @@ def _transform(before: Segment, segment: Segment) -> tuple[np.ndarray, np.ndarra
     planes = 0
     for gate in _GATES:
         noise = gate / 5 if gate > _GATES[-1] else _NOISE
-        matrix, right, told = equations(local, column, at_pos, at_rot, before.surfels.tables, gate, noise, 2.0, 1)
+        matrix, right, told = equations(local, column, at_pos, at_rot, before.tables, gate, noise, 2.0, 1)
         away = np.concatenate([at_pos[0] - guess_pos, log(guess_rot.T[None] @ at_rot)[0]])
         step = np.linalg.solve(matrix[0] + np.diag(_POSES**-2), right[0] - _POSES**-2 * away)
         at_pos, at_rot = at_pos + step[:3], at_rot @ exp(step[None, 3:])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,11 +13,9 @@ from rover_pipeline.steps import Inspection, step
 
 # Numba and SciPy take long to import, and the Snakefile, which reads this module, needs none of them.
 if TYPE_CHECKING:
-    from rover_pipeline.odometry.refine import Fit, Gyro, Sweep
-    from rover_pipeline.odometry.segments import Seam, Segment
+    from rover_pipeline.odometry.observations import Fit, Gyro
+    from rover_pipeline.odometry.segments import Seam
 
-#: Sweeps read at once.
-_BLOCK = 8
 #: Differences of the two sides of a seam above which the user is told, metres and degrees.
 _WIDE_SEAM = 0.05, 0.5
 
@@ -39,7 +35,7 @@ _WIDE_SEAM = 0.05, 0.5
         "information": "Smallest eigenvalue of the information of the sweep about its displacement and, times the "
         "points' distance, rotation, 1/m2: small where the surroundings leave a direction open.",
     },
-    version=1,
+    version=2,
     recording=True,
 )
 def odom(
@@ -60,28 +56,34 @@ def odom(
         imu_ts, imu_avel, imu_valid: f8 (sample,), s; (sample, 3), rad/s, IMU frame; u1 (sample,).
     """
     from rover_pipeline.lidar.geometry import sensor_info, sweep_span
+    from rover_pipeline.odometry.parts import Reader, Registration, refined
     from rover_pipeline.odometry.segments import join, split
     from rover_pipeline.timestamps import smooth_times
 
     if recording.count == 0:
         raise ValueError("there is no sweep")
-    begin, _ = sweep_span(sensor_info(metadata), options.lidar.ts_reference)
     times = smooth_times(recording.ts).smooth
-    gyro, told = _gyro(imu_ts, imu_avel, imu_valid, options, config)
-    work = _Registration(recording, times, begin, options, metadata, gyro)
+    # Since the first sweep: since 1970 they have no digits to spare.
+    times, origin = times - times[0], times[0]
+    gyro, told = _gyro(imu_ts, imu_avel, imu_valid, origin, options, config)
+    begin, period = sweep_span(sensor_info(metadata), options.lidar.ts_reference)
+    reader = Reader(recording, times, begin, period, options, metadata, gyro)
     parts = split(times, options.segment, options.overlap)
-    state, fits, seams = join(recording.map(work, parts, "register"), recording.count)
+    trajectory, seams = join(recording.map(Registration(reader), parts, "register", processes=True), times)
+    trajectory, fits = refined(recording, reader, trajectory, [start for start, _ in parts])
 
+    state = trajectory.at(times)
     quality = np.array([_quality(each) for each in fits])
     known = ~np.isnan(quality).any(axis=1)
     valid = known & (recording.valid != 0)
     valid[known] &= quality[known, 0] >= options.min_inliers
     valid[known] &= quality[known, 1] <= options.max_residual
     valid[known] &= quality[known, 2] >= options.max_error**-2
-    origin = int(np.argmax(valid)) if valid.any() else 0
-    turn = state.rot[origin].T
+    valid &= _connected(seams, valid)
+    first = int(np.argmax(valid)) if valid.any() else 0
+    turn = state.rot[first].T
     result = {
-        "pos": (state.pos - state.pos[origin]) @ turn.T,
+        "pos": (state.pos - state.pos[first]) @ turn.T,
         "rot": turn @ state.rot,
         "vel": state.vel @ turn.T,
         "acc": state.acc @ turn.T,
@@ -95,70 +97,16 @@ def odom(
     return result, Inspection(measured, _warnings(seams, valid, recording.valid))
 
 
-@dataclass
-class _Registration:
-    """Registers a part of the recording; goes to other processes.
-
-    Attributes:
-        times: f8 (frame,), stamps of the sweeps, seconds.
-        begin: of a sweep after its stamp, seconds.
-    """
-
-    recording: Recording
-    times: np.ndarray
-    begin: float
-    options: OdometryOptions
-    metadata: str
-    gyro: Gyro
-
-    def __call__(self, start: int, stop: int) -> Segment:
-        from rover_pipeline.odometry.refine import Gyro
-        from rover_pipeline.odometry.register import register
-
-        # Seconds since the part's first sweep: since 1970 they have no digits to spare.
-        origin = self.times[start]
-        gyro = Gyro(self.gyro.times - origin, self.gyro.rates)
-        return register(
-            self._sweeps(start, stop, origin),
-            self.times[start:stop] - origin,
-            self.options,
-            metadata=self.metadata,
-            gyro=gyro,
-            start=start,
-        )
-
-    def _sweeps(self, start: int, stop: int, origin: float) -> Iterator[tuple[Sweep | None, np.ndarray | None]]:
-        from rover_pipeline.lidar.geometry import rays, sensor_info, stagger, sweep_span
-        from rover_pipeline.odometry.sweeps import Selection
-
-        options = self.options
-        info = sensor_info(self.metadata)
-        _, period = sweep_span(info, options.lidar.ts_reference)
-        selection = Selection(
-            *rays(self.metadata),
-            points=options.points,
-            reach=(options.min_range, options.max_range),
-            begin=self.begin,
-            period=period,
-        )
-        for first in range(start, stop, _BLOCK):
-            last = min(first + _BLOCK, stop)
-            for number, ranges in enumerate(stagger(self.recording.read("rng", first, last), info), first):
-                if self.recording.valid[number]:
-                    yield selection.sweep(ranges, number, self.times[number] - origin), ranges
-                else:
-                    yield None, None
-
-
 def _gyro(
     ts: np.ndarray | None,
     avel: np.ndarray | None,
     valid: np.ndarray | None,
+    origin: float,
     options: OdometryOptions,
     config: str | None,
 ) -> tuple[Gyro, str]:
-    """Angular velocities in the lidar frame, and whether and why they are used."""
-    from rover_pipeline.odometry.refine import NO_GYRO, Gyro
+    """Angular velocities in the lidar frame, by seconds since `origin`, and whether and why they are used."""
+    from rover_pipeline.odometry.observations import NO_GYRO, Gyro
     from rover_pipeline.timestamps import smooth_times
 
     if not options.imu:
@@ -170,7 +118,7 @@ def _gyro(
         return NO_GYRO, "not used: section rig does not say how the IMU is turned"
     good = np.isfinite(avel).all(axis=1) & (np.ones(len(ts), bool) if valid is None else valid != 0)
     rates = avel.astype("f8") @ mount.rotation.T
-    return Gyro(smooth_times(ts).smooth[good], rates[good]), "used"
+    return Gyro((smooth_times(ts).smooth - origin)[good], rates[good]), "used"
 
 
 def _quality(fit: Fit | None) -> tuple[float, float, float]:
@@ -194,13 +142,31 @@ def _seam(seam: Seam) -> dict[str, Any]:
     }
 
 
+def _connected(seams: list[Seam], valid: np.ndarray) -> np.ndarray:
+    """Which frames are in the same world, bool (frame,): of the parts that hold together, those with the most frames.
+
+    Args:
+        valid: bool (frame,), frames that count.
+    """
+    group = np.zeros(len(valid), int)
+    for seam in seams:
+        group[seam.frame :] += not seam.holds
+    return group == np.argmax(np.bincount(group, valid))
+
+
 def _warnings(seams: list[Seam], valid: np.ndarray, raw: np.ndarray) -> list[str]:
-    wide = [seam for seam in seams if not (seam.metres <= _WIDE_SEAM[0] and seam.degrees <= _WIDE_SEAM[1])]
-    warnings = [
-        f"frame {seam.frame}: the parts that meet here differ by {seam.metres:.3f} m and {seam.degrees:.2f} degrees; "
-        "a longer odometry.overlap may help"
-        for seam in wide
-    ]
+    warnings = []
+    for seam in seams:
+        if not seam.holds:
+            warnings.append(
+                f"frame {seam.frame}: the parts that meet here have seen nothing in common; only those on one side are "
+                "trusted"
+            )
+        elif not (seam.metres <= _WIDE_SEAM[0] and seam.degrees <= _WIDE_SEAM[1]):
+            warnings.append(
+                f"frame {seam.frame}: the parts that meet here differ by {seam.metres:.3f} m and {seam.degrees:.2f} "
+                "degrees; a longer odometry.overlap may help"
+            )
     lost = int((~valid & (raw != 0)).sum())
     if lost:
         warnings.append(f"{lost} of {len(valid)} sweeps are not to be trusted: see inliers, residual and information")

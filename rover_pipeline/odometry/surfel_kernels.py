@@ -101,6 +101,37 @@ def gather(
 
 
 @compiled
+def add_sums(
+    other_keys: np.ndarray,
+    other_sums: np.ndarray,
+    size: float,
+    index: np.ndarray,
+    keys: np.ndarray,
+    sums: np.ndarray,
+    planes: np.ndarray,
+    count: int,
+) -> int:
+    """Add the sums of other voxels, and renew the planes of those that grew. Returns the number of voxels."""
+    mask = len(index) - 1
+    for n in range(len(other_keys)):
+        key = other_keys[n]
+        slot = _slot(key, mask)
+        while index[slot] >= 0 and keys[index[slot]] != key:
+            slot = (slot + 1) & mask
+        at = index[slot]
+        if at < 0:
+            at = count
+            index[slot], keys[at] = at, key
+            count += 1
+        for i in range(10):
+            sums[at, i] += other_sums[n, i]
+        if sums[at, 0] >= _LEAST:
+            _plane(key, size, sums[at], planes[at])
+            sums[at, 10] = sums[at, 0]
+    return count
+
+
+@compiled
 def _plane(key: int, size: float, s: np.ndarray, plane: np.ndarray) -> None:
     """The plane through the points of a voxel; none where they do not lie in one, or along the edge of the voxel."""
     n = s[0]

@@ -6,11 +6,12 @@ Voxel Mapping for Accurate Online LiDAR Odometry" (RA-L 2022).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from rover_pipeline.odometry.surfel_kernels import EMPTY, Tables, gather, rehash
+from rover_pipeline.odometry.surfel_kernels import EMPTY, Tables, add_sums, gather, rehash
 
 #: Columns of the sums of a voxel: count, x, y, z, xx, xy, xz, yy, yz, zz from its centre, count at the last look.
 SUMS = 11
@@ -32,6 +33,11 @@ class Level:
     def insert(self, points: np.ndarray) -> None:
         self._reserve(self.count + len(points))
         self.count = gather(points, self.size, self.index, self.keys, self.sums, self.planes, self.count)
+
+    def add(self, keys: np.ndarray, sums: np.ndarray) -> None:
+        """Add the voxels of another map of the same world."""
+        self._reserve(self.count + len(keys))
+        self.count = add_sums(keys, sums, self.size, self.index, self.keys, self.sums, self.planes, self.count)
 
     def _reserve(self, wanted: int) -> None:
         """Room for `wanted` voxels in a table at most half full."""
@@ -61,6 +67,15 @@ class SurfelMap:
         """Add points, f8 (N, 3), metres in the world."""
         for level in self.levels:
             level.insert(points)
+
+    def sums(self) -> list[np.ndarray]:
+        """Keys and sums of the voxels of each level in turn: what another map of the same world can `add`."""
+        return [part[: level.count] for level in self.levels for part in (level.keys, level.sums)]
+
+    def add(self, sums: Sequence[np.ndarray]) -> None:
+        """Add what another map has gathered, as its `sums` gives it: as if its points had been inserted."""
+        for level, keys, gathered in zip(self.levels, sums[::2], sums[1::2], strict=True):
+            level.add(keys, gathered)
 
     def thin(self, levels: int = 2) -> SurfelMap:
         """The planes of the finest levels alone: nothing can be added, but much less is kept."""

@@ -82,6 +82,12 @@ class Trajectory:
         """State at N instants as `locate` gives them."""
         return State(*evaluate_spline(self.pos, self.rot, self.step, first, place))
 
+    def window(self, begin: float, end: float) -> tuple[int, Trajectory]:
+        """The part that acts from one instant to another, seconds, and the number of its first control point."""
+        first, _ = self.locate(np.array([begin, end]))
+        low, high = int(first[0]), int(first[1]) + ORDER
+        return low, Trajectory(self.start + low * self.step, self.step, self.pos[low:high], self.rot[low:high])
+
     def moved(self, rot: np.ndarray, pos: np.ndarray) -> Trajectory:
         """The same in another world, whose place in the new one is given by (3, 3) and (3,)."""
         return Trajectory(self.start, self.step, self.pos @ rot.T + pos, rot @ self.rot)

@@ -18,7 +18,7 @@ from tests.odometry.truth import state_of
 def test_the_way_of_22_clouds_is_as_long_as_both_reference_estimates(captures: Path) -> None:
     folder = captures / "lidar_hdl64_straight"
     clouds = (np.load(path)["xyz_mm"] / 1000 for path in sorted(folder.glob("*.npz")))
-    state = register_clouds(clouds, np.arange(22) / 10, OdometryOptions()).state
+    state = register_clouds(clouds, np.arange(22) / 10, OdometryOptions())
     length = np.linalg.norm(np.diff(state.pos, axis=0), axis=1).sum()
     for reference in (16.84, 16.90):
         assert abs(length / reference - 1) < 0.01

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rover_pipeline.errors import ConfigError
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor, SensorWriter
 from rover_pipeline.runner import Request, run_step
@@ -110,6 +111,23 @@ def test_parts_that_are_registered_on_their_own_meet_within_millimetres(tiny: Pa
     assert seam["metres"] < 0.003 and seam["degrees"] < 0.1 and seam["planes"] > 100
     error = error_of(odom, trace, np.arange(24))
     assert error.pos < 0.003 and error.rot < 0.06 and error.vel < 0.04
+
+
+def test_parts_that_share_nothing_are_not_both_trusted(tiny: Path, tmp_path: Path) -> None:
+    trace = copied(tiny, tmp_path / "trace", dark=slice(8, 21))
+    odom = run(trace, segment=0.8, overlap=0.4, imu=False)
+    measured = json.loads((odom / PROVENANCE).read_text())["measured"]
+    assert measured["segments"] == 3 and [seam["planes"] > 0 for seam in measured["seams"]] == [False, False]
+    valid = Sensor(odom).channel("valid").read()
+    assert (valid == [1] * 8 + [0] * 16).all(), "of two worlds the one with more sweeps"
+    assert np.isfinite(state_of(odom).pos).all()
+    assert error_of(odom, trace, np.arange(24)).pos < 0.004
+
+
+def test_parts_may_not_overlap_with_more_than_the_next(tiny: Path, tmp_path: Path) -> None:
+    trace = copied(tiny, tmp_path / "trace")
+    with pytest.raises(ConfigError, match=r"overlap of 2 s is more than half of segment, 3 s"):
+        run(trace, segment=3, overlap=2)
 
 
 def test_lost_and_late_sweeps_leave_the_others_where_they_are(tiny: Path, tmp_path: Path) -> None:

@@ -54,3 +54,19 @@ def test_the_map_does_not_depend_on_how_points_are_handed_over() -> None:
     assert often.levels[0].count == count
     np.testing.assert_array_equal(once.levels[0].keys[:count], often.levels[0].keys[:count])
     np.testing.assert_array_equal(once.levels[0].sums[:count, :10], often.levels[0].sums[:count, :10])
+
+
+def test_maps_of_parts_add_up_to_the_map_of_the_whole() -> None:
+    points = np.split(wall(np.random.default_rng(2), 6_000), 3)
+    sizes = (0.25, 0.5)
+    whole, added = SurfelMap(sizes), SurfelMap(sizes)
+    for part in points:
+        whole.insert(part)
+        own = SurfelMap(sizes)
+        own.insert(part)
+        added.add(own.sums())
+    for one, other in zip(whole.levels, added.levels, strict=True):
+        order, twin = np.argsort(one.keys[: one.count]), np.argsort(other.keys[: other.count])
+        np.testing.assert_array_equal(one.keys[order], other.keys[twin])
+        np.testing.assert_allclose(one.sums[order, :10], other.sums[twin, :10], atol=1e-9)
+        assert (other.planes[twin, 7] >= one.planes[order, 7]).all() and other.planes[:, 7].sum() > 20
