@@ -183,18 +183,25 @@ def step(trace: Path, threads: int, **options: Any) -> tuple[float, float]:
 
 
 def parts(seconds: float, columns: int, rounds: int) -> None:
-    trace = recording("indoor", seconds, columns)
+    """What two parts at once gain and cost, at 128x2048 and on each sequence."""
+    trace = recording("indoor", 2 * seconds, 2048)
     step(trace, 2)
-    print(f"\nwhole step on {seconds:g} s of 128x{columns}, files read and written, start-up included")
-    took = min(step(trace, 2, segment=seconds / 2)[0] for _ in range(rounds))
-    print(f"two threads, two parts: {took:.1f} s, {seconds / took:.1f} times real time")
+    print(f"\nwhole step on {2 * seconds:g} s of 128x2048, files read and written, start-up included")
     tried = []
     for _ in range(rounds):
-        whole, at_once = step(trace, 1, segment=10 * seconds), step(trace, 2, segment=seconds / 2)
-        tried.append((whole[0] / at_once[0], at_once[1] / whole[1], whole[1], at_once[1]))
-    speed, worse, alone, together = np.median(tried, axis=0)
-    print(f"two parts at once on two threads: {speed:.2f}x as fast as one part on one thread;")
-    print(f"  ATE {1e3 * together:.2f} mm beside {1e3 * alone:.2f} mm: {worse:.2f}x")
+        whole, at_once = step(trace, 1, segment=20 * seconds), step(trace, 2, segment=seconds)
+        tried.append((at_once[0], whole[0] / at_once[0], at_once[1] / whole[1], whole[1], at_once[1]))
+    took, speed, worse, alone, together = np.median(tried, axis=0)
+    print(f"two parts in two processes: {took:.1f} s, {2 * seconds / took:.1f} times real time,")
+    print(f"  {speed:.2f}x as fast as one part in one process; ATE {_beside(together, alone, worse)}")
+    for name, preset in SEQUENCES.items():
+        trace = recording(preset, seconds, columns)
+        alone, together = step(trace, 2, segment=10 * seconds)[1], step(trace, 2, segment=seconds / 2)[1]
+        print(f"{name}, {seconds:g} s in two parts: ATE {_beside(together, alone, together / alone)}", flush=True)
+
+
+def _beside(together: float, alone: float, worse: float) -> str:
+    return f"{1e3 * together:.2f} mm beside {1e3 * alone:.2f} mm of one part: {worse:.2f}x"
 
 
 if __name__ == "__main__":
@@ -206,4 +213,4 @@ if __name__ == "__main__":
     print_versions("small_gicp", "kiss-icp", "ouster-sdk", "numba", "numpy", "scipy")
     with threadpool_limits(1, user_api="blas"):
         table(chosen.seconds, chosen.columns)
-    parts(2 * chosen.seconds, 2048, chosen.rounds)
+    parts(chosen.seconds, chosen.columns, chosen.rounds)

@@ -140,9 +140,9 @@ def _run_processes(
     if min(workers, len(ranges)) < 2:
         for start, stop in ranges:
             with single_threaded_pools():
-                result = task(start, stop)
+                done = [task(start, stop)]
             advance(stop - start)
-            yield result
+            yield done.pop()  # handed over, not held until the next one is there
         return
     # Forked, so that they begin with the task and all that is imported: what a fresh process imports takes a second.
     forked = multiprocessing.get_context("fork")

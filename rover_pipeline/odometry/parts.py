@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -94,14 +95,20 @@ def refined(
             work = _Refinement(reader, trajectory, ranges, folder)
             for _ in recording.map(work.write_map, ranges, "map", processes=True):
                 pass
-            normals: list[Normal] = []
             fits: list[Fit | None] = []
-            for normal, found in recording.map(work.equations, ranges, "refine", processes=True):
-                normals.append(normal)
-                fits += found
-        if rounds(options):
-            trajectory = solve(trajectory, normals, refinement(options))
+            normals = _normals(recording.map(work.equations, ranges, "refine", processes=True), fits)
+            if rounds(options):
+                trajectory = solve(trajectory, normals, refinement(options))
+            else:
+                deque(normals, maxlen=0)
     return trajectory, fits
+
+
+def _normals(found: Iterable[tuple[Normal, list[Fit | None]]], fits: list[Fit | None]) -> Iterator[Normal]:
+    """The equations of part after part, whose fits are appended."""
+    for normal, part in found:
+        fits += part
+        yield normal
 
 
 @dataclass

@@ -62,19 +62,27 @@ def normal_equations(
 
 def solve(trajectory: Trajectory, parts: Iterable[Normal], how: Refinement) -> Trajectory:
     """The trajectory moved to where all normal equations and its smoothness want it."""
-    found = trajectory.copy()
-    count = len(found.pos)
-    blocks, sides = np.zeros((count, ORDER, 6, 6)), np.zeros((count, 6))
+    count = len(trajectory.pos)
+    band, sides = _smoothness(trajectory, how)
     for part in parts:
         here = slice(part.first, part.first + len(part.sides))
-        blocks[here] += part.blocks
+        band[:, here] += _banded(part.blocks)
         sides[here] += part.sides
-    add_jerks(found.pos, found.rot, 1 / (how.jerk * found.step**3) ** 2, 0, blocks, sides)
+        del part  # not held while the next one is made
+    flat = band.reshape(len(band), -1)
+    step = solveh_banded(flat, sides.ravel(), lower=True, overwrite_ab=True, overwrite_b=True).reshape(count, 6)
+    return Trajectory(
+        trajectory.start, trajectory.step, trajectory.pos + step[:, :3], trajectory.rot @ exp(step[:, 3:])
+    )
+
+
+def _smoothness(trajectory: Trajectory, how: Refinement) -> tuple[np.ndarray, np.ndarray]:
+    """Equations of a motion without jerk: the matrix as a band, f8 (24, M, 6), and f8 (M, 6)."""
+    count = len(trajectory.pos)
+    blocks, sides = np.zeros((count, ORDER, 6, 6)), np.zeros((count, 6))
+    add_jerks(trajectory.pos, trajectory.rot, 1 / (how.jerk * trajectory.step**3) ** 2, 0, blocks, sides)
     blocks[:, 0] += 1e-6 * np.eye(6)
-    step = solveh_banded(_banded(blocks), sides.ravel(), lower=True).reshape(count, 6)
-    found.pos += step[:, :3]
-    found.rot = found.rot @ exp(step[:, 3:])
-    return found
+    return _banded(blocks), sides
 
 
 def refine_together(
@@ -107,7 +115,7 @@ def poses_of(trajectory: Trajectory, first: np.ndarray, place: np.ndarray) -> tu
 
 
 def _banded(blocks: np.ndarray) -> np.ndarray:
-    """The symmetric matrix of blocks (count, 4, 6, 6) in the lower banded form of LAPACK, (24, 6 count).
+    """The symmetric matrix of blocks (count, 4, 6, 6) in the lower banded form of LAPACK, (24, count, 6).
 
     Block [m, k] is that of control points m and m - k.
     """
@@ -119,4 +127,4 @@ def _banded(blocks: np.ndarray) -> np.ndarray:
                 below = 6 * k + a - b
                 if below >= 0:
                     band[below, : count - k, b] += blocks[k:, k, a, b]
-    return band.reshape(6 * ORDER, 6 * count)
+    return band
