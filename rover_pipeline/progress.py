@@ -13,6 +13,12 @@ from tqdm import tqdm
 _LINE_EVERY_S = 10.0
 
 
+class _Bar(tqdm):  # type: ignore[type-arg]
+    """A bar without a thread that watches it: processes may be forked while it is shown."""
+
+    monitor_interval = 0
+
+
 @contextmanager
 def progress(
     label: str, total: int, unit: str = "frame", *, file: TextIO | None = None, log: TextIO | None = None
@@ -27,7 +33,7 @@ def progress(
     at_terminal = stream.isatty()
     plain = [out for out in (None if at_terminal else stream, log) if out is not None]
     begin = said = time.monotonic()
-    with tqdm(
+    with _Bar(
         total=total, desc=label, unit=unit, file=stream, leave=False, dynamic_ncols=True, disable=not at_terminal
     ) as bar:
         done = 0
