@@ -67,7 +67,7 @@ def run_ranges(
     options: DaskOptions,
     advance: Callable[[int], object],
     held: int | None = None,
-    processes: bool = False,
+    workers: Workers | None = None,
 ) -> Iterator[R]:
     """Results of `task` on every range, in order, with a bounded number of them held at a time.
 
@@ -75,13 +75,12 @@ def run_ranges(
         threads: ranges worked on at once. BLAS, OpenMP and OpenCV pools are held to one thread each.
         advance: told the number of frames of each range that is done.
         held: results held at a time; many for each worker unless given.
-        processes: for work that holds the interpreter's lock and takes long: each of the `threads` is a process, and
-            no more than two results for each are held. They are copied between processes, so they must be small.
+        workers: processes that are to do it instead of threads. Results are copied between them: they must be small.
     """
     if options.scheduler:
         yield from _run_distributed(task, ranges, options.scheduler, advance, held)
-    elif processes:
-        yield from _run_processes(task, ranges, threads, advance)
+    elif workers is not None:
+        yield from workers.run(task, ranges, advance)
     else:
         yield from _run_threads(task, ranges, threads, advance, held)
 
@@ -134,38 +133,57 @@ def _run_threads(
             yield left.pop()[1]
 
 
-def _run_processes(
-    task: RangeTask[R], ranges: Sequence[tuple[int, int]], workers: int, advance: Callable[[int], object]
-) -> Iterator[R]:
-    if min(workers, len(ranges)) < 2:
-        for start, stop in ranges:
-            with single_threaded_pools():
-                done = [task(start, stop)]
-            advance(stop - start)
-            yield done.pop()  # handed over, not held until the next one is there
-        return
-    # Forked, so that they begin with the task and all that is imported: what a fresh process imports takes a second.
-    forked = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(min(workers, len(ranges)), forked, _begin_worker, (task,)) as pool:
+class Workers:
+    """Processes for work that holds the interpreter's lock and takes long: forked when first needed, and kept.
+
+    Forked, so that they begin with all that is imported: what a fresh process imports takes a second.
+
+    Args:
+        count: of processes; no process but this one is used when it is 1.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._pool: ProcessPoolExecutor | None = None
+
+    def run(
+        self, task: RangeTask[R], ranges: Sequence[tuple[int, int]], advance: Callable[[int], object]
+    ) -> Iterator[R]:
+        """Results of `task`, which goes to the processes by pickle, in order; two for each process are held."""
+        if min(self.count, len(ranges)) < 2:
+            for start, stop in ranges:
+                with single_threaded_pools():
+                    done = [task(start, stop)]
+                advance(stop - start)
+                yield done.pop()  # handed over, not held until the next one is there
+            return
+        if self._pool is None:
+            self._pool = ProcessPoolExecutor(self.count, multiprocessing.get_context("fork"), _begin_worker)
         left, running = deque(ranges), deque[tuple[int, Future[R]]]()
         try:
             while left or running:
-                while left and len(running) < 2 * workers:
+                while left and len(running) < 2 * self.count:
                     start, stop = left.popleft()
-                    running.append((stop - start, pool.submit(_work_forked, start, stop)))
+                    running.append((stop - start, self._pool.submit(task, start, stop)))
                 frames, future = running.popleft()
                 result = future.result()
+                del future
                 advance(frames)
                 yield result
         except BrokenProcessPool as error:
             raise RoverError("a process that did a part of the work was killed; is there too little memory?") from error
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            for _, future in running:
+                future.cancel()
+
+    def close(self) -> None:
+        """Ends the processes."""
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+            self._pool = None
 
 
-def _begin_worker(task: RangeTask[Any]) -> None:
-    global _forked_task
-    _forked_task = task
+def _begin_worker() -> None:
     single_threaded_pools().__enter__()
     # Ctrl-C reaches all processes of a terminal: the one that waits for the workers says what there is to say.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -178,14 +196,6 @@ def _begin_worker(task: RangeTask[Any]) -> None:
 
     # A worker whose parent is killed waits for work for ever, and holds the parent's locks.
     threading.Thread(target=end_with_parent, daemon=True).start()
-
-
-def _work_forked(start: int, stop: int) -> Any:
-    assert _forked_task is not None
-    return _forked_task(start, stop)
-
-
-_forked_task: RangeTask[Any] | None = None
 
 
 def _run_distributed(

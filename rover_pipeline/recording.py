@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,7 +12,7 @@ from typing import Any, TextIO, TypeVar
 
 import numpy as np
 
-from rover_pipeline.chunks import DaskOptions, run_ranges
+from rover_pipeline.chunks import DaskOptions, Workers, run_ranges
 from rover_pipeline.errors import RoverError
 from rover_pipeline.frames import FrameJob
 from rover_pipeline.progress import progress
@@ -28,6 +28,7 @@ class _Spread:
     threads: int
     dask: DaskOptions
     log: TextIO | None
+    workers: Workers
 
 
 class Recording:
@@ -88,7 +89,7 @@ class Recording:
         label = f"{spread.label} {title}".rstrip()
         with progress(label, sum(stop - start for start, stop in ranges), log=spread.log) as advance:
             task = _Tracked(self, function)
-            ways: dict[str, Any] = {"held": held, "processes": processes}
+            ways: dict[str, Any] = {"held": held, "workers": spread.workers if processes else None}
             for result, corrupt in run_ranges(
                 task, ranges, threads=spread.threads, options=spread.dask, advance=advance, **ways
             ):
@@ -131,6 +132,10 @@ class _Tracked:
 _thread = threading.local()
 
 
-def make_recording(job: FrameJob, *, label: str, threads: int, dask: DaskOptions, log: TextIO | None) -> Recording:
-    """The recording of a job's inputs, whose work goes to `threads` or to a Dask scheduler."""
-    return Recording(job, _Spread(label, threads, dask, log))
+@contextmanager
+def opened_recording(
+    job: FrameJob, *, label: str, threads: int, dask: DaskOptions, log: TextIO | None
+) -> Iterator[Recording]:
+    """The recording of a job's inputs, whose work goes to `threads`, or as many processes, or to a Dask scheduler."""
+    with closing(Workers(threads)) as workers:
+        yield Recording(job, _Spread(label, threads, dask, log, workers))

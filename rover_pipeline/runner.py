@@ -19,7 +19,7 @@ from rover_pipeline.format.virtual import VirtualWriter
 from rover_pipeline.frames import FrameJob, Part
 from rover_pipeline.options import InputOptions
 from rover_pipeline.progress import progress
-from rover_pipeline.recording import make_recording
+from rover_pipeline.recording import opened_recording
 from rover_pipeline.source import open_source
 from rover_pipeline.steps import Inspection, Step
 
@@ -168,11 +168,12 @@ class _Run:
         """What the function returns for the whole recording, and which frames could be decoded."""
         job = self.job
         self._take(job.inspect())
-        recording = make_recording(job, label=self.label, threads=self.threads, dask=self.dask, log=self.log)
-        arguments: dict[str, Any] = {"recording": recording}
-        if job.described.takes("trace"):
-            arguments["trace"] = self.trace
-        returned = job.call_function(arguments, 0, job.source.count)
+        ways: dict[str, Any] = {"label": self.label, "threads": self.threads, "dask": self.dask, "log": self.log}
+        with opened_recording(job, **ways) as recording:
+            arguments: dict[str, Any] = {"recording": recording}
+            if job.described.takes("trace"):
+                arguments["trace"] = self.trace
+            returned = job.call_function(arguments, 0, job.source.count)
         if isinstance(returned, tuple):
             returned, told = returned
             self._take(told)

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 from pydantic import ByteSize
 from threadpoolctl import threadpool_info
 
-from rover_pipeline.chunks import _WINDOW, DaskOptions, frame_ranges, run_ranges, scan_ranges
+from rover_pipeline.chunks import _WINDOW, DaskOptions, Workers, frame_ranges, run_ranges, scan_ranges
 from rover_pipeline.errors import ConfigError, FormatError, MissingExtraError, RoverError, SampleError
 
 
@@ -127,56 +128,75 @@ def test_an_error_in_a_task_comes_out_as_it_is_and_ends_the_work() -> None:
     assert len(started) <= 2 * _WINDOW < 500
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3])
-def test_processes_give_results_in_order_and_hold_no_more_than_two_for_each(workers: int, tmp_path: Path) -> None:
-    def task(start: int, stop: int) -> tuple[int, int]:
-        (tmp_path / str(start)).touch()
-        time.sleep(0.02 if start % 3 == 0 else 0)
+class Marked:
+    """A task that leaves a file for each range it begins, and can fail."""
+
+    def __init__(self, folder: Path, failing: Callable[[], object] | None = None) -> None:
+        self.folder, self.failing = folder, failing
+
+    def __call__(self, start: int, stop: int) -> tuple[int, int]:
+        (self.folder / str(start)).touch()
+        time.sleep(0.02 if start % 3 == 0 else 0)  # the first of three ends last
+        if self.failing is not None and start == 3:
+            self.failing()
         return start, os.getpid()
 
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_processes_give_results_in_order_and_hold_no_more_than_two_for_each(count: int, tmp_path: Path) -> None:
     ranges, options = [(i, i + 1) for i in range(17)], DaskOptions()
     done: list[int] = []
     pids = set()
-    results = run_ranges(task, ranges, threads=workers, options=options, advance=done.append, processes=True)
-    for taken, (start, pid) in enumerate(results):
-        assert start == taken and len(os.listdir(tmp_path)) - taken <= 2 * workers
-        pids.add(pid)
-    assert done == [1] * 17 and len(pids) <= workers
-    assert (os.getpid() in pids) == (workers == 1)
+    with closing(Workers(count)) as workers:
+        for again in ("once", "twice"):
+            (tmp_path / again).mkdir()
+            task = Marked(tmp_path / again)
+            results = run_ranges(task, ranges, threads=9, options=options, advance=done.append, workers=workers)
+            for taken, (start, pid) in enumerate(results):
+                assert start == taken and len(os.listdir(tmp_path / again)) - taken <= 2 * count
+                pids.add(pid)
+    assert done == [1] * 34 and len(pids) <= count
+    assert (os.getpid() in pids) == (count == 1)
 
 
-def test_an_error_in_a_process_comes_out_as_it_is() -> None:
-    def task(start: int, stop: int) -> None:
-        if start == 3:
-            raise SampleError("iq: sample 3 is bad", 3)
+def _spoil() -> None:
+    raise SampleError("iq: sample 3 is bad", 3)
 
+
+def test_an_error_in_a_process_comes_out_as_it_is(tmp_path: Path) -> None:
     ranges = [(i, i + 1) for i in range(50)]
-    with pytest.raises(SampleError, match="iq: sample 3 is bad") as caught:
-        list(run_ranges(task, ranges, threads=2, options=DaskOptions(), advance=ignore, processes=True))
+    task = Marked(tmp_path, _spoil)
+    with closing(Workers(2)) as workers, pytest.raises(SampleError, match="iq: sample 3 is bad") as caught:
+        list(run_ranges(task, ranges, threads=2, options=DaskOptions(), advance=ignore, workers=workers))
     assert caught.value.sample == 3
+    assert len(os.listdir(tmp_path)) < 50
 
 
-def test_a_process_that_is_killed_ends_the_work_with_an_error() -> None:
-    def task(start: int, stop: int) -> None:
-        if start == 3:
-            os.kill(os.getpid(), signal.SIGKILL)
+def _kill() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
 
+
+def test_a_process_that_is_killed_ends_the_work_with_an_error(tmp_path: Path) -> None:
     ranges = [(i, i + 1) for i in range(50)]
-    with pytest.raises(RoverError, match=r"was killed; is there too little memory\?"):
-        list(run_ranges(task, ranges, threads=2, options=DaskOptions(), advance=ignore, processes=True))
+    task = Marked(tmp_path, _kill)
+    with (
+        closing(Workers(2)) as workers,
+        pytest.raises(RoverError, match=r"was killed; is there too little memory\?"),
+    ):
+        list(run_ranges(task, ranges, threads=2, options=DaskOptions(), advance=ignore, workers=workers))
 
 
 def test_processes_end_with_the_one_that_started_them_even_if_that_is_killed(tmp_path: Path) -> None:
     script = """
 import os, sys, time
 from pathlib import Path
-from rover_pipeline.chunks import DaskOptions, run_ranges
+from rover_pipeline.chunks import DaskOptions, Workers, run_ranges
 
 def task(start, stop):
     (Path(sys.argv[1]) / str(os.getpid())).touch()
     time.sleep(60)
 
-list(run_ranges(task, [(0, 1), (1, 2)], threads=2, options=DaskOptions(), advance=print, processes=True))
+list(run_ranges(task, [(0, 1), (1, 2)], threads=2, options=DaskOptions(), advance=print, workers=Workers(2)))
 """
     with subprocess.Popen([sys.executable, "-c", script, str(tmp_path)]) as parent:
         wait_until(lambda: len(os.listdir(tmp_path)) == 2)
