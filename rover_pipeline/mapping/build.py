@@ -50,11 +50,12 @@ class Job:
     def of(recording: Recording, metadata: str, track: Track, options: MapStepOptions) -> Job:
         """Finds the floor, and so which way is up. Raises ValueError when no sweep can be used."""
         usable = track.valid & (recording.valid != 0)
-        chosen = usable & (np.arange(recording.count) % options.every == 0)
+        chosen = np.zeros(recording.count, bool)
+        chosen[np.flatnonzero(usable)[:: options.every]] = True
         if not chosen.any():
             raise ValueError(
-                f"no sweep to make a map from: of {recording.count} sweeps {int(usable.sum())} are valid in lidar and "
-                f"_odom, none of them is one that map.every = {options.every} uses"
+                f"no sweep to make a map from: of {recording.count} sweeps none is valid in lidar and _odom; leave map "
+                "out of `outputs`"
             )
         job = Job(recording, metadata, track, options, Floor(np.array([0.0, 0.0, 1.0]), 0.0, True), _NOWHERE, chosen)
         floor = job._look_down() if options.lidar_height is None else job.floor._replace(height=options.lidar_height)

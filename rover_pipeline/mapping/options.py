@@ -16,7 +16,8 @@ class MapOptions(Options):
     every: int = Field(
         4,
         ge=1,
-        description="Use every n-th sweep: at 10 Hz a walker sees a place in dozens, so 4 loses next to nothing.",
+        description="Use every n-th of the valid sweeps: at 10 Hz a walker sees a place in dozens, so 4 loses next to "
+        "nothing.",
     )
     voxel: float = Field(0.05, gt=0.001, le=10, description="Edge of a voxel of map.ply, m: one point each, the mean.")
     max_voxels: int = Field(

@@ -34,7 +34,7 @@ _HELD = 16
         "occupancy.yaml": "Where and how large its cells are.",
         "bev.png": "The same from above, with the way of the lidar.",
     },
-    version=1,
+    version=2,
 )
 def build(
     recording: Recording,

@@ -17,7 +17,7 @@ from rover_pipeline.steps import find_step
 from tests.kit import check_virtual_sensor, small_trace, spec_of, write_lidar_image
 
 STEP = "rover_pipeline.mapping.steps:build"
-REFERENCE = Path(__file__).parents[1] / "reference" / "_map.v1.npz"
+REFERENCE = Path(__file__).parents[1] / "reference" / "_map.v2.npz"
 
 
 def trace_with_odometry(path: Path, frames: int = 6, invalid: tuple[int, ...] = (3,)) -> Path:
@@ -69,7 +69,7 @@ def test_maps_change_only_with_the_version_of_the_step(tmp_path: Path) -> None:
 
 def test_odometry_of_other_sweeps_and_of_none_is_refused_by_name(tmp_path: Path) -> None:
     trace = trace_with_odometry(tmp_path / "trace", invalid=tuple(range(6)))
-    with pytest.raises(RoverError, match=r"lidar.*build.*of 6 sweeps 0 are valid in lidar and _odom"):
+    with pytest.raises(RoverError, match=r"lidar.*build.*of 6 sweeps none is valid in lidar and _odom"):
         run_step(find_step(STEP), trace, "_map", Request())
     other = trace_with_odometry(tmp_path / "other", frames=5)
     shutil.rmtree(trace / "_odom")
