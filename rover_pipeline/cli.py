@@ -176,11 +176,12 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _step(arguments: argparse.Namespace) -> int:
+    from rover_pipeline.format.trace import CONFIG
     from rover_pipeline.run import run_rule
 
     return run_rule(
         arguments.name,
-        [Path(path) for path in arguments.input],
+        [Path(path) for path in arguments.input if Path(path).name != CONFIG],  # lies in no sensor
         [Path(path) for path in arguments.output],
         request=arguments.request,
         version=arguments.step_version,

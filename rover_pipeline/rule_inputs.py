@@ -23,7 +23,7 @@ class _Input:
         self.flow = flow
 
     def __call__(self, wildcards: Any) -> list[str]:
-        return self.files(Path("/") / wildcards.trace)
+        return self.files(self.flow.place(wildcards.trace))
 
     def files(self, results: Path) -> list[str]:
         raise NotImplementedError
@@ -40,17 +40,31 @@ class SensorInput(_Input):
         if self.optional and not self.flow.has(self.sensor, results):
             return []
         if self.sensor in self.flow.made:
-            return [str(results / self.sensor / self.flow.made[self.sensor])]
-        folder = self.flow.source(results) / self.sensor
+            return [f"{results}/{self.sensor}/{self.flow.made[self.sensor]}"]
+        # Text, not `Path`: this is called for every input of every job, ten thousands of times in a long dry run.
+        source = self.flow.source(results)
+        folder = f"{source}/{self.sensor}"
         if self.flow.is_demo(results):
-            return [str(folder / META)]
+            return [f"{folder}/{META}"]
         # The companion index of a compressed channel, and a sidecar, change a result as much as the channel does.
         names = [*self.channels, *(f"{name}_i" for name in self.channels), f"{self.sensor}.json"]
-        found = [META, *(name for name in names if (folder / name).exists())]
+        found = [META, *(name for name in names if os.path.exists(f"{folder}/{name}"))]
         # Published traces keep a channel of some raw sensors in a copy of the sensor: see `Trace.source`.
-        copy = folder.with_name(f"_{self.sensor}")
-        copied = [copy / name for name in self.channels if name not in found and (copy / name).exists()]
-        return [*(str(folder / name) for name in found), *map(str, copied)]
+        copy = f"{source}/_{self.sensor}"
+        copied = [f"{copy}/{name}" for name in self.channels if name not in found and os.path.exists(f"{copy}/{name}")]
+        return [*(f"{folder}/{name}" for name in found), *copied]
+
+
+class FileInput(_Input):
+    """A file of the recording itself, such as `config.yaml`, where it has one."""
+
+    def __init__(self, flow: Flow, name: str) -> None:
+        super().__init__(flow)
+        self.name = name
+
+    def files(self, results: Path) -> list[str]:
+        path = f"{self.flow.source(results)}/{self.name}"
+        return [path] if os.path.exists(path) or self.flow.is_demo(results) else []
 
 
 class ChannelsInput(_Input):
@@ -65,8 +79,8 @@ class ChannelsInput(_Input):
         if self.flow.is_demo(results):
             return [str(folder / sensor / META) for sensor in self.flow.demo_sensors]
         names = sorted(entry.name for entry in os.scandir(folder) if not entry.name.startswith(("_", ".")))
-        paths = [folder / name / channel for name in names for channel in self.channels]
-        return [str(path) for path in paths if path.exists()]
+        paths = [f"{folder}/{name}/{channel}" for name in names for channel in self.channels]
+        return [path for path in paths if os.path.exists(path)]
 
 
 class EverythingInput(_Input):
@@ -78,4 +92,4 @@ class EverythingInput(_Input):
 
     def files(self, results: Path) -> list[str]:
         others = [f"_{name}" for name in self.flow.wanted.get(results, ()) if f"_{name}" != self.besides]
-        return [str(results / other / self.flow.made[other]) for other in others]
+        return [f"{results}/{other}/{self.flow.made[other]}" for other in others]

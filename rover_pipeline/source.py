@@ -103,6 +103,7 @@ def open_source(described: Step, trace: Path, policy: InputOptions, options: Opt
     valid = np.min([sensor.valid(count) for sensor in sensors.values()], axis=0, initial=1).astype("u1")
     longest = max((len(sensors[name].channel(channel)) for name, channel in opened.used), default=0)
     nearest, near_valid = opened.nearest(ts)
+    opened.note_reads()
     views = {argument: view(channels[argument], options=options) for argument, view in described.views.items()}
     return Source(
         channels={**channels, **views},
@@ -214,6 +215,13 @@ class _Opener:
                 raise FormatError(f"{path}: {reason}; {self.described.name} needs it") from error
             self.fingerprints[reference] = fingerprint(path)
         return texts
+
+    def note_reads(self) -> None:
+        """Keep fingerprints of the files that the function reads by itself, as far as they are there."""
+        for pattern in self.described.reads:
+            for path in sorted(self.trace.glob(pattern)):
+                if path.is_file() and not path.relative_to(self.trace).parts[0].startswith("."):
+                    self.fingerprints[str(path.relative_to(self.trace))] = fingerprint(path)
 
     def note(self, name: str, sensor: Sensor, channel_name: str) -> None:
         """Keep fingerprints of a channel and of the times it comes with, and what was noticed in them."""

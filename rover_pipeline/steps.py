@@ -61,6 +61,7 @@ class Step:
         products: file -> what it is, for a step that makes files and no sensor.
         views: argument of `inputs` -> function of its channel and the options that gives the channel to read instead.
         files: argument -> `sensor/file` whose text the function receives.
+        reads: patterns of files below the trace, such as `*/ts`, that the function reads by itself.
         version: raised whenever the same input gives other bytes.
         halo: frames before and after its own that a block is given; the results for them are dropped.
         ordered: frames are handed over in order, with the state the function returned before.
@@ -80,6 +81,7 @@ class Step:
     whole: Mapping[str, str] = field(default_factory=dict)
     nearest: Mapping[str, str] = field(default_factory=dict)
     products: Mapping[str, str] = field(default_factory=dict)
+    reads: Sequence[str] = ()
     views: Mapping[str, Callable[..., Channel]] = field(default_factory=dict)
     inspect: Callable[..., Inspection] | None = None
 
@@ -108,6 +110,7 @@ def step(
     views: Mapping[str, Callable[..., Channel]] | None = None,
     files: Mapping[str, str] | None = None,
     products: Mapping[str, str] | None = None,
+    reads: Sequence[str] = (),
     halo: int = 0,
     ordered: bool = False,
     recording: bool = False,
@@ -123,7 +126,7 @@ def step(
     With `recording` the function is called once for all frames. It takes a `rover_pipeline.recording.Recording` instead
     of blocks of the inputs, and returns results for all of them, or those and an `Inspection`. With `products` it makes
     files instead of channels, as a dictionary of bytes by file name; such a step needs no inputs, and takes the trace's
-    directory if it has an argument `trace`.
+    directory if it has an argument `trace`. What it reads there it names in `reads`, for its provenance.
 
     `views` says how inputs are read: `views={"video": smaller}` reads what `smaller(channel, options=options)` gives, a
     channel too, such as the same pictures decoded at a smaller size. A function with an argument `shapes` is told the
@@ -147,6 +150,7 @@ def step(
             whole=dict(whole or {}),
             nearest=dict(nearest or {}),
             products=dict(products or {}),
+            reads=tuple(reads),
             views=dict(views or {}),
             inspect=inspect,
         )

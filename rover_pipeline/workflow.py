@@ -23,7 +23,7 @@ from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.trace import has_files
 from rover_pipeline.format.virtual import in_the_way
 from rover_pipeline.locate import locate_traces
-from rover_pipeline.rule_inputs import ChannelsInput, EverythingInput, SensorInput
+from rover_pipeline.rule_inputs import ChannelsInput, EverythingInput, FileInput, SensorInput
 
 #: How a job learns how to spread its work: not part of its command, which would rerun it when changed.
 DASK_VARIABLE = "ROVER_PIPELINE_DASK"
@@ -63,6 +63,7 @@ class Flow:
         self.wanted: dict[Path, list[str]] = {}
         self.places: list[str] = []
         self._needs: dict[str, list[SensorInput]] = {}
+        self._wildcards: dict[str, Path] = {}
         self.started = time.time()
         here = folder or Path.cwd()
         self.demo = here / "demo"
@@ -79,6 +80,12 @@ class Flow:
         """Whether a trace is the simulated one, whose sensors may not exist yet."""
         return self.config.traces is None and results == self.demo
 
+    def place(self, wildcard: str) -> Path:
+        """The directory of results that the wildcard `trace` of a rule stands for."""
+        if (found := self._wildcards.get(wildcard)) is None:
+            found = self._wildcards[wildcard] = Path("/") / wildcard
+        return found
+
     def source(self, results: Path) -> Path:
         """The directory of the recording whose results go to `results`."""
         return self.traces.get(results, results)
@@ -90,6 +97,10 @@ class Flow:
     def sensors(self, *channels: str) -> ChannelsInput:
         """Input of a rule: these channels of every raw sensor of the trace."""
         return ChannelsInput(self, channels)
+
+    def trace_file(self, name: str) -> FileInput:
+        """Input of a rule: a file beside the sensors, `config.yaml` say, for a step that names it in its `files`."""
+        return FileInput(self, name)
 
     def everything(self, besides: str) -> EverythingInput:
         """Input of a rule: whatever else is wanted of the trace."""
@@ -216,7 +227,7 @@ class Flow:
             return not self._lacking(sensor.removeprefix("_"), results)
         if self.is_demo(results):
             return sensor in self.demo_sensors
-        return (self.source(results) / sensor / META).exists()
+        return os.path.exists(f"{self.source(results)}/{sensor}/{META}")
 
     def _lacking(self, name: str, results: Path) -> str:
         """A sensor that an output needs and the trace lacks, "" when there is none."""

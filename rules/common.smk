@@ -22,6 +22,7 @@ FLOW = _one_line(Flow)(config)
 
 sensor = FLOW.sensor
 sensors = FLOW.sensors
+trace_file = FLOW.trace_file
 everything = FLOW.everything
 virtual = _one_line(FLOW.virtual)
 product = _one_line(FLOW.product)

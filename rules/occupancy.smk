@@ -13,6 +13,7 @@ rule occupancy:
             if LEVEL
             else []
         ),
+        trace_file("config.yaml"),
     output:
         virtual("_occupancy", "occupancy", options=("occupancy", "rig")),
     params:
@@ -39,6 +40,7 @@ rule bev:
             if LEVEL
             else []
         ),
+        trace_file("config.yaml"),
     output:
         virtual("_bev", "occupancy", options=("occupancy", "rig")),
     params:
@@ -62,6 +64,7 @@ rule camera_depth:
             if MOTION
             else []
         ),
+        trace_file("config.yaml"),
     output:
         virtual("_camera_depth", "depth", options=("depth", "rig", "lidar", "sync")),
     params:

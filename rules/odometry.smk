@@ -3,6 +3,7 @@ rule odom:
         sensor("_lidar_image", "rng", "ts", "valid"),
         sensor("lidar"),
         sensor("imu", "avel", "ts", "valid", optional=True),
+        trace_file("config.yaml"),
     output:
         virtual(
             "_odom",

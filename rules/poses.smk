@@ -2,6 +2,7 @@ rule radar_pose:
     input:
         sensor("radar", "ts", "valid"),
         sensor("_odom", "pos", "rot", "vel", "acc", "avel", "ts", "valid"),
+        trace_file("config.yaml"),
     output:
         virtual(
             "_radar_pose", "pos", "rot", "vel", "acc", options=("poses", "rig", "sync")
@@ -21,6 +22,7 @@ rule camera_pose:
     input:
         sensor("camera", "ts", "valid"),
         sensor("_odom", "pos", "rot", "vel", "acc", "avel", "ts", "valid"),
+        trace_file("config.yaml"),
     output:
         virtual(
             "_camera_pose",
@@ -45,6 +47,7 @@ rule imu_pose:
     input:
         sensor("imu", "ts", "valid"),
         sensor("_odom", "pos", "rot", "vel", "acc", "avel", "ts", "valid"),
+        trace_file("config.yaml"),
     output:
         virtual(
             "_imu_pose", "pos", "rot", "vel", "acc", options=("poses", "rig", "sync")

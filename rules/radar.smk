@@ -1,6 +1,7 @@
 rule radar_range_doppler:
     input:
         sensor("radar", "iq", "ts", "valid"),
+        trace_file("config.yaml"),
     output:
         virtual("_radar_range_doppler", "power", options="radar.range_doppler"),
     params:
@@ -17,6 +18,7 @@ rule radar_range_doppler:
 rule radar_range_azimuth:
     input:
         sensor("radar", "iq", "ts", "valid"),
+        trace_file("config.yaml"),
     output:
         virtual("_radar_range_azimuth", "power", options="radar.range_azimuth"),
     params:
@@ -33,6 +35,7 @@ rule radar_range_azimuth:
 rule radar_spectrum:
     input:
         sensor("radar", "iq", "ts", "valid"),
+        trace_file("config.yaml"),
     output:
         virtual("_radar_spectrum", "spectrum", options="radar.spectrum"),
     params:
@@ -49,6 +52,7 @@ rule radar_spectrum:
 rule radar_points:
     input:
         sensor("radar", "iq", "ts", "valid"),
+        trace_file("config.yaml"),
     output:
         virtual(
             "_radar_points", "xyz", "doppler", "snr", "count", options="radar.points"

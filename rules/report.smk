@@ -1,6 +1,7 @@
 rule report:
     input:
         sensors("ts", "valid"),
+        trace_file("config.yaml"),
         everything("_report"),
     output:
         product("_report", "index.html", "summary.json", options="report"),

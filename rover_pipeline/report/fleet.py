@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from rover_pipeline.errors import ConfigError, InTheWayError, RoverError, explain
 from rover_pipeline.format.provenance import PROVENANCE, fingerprint, read_provenance, versions
 from rover_pipeline.format.sensor import TS
-from rover_pipeline.format.trace import is_trace
+from rover_pipeline.format.trace import CONFIG, is_trace
 from rover_pipeline.format.virtual import VirtualWriter, in_the_way
 from rover_pipeline.locate import locate_traces
 from rover_pipeline.progress import progress
@@ -215,7 +215,7 @@ def _told(trace: Path) -> list[Path]:
     folders = [Path(entry.path) for entry in os.scandir(trace) if entry.is_dir() and entry.name != REPORT]
     names = {True: PROVENANCE, False: TS}
     found = [folder / names[folder.name.startswith("_")] for folder in folders]
-    return [path for path in found if path.exists()]
+    return [path for path in (trace / CONFIG, *found) if path.exists()]
 
 
 def read_row(trace: Path, name: str, place: Path, problem: str = "") -> Row:

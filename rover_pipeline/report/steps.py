@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rover_pipeline.format.sensor import TS, VALID
+from rover_pipeline.format.trace import CONFIG
 from rover_pipeline.recording import Recording
 from rover_pipeline.report.options import ReportOptions
 from rover_pipeline.steps import step
@@ -15,6 +17,7 @@ from rover_pipeline.steps import step
         "index.html": "A page that shows the recording at a glance; opens without a network.",
         "summary.json": "The figures of the page, as docs/summary.md describes.",
     },
+    reads=(CONFIG, f"*/{TS}", f"*/{VALID}"),
     version=1,
 )
 def report(recording: Recording, *, options: ReportOptions, trace: Path) -> dict[str, bytes]:

@@ -85,6 +85,10 @@ def test_pages_are_made_when_they_are_missing_or_older_than_the_trace(folder: Pa
     (times(12) + 0.5).tofile(trace / "imu" / "ts")
     make_report(trace)
     assert made.stat().st_mtime_ns > before
+    before = made.stat().st_mtime_ns
+    (trace / "config.yaml").write_text("imu: {args: {fps: 20}}")
+    make_report(trace)
+    assert made.stat().st_mtime_ns > before
     assert '"start_s":1700000000.0' in (trace / REPORT / SUMMARY).read_text().replace(" ", "")
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
 
 from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.steps import find_step
 from tests.conftest import CHECKOUT
 from tests.kit import small_trace
 from tests.workflow.runs import snakemake
@@ -98,3 +100,38 @@ def test_a_folder_of_files_waits_for_all_other_results_and_follows_them(run, tmp
     run(["folder", "radar_segments"], frames=3)
     assert (trace / "_folder" / "sum.txt").stat().st_mtime_ns > before
     assert json.loads((trace / "_radar_segments" / "provenance.json").read_text())["options"] == {"frames": 3}
+
+
+def test_every_file_that_a_step_reads_is_an_input_of_its_rule_and_config_yaml_of_no_other(tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "rec", sensors=("lidar", "radar", "camera", "imu"))
+    (trace / "camera" / "camera.json").write_text("{}")
+    config = {"outputs": "all", "occupancy": {"level": True}, "depth": {"motion": True}}
+    done = snakemake(tmp_path, trace, "--dry-run", "--printshellcmds", "--quiet", "host", config=config)
+    assert done.returncode == 0, done.stderr
+    commands = re.findall(r" step (\S+) .* --input (.+) --output ", done.stdout)
+    rules = {name: set(inputs.split()) for name, inputs in commands}
+    assert len(rules) >= 20
+    for name, inputs in rules.items():
+        files = find_step(name).files.values()
+        lacking = {file for file in files if (trace / file).exists() and str(trace / file) not in inputs}
+        assert not lacking, f"{name} reads {lacking}, its rule does not say so"
+        reads = "config.yaml" in {*files, *find_step(name).reads}
+        assert (str(trace / "config.yaml") in inputs) == reads, name
+
+
+def test_another_config_yaml_remakes_what_was_made_from_it_and_nothing_else(tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "rec")
+    outputs = {"outputs": "lidar_image,radar_range_azimuth,report", "output_root": str(tmp_path / "out")}
+    assert snakemake(tmp_path, trace, config=outputs).returncode == 0
+    results = tmp_path / "out" / "rec"
+    page = json.loads((results / "_report" / "provenance.json").read_text())
+    assert {"config.yaml", "radar/ts", "radar/valid", "_lidar_image/valid"} <= set(page["inputs"])
+    os.utime(trace / "config.yaml")
+    assert "Nothing to be done" in snakemake(tmp_path, trace, config=outputs).stderr, "its content is the same"
+    before = {place.name: (place / "provenance.json").read_bytes() for place in results.glob("_*")}
+    text = (trace / "config.yaml").read_text()
+    (trace / "config.yaml").write_text(text.replace("AWR1642", "AWR1843L"))
+    again = snakemake(tmp_path, trace, config=outputs)
+    assert again.returncode == 0, again.stderr
+    after = {place.name: (place / "provenance.json").read_bytes() for place in results.glob("_*")}
+    assert {name for name in before if before[name] != after[name]} == {"_radar_range_azimuth", "_report"}
