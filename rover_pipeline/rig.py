@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import Annotated, Literal, NamedTuple, get_args
 
 import numpy as np
-import yaml
 from pydantic import Field, ValidationError, field_validator
 
 from rover_pipeline.errors import ConfigError, explain
+from rover_pipeline.format.collection import parse_collection
 from rover_pipeline.options import Options
 
 Vector = Annotated[tuple[float, float, float], Field(description="x, y, z")]
@@ -99,7 +99,8 @@ def find_mount(sensor: Mounted, rig: RigOptions, recorded: str | None) -> Mount:
         recorded: text of the recording's `config.yaml`; None when there is none.
 
     Raises:
-        ConfigError: the recording's section is not readable or tells no rigid pose.
+        ConfigError: the recording's section tells no rigid pose.
+        FormatError: the recording's `config.yaml` is no YAML.
     """
     configured: MountOptions | None = getattr(rig, sensor)
     if configured is not None:
@@ -109,11 +110,7 @@ def find_mount(sensor: Mounted, rig: RigOptions, recorded: str | None) -> Mount:
 
 
 def _recorded(sensor: Mounted, text: str | None) -> MountOptions | None:
-    try:
-        content = yaml.safe_load(text or "")
-    except yaml.YAMLError as error:
-        raise ConfigError(f"config.yaml: is not YAML: {error}") from error
-    section = content.get("rig") if isinstance(content, Mapping) else None
+    section = parse_collection(text).get("rig")
     if section is None:
         return None
     if not isinstance(section, Mapping):

@@ -16,6 +16,7 @@ from pydantic import Field
 from scipy.constants import speed_of_light
 
 from rover_pipeline.errors import ConfigError, FormatError
+from rover_pipeline.format.collection import parse_collection
 from rover_pipeline.format.meta import ChannelSpec, replace_file
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
 from rover_pipeline.format.trace import new_trace
@@ -132,10 +133,11 @@ def import_dca1000(
 def read_capture(config: Path, device: str | None) -> tuple[Capture, int, int, str, float | None]:
     """Capture, number of TX and RX, order of words, and epoch seconds when it is stated."""
     try:
-        content = yaml.safe_load(config.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        text = config.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{config}: cannot be read: {error}") from error
-    if isinstance(content, Mapping) and "mmWaveDevices" in content:
+    content = parse_collection(text, str(config))  # JSON is YAML too
+    if "mmWaveDevices" in content:
         return _from_mmwave_studio(config, content, device)
     try:
         section = content["radar"]["args"]["radar"]

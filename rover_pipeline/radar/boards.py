@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
-import yaml
 
-from rover_pipeline.errors import ConfigError, FormatError, did_you_mean
+from rover_pipeline.errors import ConfigError, did_you_mean
+from rover_pipeline.format.collection import parse_collection
 
 Positions = tuple[tuple[float, float], ...]
 
@@ -134,8 +134,6 @@ def assumed_board(shape: tuple[int, ...]) -> str | None:
 def recorded_board(config: str | None) -> str | None:
     """The board that the text of a `config.yaml` names, None when it names none."""
     try:
-        return str(yaml.safe_load(config or "")["radar"]["args"]["radar"]["device"])
-    except yaml.YAMLError as error:
-        raise FormatError(f"config.yaml: is no YAML: {' '.join(str(error).split())}") from error
+        return str(parse_collection(config)["radar"]["args"]["radar"]["device"])
     except (KeyError, TypeError):
         return None

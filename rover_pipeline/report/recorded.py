@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from rover_pipeline.errors import FormatError
+from rover_pipeline.format.collection import parse_collection
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import TS, VALID, Sensor
 from rover_pipeline.format.trace import CONFIG, Trace
@@ -166,11 +166,11 @@ def _valid(sensor: Sensor, count: int) -> np.ndarray:
 def nominal_rates(config: Path) -> dict[str, float]:
     """Rates, Hz, that the collection configuration asks for; nothing for a sensor it does not describe."""
     try:
-        content = yaml.safe_load(config.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        content = parse_collection(config.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, FormatError):
         return {}
     rates = {}
-    for name, section in content.items() if isinstance(content, dict) else ():
+    for name, section in content.items():
         arguments = section.get("args") if isinstance(section, dict) else None
         if not isinstance(arguments, dict):
             continue

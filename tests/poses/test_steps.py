@@ -11,7 +11,7 @@ import pytest
 import yaml
 from scipy.spatial.transform import Rotation
 
-from rover_pipeline.errors import ConfigError
+from rover_pipeline.errors import ConfigError, RoverError
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.rig import MountOptions, RigOptions, find_mount
@@ -121,10 +121,11 @@ def test_a_sensor_nobody_told_the_place_of_is_where_the_lidar_is(recorded: str |
 
 
 @pytest.mark.parametrize(
-    "recorded", ["rig: [1, 2]", "rig: {radar: 5}", "rig: {radar: {translatoin: [0, 0, 0]}}", "a: [b"]
+    "recorded",
+    ["rig: [1, 2]", "rig: {radar: 5}", "rig: {radar: {translatoin: [0, 0, 0]}}", "a: [b", "day: 2026-02-30", 999 * "["],
 )
 def test_a_rig_of_the_recording_that_cannot_be_read_is_an_error_that_names_it(recorded: str) -> None:
-    with pytest.raises(ConfigError, match=r"config\.yaml"):
+    with pytest.raises(RoverError, match=r"config\.yaml"):
         find_mount("radar", RigOptions(), recorded)
 
 
