@@ -47,11 +47,10 @@ def import_ouster(capture: Path, out: Path, metadata: Path | None = None, start:
         raise FormatError(f"{capture}: no such file")
     same_stem = capture.with_suffix(".json")
     metadata = metadata or (same_stem if capture.suffix == ".pcap" and same_stem.exists() else None)
-    arguments = {"meta": [str(metadata)]} if metadata else {}
     with new_trace(out) as trace:
-        info, count = _write_lidar(capture, arguments, trace, start)
+        info, count = _write_lidar(capture, metadata, trace, start)
         config: dict[str, Any] = {"lidar": {"type": "lidar", "args": {"mode": str(info.config.lidar_mode or "")}}}
-        if capture.suffix == ".pcap" and _write_imu(capture, arguments, trace):
+        if capture.suffix == ".pcap" and _write_imu(capture, metadata, trace):
             config["imu"] = {"type": "imu", "args": {}}
             config["rig"] = {"imu": _imu_pose(info)}
         config["comment"] = f"imported from {capture.name}"
@@ -59,11 +58,11 @@ def import_ouster(capture: Path, out: Path, metadata: Path | None = None, start:
     return count
 
 
-def _write_lidar(capture: Path, arguments: dict[str, Any], trace: Path, start: float | None) -> tuple[Any, int]:
-    from ouster.sdk import open_source
+def _write_lidar(capture: Path, metadata: Path | None, trace: Path, start: float | None) -> tuple[Any, int]:
+    from rover_pipeline.lidar.geometry import open_capture
 
     with _sdk_errors(capture):
-        source = open_source(str(capture), **arguments)
+        source = open_capture(capture, metadata)
     if len(source.sensor_info) != 1:
         raise FormatError(f"{capture}: holds {len(source.sensor_info)} sensors; one trace holds one lidar")
     info = source.sensor_info[0]
@@ -130,8 +129,8 @@ def _scans(capture: Path, source: Any) -> Iterator[Any]:
         yield from (scan for scan in found if scan is not None)
 
 
-def _write_imu(capture: Path, arguments: dict[str, Any], trace: Path) -> int:
-    from ouster.sdk import core, open_packet_source
+def _write_imu(capture: Path, metadata: Path | None, trace: Path) -> int:
+    from rover_pipeline.lidar.geometry import imu_packets
 
     vector = {"format": "raw", "type": "f4", "shape": (3,)}
     specs = {
@@ -141,9 +140,7 @@ def _write_imu(capture: Path, arguments: dict[str, Any], trace: Path) -> int:
     }
     count = 0
     with ExitStack() as stack, _sdk_errors(capture):
-        for _, packet in open_packet_source(str(capture), **arguments):
-            if not isinstance(packet, core.ImuPacket):
-                continue
+        for packet in imu_packets(capture, metadata):
             if count == 0:  # only now is it known that the capture has an IMU
                 writer = stack.enter_context(SensorWriter(trace / "imu", specs))
             acc, avel, stamps = packet.accel(), packet.gyro(), packet.timestamp()

@@ -1,8 +1,11 @@
-"""Geometry of Ouster lidars, by the maker's own library. The one module that imports ouster-sdk."""
+"""Ouster lidars by the maker's own library: geometry, captures, SLAM. The one module that imports ouster-sdk."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from ouster.sdk import core
@@ -79,6 +82,30 @@ def returns(ranges: np.ndarray, metadata: str) -> tuple[np.ndarray, np.ndarray]:
     """
     beam, column = np.nonzero((ranges > 0) & (ranges < CLIPPED))
     return projection(metadata)(ranges.astype("u4"))[beam, column], column
+
+
+def open_capture(capture: Path, metadata: Path | None) -> core.FrameSetSource:
+    """The sweeps of a `.pcap` or `.osf`, and what sensors they are of; whatever ouster-sdk raises.
+
+    Args:
+        metadata: the sensor's `.json`; else what ouster-sdk finds beside the capture.
+    """
+    from ouster.sdk import open_source
+
+    return open_source(str(capture), **_meta(metadata))
+
+
+def imu_packets(capture: Path, metadata: Path | None) -> Iterator[core.ImuPacket]:
+    """The packets of the IMU in a `.pcap`, in order; whatever ouster-sdk raises."""
+    from ouster.sdk import open_packet_source
+
+    for _, packet in open_packet_source(str(capture), **_meta(metadata)):
+        if isinstance(packet, core.ImuPacket):
+            yield packet
+
+
+def _meta(metadata: Path | None) -> dict[str, Any]:
+    return {"meta": [str(metadata)]} if metadata else {}
 
 
 class OusterOdometry:
