@@ -92,11 +92,16 @@ def trace_for(sensor: str, path: Path) -> Path:
     if sensor in FROM_POSES:
         write_odometry(trace, invalid=(4,))
     if sensor == "_camera_depth":
-        lens = {"fx": 20.0, "fy": 20.0, "cx": 11.5, "cy": 7.5, "k": [0.1, 0.0, 0.0, 0.0], "p": [0.01, 0.0]}
-        (trace / "camera" / "camera.json").write_text(json.dumps(lens))
+        write_lens(trace)
     for name in FIRST.get(sensor, ()):
         run_step(find_step(SENSORS[name]), trace, name, Request())
     return trace
+
+
+def write_lens(trace: Path) -> None:
+    """Give the camera of a small trace its intrinsics."""
+    lens = {"fx": 20.0, "fy": 20.0, "cx": 11.5, "cy": 7.5, "k": [0.1, 0.0, 0.0, 0.0], "p": [0.01, 0.0]}
+    (trace / "camera" / "camera.json").write_text(json.dumps(lens))
 
 
 @pytest.mark.parametrize(("sensor", "step"), SENSORS.items())

@@ -13,7 +13,8 @@ from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.runner import Request, run_step
 from rover_pipeline.steps import find_step
 from tests.kit import small_trace
-from tests.test_virtual_sensors import SENSORS
+from tests.odometry.room import write_room
+from tests.test_virtual_sensors import OPTIONS, SENSORS, write_lens
 
 roverd = pytest.importorskip("roverd", reason="roverd is not on the package index; install it from its repository")
 
@@ -22,8 +23,10 @@ roverd = pytest.importorskip("roverd", reason="roverd is not on the package inde
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small recording with all our virtual sensors."""
     path = small_trace(tmp_path_factory.mktemp("roverd") / "trace", sensors=("lidar", "radar", "camera", "imu"))
+    write_room(path)
+    write_lens(path)
     for sensor, step in SENSORS.items():
-        run_step(find_step(step), path, sensor, Request(), stamps=(".options-0",))
+        run_step(find_step(step), path, sensor, Request(OPTIONS.get(sensor, {})), stamps=(".options-0",))
     return path
 
 
