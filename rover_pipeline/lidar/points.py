@@ -7,11 +7,10 @@ from typing import TypeVar, cast
 import numba
 import numpy as np
 
+from rover_pipeline.poses.columns import PARTS, Poses, State, between_nodes, node_poses
 from rover_pipeline.poses.trajectory import Trajectory
 
 F = TypeVar("F")
-#: Columns between which the motion is steady, as a share of a sweep: a walker's pose is told every two milliseconds.
-_NODES = 64
 
 
 class SweepMotion:
@@ -37,7 +36,7 @@ class SweepMotion:
         # Between sweeps with one missing in their middle the motion of a walker is anybody's guess.
         self._trajectory = Trajectory(ts, pos, rot, vel, acc, avel, valid, max_gap=1.5 * period)
         self._columns = begin + period * np.arange(columns) / columns
-        self._nodes = begin + period * np.arange(_NODES + 1) / _NODES
+        self._nodes = begin + period * np.arange(PARTS + 1) / PARTS
 
     def within(self, stamp: float) -> tuple[np.ndarray, np.ndarray, bool]:
         """Rotations f4 (column, 3, 3) and translations f4 (column, 3) from the frame at each column's instant to that
@@ -46,21 +45,10 @@ class SweepMotion:
         columns = len(self._columns)
         if at >= len(self._ts) or self._ts[at] != stamp or not self._valid[at]:
             return np.tile(np.eye(3, dtype="f4"), (columns, 1, 1)), np.zeros((columns, 3), "f4"), False
-        pos, rot, vel, acc, avel = (state[at] for state in self._states)
-        found = self._trajectory.at(stamp + self._nodes)
-        since = self._nodes[~found.valid, None]
-        if len(since):
-            # Before the first state, after the last, in gaps: as if the lidar went on turning and speeding up evenly.
-            from scipy.spatial.transform import Rotation
-
-            found.pos[~found.valid] = pos + vel * since + acc * since**2 / 2
-            found.rot[~found.valid] = rot @ Rotation.from_rotvec(since * avel).as_matrix()
-        shifts, turns = (found.pos - pos) @ rot, rot.T @ found.rot
-        left = np.clip(np.searchsorted(self._nodes, self._columns, side="right") - 1, 0, _NODES - 1)
-        share = ((self._columns - self._nodes[left]) / (self._nodes[1] - self._nodes[0]))[:, None]
-        shift = (1 - share) * shifts[left] + share * shifts[left + 1]
-        # Two milliseconds turn a rig by a few milliradians at most: a straight line between matrices is off by 1e-6.
-        turn = (1 - share[..., None]) * turns[left] + share[..., None] * turns[left + 1]
+        state = State(*(channel[at] for channel in self._states))
+        there = node_poses(self._trajectory, stamp, state, self._nodes)
+        seen = Poses(state.rot.T @ there.rot, (there.pos - state.pos) @ state.rot)
+        turn, shift = between_nodes(seen, self._nodes, self._columns)
         return turn.astype("f4"), shift.astype("f4"), True
 
 

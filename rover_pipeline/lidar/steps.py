@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rover_pipeline.lidar.options import PointsOptions
+from rover_pipeline.poses.steps import ODOMETRY
 from rover_pipeline.steps import step
 
 _IMAGES = {"rng": "lidar/rng", "rfl": "lidar/rfl", "nir": "lidar/nir"}
@@ -71,11 +72,7 @@ def points(rng: np.ndarray, rfl: np.ndarray, nir: np.ndarray, *, metadata: str) 
 @step(
     inputs={**_IMAGES, "ts": "lidar/ts"},
     files={"metadata": "lidar/lidar.json"},
-    whole={
-        "odom_ts": "_odom/ts",
-        "odom_valid": "_odom/valid",
-        **{name: f"_odom/{name}" for name in ("pos", "rot", "vel", "acc", "avel")},
-    },
+    whole=ODOMETRY,
     outputs={
         "xyz": "Points in the sensor frame, front-left-up, m; NaN where there is no return. [beam, column, xyz], all "
         "as seen from where the lidar was at the instant that ts refers to (lidar.ts_reference), by _odom.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rover_pipeline.mapping.options import MapStepOptions
+from rover_pipeline.poses.steps import ODOMETRY
 from rover_pipeline.recording import Recording
 from rover_pipeline.steps import Inspection, step
 
@@ -18,15 +19,7 @@ _HELD = 16
 @step(
     recording=True,
     inputs={"rng": "_lidar_image/rng", "rfl": "_lidar_image/rfl"},
-    whole={
-        "odom_ts": "_odom/ts",
-        "odom_valid": "_odom/valid",
-        "pos": "_odom/pos",
-        "rot": "_odom/rot",
-        "vel": "_odom/vel",
-        "acc": "_odom/acc",
-        "avel": "_odom/avel",
-    },
+    whole=ODOMETRY,
     files={"metadata": "lidar/lidar.json"},
     products={
         "map.ply": "Points, one a voxel: x, y, z in the frame of _odom, m; intensity, mean reflectivity; count.",

@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-from scipy.spatial.transform import Rotation
 
+from rover_pipeline.poses.columns import PARTS, Poses, State, between_nodes, node_poses
 from rover_pipeline.poses.trajectory import Trajectory
 
 #: States of the lidar farther apart than this, s, say nothing about the time between them.
 MAX_GAP_S = 0.5
-#: Instants of a sweep at which the pose is looked up.
-_NODES = 65
-
-
-class Poses(NamedTuple):
-    """Poses of the lidar at N instants.
-
-    Attributes:
-        rot: f8 (N, 3, 3), world-from-lidar.
-        pos: f8 (N, 3), m, in the world.
-    """
-
-    rot: np.ndarray
-    pos: np.ndarray
 
 
 class Track:
@@ -60,22 +44,7 @@ class Track:
         return Track(self.ts, pos, turn @ self.rot, vel, acc, self.avel, self.valid)
 
     def sweep(self, number: int, delays: np.ndarray) -> Poses:
-        """Poses `delays`, f8 (N,) s and increasing, after the time stamp of a sweep whose state is valid.
-
-        Where there is no other state to interpolate to, as in the first sweep, of which the only state is at the end,
-        the lidar is taken to move on at constant speed: half a centimetre at most for a walker.
-        """
-        # Millisecond by millisecond a straight line is exact to micrometres, and splines are slow.
-        nodes = np.linspace(delays[0], delays[-1], _NODES)
-        found = self._between.at(self.ts[number] + nodes)
-        turn = Rotation.from_rotvec(nodes[:, None] * self.avel[number]).as_matrix()
-        straight = self.pos[number] + nodes[:, None] * self.vel[number]
-        rot = np.where(found.valid[:, None, None], found.rot, self.rot[number] @ turn)
-        pos = np.where(found.valid[:, None], found.pos, straight)
-        place = (delays - delays[0]) / (delays[-1] - delays[0]) * (_NODES - 1)
-        left = np.minimum(place.astype(int), _NODES - 2)
-        share = (place - left)[:, None]
-        return Poses(
-            rot[left] + share[:, :, None] * (rot[left + 1] - rot[left]),
-            pos[left] + share * (pos[left + 1] - pos[left]),
-        )
+        """Poses `delays`, f8 (N,) s and increasing, after the time stamp of a sweep whose state is valid."""
+        state = State(*(channel[number] for channel in (self.pos, self.rot, self.vel, self.acc, self.avel)))
+        nodes = np.linspace(delays[0], delays[-1], PARTS + 1)
+        return between_nodes(node_poses(self._between, self.ts[number], state, nodes), nodes, delays)

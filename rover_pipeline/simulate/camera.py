@@ -6,39 +6,26 @@ with (0, 0) the middle of the first pixel.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from rover_pipeline.camera.lens import Lens
 from rover_pipeline.simulate.materials import LOOK
 from rover_pipeline.simulate.raycast import render
 from rover_pipeline.simulate.world import World
 
 
-@dataclass(frozen=True)
-class Lens:
-    """Size in pixels, focal lengths and principal point in pixels; no distortion."""
-
-    width: int
-    height: int
-    fx: float
-    fy: float
-    cx: float
-    cy: float
-
-    @staticmethod
-    def wide(width: int, height: int, view: float) -> Lens:
-        """A lens that sees `view` degrees from left to right."""
-        focal = width / 2 / np.tan(np.radians(view) / 2)
-        return Lens(width, height, focal, focal, (width - 1) / 2, (height - 1) / 2)
-
-    def intrinsics(self) -> dict[str, object]:
-        """The content of `camera.json`: k radial and p tangential distortion in OpenCV's sense, all zero."""
-        return {"fx": self.fx, "fy": self.fy, "cx": self.cx, "cy": self.cy, "k": [0.0] * 4, "p": [0.0] * 2}
+def wide(width: int, height: int, view: float) -> Lens:
+    """A lens without distortion that sees `view` degrees from left to right."""
+    focal = width / 2 / np.tan(np.radians(view) / 2)
+    return Lens(width, height, focal, focal, (width - 1) / 2, (height - 1) / 2)
 
 
 def picture(world: World, lens: Lens, time: float, pos: np.ndarray, rot: np.ndarray) -> np.ndarray:
-    """What the camera sees at an instant from a pose, scene-from-camera: u1 RGB (height, width, 3)."""
+    """What the camera sees at an instant from a pose, scene-from-camera: u1 RGB (height, width, 3).
+
+    Args:
+        lens: without distortion.
+    """
     image = np.empty((lens.height, lens.width, 3), "u1")
     light = world.light
     render(

@@ -29,6 +29,9 @@ class Preset(Options):
     imu_rate: float = Field(100.0, description="Samples a second.")
 
 
+#: Of the presets in buildings: range bins of 4.4 cm.
+_INDOORS = Chirps(device="AWR1843", idle_time=200.0, ramp_end_time=59.0, freq_slope=67.012, sample_rate=5000)
+
 PRESETS: dict[str, Preset] = {
     "tiny": Preset(
         description="A few seconds of a walk through a furnished flat, small shapes: for tests and demonstrations.",
@@ -59,7 +62,7 @@ PRESETS: dict[str, Preset] = {
         scene="flat",
         carrier="walker",
         speed=0.8,
-        radar=Chirps(device="AWR1843", idle_time=200.0, ramp_end_time=59.0, freq_slope=67.012, sample_rate=5000),
+        radar=_INDOORS,
     ),
     "smooth": Preset(
         description="The same flat seen from a trolley: no steps, no sway.",
@@ -67,7 +70,7 @@ PRESETS: dict[str, Preset] = {
         scene="flat",
         carrier="trolley",
         speed=0.8,
-        radar=Chirps(device="AWR1843", idle_time=200.0, ramp_end_time=59.0, freq_slope=67.012, sample_rate=5000),
+        radar=_INDOORS,
     ),
     "stairs": Preset(
         description="A walk up one flight of stairs and down another one, round a narrow stairwell.",
@@ -75,7 +78,7 @@ PRESETS: dict[str, Preset] = {
         scene="stairs",
         carrier="walker",
         speed=0.6,
-        radar=Chirps(device="AWR1843", idle_time=200.0, ramp_end_time=59.0, freq_slope=67.012, sample_rate=5000),
+        radar=_INDOORS,
     ),
     "outdoor": Preset(
         description="A walk round a block of houses, with cars, a cyclist and people.",

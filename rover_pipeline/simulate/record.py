@@ -126,7 +126,7 @@ def _camera(folder: Path, rig: Rig, duration: float, threads: int) -> Iterator[T
             writer.append(ts=tick.stamp)
             writer.encoded("video.avi").append_encoded(jpeg)
             yield tick
-        _sidecar(folder / "camera.json", rig.lens.intrinsics())
+        _sidecar(folder / "camera.json", rig.lens.describe())
 
 
 def _imu(folder: Path, rig: Rig, duration: float, _threads: int) -> Iterator[Tick]:

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from rover_pipeline.camera.lens import Lens
 from rover_pipeline.simulate import flat, stairs, street
-from rover_pipeline.simulate.camera import Lens
+from rover_pipeline.simulate.camera import wide
 from rover_pipeline.simulate.clocks import Clock
 from rover_pipeline.simulate.lidar import BEAMS, Beams
 from rover_pipeline.simulate.motion import IDENTITY, RIDING, ROLLING, WALKING, Motion, Pose
@@ -111,5 +112,5 @@ def build(preset: Preset, seed: int) -> Rig:
         motion=Motion(loop, preset.speed, height, gait, preset.stand, spin_up),
         clocks=clocks,
         beams=BEAMS[preset.lidar],
-        lens=Lens.wide(preset.width, preset.height, 80.0),
+        lens=wide(preset.width, preset.height, 80.0),
     )

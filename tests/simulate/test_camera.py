@@ -77,7 +77,7 @@ def test_the_channel_and_opencvs_reader_see_the_same_frames(tiny: Path) -> None:
 
 
 def test_what_is_to_the_left_appears_to_the_left_and_what_is_up_appears_up() -> None:
-    lens = camera.Lens.wide(320, 180, 80.0)
+    lens = camera.wide(320, 180, 80.0)
     marks = [rectangle((4.0, 1.0, 0.8), 0.2, 0.2, "-x", "target")]
     world = World(
         [box((5.1, 0.0, 0.0), (0.2, 20.0, 20.0), "black plastic"), *marks], DAY, (), (Target("a", (4, 1, 0.8)),)
@@ -90,7 +90,7 @@ def test_what_is_to_the_left_appears_to_the_left_and_what_is_up_appears_up() -> 
 
 
 def test_near_surfaces_hide_what_is_behind_them() -> None:
-    lens = camera.Lens.wide(160, 90, 60.0)
+    lens = camera.wide(160, 90, 60.0)
     behind = box((6.0, 0.0, 0.0), (0.2, 30.0, 30.0), "target")
     screen = box((3.0, 0.0, 0.0), (0.2, 30.0, 30.0), "car blue")
     both = camera.picture(World([behind, screen], DAY), lens, 0.0, np.zeros(3), np.eye(3))
