@@ -124,12 +124,13 @@ def _fill(
             continue
         dx, dy, dz = xyz[i, 0] - ox, xyz[i, 1] - oy, xyz[i, 2] - oz
         z = r20 * dx + r21 * dy + r22 * dz
-        if z < z_low or z > z_high:
+        # Asked so that NaN, of a pose that is not known, is left out: as an index it would be far outside.
+        if not (z >= z_low and z <= z_high):
             continue
         x = r00 * dx + r01 * dy + r02 * dz
         y = r10 * dx + r11 * dy + r12 * dz
         level = x * x + y * y
-        if level == 0.0 or level > farthest:
+        if not (level > 0.0 and level <= farthest):
             continue
         quotient = 1 - x / (abs(x) + abs(y))
         if y > 0 or (y == 0.0 and x < 0):

@@ -31,7 +31,7 @@ _GRAVITY = {
 }
 
 
-def _occupancy_step(name: str, *, flat: bool, level: bool) -> Callable[..., np.ndarray]:
+def _occupancy_step(name: str, *, flat: bool, level: bool) -> Callable[..., dict[str, np.ndarray]]:
     """The step that finds occupied cells.
 
     Args:
@@ -55,7 +55,7 @@ def _occupancy_step(name: str, *, flat: bool, level: bool) -> Callable[..., np.n
         imu_ts: np.ndarray | None = None,
         imu_acc: np.ndarray | None = None,
         imu_valid: np.ndarray | None = None,
-    ) -> np.ndarray:
+    ) -> dict[str, np.ndarray]:
         """Cells that hold a return of each sweep, seen from the radar or the lidar.
 
         Args:
@@ -67,7 +67,8 @@ def _occupancy_step(name: str, *, flat: bool, level: bool) -> Callable[..., np.n
             odom_ts, odom_rot, odom_vel, odom_valid, imu_ts, imu_acc, imu_valid: all that tells which way is up.
 
         Returns:
-            u1 (frame, elevation, azimuth, range), or (frame, azimuth, range) when flat.
+            `occupancy` u1 (frame, elevation, azimuth, range), or (frame, azimuth, range) when flat; `valid` = 0 where
+            odometry does not tell how the lidar is turned.
         """
         from rover_pipeline.lidar.geometry import projection, sensor_info, stagger
 
@@ -83,7 +84,7 @@ def _occupancy_step(name: str, *, flat: bool, level: bool) -> Callable[..., np.n
         for image, turn in zip(stagger(rng, sensor_info(metadata)), turns, strict=True):
             found.append(finder.cells(image, project(image.astype("u4")), turn, mount.translation))
         cells = np.stack(found)
-        return cells[:, 0] if flat else cells
+        return {"occupancy": cells[:, 0] if flat else cells, "valid": np.isfinite(turns).all(axis=(1, 2))}
 
     occupied.__name__ = occupied.__qualname__ = name
     axes = "[azimuth, range], to the right, away" if flat else "[elevation, azimuth, range], up, to the right, away"
@@ -177,10 +178,11 @@ def _up(
     from rover_pipeline.source import nearest_samples
 
     first = np.array([0.0, 0.0, 1.0]), "first pose"
-    ts, rot, vel = (channel[odometry[3] > 0] for channel in odometry[:3])
+    known = (odometry[3] > 0) & np.isfinite(odometry[1]).all(axis=(1, 2)) & np.isfinite(odometry[2]).all(axis=1)
+    ts, rot, vel = (channel[known] for channel in odometry[:3])
     if imu_ts is None or imu_acc is None or len(ts) < 2:
         return first
-    felt = (imu_ts >= ts[0]) & (imu_ts <= ts[-1])
+    felt = (imu_ts >= ts[0]) & (imu_ts <= ts[-1]) & np.isfinite(imu_acc).all(axis=1)
     if imu_valid is not None:
         felt &= imu_valid > 0
     near = nearest_samples(ts, imu_ts[felt])

@@ -158,6 +158,17 @@ def test_frames_whose_odometry_is_not_valid_are_not_valid_when_levelled(walk: Pa
     assert (made(trace, "level_bev", "_bev").channel("valid").read() == valid).all()
 
 
+def test_a_pose_that_is_no_number_gives_no_cells_and_is_not_valid(walk: Path, tmp_path: Path) -> None:
+    trace = shutil.copytree(walk, tmp_path / "trace")
+    rot = np.fromfile(trace / "_odom" / "rot").reshape(-1, 9)
+    rot[3] = np.nan
+    rot.tofile(trace / "_odom" / "rot")
+    found = made(trace, "level_occupancy", "_level")
+    cells = found.channel("occupancy").read()
+    assert not cells[3].any() and cells[2].any() and cells[4].any()
+    assert found.valid(len(cells)).tolist() == [1, 1, 1, 0, *[1] * (len(cells) - 4)]
+
+
 def test_a_radar_that_does_not_say_how_large_its_bins_are_is_an_error(walk: Path, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     shutil.copytree(walk, trace)
