@@ -17,6 +17,8 @@ from tests.kit import small_trace
 from tests.workflow.runs import command, raw_state, result_bytes, snakemake
 
 MOMENTS = 12
+#: From the lidar, from the radar, and from what is made from the radar.
+OUTPUTS = {"outputs": "lidar_image,radar_points,radar_velocity"}
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +28,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[st
     raw = small_trace(folder / "raw", frames=40)
     trace = shutil.copytree(raw, folder / "trace")
     begin = time.monotonic()
-    done = snakemake(folder, trace)
+    done = snakemake(folder, trace, config=OUTPUTS)
     assert done.returncode == 0, done.stderr
     return raw, result_bytes(trace), time.monotonic() - begin
 
@@ -38,7 +40,9 @@ def test_a_killed_run_leaves_nothing_half_written_and_is_finished_by_the_same_co
     raw, expected, took_s = undisturbed
     trace = shutil.copytree(raw, tmp_path / "trace")
     before = raw_state(trace)
-    run = subprocess.Popen(command(trace), cwd=tmp_path, stderr=subprocess.DEVNULL, start_new_session=True)
+    run = subprocess.Popen(
+        command(trace, config=OUTPUTS), cwd=tmp_path, stderr=subprocess.DEVNULL, start_new_session=True
+    )
     # The first third is Snakemake reading its rules; the jobs are in the rest.
     time.sleep(took_s * (0.3 + 0.7 * moment / MOMENTS))
     os.killpg(run.pid, signal.SIGKILL)
@@ -51,7 +55,7 @@ def test_a_killed_run_leaves_nothing_half_written_and_is_finished_by_the_same_co
             for path in place.iterdir():
                 if path.name in made.specs:
                     assert path.read_bytes() == expected[f"{place.name}/{path.name}"]
-    again = snakemake(tmp_path, trace)
+    again = snakemake(tmp_path, trace, config=OUTPUTS)
     assert again.returncode == 0, again.stderr
     assert result_bytes(trace) == expected
     assert raw_state(trace) == before

@@ -13,7 +13,7 @@ import pytest
 
 from rover_pipeline.format.sensor import Sensor
 from tests.kit import small_trace
-from tests.workflow.runs import raw_state, result_bytes, snakemake
+from tests.workflow.runs import FROM_NOISE, raw_state, result_bytes, snakemake
 
 
 @pytest.fixture
@@ -24,12 +24,13 @@ def trace(tmp_path: Path) -> Path:
 
 def test_default_outputs_are_made_once_and_the_raw_sensors_stay_as_they_are(trace: Path, tmp_path: Path) -> None:
     before = raw_state(trace)
-    first = snakemake(tmp_path, trace)
+    first = snakemake(tmp_path, trace, config={"outputs": FROM_NOISE})
     assert first.returncode == 0, first.stderr
-    for name in ("_lidar_image", "_radar_range_doppler"):
+    for name in ("_lidar_image", "_radar_range_doppler", "_radar_velocity", "_sync", "_bev"):
         assert Sensor(trace / name).length() > 0
+    assert (trace / "_report" / "index.html").exists()
     assert raw_state(trace) == before
-    again = snakemake(tmp_path, trace)
+    again = snakemake(tmp_path, trace, config={"outputs": FROM_NOISE})
     assert "Nothing to be done" in again.stderr
 
 

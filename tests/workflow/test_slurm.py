@@ -55,14 +55,15 @@ def test_six_traces_use_both_nodes_and_give_local_bytes_while_a_seventh_fails_au
     cut_off = small_trace(cluster / "cut_off") / "radar" / "ts"
     cut_off.write_bytes(b"")
 
-    outputs = {"outputs": "radar_range_doppler,radar_points,radar_velocity"}
+    # Two rules of one group. Work on more of them takes long: every job of a group starts Snakemake twice.
+    outputs = {"outputs": "radar_points,radar_velocity"}
     done = snakemake(tmp_path, cluster, *QUICK, "--retries", "0", config=outputs, profile="cluster", env=slurm)
     assert done.returncode != 0, done.stderr
     failures = done.stderr.partition("rover-pipeline: failed:\n")[2].splitlines()
     assert failures, done.stderr
     assert f"{cut_off}: holds no samples" in failures[0]
     assert not [line for line in failures[1:] if line.startswith("  ")]
-    assert not (cluster / "cut_off" / "_radar_range_doppler" / "meta.json").exists()
+    assert not (cluster / "cut_off" / "_radar_points" / "meta.json").exists()
 
     assert snakemake(tmp_path, local, config=outputs).returncode == 0
     for seed in range(6):
@@ -73,4 +74,4 @@ def test_six_traces_use_both_nodes_and_give_local_bytes_while_a_seventh_fails_au
     shown = subprocess.run(asked, env={**os.environ, **slurm}, capture_output=True, text=True, check=True)
     nodes = shown.stdout.split()
     assert set(nodes) == {"n1", "n2"}
-    assert len(nodes) <= 4 * 7
+    assert len(nodes) == 7, "what follows at once shares a Slurm job"
