@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -56,13 +57,17 @@ class MissingExtraError(RoverError):
         return (type(self), (self.purpose, self.extra))
 
 
+#: A disk that is full, a quota or a limit on files that is reached.
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
 @contextmanager
 def named_if_not_written(place: Path) -> Iterator[None]:
-    """Gives the operating system's errors of writing (a full disk, a quota), which name no file, a place."""
+    """Gives the operating system's errors of writing (a full disk, a quota) a place, instead of no file or scratch."""
     try:
         yield
     except OSError as error:
-        if error.filename is not None or error.errno is None:
+        if error.errno is None or (error.filename is not None and error.errno not in _NO_ROOM):
             raise
         raise RoverError(f"{place}: cannot be written: {error.strerror}; nothing of it is left behind") from error
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -50,6 +50,8 @@ class _Scene:
     trace: Path
     options: RrdOptions
     record: rr.RecordingStream
+    encoded: rr.BinaryStream
+    file: BinaryIO
     rr: Any
     shown: list[str] = field(default_factory=list)
     left_out: int = 0
@@ -61,6 +63,11 @@ class _Scene:
     def columns(self, entity: str, ts: np.ndarray, columns: Any) -> None:
         """Samples at their times. What is logged one by one would get times of this program's own besides."""
         self.record.send_columns(entity, [self.rr.TimeColumn(TIMELINE, timestamp=ts)], columns)
+        self.store()
+
+    def store(self) -> None:
+        """Write what has been logged. Rerun's own file writer waits for ever for a disk that is full."""
+        self.file.write(self.encoded.read() or b"")
 
 
 def write(trace: Path, out: Path, options: ExportOptions) -> None:
@@ -84,15 +91,14 @@ def write_recording(trace: Path, out: Path, options: RrdOptions | None = None) -
         raise MissingExtraError("export rrd", "rrd") from error
     name = trace.resolve().name
     record = rerun.RecordingStream("rover_pipeline", recording_id=name)
-    try:
-        record.save(out, default_blueprint=_layout())
+    with out.open("wb") as file:
+        scene = _Scene(trace, options or RrdOptions(), record, record.binary_stream(), file, rerun)
+        record.send_blueprint(_layout())
         record.send_recording_name(name)
-        scene = _Scene(trace, options or RrdOptions(), record, rerun)
         record.log(WORLD, rerun.ViewCoordinates.RIGHT_HAND_Z_UP, static=True)
         for show in _PARTS:
             show(scene)
-    finally:
-        record.disconnect()
+        scene.store()
     if not scene.shown:
         raise FormatError(f"{trace}: has no sensor that can be shown")
     if scene.left_out:

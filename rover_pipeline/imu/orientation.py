@@ -64,7 +64,7 @@ def orient(times: np.ndarray, acc: np.ndarray, avel: np.ndarray, period: float, 
     """
     good = np.isfinite(acc).all(axis=1) & np.isfinite(avel).all(axis=1)
     if not good.any():
-        raise ValueError("no sample of acc and avel is finite and valid")
+        raise ValueError("no sample of acc and avel is finite and valid; leave imu_filtered out of `outputs`")
     steps = np.diff(times[good])
     cuts = np.flatnonzero(steps > options.max_gap) + 1
     pieces = np.split(np.flatnonzero(good), cuts)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from rover_pipeline.cli import main
 from rover_pipeline.errors import InTheWayError
 from rover_pipeline.export import FORMATS
 from rover_pipeline.export.output import new_output
-from tests.kit import small_trace
+from tests.kit import environment, small_trace
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -70,3 +72,17 @@ def test_what_fails_half_way_leaves_nothing_and_what_appears_meanwhile_stays(kin
     assert place.read_text() == "theirs" if kind == "file" else [p.name for p in place.iterdir()] == ["theirs"]
     with pytest.raises(InTheWayError, match="another process"), new_output(tmp_path / "x"), new_output(tmp_path / "x"):
         pass
+
+
+@pytest.mark.parametrize("name", ["tum", "ply", "rrd", "mp4"])
+def test_a_disk_that_takes_no_more_ends_an_export_with_one_line_and_nothing_stays(
+    name: str, drive: Path, tmp_path: Path
+) -> None:
+    place = tmp_path / "new" / "out"
+    command = [sys.executable, "-m", "rover_pipeline", "export", name, str(drive), "-o", str(place)]
+    # A limit on the size of files fails the way a full disk does, at the first write beyond it.
+    limited = ["bash", "-c", 'ulimit -f 1; exec "$@"', "bash", *command]
+    done = subprocess.run(limited, env=environment(), capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"rover-pipeline: {place}: cannot be written: File too large; nothing of it is left behind\n"
+    assert not list(place.parent.iterdir())
