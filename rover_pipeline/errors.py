@@ -57,8 +57,8 @@ class MissingExtraError(RoverError):
         return (type(self), (self.purpose, self.extra))
 
 
-#: A disk that is full, a quota or a limit on files that is reached.
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+#: A disk that is full or read-only, a quota or a limit on files that is reached: never of something that is read.
+_OF_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 @contextmanager
@@ -67,7 +67,7 @@ def named_if_not_written(place: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno is None or (error.filename is not None and error.errno not in _NO_ROOM):
+        if error.errno is None or (error.filename is not None and error.errno not in _OF_WRITING):
             raise
         raise RoverError(f"{place}: cannot be written: {error.strerror}; nothing of it is left behind") from error
 

@@ -156,7 +156,8 @@ class Flow:
 
         Raises:
             ConfigError: an output has no rule, or was asked for by name and the trace lacks a sensor it needs.
-            InTheWayError: something that this program did not make stands where a result belongs.
+            InTheWayError: something that this program did not make stands where a result belongs, or nothing can be
+            written there.
         """
         outputs: dict[str, list[str]] = {}
         for rule in rules:
@@ -181,7 +182,12 @@ class Flow:
             trace = str(results).lstrip("/")
             for name in self.wanted[results]:
                 self.places.append(str(results / f"_{name}"))
-                files += _requested([pattern.replace("{trace}", trace) for pattern in outputs[name]])
+                asked = _requested([pattern.replace("{trace}", trace) for pattern in outputs[name]])
+                files += asked
+                if not os.path.exists(asked[0]) and not _writable(results):
+                    raise InTheWayError(
+                        f"{results}: cannot be written to; set output_root to a folder where results can go"
+                    )
         return files
 
     def failures(self, rules: Iterable[Any]) -> list[str]:
@@ -249,6 +255,13 @@ class Flow:
                 made = [item.sensor for item in self._needs[name] if item.sensor in self.made]
                 todo += [sensor.removeprefix("_") for sensor in made if self.has(sensor, results)]
         return seen
+
+
+def _writable(folder: Path) -> bool:
+    """Whether a folder can be written to, or made."""
+    while not folder.exists():
+        folder = folder.parent
+    return os.access(folder, os.W_OK)
 
 
 def _requested(outputs: list[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -11,18 +12,21 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 from rover_pipeline.cli import main
+from rover_pipeline.errors import InTheWayError, RoverError, named_if_not_written
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.options import InputOptions
 from rover_pipeline.runner import Request, run_step
 from rover_pipeline.steps import find_step
+from rover_pipeline.workflow import Flow
 from tests.kit import environment, pictures, small_trace, snapshot, step_command, times
 from tests.workflow.runs import snakemake
 
@@ -448,3 +452,37 @@ def test_a_disk_that_takes_no_more_is_named_and_keeps_nothing_half_written(trace
         f"rover-pipeline: {trace / sensor}: cannot be written: File too large; nothing of it is left behind\n"
     )
     assert not (trace / sensor).exists()
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS])
+def test_a_file_system_that_refuses_to_be_written_is_named_with_the_result(number: int, tmp_path: Path) -> None:
+    place, scratch = tmp_path / "_lidar_image", tmp_path / "_lidar_image" / ".lock"
+    said = rf"^{place}: cannot be written: {os.strerror(number)}; nothing of it is left"
+    with pytest.raises(RoverError, match=said), named_if_not_written(place):
+        raise OSError(number, os.strerror(number), str(scratch))
+    missing = OSError(errno.ENOENT, "No such file or directory", "input")
+    with pytest.raises(FileNotFoundError), named_if_not_written(place):
+        raise missing
+
+
+def test_a_read_only_recording_is_told_before_any_job_unless_its_results_are_there(
+    trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writable = {tmp_path / "out": True, trace: False}
+    monkeypatch.setattr("rover_pipeline.workflow.os.access", lambda path, mode: writable[Path(path)])
+    (tmp_path / "out").mkdir()
+
+    def asked(**config: object) -> list[str]:
+        flow = Flow({"traces": str(trace), "outputs": "lidar_image", **config}, tmp_path)
+        inputs = [flow.sensor("lidar", "rng")]
+        rule = SimpleNamespace(input=inputs, output=flow.virtual("_lidar_image", "rng"))
+        return flow.targets([rule])
+
+    with pytest.raises(InTheWayError, match=rf"{trace}: cannot be written to; set output_root"):
+        asked()
+    (stamp,) = asked(output_root=str(tmp_path / "out"))
+    (trace / "_lidar_image").mkdir()
+    for name in (Path(stamp).name, META, "rng"):
+        (trace / "_lidar_image" / name).touch()
+    (trace / "_lidar_image" / PROVENANCE).write_text('{"made_by": "rover_pipeline"}')
+    assert asked() == [f"{trace}/_lidar_image/{Path(stamp).name}"]

@@ -92,7 +92,7 @@ def write_recording(trace: Path, out: Path, options: RrdOptions | None = None) -
     name = trace.resolve().name
     record = rerun.RecordingStream("rover_pipeline", recording_id=name)
     with out.open("wb") as file:
-        scene = _Scene(trace, options or RrdOptions(), record, record.binary_stream(), file, rerun)
+        scene = _Scene(trace, options or RrdOptions(), record, rerun.binary_stream(record), file, rerun)
         record.send_blueprint(_layout())
         record.send_recording_name(name)
         record.log(WORLD, rerun.ViewCoordinates.RIGHT_HAND_Z_UP, static=True)
