@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rover_pipeline.errors import ConfigError, FormatError, did_you_mean
+from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, did_you_mean
+from rover_pipeline.export.output import new_output
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.trace import require_trace
 from rover_pipeline.radar.axes import AXES
@@ -36,10 +38,13 @@ def save_picture(trace: Path, name: str, out: Path, frame: int = 0) -> None:
 
     Raises:
         ConfigError: there is no picture of that sensor, or no such frame.
+        InTheWayError: `out` is there already. Nothing is overwritten.
     """
+    if os.path.lexists(out):
+        raise InTheWayError(f"{out}: is there already; remove it or choose another name")
     figure = draw(trace, name, frame)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(out, format="png", dpi=120)
+    with new_output(out) as made:
+        figure.savefig(made, format="png", dpi=120)
 
 
 def draw(trace: Path, name: str, frame: int = 0) -> Figure:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +16,7 @@ from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.picture import draw
 from rover_pipeline.runner import Request, run_step
 from rover_pipeline.steps import find_step
-from tests.kit import small_trace
+from tests.kit import environment, small_trace
 
 STEPS = ("range_doppler", "range_azimuth", "spectrum", "points", "velocity")
 
@@ -33,6 +35,20 @@ def test_every_radar_product_has_a_picture(name: str, trace: Path, tmp_path: Pat
     out = tmp_path / "new" / f"{name}.png"
     assert main(["picture", str(trace), f"radar_{name}", "-o", str(out), "--frame", "3"]) == 0
     assert out.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_picture_takes_no_others_place_and_a_full_disk_leaves_none(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "mine.png"
+    out.write_text("precious")
+    assert main(["picture", str(trace), "radar_points", "-o", str(out)]) == 1
+    assert f"{out}: is there already" in capsys.readouterr().err and out.read_text() == "precious"
+    command = [sys.executable, "-m", "rover_pipeline", "picture", str(trace), "radar_points"]
+    limited = ["bash", "-c", 'ulimit -f 1; exec "$@"', "bash", *command, "-o", str(tmp_path / "new.png")]
+    done = subprocess.run(limited, env=environment(), capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1 and f"{tmp_path}/new.png: cannot be written: File too large" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.png"]
 
 
 def test_axes_are_in_metres_and_metres_a_second(trace: Path) -> None:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from rover_pipeline.errors import ConfigError, InTheWayError, RoverError, explain
+from rover_pipeline.errors import ConfigError, InTheWayError, RoverError, explain, named_if_not_written
 from rover_pipeline.format.provenance import PROVENANCE, fingerprint, read_provenance, versions
 from rover_pipeline.format.sensor import TS
 from rover_pipeline.format.trace import CONFIG, is_trace
@@ -147,7 +147,7 @@ def write_fleet(entries: Sequence[str], out: Path | None = None) -> tuple[Path, 
             rows.append(read_row(trace, name, place, problem))
             advance(1)
     rows.sort(key=lambda row: (row.rank, -row.errors, -row.warnings, -(row.lost + row.invalid), row.name))
-    with VirtualWriter(place) as writer:
+    with named_if_not_written(place), VirtualWriter(place) as writer:
         for name, content in fleet_files(rows).items():
             (writer.partial / name).write_bytes(content)
         found = {row.name: row.path / REPORT / SUMMARY for row in rows if row.summary}
