@@ -454,6 +454,15 @@ def test_a_disk_that_takes_no_more_is_named_and_keeps_nothing_half_written(trace
     assert not (trace / sensor).exists()
 
 
+def test_a_damaged_result_is_to_be_made_again_not_recorded_again(trace: Path) -> None:
+    for damage in (lambda path: cut(path, -3), lambda path: cut(path, 0)):
+        step, name = STEPS["lidar"]
+        run_step(find_step(step), trace, name, Request())
+        damage(trace / name / "rng")
+        with pytest.raises(RoverError, match=rf"{trace / name}/rng: .*remove {trace / name} and make it again$"):
+            Sensor(trace / name).length()
+
+
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS])
 def test_a_file_system_that_refuses_to_be_written_is_named_with_the_result(number: int, tmp_path: Path) -> None:
     place, scratch = tmp_path / "_lidar_image", tmp_path / "_lidar_image" / ".lock"

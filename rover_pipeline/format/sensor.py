@@ -12,6 +12,7 @@ from rover_pipeline.errors import FormatError, did_you_mean
 from rover_pipeline.format.channels import Channel, ChannelWriter, create_channel, open_channel
 from rover_pipeline.format.channels.base import EncodedWriter, sync_file
 from rover_pipeline.format.meta import ChannelSpec, read_meta, write_meta
+from rover_pipeline.format.provenance import read_provenance
 
 TS = "ts"
 VALID = "valid"
@@ -61,14 +62,15 @@ class Sensor:
         counts = {name: len(channel) for name, channel in opened.items()}
         for name, channel in opened.items():
             if not counts[name] and not (channel.leftover and not truncate):
-                raise channel.fail("holds no samples; record again or leave this sensor out")
+                raise channel.fail(f"holds no samples; {self._way_out('record again or leave this sensor out')}")
         if not truncate:
             for channel in opened.values():
                 if channel.leftover:
-                    raise channel.fail(f"{channel.leftover}. {_TRUNCATE}")
+                    raise channel.fail(f"{channel.leftover}. {self._way_out(_TRUNCATE)}")
             for name, count in counts.items():
                 if count != counts[TS]:
-                    raise opened[name].fail(f"has {count} samples where ts has {counts[TS]}. {_TRUNCATE}")
+                    short = f"has {count} samples where ts has {counts[TS]}"
+                    raise opened[name].fail(f"{short}. {self._way_out(_TRUNCATE)}")
         return min(counts.values())
 
     def times(self, count: int) -> np.ndarray:
@@ -82,8 +84,13 @@ class Sensor:
             raise channel.fail(f"must be f8 of [], is {channel.spec.type} of {list(channel.spec.shape)}")
         ts = channel.read(0, count)
         if problem := time_problem(ts):
-            raise channel.fail(f"{problem}; correct ts (a copy of the trace keeps the original)")
+            way_out = self._way_out("correct ts (a copy of the trace keeps the original)")
+            raise channel.fail(f"{problem}; {way_out}")
         return ts
+
+    def _way_out(self, raw: str) -> str:
+        """What to do about a damaged channel: `raw` about one that was recorded; a result can be made again."""
+        return f"remove {self.path} and make it again" if read_provenance(self.path) else raw
 
     def valid(self, count: int) -> np.ndarray:
         """The first `count` entries of `valid`, u1; all 1 for a sensor without that channel."""
