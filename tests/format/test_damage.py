@@ -332,6 +332,10 @@ def test_a_picture_whose_header_claims_gigabytes_is_refused_by_its_header(format
     target.write_bytes(data)
     with soon(), pytest.raises(SampleError, match=r"is a JPEG of \(65535, 65535\), not \[16, 16\]"):
         open_channel(path, spec_of(samples, format)).read()
+    data[header : header + 2] = b"\0\0"
+    target.write_bytes(data)
+    with pytest.raises(SampleError, match="does not say how large it is"):
+        open_channel(path, spec_of(samples, format)).read()
 
 
 def test_a_shape_that_claims_more_than_there_is_memory_for_is_one_error(tmp_path: Path) -> None:

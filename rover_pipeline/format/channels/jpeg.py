@@ -37,6 +37,8 @@ def decode(data: bytes, shape: tuple[int, ...], factor: int = 1) -> np.ndarray:
     if b"\xff\xd9" not in data[-64:]:
         raise ValueError("is a JPEG without its end")
     size = frame_size(data)
+    if size is None:
+        raise ValueError("does not say how large it is: its headers are damaged")
     if size != tuple(shape[:2]):
         raise ValueError(f"is a JPEG of {size}, not {list(shape[:2])} (height, width)")
     height, width, _ = reduced(shape, factor)
