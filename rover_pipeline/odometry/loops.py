@@ -16,20 +16,11 @@ import numpy as np
 from rover_pipeline.odometry.closures import LocalMap, Match, match
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometrySection
+from rover_pipeline.odometry.places import ARM, LEAST_BOUND, Place, find_candidates, find_places, travelled
 from rover_pipeline.odometry.pose_graph import Closure, bend, optimize
 from rover_pipeline.odometry.trajectory import State, log
 from rover_pipeline.poses.trajectory import Trajectory as Motion
 
-#: Seconds after which there is a place even where the lidar stands.
-_LONGEST = 5.0
-#: Sweeps of a place's map, and seconds before and after the place that they come from at most.
-_SWEEPS, _REACH = 12, 3.0
-#: Earlier visits that a place is matched with at most.
-_VISITS = 2
-#: What a place may have to be moved by whatever the way: metres and radians.
-_LEAST_BOUND, _LEAST_ANGLE = 0.2, np.radians(1.0)
-#: Distance at which a turn moves a point as far as the drift of a position, metres.
-_ARM = 5.0
 #: Walls that two visits must share.
 _WALLS = 60
 #: What a match is wrong by, however well its planes fit: metres and radians.
@@ -38,13 +29,6 @@ _ERROR = 0.003, 0.0005
 _LOST, _WORST = 0.01, 1.0
 #: Gaps of the trajectory that sweeps are not placed in, seconds.
 _GAP = 0.5
-
-
-class Place(NamedTuple):
-    """A key pose: its frame, and the frames of the map around it."""
-
-    frame: int
-    around: tuple[int, ...]
 
 
 class Loop(NamedTuple):
@@ -61,70 +45,6 @@ class Spread(Protocol):
     def __call__(
         self, function: Callable[[int, int], Any], ranges: Sequence[tuple[int, int]], title: str
     ) -> Iterator[Any]: ...
-
-
-def find_places(pos: np.ndarray, times: np.ndarray, known: np.ndarray, spacing: float) -> list[Place]:
-    """Places all along the way, at the first and the last frame too.
-
-    Args:
-        pos: f8 (N, 3), metres, NaN where the odometry has none; times: f8 (N,), seconds.
-        known: bool (N,), sweeps that a map may be made of.
-        spacing: of the way between places, metres.
-    """
-    frames = np.flatnonzero(np.isfinite(pos).all(axis=1))
-    if not len(frames):
-        return []
-    way, times = travelled(pos[frames]), times[frames]
-    keys = [0]
-    for n in range(1, len(frames)):
-        if way[n] - way[keys[-1]] >= spacing or times[n] - times[keys[-1]] >= _LONGEST:
-            keys.append(n)
-    # The last takes the place of the one before where that is near: splines want even distances.
-    if len(keys) > 1 and way[-1] - way[keys[-1]] < spacing / 2 and times[-1] - times[keys[-1]] < _LONGEST / 2:
-        keys.pop()
-    if keys[-1] != len(frames) - 1:
-        keys.append(len(frames) - 1)
-    places = []
-    for key in keys:
-        near = (np.abs(times - times[key]) <= _REACH) & (np.abs(way - way[key]) <= spacing)
-        around = frames[near & known[frames]]
-        chosen = around[np.unique(np.linspace(0, len(around) - 1, min(len(around), _SWEEPS)).round().astype(int))]
-        places.append(Place(int(frames[key]), tuple(chosen.tolist())))
-    return places
-
-
-def travelled(pos: np.ndarray) -> np.ndarray:
-    """The way to each of some positions, f8 (N,), metres."""
-    return np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(pos, axis=0), axis=1))])
-
-
-def find_candidates(
-    pos: np.ndarray, way: np.ndarray, unknown: np.ndarray, options: OdometrySection
-) -> tuple[list[tuple[int, int]], np.ndarray]:
-    """Pairs of places, the earlier one first, that may be visits of one place, and what they may be off by.
-
-    Args:
-        pos: f8 (K, 3), of the places; way: f8 (K,), metres to each of them.
-        unknown: f8 (K,), variances of the way to each that the odometry itself is aware of, m2.
-
-    Returns:
-        Pairs; f8 (pair, 2), metres and radians.
-    """
-    pairs, bounds = [], []
-    for here in range(len(pos)):
-        apart = way[here] - way
-        drift = options.loop_drift * apart + 3 * np.sqrt(np.maximum(unknown[here] - unknown, 0.0))
-        distance = np.linalg.norm(pos - pos[here], axis=1)
-        near = (apart >= options.loop_apart) & (distance <= 1.5 * options.loop_spacing + drift)
-        visits: list[int] = []
-        for there in np.argsort(distance, kind="stable"):
-            # One pair for each earlier visit, that of the nearest place.
-            if near[there] and all(abs(way[there] - way[other]) >= options.loop_apart for other in visits):
-                visits.append(int(there))
-        for there in sorted(visits[:_VISITS]):
-            pairs.append((there, here))
-            bounds.append((_LEAST_BOUND + drift[there], _LEAST_ANGLE + drift[there] / _ARM))
-    return pairs, np.array(bounds).reshape(-1, 2)
 
 
 @dataclass
@@ -195,7 +115,7 @@ def close_loops(
     if not loops:
         return state, told
     drift = options.loop_drift * np.diff(way) + 1e-4
-    deviations = np.stack([np.hypot(drift, np.sqrt(np.diff(unknown))), drift / _ARM], axis=1)
+    deviations = np.stack([np.hypot(drift, np.sqrt(np.diff(unknown))), drift / ARM], axis=1)
     closures = [closure_of(loop, pos, rot) for loop in loops]
     new_pos, new_rot, kept = optimize(pos, rot, deviations, closures)
     loops = [loop for loop, keep in zip(loops, kept, strict=True) if keep]
@@ -240,12 +160,10 @@ def _agreeing(loops: list[Loop], way: np.ndarray, options: OdometrySection) -> l
     for loop in loops:
         for other in loops:
             between = abs(way[loop.first] - way[other.first]) + abs(way[loop.second] - way[other.second])
+            if other.second == loop.second or between > 10 * options.loop_spacing:
+                continue
             differ = _size(loop.match.shift - other.match.shift, loop.match.turn.T @ other.match.turn)
-            if (
-                other.second != loop.second
-                and between <= 10 * options.loop_spacing
-                and differ <= _LEAST_BOUND / 2 + options.loop_drift * between
-            ):
+            if differ <= LEAST_BOUND / 2 + options.loop_drift * between:
                 agreeing.append(loop)
                 break
     return agreeing
@@ -253,7 +171,7 @@ def _agreeing(loops: list[Loop], way: np.ndarray, options: OdometrySection) -> l
 
 def _size(shift: np.ndarray, turn: np.ndarray) -> float:
     """How far a motion moves a place or what is around it, metres."""
-    return float(max(np.linalg.norm(shift), _ARM * np.linalg.norm(log(turn[None])[0])))
+    return float(max(np.linalg.norm(shift), ARM * np.linalg.norm(log(turn[None])[0])))
 
 
 def closure_of(loop: Loop, pos: np.ndarray, rot: np.ndarray) -> Closure:

@@ -12,9 +12,10 @@ from scipy.spatial.transform import Rotation
 
 from rover_pipeline.odometry.closures import LocalMap, Match, match
 from rover_pipeline.odometry.loops import Loop as PlaceAgain
-from rover_pipeline.odometry.loops import close_loops, closure_of, travelled
+from rover_pipeline.odometry.loops import close_loops, closure_of
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometrySection
+from rover_pipeline.odometry.places import travelled
 from rover_pipeline.odometry.pose_graph import Closure, bend, optimize
 from rover_pipeline.odometry.trajectory import State, exp
 from rover_pipeline.poses.trajectory import Trajectory
@@ -157,6 +158,15 @@ def test_sweeps_that_are_not_to_be_used_do_not_keep_a_loop_open(laps: Walk) -> N
     assert errors(found, laps.truth).pos < errors(bad, laps.truth).pos / 3
     # Those at the end go along.
     assert np.linalg.norm(np.diff(found.pos - bad.pos, axis=0), axis=1).max() < 0.03
+
+
+def test_one_loop_on_its_own_is_not_enough(laps: Walk) -> None:
+    count = 272  # when it has just come back
+    once = Walk(State(*(each[:count] for each in laps.truth)), laps.times[:count], laps.sweeps)
+    bad = drifted(once.truth, once.times, 0.008, 1)
+    found, told = closed(once, bad)
+    assert told["candidates"] == 1 and told["accepted"] == []
+    assert found.pos.tobytes() == bad.pos.tobytes()
 
 
 def test_a_way_that_never_comes_back_has_no_loop(laps: Walk) -> None:
