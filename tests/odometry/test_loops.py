@@ -161,10 +161,10 @@ def test_sweeps_that_are_not_to_be_used_do_not_keep_a_loop_open(laps: Walk) -> N
 
 
 def test_one_loop_on_its_own_is_not_enough(laps: Walk) -> None:
-    count = 272  # when it has just come back
+    count = 258  # when it has just come back
     once = Walk(State(*(each[:count] for each in laps.truth)), laps.times[:count], laps.sweeps)
     bad = drifted(once.truth, once.times, 0.008, 1)
-    found, told = closed(once, bad)
+    found, told = closed(once, bad, loop_inliers=0.5)
     assert told["candidates"] == 1 and told["accepted"] == []
     assert found.pos.tobytes() == bad.pos.tobytes()
 
