@@ -74,15 +74,15 @@ class LocalMap:
         finest = self.surfels.levels[0]
         planes = finest.planes[: finest.count]
         planes = planes[planes[:, 7] > 0]
-        self.centres, self._rise = planes[:, :3], np.abs(planes[:, 5])
-        self.walls = self.centres[self._rise < _WALL]
-        self.floors = self.centres[self._rise > _FLOOR]
+        self.centres, rise = planes[:, :3], np.abs(planes[:, 5])
+        self.walls = self.centres[rise < _WALL]
+        self.floors = self.centres[rise > _FLOOR]
 
 
 def match(there: LocalMap, here: LocalMap, bound: float, angle: float) -> Match | None:
     """The match of a later visit, `here`, with an earlier one, `there`: the best of those within reach.
 
-    Both maps are in the same axes and have the same origin, that of `here`.
+    Both maps are in the same axes, z upward within some 20 degrees, and have the same origin, that of `here`.
 
     Args:
         bound: the way it may have to be moved, metres.

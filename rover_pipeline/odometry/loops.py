@@ -25,6 +25,8 @@ from rover_pipeline.poses.trajectory import Trajectory as Motion
 _WALLS = 60
 #: What a match is wrong by, however well its planes fit: metres and radians.
 _ERROR = 0.003, 0.0005
+#: Square of a motion over its error that one in a thousand right ones reaches, of six unknowns.
+_UNLIKELY = 22.5
 #: What a sweep that is not to be used adds to the error of the way, and what any other one does at most, metres.
 _LOST, _WORST = 0.01, 1.0
 #: Gaps of the trajectory that sweeps are not placed in, seconds.
@@ -111,7 +113,7 @@ def close_loops(
     ranges = [(n, n + 1) for n in range(len(candidates))]
     loops = [loop for part in spread(task, ranges, "loops") for loop in part]
     told: dict[str, Any] = {"places": len(places), "candidates": len(candidates), "accepted": [], "largest": None}
-    loops = _agreeing(_trusted(loops, dict(zip(candidates, bounds, strict=True)), options), way, options)
+    loops = _agreeing(only_trusted(loops, dict(zip(candidates, bounds, strict=True)), options), way, options)
     if not loops:
         return state, told
     drift = options.loop_drift * np.diff(way) + 1e-4
@@ -120,8 +122,7 @@ def close_loops(
     new_pos, new_rot, kept = optimize(pos, rot, deviations, closures)
     loops = [loop for loop, keep in zip(loops, kept, strict=True) if keep]
     told["accepted"] = [_told(loop, frames) for loop in loops]
-    # What a match cannot tell from its own error is no drift.
-    if not any(_size(loop.match.shift, loop.match.turn) > options.loop_least for loop in loops):
+    if not any(tells_of_drift(loop.match, options.loop_least) for loop in loops):
         return state, told
     moved, turned = new_pos - pos, log(new_rot @ np.swapaxes(rot, 1, 2))
     told["largest"] = {
@@ -137,7 +138,7 @@ def close_loops(
     return found, told
 
 
-def _trusted(loops: list[Loop], bounds: dict[tuple[int, int], np.ndarray], options: OdometrySection) -> list[Loop]:
+def only_trusted(loops: list[Loop], bounds: dict[tuple[int, int], np.ndarray], options: OdometrySection) -> list[Loop]:
     """Those that lie well on the earlier visit and need no more than the drift that is allowed for."""
     trusted = []
     for loop in loops:
@@ -174,17 +175,32 @@ def _size(shift: np.ndarray, turn: np.ndarray) -> float:
     return float(max(np.linalg.norm(shift), ARM * np.linalg.norm(log(turn[None])[0])))
 
 
+def tells_of_drift(found: Match, least: float) -> bool:
+    """Whether a match tells of drift: of more than `least`, metres, and than its own error may look like."""
+    moved = np.concatenate([found.shift, log(found.turn[None])[0]])
+    unlikely = moved @ np.linalg.solve(_covariance(found), moved) > _UNLIKELY
+    return bool(unlikely) and _size(found.shift, found.turn) > least
+
+
+def _covariance(found: Match) -> np.ndarray:
+    """Of a match's shift and turn, f8 (6, 6), m2 and rad2."""
+    return np.linalg.inv(found.information) + np.diag([_ERROR[0] ** 2] * 3 + [_ERROR[1] ** 2] * 3)
+
+
 def closure_of(loop: Loop, pos: np.ndarray, rot: np.ndarray) -> Closure:
     """What a loop says of the key poses, f8 (K, 3) and (K, 3, 3), that it is between."""
     first, second, found = loop
     back = rot[first].T
-    covariance = np.linalg.inv(found.information) + np.diag([_ERROR[0] ** 2] * 3 + [_ERROR[1] ** 2] * 3)
     axes = np.zeros((6, 6))
     axes[:3, :3] = (found.turn @ rot[second]).T
     axes[3:, 3:] = rot[second].T
     measured = pos[second] + found.shift
     return Closure(
-        first, second, back @ (measured - pos[first]), back @ found.turn @ rot[second], axes @ covariance @ axes.T
+        first,
+        second,
+        back @ (measured - pos[first]),
+        back @ found.turn @ rot[second],
+        axes @ _covariance(found) @ axes.T,
     )
 
 

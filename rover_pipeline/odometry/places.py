@@ -16,6 +16,8 @@ _SWEEPS, _REACH = 12, 3.0
 _VISITS = 2
 #: What a place may have to be moved by whatever the way: metres and radians.
 LEAST_BOUND, _LEAST_ANGLE = 0.2, np.radians(1.0)
+#: Drift that is looked for at most, metres: maps of places farther apart than they reach share nothing.
+_FARTHEST = 20.0
 #: Distance at which a turn moves a point as far as the drift of a position, metres.
 ARM = 5.0
 
@@ -78,6 +80,7 @@ def find_candidates(
     for here in range(len(pos)):
         apart = way[here] - way
         drift = options.loop_drift * apart + 3 * np.sqrt(np.maximum(unknown[here] - unknown, 0.0))
+        drift = np.minimum(drift, _FARTHEST)
         distance = np.linalg.norm(pos - pos[here], axis=1)
         near = (apart >= options.loop_apart) & (distance <= 1.5 * options.loop_spacing + drift)
         visits: list[int] = []

@@ -12,7 +12,7 @@ from scipy.spatial.transform import Rotation
 
 from rover_pipeline.odometry.closures import LocalMap, Match, match
 from rover_pipeline.odometry.loops import Loop as PlaceAgain
-from rover_pipeline.odometry.loops import close_loops, closure_of
+from rover_pipeline.odometry.loops import close_loops, closure_of, only_trusted, tells_of_drift
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.places import travelled
@@ -136,10 +136,18 @@ def test_drift_between_two_laps_is_taken_out(laps: Walk, drift: float, allowed: 
     np.testing.assert_allclose(found.pos[0], bad.pos[0], atol=1e-4)
 
 
-def test_a_loop_that_needs_more_than_the_drift_that_is_allowed_for_is_none(laps: Walk) -> None:
-    bad = drifted(laps.truth, laps.times, 0.016, 1)
-    found, told = closed(laps, bad, loop_drift=0.0005)
-    assert told["accepted"] == [] and found.pos.tobytes() == bad.pos.tobytes()
+def test_loops_that_fit_badly_or_need_more_drift_than_is_allowed_for_are_refused() -> None:
+    good = Match(np.array([0.3, 0.0, 0.1]), exp(np.array([[0.0, 0.0, 0.02]]))[0], np.eye(6), 0.8, 0.01, 300)
+    bounds, options = {(0, 9): np.array([0.4, 0.03])}, OdometrySection()
+    assert only_trusted([PlaceAgain(0, 9, good)], bounds, options)
+    for bad in (
+        good._replace(shift=np.array([0.3, 0.3, 0.1])),
+        good._replace(turn=exp(np.array([[0.0, 0.02, 0.03]]))[0]),
+        good._replace(inliers=0.5),
+        good._replace(residual=0.04),
+        good._replace(walls=40),
+    ):
+        assert not only_trusted([PlaceAgain(0, 9, bad)], bounds, options)
 
 
 def test_a_trajectory_without_drift_is_left_as_it_is(laps: Walk) -> None:
@@ -228,6 +236,15 @@ def test_of_places_that_repeat_the_nearest_is_taken() -> None:
     found = match(maps[0], maps[1], 4.0, 0.1)
     assert found is not None and found.inliers > 0.6
     assert np.linalg.norm(found.shift) < 0.01
+
+
+def test_what_a_loop_cannot_tell_is_no_drift() -> None:
+    # 4 cm along a corridor that shows 2 cm of it at best, and the same where walls across say better.
+    for known, off in ((0.02, False), (0.001, True)):
+        information = np.diag([known**-2, 1e6, 1e6, 1e8, 1e8, 1e8])
+        found = Match(np.array([0.04, 0.0, 0.0]), np.eye(3), information, 1.0, 0.01, 100)
+        assert tells_of_drift(found, 0.01) == off
+    assert not tells_of_drift(found, 0.05)
 
 
 def test_a_closure_is_as_loose_as_its_loop_in_the_same_direction() -> None:
