@@ -59,6 +59,27 @@ class OdometrySection(Options):
         description="Standard deviation in the direction known worst that is trusted, m; see channel `information`.",
     )
 
+    loops: bool = Field(
+        False,
+        description="Take out drift where the lidar comes back to where it was: loop closure (extra `loops`).",
+    )
+    loop_drift: float = Field(
+        0.01,
+        gt=0,
+        description="loops: drift that is allowed for, metres a metre of way, beyond what the odometry is aware of; a "
+        "loop that needs more is none.",
+    )
+    loop_apart: float = Field(
+        15.0, gt=0, description="loops: way between two visits of a place, less of which is no loop, m."
+    )
+    loop_spacing: float = Field(4.0, gt=0, description="loops: way between places that are looked for again, m.")
+    loop_inliers: float = Field(
+        0.6, ge=0, le=1, description="loops: share of walls and floors that two visits of a place must have in common."
+    )
+    loop_least: float = Field(
+        0.01, ge=0, description="loops: nothing is changed where no loop is off by more than this, m."
+    )
+
     @field_validator("voxels")
     @classmethod
     def _rising(cls, sizes: tuple[float, ...]) -> tuple[float, ...]:

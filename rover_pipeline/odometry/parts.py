@@ -44,14 +44,7 @@ class Reader:
 
     def read(self, start: int, stop: int) -> Iterator[tuple[Sweep | None, np.ndarray | None]]:
         """Sweeps, with the images they are from; None for those that are not valid."""
-        options, info = self.options, sensor_info(self.metadata)
-        selection = Selection(
-            *rays(self.metadata),
-            points=options.points,
-            reach=(options.min_range, options.max_range),
-            begin=self.begin,
-            period=self.period,
-        )
+        info, selection = sensor_info(self.metadata), self._selection()
         for first in range(start, stop, _BLOCK):
             last = min(first + _BLOCK, stop)
             for number, ranges in enumerate(stagger(self.recording.read("rng", first, last), info), first):
@@ -59,6 +52,23 @@ class Reader:
                     yield selection.sweep(ranges, number, self.times[number]), ranges
                 else:
                     yield None, None
+
+    def some(self, numbers: Iterable[int]) -> Iterator[Sweep]:
+        """Sweeps of some frames, valid or not."""
+        info, selection = sensor_info(self.metadata), self._selection()
+        for number in numbers:
+            (ranges,) = stagger(self.recording.read("rng", number, number + 1), info)
+            yield selection.sweep(ranges, number, self.times[number])
+
+    def _selection(self) -> Selection:
+        options = self.options
+        return Selection(
+            *rays(self.metadata),
+            points=options.points,
+            reach=(options.min_range, options.max_range),
+            begin=self.begin,
+            period=self.period,
+        )
 
     def span(self, start: int, stop: int) -> tuple[float, float]:
         """When some sweeps began and ended, seconds."""

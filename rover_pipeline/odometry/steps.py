@@ -14,7 +14,9 @@ from rover_pipeline.steps import Inspection, step
 # Numba and SciPy take long to import, and the Snakefile, which reads this module, needs none of them.
 if TYPE_CHECKING:
     from rover_pipeline.odometry.observations import Fit, Gyro
+    from rover_pipeline.odometry.parts import Reader
     from rover_pipeline.odometry.segments import Seam
+    from rover_pipeline.odometry.trajectory import State
 
 #: Differences of the two sides of a seam above which the user is told, metres and degrees.
 _WIDE_SEAM = 0.05, 0.5
@@ -57,11 +59,14 @@ def odom(
     """
     from rover_pipeline.lidar.geometry import sensor_info, sweep_span
     from rover_pipeline.odometry.parts import Reader, Registration, refined
+    from rover_pipeline.odometry.pose_graph import library
     from rover_pipeline.odometry.segments import join, split
     from rover_pipeline.timestamps import smooth_times
 
     if recording.count == 0:
         raise ValueError("there is no sweep")
+    if options.loops:
+        library()  # missed now, not after the registration
     times = smooth_times(recording.ts).smooth
     # Since the first sweep: since 1970 they have no digits to spare.
     times, origin = times - times[0], times[0]
@@ -75,6 +80,9 @@ def odom(
     state = trajectory.at(times)
     quality = np.array([_quality(each) for each in fits])
     known = ~np.isnan(quality).any(axis=1)
+    measured: dict[str, Any] = {"segments": len(parts), "gyroscope": told, "seams": [_seam(each) for each in seams]}
+    if options.loops:
+        state, measured["loops"] = _closed(reader, state, quality, known & _connected(seams, known))
     valid = known & (recording.valid != 0)
     valid[known] &= quality[known, 0] >= options.min_inliers
     valid[known] &= quality[known, 1] <= options.max_residual
@@ -93,8 +101,23 @@ def odom(
         "information": quality[:, 2],
         "valid": valid,
     }
-    measured = {"segments": len(parts), "gyroscope": told, "seams": [_seam(each) for each in seams]}
     return result, Inspection(measured, _warnings(seams, valid, recording.valid))
+
+
+def _closed(reader: Reader, state: State, quality: np.ndarray, known: np.ndarray) -> tuple[State, dict[str, Any]]:
+    """The trajectory without the drift that loops tell of, and figures about them.
+
+    Args:
+        known: bool (frame,), frames whose quality is known.
+    """
+    from rover_pipeline.odometry.loops import close_loops
+
+    options, recording = reader.options, reader.recording
+    good = known & (recording.valid != 0)
+    good[known] &= (quality[known, 0] >= options.min_inliers) & (quality[known, 2] > 0)
+    errors = np.full(len(good), np.inf)
+    errors[good] = quality[good, 2] ** -0.5
+    return close_loops(state, reader.times, good, errors, options, sweeps=reader.some, spread=recording.map)
 
 
 def _gyro(

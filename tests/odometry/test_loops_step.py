@@ -1,0 +1,127 @@
+"""`_odom` with loops on, of a lidar that goes round a pillar in a room a little more than once."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rover_pipeline.errors import RoverError
+from rover_pipeline.format.meta import ChannelSpec
+from rover_pipeline.format.provenance import PROVENANCE
+from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor, SensorWriter
+from rover_pipeline.odometry import loops
+from rover_pipeline.odometry.pose_graph import bend
+from rover_pipeline.odometry.trajectory import State
+from rover_pipeline.runner import Request, run_step
+from rover_pipeline.simulate import PRESETS, lidar, ouster
+from rover_pipeline.simulate.loop import ellipse
+from rover_pipeline.simulate.motion import WALKING, Motion
+from rover_pipeline.simulate.rig import build
+from rover_pipeline.simulate.world import Light, World, box
+from rover_pipeline.steps import find_step
+from tests.kit import write_lidar_image
+from tests.odometry.truth import CHANNELS, errors, state_of
+
+pytest.importorskip("gtsam", reason="GTSAM is in the extra `loops`")
+
+ODOM = find_step("rover_pipeline.odometry.steps:odom")
+FRAMES = 54
+#: Sweeps that the recording itself marks as bad.
+BAD = [4, 40, 41]
+
+
+def room() -> World:
+    """Four walls, a floor, a ceiling, a pillar in the middle and chests along the walls."""
+    rng = np.random.default_rng(0)
+    parts = [box((0, 0, z), (9, 8, 0.2), "plaster") for z in (-0.1, 2.7)]
+    parts += [box((x, 0, 1.3), (0.2, 8, 2.6), "plaster") for x in (-4.5, 4.5)]
+    parts += [box((0, y, 1.3), (9, 0.2, 2.6), "plaster") for y in (-4.0, 4.0)]
+    parts.append(box((0, 0, 1.3), (0.8, 0.7, 2.6), "plaster", 20.0))
+    for angle in np.linspace(0, 2 * np.pi, 10, endpoint=False):
+        size = (*rng.uniform(0.4, 1.0, 2), rng.uniform(0.6, 2.0))
+        parts.append(box((3.6 * np.cos(angle), 3.2 * np.sin(angle), 0.5), size, "plaster", rng.uniform(0, 90)))
+    return World(parts, Light(np.array([0.0, 0.0, 1.0]), 0.0, np.zeros((0, 3)), 0.3, (0.0, 0.0, 0.0), 100.0))
+
+
+@pytest.fixture(scope="module")
+def round_trip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    trace, world, beams = tmp_path_factory.mktemp("loops") / "trace", room(), build(PRESETS["tiny"], 1).beams
+    motion = Motion(ellipse(0.0, 0.0, 1.3, 1.2), 1.9, 1.3, WALKING, stand=0.0)
+    rays, ends = lidar.rays(beams, 512), 2.0 + np.arange(FRAMES) / 10
+    specs = {TS: TS_SPEC, VALID: VALID_SPEC, "rng": ChannelSpec(format="lzmaf", type="u2", shape=(beams.count, 512))}
+    with SensorWriter(trace / "lidar", specs) as writer:
+        for number, end in enumerate(ends):
+            echoes = lidar.sweep(world, motion, rays, end, 0.1)
+            scan = lidar.measure(echoes, rays, beams.reach, 100.0, np.random.default_rng(number))
+            writer.append(ts=1.7e9 + end, valid=number not in BAD, rng=scan.rng[None])
+    (trace / "lidar" / "lidar.json").write_text(json.dumps(ouster.metadata(beams, 512, 10)))
+    (trace / "config.yaml").write_text("")
+    states = motion.at(ends)._asdict()
+    truth = {name: ChannelSpec(format="raw", type="f8", shape=states[name].shape[1:]) for name in CHANNELS}
+    with SensorWriter(trace / "_truth", {TS: TS_SPEC, **truth}) as writer:
+        writer.append(ts=1.7e9 + ends, **{name: states[name] for name in CHANNELS})
+    write_lidar_image(trace)
+    return trace
+
+
+def run(trace: Path, threads: int = 1, **options: object) -> tuple[State, dict[str, Any]]:
+    """The states of the sweeps, and what was measured."""
+    shutil.rmtree(trace / "_odom", ignore_errors=True)
+    run_step(ODOM, trace, "_odom", Request({"loop_apart": 5.0, "loop_spacing": 1.0, **options}), threads=threads)
+    measured = json.loads((trace / "_odom" / PROVENANCE).read_text())["measured"]
+    assert (np.flatnonzero(Sensor(trace / "_odom").channel("valid").read() == 0) == BAD).all()
+    return state_of(trace / "_odom"), measured
+
+
+def same(one: State, other: State) -> bool:
+    return all(a.tobytes() == b.tobytes() for a, b in zip(one, other, strict=True))
+
+
+def test_a_way_that_is_right_stays_to_the_last_bit(round_trip: Path) -> None:
+    plain, measured = run(round_trip)
+    assert "loops" not in measured
+    found, measured = run(round_trip, loops=True)
+    told = measured["loops"]
+    assert len(told["accepted"]) >= 3 and told["largest"] is None
+    for each in told["accepted"]:
+        assert each["metres"] < 0.003 and each["inliers"] > 0.5
+        assert each["frames"][1] - each["frames"][0] >= 25
+    assert same(found, plain)
+
+
+def test_drift_is_taken_out_the_same_way_by_any_number_of_threads(
+    round_trip: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close = loops.close_loops
+
+    def drifting(state: State, times: np.ndarray, *rest: Any, **how: Any) -> Any:
+        """As if the odometry had gone wrong by 13 cm on the way round."""
+        keys = np.array([0, 15, 30, 45, FRAMES - 1])
+        off = np.outer(np.linspace(0, 1, len(keys)), [0.12, -0.05, 0.04])
+        old = state.pos[keys], state.rot[keys]
+        bad.append(bend(state, times, times[keys], old, (old[0] + off, old[1])))
+        return close(bad[-1], times, *rest, **how)
+
+    bad: list[State] = []
+    monkeypatch.setattr(loops, "close_loops", drifting)
+    truth = state_of(round_trip / "_truth")
+    found, measured = run(round_trip, loops=True, loop_drift=0.03)
+    assert len(measured["loops"]["accepted"]) >= 3
+    assert 0.03 < measured["loops"]["largest"]["metres"] < 0.2
+    before, after = errors(bad[0], truth), errors(found, truth)
+    assert before.pos > 0.03 and after.pos < before.pos / 3 and after.vel < before.vel
+    np.testing.assert_allclose(found.pos[0], 0, atol=1e-12)
+    again, _ = run(round_trip, threads=2, loops=True, loop_drift=0.03)
+    assert same(found, again)
+
+
+def test_without_its_library_the_option_names_the_extra(round_trip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gtsam", None)
+    with pytest.raises(RoverError, match=r"odometry.loops needs .* 'rover-pipeline\[loops\]'"):
+        run(round_trip, loops=True)
