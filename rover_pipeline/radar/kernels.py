@@ -28,17 +28,16 @@ def compiled(function: F) -> F:
 
 
 @compiled
-def taper_complex(frame: np.ndarray, tx: int, chirps: np.ndarray, samples: np.ndarray, out: np.ndarray) -> None:
-    """Complex samples of one transmitter, tapered.
+def taper_complex(frame: np.ndarray, tx: int, rx: int, chirps: np.ndarray, samples: np.ndarray, out: np.ndarray) -> None:
+    """Complex samples of one antenna, tapered.
 
     Args:
         frame: (chirp, tx, rx, word), `Q Q I I` groups.
         chirps, samples: f4 (chirp,) and (sample,), weights.
-        out: f4 (rx, chirp, word), `I Q I Q`; longer along chirps and words when padded.
+        out: f4 (chirp, word), `I Q I Q`; longer along both axes when padded.
     """
-    for rx in range(frame.shape[2]):
-        for chirp in range(frame.shape[0]):
-            _taper_pairs(frame[chirp, tx, rx], chirps[chirp], samples, out[rx, chirp])
+    for chirp in range(frame.shape[0]):
+        _taper_pairs(frame[chirp, tx, rx], chirps[chirp], samples, out[chirp])
 
 
 @compiled
@@ -52,13 +51,12 @@ def _taper_pairs(words: np.ndarray, weight: Any, samples: np.ndarray, out: np.nd
 
 
 @compiled
-def taper_real(frame: np.ndarray, tx: int, chirps: np.ndarray, samples: np.ndarray, out: np.ndarray) -> None:
-    """The same of real samples: frame (chirp, tx, rx, sample), out f4 (rx, chirp, sample)."""
-    for rx in range(frame.shape[2]):
-        for chirp in range(frame.shape[0]):
-            words, line = frame[chirp, tx, rx], out[rx, chirp]
-            for sample in range(len(samples)):
-                line[sample] = np.float32(words[sample]) * (chirps[chirp] * samples[sample])
+def taper_real(frame: np.ndarray, tx: int, rx: int, chirps: np.ndarray, samples: np.ndarray, out: np.ndarray) -> None:
+    """The same of real samples: frame (chirp, tx, rx, sample). The imaginary parts of `out` are left as they are."""
+    for chirp in range(frame.shape[0]):
+        words, line = frame[chirp, tx, rx], out[chirp]
+        for sample in range(len(samples)):
+            line[2 * sample] = np.float32(words[sample]) * (chirps[chirp] * samples[sample])
 
 
 @compiled
