@@ -12,9 +12,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from rover_pipeline.errors import ConfigError, InTheWayError, RoverError, did_you_mean
+from rover_pipeline.errors import ERROR_MARK, ConfigError, InTheWayError, RoverError, did_you_mean
 from rover_pipeline.format.meta import replace_file
-from rover_pipeline.workflow import DASK_VARIABLE, ERROR_MARK, workflow_folder
+
+
+def workflow_folder() -> Path:
+    """The folder of the Snakefile: in the installed package, else the checkout the package is imported from."""
+    package = Path(__file__).parent
+    installed = package / "workflow"
+    return installed if (installed / "Snakefile").exists() else package.parent
 
 
 def run_workflow(
@@ -83,7 +89,7 @@ def run_rule(
     # Before numpy is imported: BLAS and OpenMP pools read these once.
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[variable] = "1"
-    from rover_pipeline.chunks import DaskOptions
+    from rover_pipeline.chunks import DASK_VARIABLE, DaskOptions
     from rover_pipeline.format.trace import link_trace
     from rover_pipeline.options import InputOptions
     from rover_pipeline.runner import Request, run_step

@@ -28,7 +28,9 @@ def compiled(function: F) -> F:
 
 
 @compiled
-def taper_complex(frame: np.ndarray, tx: int, rx: int, chirps: np.ndarray, samples: np.ndarray, out: np.ndarray) -> None:
+def taper_complex(
+    frame: np.ndarray, tx: int, rx: int, chirps: np.ndarray, samples: np.ndarray, out: np.ndarray
+) -> None:
     """Complex samples of one antenna, tapered.
 
     Args:
