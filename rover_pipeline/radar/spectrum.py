@@ -86,20 +86,8 @@ class RangeDoppler:
             c8, (tx, rx, doppler, range), Doppler bins in FFT order: zero velocity first. A view of a buffer that the
             thread's next call fills again.
         """
-        from rover_pipeline.radar.kernels import taper_complex, taper_real
-
-        if frame.shape != self._shape:
-            raise ValueError(f"a frame of {list(frame.shape)} where {list(self._shape)} was expected")
         buffers = self._buffers()
-        if self._order == "iiqq" and not self.real:
-            frame = np.ascontiguousarray(frame.reshape(*frame.shape[:3], -1, 2, 2)[..., ::-1, :]).reshape(frame.shape)
-        if self._remove_static:
-            frame = frame - frame.mean(axis=0, dtype="f4")
-        tapered = taper_real if self.real else taper_complex
-        for antenna, out in enumerate(buffers.outputs):
-            # Beyond the chirps and samples the input stays as it was made: zero.
-            tapered(frame, *divmod(antenna, self.rx), *self._windows, buffers.words)
-            cv2.dft(buffers.source, out)
+        self._transform(frame, buffers.outputs, buffers)
         return buffers.spectrum[..., : self.bins]
 
     def power(self, frame: np.ndarray) -> np.ndarray:
@@ -107,15 +95,43 @@ class RangeDoppler:
 
         Doppler bin `doppler // 2` is zero velocity.
         """
-        return self.power_of(self.spectrum(frame))
+        buffers = self._buffers()
+        # One output for all antennas: it stays in the processor's cache.
+        self._transform(frame, [buffers.outputs[0]] * len(buffers.outputs), buffers, buffers.squares)
+        return self._mean_power(buffers.squares)
 
-    def power_of(self, spectrum: np.ndarray) -> np.ndarray:
-        """The same of a frame that is transformed already: c8, (tx, rx, doppler, range) of `spectrum`."""
-        from rover_pipeline.radar.kernels import mean_power
+    def spectrum_and_power(self, frame: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What `spectrum` and `power` give, of one transform."""
+        buffers = self._buffers()
+        self._transform(frame, buffers.outputs, buffers, buffers.squares)
+        return buffers.spectrum[..., : self.bins], self._mean_power(buffers.squares)
 
-        power = np.empty((self.doppler_bins, self.bins), "f4")
-        mean_power(spectrum.reshape(-1, *power.shape), power)
-        return power
+    def _transform(
+        self, frame: np.ndarray, outputs: list[np.ndarray], buffers: _Buffers, squares: np.ndarray | None = None
+    ) -> None:
+        """Fill `outputs`, one an antenna, and `squares` with the sum of their squares."""
+        from rover_pipeline.radar.kernels import taper_complex, taper_real
+
+        if frame.shape != self._shape:
+            raise ValueError(f"a frame of {list(frame.shape)} where {list(self._shape)} was expected")
+        if self._order == "iiqq" and not self.real:
+            frame = np.ascontiguousarray(frame.reshape(*frame.shape[:3], -1, 2, 2)[..., ::-1, :]).reshape(frame.shape)
+        if self._remove_static:
+            frame = frame - frame.mean(axis=0, dtype="f4")
+        if squares is not None:
+            squares[:] = 0
+        tapered = taper_real if self.real else taper_complex
+        for antenna, out in enumerate(outputs):
+            # Beyond the chirps and samples the input stays as it was made: zero.
+            tapered(frame, *divmod(antenna, self.rx), *self._windows, buffers.words)
+            cv2.dft(buffers.source, out)
+            if squares is not None:
+                cv2.accumulateSquare(out, squares)
+
+    def _mean_power(self, squares: np.ndarray) -> np.ndarray:
+        power = squares[:, : self.bins, 0] + squares[:, : self.bins, 1]
+        power /= np.float32(self.tx * self.rx)
+        return np.fft.fftshift(power, axes=0)
 
     def _buffers(self) -> _Buffers:
         if not hasattr(self._thread, "buffers"):
@@ -125,12 +141,13 @@ class RangeDoppler:
 
 
 class _Buffers:
-    """Input of one antenna and output of all, of a thread."""
+    """Input of one antenna, output of all and the sum of their squares, of a thread."""
 
     def __init__(self, shape: tuple[int, int, int, int]) -> None:
         # What OpenCV takes for complex numbers: (doppler, range, 2) of f4.
         self.source = _aligned((*shape[2:], 2))
         self.words = self.source.reshape(shape[2], -1)
+        self.squares = _aligned(self.source.shape)
         spectra = _aligned((*shape, 2))
         self.outputs = list(spectra.reshape(-1, *self.source.shape))
         self.spectrum = spectra.view("c8")[..., 0]
@@ -146,4 +163,7 @@ def _aligned(shape: tuple[int, ...]) -> np.ndarray:
 
 def decibel(power: np.ndarray) -> np.ndarray:
     """10 log10 of a power, f4, never below that of `FLOOR`."""
-    return np.float32(10) * np.log10(np.maximum(power, np.float32(FLOOR)), dtype="f4")
+    level = np.maximum(power, np.float32(FLOOR), dtype="f4")
+    np.log10(level, out=level)
+    level *= np.float32(10)
+    return level

@@ -225,8 +225,7 @@ def points(
     doppler, snr = np.full((2, len(iq), most), np.nan, "f4")
     count = np.zeros(len(iq), "u2")
     for i in np.flatnonzero(whole):
-        cells = transform.spectrum(iq[i])
-        found = find(cells, transform.power_of(cells))
+        found = find(*transform.spectrum_and_power(iq[i]))
         count[i] = n = len(found.snr)
         xyz[i, :n] = found.direction * (found.range_at * metres)[:, None]
         doppler[i, :n] = (found.doppler_at - shape[0] // 2) * mps
