@@ -36,7 +36,7 @@ def taper_complex(
     Args:
         frame: (chirp, tx, rx, word), `Q Q I I` groups.
         chirps, samples: f4 (chirp,) and (sample,), weights.
-        out: f4 (chirp, word), `I Q I Q`; longer along both axes when padded.
+        out: f4 (chirp, word), real and imaginary parts in turn; longer along both axes when padded.
     """
     for chirp in range(frame.shape[0]):
         _taper_pairs(frame[chirp, tx, rx], chirps[chirp], samples, out[chirp])
@@ -54,11 +54,12 @@ def _taper_pairs(words: np.ndarray, weight: Any, samples: np.ndarray, out: np.nd
 
 @compiled
 def taper_real(frame: np.ndarray, tx: int, rx: int, chirps: np.ndarray, samples: np.ndarray, out: np.ndarray) -> None:
-    """The same of real samples: frame (chirp, tx, rx, sample). The imaginary parts of `out` are left as they are."""
+    """The same of real samples: frame (chirp, tx, rx, sample)."""
     for chirp in range(frame.shape[0]):
         words, line = frame[chirp, tx, rx], out[chirp]
         for sample in range(len(samples)):
             line[2 * sample] = np.float32(words[sample]) * (chirps[chirp] * samples[sample])
+            line[2 * sample + 1] = 0
 
 
 # --- From antennas to directions ----------------------------------------------------------------------------------

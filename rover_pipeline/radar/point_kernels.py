@@ -161,6 +161,10 @@ def strongest_beams(
     row_real = np.empty((upward.shape[1], len(right)), np.float32)
     row_imag = np.empty_like(row_real)
     power = np.empty((len(up), len(right)), np.float32)
+    seen = np.empty_like(power)
+    for e in range(len(up)):
+        for n in range(len(right)):
+            seen[e, n] = np.float32(1 if right[n] ** 2 + up[e] ** 2 <= 1 else 0)
     real, imag = np.empty(len(right), np.float32), np.empty(len(right), np.float32)
     for peak in range(out.shape[1]):
         row_real[:] = 0
@@ -169,20 +173,25 @@ def strongest_beams(
             turn = np.complex64(complex(math.cos(turns[peak, a]), -math.sin(turns[peak, a])))
             value = spectrum[a, doppler[peak], distance[peak]] * turn
             _weigh(across[0, a], across[1, a], value, row_real[rows[a]], row_imag[rows[a]])
-        level, side = 0, 0
-        power[:] = 0
+        level, side, most = 0, 0, np.float32(0)
         for e in range(len(up)):
             real[:] = 0
             imag[:] = 0
             for row in range(len(row_real)):
                 _weigh(row_real[row], row_imag[row], upward[e, row], real, imag)
-            for n in range(len(right)):
-                if right[n] ** 2 + up[e] ** 2 <= 1:
-                    power[e, n] = real[n] * real[n] + imag[n] * imag[n]
-                    if power[e, n] > power[level, side]:
-                        level, side = e, n
+            _seen_power(real, imag, seen[e], power[e])
+            line = power[e]
+            for n in range(len(line)):
+                if line[n] > most:
+                    level, side, most = e, n, line[n]
         out[0, peak] = _between(right, side, power[level])
         out[1, peak] = _between(up, level, power[:, side])
+
+
+@compiled
+def _seen_power(real: np.ndarray, imag: np.ndarray, seen: np.ndarray, power: np.ndarray) -> None:
+    for n in range(len(power)):
+        power[n] = (real[n] * real[n] + imag[n] * imag[n]) * seen[n]
 
 
 @compiled

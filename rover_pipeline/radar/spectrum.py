@@ -28,8 +28,8 @@ def taper(size: int, window: str) -> np.ndarray:
 class RangeDoppler:
     """Range-Doppler transform of one frame at a time, for one shape of frame.
 
-    One antenna at a time, whose samples stay in the processor's cache between taper and transform. OpenCV's transform
-    gives the same bytes wherever its buffers lie and however many threads it has. Buffers belong to a thread, so an
+    One antenna at a time, which stays in the processor's cache from its samples to its spectrum. OpenCV's transform
+    gives the same bytes wherever a buffer lies and however many threads it has. Buffers belong to a thread, so an
     object can be shared.
 
     Args:
@@ -87,7 +87,7 @@ class RangeDoppler:
             thread's next call fills again.
         """
         buffers = self._buffers()
-        self._transform(frame, buffers.outputs, buffers)
+        self._transform(frame, buffers.antennas)
         return buffers.spectrum[..., : self.bins]
 
     def power(self, frame: np.ndarray) -> np.ndarray:
@@ -96,20 +96,18 @@ class RangeDoppler:
         Doppler bin `doppler // 2` is zero velocity.
         """
         buffers = self._buffers()
-        # One output for all antennas: it stays in the processor's cache.
-        self._transform(frame, [buffers.outputs[0]] * len(buffers.outputs), buffers, buffers.squares)
+        # The same buffer for all antennas: it stays in the processor's cache.
+        self._transform(frame, buffers.antennas[:1] * len(buffers.antennas), buffers.squares)
         return self._mean_power(buffers.squares)
 
     def spectrum_and_power(self, frame: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """What `spectrum` and `power` give, of one transform."""
         buffers = self._buffers()
-        self._transform(frame, buffers.outputs, buffers, buffers.squares)
+        self._transform(frame, buffers.antennas, buffers.squares)
         return buffers.spectrum[..., : self.bins], self._mean_power(buffers.squares)
 
-    def _transform(
-        self, frame: np.ndarray, outputs: list[np.ndarray], buffers: _Buffers, squares: np.ndarray | None = None
-    ) -> None:
-        """Fill `outputs`, one an antenna, and `squares` with the sum of their squares."""
+    def _transform(self, frame: np.ndarray, antennas: list[np.ndarray], squares: np.ndarray | None = None) -> None:
+        """Fill a buffer for each antenna with its spectrum, and `squares` with the sum of their squares."""
         from rover_pipeline.radar.kernels import taper_complex, taper_real
 
         if frame.shape != self._shape:
@@ -121,12 +119,16 @@ class RangeDoppler:
         if squares is not None:
             squares[:] = 0
         tapered = taper_real if self.real else taper_complex
-        for antenna, out in enumerate(outputs):
-            # Beyond the chirps and samples the input stays as it was made: zero.
-            tapered(frame, *divmod(antenna, self.rx), *self._windows, buffers.words)
-            cv2.dft(buffers.source, out)
+        padded = (self.chirps, self.samples) != (self.doppler_bins, self.length)
+        for number, buffer in enumerate(antennas):
+            words = buffer.reshape(self.doppler_bins, -1)
+            if padded:
+                words[:] = 0
+            tapered(frame, *divmod(number, self.rx), *self._windows, words)
+            # In place: another buffer would take a part of the cache.
+            cv2.dft(buffer, buffer)
             if squares is not None:
-                cv2.accumulateSquare(out, squares)
+                cv2.accumulateSquare(buffer, squares)
 
     def _mean_power(self, squares: np.ndarray) -> np.ndarray:
         power = squares[:, : self.bins, 0] + squares[:, : self.bins, 1]
@@ -141,24 +143,21 @@ class RangeDoppler:
 
 
 class _Buffers:
-    """Input of one antenna, output of all and the sum of their squares, of a thread."""
+    """What a thread works on: the spectrum, a part of it for each antenna, and the sum of their squares."""
 
     def __init__(self, shape: tuple[int, int, int, int]) -> None:
-        # What OpenCV takes for complex numbers: (doppler, range, 2) of f4.
-        self.source = _aligned((*shape[2:], 2))
-        self.words = self.source.reshape(shape[2], -1)
-        self.squares = _aligned(self.source.shape)
-        spectra = _aligned((*shape, 2))
-        self.outputs = list(spectra.reshape(-1, *self.source.shape))
-        self.spectrum = spectra.view("c8")[..., 0]
+        # OpenCV takes arrays of (doppler, range, 2), f4, for complex ones.
+        spectrum, self.squares = _aligned((*shape, 2)), _aligned((*shape[2:], 2))
+        self.spectrum = spectrum.view("c8")[..., 0]
+        self.antennas = list(spectrum.reshape(-1, *shape[2:], 2))
 
 
 def _aligned(shape: tuple[int, ...]) -> np.ndarray:
     """Zeros, f4, that begin with a line of the processor's cache: transforms are an eighth faster so."""
-    line = 64
-    memory = np.zeros(4 * math.prod(shape) + line, "u1")
+    line, size = 64, 4 * math.prod(shape)
+    memory = np.zeros(size + line, "u1")
     start = -memory.ctypes.data % line
-    return memory[start : start + 4 * math.prod(shape)].view("f4").reshape(shape)
+    return memory[start : start + size].view("f4").reshape(shape)
 
 
 def decibel(power: np.ndarray) -> np.ndarray:
