@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
@@ -84,8 +84,12 @@ def run_rule(
     version: int | None,
     threads: int,
     log: Path | None,
+    loaded: Callable[[], object] = lambda: None,
 ) -> int:
-    """Run a step for a rule: `outputs` are files of one virtual sensor, `inputs` say where the raw sensors are."""
+    """Run a step for a rule: `outputs` are files of one virtual sensor, `inputs` say where the raw sensors are.
+
+    `loaded` is called when all modules are there and the bulk of the work begins.
+    """
     # Before numpy is imported: BLAS and OpenMP pools read these once.
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[variable] = "1"
@@ -119,6 +123,7 @@ def run_rule(
             dask=DaskOptions.model_validate_json(os.environ.get(DASK_VARIABLE, "{}")),
             stamps=tuple(path.name for path in outputs if path.name.startswith(".")),
             log=file,
+            loaded=loaded,
         )
         for path in outputs:
             if not path.exists():
