@@ -36,14 +36,10 @@ class Points(NamedTuple):
 
 
 class PointFinder:
-    """Points of one frame after the other.
+    """Points of one frame after the other."""
 
-    Args:
-        doppler_bins: of the spectra.
-    """
-
-    def __init__(self, board: Board, doppler_bins: int, options: PointsOptions) -> None:
-        self._options, self._doppler_bins = options, doppler_bins
+    def __init__(self, board: Board, options: PointsOptions) -> None:
+        self._options = options
         self._fires = np.repeat(np.arange(len(board.tx)) / len(board.tx), len(board.rx))
         self._azimuth = np.linspace(-1, 1, _AZIMUTHS + 1)
         # Rows further apart than half a wavelength see the same at sines that differ by less than two.
