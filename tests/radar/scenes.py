@@ -84,7 +84,7 @@ def write_targets(trace: Path, frames: int = 6, invalid: int = 2) -> None:
         seen = [
             Target(0.8 + 0.55 * n + 0.02 * number, np.radians(13 * n - 58), counts=200.0 + 20 * n) for n in range(10)
         ]
-        seen = [each._replace(velocity_mps=-each.direction @ [1.9, 0.6, 0.0]) for each in seen]
+        seen = [each._replace(velocity_mps=float(-each.direction @ [1.9, 0.6, 0.0])) for each in seen]
         iq.append(words(chirp, seen, number))
     valid = np.ones(frames, "u1")
     valid[invalid] = 0
