@@ -156,7 +156,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     rounds = parser.parse_args().rounds
-    print_versions("numba", "numpy", "pyfftw", "xwr")
+    print_versions("numba", "numpy", "opencv-python-headless", "xwr")
     recording(2400, 3)
     stored = Sensor(radar_recording(FRAMES) / "radar").channel("iq").read()
     repeated = np.stack(list(itertools.islice(itertools.cycle(stored), FRAMES)))

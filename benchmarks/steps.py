@@ -83,7 +83,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     rounds = parser.parse_args().rounds
-    print_versions("imagecodecs", "numpy", "ouster-sdk", "pyfftw", "xwr")
+    print_versions("imagecodecs", "numpy", "opencv-python-headless", "ouster-sdk", "xwr")
     compare("lidar", 200, rounds)
     compare("radar", 2000, rounds)
     agree("lidar", 20)

@@ -30,6 +30,9 @@ R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 S = TypeVar("S")
 
+#: How a job learns how to spread its work: not part of its command, which would rerun it when changed.
+DASK_VARIABLE = "ROVER_PIPELINE_DASK"
+
 #: Ranges a thread works through before results are handed on: enough that threads seldom wait for one another.
 _WINDOW = 32
 
@@ -81,6 +84,8 @@ def run_ranges(
         yield from _run_distributed(task, ranges, options.scheduler, advance, held)
     elif workers is not None:
         yield from workers.run(task, ranges, advance)
+    elif threads == 1:
+        yield from _run_alone(task, ranges, advance)
     else:
         yield from _run_threads(task, ranges, threads, advance, held)
 
@@ -108,6 +113,15 @@ def single_threaded_pools() -> AbstractContextManager[object]:
         sys.modules["cv2"].setNumThreads(1)
     limits: AbstractContextManager[object] = threadpool_limits(1)
     return limits
+
+
+def _run_alone(task: RangeTask[R], ranges: Sequence[tuple[int, int]], advance: Callable[[int], object]) -> Iterator[R]:
+    # Without Dask, whose import takes as long as many a short step.
+    with single_threaded_pools():
+        for start, stop in ranges:
+            result = task(start, stop)
+            advance(stop - start)
+            yield result
 
 
 def _run_threads(

@@ -10,6 +10,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+#: Begins the last line of the log of a job that failed.
+ERROR_MARK = "error: "
+
 
 class RoverError(Exception):
     """A problem the user can act on. The message is one line; no traceback is shown."""

@@ -7,14 +7,20 @@ import os
 import subprocess
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from rover_pipeline.errors import ConfigError, InTheWayError, RoverError, did_you_mean
+from rover_pipeline.errors import ERROR_MARK, ConfigError, InTheWayError, RoverError, did_you_mean
 from rover_pipeline.format.meta import replace_file
-from rover_pipeline.workflow import DASK_VARIABLE, ERROR_MARK, workflow_folder
+
+
+def workflow_folder() -> Path:
+    """The folder of the Snakefile: in the installed package, else the checkout the package is imported from."""
+    package = Path(__file__).parent
+    installed = package / "workflow"
+    return installed if (installed / "Snakefile").exists() else package.parent
 
 
 def run_workflow(
@@ -78,12 +84,16 @@ def run_rule(
     version: int | None,
     threads: int,
     log: Path | None,
+    loaded: Callable[[], object] = lambda: None,
 ) -> int:
-    """Run a step for a rule: `outputs` are files of one virtual sensor, `inputs` say where the raw sensors are."""
+    """Run a step for a rule: `outputs` are files of one virtual sensor, `inputs` say where the raw sensors are.
+
+    `loaded` is called when all modules are there and the bulk of the work begins.
+    """
     # Before numpy is imported: BLAS and OpenMP pools read these once.
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[variable] = "1"
-    from rover_pipeline.chunks import DaskOptions
+    from rover_pipeline.chunks import DASK_VARIABLE, DaskOptions
     from rover_pipeline.format.trace import link_trace
     from rover_pipeline.options import InputOptions
     from rover_pipeline.runner import Request, run_step
@@ -113,6 +123,7 @@ def run_rule(
             dask=DaskOptions.model_validate_json(os.environ.get(DASK_VARIABLE, "{}")),
             stamps=tuple(path.name for path in outputs if path.name.startswith(".")),
             log=file,
+            loaded=loaded,
         )
         for path in outputs:
             if not path.exists():

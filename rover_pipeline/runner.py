@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -50,6 +50,7 @@ def run_step(
     dask: DaskOptions | None = None,
     stamps: tuple[str, ...] = (),
     log: TextIO | None = None,
+    loaded: Callable[[], object] = lambda: None,
 ) -> StepResult:
     """Make the virtual sensor, or the folder of files, `trace/sensor` by a step.
 
@@ -58,6 +59,7 @@ def run_step(
         threads: ranges of frames worked on at once.
         stamps: names of empty files to publish with the sensor.
         log: gets a line of progress now and then.
+        loaded: called before the bulk of the work, when the step has seen a first frame and imported what it needs.
 
     Raises:
         RoverError: the input is unusable, a directory is in the way, or the disk is full. Nothing is left behind.
@@ -79,7 +81,7 @@ def run_step(
             return made
         source = open_source(described, trace, request.input, options)
         job = FrameJob(described, source, options, writer.partial, {}, request.input.mark_corrupt)
-        run = _Run(job, writer, trace, f"{trace.name}/{sensor}", threads, dask or DaskOptions(), log)
+        run = _Run(job, writer, trace, f"{trace.name}/{sensor}", threads, dask or DaskOptions(), log, loaded)
         if described.products:
             run.make_files()
         elif described.recording:
@@ -125,6 +127,7 @@ class _Run:
     threads: int
     dask: DaskOptions
     log: TextIO | None
+    loaded: Callable[[], object]
     invalid: int = 0
     corrupt: int = 0
     measured: dict[str, Any] = field(default_factory=dict)
@@ -135,6 +138,7 @@ class _Run:
         job, source = self.job, self.job.source
         job.probe()
         self._take(job.inspect())
+        self.loaded()
         self._create()
         frame_bytes = source.frame_bytes + sum(spec.sample_bytes for spec in self.writer.specs.values())
         ranges = frame_ranges(source.count, frame_bytes, self.dask, self.threads)
@@ -168,6 +172,7 @@ class _Run:
         """What the function returns for the whole recording, and which frames could be decoded."""
         job = self.job
         self._take(job.inspect())
+        self.loaded()
         ways: dict[str, Any] = {"label": self.label, "threads": self.threads, "dask": self.dask, "log": self.log}
         with opened_recording(job, **ways) as recording:
             arguments: dict[str, Any] = {"recording": recording}

@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rover_pipeline.chunks import DASK_VARIABLE
 from rover_pipeline.config import DEFAULT_OUTPUTS, NEEDS_OPTION, Config
-from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, did_you_mean
+from rover_pipeline.errors import ERROR_MARK, ConfigError, FormatError, InTheWayError, did_you_mean
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.trace import has_files
@@ -25,21 +26,8 @@ from rover_pipeline.format.virtual import in_the_way
 from rover_pipeline.locate import locate_traces
 from rover_pipeline.rule_inputs import ChannelsInput, EverythingInput, FileInput, SensorInput
 
-#: How a job learns how to spread its work: not part of its command, which would rerun it when changed.
-DASK_VARIABLE = "ROVER_PIPELINE_DASK"
-
-#: Begins the last line of the log of a job that failed.
-ERROR_MARK = "error: "
-
 _STAMP = ".options-"
 _MADE = re.compile(r"/_([^/]+)/" + re.escape(_STAMP))
-
-
-def workflow_folder() -> Path:
-    """The folder of the Snakefile: in the installed package, else the checkout the package is imported from."""
-    package = Path(__file__).parent
-    installed = package / "workflow"
-    return installed if (installed / "Snakefile").exists() else package.parent
 
 
 class Flow:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -25,7 +26,16 @@ from rover_pipeline.runner import Request, StepResult, run_step
 from rover_pipeline.source import nearest_samples
 from rover_pipeline.steps import find_step
 from tests import toy
-from tests.kit import assert_same, check_virtual_sensor, check_whole, small_trace, snapshot, times
+from tests.kit import (
+    assert_same,
+    check_virtual_sensor,
+    check_whole,
+    environment,
+    small_trace,
+    snapshot,
+    step_command,
+    times,
+)
 
 FRAMES = 9
 
@@ -55,6 +65,23 @@ def read(trace: Path, channel: str) -> np.ndarray:
 def provenance(trace: Path) -> dict[str, Any]:
     content: dict[str, Any] = json.loads((trace / "_toy" / PROVENANCE).read_text())
     return content
+
+
+# --- When modules are there -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["gain", "total", "segments", "folder"])
+def test_who_runs_a_step_is_told_once_and_before_there_is_a_result_that_all_is_loaded(name: str, trace: Path) -> None:
+    told: list[bool] = []
+    made = trace / "_toy" / PROVENANCE
+    run_step(find_step(f"tests.toy:{name}"), trace, "_toy", Request(), loaded=lambda: told.append(made.exists()))
+    assert told == [False] and made.exists()
+
+
+def test_a_process_that_runs_a_step_looks_for_garbage_once_modules_are_loaded(trace: Path) -> None:
+    command = step_command("tests.toy:watchful", trace / "_toy", Request())
+    subprocess.run(command, env=environment(), check=True, capture_output=True)
+    assert read(trace, "collecting").tolist() == [1] * FRAMES
 
 
 # --- Declaring and finding --------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from rover_pipeline.runner import Request, run_step
 from rover_pipeline.steps import find_step
 from tests.kit import check_virtual_sensor, small_trace, write_lidar_image, write_odometry
 from tests.odometry.room import write_room
+from tests.radar.scenes import write_targets
 
 SENSORS = {
     "_lidar_image": "rover_pipeline.lidar.steps:image",
@@ -89,6 +90,8 @@ def trace_for(sensor: str, path: Path) -> Path:
     if sensor == "_odom":
         write_room(trace)
         write_lidar_image(trace)
+    if sensor in ("_radar_points", "_radar_velocity"):
+        write_targets(trace)
     if sensor in FROM_POSES:
         write_odometry(trace, invalid=(4,))
     if sensor == "_camera_depth":
@@ -131,3 +134,12 @@ def test_results_change_only_with_the_version_of_their_step(sensor: str, step: s
             tolerance = TOLERANCE.get(sensor, 1e-4)
             absolute = tolerance if array.dtype.kind == "f" else 0
             np.testing.assert_allclose(array, expected[name], rtol=tolerance, atol=absolute)
+
+
+def test_references_of_the_radar_have_points_and_velocities_but_in_the_frame_that_is_not_valid() -> None:
+    stored = {path.name.split(".")[0]: path for path in REFERENCE.glob("_radar_*.npz")}
+    with np.load(stored["_radar_points"]) as points, np.load(stored["_radar_velocity"]) as found:
+        good = points["count"] > 0
+        assert good.tolist() == [True, True, False, True, True, True]
+        np.testing.assert_allclose(found["vel"][good][:, :2], [[1.9, 0.6]] * 5, atol=0.1)
+        assert (found["inliers"][good] >= 6).all() and np.isnan(found["vel"][~good]).all()

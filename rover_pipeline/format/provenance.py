@@ -21,7 +21,7 @@ _PART_BYTES = 1 << 16
 #: Distributions whose version can change the bytes of a result.
 _PACKAGES = (
     *("dask", "imagecodecs", "matplotlib", "numba", "numpy", "onnxruntime", "opencv-python-headless", "ouster-sdk"),
-    *("plyfile", "pyfftw", "scipy", "simplejpeg", "small-gicp", "vqf"),
+    *("plyfile", "scipy", "simplejpeg", "small-gicp", "vqf"),
 )
 
 

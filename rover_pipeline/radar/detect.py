@@ -64,7 +64,7 @@ def smallest_of(power: np.ndarray, guard: Cells, train: Cells) -> np.ndarray:
 
     A cell above it stands out along both axes; a target on one side does not raise it.
     """
-    from rover_pipeline.radar.kernels import smallest_sides
+    from rover_pipeline.radar.point_kernels import smallest_sides
 
     noise = np.empty(power.shape)
     smallest_sides(power, guard, train, noise)
@@ -82,48 +82,26 @@ def find_peaks(
         windows: tapers along Doppler and range, whose sidelobes are known.
         first_bin: nearest range bin that counts: closer ones hold the coupling of the antennas.
     """
-    from rover_pipeline.radar.kernels import local_maxima
+    from rover_pipeline.radar.point_kernels import local_maxima, measure_peaks
 
-    found = np.empty(power.shape, bool)
-    local_maxima(power, noise, threshold, first_bin, found)
-    doppler, distance = np.divmod(np.flatnonzero(found), power.shape[1])
-    keep = _no_sidelobes(power[doppler, distance].astype("f8"), doppler, distance, len(power), windows)
-    doppler, distance = doppler[keep], distance[keep]
-    snr = power[doppler, distance] / noise[doppler, distance]
-    order = np.argsort(-snr, kind="stable")
-    doppler, distance, snr = doppler[order], distance[order], snr[order]
-    near = (doppler + _CROSS[0]) % len(power), np.clip(distance + _CROSS[1], 0, power.shape[1] - 1)
-    levels = np.log(np.maximum(power[near], np.finfo("f4").tiny).astype("f8"))
-    across, along = vertex(levels[[1, 3]], levels[0], levels[[2, 4]])
-    return Peaks(doppler, distance, doppler + across, distance + along, snr)
-
-
-#: Steps along (doppler, range) from a cell to itself and its neighbours.
-_CROSS = np.array([[0, -1, 1, 0, 0], [0, 0, 0, -1, 1]])[..., None]
-
-
-def vertex(before: np.ndarray, at: np.ndarray, after: np.ndarray) -> np.ndarray:
-    """Where the parabola through three neighbours has its maximum, -0.5 to 0.5 steps from the middle one."""
-    bend = before - 2 * at + after
-    with np.errstate(divide="ignore", invalid="ignore"):
-        offset = np.where(bend < 0, 0.5 * (before - after) / bend, 0.0)
-    return np.clip(offset, -0.5, 0.5)
+    room = np.empty(power.size, "i8")
+    cells = room[: local_maxima(power, noise, threshold, first_bin, room)]
+    snr, at = np.empty(len(cells)), np.empty((2, len(cells)))
+    measure_peaks(power, noise, cells, _sidelobes(power.shape, windows), snr, at)
+    order = np.argsort(-snr, kind="stable")[: np.count_nonzero(snr)]
+    doppler, distance = np.divmod(cells[order], power.shape[1])
+    return Peaks(doppler, distance, at[0, order], at[1, order], snr[order])
 
 
 #: Power of a sidelobe over what the taper's envelope says, that still counts as one: a target that moves, spreads.
 _MARGIN = 4.0
 
 
-def _no_sidelobes(
-    power: np.ndarray, doppler: np.ndarray, distance: np.ndarray, bins: int, windows: tuple[str, str]
-) -> np.ndarray:
-    """Which of some peaks are above the sidelobes of all stronger ones, bool (peak,)."""
-    across = np.abs(doppler[:, None] - doppler)
-    across = np.minimum(across, bins - across)
-    along = np.abs(distance[:, None] - distance)
-    lobe = (envelope(across, windows[0]) * envelope(along, windows[1])) ** 2 * _MARGIN
-    stronger = power[None, :] > power[:, None]
-    return ~((lobe * power[None, :] > power[:, None]) & stronger).any(axis=1)
+@lru_cache(maxsize=8)
+def _sidelobes(shape: tuple[int, int], windows: tuple[str, str]) -> tuple[np.ndarray, np.ndarray]:
+    """Power that counts as a sidelobe's, over its tone's, some bins away from it along either axis, f8."""
+    across, along = (envelope(np.arange(size), window) ** 2 for size, window in zip(shape, windows, strict=True))
+    return across * _MARGIN, along
 
 
 def envelope(bins: np.ndarray, window: str) -> np.ndarray:

@@ -28,17 +28,18 @@ def compiled(function: F) -> F:
 
 
 @compiled
-def taper_complex(frame: np.ndarray, tx: int, chirps: np.ndarray, samples: np.ndarray, out: np.ndarray) -> None:
-    """Complex samples of one transmitter, tapered.
+def taper_complex(
+    frame: np.ndarray, tx: int, rx: int, chirps: np.ndarray, samples: np.ndarray, out: np.ndarray
+) -> None:
+    """Complex samples of one antenna, tapered.
 
     Args:
         frame: (chirp, tx, rx, word), `Q Q I I` groups.
         chirps, samples: f4 (chirp,) and (sample,), weights.
-        out: f4 (rx, chirp, word), `I Q I Q`; longer along chirps and words when padded.
+        out: f4 (chirp, word), real and imaginary parts in turn; longer along both axes when padded.
     """
-    for rx in range(frame.shape[2]):
-        for chirp in range(frame.shape[0]):
-            _taper_pairs(frame[chirp, tx, rx], chirps[chirp], samples, out[rx, chirp])
+    for chirp in range(frame.shape[0]):
+        _taper_pairs(frame[chirp, tx, rx], chirps[chirp], samples, out[chirp])
 
 
 @compiled
@@ -52,37 +53,13 @@ def _taper_pairs(words: np.ndarray, weight: Any, samples: np.ndarray, out: np.nd
 
 
 @compiled
-def taper_real(frame: np.ndarray, tx: int, chirps: np.ndarray, samples: np.ndarray, out: np.ndarray) -> None:
-    """The same of real samples: frame (chirp, tx, rx, sample), out f4 (rx, chirp, sample)."""
-    for rx in range(frame.shape[2]):
-        for chirp in range(frame.shape[0]):
-            words, line = frame[chirp, tx, rx], out[rx, chirp]
-            for sample in range(len(samples)):
-                line[sample] = np.float32(words[sample]) * (chirps[chirp] * samples[sample])
-
-
-@compiled
-def mean_power(spectrum: np.ndarray, out: np.ndarray) -> None:
-    """Power, mean over antennas.
-
-    Args:
-        spectrum: c8 (antenna, doppler, range), Doppler bins in FFT order.
-        out: f4 (doppler, range), zero Doppler in the middle.
-    """
-    antennas, dopplers, _ = spectrum.shape
-    for doppler in range(dopplers):
-        total = out[(doppler + dopplers // 2) % dopplers]
-        total[:] = 0
-        for antenna in range(antennas):
-            _add_power(spectrum[antenna, doppler], total)
-        for r in range(len(total)):
-            total[r] /= np.float32(antennas)
-
-
-@compiled
-def _add_power(values: np.ndarray, total: np.ndarray) -> None:
-    for r in range(len(total)):
-        total[r] += values[r].real * values[r].real + values[r].imag * values[r].imag
+def taper_real(frame: np.ndarray, tx: int, rx: int, chirps: np.ndarray, samples: np.ndarray, out: np.ndarray) -> None:
+    """The same of real samples: frame (chirp, tx, rx, sample)."""
+    for chirp in range(frame.shape[0]):
+        words, line = frame[chirp, tx, rx], out[chirp]
+        for sample in range(len(samples)):
+            line[2 * sample] = np.float32(words[sample]) * (chirps[chirp] * samples[sample])
+            line[2 * sample + 1] = 0
 
 
 # --- From antennas to directions ----------------------------------------------------------------------------------
@@ -231,111 +208,3 @@ def _magnitude(x: np.ndarray, y: np.ndarray, a: np.ndarray, b: np.ndarray, w: An
         real = x[r] + a[r] * p - b[r] * q
         imag = y[r] + a[r] * q + b[r] * p
         out[r] = np.sqrt(real * real + imag * imag)
-
-
-@compiled
-def strongest_beams(
-    snapshots: np.ndarray,
-    steering_real: np.ndarray,
-    steering_imag: np.ndarray,
-    azimuths: int,
-    best: np.ndarray,
-    power: np.ndarray,
-) -> None:
-    """The beam that gathers most power from each snapshot of the antennas, and the power of it and its neighbours.
-
-    Args:
-        snapshots: c8 (peak, antenna).
-        steering_real, steering_imag: f4 (antenna, beam), weights; beams by elevation, then azimuth.
-        azimuths: beams of one elevation.
-        best: i8 (peak,).
-        power: f4 (5, peak): one azimuth before, at, and one after the best beam; one elevation before and after it. At
-            an edge that of another beam, or of itself.
-    """
-    beams = steering_real.shape[1]
-    real, imag = np.empty(beams, np.float32), np.empty(beams, np.float32)
-    for peak in range(len(snapshots)):
-        real[:] = 0
-        imag[:] = 0
-        for antenna in range(len(steering_real)):
-            _weigh(steering_real[antenna], steering_imag[antenna], snapshots[peak, antenna], real, imag)
-        for beam in range(beams):
-            real[beam] = real[beam] * real[beam] + imag[beam] * imag[beam]
-        at = 0
-        for beam in range(beams):
-            if real[beam] > real[at]:
-                at = beam
-        best[peak] = at
-        power[0, peak] = real[max(at - 1, 0)]
-        power[1, peak] = real[at]
-        power[2, peak] = real[min(at + 1, beams - 1)]
-        power[3, peak] = real[max(at - azimuths, 0)]
-        power[4, peak] = real[min(at + azimuths, beams - 1)]
-
-
-# --- Detection ----------------------------------------------------------------------------------------------------
-
-
-@compiled
-def smallest_sides(power: np.ndarray, guard: tuple[int, int], train: tuple[int, int], out: np.ndarray) -> None:
-    """The smaller of the means of the cells on both sides of each, along either axis; then the larger of the two.
-
-    Args:
-        power: f4 (doppler, range). Doppler is a circle; beyond its ends the range axis is mirrored.
-        guard, train: cells along (doppler, range) to leave out, and beyond them to average.
-        out: f8 (doppler, range).
-    """
-    dopplers, bins = power.shape
-    before, after = np.empty(bins), np.empty(bins)
-    reach = guard[1] + train[1]
-    padded = np.empty(bins + 2 * reach)
-    mirror = max(1, 2 * (bins - 1))
-    for doppler in range(dopplers):
-        line = out[doppler]
-        before[:] = 0
-        after[:] = 0
-        for k in range(guard[0] + 1, guard[0] + train[0] + 1):
-            _add(power[(doppler - k) % dopplers], before)
-            _add(power[(doppler + k) % dopplers], after)
-        for r in range(bins):
-            line[r] = min(before[r], after[r]) / train[0]
-        for r in range(bins):
-            padded[reach + r] = power[doppler, r]
-        for k in range(1, reach + 1):
-            padded[reach - k] = power[doppler, min(k % mirror, -k % mirror)]
-            padded[reach + bins - 1 + k] = power[doppler, min((bins - 1 + k) % mirror, -(bins - 1 + k) % mirror)]
-        before[:] = 0
-        after[:] = 0
-        for k in range(train[1]):
-            _add(padded[k : k + bins], before)
-            _add(padded[reach + guard[1] + 1 + k : reach + guard[1] + 1 + k + bins], after)
-        for r in range(bins):
-            line[r] = max(line[r], min(before[r], after[r]) / train[1])
-
-
-@compiled
-def _add(values: np.ndarray, total: np.ndarray) -> None:
-    for r in range(len(total)):
-        total[r] += values[r]
-
-
-@compiled
-def local_maxima(power: np.ndarray, noise: np.ndarray, threshold: float, first_bin: int, out: np.ndarray) -> None:
-    """Which cells are above the noise and not below any of their neighbours.
-
-    Args:
-        power, noise: (doppler, range); Doppler is a circle.
-        threshold: least power over noise.
-        first_bin: nearest range bin that counts.
-        out: bool (doppler, range).
-    """
-    dopplers, bins = power.shape
-    for doppler in range(dopplers):
-        for r in range(bins):
-            value = power[doppler, r]
-            found = r >= first_bin and noise[doppler, r] > 0 and value > threshold * noise[doppler, r]
-            if found:
-                for step in range(-1, 2):
-                    for neighbour in range(max(r - 1, 0), min(r + 2, bins)):
-                        found = found and value >= power[(doppler + step) % dopplers, neighbour]
-            out[doppler, r] = found

@@ -13,7 +13,6 @@ from rover_pipeline.radar.detect import (
     find_peaks,
     ordered_statistic,
     smallest_of,
-    vertex,
 )
 from rover_pipeline.radar.options import PointsOptions
 
@@ -37,27 +36,21 @@ class Points(NamedTuple):
 
 
 class PointFinder:
-    """Points of one frame after the other.
+    """Points of one frame after the other."""
 
-    Args:
-        doppler_bins: of the spectra.
-    """
-
-    def __init__(self, board: Board, doppler_bins: int, options: PointsOptions) -> None:
-        self._options, self._doppler_bins = options, doppler_bins
-        self._signs, self._transmitters = board.signs, len(board.tx)
+    def __init__(self, board: Board, options: PointsOptions) -> None:
+        self._options = options
         self._fires = np.repeat(np.arange(len(board.tx)) / len(board.tx), len(board.rx))
         self._azimuth = np.linspace(-1, 1, _AZIMUTHS + 1)
         # Rows further apart than half a wavelength see the same at sines that differ by less than two.
         limit = min(1.0, 1 / board.row_spacing, np.sin(np.radians(options.max_elevation)))
         self._elevation = np.linspace(-limit, limit, _ELEVATIONS) if board.has_elevation else np.zeros(1)
         rows, columns = board.grid.T
-        turns = self._elevation[:, None, None] * board.row_spacing / 2 * rows + self._azimuth[:, None] / 2 * columns
-        visible = self._elevation[:, None] ** 2 + self._azimuth**2 <= 1
-        steering = (np.exp(-2j * np.pi * turns) * visible[..., None]).reshape(-1, len(rows))
-        self._steering_real, self._steering_imag = (
-            part.T.astype("f4", order="C") for part in (steering.real, steering.imag)
-        )
+        along_rows = np.exp(-1j * np.pi * self._azimuth * columns[:, None]) * board.signs[:, None]
+        self._across = np.stack([along_rows.real, along_rows.imag]).astype("f4")
+        turns = self._elevation[:, None] * board.row_spacing * np.arange(rows.max() + 1)
+        self._upward = np.exp(-1j * np.pi * turns).astype("c8")
+        self._rows = np.ascontiguousarray(rows)
 
     def __call__(self, spectrum: np.ndarray, power: np.ndarray) -> Points:
         """Points of a frame.
@@ -83,32 +76,24 @@ class PointFinder:
 
     def directions(self, spectrum: np.ndarray, peaks: Peaks) -> np.ndarray:
         """Unit vector to each peak, f8 (peak, 3): the strongest beam, refined between beams along both axes."""
-        from rover_pipeline.radar.kernels import strongest_beams
+        from rover_pipeline.radar.point_kernels import strongest_beams
 
-        doppler = spectrum.shape[2]
-        cells = spectrum[:, :, (peaks.doppler - doppler // 2) % doppler, peaks.range]
-        snapshots = cells.reshape(len(self._signs), -1).T * self._signs
-        if self._options.compensate_tdm:
-            cycles = (peaks.doppler_at - doppler // 2) / doppler
-            snapshots = snapshots * np.exp(-2j * np.pi * cycles[:, None] * self._fires)
-        best = np.empty(len(snapshots), "i8")
-        power = np.empty((5, len(snapshots)), "f4")
-        beams = self._steering_real, self._steering_imag, len(self._azimuth)
-        strongest_beams(snapshots.astype("c8", order="C"), *beams, best, power)
-        level, side = np.divmod(best, len(self._azimuth))
-        power = np.log(np.maximum(power, np.finfo("f4").tiny))
-        right = _refined(self._azimuth, side, *power[:3])
-        up = _refined(self._elevation, level, power[3], power[1], power[4])
+        antennas = spectrum.reshape(-1, *spectrum.shape[2:])
+        doppler = antennas.shape[1]
+        cycles = (peaks.doppler_at - doppler // 2) / doppler if self._options.compensate_tdm else 0 * peaks.doppler_at
+        sines = np.empty((2, len(cycles)))
+        strongest_beams(
+            antennas,
+            (peaks.doppler - doppler // 2) % doppler,
+            peaks.range,
+            2 * np.pi * cycles[:, None] * self._fires,
+            self._rows,
+            self._across,
+            self._upward,
+            (self._azimuth, self._elevation),
+            sines,
+        )
+        right, up = sines
         ahead = np.sqrt(np.maximum(1 - right**2 - up**2, 0))
         direction = np.stack([ahead, -right, up], axis=-1)
         return direction / np.linalg.norm(direction, axis=-1, keepdims=True)
-
-
-def _refined(
-    sines: np.ndarray, at: np.ndarray, before: np.ndarray, middle: np.ndarray, after: np.ndarray
-) -> np.ndarray:
-    """Sine at the vertex of the parabola through a beam and its neighbours along one axis, where it has both."""
-    if len(sines) < 3:
-        return sines[at]
-    inside = (at > 0) & (at < len(sines) - 1)
-    return sines[at] + np.where(inside, vertex(before, middle, after), 0.0) * (sines[1] - sines[0])

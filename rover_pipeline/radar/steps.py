@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +18,7 @@ from rover_pipeline.radar.options import (
 )
 from rover_pipeline.steps import Inspection, step
 
-# pyFFTW, Numba and SciPy take long to import, and the Snakefile, which reads this module, needs none of them.
+# OpenCV, Numba and SciPy take long to import, and the Snakefile, which reads this module, needs none of them.
 if TYPE_CHECKING:
     from rover_pipeline.radar.angles import Magnitudes, RangeAzimuth
     from rover_pipeline.radar.points import PointFinder
@@ -97,7 +98,7 @@ def inspect_spectra(
         "power": "Range-Doppler power, mean over virtual antennas, dB re 1 squared ADC count. [doppler, range]; "
         "Doppler bin n/2 is zero velocity, larger recede.",
     },
-    version=2,
+    version=3,
     inspect=inspect_spectra,
 )
 def range_doppler(
@@ -126,7 +127,7 @@ def range_doppler(
         "power": "Power summed over Doppler, averaged over elevation, dB re 1 squared ADC count. [azimuth, range]; "
         "azimuth bin k is at sine (k - n/2) / (n/2), to the right.",
     },
-    version=2,
+    version=3,
     inspect=inspect_spectra,
 )
 def range_azimuth(
@@ -144,10 +145,8 @@ def range_azimuth(
     """
     from rover_pipeline.radar.spectrum import decibel
 
-    shape = iq.shape[1:]
-    transform = _transform(shape, options, _has_real_samples(shape, options, sidecar, config))
-    azimuth = _azimuth(shape, options, config)
-    return np.stack([decibel(azimuth.power(transform.spectrum(frame))) for frame in iq])
+    azimuth = _azimuth(iq.shape[1:], options, config)
+    return np.stack([decibel(azimuth.power(each)) for each in _spectra(iq, options, sidecar, config)])
 
 
 @step(
@@ -157,7 +156,7 @@ def range_azimuth(
         "spectrum": "Amplitude in ADC counts, or dB re 1 ADC count when so configured. [doppler, elevation, azimuth, "
         "range]; zero velocity, level and straight ahead at bins n/2; larger recede, are up and to the right.",
     },
-    version=2,
+    version=3,
     inspect=inspect_spectra,
 )
 def spectrum(
@@ -176,12 +175,10 @@ def spectrum(
     """
     from rover_pipeline.radar.spectrum import decibel
 
-    shape = iq.shape[1:]
-    transform = _transform(shape, options, _has_real_samples(shape, options, sidecar, config))
-    magnitudes = _magnitudes(shape, options, config)
+    magnitudes = _magnitudes(iq.shape[1:], options, config)
     found = []
-    for frame in iq:
-        amplitude = magnitudes(transform.spectrum(frame))
+    for each in _spectra(iq, options, sidecar, config):
+        amplitude = magnitudes(each)
         found.append((decibel(amplitude**2) if options.scale == "decibel" else amplitude).astype("f2"))
     return np.stack(found)
 
@@ -195,7 +192,7 @@ def spectrum(
         "snr": "Power over the noise around, dB. [point], falling.",
         "count": "Number of points.",
     },
-    version=2,
+    version=3,
     inspect=check_order,
 )
 def points(
@@ -225,8 +222,7 @@ def points(
     doppler, snr = np.full((2, len(iq), most), np.nan, "f4")
     count = np.zeros(len(iq), "u2")
     for i in np.flatnonzero(whole):
-        cells = transform.spectrum(iq[i])
-        found = find(cells, transform.power_of(cells))
+        found = find(*transform.spectrum_and_power(iq[i]))
         count[i] = n = len(found.snr)
         xyz[i, :n] = found.direction * (found.range_at * metres)[:, None]
         doppler[i, :n] = (found.doppler_at - shape[0] // 2) * mps
@@ -291,6 +287,15 @@ def _transform(shape: tuple[int, ...], options: RangeDopplerOptions, real: bool)
     )
 
 
+def _spectra(
+    iq: np.ndarray, options: RangeDopplerOptions, sidecar: str | None, config: str | None
+) -> Iterator[np.ndarray]:
+    """Spectrum of each frame, in a buffer that the next one fills again."""
+    shape = iq.shape[1:]
+    transform = _transform(shape, options, _has_real_samples(shape, options, sidecar, config))
+    return map(transform.spectrum, iq)
+
+
 @functools.lru_cache(maxsize=8)
 def _azimuth(shape: tuple[int, ...], options: RangeAzimuthOptions, config: str | None) -> RangeAzimuth:
     from rover_pipeline.radar.angles import RangeAzimuth
@@ -319,7 +324,7 @@ def _finder(shape: tuple[int, ...], options: PointsOptions, config: str | None) 
     from rover_pipeline.radar.boards import find_board
     from rover_pipeline.radar.points import PointFinder
 
-    return PointFinder(find_board(options.board, config, shape), shape[0], options)
+    return PointFinder(find_board(options.board, config, shape), options)
 
 
 def _has_real_samples(

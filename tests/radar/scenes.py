@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import yaml
 
+from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
+from rover_pipeline.format.trace import CONFIG
 from rover_pipeline.simulate import radar
 from rover_pipeline.simulate.chirps import Chirps
 from rover_pipeline.simulate.scatterers import NODES, Paths
+from tests.kit import spec_of, times
 
 
 class Target(NamedTuple):
@@ -69,3 +74,23 @@ def texts(chirp: Chirps) -> dict[str, str]:
         "sidecar": json.dumps(sidecar),
         "config": yaml.safe_dump({"radar": {"args": {"radar": chirp.model_dump()}}}),
     }
+
+
+def write_targets(trace: Path, frames: int = 6, invalid: int = 2) -> None:
+    """Replace a recording's radar by one that moves at 2 m/s past ten targets at rest."""
+    chirp = chirps("AWR1642", frame_length=16, adc_samples=64)
+    iq = []
+    for number in range(frames):
+        seen = [
+            Target(0.8 + 0.55 * n + 0.02 * number, np.radians(13 * n - 58), counts=200.0 + 20 * n) for n in range(10)
+        ]
+        seen = [each._replace(velocity_mps=float(-each.direction @ [1.9, 0.6, 0.0])) for each in seen]
+        iq.append(words(chirp, seen, number))
+    valid = np.ones(frames, "u1")
+    valid[invalid] = 0
+    shutil.rmtree(trace / "radar")
+    with SensorWriter(trace / "radar", {TS: TS_SPEC, VALID: VALID_SPEC, "iq": spec_of(np.stack(iq))}) as writer:
+        writer.append(ts=times(frames), valid=valid, iq=np.stack(iq))
+    described = texts(chirp)
+    (trace / "radar" / "radar.json").write_text(described["sidecar"])
+    (trace / CONFIG).write_text(described["config"])

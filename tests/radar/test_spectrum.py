@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
+import cv2
 import numpy as np
 import pytest
 from scipy.constants import speed_of_light
 
 from rover_pipeline.radar.options import RangeDopplerOptions
-from rover_pipeline.radar.spectrum import RangeDoppler, decibel
+from rover_pipeline.radar.spectrum import RangeDoppler, decibel, taper
 from rover_pipeline.radar.steps import range_doppler
 
 CHIRPS, TX, RX, SAMPLES = 32, 3, 4, 128
@@ -72,6 +73,42 @@ def test_the_spectrum_equals_that_of_xwr() -> None:
     ours = np.stack([transform.power(frame) for frame in iq])
     np.testing.assert_allclose(ours, theirs, rtol=1e-4)
     assert np.abs(ours - theirs).max() < 1e-5 * theirs.max()
+
+
+@pytest.mark.parametrize("real", [False, True])
+@pytest.mark.parametrize(
+    ("chirps", "samples", "bins"), [(96, 64, None), (33, 100, None), (61, 62, None), (1, 16, None), (20, 30, (27, 50))]
+)
+def test_spectrum_and_power_of_any_size_equal_those_of_numpy(
+    chirps: int, samples: int, bins: tuple[int, int] | None, real: bool
+) -> None:
+    rng = np.random.default_rng(chirps)
+    parts = rng.integers(-3000, 3000, (2, chirps, 2, 3, samples))
+    plain = parts[0] if real else parts[0] + 1j * parts[1]
+    frame = plain.astype("i2") if real else stored(plain)
+    transform = RangeDoppler(frame.shape, "none", "hann", real, bins=bins)
+    tapered = plain * taper(chirps, "hann").astype("f8")[:, None, None, None] / samples
+    wanted = np.fft.fft2(np.moveaxis(tapered, 0, 2), s=(transform.doppler_bins, transform.length))[
+        ..., : transform.bins
+    ]
+    power = np.fft.fftshift((np.abs(wanted) ** 2).mean(axis=(0, 1)), axes=0)
+    for found in (transform.spectrum(frame), transform.spectrum(frame)):  # the second one in a buffer that was used
+        assert np.abs(found - wanted).max() < 1e-6 * np.abs(wanted).max()
+    assert np.abs(transform.power(frame) - power).max() < 2e-6 * power.max()
+    np.testing.assert_array_equal(transform.power(frame), transform.spectrum_and_power(frame)[1])
+
+
+def test_bytes_do_not_depend_on_the_threads_that_opencv_has() -> None:
+    iq = np.random.default_rng(3).integers(-3000, 3000, (CHIRPS, TX, RX, 2 * SAMPLES)).astype("i2")
+    before, found = cv2.getNumThreads(), []
+    try:
+        for threads in (1, 2, 4):
+            cv2.setNumThreads(threads)
+            spectrum, power = RangeDoppler(iq.shape, "hann", "hann").spectrum_and_power(iq)
+            found.append(spectrum.tobytes() + power.tobytes())
+    finally:
+        cv2.setNumThreads(before)
+    assert found == [found[0]] * 3
 
 
 def test_an_odd_number_of_chirps_keeps_zero_velocity_in_the_middle_bin() -> None:
