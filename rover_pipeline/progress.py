@@ -13,7 +13,8 @@ from tqdm import tqdm
 _LINE_EVERY_S = 10.0
 
 
-class _Bar(tqdm):  # type: ignore[type-arg]
+# The last of these: tqdm's stubs may or may not be installed.
+class _Bar(tqdm):  # type: ignore[misc, type-arg, unused-ignore]
     """A bar without a thread that watches it: processes may be forked while it is shown."""
 
     monitor_interval = 0
