@@ -31,7 +31,7 @@ class OdometrySection(Options):
         description="Length of the parts that are registered independently, at once where there are workers, s. Part "
         "of the result. Memory is that of a part.",
     )
-    overlap: float = Field(3.0, gt=0, description="What a part shares with the one before, on which they meet, s.")
+    overlap: float = Field(2.0, gt=0, description="What a part shares with the next one, on which they meet, s.")
     points: int = Field(8192, ge=500, description="Pixels of a sweep that are looked at, spread evenly.")
     min_range: float = Field(0.5, ge=0, description="Returns nearer than this are the rig's own, m.")
     max_range: float = Field(100.0, gt=0, description="Farther returns are left out, m.")

@@ -91,15 +91,17 @@ class Registration:
 
 
 def refined(
-    recording: Recording, reader: Reader, trajectory: Trajectory, starts: Sequence[int]
+    recording: Recording, reader: Reader, trajectory: Trajectory, ranges: Sequence[tuple[int, int]]
 ) -> tuple[Trajectory, list[Fit | None]]:
     """The trajectory moved, as often as the options say, against a map of all parts; how well each sweep lies on it.
 
     A part is held against its own map and those of its neighbours, which lie on the disk meanwhile: memory does not
     grow with the recording.
+
+    Args:
+        ranges: frames of the parts, each frame in one of them.
     """
     options = reader.options
-    ranges = list(zip(starts, [*starts[1:], recording.count], strict=True))
     for _ in range(max(1, rounds(options))):
         with recording.scratch() as folder:
             work = _Refinement(reader, trajectory, ranges, folder)
@@ -127,7 +129,7 @@ class _Refinement:
 
     reader: Reader
     trajectory: Trajectory
-    ranges: list[tuple[int, int]]
+    ranges: Sequence[tuple[int, int]]
     folder: Path
 
     def write_map(self, start: int, stop: int) -> None:

@@ -6,6 +6,7 @@ seen; where these leave a direction open, from the poses of the shared frames.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -61,7 +62,7 @@ class Seam(NamedTuple):
 
 
 def split(ts: np.ndarray, length: float, overlap: float) -> list[tuple[int, int]]:
-    """Frames of equally long parts, each with the beginning of the next one.
+    """Frames of equally long parts, each reaching over both its ends by half of what neighbours share.
 
     Args:
         ts: f8 (N,), seconds.
@@ -69,10 +70,20 @@ def split(ts: np.ndarray, length: float, overlap: float) -> list[tuple[int, int]
     """
     span = float(ts[-1] - ts[0])
     count = max(1, round(span / length))
-    edges = np.searchsorted(ts, ts[0] + span * np.arange(1, count) / count)
-    starts = np.unique(np.concatenate([[0], edges]))
+    edges = ts[0] + span * np.arange(1, count) / count
+    starts = [0]
+    for start in np.searchsorted(ts, edges - overlap / 2):
+        # Where sweeps are missing, parts would be nothing but what they share.
+        if ts[start] - ts[starts[-1]] >= overlap:
+            starts.append(int(start))
     stops = np.append(np.searchsorted(ts, ts[starts[1:]] + overlap), len(ts))
-    return [(int(start), int(stop)) for start, stop in zip(starts, stops, strict=True)]
+    return [(start, int(stop)) for start, stop in zip(starts, stops, strict=True)]
+
+
+def without_overlap(parts: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The parts up to the middle of what they share, each frame in one of them."""
+    edges = [(before[1] + after[0]) // 2 for before, after in itertools.pairwise(parts)]
+    return list(zip([parts[0][0], *edges], [*edges, parts[-1][1]], strict=True))
 
 
 def join(segments: Iterable[Segment], ts: np.ndarray) -> tuple[Trajectory, list[Seam]]:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: Differences of the two sides of a seam above which the user is told, metres and degrees.
 _WIDE_SEAM = 0.05, 0.5
+#: Angular rates beyond the range of any gyroscope of a rig are damage, as NaN is; rad/s.
+_FASTEST = 100.0
 
 
 @step(
@@ -37,7 +39,7 @@ _WIDE_SEAM = 0.05, 0.5
         "information": "Smallest eigenvalue of the information of the sweep about its displacement and, times the "
         "points' distance, rotation, 1/m2: small where the surroundings leave a direction open.",
     },
-    version=2,
+    version=3,
     recording=True,
 )
 def odom(
@@ -59,13 +61,15 @@ def odom(
     """
     from rover_pipeline.lidar.geometry import sensor_info, sweep_span
     from rover_pipeline.odometry.parts import Reader, Registration, refined
-    from rover_pipeline.odometry.pose_graph import library
-    from rover_pipeline.odometry.segments import join, split
+    from rover_pipeline.odometry.segments import join, split, without_overlap
+    from rover_pipeline.odometry.trajectory import Trajectory
     from rover_pipeline.timestamps import smooth_times
 
     if recording.count == 0:
         raise ValueError("there is no sweep")
     if options.loops:
+        from rover_pipeline.odometry.pose_graph import library
+
         library()  # missed now, not after the registration
     times = smooth_times(recording.ts).smooth
     # Since the first sweep: since 1970 they have no digits to spare.
@@ -74,8 +78,10 @@ def odom(
     begin, period = sweep_span(sensor_info(metadata), options.lidar.ts_reference)
     reader = Reader(recording, times, begin, period, options, metadata, gyro)
     parts = split(times, options.segment, options.overlap)
+    # Readies compiled code here, once: processes are forked from this one, and each would need as long.
+    Trajectory.at_rest(0.0, 1.0, options.knots).at(times[:1])
     trajectory, seams = join(recording.map(Registration(reader), parts, "register", processes=True), times)
-    trajectory, fits = refined(recording, reader, trajectory, [start for start, _ in parts])
+    trajectory, fits = refined(recording, reader, trajectory, without_overlap(parts))
 
     state = trajectory.at(times)
     quality = np.array([_quality(each) for each in fits])
@@ -139,9 +145,9 @@ def _gyro(
     mount = find_mount("imu", options.rig, config)
     if not mount.known:
         return NO_GYRO, "not used: section rig does not say how the IMU is turned"
-    good = np.isfinite(avel).all(axis=1) & (np.ones(len(ts), bool) if valid is None else valid != 0)
-    rates = avel.astype("f8") @ mount.rotation.T
-    return Gyro((smooth_times(ts).smooth - origin)[good], rates[good]), "used"
+    good = (np.abs(avel) <= _FASTEST).all(axis=1) & (np.ones(len(ts), bool) if valid is None else valid != 0)
+    rates = avel[good].astype("f8") @ mount.rotation.T
+    return Gyro((smooth_times(ts).smooth - origin)[good], rates), "used"
 
 
 def _quality(fit: Fit | None) -> tuple[float, float, float]:
