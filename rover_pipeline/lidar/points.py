@@ -52,20 +52,27 @@ class SweepMotion:
         return turn.astype("f4"), shift.astype("f4"), True
 
 
-def keep_returns(
-    xyz: np.ndarray, rng: np.ndarray, turns: np.ndarray | None = None, shifts: np.ndarray | None = None
+def returns_of(
+    rng: np.ndarray,
+    direction: np.ndarray,
+    offset: np.ndarray,
+    turns: np.ndarray | None = None,
+    shifts: np.ndarray | None = None,
 ) -> np.ndarray:
-    """The points of a sweep with NaN where there is no return, in place: a fresh array would cost more than the work.
+    """Points of a sweep, f4 (beam, column, 3), metres; NaN where there is no return.
 
     Args:
-        xyz: f4 (beam, column, 3), metres; is changed.
         rng: u2 (beam, column), mm; 0 and 65535 are no returns.
+        direction, offset: f4 (beam * column, 3), metres a millimetre, metres: of ouster-sdk's projection.
         turns, shifts: f4 (column, 3, 3), (column, 3): where the points of each column are moved to.
     """
+    # One pass over the images: what the memory takes is what this costs.
+    xyz = np.empty((*rng.shape, 3), "f4")
+    direction, offset = direction.reshape(xyz.shape), offset.reshape(xyz.shape)
     if turns is None or shifts is None:
-        _mask(xyz, rng)
+        _project(rng, direction, offset, xyz)
     else:
-        _move(xyz, rng, turns, shifts)
+        _project_moved(rng, direction, offset, turns, shifts, xyz)
     return xyz
 
 
@@ -79,21 +86,29 @@ def _compiled(function: F) -> F:
 
 
 @_compiled
-def _mask(xyz: np.ndarray, rng: np.ndarray) -> None:
+def _project(rng: np.ndarray, direction: np.ndarray, offset: np.ndarray, xyz: np.ndarray) -> None:
     for b in range(rng.shape[0]):
         for c in range(rng.shape[1]):
             if rng[b, c] == 0 or rng[b, c] == 65535:
-                for i in range(3):
-                    xyz[b, c, i] = np.nan
+                xyz[b, c, 0] = xyz[b, c, 1] = xyz[b, c, 2] = np.nan
+                continue
+            distance = np.float32(rng[b, c])
+            for i in range(3):
+                xyz[b, c, i] = distance * direction[b, c, i] + offset[b, c, i]
 
 
 @_compiled
-def _move(xyz: np.ndarray, rng: np.ndarray, turns: np.ndarray, shifts: np.ndarray) -> None:
+def _project_moved(
+    rng: np.ndarray,
+    direction: np.ndarray,
+    offset: np.ndarray,
+    turns: np.ndarray,
+    shifts: np.ndarray,
+    xyz: np.ndarray,
+) -> None:
+    _project(rng, direction, offset, xyz)
     for b in range(rng.shape[0]):
         for c in range(rng.shape[1]):
-            if rng[b, c] == 0 or rng[b, c] == 65535:
-                xyz[b, c] = np.nan
-                continue
             x, y, z = xyz[b, c, 0], xyz[b, c, 1], xyz[b, c, 2]
             for i in range(3):
                 xyz[b, c, i] = turns[c, i, 0] * x + turns[c, i, 1] * y + turns[c, i, 2] * z + shifts[c, i]

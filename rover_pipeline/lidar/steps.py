@@ -62,10 +62,10 @@ def points(rng: np.ndarray, rfl: np.ndarray, nir: np.ndarray, *, metadata: str) 
         `xyz` f4 (frame, beam, column, 3), m; the others as they are.
     """
     from rover_pipeline.lidar.geometry import projection
-    from rover_pipeline.lidar.points import keep_returns, stacked
+    from rover_pipeline.lidar.points import returns_of, stacked
 
     project = projection(metadata)
-    xyz = [keep_returns(project(image.astype("u4")), image) for image in rng]
+    xyz = [returns_of(image, project.direction, project.offset) for image in rng]
     return {"xyz": stacked(xyz), "rfl": rfl, "nir": nir}
 
 
@@ -106,7 +106,7 @@ def compensated_points(
         As `points`; a sweep has `valid` 0 where `_odom` does not tell the motion.
     """
     from rover_pipeline.lidar.geometry import projection, sensor_info, sweep_span
-    from rover_pipeline.lidar.points import SweepMotion, keep_returns, stacked
+    from rover_pipeline.lidar.points import SweepMotion, returns_of, stacked
 
     project = projection(metadata)
     begin, period = sweep_span(sensor_info(metadata), options.ts_reference)
@@ -114,5 +114,5 @@ def compensated_points(
     xyz, valid = [], np.zeros(len(rng), bool)
     for i, image in enumerate(rng):
         turns, shifts, valid[i] = motion.within(float(ts[i]))
-        xyz.append(keep_returns(project(image.astype("u4")), image, turns, shifts))
+        xyz.append(returns_of(image, project.direction, project.offset, turns, shifts))
     return {"xyz": stacked(xyz), "rfl": rfl, "nir": nir, "valid": valid}
