@@ -179,7 +179,9 @@ class _Opener:
                 found[argument] = {
                     sensor: self.read_whole(f"{sensor}/{channel}")
                     for sensor in self.recording.sensors()
-                    if not sensor.startswith("_") and channel in self.recording.sensor(sensor).specs
+                    if not sensor.startswith("_")
+                    and channel in self.recording.sensor(sensor).specs
+                    and not self.is_empty(self.recording.sensor(sensor))
                 }
             elif not self.lacks(argument, reference):
                 found[argument] = self.read_whole(reference)
@@ -190,8 +192,19 @@ class _Opener:
         name, _, channel = reference.partition("/")
         if not self.described.is_optional(argument):
             return False
-        there = (self.trace / name / META).exists()
-        return not there or channel not in {*self.recording.source(name, channel).specs, VALID}
+        if not (self.trace / name / META).exists():
+            return True
+        sensor = self.recording.source(name, channel)
+        return channel not in {*sensor.specs, VALID} or self.is_empty(sensor)
+
+    def is_empty(self, sensor: Sensor) -> bool:
+        """Whether a sensor was there but recorded nothing, of which a note is made."""
+        ts = sensor.channel(TS)
+        empty = not len(ts) and not ts.leftover
+        note = f"{sensor.name}/{TS} holds no samples; done without"
+        if empty and note not in self.notes:
+            self.notes.append(note)
+        return empty
 
     def read_whole(self, reference: str) -> np.ndarray:
         name, _, channel = reference.partition("/")

@@ -54,8 +54,8 @@ def check_order(
     if share > SWAPPED:
         other = "iiqq" if options.sample_order == "qqii" else "qqii"
         warnings.append(
-            f"radar/iq: the mirrored half of the range spectrum holds {share:.1f} times the energy of the other; I and "
-            f"Q seem swapped: try radar.sample_order: {other}"
+            f"radar/iq: the mirrored half of the range spectrum holds {share:.1f} times the energy of the other; "
+            f"unless all there is lies beyond half of the range, I and Q seem swapped: try radar.sample_order: {other}"
         )
     return Inspection(measured, warnings)
 

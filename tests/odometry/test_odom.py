@@ -115,6 +115,16 @@ def test_damaged_angular_rates_are_left_out(whole: Path, tmp_path: Path) -> None
     assert errors(state_of(odom), state_of(whole / "_truth")).pos < 0.002
 
 
+def test_an_imu_that_recorded_nothing_is_done_without(whole: Path, tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    shutil.copytree(whole, trace, ignore=shutil.ignore_patterns("_odom", "camera", "radar", "_truth_*"))
+    for name in json.loads((trace / "imu" / "meta.json").read_text()):
+        (trace / "imu" / name).write_bytes(b"")
+    odom = run(trace)
+    assert json.loads((odom / PROVENANCE).read_text())["measured"]["gyroscope"] == "none recorded"
+    assert errors(state_of(odom), state_of(whole / "_truth")).pos < 0.002
+
+
 def test_parts_that_are_registered_on_their_own_meet_within_millimetres(tiny: Path, tmp_path: Path) -> None:
     trace = copied(tiny, tmp_path / "trace")
     odom = run(trace, segment=1.2, overlap=0.6)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -103,3 +104,15 @@ def test_recordings_of_a_few_samples_are_matched_too(frames: int, tmp_path: Path
     for name in ("lidar", "radar", "camera"):
         assert made.channel(name).read().tolist() == list(range(frames))
         assert not made.channel(f"{name}_dt").read().any()
+
+
+def test_a_sensor_that_recorded_nothing_is_left_out_and_noted(drive: Path, tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    shutil.copytree(drive, trace, ignore=shutil.ignore_patterns("_*"))
+    for path in (trace / "imu").iterdir():
+        if path.name != "meta.json":
+            path.write_bytes(b"")
+    made = synced(trace)
+    assert "imu" not in made.specs and (made.channel("radar").read() >= 0).all()
+    notes = json.loads((made.path / PROVENANCE).read_text())["notes"]
+    assert notes == ["imu/ts holds no samples; done without"]
