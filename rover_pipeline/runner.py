@@ -59,7 +59,7 @@ def run_step(
         threads: ranges of frames worked on at once.
         stamps: names of empty files to publish with the sensor.
         log: gets a line of progress now and then.
-        loaded: called before the bulk of the work, when the step has seen a first frame and imported what it needs.
+        loaded: called before the bulk of the work; a step of frames has then seen one, and imported what it needs.
 
     Raises:
         RoverError: the input is unusable, a directory is in the way, or the disk is full. Nothing is left behind.

@@ -200,7 +200,7 @@ class _Opener:
     def is_empty(self, sensor: Sensor) -> bool:
         """Whether a sensor was there but recorded nothing, of which a note is made."""
         ts = sensor.channel(TS)
-        empty = not len(ts) and not ts.leftover
+        empty = not len(ts) and (self.policy.truncate or not ts.leftover)
         note = f"{sensor.name}/{TS} holds no samples; done without"
         if empty and note not in self.notes:
             self.notes.append(note)

@@ -1,5 +1,6 @@
 """Compiled inner loops of the odometry. Kernels that call one another belong in one file: Numba's cache on disk notices
-a changed file only for the kernel that Python calls.
+a changed file only for the kernel that Python calls. Those of surfels and of equations have files of their own, being
+many, and call some of these: after a change here remove `__pycache__` beside it.
 """
 
 from __future__ import annotations

@@ -194,6 +194,7 @@ def _seen_power(real: np.ndarray, imag: np.ndarray, seen: np.ndarray, power: np.
         power[n] = (real[n] * real[n] + imag[n] * imag[n]) * seen[n]
 
 
+# As in `kernels`, where Numba's cache would not notice a change of it for the kernels here.
 @compiled
 def _weigh(a: np.ndarray, b: np.ndarray, w: Any, real: np.ndarray, imag: np.ndarray) -> None:
     p, q = w.real, w.imag

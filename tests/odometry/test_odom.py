@@ -12,6 +12,7 @@ import pytest
 from rover_pipeline.errors import ConfigError
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor, SensorWriter
+from rover_pipeline.options import InputOptions
 from rover_pipeline.runner import Request, run_step
 from rover_pipeline.simulate import PRESETS, lidar, ouster
 from rover_pipeline.simulate.loop import Loop
@@ -115,12 +116,16 @@ def test_damaged_angular_rates_are_left_out(whole: Path, tmp_path: Path) -> None
     assert errors(state_of(odom), state_of(whole / "_truth")).pos < 0.002
 
 
-def test_an_imu_that_recorded_nothing_is_done_without(whole: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("left", [b"", b"abc"])
+def test_an_imu_that_recorded_nothing_is_done_without(left: bytes, whole: Path, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     shutil.copytree(whole, trace, ignore=shutil.ignore_patterns("_odom", "camera", "radar", "_truth_*"))
     for name in json.loads((trace / "imu" / "meta.json").read_text()):
         (trace / "imu" / name).write_bytes(b"")
-    odom = run(trace)
+    (trace / "imu" / "ts").write_bytes(left)
+    write_lidar_image(trace)
+    run_step(ODOM, trace, "_odom", Request({}, InputOptions(truncate=bool(left))))
+    odom = trace / "_odom"
     assert json.loads((odom / PROVENANCE).read_text())["measured"]["gyroscope"] == "none recorded"
     assert errors(state_of(odom), state_of(whole / "_truth")).pos < 0.002
 
