@@ -17,8 +17,10 @@ import numpy as np
 
 from benchmarks.measure import print_versions
 from benchmarks.odometry import Poses, errors, load, recording, step
+from rover_pipeline.engine.recording import Recording
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.kinematics.timestamps import smooth_times
 from rover_pipeline.lidar.geometry import sensor_info, sweep_span
 from rover_pipeline.odometry.loops import close_loops
 from rover_pipeline.odometry.observations import NO_GYRO
@@ -26,9 +28,8 @@ from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.parts import Reader
 from rover_pipeline.odometry.places import travelled
 from rover_pipeline.odometry.pose_graph import bend
-from rover_pipeline.odometry.trajectory import State, exp
-from rover_pipeline.recording import Recording
-from rover_pipeline.timestamps import smooth_times
+from rover_pipeline.kinematics.rotation import exp
+from rover_pipeline.kinematics.state import State
 
 #: Presets, seconds of them that pass some places twice.
 SEQUENCES = {"indoor": 60.0, "smooth": 60.0, "stairs": 85.0, "bike": 70.0}

@@ -20,13 +20,13 @@ import numpy as np
 
 from benchmarks.data import FOLDER, START_S, simulated
 from benchmarks.measure import print_versions, run
+from rover_pipeline.engine.execute import Request, run_step
+from rover_pipeline.engine.step import find_step
 from rover_pipeline.format.channels.mjpg import MjpgChannel
 from rover_pipeline.format.meta import ChannelSpec, write_meta
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor
 from rover_pipeline.format.trace import new_trace
 from rover_pipeline.report.page import PAGE, REPORT, SUMMARY
-from rover_pipeline.runner import Request, run_step
-from rover_pipeline.steps import find_step
 
 STEP = "rover_pipeline.report.steps:report"
 RATES = {"lidar": 10, "radar": 20, "camera": 30, "imu": 100}

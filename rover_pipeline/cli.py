@@ -165,7 +165,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from rover_pipeline.run import run_workflow
+    from rover_pipeline.workflow.launch import run_workflow
 
     return run_workflow(
         arguments.paths,
@@ -184,7 +184,7 @@ def _step(arguments: argparse.Namespace) -> int:
     atexit.register(gc.freeze)
     try:
         from rover_pipeline.format.trace import CONFIG
-        from rover_pipeline.run import run_rule
+        from rover_pipeline.workflow.launch import run_rule
 
         return run_rule(
             arguments.name,
@@ -206,8 +206,8 @@ def _collect_from_here() -> None:
 
 
 def _simulate(arguments: argparse.Namespace) -> int:
-    from rover_pipeline.run import logged
     from rover_pipeline.simulate import simulate
+    from rover_pipeline.workflow.launch import logged
 
     with logged(arguments.log):
         simulate(
@@ -245,7 +245,7 @@ def _import_dca1000(arguments: argparse.Namespace) -> int:
 
 
 def _picture(arguments: argparse.Namespace) -> int:
-    from rover_pipeline.picture import save_picture
+    from rover_pipeline.export.picture import save_picture
 
     save_picture(arguments.trace, arguments.sensor, arguments.out, arguments.frame)
     print(arguments.out)
@@ -280,7 +280,7 @@ def _report(arguments: argparse.Namespace) -> int:
 
 
 def _info(arguments: argparse.Namespace) -> int:
-    from rover_pipeline.info import as_text, trace_info
+    from rover_pipeline.format.info import as_text, trace_info
 
     found = [trace_info(trace) for trace in _traces(arguments.traces)]
     print(json.dumps(found, indent=2) if arguments.json else "\n".join(map(as_text, found)))
@@ -288,7 +288,7 @@ def _info(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from rover_pipeline.check import problems
+    from rover_pipeline.validation.check import problems
 
     count = 0
     found: dict[str, list[str]] = {}
@@ -307,13 +307,13 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _traces(entries: Sequence[str]) -> list[Path]:
-    from rover_pipeline.locate import locate_traces
+    from rover_pipeline.workflow.traces import locate_traces
 
     return list(locate_traces(list(entries), Path(), None))
 
 
 def _profile(arguments: argparse.Namespace) -> int:
-    from rover_pipeline.run import install_profile, profile_folder
+    from rover_pipeline.workflow.launch import install_profile, profile_folder
 
     folder = profile_folder(arguments.name)
     print(install_profile(folder) if arguments.install else folder)

@@ -15,9 +15,10 @@ import yaml
 from pydantic import BaseModel, ByteSize, Field, field_validator
 
 from rover_pipeline.camera.options import CameraOptions
-from rover_pipeline.chunks import DaskOptions
+from rover_pipeline.engine.parallel import DaskOptions
 from rover_pipeline.errors import ConfigError, did_you_mean
 from rover_pipeline.imu.options import ImuSection
+from rover_pipeline.kinematics.options import RigOptions
 from rover_pipeline.lidar.options import LidarOptions
 from rover_pipeline.mapping.options import MapOptions
 from rover_pipeline.occupancy.options import DepthSection, OccupancySection
@@ -26,7 +27,6 @@ from rover_pipeline.options import InputOptions, Options
 from rover_pipeline.poses.options import PosesSection
 from rover_pipeline.radar.options import RadarOptions
 from rover_pipeline.report.options import ReportOptions
-from rover_pipeline.rig import RigOptions
 from rover_pipeline.sync.options import SyncOptions
 
 #: `outputs: default`, where the trace has the sensors for it.

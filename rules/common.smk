@@ -3,7 +3,7 @@ import os
 import sys
 
 from rover_pipeline.errors import RoverError
-from rover_pipeline.workflow import Flow
+from rover_pipeline.workflow.flow import Flow
 
 
 def _one_line(function):

@@ -21,7 +21,9 @@ import pytest
 from pydantic import ByteSize
 from scipy.spatial.transform import Rotation
 
-from rover_pipeline.chunks import DaskOptions
+from rover_pipeline.engine.execute import Request, run_step
+from rover_pipeline.engine.parallel import DaskOptions
+from rover_pipeline.engine.step import Step, find_step
 from rover_pipeline.errors import FormatError, SampleError
 from rover_pipeline.format.channels import Channel, create_channel, encode_sample, open_channel
 from rover_pipeline.format.channels.base import EncodedWriter
@@ -30,8 +32,6 @@ from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor, SensorWriter
 from rover_pipeline.format.trace import CONFIG, new_trace
 from rover_pipeline.format.virtual import LOCK, PARTIAL
-from rover_pipeline.runner import Request, run_step
-from rover_pipeline.steps import Step, find_step
 
 ROOT = Path(__file__).parents[1]
 #: The empty file that rules publish with a result, last of all where there is no `meta.json`.

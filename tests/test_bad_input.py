@@ -19,14 +19,14 @@ import numpy as np
 import pytest
 
 from rover_pipeline.cli import main
+from rover_pipeline.engine.execute import Request, run_step
+from rover_pipeline.engine.step import find_step
 from rover_pipeline.errors import InTheWayError, RoverError, named_if_not_written
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.options import InputOptions
-from rover_pipeline.runner import Request, run_step
-from rover_pipeline.steps import find_step
-from rover_pipeline.workflow import Flow
+from rover_pipeline.workflow.flow import Flow
 from tests.kit import environment, pictures, small_trace, snapshot, step_command, times
 from tests.workflow.runs import snakemake
 
@@ -478,7 +478,7 @@ def test_a_read_only_recording_is_told_before_any_job_unless_its_results_are_the
     trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writable = {tmp_path / "out": True, trace: False}
-    monkeypatch.setattr("rover_pipeline.workflow.os.access", lambda path, mode: writable[Path(path)])
+    monkeypatch.setattr("rover_pipeline.workflow.flow.os.access", lambda path, mode: writable[Path(path)])
     (tmp_path / "out").mkdir()
 
     def asked(**config: object) -> list[str]:

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from pydantic import ByteSize
 from threadpoolctl import threadpool_info
 
-from rover_pipeline.chunks import _WINDOW, DaskOptions, Workers, frame_ranges, run_ranges, scan_ranges
+from rover_pipeline.engine.parallel import _WINDOW, DaskOptions, Workers, frame_ranges, run_ranges, scan_ranges
 from rover_pipeline.errors import ConfigError, FormatError, MissingExtraError, RoverError, SampleError
 
 
@@ -190,7 +190,7 @@ def test_processes_end_with_the_one_that_started_them_even_if_that_is_killed(tmp
     script = """
 import os, sys, time
 from pathlib import Path
-from rover_pipeline.chunks import DaskOptions, Workers, run_ranges
+from rover_pipeline.engine.parallel import DaskOptions, Workers, run_ranges
 
 def task(start, stop):
     (Path(sys.argv[1]) / str(os.getpid())).touch()

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from rover_pipeline.cli import main
+from rover_pipeline.engine.execute import Request, run_step
+from rover_pipeline.engine.step import find_step
+from rover_pipeline.format.info import as_text, trace_info
 from rover_pipeline.format.provenance import PROVENANCE
-from rover_pipeline.info import as_text, trace_info
-from rover_pipeline.runner import Request, run_step
-from rover_pipeline.steps import find_step
 from tests.kit import START_S, small_trace
 
 

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from rover_pipeline.cli import main
+from rover_pipeline.engine.execute import Request, run_step
+from rover_pipeline.engine.step import find_step
 from rover_pipeline.errors import ConfigError, FormatError
+from rover_pipeline.export.picture import draw
 from rover_pipeline.format.sensor import Sensor
-from rover_pipeline.picture import draw
-from rover_pipeline.runner import Request, run_step
-from rover_pipeline.steps import find_step
 from tests.kit import environment, small_trace
 
 STEPS = ("range_doppler", "range_azimuth", "spectrum", "points", "velocity")

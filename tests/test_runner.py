@@ -14,7 +14,10 @@ import numpy as np
 import pytest
 from pydantic import ByteSize
 
-from rover_pipeline.chunks import DaskOptions
+from rover_pipeline.engine.execute import Request, StepResult, run_step
+from rover_pipeline.engine.inputs import nearest_samples
+from rover_pipeline.engine.parallel import DaskOptions
+from rover_pipeline.engine.step import find_step
 from rover_pipeline.errors import ConfigError, FormatError, RoverError, SampleError
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import PROVENANCE
@@ -22,9 +25,6 @@ from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.trace import Trace
 from rover_pipeline.format.virtual import VirtualWriter
 from rover_pipeline.options import InputOptions
-from rover_pipeline.runner import Request, StepResult, run_step
-from rover_pipeline.source import nearest_samples
-from rover_pipeline.steps import find_step
 from tests import toy
 from tests.kit import (
     assert_same,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from rover_pipeline.kinematics.timestamps import smooth_times
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.clocks import EPOCH, Clock
 from rover_pipeline.simulate.rig import build
-from rover_pipeline.timestamps import smooth_times
 
 
 def ticks(clock: Clock, seconds: float, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

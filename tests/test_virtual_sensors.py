@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rover_pipeline.engine.execute import Request, run_step
+from rover_pipeline.engine.step import find_step
 from rover_pipeline.format.sensor import Sensor
-from rover_pipeline.runner import Request, run_step
-from rover_pipeline.steps import find_step
 from tests.kit import check_virtual_sensor, small_trace, write_lidar_image, write_odometry
 from tests.odometry.room import write_room
 from tests.radar.scenes import write_targets

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
+from rover_pipeline.engine.recording import Recording
+from rover_pipeline.engine.step import Inspection, Output, step
 from rover_pipeline.options import Options
-from rover_pipeline.recording import Recording
-from rover_pipeline.steps import Inspection, Output, step
 
 IQ = {"iq": "radar/iq"}
 

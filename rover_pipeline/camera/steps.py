@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rover_pipeline.camera.options import FramesOptions, ModelOptions
+from rover_pipeline.engine.step import Inspection, Output, step
 from rover_pipeline.format.meta import Format
-from rover_pipeline.steps import Inspection, Output, step
 
 # OpenCV and onnxruntime take long to import, and the Snakefile, which reads this module, needs neither.
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rover_pipeline.chunks import single_threaded_pools
+from rover_pipeline.engine.parallel import single_threaded_pools
+from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError, RoverError
 from rover_pipeline.export import panels
 from rover_pipeline.export.scene import find
-from rover_pipeline.progress import progress
 from rover_pipeline.simulate.ordered import in_order
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rover_pipeline.chunks import DaskOptions, run_ranges
+from rover_pipeline.engine.parallel import DaskOptions, run_ranges
+from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export import MAP, ExportOptions
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import Sensor
-from rover_pipeline.progress import progress
 
 POINTS = "_lidar_points"
 #: A stored range of so many mm is a clipped value, not a return.

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from rover_pipeline.engine.recording import Recording
+from rover_pipeline.engine.step import Inspection, step
 from rover_pipeline.imu.options import ImuOptions
-from rover_pipeline.recording import Recording
-from rover_pipeline.steps import Inspection, step
 
 #: Spacing of samples where a recording is too short to tell, s.
 _PERIOD = 0.01
@@ -32,7 +32,7 @@ def filtered(recording: Recording, *, options: ImuOptions) -> tuple[dict[str, np
         biases are from. Samples that are not finite are not valid.
     """
     from rover_pipeline.imu.orientation import orient
-    from rover_pipeline.sync.clock import clock
+    from rover_pipeline.kinematics.clock import clock
 
     acc, avel = (recording.read(name, 0, recording.count).astype("f8") for name in ("acc", "avel"))
     if acc.shape[1:] != (3,) or avel.shape[1:] != (3,):

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TypeVar, cast
-
-import numba
 import numpy as np
 
-from rover_pipeline.poses.columns import PARTS, Poses, State, between_nodes, node_poses
-from rover_pipeline.poses.trajectory import Trajectory
-
-F = TypeVar("F")
+from rover_pipeline.kinematics.columns import PARTS, Poses, State, between_nodes, node_poses
+from rover_pipeline.kinematics.trajectory import Trajectory
+from rover_pipeline.numerics.compiled import compiled
 
 
 class SweepMotion:
@@ -81,11 +77,7 @@ def stacked(sweeps: list[np.ndarray]) -> np.ndarray:
     return sweeps[0][None] if len(sweeps) == 1 else np.stack(sweeps)
 
 
-def _compiled(function: F) -> F:
-    return cast(F, numba.njit(cache=True, nogil=True, error_model="numpy")(function))
-
-
-@_compiled
+@compiled
 def _project(rng: np.ndarray, direction: np.ndarray, offset: np.ndarray, xyz: np.ndarray) -> None:
     for b in range(rng.shape[0]):
         for c in range(rng.shape[1]):
@@ -97,7 +89,7 @@ def _project(rng: np.ndarray, direction: np.ndarray, offset: np.ndarray, xyz: np
                 xyz[b, c, i] = distance * direction[b, c, i] + offset[b, c, i]
 
 
-@_compiled
+@compiled
 def _project_moved(
     rng: np.ndarray,
     direction: np.ndarray,

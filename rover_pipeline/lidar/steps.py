@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from rover_pipeline.engine.step import step
 from rover_pipeline.lidar.options import PointsOptions
 from rover_pipeline.poses.steps import ODOMETRY
-from rover_pipeline.steps import step
 
 _IMAGES = {"rng": "lidar/rng", "rfl": "lidar/rfl", "nir": "lidar/nir"}
 _POINTS = {

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rover_pipeline.engine.step import Inspection
 from rover_pipeline.lidar.geometry import projection, sensor_info, stagger, sweep_span
 from rover_pipeline.mapping.bev import picture
 from rover_pipeline.mapping.floor import Floor, find_floor, level
@@ -18,10 +19,9 @@ from rover_pipeline.mapping.sweeps import Part, Sensor, add_sweeps, put, reach
 from rover_pipeline.mapping.track import Track
 from rover_pipeline.mapping.voxel_kernels import BIAS
 from rover_pipeline.mapping.voxels import VoxelMap
-from rover_pipeline.steps import Inspection
 
 if TYPE_CHECKING:
-    from rover_pipeline.recording import Recording
+    from rover_pipeline.engine.recording import Recording
 
 #: Sweeps in which the floor is looked for.
 _FLOOR_SWEEPS = 8

@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
-
-import numba
 import numpy as np
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def compiled(function: F) -> F:
-    """`function` compiled at its first call, kept on disk, run without the GIL; without fast-math."""
-    return cast(F, numba.njit(cache=True, nogil=True, error_model="numpy")(function))
+from rover_pipeline.numerics.compiled import compiled
 
 
 @compiled

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from rover_pipeline.engine.recording import Recording
+from rover_pipeline.engine.step import Inspection, step
 from rover_pipeline.mapping.options import MapStepOptions
 from rover_pipeline.poses.steps import ODOMETRY
-from rover_pipeline.recording import Recording
-from rover_pipeline.steps import Inspection, step
 
 #: Sweeps that are summed at once, and frames they are of at most: what is around them is held as an array. The result
 #: does not depend on either, since sums of integers do not depend on their order.

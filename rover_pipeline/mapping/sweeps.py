@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.kinematics.columns import Poses
 from rover_pipeline.mapping.grid import Frame, Seen, frame_around
 from rover_pipeline.mapping.kernels import look, mark_hits, mark_rays, place
 from rover_pipeline.mapping.options import MapOptions
 from rover_pipeline.mapping.track import Track
 from rover_pipeline.mapping.voxels import PointTable
-from rover_pipeline.poses.columns import Poses
 
 #: A stored range of so many mm is a clipped value, not a return.
 CLIPPED = 65535

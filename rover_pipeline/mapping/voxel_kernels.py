@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rover_pipeline.mapping.kernels import compiled
+from rover_pipeline.numerics.compiled import compiled
 
 #: Voxel coordinates are packed into one integer, 21 bits each.
 BITS = 21

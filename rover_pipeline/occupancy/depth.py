@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from rover_pipeline.camera.lens import Lens
+from rover_pipeline.kinematics.mount import Mount
+from rover_pipeline.kinematics.trajectory import Trajectory
+from rover_pipeline.numerics.compiled import compiled
 from rover_pipeline.occupancy.polar import CLIPPED
-from rover_pipeline.poses.trajectory import Trajectory
-from rover_pipeline.rig import Mount
 
 #: Instants of a sweep that poses are found for, a few milliseconds apart; in between they are interpolated.
 NODES = 17
@@ -69,7 +69,7 @@ def seen_from(
     return back @ rot, np.einsum("nji,nkj->nki", camera.rot, pos - camera.pos[:, None])
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _draw(
     rng: np.ndarray,
     xyz: np.ndarray,

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rover_pipeline.engine.step import Inspection, step
+from rover_pipeline.kinematics.mount import find_mount
 from rover_pipeline.occupancy.options import DepthOptions
 from rover_pipeline.poses.steps import ODOMETRY, given
-from rover_pipeline.rig import find_mount
-from rover_pipeline.steps import Inspection, step
 
 # Numba and ouster-sdk take long to import, and the Snakefile, which reads this module, needs neither.
 if TYPE_CHECKING:
@@ -70,10 +70,10 @@ def _depth_step(name: str, *, moving: bool) -> Callable[..., dict[str, np.ndarra
             `depth` u2 (frame, height, width), mm, 0 = no return, and `valid` = 0 where no sweep is near enough or the
             odometry does not tell of the time.
         """
+        from rover_pipeline.kinematics.clock import taken
+        from rover_pipeline.kinematics.trajectory import Trajectory
         from rover_pipeline.lidar.geometry import projection, sensor_info, stagger, sweep_span
         from rover_pipeline.occupancy.depth import seen_from
-        from rover_pipeline.poses.trajectory import Trajectory
-        from rover_pipeline.sync.clock import taken
 
         info, project = sensor_info(metadata), projection(metadata)
         mount = find_mount("camera", options.rig, config)

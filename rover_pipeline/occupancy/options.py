@@ -6,9 +6,9 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
+from rover_pipeline.kinematics.options import RigOptions
 from rover_pipeline.lidar.options import LidarOptions
 from rover_pipeline.options import Options
-from rover_pipeline.rig import RigOptions
 from rover_pipeline.sync.options import SyncOptions
 
 Limits = tuple[float, float]

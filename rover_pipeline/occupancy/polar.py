@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
+
+from rover_pipeline.numerics.compiled import compiled
 
 #: A stored range of this is a clipped value, not a return.
 CLIPPED = 65535
@@ -99,7 +100,7 @@ def _elevation_quotient(angle: np.ndarray) -> np.ndarray:
     return quotient
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _fill(
     rng: np.ndarray,
     xyz: np.ndarray,

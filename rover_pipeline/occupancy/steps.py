@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rover_pipeline.engine.step import Inspection, Output, step
+from rover_pipeline.kinematics.mount import IDENTITY, Mount, find_mount
 from rover_pipeline.occupancy.options import OccupancyOptions
 from rover_pipeline.poses.steps import given
 from rover_pipeline.radar.axes import AXES, range_axis
-from rover_pipeline.rig import IDENTITY, Mount, find_mount
-from rover_pipeline.steps import Inspection, Output, step
 
 # Numba and ouster-sdk take long to import, and the Snakefile, which reads this module, needs neither.
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _occupancy_step(name: str, *, flat: bool, level: bool) -> Callable[..., dict
         mount, finder = _origin(options, config), _finder(options, flat, sidecar, radar)
         turns = np.broadcast_to(mount.rotation.T, (len(rng), 3, 3))
         if rot is not None:
-            from rover_pipeline.occupancy.upright import uprighted
+            from rover_pipeline.kinematics.gravity import uprighted
 
             odometry = given(odom_ts, odom_rot, odom_vel, odom_valid)
             up, _ = _up(options, config, odometry, imu_ts, imu_acc, imu_valid)
@@ -174,8 +174,8 @@ def _up(
     imu_valid: np.ndarray | None = None,
 ) -> tuple[np.ndarray, str]:
     """The direction away from gravity in the world, and who says so."""
-    from rover_pipeline.occupancy.upright import up_of_gravity
-    from rover_pipeline.source import nearest_samples
+    from rover_pipeline.engine.inputs import nearest_samples
+    from rover_pipeline.kinematics.gravity import up_of_gravity
 
     first = np.array([0.0, 0.0, 1.0]), "first pose"
     known = (odometry[3] > 0) & np.isfinite(odometry[1]).all(axis=(1, 2)) & np.isfinite(odometry[2]).all(axis=1)

@@ -11,9 +11,9 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from rover_pipeline.errors import MissingExtraError
+from rover_pipeline.kinematics.rotation import exp, log
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.surfel_kernels import place_points
-from rover_pipeline.odometry.trajectory import exp, log
 
 BackendName = Literal["small_gicp", "kiss_icp", "ouster"]
 

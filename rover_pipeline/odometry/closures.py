@@ -13,12 +13,12 @@ import cv2
 import numpy as np
 from scipy import fft
 
+from rover_pipeline.kinematics.rotation import exp, log
+from rover_pipeline.kinematics.trajectory import Trajectory as Motion
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.solve_kernels import equations
 from rover_pipeline.odometry.surfel_kernels import place_points
 from rover_pipeline.odometry.surfels import SurfelMap
-from rover_pipeline.odometry.trajectory import exp, log
-from rover_pipeline.poses.trajectory import Trajectory as Motion
 
 #: Cells of the pictures from above and steps of heights, metres.
 _CELL = 0.2
@@ -67,8 +67,8 @@ class LocalMap:
     def __init__(self, sweeps: Iterable[Sweep], motion: Motion, origin: np.ndarray, sizes: tuple[float, ...]) -> None:
         self.surfels = SurfelMap(sizes)
         for sweep in sweeps:
-            at = motion.at(sweep.times)
-            known = at.valid[sweep.column]
+            at, told = motion.at(sweep.times)
+            known = told[sweep.column]
             if known.any():
                 self.surfels.insert(place_points(sweep.points[known], sweep.column[known], at.pos - origin, at.rot))
         finest = self.surfels.levels[0]

@@ -1,31 +1,10 @@
-"""Compiled inner loops of the odometry. Kernels that call one another belong in one file: Numba's cache on disk notices
-a changed file only for the kernel that Python calls. Those of surfels and of equations have files of their own, being
-many, and call some of these: after a change here remove `__pycache__` beside it.
-"""
+"""Compiled inner loops of rotations and splines."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
-
-import numba
 import numpy as np
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def compiled(function: F) -> F:
-    """`function` compiled at its first call, kept on disk, run without the GIL.
-
-    Without fast-math: results must be the same bytes in any thread.
-    """
-    return cast(F, numba.njit(cache=True, nogil=True, error_model="numpy")(function))
-
-
-def inlined(function: F) -> F:
-    """`function` for use in kernels only, copied into them."""
-    return cast(F, numba.njit(inline="always", error_model="numpy")(function))
-
+from rover_pipeline.numerics.compiled import compiled
 
 # --- Rotations and splines --------------------------------------------------------------------------------------
 

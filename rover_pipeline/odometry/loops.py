@@ -13,13 +13,14 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from rover_pipeline.kinematics.rotation import log
+from rover_pipeline.kinematics.state import State
+from rover_pipeline.kinematics.trajectory import Trajectory as Motion
 from rover_pipeline.odometry.closures import LocalMap, Match, match
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.places import ARM, LEAST_BOUND, Place, find_candidates, find_places, travelled
 from rover_pipeline.odometry.pose_graph import Closure, bend, optimize
-from rover_pipeline.odometry.trajectory import State, log
-from rover_pipeline.poses.trajectory import Trajectory as Motion
 
 #: Walls that two visits must share.
 _WALLS = 60
@@ -108,7 +109,7 @@ def close_loops(
     way = travelled(state.pos[finite])[np.searchsorted(finite, frames)]
     unknown = np.cumsum(np.where(known, np.minimum(errors, _WORST), _LOST) ** 2)[frames]
     candidates, bounds = find_candidates(pos, way, unknown, options)
-    motion = Motion(times, state.pos, state.rot, state.vel, state.acc, state.avel, known, max_gap=_GAP)
+    motion = Motion(times, state, known, max_gap=_GAP)
     task = _Matching(sweeps, motion, places, pos, candidates, bounds, options.voxels)
     ranges = [(n, n + 1) for n in range(len(candidates))]
     loops = [loop for part in spread(task, ranges, "loops") for loop in part]

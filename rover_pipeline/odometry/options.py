@@ -6,9 +6,9 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from rover_pipeline.kinematics.options import RigOptions
 from rover_pipeline.lidar.options import LidarOptions
 from rover_pipeline.options import Options
-from rover_pipeline.rig import RigOptions
 
 
 class OdometrySection(Options):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from rover_pipeline.engine.recording import Recording
 from rover_pipeline.lidar.geometry import rays, sensor_info, stagger
 from rover_pipeline.odometry.observations import Fit, Gyro, Sweep
 from rover_pipeline.odometry.options import OdometryOptions
@@ -18,7 +19,6 @@ from rover_pipeline.odometry.surfels import SurfelMap
 from rover_pipeline.odometry.sweeps import Selection
 from rover_pipeline.odometry.together import Normal, map_of, normal_equations, solve
 from rover_pipeline.odometry.trajectory import Trajectory
-from rover_pipeline.recording import Recording
 
 #: Sweeps read at once.
 _BLOCK = 8

@@ -15,7 +15,7 @@ from scipy.interpolate import CubicSpline
 from scipy.spatial.transform import Rotation, RotationSpline
 
 from rover_pipeline.errors import MissingExtraError
-from rover_pipeline.odometry.trajectory import State
+from rover_pipeline.kinematics.state import State
 
 #: Share of right closures that are not given up because they are far off by chance.
 _KEPT = 0.999

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro, Refinement, Sweep
 from rover_pipeline.odometry.solve_kernels import equations, solve_sweep
 from rover_pipeline.odometry.surfels import SurfelMap
 from rover_pipeline.odometry.together import map_of, placed, poses_of, refine_together
-from rover_pipeline.odometry.trajectory import ORDER, Trajectory, basis, exp
+from rover_pipeline.odometry.trajectory import ORDER, Trajectory, basis
 
 
 def refine_in_order(

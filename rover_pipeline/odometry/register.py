@@ -7,6 +7,8 @@ from typing import TypeGuard
 
 import numpy as np
 
+from rover_pipeline.kinematics.rotation import exp, log
+from rover_pipeline.kinematics.state import State
 from rover_pipeline.odometry.backends import make_backend
 from rover_pipeline.odometry.observations import NO_GYRO, Fit, Gyro, Refinement, Sweep
 from rover_pipeline.odometry.options import OdometrySection
@@ -15,7 +17,7 @@ from rover_pipeline.odometry.segments import Segment
 from rover_pipeline.odometry.surfels import SurfelMap
 from rover_pipeline.odometry.sweeps import cloud_sweep
 from rover_pipeline.odometry.together import map_of, normal_equations, solve
-from rover_pipeline.odometry.trajectory import State, Trajectory, exp, fit, log
+from rover_pipeline.odometry.trajectory import Trajectory, fit
 
 #: Distance of the points of a cloud that are looked at, metres: a voxel of a quarter of a metre holds a plane of them.
 _SPACING = 0.2

@@ -13,9 +13,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+from rover_pipeline.kinematics.rotation import exp, log
+from rover_pipeline.kinematics.state import State
 from rover_pipeline.odometry.solve_kernels import equations
 from rover_pipeline.odometry.surfels import SurfelMap
-from rover_pipeline.odometry.trajectory import State, Trajectory, exp, log
+from rover_pipeline.odometry.trajectory import Trajectory
 
 #: Standard deviations of a transform that shared poses give, metres and radians: planes decide wherever they say more.
 _POSES = np.array([0.01] * 3 + [0.003] * 3)

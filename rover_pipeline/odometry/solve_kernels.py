@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rover_pipeline.odometry.kernels import _exp, _log, _multiply, compiled, evaluate_spline
+from rover_pipeline.numerics.compiled import compiled
+from rover_pipeline.odometry.kernels import _exp, _log, _multiply, evaluate_spline
 from rover_pipeline.odometry.surfel_kernels import Tables, _key, _slot
 
 _THIRD = np.array([-1.0, 3.0, -3.0, 1.0])

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rover_pipeline.engine.recording import Recording
+from rover_pipeline.engine.step import Inspection, step
+from rover_pipeline.kinematics.mount import find_mount
 from rover_pipeline.odometry.options import OdometryOptions
-from rover_pipeline.recording import Recording
-from rover_pipeline.rig import find_mount
-from rover_pipeline.steps import Inspection, step
 
 # Numba and SciPy take long to import, and the Snakefile, which reads this module, needs none of them.
 if TYPE_CHECKING:
+    from rover_pipeline.kinematics.state import State
     from rover_pipeline.odometry.observations import Fit, Gyro
     from rover_pipeline.odometry.parts import Reader
     from rover_pipeline.odometry.segments import Seam
-    from rover_pipeline.odometry.trajectory import State
 
 #: Differences of the two sides of a seam above which the user is told, metres and degrees.
 _WIDE_SEAM = 0.05, 0.5
@@ -59,11 +59,11 @@ def odom(
         metadata: `lidar.json`; config: `config.yaml`, which may hold the extrinsics.
         imu_ts, imu_avel, imu_valid: f8 (sample,), s; (sample, 3), rad/s, IMU frame; u1 (sample,).
     """
+    from rover_pipeline.kinematics.timestamps import smooth_times
     from rover_pipeline.lidar.geometry import sensor_info, sweep_span
     from rover_pipeline.odometry.parts import Reader, Registration, refined
     from rover_pipeline.odometry.segments import join, split, without_overlap
     from rover_pipeline.odometry.trajectory import Trajectory
-    from rover_pipeline.timestamps import smooth_times
 
     if recording.count == 0:
         raise ValueError("there is no sweep")
@@ -135,8 +135,8 @@ def _gyro(
     config: str | None,
 ) -> tuple[Gyro, str]:
     """Angular velocities in the lidar frame, by seconds since `origin`, and whether and why they are used."""
+    from rover_pipeline.kinematics.timestamps import smooth_times
     from rover_pipeline.odometry.observations import NO_GYRO, Gyro
-    from rover_pipeline.timestamps import smooth_times
 
     if not options.imu:
         return NO_GYRO, "not asked for"

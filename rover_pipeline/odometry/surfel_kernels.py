@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rover_pipeline.odometry.kernels import compiled, inlined
+from rover_pipeline.numerics.compiled import compiled, inlined
 
 #: A map: sizes of its voxels, and for each size the hash table, the keys and the planes.
 Tables = tuple[np.ndarray, tuple[np.ndarray, ...], tuple[np.ndarray, ...], tuple[np.ndarray, ...]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rover_pipeline.odometry.kernels import compiled
+from rover_pipeline.numerics.compiled import compiled
 from rover_pipeline.odometry.observations import Sweep
 
 #: Columns of a sweep that are looked at, at most: a walker moves by a millimetre between them.

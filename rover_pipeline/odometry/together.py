@@ -12,11 +12,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import solveh_banded
 
+from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.odometry.observations import NO_GYRO, Fit, Gyro, Refinement, Sweep
 from rover_pipeline.odometry.solve_kernels import add_jerks, add_rates, equations, lift
 from rover_pipeline.odometry.surfel_kernels import place_points
 from rover_pipeline.odometry.surfels import SurfelMap
-from rover_pipeline.odometry.trajectory import ORDER, Trajectory, basis, exp
+from rover_pipeline.odometry.trajectory import ORDER, Trajectory, basis
 
 
 class Normal(NamedTuple):

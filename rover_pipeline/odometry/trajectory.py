@@ -7,32 +7,16 @@ Groups" (CVPR 2020). `T_world_lidar` throughout: rotations are world-from-lidar,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import solveh_banded
-from scipy.spatial.transform import Rotation
 
+from rover_pipeline.kinematics.rotation import exp, log
+from rover_pipeline.kinematics.state import State
 from rover_pipeline.odometry.kernels import evaluate_spline
 
 #: Control points that act on an instant.
 ORDER = 4
-
-
-class State(NamedTuple):
-    """The lidar at N instants.
-
-    Attributes:
-        pos, vel, acc: f8 (N, 3), m, m/s, m/s2, in the world frame.
-        rot: f8 (N, 3, 3), world-from-lidar.
-        avel: f8 (N, 3), rad/s, in the lidar frame.
-    """
-
-    pos: np.ndarray
-    rot: np.ndarray
-    vel: np.ndarray
-    acc: np.ndarray
-    avel: np.ndarray
 
 
 @dataclass
@@ -99,16 +83,6 @@ def basis(place: np.ndarray) -> np.ndarray:
     return np.concatenate(
         [(1 - u) ** 3, 3 * u**3 - 6 * u**2 + 4, -3 * u**3 + 3 * u**2 + 3 * u + 1, u**3], axis=1
     ) / 6  # fmt: skip
-
-
-def log(rot: np.ndarray) -> np.ndarray:
-    """Rotation vectors (N, 3) of rotations (N, 3, 3), radians."""
-    return Rotation.from_matrix(rot).as_rotvec()
-
-
-def exp(vector: np.ndarray) -> np.ndarray:
-    """Rotations (N, 3, 3) of rotation vectors (N, 3), radians."""
-    return Rotation.from_rotvec(vector).as_matrix()
 
 
 def fit(

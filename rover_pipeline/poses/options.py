@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from rover_pipeline.kinematics.options import RigOptions
 from rover_pipeline.options import Options
-from rover_pipeline.rig import RigOptions
 from rover_pipeline.sync.options import SyncOptions
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from rover_pipeline.engine.recording import Recording
+from rover_pipeline.engine.step import Inspection, step
+from rover_pipeline.kinematics.mount import Mounted, find_mount
 from rover_pipeline.poses.options import PosesOptions
-from rover_pipeline.recording import Recording
-from rover_pipeline.rig import Mounted, find_mount
-from rover_pipeline.steps import Inspection, step
 
 #: All of `_odom` that a trajectory is made from.
 ODOMETRY = {
@@ -52,8 +52,8 @@ def _pose_step(sensor: Mounted) -> Callable[..., tuple[dict[str, np.ndarray], In
             `pos`, `vel`, `acc` f8 (frame, 3), `rot` f8 (frame, 3, 3), NaN and `valid` = 0 outside the trajectory and
             beside odometry that is not valid; and where the extrinsics are from, and the largest speed.
         """
-        from rover_pipeline.poses.trajectory import Trajectory
-        from rover_pipeline.sync.clock import clock
+        from rover_pipeline.kinematics.clock import clock
+        from rover_pipeline.kinematics.trajectory import Trajectory
 
         mount, ts = find_mount(sensor, options.rig, config), recording.ts
         if options.smoothed:

@@ -1,4 +1,4 @@
-"""Compiled inner loops of the radar. Kernels that call one another belong in one file: see `compiled`.
+"""Compiled inner loops of the radar: from samples to spectra and directions.
 
 Rows of bins are handed to small functions as one-dimensional arrays, real and imaginary parts apart: only then does the
 compiler use vector instructions.
@@ -6,23 +6,9 @@ compiler use vector instructions.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
-
-import numba
 import numpy as np
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def compiled(function: F) -> F:
-    """`function` compiled at its first call, kept on disk, run without the GIL.
-
-    Of fast-math only fused multiply-add: results must be the same bytes in any thread. Numba's cache on disk notices a
-    changed file only for the kernel that Python calls.
-    """
-    return cast(F, numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})(function))
-
+from rover_pipeline.numerics.compiled import compiled_with_fma as compiled
 
 # --- From samples to spectra --------------------------------------------------------------------------------------
 

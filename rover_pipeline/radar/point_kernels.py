@@ -1,4 +1,4 @@
-"""Compiled inner loops of detection and of directions. What `compiled` and `kernels` say goes for them too."""
+"""Compiled inner loops of detection and of directions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rover_pipeline.radar.kernels import compiled
+from rover_pipeline.numerics.compiled import compiled_with_fma as compiled
 
 # --- Detection ----------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rover_pipeline.engine.step import Inspection, step
 from rover_pipeline.radar.options import (
     PointsOptions,
     RangeAzimuthOptions,
@@ -16,7 +17,6 @@ from rover_pipeline.radar.options import (
     SpectrumOptions,
     VelocityOptions,
 )
-from rover_pipeline.steps import Inspection, step
 
 # OpenCV, Numba and SciPy take long to import, and the Snakefile, which reads this module, needs none of them.
 if TYPE_CHECKING:

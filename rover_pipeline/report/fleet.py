@@ -12,17 +12,17 @@ from urllib.parse import quote
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from rover_pipeline.engine.execute import Request, run_step
+from rover_pipeline.engine.progress import progress
+from rover_pipeline.engine.step import find_step
 from rover_pipeline.errors import ConfigError, InTheWayError, RoverError, explain, named_if_not_written
 from rover_pipeline.format.provenance import PROVENANCE, fingerprint, read_provenance, versions
 from rover_pipeline.format.sensor import TS
 from rover_pipeline.format.trace import CONFIG, is_trace
 from rover_pipeline.format.virtual import VirtualWriter, in_the_way
-from rover_pipeline.locate import locate_traces
-from rover_pipeline.progress import progress
 from rover_pipeline.report.page import PAGE, REPORT, SUMMARY, environment
 from rover_pipeline.report.summary import Summary, Verdict
-from rover_pipeline.runner import Request, run_step
-from rover_pipeline.steps import find_step
+from rover_pipeline.workflow.traces import locate_traces
 
 #: What makes the page, as provenance says.
 STEP = "rover_pipeline.report.fleet"

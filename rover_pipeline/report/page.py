@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rover_pipeline import __version__
-from rover_pipeline.check import problems
 from rover_pipeline.format.trace import Trace, require_trace
 from rover_pipeline.report import charts, findings, made, maps, motion, timing, words
 from rover_pipeline.report.options import ReportOptions
@@ -19,6 +18,7 @@ from rover_pipeline.report.pictures import Picture, encoded, fitted
 from rover_pipeline.report.recorded import Recorded, is_simulated, read_sensors, sidecar
 from rover_pipeline.report.strip import Instant, strip
 from rover_pipeline.report.summary import Summary
+from rover_pipeline.validation.check import problems
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -178,7 +178,7 @@ def environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
-    from rover_pipeline.info import size_text
+    from rover_pipeline.format.info import size_text
 
     found = Environment(
         loader=PackageLoader("rover_pipeline.report"),

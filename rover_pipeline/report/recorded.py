@@ -11,10 +11,10 @@ import numpy as np
 
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.collection import parse_collection
+from rover_pipeline.format.info import stored_bytes
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import TS, VALID, Sensor
 from rover_pipeline.format.trace import CONFIG, Trace
-from rover_pipeline.info import stored_bytes
 from rover_pipeline.report.summary import ChannelSummary, Intervals, SensorSummary
 from rover_pipeline.report.times import rhythm
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rover_pipeline.engine.recording import Recording
+from rover_pipeline.engine.step import step
 from rover_pipeline.format.sensor import TS, VALID
 from rover_pipeline.format.trace import CONFIG
-from rover_pipeline.recording import Recording
 from rover_pipeline.report.options import ReportOptions
-from rover_pipeline.steps import step
 
 
 @step(

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rover_pipeline.info import GAP_PERIODS
+from rover_pipeline.format.info import GAP_PERIODS
 
 #: Values beyond this are damage.
 _DRAWABLE = 1e15

@@ -12,8 +12,8 @@ from functools import lru_cache
 import numpy as np
 import scipy.fft
 
+from rover_pipeline.numerics.compiled import compiled
 from rover_pipeline.simulate.chirps import SPEED_OF_LIGHT, Chirps
-from rover_pipeline.simulate.compiled import compiled
 from rover_pipeline.simulate.scatterers import NODES, Paths
 
 #: ADC counts of an echo of 1 m² at 1 m, and of the thermal noise in each of I and Q.

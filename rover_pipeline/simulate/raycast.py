@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rover_pipeline.simulate.compiled import compiled, inlined
+from rover_pipeline.numerics.compiled import compiled, inlined
 from rover_pipeline.simulate.materials import BRICK, PLAIN, PLANK, STRIPE, TILE, Look
 from rover_pipeline.simulate.world import BOX, CYLINDER, Solids
 

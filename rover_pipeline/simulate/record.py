@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import yaml
 
+from rover_pipeline.engine.progress import progress
 from rover_pipeline.format.channels import encode_sample
 from rover_pipeline.format.meta import ChannelSpec, replace_file
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
 from rover_pipeline.format.trace import CONFIG, new_trace
-from rover_pipeline.progress import progress
 from rover_pipeline.simulate import camera, imu, lidar, ouster, radar
 from rover_pipeline.simulate.clocks import Tick, is_struck
 from rover_pipeline.simulate.faults import FAULTS

@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
+from rover_pipeline.kinematics.timestamps import Model
 from rover_pipeline.options import Options
-from rover_pipeline.timestamps import Model
 
 #: Raw sensors that a rig has.
 Raw = Literal["lidar", "radar", "camera", "imu"]

@@ -7,11 +7,11 @@ from typing import Any, get_args
 
 import numpy as np
 
-from rover_pipeline.recording import Recording
-from rover_pipeline.steps import Inspection, step
-from rover_pipeline.sync.clock import clock
+from rover_pipeline.engine.recording import Recording
+from rover_pipeline.engine.step import Inspection, step
+from rover_pipeline.kinematics.clock import clock
+from rover_pipeline.kinematics.timestamps import Times
 from rover_pipeline.sync.options import Raw, SyncOptions, TimesOptions
-from rover_pipeline.timestamps import Times
 
 #: Seconds of a recording that tells a clock's rate to a few millionths.
 _LONG_S = 30.0
@@ -32,7 +32,7 @@ def _sync_to(reference: Raw) -> Callable[..., _Result]:
             For every sensor S, the reference among them: `S` i4, -1 where none is within the tolerance; `S_dt` f4, s,
             time of that sample minus that of the reference, NaN where there is none. And how well they match.
         """
-        from rover_pipeline.source import nearest_samples
+        from rover_pipeline.engine.inputs import nearest_samples
 
         clocks = {name: clock(name, ts, options.times) for name, ts in times.items()}
         used = {name: clocks[name].smooth if options.smoothed else ts for name, ts in times.items()}
@@ -69,7 +69,7 @@ def _times_of(sensor: Raw) -> Callable[..., _Result]:
     """The step that takes the jitter out of one sensor's times."""
 
     def corrected(recording: Recording, *, options: TimesOptions) -> _Result:
-        """When samples were taken; see `rover_pipeline.timestamps`.
+        """When samples were taken; see `rover_pipeline.kinematics.timestamps`.
 
         Returns:
             `smooth` f8, s since the Unix epoch; `number` i8, which counts lost samples; and what the clock is like.

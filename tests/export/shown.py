@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
+from rover_pipeline.engine.execute import Request, run_step
+from rover_pipeline.engine.step import find_step
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
-from rover_pipeline.runner import Request, run_step
-from rover_pipeline.steps import find_step
 from tests.kit import small_trace, spec_of, times
 
 FRAMES = 6

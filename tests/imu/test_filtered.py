@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+from rover_pipeline.engine.execute import Request, run_step
+from rover_pipeline.engine.step import find_step
 from rover_pipeline.errors import RoverError
 from rover_pipeline.format.meta import ChannelSpec
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor, SensorWriter
 from rover_pipeline.format.trace import CONFIG
 from rover_pipeline.imu.options import ImuOptions
 from rover_pipeline.imu.orientation import Filtered, orient
-from rover_pipeline.runner import Request, run_step
+from rover_pipeline.kinematics.timestamps import smooth_times
 from rover_pipeline.simulate.clocks import Clock
-from rover_pipeline.steps import find_step
-from rover_pipeline.timestamps import smooth_times
 from tests.imu.motion import Ride, heading_error, integrated_velocity, ride, tilt_error
 
 STEP = find_step("rover_pipeline.imu.steps:filtered")

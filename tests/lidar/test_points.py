@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from ouster.sdk import core
 
+from rover_pipeline.engine.execute import Request, run_step
+from rover_pipeline.engine.step import find_step
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.lidar.steps import points
-from rover_pipeline.runner import Request, run_step
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.rig import build
-from rover_pipeline.steps import find_step
 from tests.kit import ouster_metadata
 
 COMPENSATED = find_step("rover_pipeline.lidar.steps:compensated_points")

@@ -12,17 +12,17 @@ import pytest
 from ouster.sdk import core
 from scipy.spatial.transform import Rotation
 
+from rover_pipeline.engine.execute import Request, run_step
+from rover_pipeline.engine.step import find_step
 from rover_pipeline.errors import RoverError
 from rover_pipeline.format.meta import read_meta
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor
-from rover_pipeline.runner import Request, run_step
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.clocks import EPOCH
 from rover_pipeline.simulate.materials import LOOK
 from rover_pipeline.simulate.raycast import trace as cast
 from rover_pipeline.simulate.rig import MOUNTS, build
-from rover_pipeline.steps import find_step
 
 FRAMES = (0, 9, 23)
 

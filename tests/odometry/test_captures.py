@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
+from rover_pipeline.engine.execute import Request, run_step
+from rover_pipeline.engine.step import find_step
 from rover_pipeline.importers.ouster import import_ouster
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.register import register_clouds
-from rover_pipeline.runner import Request, run_step
-from rover_pipeline.steps import find_step
 from tests.kit import write_lidar_image
 from tests.odometry.truth import state_of
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.odometry.closures import LocalMap, Match, match
 from rover_pipeline.odometry.loops import Loop as PlaceAgain
 from rover_pipeline.odometry.loops import close_loops, closure_of, only_trusted, tells_of_drift
@@ -17,8 +18,8 @@ from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.places import travelled
 from rover_pipeline.odometry.pose_graph import Closure, bend, optimize
-from rover_pipeline.odometry.trajectory import State, exp
-from rover_pipeline.poses.trajectory import Trajectory
+from rover_pipeline.kinematics.rotation import exp
+from rover_pipeline.kinematics.state import State
 from rover_pipeline.simulate.loop import Loop, ellipse, ring
 from rover_pipeline.simulate.motion import WALKING, Gait, Motion
 from tests.odometry.truth import errors
@@ -227,7 +228,7 @@ def test_another_room_in_the_same_place_is_not_taken_for_the_first(laps: Walk) -
 def test_of_places_that_repeat_the_nearest_is_taken() -> None:
     world = corridor(30.0, 3.0)
     seen = walk(ellipse(15.0, 0.0, 13.0, 0.3), 20.0, world, Gait())
-    motion = Trajectory(seen.times, *seen.truth, np.ones(len(seen.times)))
+    motion = Trajectory(seen.times, seen.truth, np.ones(len(seen.times)))
     here, there = (int(np.argmin(np.abs(seen.truth.pos[:, 0] - x))) for x in (14.0, 16.0))
     origin = seen.truth.pos[here]
     maps = [

@@ -9,17 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rover_pipeline.engine.execute import Request, run_step
+from rover_pipeline.engine.step import find_step
 from rover_pipeline.errors import ConfigError
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor, SensorWriter
 from rover_pipeline.options import InputOptions
-from rover_pipeline.runner import Request, run_step
 from rover_pipeline.simulate import PRESETS, lidar, ouster
 from rover_pipeline.simulate.loop import Loop
 from rover_pipeline.simulate.motion import Gait, Motion
 from rover_pipeline.simulate.rig import build
 from rover_pipeline.simulate.world import Light, World, box
-from rover_pipeline.steps import find_step
 from tests.kit import write_lidar_image
 from tests.odometry.truth import Errors, errors, state_of
 

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from rover_pipeline.format.sensor import Sensor
-from rover_pipeline.odometry.trajectory import State
+from rover_pipeline.kinematics.state import State
 
 CHANNELS = ("pos", "rot", "vel", "acc", "avel")
 

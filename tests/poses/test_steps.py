@@ -11,12 +11,12 @@ import pytest
 import yaml
 from scipy.spatial.transform import Rotation
 
+from rover_pipeline.engine.execute import Request, run_step
+from rover_pipeline.engine.step import find_step
 from rover_pipeline.errors import ConfigError, RoverError
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor
-from rover_pipeline.rig import MountOptions, RigOptions, find_mount
-from rover_pipeline.runner import Request, run_step
-from rover_pipeline.steps import find_step
+from rover_pipeline.kinematics.mount import MountOptions, RigOptions, find_mount
 
 
 def made(trace: Path, sensor: str, **options: object) -> Sensor:

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from rover_pipeline.poses.trajectory import Trajectory
-from rover_pipeline.poses.turning import turn_between
-from rover_pipeline.rig import IDENTITY, Mount
+from rover_pipeline.kinematics.mount import IDENTITY, Mount
+from rover_pipeline.kinematics.rotation import interpolate_rotation
+from rover_pipeline.kinematics.state import State
+from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.rig import MOUNTS, build
 
@@ -19,7 +20,7 @@ def recorded(preset: str, seconds: float, **options: float) -> Trajectory:
     """A trajectory through the lidar's exact states, ten a second."""
     times = np.arange(0.0, seconds, 1 / RATE)
     state = build(PRESETS[preset], 0).motion.at(times)
-    return Trajectory(times, state.pos, state.rot, state.vel, state.acc, state.avel, np.ones(len(times)), **options)
+    return Trajectory(times, State(*state), np.ones(len(times)), **options)
 
 
 def mount(sensor: str) -> Mount:
@@ -31,8 +32,9 @@ def mount(sensor: str) -> Mount:
 def test_a_sensor_on_the_rig_is_where_the_simulator_puts_it(preset: str, sensor: str) -> None:
     trajectory = recorded(preset, 30.0)
     times = np.linspace(0.05, 29.8, 4001)
-    truth, found = build(PRESETS[preset], 0).mounted(sensor).at(times), trajectory.at(times, mount(sensor))
-    assert found.valid.all()
+    truth = build(PRESETS[preset], 0).mounted(sensor).at(times)
+    found, known = trajectory.at(times, mount(sensor))
+    assert known.all()
     assert np.abs(found.pos - truth.pos).max() < 0.0005
     assert np.abs(found.vel - truth.vel).max() < 0.015
     # The short waves of the bike's road shake it faster than ten states a second can tell.
@@ -43,7 +45,7 @@ def test_a_sensor_on_the_rig_is_where_the_simulator_puts_it(preset: str, sensor:
 def test_velocity_and_acceleration_are_the_derivatives_of_the_position() -> None:
     trajectory, h = recorded("indoor", 10.0), 1e-4
     times = np.linspace(2.0, 9.0, 500) + 0.00037
-    before, here, after = (trajectory.at(times + shift, mount("radar")) for shift in (-h, 0.0, h))
+    before, here, after = (trajectory.at(times + shift, mount("radar"))[0] for shift in (-h, 0.0, h))
     inside = np.abs((times * RATE + 0.5) % 1 - 0.5) > 2 * h * RATE  # no state of the lidar between the three
     np.testing.assert_allclose(((after.pos - before.pos) / (2 * h))[inside], here.vel[inside], atol=1e-6)
     np.testing.assert_allclose(((after.vel - before.vel) / (2 * h))[inside], here.acc[inside], atol=1e-4)
@@ -55,7 +57,7 @@ def test_a_turn_passes_its_ends_with_their_angular_velocities() -> None:
     rot = first.as_matrix(), (first * step).as_matrix()
     avel, span = (rng.normal(size=(50, 3)), rng.normal(size=(50, 3))), rng.uniform(0.05, 2.0, 50)
     for end in (0, 1):
-        turn = turn_between(rot, avel, span, np.full(50, float(end)))
+        turn = interpolate_rotation(rot, avel, span, np.full(50, float(end)))
         np.testing.assert_allclose(turn.rot, rot[end], atol=1e-9)
         np.testing.assert_allclose(turn.avel, avel[end], atol=1e-9)
 
@@ -67,7 +69,7 @@ def test_angular_velocity_and_acceleration_are_the_derivatives_of_the_rotation(s
     whole *= size / np.linalg.norm(whole, axis=1, keepdims=True)
     rot = np.tile(np.eye(3), (20, 1, 1)), Rotation.from_rotvec(whole).as_matrix()
     avel, span, share = (whole + 0.1 * size, whole - 0.2 * size), np.ones(20), rng.uniform(0.1, 0.9, 20)
-    before, here, after = (turn_between(rot, avel, span, share + shift) for shift in (-h, 0.0, h))
+    before, here, after = (interpolate_rotation(rot, avel, span, share + shift) for shift in (-h, 0.0, h))
     spun = (Rotation.from_matrix(before.rot).inv() * Rotation.from_matrix(after.rot)).as_rotvec() / (2 * h)
     np.testing.assert_allclose(spun, here.avel, rtol=1e-5, atol=1e-8 + 1e-6 * size)
     np.testing.assert_allclose((after.avel - before.avel) / (2 * h), here.aacc, rtol=1e-5, atol=1e-6 * size)
@@ -77,12 +79,12 @@ def test_nothing_is_told_outside_the_trajectory_beside_invalid_states_and_in_gap
     times = np.array([0.0, 0.1, 0.2, 0.3, 0.4, 1.4, 1.5])
     state = build(PRESETS["indoor"], 0).motion.at(times)
     valid = np.array([1, 1, 0, 1, 1, 1, 1])
-    trajectory = Trajectory(times, *state[:4], state.avel, valid, max_gap=0.5)
+    trajectory = Trajectory(times, State(*state), valid, max_gap=0.5)
     asked = np.array([-1e-9, 0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.9, 1.4, 1.5, 1.5 + 1e-9])
     told = np.array([0, 1, 1, 1, 0, 0, 0, 1, 1, 1, 0, 1, 1, 0], bool)
-    found = trajectory.at(asked)
-    assert (found.valid == told).all()
-    for part in found[:4]:
+    found, known = trajectory.at(asked)
+    assert (known == told).all()
+    for part in found:
         assert (np.isfinite(part).all(axis=tuple(range(1, part.ndim))) == told).all()
     np.testing.assert_allclose(found.pos[asked == 0.1], state.pos[1:2], atol=1e-12)
     np.testing.assert_allclose(found.pos[asked == 0.4], state.pos[4:5], atol=1e-12)
@@ -92,12 +94,12 @@ def test_a_state_that_is_not_a_number_is_not_trusted() -> None:
     times = np.arange(5) / RATE
     state = build(PRESETS["indoor"], 0).motion.at(times)
     state.vel[2] = np.nan
-    found = Trajectory(times, *state[:4], state.avel, np.ones(5)).at(np.array([0.05, 0.15, 0.25, 0.35]))
-    assert found.valid.tolist() == [True, False, False, True]
+    _, known = Trajectory(times, State(*state), np.ones(5)).at(np.array([0.05, 0.15, 0.25, 0.35]))
+    assert known.tolist() == [True, False, False, True]
 
 
 def test_a_single_state_or_none_tells_nothing() -> None:
     for count in (0, 1):
         state = build(PRESETS["indoor"], 0).motion.at(np.arange(count) * 1.0)
-        found = Trajectory(np.arange(count) * 1.0, *state[:4], state.avel, np.ones(count)).at(np.zeros(2), IDENTITY)
-        assert not found.valid.any() and np.isnan(found.pos).all()
+        found, known = Trajectory(np.arange(count) * 1.0, State(*state), np.ones(count)).at(np.zeros(2), IDENTITY)
+        assert not known.any() and np.isnan(found.pos).all()

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rover_pipeline.check import problems
 from rover_pipeline.cli import main
+from rover_pipeline.engine.execute import Request, run_step
+from rover_pipeline.engine.step import find_step
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import MADE_BY, PROVENANCE, fingerprint
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
-from rover_pipeline.runner import Request, run_step
-from rover_pipeline.steps import find_step
+from rover_pipeline.validation.check import problems
 from tests.kit import small_trace, spec_of, times
 
 COUNT = 5

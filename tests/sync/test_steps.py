@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rover_pipeline.engine.execute import Request, run_step
+from rover_pipeline.engine.step import find_step
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor
-from rover_pipeline.runner import Request, run_step
-from rover_pipeline.steps import find_step
 from tests.kit import small_trace, times
 
 SENSORS = ("lidar", "radar", "camera", "imu")

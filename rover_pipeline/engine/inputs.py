@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from rover_pipeline.engine.step import Step
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.channels import Channel
 from rover_pipeline.format.meta import META
@@ -16,7 +17,6 @@ from rover_pipeline.format.provenance import fingerprint
 from rover_pipeline.format.sensor import TS, VALID, Sensor
 from rover_pipeline.format.trace import Trace
 from rover_pipeline.options import InputOptions, Options
-from rover_pipeline.steps import Step
 
 #: Stands for every raw sensor of a trace.
 EVERY = "*"

@@ -11,17 +11,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rover_pipeline.chunks import DaskOptions, frame_ranges, run_ranges
+from rover_pipeline.engine.parallel import DaskOptions, frame_ranges, run_ranges
+from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.channels import Channel
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import TS, VALID, Sensor
 from rover_pipeline.format.trace import CONFIG, Trace, require_trace
 from rover_pipeline.format.virtual import PARTIAL
-from rover_pipeline.progress import progress
-from rover_pipeline.promises.channels import channel_problems
-from rover_pipeline.promises.contents import content_problems
-from rover_pipeline.promises.origin import origin_problems, product_problems
+from rover_pipeline.validation.channels import channel_problems
+from rover_pipeline.validation.contents import content_problems
+from rover_pipeline.validation.origin import origin_problems, product_problems
 
 _STANDARD = ("radar", "lidar", "camera", "imu")
 # 1990 to 2100: a clock that was never set, or counts milliseconds, is outside.

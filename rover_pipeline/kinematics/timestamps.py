@@ -9,11 +9,11 @@ INFOCOM 1999, with joints). What all latencies have in common cannot be told fro
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-Model = Literal["constant", "drifting"]
+from rover_pipeline.kinematics.options import ClockModel
 
 #: A sample may come this share of a period before its time, and the rest of it late, without a look at the next ones.
 _EARLY = 0.3
@@ -47,7 +47,9 @@ class Times(NamedTuple):
     steady: bool
 
 
-def smooth_times(ts: np.ndarray, *, model: Model = "drifting", block: float = 30.0, bend_ppm: float = 50.0) -> Times:
+def smooth_times(
+    ts: np.ndarray, *, model: ClockModel = "drifting", block: float = 30.0, bend_ppm: float = 50.0
+) -> Times:
     """Times without the jitter of their arrival.
 
     Args:

@@ -16,15 +16,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rover_pipeline.chunks import DASK_VARIABLE
 from rover_pipeline.config import DEFAULT_OUTPUTS, NEEDS_OPTION, Config
+from rover_pipeline.engine.parallel import DASK_VARIABLE
 from rover_pipeline.errors import ERROR_MARK, ConfigError, FormatError, InTheWayError, did_you_mean
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.trace import has_files
 from rover_pipeline.format.virtual import in_the_way
-from rover_pipeline.locate import locate_traces
-from rover_pipeline.rule_inputs import ChannelsInput, EverythingInput, FileInput, SensorInput
+from rover_pipeline.workflow.rule_inputs import ChannelsInput, EverythingInput, FileInput, SensorInput
+from rover_pipeline.workflow.traces import locate_traces
 
 _STAMP = ".options-"
 _MADE = re.compile(r"/_([^/]+)/" + re.escape(_STAMP))
@@ -124,7 +124,7 @@ class Flow:
 
     def step(self, name: str) -> str:
         """Shell command of a rule that runs a step."""
-        from rover_pipeline.steps import find_step
+        from rover_pipeline.engine.step import find_step
 
         python = shlex.quote(sys.executable)
         return (

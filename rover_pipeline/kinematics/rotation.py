@@ -1,7 +1,8 @@
-"""Rotations between two known ones whose angular velocities are known too.
+"""Rotations: the logarithm and exponential of SO(3), and the interpolation between two rotations.
 
-From R0 the body turns by the rotation vector phi(t), R(t) = R0 exp(phi(t)): a cubic whose ends and slopes are those
-of the two rotations. Angular velocity and acceleration are its exact derivatives: with phi' and phi'',
+The interpolation knows the angular velocities at both ends. From R0 the body turns by the rotation vector phi(t),
+R(t) = R0 exp(phi(t)): a cubic whose ends and slopes are those of the two rotations. Angular velocity and acceleration
+are its exact derivatives: with phi' and phi'',
 
     w  = phi' - a phi x phi' + b phi x (phi x phi'),    a = (1 - cos p) / p^2,  b = (p - sin p) / p^3,  p = |phi|
 
@@ -19,7 +20,17 @@ from scipy.spatial.transform import Rotation
 _SMALL = 1e-2
 
 
-class Turn(NamedTuple):
+def log(rot: np.ndarray) -> np.ndarray:
+    """Rotation vectors (N, 3), radians, of rotations (N, 3, 3)."""
+    return Rotation.from_matrix(rot).as_rotvec()
+
+
+def exp(vector: np.ndarray) -> np.ndarray:
+    """Rotations (N, 3, 3) of rotation vectors (N, 3), radians."""
+    return Rotation.from_rotvec(vector).as_matrix()
+
+
+class RotationState(NamedTuple):
     """A rotating body at N instants.
 
     Attributes:
@@ -33,9 +44,9 @@ class Turn(NamedTuple):
     aacc: np.ndarray
 
 
-def turn_between(
+def interpolate_rotation(
     rot: tuple[np.ndarray, np.ndarray], avel: tuple[np.ndarray, np.ndarray], span: np.ndarray, share: np.ndarray
-) -> Turn:
+) -> RotationState:
     """The rotations between N pairs of rotations.
 
     Args:
@@ -54,7 +65,7 @@ def turn_between(
     rate = ((3 * cube * s + 2 * square) * s + begin) / span[:, None]
     rate2 = (6 * cube * s + 2 * square) / span[:, None] ** 2
     spin, change = _derivatives(phi, rate, rate2)
-    return Turn((first * Rotation.from_rotvec(phi)).as_matrix(), spin, change)
+    return RotationState((first * Rotation.from_rotvec(phi)).as_matrix(), spin, change)
 
 
 def _slope_of(phi: np.ndarray, avel: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import TS, VALID, Sensor
 from rover_pipeline.format.trace import Trace
-from rover_pipeline.promises.channels import CHANNELS
+from rover_pipeline.validation.channels import CHANNELS
 
 #: Of what a rotation matrix times its transpose may be off the identity, and a quaternion's length off one.
 _TOLERANCE = 1e-5

@@ -18,8 +18,8 @@ from rover_pipeline.format.meta import replace_file
 
 def workflow_folder() -> Path:
     """The folder of the Snakefile: in the installed package, else the checkout the package is imported from."""
-    package = Path(__file__).parent
-    installed = package / "workflow"
+    package = Path(__file__).parents[1]
+    installed = package / "bundle"
     return installed if (installed / "Snakefile").exists() else package.parent
 
 
@@ -93,11 +93,11 @@ def run_rule(
     # Before numpy is imported: BLAS and OpenMP pools read these once.
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[variable] = "1"
-    from rover_pipeline.chunks import DASK_VARIABLE, DaskOptions
+    from rover_pipeline.engine.execute import Request, run_step
+    from rover_pipeline.engine.parallel import DASK_VARIABLE, DaskOptions
+    from rover_pipeline.engine.step import find_step
     from rover_pipeline.format.trace import link_trace
     from rover_pipeline.options import InputOptions
-    from rover_pipeline.runner import Request, run_step
-    from rover_pipeline.steps import find_step
 
     with logged(log) as file:
         described = find_step(name)

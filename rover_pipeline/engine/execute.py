@@ -10,18 +10,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-from rover_pipeline.chunks import DaskOptions, frame_ranges, run_ranges, scan_ranges
+from rover_pipeline.engine.inputs import open_source
+from rover_pipeline.engine.parallel import DaskOptions, frame_ranges, run_ranges, scan_ranges
+from rover_pipeline.engine.progress import progress
+from rover_pipeline.engine.recording import opened_recording
+from rover_pipeline.engine.step import Inspection, Step
+from rover_pipeline.engine.task import FrameJob, Part
 from rover_pipeline.errors import RoverError, named_if_not_written
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import read_provenance, versions
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC
 from rover_pipeline.format.virtual import VirtualWriter
-from rover_pipeline.frames import FrameJob, Part
 from rover_pipeline.options import InputOptions
-from rover_pipeline.progress import progress
-from rover_pipeline.recording import opened_recording
-from rover_pipeline.source import open_source
-from rover_pipeline.steps import Inspection, Step
 
 
 class StepResult(NamedTuple):

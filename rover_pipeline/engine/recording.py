@@ -12,10 +12,10 @@ from typing import Any, TextIO, TypeVar
 
 import numpy as np
 
-from rover_pipeline.chunks import DaskOptions, Workers, run_ranges
+from rover_pipeline.engine.parallel import DaskOptions, Workers, run_ranges
+from rover_pipeline.engine.progress import progress
+from rover_pipeline.engine.task import FrameJob
 from rover_pipeline.errors import RoverError
-from rover_pipeline.frames import FrameJob
-from rover_pipeline.progress import progress
 
 R = TypeVar("R")
 

@@ -123,7 +123,7 @@ def step(
     (frame,), to mark its own results. An ordered one takes `state` too, None at first, and returns (result, state).
     Arguments of `whole` and `files` that have a default are left out when the trace has no such channel or file.
 
-    With `recording` the function is called once for all frames. It takes a `rover_pipeline.recording.Recording` instead
+    With `recording` the function is called once for all frames. It takes a `rover_pipeline.engine.recording.Recording` instead
     of blocks of the inputs, and returns results for all of them, or those and an `Inspection`. With `products` it makes
     files instead of channels, as a dictionary of bytes by file name; such a step needs no inputs, and takes the trace's
     directory if it has an argument `trace`. What it reads there it names in `reads`, for its provenance.

@@ -59,7 +59,7 @@ def product_problems(trace: Trace, name: str) -> Iterator[str]:
 
 def _declared(provenance: dict[str, Any]) -> tuple[str, ...]:
     """Files that the step of a user's own product declares; none where the step makes sensors or is not installed."""
-    from rover_pipeline.steps import find_step
+    from rover_pipeline.engine.step import find_step
 
     try:
         return tuple(find_step(str(provenance.get("step"))).products)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rover_pipeline.format.meta import META
 
 if TYPE_CHECKING:
-    from rover_pipeline.workflow import Flow
+    from rover_pipeline.workflow.flow import Flow
 
 
 class _Input:

@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import ValidationError
 
+from rover_pipeline.engine.inputs import EVERY, Source
+from rover_pipeline.engine.step import Inspection, Output, Step
 from rover_pipeline.errors import MissingExtraError, RoverError, SampleError, explain
 from rover_pipeline.format.channels import Channel, encode_sample
 from rover_pipeline.format.channels.raw import write_at
 from rover_pipeline.format.meta import ChannelSpec, spec_for
 from rover_pipeline.format.sensor import VALID, VALID_SPEC
 from rover_pipeline.options import Options
-from rover_pipeline.source import EVERY, Source
-from rover_pipeline.steps import Inspection, Output, Step
 
 #: Frames that a step's `inspect` is shown.
 _INSPECTED = 4

@@ -1,0 +1,38 @@
+"""The clock: when the samples of a sensor were taken, by the model that the section `sync.times` names for it."""
+
+from __future__ import annotations
+
+import functools
+from typing import get_args
+
+import numpy as np
+
+from rover_pipeline.kinematics.options import ClockModel, RawSensor, TimesSection
+from rover_pipeline.kinematics.timestamps import Times, smooth_times
+
+
+def clock(sensor: str, ts: np.ndarray, options: TimesSection) -> Times:
+    """Corrected times of all samples of a sensor.
+
+    Args:
+        ts: f8 (N,), as recorded, seconds; the whole recording.
+        options: the models. A sensor that they do not name, such as one of the user's own, has a drifting clock.
+    """
+    model: ClockModel = getattr(options, sensor) if sensor in get_args(RawSensor) else "drifting"
+    return _fitted(np.ascontiguousarray(ts, "<f8").tobytes(), model, options.block, options.bend_ppm)
+
+
+def corrected(sensor: str, ts: np.ndarray, recorded: np.ndarray, options: TimesSection) -> np.ndarray:
+    """Corrected times of some samples of a sensor, f8 (N,), seconds.
+
+    Args:
+        ts: f8 (N,), as recorded, seconds.
+        recorded: f8 (M,), recorded times of the whole recording.
+    """
+    return ts + np.interp(ts, recorded, clock(sensor, recorded, options).smooth - recorded)
+
+
+# Cached, because a step is called for many ranges of frames with the same times.
+@functools.lru_cache(maxsize=8)
+def _fitted(ts: bytes, model: ClockModel, block: float, bend_ppm: float) -> Times:
+    return smooth_times(np.frombuffer(ts, "<f8"), model=model, block=block, bend_ppm=bend_ppm)

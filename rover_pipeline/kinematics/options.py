@@ -1,0 +1,85 @@
+"""Options of the rig and of its clocks. Light: the Snakefile reads them, so nothing here imports NumPy."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+
+from rover_pipeline.options import Options
+
+Vector = Annotated[tuple[float, float, float], Field(description="x, y, z")]
+
+#: Raw sensors that a rig has, each with a clock of its own.
+RawSensor = Literal["lidar", "radar", "camera", "imu"]
+#: Sensors whose pose on the rig can be given; the lidar is the origin.
+Mounted = Literal["radar", "camera", "imu"]
+#: Model of a clock: one rate for the whole recording, or one for every block.
+ClockModel = Literal["constant", "drifting"]
+
+#: Largest difference of an element of R'R from the identity: matrices are written with three or four digits.
+_TOLERANCE = 2e-3
+
+
+class MountOptions(Options):
+    """Pose of a sensor in the lidar frame, both front-left-up."""
+
+    translation: Vector = Field((0.0, 0.0, 0.0), description="Of the sensor in the lidar frame, m.")
+    rotation: tuple[Vector, Vector, Vector] = Field(
+        ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)),
+        description="Lidar-from-sensor: its columns are the sensor's front, left and up in the lidar frame.",
+    )
+
+    @field_validator("translation", "rotation")
+    @classmethod
+    def _finite(cls, value: tuple[object, ...]) -> tuple[object, ...]:
+        if not all(math.isfinite(each) for row in value for each in (row if isinstance(row, tuple) else (row,))):
+            raise ValueError("must be finite numbers")
+        return value
+
+    @field_validator("rotation")
+    @classmethod
+    def _is_rotation(cls, rows: tuple[Vector, Vector, Vector]) -> tuple[Vector, Vector, Vector]:
+        columns = list(zip(*rows, strict=True))
+        error = max(abs(_dot(columns[i], columns[j]) - (i == j)) for i in range(3) for j in range(3))
+        if error > _TOLERANCE:
+            raise ValueError(
+                f"is no rotation: its columns are not orthogonal unit vectors, R'R is off the identity by up to "
+                f"{error:.3g} where {_TOLERANCE:g} is allowed"
+            )
+        (a, b, c), (d, e, f), (g, h, i) = rows
+        if (determinant := a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g)) < 0:
+            raise ValueError(
+                f"is no rotation: it mirrors (determinant {determinant:.3g}, must be 1); the frame is front-left-up"
+            )
+        return rows
+
+
+class RigOptions(Options):
+    """Extrinsics: each sensor's pose in the lidar frame, `{translation: [x, y, z], rotation: [[...], [...], [...]]}`
+    in metres and as a 3x3 lidar-from-sensor matrix. null = what the recording's config.yaml says in its own `rig`
+    section, else the lidar's pose."""
+
+    radar: MountOptions | None = Field(None, description="Of the radar.")
+    camera: MountOptions | None = Field(None, description="Of the camera: front along the view, left, up.")
+    imu: MountOptions | None = Field(None, description="Of the IMU.")
+
+
+def _dot(a: tuple[float, ...], b: tuple[float, ...]) -> float:
+    return sum(x * y for x, y in zip(a, b, strict=True))
+
+
+class TimesSection(Options):
+    """`_lidar_times`, `_radar_times`, `_camera_times`, `_imu_times`: when samples were taken. The host hears of each
+    with a varying latency; lost samples are counted. `constant` = one rate for the whole recording, `drifting` = a rate
+    for every block."""
+
+    lidar: ClockModel = Field("drifting", description="Model of the lidar's clock.")
+    radar: ClockModel = Field("drifting", description="Model of the radar's clock.")
+    camera: ClockModel = Field("drifting", description="Model of the camera's clock.")
+    imu: ClockModel = Field("drifting", description="Model of the IMU's clock.")
+    block: float = Field(30.0, gt=0, description="`drifting`: length of a block, s.")
+    bend_ppm: float = Field(
+        50.0, gt=0, description="`drifting`: largest change of the rate from one block to the next, millionths."
+    )

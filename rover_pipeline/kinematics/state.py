@@ -1,0 +1,48 @@
+"""What is known of a moving sensor at some instants."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class State(NamedTuple):
+    """A moving sensor at N instants; without the first axis, at one instant.
+
+    Attributes:
+        pos: f8 (N, 3), m, in the world frame.
+        rot: f8 (N, 3, 3), world-from-sensor.
+        vel, acc: f8 (N, 3), m/s and m/s2 without gravity, in the world frame.
+        avel: f8 (N, 3), rad/s, in the sensor's own frame.
+    """
+
+    pos: np.ndarray
+    rot: np.ndarray
+    vel: np.ndarray
+    acc: np.ndarray
+    avel: np.ndarray
+
+    def select(self, chosen: int | slice | np.ndarray) -> State:
+        """The same at some of the instants."""
+        return State(*(array[chosen] for array in self))
+
+    def turned(self, turn: np.ndarray) -> State:
+        """The same in another world frame, (3, 3) other-from-world, with the same origin."""
+        return State(self.pos @ turn.T, turn @ self.rot, self.vel @ turn.T, self.acc @ turn.T, self.avel)
+
+    def finite(self) -> np.ndarray:
+        """Which instants have finite numbers only, bool (N,)."""
+        return np.all([np.isfinite(array).reshape(len(array), -1).all(axis=1) for array in self], axis=0)
+
+
+class Poses(NamedTuple):
+    """Poses of a sensor at N instants.
+
+    Attributes:
+        rot: (N, 3, 3), world-from-sensor.
+        pos: (N, 3), m, in the world frame.
+    """
+
+    rot: np.ndarray
+    pos: np.ndarray

@@ -1,0 +1,143 @@
+"""The lidar's trajectory as a continuous motion through known states, and that of the other sensors of the rig."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from rover_pipeline.kinematics.clock import clock
+from rover_pipeline.kinematics.mount import IDENTITY, Mount
+from rover_pipeline.kinematics.options import TimesSection
+from rover_pipeline.kinematics.rotation import interpolate_rotation
+from rover_pipeline.kinematics.state import State
+
+
+class Trajectory:
+    """The motion through known states.
+
+    Between two states the position is the quintic polynomial that has their positions, velocities and accelerations
+    at its ends, so it is continuous up to the acceleration. The rotation is that of `interpolate_rotation`.
+
+    Args:
+        ts: f8 (N,), instants of the states, seconds, increasing.
+        states: of the lidar at these instants.
+        valid: (N,), 0 = the state is not to be trusted: nothing is known between it and its neighbours.
+        max_gap: seconds; nothing is known between states that are farther apart.
+        stamps: f8 (N,), recorded times of the states where `ts` holds corrected ones, seconds.
+    """
+
+    def __init__(
+        self,
+        ts: np.ndarray,
+        states: State,
+        valid: np.ndarray,
+        *,
+        max_gap: float = np.inf,
+        stamps: np.ndarray | None = None,
+    ) -> None:
+        self.ts, self.states, self.max_gap = ts, states, max_gap
+        self.stamps = ts if stamps is None else stamps
+        self.valid = np.asarray(valid, bool) & states.finite()
+        self._spans = self.valid[:-1] & self.valid[1:] & (np.diff(ts) <= max_gap)
+
+    @staticmethod
+    def of(
+        odometry: Mapping[str, np.ndarray] | None, times: TimesSection | None = None, *, max_gap: float = np.inf
+    ) -> Trajectory:
+        """The trajectory that `_odom` holds.
+
+        Args:
+            odometry: all channels of `_odom`, by name.
+            times: models of the clocks, for instants without the jitter of their arrival; None = as recorded.
+
+        Raises:
+            ValueError: there is no `_odom`.
+        """
+        if odometry is None:
+            raise ValueError("_odom is missing or lacks channels; make it first")
+        stamps = odometry["ts"]
+        ts = clock("lidar", stamps, times).smooth if times and len(stamps) else stamps
+        states = State(*(odometry[name] for name in State._fields))
+        return Trajectory(ts, states, odometry["valid"], max_gap=max_gap, stamps=stamps)
+
+    def turned(self, turn: np.ndarray) -> Trajectory:
+        """The same in another world frame, (3, 3) other-from-world, with the same origin."""
+        return Trajectory(self.ts, self.states.turned(turn), self.valid, max_gap=self.max_gap, stamps=self.stamps)
+
+    def index(self, stamp: float) -> int | None:
+        """Number of the valid state whose recorded time is `stamp`, seconds; None where there is none."""
+        at = int(np.searchsorted(self.stamps, stamp))
+        return at if at < len(self.stamps) and self.stamps[at] == stamp and self.valid[at] else None
+
+    def at(self, time: np.ndarray, mount: Mount = IDENTITY) -> tuple[State, np.ndarray]:
+        """A sensor of the rig at N instants, f8 seconds. The trajectory is never extrapolated.
+
+        Args:
+            mount: the sensor's pose in the lidar frame.
+
+        Returns:
+            The sensor's state, and bool (N,), where it is known. It is NaN before, after and in gaps.
+        """
+        count = len(time)
+        found = State(*(np.full((count, *each.shape[1:]), np.nan) for each in self.states))
+        known, left = self._bracket(np.asarray(time, "f8"))
+        if known.any():
+            for whole, part in zip(found, self._between(time[known], left[known], mount), strict=True):
+                whole[known] = part
+        return found, known
+
+    def _bracket(self, time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Whether each instant lies between two valid states, or on one, and the first state of its interval."""
+        last = len(self.ts) - 2
+        if last < 0:
+            # A single state has a place but no motion.
+            return np.zeros(len(time), bool), np.zeros(len(time), "i8")
+        left = np.clip(np.searchsorted(self.ts, time, side="right") - 1, 0, last)
+        inside = (time >= self.ts[0]) & (time <= self.ts[-1])
+        # An instant on a valid state whose next interval is unknown belongs to the interval before.
+        before = np.maximum(left - 1, 0)
+        switch = (time == self.ts[left]) & ~self._spans[left] & self._spans[before] & (left > 0)
+        left = np.where(switch, before, left)
+        return inside & self._spans[left], left
+
+    def _between(self, time: np.ndarray, left: np.ndarray, mount: Mount) -> State:
+        """State of a mounted sensor at instants in the intervals that begin with the states `left`."""
+        begin, end = self.states.select(left), self.states.select(left + 1)
+        span = self.ts[left + 1] - self.ts[left]
+        share = (time - self.ts[left]) / span
+        pos, vel, acc = _quintic(
+            (begin.pos, begin.vel, begin.acc), (end.pos, end.vel, end.acc), span[:, None], share[:, None]
+        )
+        turn = interpolate_rotation((begin.rot, end.rot), (begin.avel, end.avel), span, share)
+        arm = np.broadcast_to(mount.translation, turn.avel.shape)
+        swing = np.cross(turn.avel, arm)
+        pull = np.cross(turn.aacc, arm) + np.cross(turn.avel, swing)
+        return State(
+            pos=pos + _rotated(turn.rot, arm),
+            rot=turn.rot @ mount.rotation,
+            vel=vel + _rotated(turn.rot, swing),
+            acc=acc + _rotated(turn.rot, pull),
+            avel=turn.avel @ mount.rotation,
+        )
+
+
+def _rotated(rot: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    rotated: np.ndarray = np.einsum("nij,nj->ni", rot, vectors)
+    return rotated
+
+
+_Motion = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def _quintic(begin: _Motion, end: _Motion, span: np.ndarray, s: np.ndarray) -> _Motion:
+    """The polynomial of degree five with given value, first and second derivative at both ends, at share `s`."""
+    x0, v0, a0 = begin[0], begin[1] * span, begin[2] * span**2
+    step, v1, a1 = end[0] - x0, end[1] * span, end[2] * span**2
+    c3 = 10 * step - 6 * v0 - 4 * v1 - 1.5 * a0 + 0.5 * a1
+    c4 = -15 * step + 8 * v0 + 7 * v1 + 1.5 * a0 - a1
+    c5 = 6 * step - 3 * (v0 + v1) - 0.5 * (a0 - a1)
+    value = x0 + s * (v0 + s * (a0 / 2 + s * (c3 + s * (c4 + s * c5))))
+    rate = v0 + s * (a0 + s * (3 * c3 + s * (4 * c4 + s * 5 * c5)))
+    rate2 = a0 + s * (6 * c3 + s * (12 * c4 + s * 20 * c5))
+    return value, rate / span, rate2 / span**2
