@@ -33,7 +33,7 @@ class State(NamedTuple):
 
     def finite(self) -> np.ndarray:
         """Which instants have finite numbers only, bool (N,)."""
-        return np.all([np.isfinite(array).reshape(len(array), -1).all(axis=1) for array in self], axis=0)
+        return np.all([np.isfinite(array).all(axis=tuple(range(1, array.ndim))) for array in self], axis=0)
 
 
 class Poses(NamedTuple):
