@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rover_pipeline import __version__
-from rover_pipeline.errors import RoverError
 
 DEBUG_VARIABLE = "ROVER_PIPELINE_DEBUG"
 
@@ -36,17 +35,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             traceback.print_exc()
         print(f"rover-pipeline: {describe(error)}", file=sys.stderr)
         return 1
-
-
-def describe(error: Exception) -> str:
-    """One line for any error: what a user can act on, or where to look when it is a fault of ours."""
-    if isinstance(error, RoverError):
-        return str(error)
-    if isinstance(error, OSError) and error.strerror:
-        place = f"{error.filename}: " if error.filename else ""
-        return f"{place}{error.strerror}"
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text} (unexpected; --debug shows where)"
 
 
 def _parser() -> argparse.ArgumentParser:

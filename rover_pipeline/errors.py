@@ -75,6 +75,17 @@ def named_if_not_written(place: Path) -> Iterator[None]:
         raise RoverError(f"{place}: cannot be written: {error.strerror}; nothing of it is left behind") from error
 
 
+def describe(error: Exception) -> str:
+    """One line for any error: what a user can act on, or where to look when it is a fault of ours."""
+    if isinstance(error, RoverError):
+        return str(error)
+    if isinstance(error, OSError) and error.strerror:
+        place = f"{error.filename}: " if error.filename else ""
+        return f"{place}{error.strerror}"
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text} (unexpected; --debug shows where)"
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A closing clause that names the nearest known word, or all of them."""
     known = list(known)

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rover_pipeline.camera.lens import Lens
+from rover_pipeline.camera.model import load
 from rover_pipeline.camera.options import FramesOptions, ModelOptions
-from rover_pipeline.engine.step import Inspection, Output, step
-from rover_pipeline.format.meta import Format
-
-# OpenCV and onnxruntime take long to import, and the Snakefile, which reads this module, needs neither.
-if TYPE_CHECKING:
-    from rover_pipeline.camera.lens import Lens
-    from rover_pipeline.format.channels import Channel
+from rover_pipeline.camera.pictures import resize, undistort
+from rover_pipeline.engine.step import Inspection
+from rover_pipeline.format.channels import Channel
+from rover_pipeline.format.channels.jpeg import FACTORS, reduced
+from rover_pipeline.format.channels.pictures import PictureChannel
 
 _Shapes = dict[str, tuple[int, ...]]
 
 
 def smaller(video: Channel, *, options: FramesOptions) -> Channel:
     """The video with pictures decoded at the least size that is not below that of the result."""
-    from rover_pipeline.format.channels.jpeg import FACTORS, reduced
-    from rover_pipeline.format.channels.pictures import PictureChannel
 
     if not isinstance(video, PictureChannel):
         return video
@@ -30,10 +27,6 @@ def smaller(video: Channel, *, options: FramesOptions) -> Channel:
     fitting = [factor for factor in FACTORS if reduced(video.spec.shape, factor) >= (height, 0)]
     fitting = [factor for factor in fitting if reduced(video.spec.shape, factor)[1] >= width]
     return video.reduced(max(fitting, default=1))
-
-
-def stored_format(options: FramesOptions) -> Format:
-    return options.format
 
 
 def inspect_lens(
@@ -52,16 +45,6 @@ def inspect_lens(
     return Inspection({}, warnings, {"camera.json": text})
 
 
-@step(
-    inputs={"video": "camera/video.avi"},
-    views={"video": smaller},
-    files={"camera": "camera/camera.json"},
-    outputs={
-        "image": Output("Pictures, RGB. [row, column, colour]", format=stored_format),
-    },
-    version=1,
-    inspect=inspect_lens,
-)
 def frames(video: np.ndarray, *, options: FramesOptions, shapes: _Shapes, camera: str | None = None) -> np.ndarray:
     """Pictures at another size, whole.
 
@@ -73,7 +56,6 @@ def frames(video: np.ndarray, *, options: FramesOptions, shapes: _Shapes, camera
     Returns:
         u1 RGB, (frame, height, width, 3).
     """
-    from rover_pipeline.camera.pictures import resize, undistort
 
     stored = shapes["video"]
     width, height = options.size(stored[1], stored[0])
@@ -91,12 +73,6 @@ def inspect_model(image: np.ndarray, *, options: ModelOptions) -> Inspection:
     return Inspection({}, (), files)
 
 
-@step(
-    inputs={"image": "_camera_frames/image"},
-    outputs={"*": "What camera.model made of the picture: {name}. [row, column], and RGB of an image."},
-    version=1,
-    inspect=inspect_model,
-)
 def model(image: np.ndarray, *, options: ModelOptions) -> dict[str, np.ndarray]:
     """A model of the user's on each picture.
 
@@ -107,13 +83,11 @@ def model(image: np.ndarray, *, options: ModelOptions) -> dict[str, np.ndarray]:
         `labels` u1 (frame, height, width) or `image` u1 RGB (frame, height, width, 3), as the options say, at the size
         the model gives.
     """
-    from rover_pipeline.camera.model import load
 
     run = load(options)
     return {options.output: np.stack([run(picture) for picture in image])}
 
 
 def _lens(camera: str, shape: tuple[int, ...]) -> Lens:
-    from rover_pipeline.camera.lens import Lens
 
     return Lens.parse(camera, shape[1], shape[0])

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-from rover_pipeline.engine.inputs import open_source
-from rover_pipeline.engine.parallel import DaskOptions, frame_ranges, run_ranges, scan_ranges
+from rover_pipeline.engine.inputs import open_inputs
+from rover_pipeline.engine.options import DaskOptions
+from rover_pipeline.engine.parallel import frame_ranges, ordered_map
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.engine.recording import opened_recording
 from rover_pipeline.engine.step import Inspection, Step
-from rover_pipeline.engine.task import FrameJob, Part
+from rover_pipeline.engine.task import FrameTask, Part
 from rover_pipeline.errors import RoverError, named_if_not_written
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import read_provenance, versions
@@ -41,7 +42,7 @@ class Request:
 
 
 def run_step(
-    described: Step,
+    step: Step,
     trace: Path,
     sensor: str,
     request: Request,
@@ -50,7 +51,6 @@ def run_step(
     dask: DaskOptions | None = None,
     stamps: tuple[str, ...] = (),
     log: TextIO | None = None,
-    loaded: Callable[[], object] = lambda: None,
 ) -> StepResult:
     """Make the virtual sensor, or the folder of files, `trace/sensor` by a step.
 
@@ -59,32 +59,31 @@ def run_step(
         threads: ranges of frames worked on at once.
         stamps: names of empty files to publish with the sensor.
         log: gets a line of progress now and then.
-        loaded: called before the bulk of the work; a step of frames has then seen one, and imported what it needs.
 
     Raises:
         RoverError: the input is unusable, a directory is in the way, or the disk is full. Nothing is left behind.
     """
     begin, started = time.monotonic(), datetime.now(UTC)
-    place = trace / sensor
-    model = described.options_model
-    options = model.parse(request.options, described.name) if model else None
+    path = trace / sensor
+    options = step.options.parse(request.options, step.name) if step.options else None
+    step = step.for_options(options)
     identity = {
-        "step": described.name,
-        "version": described.version,
+        "step": step.name,
+        "version": step.version,
         "options": options.model_dump(mode="json") if options else {},
         "input": request.input.model_dump(),
     }
-    before = read_provenance(place)
-    with named_if_not_written(place), VirtualWriter(place, stamps) as writer:
-        whole = (*stamps, *(described.products or (META,)))
-        if writer.waited and (made := _made_meanwhile(place, before, identity, whole)):
+    before = read_provenance(path)
+    with named_if_not_written(path), VirtualWriter(path, stamps) as writer:
+        published = (*stamps, *(step.products or (META,)))
+        if writer.waited and (made := _made_meanwhile(path, before, identity, published)):
             return made
-        source = open_source(described, trace, request.input, options)
-        job = FrameJob(described, source, options, writer.partial, {}, request.input.mark_corrupt)
-        run = _Run(job, writer, trace, f"{trace.name}/{sensor}", threads, dask or DaskOptions(), log, loaded)
-        if described.products:
+        inputs = open_inputs(step, trace, request.input, options)
+        task = FrameTask(step, inputs, options, writer.partial, {}, request.input.mark_corrupt)
+        run = _Run(task, writer, trace, f"{trace.name}/{sensor}", threads, dask or DaskOptions(), log)
+        if step.products:
             run.make_files()
-        elif described.recording:
+        elif step.recording:
             run.make_at_once()
         else:
             run.make_by_ranges()
@@ -92,26 +91,26 @@ def run_step(
         writer.commit(
             {
                 **identity,
-                "inputs": source.fingerprints,
-                "samples": source.count,
+                "inputs": inputs.fingerprints,
+                "samples": inputs.count,
                 "invalid": run.invalid,
                 "corrupt": run.corrupt,
-                "dropped": source.dropped,
+                "dropped": inputs.dropped,
                 "measured": run.measured,
-                "notes": [*source.notes, *run.warnings],
+                "notes": [*inputs.notes, *run.warnings],
                 "packages": versions(),
                 "time": {"started": started.isoformat(timespec="seconds"), "seconds": round(seconds, 3)},
             }
         )
-    return StepResult(source.count, run.invalid, seconds)
+    return StepResult(inputs.count, run.invalid, seconds)
 
 
 def _made_meanwhile(
-    place: Path, before: dict[str, Any] | None, identity: dict[str, Any], whole: tuple[str, ...]
+    path: Path, before: dict[str, Any] | None, identity: dict[str, Any], published: tuple[str, ...]
 ) -> StepResult | None:
     """The result of the process that held the lock before us, when that finished and made just what we are to make."""
-    made = read_provenance(place)
-    if made is None or made == before or not all((place / name).exists() for name in whole):
+    made = read_provenance(path)
+    if made is None or made == before or not all((path / name).exists() for name in published):
         return None
     return StepResult(made["samples"], made["invalid"], 0.0) if made.items() >= identity.items() else None
 
@@ -120,14 +119,13 @@ def _made_meanwhile(
 class _Run:
     """One run of a step, and what is to be said of it afterwards."""
 
-    job: FrameJob
+    task: FrameTask
     writer: VirtualWriter
     trace: Path
     label: str
     threads: int
     dask: DaskOptions
     log: TextIO | None
-    loaded: Callable[[], object]
     invalid: int = 0
     corrupt: int = 0
     measured: dict[str, Any] = field(default_factory=dict)
@@ -135,71 +133,84 @@ class _Run:
 
     def make_by_ranges(self) -> None:
         """Blocks of frames, in parallel, or in order with a state."""
-        job, source = self.job, self.job.source
-        job.probe()
-        self._take(job.inspect())
-        self.loaded()
+        task, inputs = self.task, self.task.inputs
+        task.probe()
+        self._take(task.inspect())
         self._create()
-        frame_bytes = source.frame_bytes + sum(spec.sample_bytes for spec in self.writer.specs.values())
-        ranges = frame_ranges(source.count, frame_bytes, self.dask, self.threads)
-        with progress(self.label, source.count, log=self.log) as advance:
-            if job.described.ordered:
-                parts = scan_ranges(job.advance_state, ranges, advance=advance)
-            else:
-                parts = run_ranges(job, ranges, threads=self.threads, options=self.dask, advance=advance)
-            for part in parts:
+        frame_bytes = inputs.frame_bytes + sum(spec.sample_bytes for spec in self.writer.specs.values())
+        ranges = frame_ranges(inputs.count, frame_bytes, self.dask, self.threads)
+        # An ordered step hands a state from each range to the next, so it cannot be spread over workers.
+        work, threads, scheduler = (
+            (_InOrder(task), 1, None) if task.step.ordered else (task, self.threads, self.dask.scheduler)
+        )
+        with progress(self.label, inputs.count, log=self.log) as advance:
+
+            def done(frames: tuple[int, int]) -> None:
+                advance(frames[1] - frames[0])
+
+            for part in ordered_map(work, ranges, threads=threads, scheduler=scheduler, done=done):
                 self._append(part)
 
     def make_at_once(self) -> None:
         """All frames by one call of the function."""
         returned, readable = self._call()
-        result = self.job.as_channels(returned, self.job.source.count)
-        self.job.specs.update(self.job.specs_of(result))
+        result = self.task.as_channels(returned, self.task.inputs.count)
+        self.task.specs.update(self.task.specs_of(result))
         self._create()
-        self._append(self.job.write(0, result, readable))
+        self._append(self.task.write(0, result, readable))
 
     def make_files(self) -> None:
         """Files instead of channels."""
         returned, readable = self._call()
-        declared = self.job.described.products
+        declared = self.task.step.products
         if set(returned) != set(declared):
-            raise RoverError(f"{self.job.described.name}: made {sorted(returned)}, declares {sorted(declared)}")
+            raise RoverError(f"{self.task.step.name}: made {sorted(returned)}, declares {sorted(declared)}")
         for name, content in returned.items():
-            (self.writer.partial / name).write_bytes(content)
+            self.writer.add_file(name, content)
         self.corrupt = int((~readable).sum())
 
     def _call(self) -> tuple[Any, Any]:
         """What the function returns for the whole recording, and which frames could be decoded."""
-        job = self.job
-        self._take(job.inspect())
-        self.loaded()
-        ways: dict[str, Any] = {"label": self.label, "threads": self.threads, "dask": self.dask, "log": self.log}
-        with opened_recording(job, **ways) as recording:
+        task = self.task
+        self._take(task.inspect())
+        with opened_recording(task, label=self.label, threads=self.threads, dask=self.dask, log=self.log) as recording:
             arguments: dict[str, Any] = {"recording": recording}
-            if job.described.takes("trace"):
+            if task.step.takes("trace"):
                 arguments["trace"] = self.trace
-            returned = job.call_function(arguments, 0, job.source.count)
+            returned = task.call_function(arguments, 0, task.inputs.count)
         if isinstance(returned, tuple):
-            returned, told = returned
-            self._take(told)
+            returned, inspection = returned
+            self._take(inspection)
         return returned, recording.readable
 
-    def _take(self, told: Inspection) -> None:
-        for warning in told.warnings:
+    def _take(self, inspection: Inspection) -> None:
+        for warning in inspection.warnings:
             for stream in filter(None, (sys.stderr, self.log)):
                 print(f"{self.writer.path}: {warning}", file=stream, flush=True)
-        for name, text in told.files.items():
-            (self.writer.partial / name).write_text(text, encoding="utf-8")
-        self.measured |= told.measured
-        self.warnings += told.warnings
+        for name, text in inspection.files.items():
+            self.writer.add_file(name, text.encode())
+        self.measured |= inspection.measured
+        self.warnings += inspection.warnings
 
     def _create(self) -> None:
-        source = self.job.source
-        self.writer.create({TS: TS_SPEC, VALID: VALID_SPEC, **self.job.specs}, source.count)
-        self.writer.fill(TS, source.ts)
+        inputs = self.task.inputs
+        self.writer.create({TS: TS_SPEC, VALID: VALID_SPEC, **self.task.specs}, inputs.count)
+        self.writer.fill(TS, inputs.ts)
 
     def _append(self, part: Part) -> None:
         self.invalid, self.corrupt = self.invalid + part.invalid, self.corrupt + part.corrupt
         for name, samples in part.encoded.items():
             for data in samples:
                 self.writer.stream(name).append_encoded(data)
+
+
+class _InOrder:
+    """An ordered step: hands the state that the function returns on to its next call."""
+
+    def __init__(self, task: FrameTask) -> None:
+        self.task = task
+        self.state: Any = None
+
+    def __call__(self, frames: tuple[int, int]) -> Part:
+        part, self.state = self.task.advance_state(self.state, *frames)
+        return part

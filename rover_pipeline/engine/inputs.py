@@ -1,4 +1,4 @@
-"""The inputs of a step in one trace, opened and checked before any work begins."""
+"""The inputs of a step in one recording, opened and checked before any work begins."""
 
 from __future__ import annotations
 
@@ -9,17 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from rover_pipeline.engine.step import Step
+from rover_pipeline.engine.step import EVERY, OPTIONAL, Reference, Step
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.channels import Channel
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import fingerprint
 from rover_pipeline.format.sensor import TS, VALID, Sensor
 from rover_pipeline.format.trace import Trace
+from rover_pipeline.numerics.nearest import nearest_samples
 from rover_pipeline.options import InputOptions, Options
-
-#: Stands for every raw sensor of a trace.
-EVERY = "*"
 
 
 @dataclass
@@ -35,13 +33,13 @@ class Nearest:
 
 
 @dataclass
-class Source:
+class Inputs:
     """What a step reads.
 
     Attributes:
         channels: argument -> channel that blocks of frames are read from.
         nearest: argument -> channel that is read at other times.
-        whole: argument -> array, or arrays by sensor.
+        whole: argument -> array, or arrays by channel or by sensor.
         texts: argument -> text of a file.
         count: number of frames.
         ts: f8, (frame,), s.
@@ -67,52 +65,51 @@ class Source:
     @property
     def frame_bytes(self) -> int:
         """Bytes that are read for a frame."""
-        channels = [*self.channels.values(), *(each.channel for each in self.nearest.values())]
-        return sum(channel.spec.sample_bytes for channel in channels)
+        return sum(channel.spec.sample_bytes for channel in self._all())
 
     @property
-    def place(self) -> str:
+    def paths(self) -> str:
         """Paths of the channels, for messages."""
-        channels = [*self.channels.values(), *(each.channel for each in self.nearest.values())]
-        return ", ".join(str(channel.path) for channel in channels)
+        return ", ".join(str(channel.path) for channel in self._all())
+
+    def _all(self) -> list[Channel]:
+        return [*self.channels.values(), *(each.channel for each in self.nearest.values())]
 
 
-def open_source(described: Step, trace: Path, policy: InputOptions, options: Options | None = None) -> Source:
+def open_inputs(step: Step, trace: Path, policy: InputOptions, options: Options | None = None) -> Inputs:
     """Open what a step declares.
 
     Args:
+        step: with what depends on its options filled in.
         options: of the step, which its views are made for.
 
     Raises:
         FormatError: something is missing, or is not what its metadata says.
     """
-    opened = _Opener(described, trace, policy)
-    sensors, channels = opened.parents()
+    opened = _Opener(step, trace, policy)
+    sensors, channels = opened.clocks()
     counts, times = {}, {}
     for name, sensor in sensors.items():
         counts[name] = opened.length(sensor, [ref.partition("/")[2] for ref in opened.references(name)])
         times[name] = sensor.times(counts[name])
-    parent = next(iter(sensors), "")
+    clock = next(iter(sensors), "")
     for name, ts in times.items():
-        if not np.array_equal(ts, times[parent]):
-            raise FormatError(
-                f"{trace / name}: its ts differs from that of {parent}; {described.name} takes equal times"
-            )
-    count = counts.get(parent, 0)
-    ts = times.get(parent, np.empty(0))
+        if not np.array_equal(ts, times[clock]):
+            raise FormatError(f"{trace / name}: its ts differs from that of {clock}; {step.name} takes equal times")
+    count = counts.get(clock, 0)
+    ts = times.get(clock, np.empty(0))
     valid = np.min([sensor.valid(count) for sensor in sensors.values()], axis=0, initial=1).astype("u1")
     longest = max((len(sensors[name].channel(channel)) for name, channel in opened.used), default=0)
-    nearest, near_valid = opened.nearest(ts)
+    nearest, nearest_valid = opened.nearest(ts)
     opened.note_reads()
-    views = {argument: view(channels[argument], options=options) for argument, view in described.views.items()}
-    return Source(
-        channels={**channels, **views},
+    return Inputs(
+        channels={argument: step.view(argument, channel, options) for argument, channel in channels.items()},
         nearest=nearest,
         whole=opened.whole(),
         texts=opened.texts(),
         count=count,
         ts=ts,
-        valid=np.min([np.broadcast_to(valid, (count,)), *near_valid], axis=0).astype("u1"),
+        valid=np.min([np.broadcast_to(valid, (count,)), *nearest_valid], axis=0).astype("u1"),
         fingerprints=opened.fingerprints,
         shapes={argument: channel.spec.shape for argument, channel in channels.items()},
         notes=opened.notes,
@@ -121,23 +118,23 @@ def open_source(described: Step, trace: Path, policy: InputOptions, options: Opt
 
 
 class _Opener:
-    """Opens sensors of a trace for one step, and keeps what provenance says of all it opened."""
+    """Opens sensors of a recording for one step, and keeps what provenance says of all it opened."""
 
-    def __init__(self, described: Step, trace: Path, policy: InputOptions) -> None:
-        self.described, self.trace, self.policy = described, trace, policy
-        self.recording = Trace(trace)
+    def __init__(self, step: Step, path: Path, policy: InputOptions) -> None:
+        self.step, self.path, self.policy = step, path, policy
+        self.trace = Trace(path)
         self.fingerprints: dict[str, Any] = {}
         self.notes: list[str] = []
         self.used: list[tuple[str, str]] = []
 
     def references(self, sensor: str) -> list[str]:
-        return [ref for ref in self.described.inputs.values() if ref.partition("/")[0] == sensor]
+        return [ref for ref in self.step.inputs.values() if ref.partition("/")[0] == sensor]
 
-    def parents(self) -> tuple[dict[str, Sensor], dict[str, Channel]]:
-        """The sensors that the inputs are of, by name, and the inputs' channels, by argument."""
+    def clocks(self) -> tuple[dict[str, Sensor], dict[str, Channel]]:
+        """The sensors whose times the frames have, by name, and the channels of the inputs, by argument."""
         sensors: dict[str, Sensor] = {}
         channels: dict[str, Channel] = {}
-        for argument, reference in self.described.inputs.items():
+        for argument, reference in self.step.inputs.items():
             name, _, channel = reference.partition("/")
             sensor = sensors.setdefault(name, self.sensor(reference))
             channels[argument] = sensor.channel(channel)
@@ -147,9 +144,9 @@ class _Opener:
 
     def sensor(self, reference: str) -> Sensor:
         name, _, channel = reference.partition("/")
-        if not (self.trace / name).is_dir():
-            raise FormatError(f"{self.trace / name}: no such sensor; {self.described.name} needs {reference}")
-        return self.recording.source(name, channel)
+        if not (self.path / name).is_dir():
+            raise FormatError(f"{self.path / name}: no such sensor; {self.step.name} needs {reference}")
+        return self.trace.source(name, channel)
 
     def length(self, sensor: Sensor, channels: Iterable[str]) -> int:
         wanted = [name for name in channels if name != VALID or VALID in sensor.specs]
@@ -158,44 +155,53 @@ class _Opener:
 
     def nearest(self, ts: np.ndarray) -> tuple[dict[str, Nearest], list[np.ndarray]]:
         """Channels that are read at times of their own, and which of the samples that are read are valid."""
-        found, valid = {}, []
-        for argument, reference in self.described.nearest.items():
-            if self.lacks(argument, reference):
+        opened, valid = {}, []
+        for argument, entry in self.step.nearest.items():
+            if (reference := self.present(entry)) is None:
                 continue
             name, _, channel = reference.partition("/")
             sensor = self.sensor(reference)
             count = self.length(sensor, [channel])
             samples = nearest_samples(sensor.times(count), ts)
-            found[argument] = Nearest(sensor.channel(channel), samples)
+            opened[argument] = Nearest(sensor.channel(channel), samples)
             valid.append(sensor.valid(count)[samples])
             self.note(name, sensor, channel)
-        return found, valid
+        return opened, valid
 
     def whole(self) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for argument, reference in self.described.whole.items():
-            name, _, channel = reference.partition("/")
-            if name == EVERY:
-                found[argument] = {
-                    sensor: self.read_whole(f"{sensor}/{channel}")
-                    for sensor in self.recording.sensors()
-                    if not sensor.startswith("_")
-                    and channel in self.recording.sensor(sensor).specs
-                    and not self.is_empty(self.recording.sensor(sensor))
-                }
-            elif not self.lacks(argument, reference):
-                found[argument] = self.read_whole(reference)
-        return found
+        """Arrays that are given in full, by argument."""
+        arrays = {argument: self.read_all(entry) for argument, entry in self.step.whole.items()}
+        return {argument: given for argument, given in arrays.items() if given is not None}
 
-    def lacks(self, argument: str, reference: str) -> bool:
-        """Whether a channel is not there and the function does without it."""
+    def read_all(self, entry: Reference) -> Any:
+        """An array, arrays by channel of one sensor, or arrays by raw sensor; None where it is optional and absent."""
+        if isinstance(entry, tuple):
+            references = [self.present(each) for each in entry]
+            if None in references:
+                return None
+            return {each.partition("/")[2]: self.read_whole(each) for each in references if each is not None}
+        name, _, channel = entry.partition("/")
+        if name == EVERY:
+            sensors = [each for each in self.trace.sensors() if not each.startswith("_")]
+            having = [each for each in sensors if channel in self.trace.sensor(each).specs]
+            return {
+                each: self.read_whole(f"{each}/{channel}")
+                for each in having
+                if not self.is_empty(self.trace.sensor(each))
+            }
+        reference = self.present(entry)
+        return None if reference is None else self.read_whole(reference)
+
+    def present(self, entry: str) -> str | None:
+        """The reference without its mark; None where it is optional and the recording does not have the channel."""
+        if not entry.endswith(OPTIONAL):
+            return entry
+        reference = entry.removesuffix(OPTIONAL)
         name, _, channel = reference.partition("/")
-        if not self.described.is_optional(argument):
-            return False
-        if not (self.trace / name / META).exists():
-            return True
-        sensor = self.recording.source(name, channel)
-        return channel not in {*sensor.specs, VALID} or self.is_empty(sensor)
+        if not (self.path / name / META).exists():
+            return None
+        sensor = self.trace.source(name, channel)
+        return reference if channel in {*sensor.specs, VALID} and not self.is_empty(sensor) else None
 
     def is_empty(self, sensor: Sensor) -> bool:
         """Whether a sensor was there but recorded nothing, of which a note is made."""
@@ -217,24 +223,25 @@ class _Opener:
 
     def texts(self) -> dict[str, str]:
         texts = {}
-        for argument, reference in self.described.files.items():
-            path = self.trace / reference
-            if self.described.is_optional(argument) and not path.exists():
+        for argument, entry in self.step.files.items():
+            reference = entry.removesuffix(OPTIONAL)
+            path = self.path / reference
+            if reference != entry and not path.exists():
                 continue
             try:
                 texts[argument] = path.read_text(encoding="utf-8")
             except (OSError, UnicodeDecodeError) as error:
                 reason = error.strerror if isinstance(error, OSError) else "is not text"
-                raise FormatError(f"{path}: {reason}; {self.described.name} needs it") from error
+                raise FormatError(f"{path}: {reason}; {self.step.name} needs it") from error
             self.fingerprints[reference] = fingerprint(path)
         return texts
 
     def note_reads(self) -> None:
         """Keep fingerprints of the files that the function reads by itself, as far as they are there."""
-        for pattern in self.described.reads:
-            for path in sorted(self.trace.glob(pattern)):
-                if path.is_file() and not path.relative_to(self.trace).parts[0].startswith("."):
-                    self.fingerprints[str(path.relative_to(self.trace))] = fingerprint(path)
+        for pattern in self.step.reads:
+            for path in sorted(self.path.glob(pattern)):
+                if path.is_file() and not path.relative_to(self.path).parts[0].startswith("."):
+                    self.fingerprints[str(path.relative_to(self.path))] = fingerprint(path)
 
     def note(self, name: str, sensor: Sensor, channel_name: str) -> None:
         """Keep fingerprints of a channel and of the times it comes with, and what was noticed in them."""
@@ -243,14 +250,5 @@ class _Opener:
                 continue
             channel = sensor.channel(key)
             self.fingerprints[f"{name}/{key}"] = {"samples": len(channel), **fingerprint(channel.path)}
-            # Paths differ from machine to machine; provenance names places within the trace.
-            self.notes += [note.replace(f"{self.trace}/", "") for note in (*channel.notes, channel.leftover) if note]
-
-
-def nearest_samples(times: np.ndarray, ts: np.ndarray) -> np.ndarray:
-    """Index of the time nearest to each of `ts`, both f8 seconds and increasing; of two as near the earlier."""
-    after = np.clip(np.searchsorted(times, ts), 1, max(1, len(times) - 1))
-    before = after - 1
-    if len(times) == 1:
-        return np.zeros(len(ts), "i8")
-    return np.where(ts - times[before] <= times[after] - ts, before, after)
+            # Paths differ from machine to machine; provenance names places within the recording.
+            self.notes += [note.replace(f"{self.path}/", "") for note in (*channel.notes, channel.leftover) if note]

@@ -12,9 +12,10 @@ from typing import Any, TextIO, TypeVar
 
 import numpy as np
 
-from rover_pipeline.engine.parallel import DaskOptions, Workers, run_ranges
+from rover_pipeline.engine.options import DaskOptions
+from rover_pipeline.engine.parallel import Processes, ordered_map
 from rover_pipeline.engine.progress import progress
-from rover_pipeline.engine.task import FrameJob
+from rover_pipeline.engine.task import FrameTask
 from rover_pipeline.errors import RoverError
 
 R = TypeVar("R")
@@ -28,7 +29,7 @@ class _Spread:
     threads: int
     dask: DaskOptions
     log: TextIO | None
-    workers: Workers
+    processes: Processes
 
 
 class Recording:
@@ -42,13 +43,13 @@ class Recording:
         valid: u1, (frame,); 0 = not to be trusted.
     """
 
-    def __init__(self, job: FrameJob, spread: _Spread) -> None:
-        self._job = job
+    def __init__(self, task: FrameTask, spread: _Spread) -> None:
+        self._task = task
         self._spread: _Spread | None = spread
         self._corrupt: set[int] = set()
-        self.count = job.source.count
-        self.ts = job.source.ts
-        self.valid = job.source.valid
+        self.count = task.inputs.count
+        self.ts = task.inputs.ts
+        self.valid = task.inputs.valid
 
     def read(self, argument: str, start: int, stop: int) -> np.ndarray:
         """Frames `start:stop` of an input, (frame, ...).
@@ -59,7 +60,7 @@ class Recording:
             SampleError: a frame cannot be decoded.
         """
         readable = np.ones(stop - start, bool)
-        block = self._job.read_input(argument, start, stop, readable)
+        block = self._task.read_input(argument, start, stop, readable)
         if not readable.all():
             getattr(_thread, "corrupt", self._corrupt).update((start + np.flatnonzero(~readable)).tolist())
         return block
@@ -88,18 +89,23 @@ class Recording:
             raise RoverError("Recording.map: is called inside a function that it maps; nothing spreads work twice")
         label = f"{spread.label} {title}".rstrip()
         with progress(label, sum(stop - start for start, stop in ranges), log=spread.log) as advance:
-            task = _Tracked(self, function)
-            ways: dict[str, Any] = {"held": held, "workers": spread.workers if processes else None}
-            for result, corrupt in run_ranges(
-                task, ranges, threads=spread.threads, options=spread.dask, advance=advance, **ways
-            ):
+            results = ordered_map(
+                _Tracked(self, function),
+                ranges,
+                threads=spread.threads,
+                processes=spread.processes if processes else None,
+                scheduler=spread.dask.scheduler,
+                done=lambda frames: advance(frames[1] - frames[0]),
+                held=held,
+            )
+            for result, corrupt in results:
                 self._corrupt |= corrupt
                 yield result
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:
         """A folder for what functions that are mapped leave for one another, seen by all of them; gone afterwards."""
-        with TemporaryDirectory(prefix=".scratch", dir=self._job.partial) as folder:
+        with TemporaryDirectory(prefix=".scratch", dir=self._task.partial) as folder:
             yield Path(folder)
 
     @property
@@ -119,7 +125,8 @@ class _Tracked:
     def __init__(self, recording: Recording, function: Callable[[int, int], Any]) -> None:
         self.recording, self.function = recording, function
 
-    def __call__(self, start: int, stop: int) -> tuple[Any, set[int]]:
+    def __call__(self, frames: tuple[int, int]) -> tuple[Any, set[int]]:
+        start, stop = frames
         _thread.corrupt = set()
         try:
             return self.function(start, stop), _thread.corrupt
@@ -134,8 +141,8 @@ _thread = threading.local()
 
 @contextmanager
 def opened_recording(
-    job: FrameJob, *, label: str, threads: int, dask: DaskOptions, log: TextIO | None
+    task: FrameTask, *, label: str, threads: int, dask: DaskOptions, log: TextIO | None
 ) -> Iterator[Recording]:
-    """The recording of a job's inputs, whose work goes to `threads`, or as many processes, or to a Dask scheduler."""
-    with closing(Workers(threads)) as workers:
-        yield Recording(job, _Spread(label, threads, dask, log, workers))
+    """The recording of a task's inputs, whose work goes to `threads`, or as many processes, or to a Dask scheduler."""
+    with closing(Processes(threads)) as processes:
+        yield Recording(task, _Spread(label, threads, dask, log, processes))

@@ -1,40 +1,70 @@
-"""What a step declares: one function over frames that makes one virtual sensor of one trace."""
+"""What a step declares: one function that makes one virtual sensor, or one folder of files, of one recording.
+
+The declaration is the only place that names the inputs, outputs, options and version of a virtual sensor. Rules,
+validation and documentation ask it. It names the function by a dotted name, so that reading declarations imports none
+of the libraries that the functions need.
+"""
 
 from __future__ import annotations
 
-import importlib
-import inspect
+import inspect as signatures
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rover_pipeline.errors import ConfigError, did_you_mean
-from rover_pipeline.format.meta import Format
+from rover_pipeline.engine.lookup import load
+from rover_pipeline.errors import ConfigError
 from rover_pipeline.options import Options
 
 if TYPE_CHECKING:
-    from rover_pipeline.format.channels import Channel
+    from rover_pipeline.format.meta import Format
 
 _ATTRIBUTE = "__rover_step__"
+#: Ends a reference to something that the function does without where the recording lacks it.
+OPTIONAL = "?"
+#: Stands for every raw sensor in a reference, and for every channel in `outputs`.
+EVERY = "*"
+#: Sizes of the axes that always have the same size.
+_SIZES = {"xyz": 3, "xyzw": 4, "world": 3, "lidar": 3, "sensor": 3, "colour": 3}
+
+Reference = str | tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Output:
-    """One channel a step makes: its description, axes in brackets, and how it is stored.
+    """One channel that a step makes.
 
-    The format may depend on the step's options: a function of them that gives it.
+    Attributes:
+        desc: what the channel holds, with its unit, and its axes in brackets: `Power, dB. [doppler, range]`. It is
+            written to `meta.json`.
+        format: how samples are stored, or a function of the step's options that says so.
+        type: numpy type without byte order, such as `f4`; "" = whatever the function returns.
     """
 
     desc: str
     format: Format | Callable[[Any], Format] = "raw"
+    type: str = ""
 
     def stored_as(self, options: Options | None) -> Format:
+        """The format for these options."""
         return self.format(options) if callable(self.format) else self.format
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Names of the axes of a sample, from the first brackets of the description; empty for scalars."""
+        brackets = re.search(r"\[([a-z_, ]+)\]", self.desc)
+        return tuple(name.strip() for name in brackets[1].split(",")) if brackets else ()
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """Size of each axis; None where it depends on the recording or on options."""
+        return tuple(_SIZES.get(axis) for axis in self.axes)
 
 
 class Inspection(NamedTuple):
-    """What a look at a few frames told.
+    """What a look at a few frames showed.
 
     Attributes:
         measured: figures for provenance.
@@ -49,110 +79,165 @@ class Inspection(NamedTuple):
 
 @dataclass(frozen=True)
 class Step:
-    """The description that `@step` attaches to a function.
+    """The declaration of a step.
+
+    References are `sensor/channel`. One that ends with `?` is optional: the function does without it.
 
     Attributes:
-        name: dotted name, `package.module:function`.
-        inputs: argument -> `sensor/channel`; the first one's sensor gives `ts` and the number of frames.
-        whole: argument -> `sensor/channel` of any sensor, given in full at every call; `*/channel` is that channel of
-            every raw sensor, by sensor.
-        nearest: argument -> `sensor/channel` of sensors with other times, given as the samples nearest to the frames.
+        function: dotted name `package.module:function`, or the function.
+        version: raised whenever the same input gives other bytes.
+        sensor: name of the virtual sensor or folder, `_name`; "" where the rule names it.
+        sections: of the configuration. The first one gives its own options, each other one an option that is named
+            like the last part of the section's name.
+        options: model of the function's `options`; None when it takes none.
+        inputs: argument -> channel that blocks of frames are read from. The first one's sensor gives `ts` and the
+            number of frames.
+        nearest: argument -> channel of a sensor with other times, given as the samples nearest to the frames.
+        whole: argument -> channel that is given in full at every call; a tuple of channels of one sensor is given as
+            a dictionary by channel, `*/channel` as a dictionary by raw sensor.
+        files: argument -> `sensor/file`, or a file of the recording such as `config.yaml`, given as text.
         outputs: channel -> what it is; `*` stands for channels that the result names.
         products: file -> what it is, for a step that makes files and no sensor.
-        views: argument of `inputs` -> function of its channel and the options that gives the channel to read instead.
-        files: argument -> `sensor/file` whose text the function receives.
-        reads: patterns of files below the trace, such as `*/ts`, that the function reads by itself.
-        version: raised whenever the same input gives other bytes.
+        reads: patterns of files below the recording, such as `*/ts`, that the function reads by itself.
+        views: argument of `inputs` -> function (or its dotted name) of the channel and the options that gives the
+            channel to read instead.
+        constants: arguments with fixed values, for a function that serves several steps.
+        variant: function of the options that gives the fields of this class that depend on them. Mappings are added
+            to those declared here.
         halo: frames before and after its own that a block is given; the results for them are dropped.
-        ordered: frames are handed over in order, with the state the function returned before.
+        ordered: frames are handed over in order, with the state that the function returned before.
         recording: the function is called once, with a `Recording` to read from.
-        inspect: looks at a few frames before the work; see `step`.
+        inspect: looks at a few frames before the work (or its dotted name); see `step`.
+        waits_for_all: made after all other outputs that are asked for.
+        default: belongs to `outputs: default`.
+        needs_option: dotted name of the option without which the step does not exist, and what to set it to.
+        summary: a sentence for the table of virtual sensors.
     """
 
-    name: str
-    function: Callable[..., Any]
-    inputs: Mapping[str, str]
-    outputs: Mapping[str, Output]
-    files: Mapping[str, str]
+    function: str | Callable[..., Any]
     version: int
+    sensor: str = ""
+    sections: tuple[str, ...] = ()
+    options: type[Options] | None = None
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    nearest: Mapping[str, str] = field(default_factory=dict)
+    whole: Mapping[str, Reference] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+    outputs: Mapping[str, Output] = field(default_factory=dict)
+    products: Mapping[str, str] = field(default_factory=dict)
+    reads: Sequence[str] = ()
+    views: Mapping[str, str | Callable[..., Any]] = field(default_factory=dict)
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    variant: Callable[[Any], Mapping[str, Any]] | None = None
     halo: int = 0
     ordered: bool = False
     recording: bool = False
-    whole: Mapping[str, str] = field(default_factory=dict)
-    nearest: Mapping[str, str] = field(default_factory=dict)
-    products: Mapping[str, str] = field(default_factory=dict)
-    reads: Sequence[str] = ()
-    views: Mapping[str, Callable[..., Channel]] = field(default_factory=dict)
-    inspect: Callable[..., Inspection] | None = None
+    inspect: str | Callable[..., Inspection] | None = None
+    waits_for_all: bool = False
+    default: bool = False
+    needs_option: tuple[str, str] | None = None
+    summary: str = ""
 
-    def is_optional(self, argument: str) -> bool:
-        """Whether the function does without this argument: it has a default."""
-        return inspect.signature(self.function).parameters[argument].default is not inspect.Parameter.empty
+    @property
+    def name(self) -> str:
+        """Dotted name of the function."""
+        if isinstance(self.function, str):
+            return self.function
+        return f"{self.function.__module__}:{self.function.__qualname__}"
+
+    def call(self, **arguments: Any) -> Any:
+        """What the function returns."""
+        return _loaded(self.function)(**arguments, **self.constants)
+
+    def look(self, **arguments: Any) -> Inspection:
+        """What `inspect` returns."""
+        return _loaded(self.inspect)(**arguments, **self.constants) if self.inspect else Inspection({})
+
+    def view(self, argument: str, channel: Any, options: Options | None) -> Any:
+        """The channel that is read for an input."""
+        return _loaded(self.views[argument])(channel, options=options) if argument in self.views else channel
 
     def takes(self, argument: str) -> bool:
         """Whether the function has an argument of this name."""
-        return argument in inspect.signature(self.function).parameters
+        return argument in signatures.signature(_loaded(self.function)).parameters
 
-    @property
-    def options_model(self) -> type[Options] | None:
-        """The type of the function's `options` argument; None when it takes none."""
-        parameter = inspect.signature(self.function, eval_str=True).parameters.get("options")
-        return None if parameter is None else parameter.annotation
+    def for_options(self, options: Options | None) -> Step:
+        """The declaration with what depends on the options filled in."""
+        if self.variant is None:
+            return self
+        changes = self.variant(options)
+        merged = {
+            name: {**getattr(self, name), **value} if isinstance(value, Mapping) else value
+            for name, value in changes.items()
+        }
+        return replace(self, variant=None, **merged)
+
+    def references(self) -> list[str]:
+        """Everything that is read, as `sensor/channel` or a file, `?` at the end where it is optional."""
+        grouped = (self.inputs, self.nearest, self.whole, self.files)
+        entries = [entry for mapping in grouped for entry in mapping.values()]
+        return [name for entry in entries for name in ([entry] if isinstance(entry, str) else entry)] + [*self.reads]
 
 
 def step(
     *,
+    version: int,
+    sensor: str = "",
+    section: str | Sequence[str] = (),
     inputs: Mapping[str, str] | None = None,
     outputs: Mapping[str, str | Output] | None = None,
-    version: int,
-    whole: Mapping[str, str] | None = None,
-    nearest: Mapping[str, str] | None = None,
-    views: Mapping[str, Callable[..., Channel]] | None = None,
+    whole: Mapping[str, Reference] | None = None,
     files: Mapping[str, str] | None = None,
-    products: Mapping[str, str] | None = None,
-    reads: Sequence[str] = (),
-    halo: int = 0,
-    ordered: bool = False,
-    recording: bool = False,
-    inspect: Callable[..., Inspection] | None = None,
+    **more: Any,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Describe a function from arrays to arrays as a step; the function itself is not changed.
+    """Declare a function from arrays to arrays as a step; the function itself is not changed.
 
     The function takes the inputs as arrays, (frame, ...), the files as text, and `options` by keyword, and returns
     one array for a single output or a dictionary of them, one sample a frame. It may add `valid`, bool or u1 of
     (frame,), to mark its own results. An ordered one takes `state` too, None at first, and returns (result, state).
-    Arguments of `whole` and `files` that have a default are left out when the trace has no such channel or file.
+    Arguments of `whole`, `nearest` and `files` that have a default are left out when the recording has no such channel
+    or file.
 
-    With `recording` the function is called once for all frames. It takes a `rover_pipeline.engine.recording.Recording` instead
-    of blocks of the inputs, and returns results for all of them, or those and an `Inspection`. With `products` it makes
-    files instead of channels, as a dictionary of bytes by file name; such a step needs no inputs, and takes the trace's
-    directory if it has an argument `trace`. What it reads there it names in `reads`, for its provenance.
+    With `recording` the function is called once for all frames. It takes a `Recording` instead of blocks of the
+    inputs, and returns results for all of them, or those and an `Inspection`. With `products` it makes files instead
+    of channels, as a dictionary of bytes by file name. Such a step needs no inputs, and takes the directory of the
+    recording if it has an argument `trace`. What it reads there it names in `reads`, for its provenance.
 
-    `views` says how inputs are read: `views={"video": smaller}` reads what `smaller(channel, options=options)` gives, a
-    channel too, such as the same pictures decoded at a smaller size. A function with an argument `shapes` is told the
-    shapes of samples as they are stored, by argument.
+    `views` says how inputs are read: `views={"video": smaller}` reads what `smaller(channel, options=options)` gives,
+    a channel too, such as the same pictures decoded at a smaller size. A function with an argument `shapes` is given
+    the shapes of samples as they are stored, by argument.
 
     `inspect` is called once with the arguments of the function, for a few valid frames of the recording (none if there
-    are none). What it finds is written to provenance, its warnings to the terminal and the log too.
+    are none). Its figures are written to provenance, its warnings to the terminal and the log too.
+
+    Args:
+        version: raised whenever the same input gives other bytes.
+        sensor: name of the virtual sensor, `_name`, for a rule with `needs` and `makes`.
+        section: of the configuration that holds the options, such as `extra.mine`.
+        inputs, outputs, whole, files, more: the attributes of `Step` of these names.
     """
 
     def attach(function: Callable[..., Any]) -> Callable[..., Any]:
+        parameters = signatures.signature(function, eval_str=True).parameters
+        left_out = {name for name, each in parameters.items() if each.default is not signatures.Parameter.empty}
+
+        def marked(references: Mapping[str, Any] | None) -> dict[str, Any]:
+            # Arguments with a default say that they are optional: the declaration says it in its own way.
+            given = references or {}
+            return {name: _optional(entry) if name in left_out else entry for name, entry in given.items()}
+
         described = Step(
-            name=f"{function.__module__}:{function.__qualname__}",
             function=function,
-            inputs=dict(inputs or {}),
-            outputs={name: Output(out) if isinstance(out, str) else out for name, out in (outputs or {}).items()},
-            files=dict(files or {}),
             version=version,
-            halo=halo,
-            ordered=ordered,
-            recording=recording,
-            whole=dict(whole or {}),
-            nearest=dict(nearest or {}),
-            products=dict(products or {}),
-            reads=tuple(reads),
-            views=dict(views or {}),
-            inspect=inspect,
+            sensor=sensor,
+            sections=(section,) if isinstance(section, str) else tuple(section),
+            options=parameters["options"].annotation if "options" in parameters else None,
+            inputs=dict(inputs or {}),
+            nearest=marked(more.pop("nearest", None)),
+            whole=marked(whole),
+            files=marked(files),
+            outputs={name: Output(out) if isinstance(out, str) else out for name, out in (outputs or {}).items()},
+            **more,
         )
         setattr(function, _ATTRIBUTE, described)
         return function
@@ -160,20 +245,24 @@ def step(
     return attach
 
 
-def find_step(name: str) -> Step:
-    """The step of a dotted name, `package.module:function`."""
-    module_name, _, attribute = name.partition(":")
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name and not module_name.startswith(error.name):
-            raise
-        raise ConfigError(
-            f"step {name}: no module {module_name!r}; is it installed, or its folder on PYTHONPATH?"
-        ) from error
-    found = getattr(getattr(module, attribute, None), _ATTRIBUTE, None)
-    if not isinstance(found, Step):
-        steps = [key for key, value in vars(module).items() if hasattr(value, _ATTRIBUTE)]
-        hint = did_you_mean(attribute, steps) if steps else "it has no function with @step"
-        raise ConfigError(f"step {name}: {module_name} has no step {attribute!r}; {hint}")
-    return found
+def decorated_step(name: str) -> Step:
+    """The step of a function with `@step`, by its dotted name `package.module:function`.
+
+    Raises:
+        ConfigError: there is no such function, or it is not a step.
+    """
+    declared = getattr(load(name), _ATTRIBUTE, None)
+    if not isinstance(declared, Step):
+        raise ConfigError(f"step {name}: is no step; declare the function with @step")
+    return declared
+
+
+def _optional(entry: Reference) -> Reference:
+    if isinstance(entry, str):
+        return entry if entry.endswith(OPTIONAL) else entry + OPTIONAL
+    return tuple(name if name.endswith(OPTIONAL) else name + OPTIONAL for name in entry)
+
+
+def _loaded(function: str | Callable[..., Any]) -> Callable[..., Any]:
+    loaded: Callable[..., Any] = load(function) if isinstance(function, str) else function
+    return loaded

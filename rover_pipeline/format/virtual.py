@@ -116,6 +116,10 @@ class VirtualWriter:
         """The writer of a channel that is not raw; samples go to it in order."""
         return self._streams[name]
 
+    def add_file(self, name: str, content: bytes) -> None:
+        """A file to publish beside the channels."""
+        (self.partial / name).write_bytes(content)
+
     def commit(self, provenance: dict[str, Any]) -> None:
         """Check, sync and publish. After this returns the sensor is there, also if the power goes."""
         for name, spec in self.specs.items():

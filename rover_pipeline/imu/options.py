@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from rover_pipeline.kinematics.options import TimesSection
 from rover_pipeline.options import Options
-from rover_pipeline.sync.options import SyncOptions
 
 
 class ImuSection(Options):
@@ -45,4 +45,4 @@ class ImuSection(Options):
 class ImuOptions(ImuSection):
     """What the step of `_imu_filtered` is given."""
 
-    sync: SyncOptions = SyncOptions()
+    times: TimesSection = TimesSection()

@@ -7,23 +7,15 @@ from typing import Any
 import numpy as np
 
 from rover_pipeline.engine.recording import Recording
-from rover_pipeline.engine.step import Inspection, step
+from rover_pipeline.engine.step import Inspection
 from rover_pipeline.imu.options import ImuOptions
+from rover_pipeline.imu.orientation import orient
+from rover_pipeline.kinematics.clock import clock
 
 #: Spacing of samples where a recording is too short to tell, s.
 _PERIOD = 0.01
 
 
-@step(
-    inputs={"acc": "imu/acc", "avel": "imu/avel"},
-    outputs={
-        "acc": "Acceleration without bias, gravity included, m/s2, in the IMU's frame. [xyz]",
-        "avel": "Angular velocity without bias, rad/s, in the IMU's frame. [xyz]",
-        "quat": "World-from-imu; z of the world is up, its x level and ahead of the first sample. [xyzw]",
-    },
-    recording=True,
-    version=1,
-)
 def filtered(recording: Recording, *, options: ImuOptions) -> tuple[dict[str, np.ndarray], Inspection]:
     """Samples of the IMU without bias, and the orientation they tell.
 
@@ -31,14 +23,11 @@ def filtered(recording: Recording, *, options: ImuOptions) -> tuple[dict[str, np
         `acc`, `avel` f4 (frame, 3), m/s2 and rad/s, `quat` f4 (frame, 4) as x y z w, world-from-imu; and where the
         biases are from. Samples that are not finite are not valid.
     """
-    from rover_pipeline.imu.orientation import orient
-    from rover_pipeline.kinematics.clock import clock
-
     acc, avel = (recording.read(name, 0, recording.count).astype("f8") for name in ("acc", "avel"))
     if acc.shape[1:] != (3,) or avel.shape[1:] != (3,):
         raise ValueError(f"acc and avel must be of three axes, are {acc.shape[1:]} and {avel.shape[1:]}")
     trusted = (recording.valid != 0)[:, None]
-    times = clock("imu", recording.ts, options.sync.times)
+    times = clock("imu", recording.ts, options.times)
     period = times.period if np.isfinite(times.period) else _PERIOD
     found = orient(times.smooth, np.where(trusted, acc, np.nan), np.where(trusted, avel, np.nan), period, options)
     measured: dict[str, Any] = {

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from rover_pipeline.kinematics.options import TimesSection
 from rover_pipeline.options import Options
 
 
@@ -31,6 +32,8 @@ class PointsSection(Options):
 
 class PointsOptions(CaptureOptions, PointsSection):
     """What the step of `_lidar_points` is given."""
+
+    times: TimesSection = TimesSection()
 
 
 class LidarOptions(CaptureOptions):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rover_pipeline.engine.recording import Recording
 from rover_pipeline.engine.step import Inspection
+from rover_pipeline.kinematics.sweep import SweepMotion
+from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.lidar.geometry import projection, sensor_info, stagger, sweep_span
 from rover_pipeline.mapping.bev import picture
 from rover_pipeline.mapping.floor import Floor, find_floor, level
@@ -16,12 +18,8 @@ from rover_pipeline.mapping.grid import FREE, OCCUPIED, Frame, Grid, classify, f
 from rover_pipeline.mapping.options import MapStepOptions
 from rover_pipeline.mapping.ply import ply
 from rover_pipeline.mapping.sweeps import Part, Sensor, add_sweeps, put, reach
-from rover_pipeline.mapping.track import Track
 from rover_pipeline.mapping.voxel_kernels import BIAS
 from rover_pipeline.mapping.voxels import VoxelMap
-
-if TYPE_CHECKING:
-    from rover_pipeline.engine.recording import Recording
 
 #: Sweeps in which the floor is looked for.
 _FLOOR_SWEEPS = 8
@@ -32,7 +30,7 @@ class Job:
     """Sums of a range of sweeps; can be sent to other processes.
 
     Attributes:
-        track: of the lidar, in a world whose z is up and whose origin is the lidar's in `_odom`.
+        trajectory: of the lidar, in a world whose z is up and whose origin is that of `_odom`.
         floor: below the lidar; its `up` is in the frame of `_odom`.
         frame: cells of the grid.
         chosen: bool (sweep,), which sweeps are used.
@@ -40,16 +38,16 @@ class Job:
 
     recording: Recording
     metadata: str
-    track: Track
+    trajectory: Trajectory
     options: MapStepOptions
     floor: Floor
     frame: Frame
     chosen: np.ndarray
 
     @staticmethod
-    def of(recording: Recording, metadata: str, track: Track, options: MapStepOptions) -> Job:
+    def of(recording: Recording, metadata: str, trajectory: Trajectory, options: MapStepOptions) -> Job:
         """Finds the floor, and so which way is up. Raises ValueError when no sweep can be used."""
-        usable = track.valid & (recording.valid != 0)
+        usable = trajectory.valid & (recording.valid != 0)
         chosen = np.zeros(recording.count, bool)
         chosen[np.flatnonzero(usable)[:: options.every]] = True
         if not chosen.any():
@@ -57,25 +55,28 @@ class Job:
                 f"no sweep to make a map from: of {recording.count} sweeps none is valid in lidar and _odom; leave map "
                 "out of `outputs`"
             )
-        job = Job(recording, metadata, track, options, Floor(np.array([0.0, 0.0, 1.0]), 0.0, True), _NOWHERE, chosen)
+        job = Job(
+            recording, metadata, trajectory, options, Floor(np.array([0.0, 0.0, 1.0]), 0.0, True), _NOWHERE, chosen
+        )
         floor = job._look_down() if options.lidar_height is None else job.floor._replace(height=options.lidar_height)
-        track = track.turned(level(floor.up))
-        places = track.pos[chosen]
+        trajectory = trajectory.turned(level(floor.up))
+        places = trajectory.states.pos[chosen]
         if np.abs(places).max() + reach(options) >= BIAS * options.voxel:
             raise ValueError(
                 f"the trajectory leaves the map, {BIAS * options.voxel:.0f} m to each side; is _odom right?"
             )
         # Columns are seen from where the lidar is at their instants, up to a sweep away from that of the time stamp.
-        speed = float(np.linalg.norm(track.vel[chosen], axis=1).max())
-        around = reach(options) + speed * np.ptp(job._sensor().delays)
+        speed = float(np.linalg.norm(trajectory.states.vel[chosen], axis=1).max())
+        around = reach(options) + speed * job._sweep_span()[1]
         frame = frame_around(places[:, :2], around, options.resolution, options.max_cells)
-        return replace(job, track=track, floor=floor, frame=frame)
+        return replace(job, trajectory=trajectory, floor=floor, frame=frame)
 
     def __call__(self, start: int, stop: int) -> Part | None:
         numbers = [number for number in range(start, stop) if self.chosen[number]]
         if not numbers:
             return None
-        return add_sweeps(self._read, numbers, self._sensor(), self.track, self.floor.height, self.frame, self.options)
+        motion = self._motion()
+        return add_sweeps(self._read, numbers, self._sensor(), motion, self.floor.height, self.frame, self.options)
 
     def _read(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         info = sensor_info(self.metadata)
@@ -86,19 +87,22 @@ class Job:
         return stagger(rng, info)[0], stagger(rfl, info)[0]
 
     def _sensor(self) -> Sensor:
-        info = sensor_info(self.metadata)
-        begin, period = sweep_span(info, self.options.lidar.ts_reference)
-        columns = info.format.columns_per_frame
-        delays = begin + period * np.arange(columns) / columns
-        return Sensor(projection(self.metadata), np.asarray(info.format.pixel_shift_by_row), delays)
+        pixels = sensor_info(self.metadata).format
+        return Sensor(projection(self.metadata), np.asarray(pixels.pixel_shift_by_row), pixels.columns_per_frame)
+
+    def _sweep_span(self) -> tuple[float, float]:
+        return sweep_span(sensor_info(self.metadata), self.options.lidar.ts_reference)
+
+    def _motion(self) -> SweepMotion:
+        return SweepMotion(self.trajectory, *self._sweep_span())
 
     def _look_down(self) -> Floor:
         numbers = np.flatnonzero(self.chosen)
         numbers = numbers[np.unique(np.linspace(0, len(numbers) - 1, _FLOOR_SWEEPS).astype(int))]
-        sensor, sweeps = self._sensor(), []
+        sensor, motion, sweeps = self._sensor(), self._motion(), []
         for number in numbers.tolist():
             rng, _ = self._read(number)
-            points, poses = np.empty((*rng.shape, 3)), self.track.sweep(number, sensor.delays)
+            points, poses = np.empty((*rng.shape, 3)), motion.columns(number, sensor.columns)
             put(rng, sensor, poses, self.options, points)
             sweeps.append((points - poses.pos).reshape(-1, 3))
         return find_floor(sweeps)
@@ -137,7 +141,7 @@ def publish(job: Job, parts: Iterable[Part | None]) -> tuple[dict[str, bytes], I
     grid = grid.cropped()
     cells = classify(grid, options.occupied_above)
     cloud = voxels.cloud()
-    way = np.where(job.track.valid[:, None], job.track.pos[:, :2], np.nan)
+    path = np.where(job.trajectory.valid[:, None], job.trajectory.states.pos[:, :2], np.nan)
     measured = {
         "sweeps": used,
         "points": len(cloud.xyz),
@@ -163,7 +167,7 @@ def publish(job: Job, parts: Iterable[Part | None]) -> tuple[dict[str, bytes], I
         ),
         "occupancy.pgm": pgm(cells),
         "occupancy.yaml": yaml_text(grid.frame, "occupancy.pgm", remarks).encode(),
-        "bev.png": picture(grid, cells, way, options.z_min, options.z_max),
+        "bev.png": picture(grid, cells, path, options.z_min, options.z_max),
     }
     return files, Inspection(measured, _warnings(job, voxels.edge))
 

@@ -6,6 +6,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
+from rover_pipeline.kinematics.options import TimesSection
 from rover_pipeline.lidar.options import LidarOptions
 from rover_pipeline.options import Options
 
@@ -59,3 +60,4 @@ class MapStepOptions(MapOptions):
     """What the step of the map is given."""
 
     lidar: LidarOptions = LidarOptions()
+    times: TimesSection = TimesSection()

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rover_pipeline.kinematics.columns import Poses
+from rover_pipeline.kinematics.state import Poses
+from rover_pipeline.kinematics.sweep import SweepMotion
 from rover_pipeline.mapping.grid import Frame, Seen, frame_around
 from rover_pipeline.mapping.kernels import look, mark_hits, mark_rays, place
 from rover_pipeline.mapping.options import MapOptions
-from rover_pipeline.mapping.track import Track
 from rover_pipeline.mapping.voxels import PointTable
 
 #: A stored range of so many mm is a clipped value, not a return.
@@ -24,18 +24,17 @@ class Sensor(NamedTuple):
     Attributes:
         project: u4 (beam, column) mm, as staggered as the sensor sends it, to f4 (beam, column, 3) m, lidar frame.
         shifts: i (beam,), columns by which each beam's image is shifted to equal azimuth.
-        delays: f8 (column,), s, from the time stamp of a sweep to the instant of each column.
+        columns: of a sweep.
     """
 
     project: Callable[[np.ndarray], np.ndarray]
     shifts: np.ndarray
-    delays: np.ndarray
+    columns: int
 
     def sectors(self) -> np.ndarray:
         """The direction of each pixel as the lidar sees it, i4 (beam, column), in steps of two columns: beams do not
         point exactly alike, and a direction that few of them look in would show gaps in walls."""
-        columns = len(self.delays)
-        aligned = (np.arange(columns) + np.asarray(self.shifts)[:, None]) % columns
+        aligned = (np.arange(self.columns) + np.asarray(self.shifts)[:, None]) % self.columns
         return (aligned // 2).astype("i4")
 
 
@@ -59,7 +58,7 @@ def add_sweeps(
     read: Callable[[int], tuple[np.ndarray, np.ndarray]],
     numbers: Sequence[int],
     sensor: Sensor,
-    track: Track,
+    motion: SweepMotion,
     height: float,
     frame: Frame,
     options: MapOptions,
@@ -69,14 +68,14 @@ def add_sweeps(
     Args:
         read: gives ranges, u2 (beam, column) mm, and reflectivity, u1 (beam, column), of a sweep by its number.
         numbers: of at least one sweep with a valid state.
-        track: of the lidar, with z up.
+        motion: of the lidar during its sweeps, in a world whose z is up.
         height: of the lidar above the floor, m.
         frame: cells that indices of the result count.
     """
     voxels = PointTable(options.voxel)
     band = np.array([0.0, options.z_min, options.z_max]) - height
     heights = np.array([np.inf, -np.inf])
-    poses = {number: track.sweep(number, sensor.delays) for number in numbers}
+    poses = {number: motion.columns(number, sensor.columns) for number in numbers}
     window = Window(frame_around(np.concatenate([p.pos[:, :2] for p in poses.values()]), reach(options), frame.edge))
     in_band = 0
     points = sectors = None

@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from rover_pipeline.camera.lens import Lens
-from rover_pipeline.kinematics.mount import Mount
-from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.numerics.compiled import compiled
 from rover_pipeline.occupancy.polar import CLIPPED
 
@@ -39,34 +37,6 @@ class DepthCamera:
         out = np.zeros((self.lens.height, self.lens.width), "u2")
         _draw(rng, xyz, rotation, translation, self._lens, out)
         return out
-
-
-def seen_from(
-    time: np.ndarray, stamp: np.ndarray, begin: float, period: float, trajectory: Trajectory | None, mount: Mount
-) -> tuple[np.ndarray, np.ndarray]:
-    """Where the lidar was in the course of N sweeps, seen from where the camera was at N pictures.
-
-    Args:
-        time: f8 (N,), of the pictures, s; stamp: f8 (N,), of the sweeps.
-        begin: of a sweep, s after its stamp; period: s.
-        trajectory: of the lidar; None = it stands still.
-        mount: the camera's pose in the lidar frame.
-
-    Returns:
-        Camera-from-lidar rotations f8 (N, node, 3, 3), and the lidar's places in the camera frame f8 (N, node, 3), m;
-        NaN where the trajectory does not tell. The pose at the stamp stands for instants before it begins.
-    """
-    if trajectory is None:
-        turns, shifts = mount.rotation.T, -mount.translation @ mount.rotation
-        return np.broadcast_to(turns, (len(time), NODES, 3, 3)), np.broadcast_to(shifts, (len(time), NODES, 3))
-    camera = trajectory.at(time, mount)
-    nodes = stamp[:, None] + begin + period * np.linspace(0, 1, NODES)
-    lidar, stand = trajectory.at(nodes.ravel()), trajectory.at(stamp)
-    known = lidar.valid.reshape(nodes.shape)[..., None]
-    pos = np.where(known, lidar.pos.reshape(-1, NODES, 3), stand.pos[:, None])
-    rot = np.where(known[..., None], lidar.rot.reshape(-1, NODES, 3, 3), stand.rot[:, None])
-    back = np.swapaxes(camera.rot, 1, 2)[:, None]
-    return back @ rot, np.einsum("nji,nkj->nki", camera.rot, pos - camera.pos[:, None])
 
 
 @compiled

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
-from rover_pipeline.engine.step import Inspection, step
-from rover_pipeline.kinematics.mount import find_mount
+from rover_pipeline.camera.lens import Lens
+from rover_pipeline.engine.step import Inspection
+from rover_pipeline.kinematics.clock import corrected
+from rover_pipeline.kinematics.mount import Mount, find_mount
+from rover_pipeline.kinematics.sweep import SweepMotion
+from rover_pipeline.kinematics.trajectory import Trajectory
+from rover_pipeline.lidar.geometry import projection, sensor_info, stagger, sweep_span
+from rover_pipeline.occupancy.depth import NODES, DepthCamera
 from rover_pipeline.occupancy.options import DepthOptions
-from rover_pipeline.poses.steps import ODOMETRY, given
-
-# Numba and ouster-sdk take long to import, and the Snakefile, which reads this module, needs neither.
-if TYPE_CHECKING:
-    from rover_pipeline.occupancy.depth import DepthCamera
 
 
 def inspect_lens(
@@ -26,7 +27,7 @@ def inspect_lens(
     recorded: str,
     config: str | None = None,
     published: str | None = None,
-    **more: Any,
+    **_: Any,
 ) -> Inspection:
     """Where the camera is on the rig, and the intrinsics of the pixels, beside them."""
     lens = _camera(intrinsics, _picture_size(recorded, published), options).lens
@@ -34,97 +35,82 @@ def inspect_lens(
     return Inspection(measured, (), {"camera.json": json.dumps(lens.describe(), indent=2) + "\n"})
 
 
-def _depth_step(name: str, *, moving: bool) -> Callable[..., dict[str, np.ndarray]]:
-    """The step that draws depth; `moving` = with the rig's motion between sweep and picture."""
+def depth(
+    ts: np.ndarray,
+    rng: np.ndarray,
+    lidar_ts: np.ndarray,
+    *,
+    options: DepthOptions,
+    metadata: str,
+    intrinsics: str,
+    recorded: str,
+    config: str | None = None,
+    published: str | None = None,
+    odometry: Mapping[str, np.ndarray] | None = None,
+    recorded_ts: np.ndarray | None = None,
+) -> dict[str, np.ndarray]:
+    """The lidar sweep nearest in time to each picture, in the picture's pixels.
 
-    def drawn(
-        ts: np.ndarray,
-        rng: np.ndarray,
-        lidar_ts: np.ndarray,
-        *,
-        options: DepthOptions,
-        metadata: str,
-        intrinsics: str,
-        recorded: str,
-        config: str | None = None,
-        published: str | None = None,
-        odom_ts: np.ndarray | None = None,
-        pos: np.ndarray | None = None,
-        rot: np.ndarray | None = None,
-        vel: np.ndarray | None = None,
-        acc: np.ndarray | None = None,
-        avel: np.ndarray | None = None,
-        odom_valid: np.ndarray | None = None,
-        every_ts: np.ndarray | None = None,
-    ) -> dict[str, np.ndarray]:
-        """The lidar sweep nearest in time to each picture, in the picture's pixels.
+    Args:
+        ts: f8 (frame,), of the pictures, s.
+        rng: u2 (frame, beam, column), mm, destaggered; lidar_ts: f8 (frame,), s: the nearest sweeps.
+        metadata: `lidar.json`; intrinsics: `camera.json`; config: `config.yaml`, which may hold the extrinsics.
+        recorded, published: `meta.json` of the camera and of the published one, which say how large pictures are.
+        odometry: the channels of `_odom`; None = the rig is taken to stand still.
+        recorded_ts: f8 (picture,), times of all pictures, for the clock of the camera.
 
-        Args:
-            ts: f8 (frame,), of the pictures, s.
-            rng: u2 (frame, beam, column), mm, destaggered; lidar_ts: f8 (frame,), s: the nearest sweeps.
-            metadata: `lidar.json`; intrinsics: `camera.json`; config: `config.yaml`, which may hold the extrinsics.
-            recorded, published: `meta.json` of the camera and of the published one, which say how large pictures are.
-            odom_ts, pos, rot, vel, acc, avel, odom_valid: the whole of `_odom`; every_ts: times of all pictures.
-
-        Returns:
-            `depth` u2 (frame, height, width), mm, 0 = no return, and `valid` = 0 where no sweep is near enough or the
-            odometry does not tell of the time.
-        """
-        from rover_pipeline.kinematics.clock import taken
-        from rover_pipeline.kinematics.trajectory import Trajectory
-        from rover_pipeline.lidar.geometry import projection, sensor_info, stagger, sweep_span
-        from rover_pipeline.occupancy.depth import seen_from
-
-        info, project = sensor_info(metadata), projection(metadata)
-        mount = find_mount("camera", options.rig, config)
-        camera = _camera(intrinsics, _picture_size(recorded, published), options)
-        near, trajectory = np.abs(lidar_ts - ts) <= options.tolerance, None
-        seen, swept = ts, lidar_ts
-        if moving:
-            all_ts, odom_ts, *states = given(every_ts, odom_ts, pos, rot, vel, acc, avel, odom_valid)
-            times = options.sync.times
-            seen, swept = taken("camera", ts, all_ts, times), taken("lidar", lidar_ts, odom_ts, times)
-            trajectory = Trajectory(taken("lidar", odom_ts, odom_ts, times), *states)
-        begin, period = sweep_span(info, options.lidar.ts_reference)
-        turns, shifts = seen_from(seen, swept, begin, period, trajectory, mount)
-        out = np.zeros((len(ts), options.height, options.width), "u2")
-        valid = near & np.isfinite(shifts).all(axis=(1, 2))
-        drawn_ts = np.nan
-        for i in np.flatnonzero(valid):
-            if lidar_ts[i] != drawn_ts:  # several pictures share a sweep
-                image = stagger(rng[i : i + 1], info)[0]
-                drawn_ts, xyz = lidar_ts[i], project(image.astype("u4"))
-            out[i] = camera.depth(image, xyz, turns[i], shifts[i])
-        return {"depth": out, "valid": valid.astype("u1")}
-
-    drawn.__name__ = drawn.__qualname__ = name
-    described = step(
-        inputs={"ts": "camera/ts"},
-        nearest={"rng": "_lidar_image/rng", "lidar_ts": "_lidar_image/ts"},
-        whole={**ODOMETRY, "every_ts": "camera/ts"} if moving else {},
-        files={
-            "metadata": "lidar/lidar.json",
-            "config": "config.yaml",
-            "intrinsics": "camera/camera.json",
-            "recorded": "camera/meta.json",
-            "published": "_camera/meta.json",
-        },
-        outputs={"depth": "Distance along the camera's axis to the nearest return, mm; 0 = none. [row, column]"},
-        version=1,
-        inspect=inspect_lens,
-    )
-    return described(drawn)
+    Returns:
+        `depth` u2 (frame, height, width), mm, 0 = no return, and `valid` = 0 where no sweep is near enough or the
+        odometry does not know the motion.
+    """
+    info, project = sensor_info(metadata), projection(metadata)
+    mount = find_mount("camera", options.rig, config)
+    camera = _camera(intrinsics, _picture_size(recorded, published), options)
+    rotation = np.broadcast_to(mount.rotation.T, (len(ts), NODES, 3, 3))
+    translation = np.broadcast_to(-mount.translation @ mount.rotation, (len(ts), NODES, 3))
+    if odometry is not None and recorded_ts is not None:
+        pictures = corrected("camera", ts, recorded_ts, options.times)
+        motion = SweepMotion(
+            Trajectory.of(odometry, options.times), *sweep_span(info, options.lidar.ts_reference), NODES - 1
+        )
+        rotation, translation = _lidar_in_camera(pictures, lidar_ts, motion, mount)
+    out = np.zeros((len(ts), options.height, options.width), "u2")
+    valid = (np.abs(lidar_ts - ts) <= options.tolerance) & np.isfinite(translation).all(axis=(1, 2))
+    drawn_ts = np.nan
+    for i in np.flatnonzero(valid):
+        if lidar_ts[i] != drawn_ts:  # several pictures share a sweep
+            image = stagger(rng[i : i + 1], info)[0]
+            drawn_ts, xyz = lidar_ts[i], project(image.astype("u4"))
+        out[i] = camera.depth(image, xyz, rotation[i], translation[i])
+    return {"depth": out, "valid": valid.astype("u1")}
 
 
-depth = _depth_step("depth", moving=True)
-still_depth = _depth_step("still_depth", moving=False)
+def _lidar_in_camera(
+    pictures: np.ndarray, sweeps: np.ndarray, motion: SweepMotion, mount: Mount
+) -> tuple[np.ndarray, np.ndarray]:
+    """Where the lidar was in the course of each sweep, in the frame of the camera at the instant of each picture.
+
+    Args:
+        pictures: f8 (N,), instants of the pictures, seconds.
+        sweeps: f8 (N,), recorded time stamps of the sweeps, seconds.
+        mount: the camera's pose in the lidar frame.
+
+    Returns:
+        Camera-from-lidar rotations f8 (N, node, 3, 3), and positions of the lidar f8 (N, node, 3), m; NaN where the
+        motion is not known.
+    """
+    camera, _ = motion.trajectory.at(pictures, mount)
+    rotation, position = np.full((len(pictures), NODES, 3, 3), np.nan), np.full((len(pictures), NODES, 3), np.nan)
+    for i, stamp in enumerate(sweeps.tolist()):
+        if (number := motion.trajectory.index(stamp)) is not None:
+            lidar = motion.nodes(number)
+            rotation[i] = camera.rot[i].T @ lidar.rot
+            position[i] = (lidar.pos - camera.pos[i]) @ camera.rot[i]
+    return rotation, position
 
 
 @functools.lru_cache(maxsize=4)
 def _camera(intrinsics: str, size: tuple[int, int], options: DepthOptions) -> DepthCamera:
-    from rover_pipeline.camera.lens import Lens
-    from rover_pipeline.occupancy.depth import DepthCamera
-
     lens = Lens.parse(intrinsics, *size).resized(options.width, options.height)
     return DepthCamera(lens if options.distorted else lens.straight(), options.min_range)
 

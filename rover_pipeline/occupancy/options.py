@@ -6,10 +6,9 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from rover_pipeline.kinematics.options import RigOptions
+from rover_pipeline.kinematics.options import RigOptions, TimesSection
 from rover_pipeline.lidar.options import LidarOptions
 from rover_pipeline.options import Options
-from rover_pipeline.sync.options import SyncOptions
 
 Limits = tuple[float, float]
 
@@ -90,4 +89,4 @@ class DepthOptions(DepthSection):
 
     rig: RigOptions = RigOptions()
     lidar: LidarOptions = LidarOptions()
-    sync: SyncOptions = SyncOptions()
+    times: TimesSection = TimesSection()

@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from rover_pipeline.kinematics.options import RigOptions
+from rover_pipeline.kinematics.options import RigOptions, TimesSection
 from rover_pipeline.lidar.options import LidarOptions
 from rover_pipeline.options import Options
 
@@ -99,3 +99,4 @@ class OdometryOptions(OdometrySection):
 
     lidar: LidarOptions = LidarOptions()
     rig: RigOptions = RigOptions()
+    times: TimesSection = TimesSection()

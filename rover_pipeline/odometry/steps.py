@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rover_pipeline.engine.recording import Recording
-from rover_pipeline.engine.step import Inspection, step
+from rover_pipeline.engine.step import Inspection
 from rover_pipeline.kinematics.mount import find_mount
 from rover_pipeline.odometry.options import OdometryOptions
 
@@ -24,24 +24,6 @@ _WIDE_SEAM = 0.05, 0.5
 _FASTEST = 100.0
 
 
-@step(
-    inputs={"rng": "_lidar_image/rng"},
-    files={"metadata": "lidar/lidar.json", "config": "config.yaml"},
-    whole={"imu_ts": "imu/ts", "imu_avel": "imu/avel", "imu_valid": "imu/valid"},
-    outputs={
-        "pos": "Position of the lidar at the instant that ts refers to, m. [xyz]; the world is the first valid pose.",
-        "rot": "World-from-lidar rotation. [world, lidar]",
-        "vel": "Velocity in the world, m/s. [xyz]",
-        "acc": "Acceleration in the world, m/s2. [xyz]",
-        "avel": "Angular velocity in the lidar frame, rad/s. [xyz]",
-        "inliers": "Share of the sweep's points that lie on planes of the map.",
-        "residual": "Root mean square distance of those from their planes, m.",
-        "information": "Smallest eigenvalue of the information of the sweep about its displacement and, times the "
-        "points' distance, rotation, 1/m2: small where the surroundings leave a direction open.",
-    },
-    version=3,
-    recording=True,
-)
 def odom(
     recording: Recording,
     *,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from rover_pipeline.kinematics.options import RigOptions
+from rover_pipeline.kinematics.options import RigOptions, TimesSection
 from rover_pipeline.options import Options
-from rover_pipeline.sync.options import SyncOptions
 
 
 class PosesSection(Options):
@@ -26,4 +25,4 @@ class PosesOptions(PosesSection):
     """What the steps of the poses are given."""
 
     rig: RigOptions = RigOptions()
-    sync: SyncOptions = SyncOptions()
+    times: TimesSection = TimesSection()

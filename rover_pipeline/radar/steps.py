@@ -1,31 +1,21 @@
-"""Virtual sensors made from the radar."""
+"""Virtual sensors made from the radar's I/Q samples: spectra and points."""
 
 from __future__ import annotations
 
 import functools
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rover_pipeline.engine.step import Inspection, step
-from rover_pipeline.radar.options import (
-    PointsOptions,
-    RangeAzimuthOptions,
-    RangeDopplerOptions,
-    SpectrumOptions,
-    VelocityOptions,
-)
-
-# OpenCV, Numba and SciPy take long to import, and the Snakefile, which reads this module, needs none of them.
-if TYPE_CHECKING:
-    from rover_pipeline.radar.angles import Magnitudes, RangeAzimuth
-    from rover_pipeline.radar.points import PointFinder
-    from rover_pipeline.radar.spectrum import RangeDoppler
-
-_IQ = {"iq": "radar/iq"}
-_FILES = {"sidecar": "radar/radar.json", "config": "config.yaml"}
+from rover_pipeline.engine.step import Inspection
+from rover_pipeline.radar.angles import Magnitudes, RangeAzimuth, elevation_sines, sines
+from rover_pipeline.radar.axes import AXES, describe_axes, resolutions
+from rover_pipeline.radar.boards import assumed_board, find_board, recorded_board
+from rover_pipeline.radar.decode import SWAPPED, mirrored_share
+from rover_pipeline.radar.options import PointsOptions, RangeAzimuthOptions, RangeDopplerOptions, SpectrumOptions
+from rover_pipeline.radar.points import PointFinder
+from rover_pipeline.radar.spectrum import RangeDoppler, decibel
 
 
 def check_order(
@@ -37,9 +27,6 @@ def check_order(
     whole: np.ndarray | None = None,
 ) -> Inspection:
     """Measure the energy at negative beat frequencies; tell when I and Q seem swapped or the board is a guess."""
-    from rover_pipeline.radar.boards import assumed_board, recorded_board
-    from rover_pipeline.radar.decode import SWAPPED, mirrored_share
-
     shape = iq.shape[1:]
     warnings = []
     if type(options) is not RangeDopplerOptions and not (options.board or recorded_board(config)):
@@ -64,10 +51,6 @@ def inspect_spectra(
     iq: np.ndarray, *, options: RangeDopplerOptions, sidecar: str | None = None, config: str | None = None
 ) -> Inspection:
     """The check of the order, and the axes of the product in `axes.json`."""
-    from rover_pipeline.radar.angles import elevation_sines, sines
-    from rover_pipeline.radar.axes import AXES, describe_axes
-    from rover_pipeline.radar.boards import find_board
-
     shape = iq.shape[1:]
     axes: dict[str, np.ndarray] = {}
     if isinstance(options, RangeAzimuthOptions):
@@ -91,16 +74,6 @@ def inspect_spectra(
     return checked._replace(files={AXES: text})
 
 
-@step(
-    inputs=_IQ,
-    files=_FILES,
-    outputs={
-        "power": "Range-Doppler power, mean over virtual antennas, dB re 1 squared ADC count. [doppler, range]; "
-        "Doppler bin n/2 is zero velocity, larger recede.",
-    },
-    version=3,
-    inspect=inspect_spectra,
-)
 def range_doppler(
     iq: np.ndarray, *, options: RangeDopplerOptions, sidecar: str | None = None, config: str | None = None
 ) -> np.ndarray:
@@ -114,22 +87,10 @@ def range_doppler(
     Returns:
         f4, (frame, doppler, range), dB re one squared ADC count.
     """
-    from rover_pipeline.radar.spectrum import decibel
-
     transform = _transform(iq.shape[1:], options, _is_real(iq.shape[-1], sidecar))
     return np.stack([decibel(transform.power(frame)) for frame in iq])
 
 
-@step(
-    inputs=_IQ,
-    files=_FILES,
-    outputs={
-        "power": "Power summed over Doppler, averaged over elevation, dB re 1 squared ADC count. [azimuth, range]; "
-        "azimuth bin k is at sine (k - n/2) / (n/2), to the right.",
-    },
-    version=3,
-    inspect=inspect_spectra,
-)
 def range_azimuth(
     iq: np.ndarray, *, options: RangeAzimuthOptions, sidecar: str | None = None, config: str | None = None
 ) -> np.ndarray:
@@ -143,22 +104,10 @@ def range_azimuth(
     Returns:
         f4, (frame, azimuth, range), dB re one squared ADC count.
     """
-    from rover_pipeline.radar.spectrum import decibel
-
     azimuth = _azimuth(iq.shape[1:], options, config)
     return np.stack([decibel(azimuth.power(each)) for each in _spectra(iq, options, sidecar, config)])
 
 
-@step(
-    inputs=_IQ,
-    files=_FILES,
-    outputs={
-        "spectrum": "Amplitude in ADC counts, or dB re 1 ADC count when so configured. [doppler, elevation, azimuth, "
-        "range]; zero velocity, level and straight ahead at bins n/2; larger recede, are up and to the right.",
-    },
-    version=3,
-    inspect=inspect_spectra,
-)
 def spectrum(
     iq: np.ndarray, *, options: SpectrumOptions, sidecar: str | None = None, config: str | None = None
 ) -> np.ndarray:
@@ -173,8 +122,6 @@ def spectrum(
         f2, (frame, doppler, elevation, azimuth, range), ADC counts: divided by the coherent gain of chirps, samples
         and antennas.
     """
-    from rover_pipeline.radar.spectrum import decibel
-
     magnitudes = _magnitudes(iq.shape[1:], options, config)
     found = []
     for each in _spectra(iq, options, sidecar, config):
@@ -183,18 +130,6 @@ def spectrum(
     return np.stack(found)
 
 
-@step(
-    inputs={**_IQ, "whole": "radar/valid"},
-    files=_FILES,
-    outputs={
-        "xyz": "Points in the radar frame, front-left-up, m; NaN past `count`. [point, xyz]",
-        "doppler": "Radial velocity, m/s; positive recedes. [point]",
-        "snr": "Power over the noise around, dB. [point], falling.",
-        "count": "Number of points.",
-    },
-    version=3,
-    inspect=check_order,
-)
 def points(
     iq: np.ndarray, whole: np.ndarray, *, options: PointsOptions, sidecar: str, config: str | None = None
 ) -> dict[str, np.ndarray]:
@@ -209,8 +144,6 @@ def points(
     Returns:
         `xyz` f4 (frame, point, 3), `doppler` and `snr` f4 (frame, point), `count` u2 (frame,).
     """
-    from rover_pipeline.radar.axes import resolutions
-
     shape = iq.shape[1:]
     metres, mps = resolutions(sidecar) or (0.0, 0.0)
     if not metres:
@@ -230,51 +163,8 @@ def points(
     return {"xyz": xyz, "doppler": doppler, "snr": snr, "count": count}
 
 
-@step(
-    inputs={"xyz": "_radar_points/xyz", "doppler": "_radar_points/doppler", "count": "_radar_points/count"},
-    files={"sidecar": "radar/radar.json"},
-    outputs={
-        "vel": "The radar's own velocity over ground in its front-left-up frame, m/s. [xyz]",
-        "cov": "Covariance of vel, m2/s2. [xyz, xyz]",
-        "inliers": "Points at rest that it was estimated from.",
-    },
-    version=2,
-)
-def velocity(
-    xyz: np.ndarray, doppler: np.ndarray, count: np.ndarray, *, options: VelocityOptions, sidecar: str
-) -> dict[str, np.ndarray]:
-    """The radar's own velocity at each frame, from points at rest.
-
-    Args:
-        xyz: f4 (frame, point, 3), m; doppler: f4 (frame, point), m/s; count: u2 (frame,), points of each frame.
-        sidecar: `radar.json`, which says how large Doppler bins are.
-
-    Returns:
-        `vel` f4 (frame, 3), `cov` f4 (frame, 3, 3), NaN where there are too few points, `inliers` u2 (frame,), and
-        `valid` = 0 where the points do not determine the velocity.
-    """
-    from rover_pipeline.radar.axes import resolutions
-    from rover_pipeline.radar.velocity import ego_velocity
-
-    _, mps = resolutions(sidecar) or (0.0, 0.0)
-    if not mps:
-        raise ValueError("radar.json must give range_resolution and doppler_resolution, both above zero")
-    found = []
-    for places, speeds, n in zip(xyz, doppler, count, strict=True):
-        direction = places[:n].astype("f8")
-        direction /= np.linalg.norm(direction, axis=1, keepdims=True)
-        found.append(ego_velocity(direction, speeds[:n].astype("f8"), mps, options))
-    return {
-        "vel": np.array([each.vel for each in found], "f4"),
-        "cov": np.array([each.cov for each in found], "f4"),
-        "inliers": np.array([each.inliers for each in found], "u2"),
-        "valid": np.array([each.determined for each in found], "u1"),
-    }
-
-
 @functools.lru_cache(maxsize=8)
 def _transform(shape: tuple[int, ...], options: RangeDopplerOptions, real: bool) -> RangeDoppler:
-    from rover_pipeline.radar.spectrum import RangeDoppler
 
     return RangeDoppler(
         shape,
@@ -298,8 +188,6 @@ def _spectra(
 
 @functools.lru_cache(maxsize=8)
 def _azimuth(shape: tuple[int, ...], options: RangeAzimuthOptions, config: str | None) -> RangeAzimuth:
-    from rover_pipeline.radar.angles import RangeAzimuth
-    from rover_pipeline.radar.boards import find_board
 
     board = find_board(options.board, config, shape)
     return RangeAzimuth(board, shape[0], options.azimuth_bins, options.azimuth_window, options.compensate_tdm)
@@ -307,8 +195,6 @@ def _azimuth(shape: tuple[int, ...], options: RangeAzimuthOptions, config: str |
 
 @functools.lru_cache(maxsize=8)
 def _magnitudes(shape: tuple[int, ...], options: SpectrumOptions, config: str | None) -> Magnitudes:
-    from rover_pipeline.radar.angles import Magnitudes
-    from rover_pipeline.radar.boards import find_board
 
     return Magnitudes(
         find_board(options.board, config, shape),
@@ -321,8 +207,6 @@ def _magnitudes(shape: tuple[int, ...], options: SpectrumOptions, config: str | 
 
 @functools.lru_cache(maxsize=8)
 def _finder(shape: tuple[int, ...], options: PointsOptions, config: str | None) -> PointFinder:
-    from rover_pipeline.radar.boards import find_board
-    from rover_pipeline.radar.points import PointFinder
 
     return PointFinder(find_board(options.board, config, shape), options)
 
@@ -330,7 +214,6 @@ def _finder(shape: tuple[int, ...], options: PointsOptions, config: str | None) 
 def _has_real_samples(
     shape: tuple[int, ...], options: RangeDopplerOptions, sidecar: str | None, config: str | None
 ) -> bool:
-    from rover_pipeline.radar.boards import find_board
 
     board = find_board(options.board, config, shape)
     real = board.real if sidecar is None else _is_real(shape[-1], sidecar)

@@ -1,4 +1,4 @@
-"""From a command to the workflow, and from a rule of the workflow to its step."""
+"""How Snakemake is started on the workflow that comes with the package, and the profiles that come with it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,10 @@ import json
 import os
 import subprocess
 import sys
-import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TextIO
 
-from rover_pipeline.errors import ERROR_MARK, ConfigError, InTheWayError, RoverError, did_you_mean
+from rover_pipeline.errors import ConfigError, InTheWayError, did_you_mean
 from rover_pipeline.format.meta import replace_file
 
 
@@ -73,83 +70,3 @@ def install_profile(folder: Path) -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     replace_file(target, text)
     return target
-
-
-def run_rule(
-    name: str,
-    inputs: Sequence[Path],
-    outputs: Sequence[Path],
-    *,
-    request: str,
-    version: int | None,
-    threads: int,
-    log: Path | None,
-    loaded: Callable[[], object] = lambda: None,
-) -> int:
-    """Run a step for a rule: `outputs` are files of one virtual sensor, `inputs` say where the raw sensors are.
-
-    `loaded` is called when all modules are there and the bulk of the work begins.
-    """
-    # Before numpy is imported: BLAS and OpenMP pools read these once.
-    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ[variable] = "1"
-    from rover_pipeline.engine.execute import Request, run_step
-    from rover_pipeline.engine.parallel import DASK_VARIABLE, DaskOptions
-    from rover_pipeline.engine.step import find_step
-    from rover_pipeline.format.trace import link_trace
-    from rover_pipeline.options import InputOptions
-
-    with logged(log) as file:
-        described = find_step(name)
-        if version is not None and version != described.version:
-            raise ConfigError(
-                f"step {name} is version {described.version} here, version {version} where the workflow was read; "
-                "install the same rover-pipeline on every node"
-            )
-        folder = outputs[0].parent
-        trace = folder.parent
-        for source in {path.parent.parent for path in inputs} - {trace}:
-            link_trace(source, trace)
-        try:
-            content = json.loads(request)
-        except ValueError as error:
-            raise ConfigError(f"--request: is not valid JSON: {error}") from error
-        result = run_step(
-            described,
-            trace,
-            folder.name,
-            Request(content.get("options", {}), InputOptions.parse(content.get("input", {}), "input")),
-            threads=threads,
-            dask=DaskOptions.model_validate_json(os.environ.get(DASK_VARIABLE, "{}")),
-            stamps=tuple(path.name for path in outputs if path.name.startswith(".")),
-            log=file,
-            loaded=loaded,
-        )
-        for path in outputs:
-            if not path.exists():
-                raise RoverError(f"{path}: is an output of the rule, but {name} did not make it")
-        made = f"{result.samples} samples, {result.invalid} invalid"
-        if described.products:
-            made = ", ".join(described.products)
-        line = f"{folder}: {made}, {result.seconds:.2f} s"
-        for stream in filter(None, (sys.stderr, file)):
-            print(line, file=stream)
-    return 0
-
-
-@contextmanager
-def logged(log: Path | None) -> Iterator[TextIO | None]:
-    """The opened log. An error goes there with its traceback, and on to the terminal, where its message is shown."""
-    if log is None:
-        yield None
-        return
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("w", encoding="utf-8") as file:
-        try:
-            yield file
-        except Exception as error:
-            from rover_pipeline.cli import describe
-
-            traceback.print_exc(file=file)
-            print(f"{ERROR_MARK}{describe(error)}", file=file)
-            raise

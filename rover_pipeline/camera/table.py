@@ -1,0 +1,34 @@
+"""Declarations of the virtual sensors that are made from the camera."""
+
+from __future__ import annotations
+
+from rover_pipeline.camera.options import FramesOptions, ModelOptions
+from rover_pipeline.engine.step import Output, Step
+
+STEPS = (
+    Step(
+        sensor="_camera_frames",
+        function="rover_pipeline.camera.steps:frames",
+        version=1,
+        sections=("camera.frames",),
+        options=FramesOptions,
+        inputs={"video": "camera/video.avi"},
+        views={"video": "rover_pipeline.camera.steps:smaller"},
+        files={"camera": "camera/camera.json?"},
+        outputs={"image": Output("Pictures, RGB. [row, column, colour]", lambda options: options.format, type="u1")},
+        inspect="rover_pipeline.camera.steps:inspect_lens",
+        summary="Whole pictures, RGB, 480x270 or as configured, without the lens's distortion when asked.",
+    ),
+    Step(
+        sensor="_camera_model",
+        function="rover_pipeline.camera.steps:model",
+        version=1,
+        sections=("camera.model",),
+        options=ModelOptions,
+        inputs={"image": "_camera_frames/image"},
+        outputs={"*": Output("What camera.model made of the picture: {name}. [row, column], and RGB of an image.")},
+        inspect="rover_pipeline.camera.steps:inspect_model",
+        needs_option=("camera.model.path", "an ONNX file"),
+        summary="`labels` or `image` u1: what an ONNX model of yours makes of `_camera_frames` (extra `model`).",
+    ),
+)

@@ -1,0 +1,93 @@
+"""The command of a rule: one step on one recording."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from rover_pipeline.engine.execute import Request, run_step
+from rover_pipeline.engine.options import DASK_VARIABLE, DaskOptions
+from rover_pipeline.engine.step import Step
+from rover_pipeline.errors import ERROR_MARK, ConfigError, RoverError, describe
+from rover_pipeline.format.trace import link_trace
+from rover_pipeline.options import InputOptions
+
+
+def run_command(
+    step: Step,
+    trace: Path,
+    outputs: Sequence[Path],
+    *,
+    request: str,
+    version: int | None,
+    threads: int,
+    log: Path | None,
+) -> None:
+    """Run a step for a rule.
+
+    Args:
+        trace: directory of the results of the recording.
+        outputs: files of the one virtual sensor, or folder, that the rule makes in `trace`.
+        request: JSON with `options` of the step, `input` policy, and `recording`, the directory of the raw sensors
+            where it is another one.
+        version: of the step where the workflow was read; None = any.
+
+    Raises:
+        ConfigError: the request is no JSON, or the versions differ.
+        RoverError: the step failed, or did not make one of the outputs.
+    """
+    with logged(log) as file:
+        if version is not None and version != step.version:
+            raise ConfigError(
+                f"step {step.name} is version {step.version} here, version {version} where the workflow was read; "
+                "install the same rover-pipeline on every node"
+            )
+        folders = {path.parent for path in outputs}
+        if len(folders) != 1 or (folder := folders.pop()).parent != trace:
+            raise ConfigError(f"--output: must be files of one virtual sensor in {trace}")
+        try:
+            content = json.loads(request)
+        except ValueError as error:
+            raise ConfigError(f"--request: is not valid JSON: {error}") from error
+        recording = Path(content.get("recording") or trace)
+        if recording != trace:
+            link_trace(recording, trace)
+        result = run_step(
+            step,
+            trace,
+            folder.name,
+            Request(content.get("options", {}), InputOptions.parse(content.get("input", {}), "input")),
+            threads=threads,
+            dask=DaskOptions.model_validate_json(os.environ.get(DASK_VARIABLE, "{}")),
+            stamps=tuple(path.name for path in outputs if path.name.startswith(".")),
+            log=file,
+        )
+        for path in outputs:
+            if not path.exists():
+                raise RoverError(f"{path}: is an output of the rule, but {step.name} did not make it")
+        made = ", ".join(step.products) or f"{result.samples} samples, {result.invalid} invalid"
+        line = f"{folder}: {made}, {result.seconds:.2f} s"
+        for stream in filter(None, (sys.stderr, file)):
+            print(line, file=stream)
+
+
+@contextmanager
+def logged(log: Path | None) -> Iterator[TextIO | None]:
+    """The opened log. An error goes there with its traceback, and on to the terminal, where its message is shown."""
+    if log is None:
+        yield None
+        return
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("w", encoding="utf-8") as file:
+        try:
+            yield file
+        except Exception as error:
+            traceback.print_exc(file=file)
+            print(f"{ERROR_MARK}{describe(error)}", file=file)
+            raise

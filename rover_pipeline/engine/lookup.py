@@ -1,0 +1,33 @@
+"""Late loading: what a dotted name stands for, imported when it is first needed.
+
+The workflow reads what steps declare for every job, and must not pay for the libraries that only their functions need.
+This is the one place that imports by name.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from rover_pipeline.errors import ConfigError, did_you_mean
+
+
+def load(name: str) -> Any:
+    """The object of a dotted name, `package.module:attribute`.
+
+    Raises:
+        ConfigError: there is no such module, or nothing of that name in it.
+    """
+    module_name, _, attribute = name.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name and not module_name.startswith(error.name):
+            raise  # the module is there, something that it imports is not
+        raise ConfigError(
+            f"step {name}: no module {module_name!r}; is it installed, or its folder on PYTHONPATH?"
+        ) from error
+    if not hasattr(module, attribute):
+        public = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
+        raise ConfigError(f"step {name}: {module_name} has no {attribute!r}; {did_you_mean(attribute, public)}")
+    return getattr(module, attribute)

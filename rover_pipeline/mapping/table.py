@@ -1,0 +1,29 @@
+"""Declaration of the map."""
+
+from __future__ import annotations
+
+from rover_pipeline.engine.step import Step
+from rover_pipeline.kinematics.references import ODOMETRY
+from rover_pipeline.mapping.options import MapStepOptions
+
+STEPS = (
+    Step(
+        sensor="_map",
+        function="rover_pipeline.mapping.steps:build",
+        version=3,
+        sections=("map", "lidar", "sync.times"),
+        options=MapStepOptions,
+        recording=True,
+        inputs={"rng": "_lidar_image/rng", "rfl": "_lidar_image/rfl"},
+        whole={"odometry": ODOMETRY},
+        files={"metadata": "lidar/lidar.json"},
+        products={
+            "map.ply": "Points, one a voxel: x, y, z in the frame of _odom, m; intensity, mean reflectivity; count.",
+            "occupancy.pgm": "What stands at the heights of the config, in map_server's pixels.",
+            "occupancy.yaml": "Where and how large its cells are.",
+            "bev.png": "The same from above, with the path of the lidar.",
+        },
+        default=True,
+        summary="Point cloud, occupancy grid for ROS map_server, and a picture from above.",
+    ),
+)

@@ -1,0 +1,95 @@
+"""Declarations of the virtual sensors that show lidar returns as other sensors see them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rover_pipeline.engine.step import Output, Step
+from rover_pipeline.kinematics.references import ODOMETRY
+from rover_pipeline.occupancy.options import DepthOptions, OccupancyOptions
+
+_FILES = {
+    "metadata": "lidar/lidar.json",
+    "config": "config.yaml?",
+    "sidecar": "radar/radar.json?",
+    "radar": "radar/meta.json?",
+}
+
+
+def _level(options: OccupancyOptions) -> Mapping[str, Any]:
+    """To take the tilt out: how the lidar was turned, and what the accelerometer measured meanwhile."""
+    if not options.level:
+        return {}
+    imu = {"imu_ts": "imu/ts?", "imu_acc": "imu/acc?", "imu_valid": "imu/valid?"}
+    return {"inputs": {"rot": "_odom/rot"}, "whole": {"odometry": ODOMETRY, **imu}}
+
+
+def _motion(options: DepthOptions) -> Mapping[str, Any]:
+    return {"whole": {"odometry": ODOMETRY, "recorded_ts": "camera/ts"}} if options.motion else {}
+
+
+STEPS = (
+    Step(
+        sensor="_bev",
+        function="rover_pipeline.occupancy.steps:occupancy",
+        version=1,
+        sections=("occupancy", "rig"),
+        options=OccupancyOptions,
+        inputs={"rng": "_lidar_image/rng"},
+        files=_FILES,
+        constants={"flat": True},
+        outputs={
+            "occupancy": Output("1 = a lidar return is in the cell. [azimuth, range], to the right, away.", type="u1")
+        },
+        variant=_level,
+        inspect="rover_pipeline.occupancy.steps:inspect_cells",
+        default=True,
+        summary="Cells that hold lidar returns, seen from the radar and on its range bins.",
+    ),
+    Step(
+        sensor="_occupancy",
+        function="rover_pipeline.occupancy.steps:occupancy",
+        version=1,
+        sections=("occupancy", "rig"),
+        options=OccupancyOptions,
+        inputs={"rng": "_lidar_image/rng"},
+        files=_FILES,
+        constants={"flat": False},
+        # Nearly all cells are empty: compressed, three dimensions take less space than two.
+        outputs={
+            "occupancy": Output(
+                "1 = a lidar return is in the cell. [elevation, azimuth, range], up, to the right, away.",
+                "lzmaf",
+                type="u1",
+            )
+        },
+        variant=_level,
+        inspect="rover_pipeline.occupancy.steps:inspect_cells",
+        summary="The same in three dimensions.",
+    ),
+    Step(
+        sensor="_camera_depth",
+        function="rover_pipeline.occupancy.depth_steps:depth",
+        version=1,
+        sections=("depth", "rig", "lidar", "sync.times"),
+        options=DepthOptions,
+        inputs={"ts": "camera/ts"},
+        nearest={"rng": "_lidar_image/rng", "lidar_ts": "_lidar_image/ts"},
+        files={
+            "metadata": "lidar/lidar.json",
+            "config": "config.yaml?",
+            "intrinsics": "camera/camera.json",
+            "recorded": "camera/meta.json",
+            "published": "_camera/meta.json?",
+        },
+        outputs={
+            "depth": Output(
+                "Distance along the camera's axis to the nearest return, mm; 0 = none. [row, column]", type="u2"
+            )
+        },
+        variant=_motion,
+        inspect="rover_pipeline.occupancy.depth_steps:inspect_lens",
+        summary="The nearest lidar return in each pixel, mm along the camera's axis, 0 = none.",
+    ),
+)

@@ -1,0 +1,40 @@
+"""Declaration of the odometry."""
+
+from __future__ import annotations
+
+from rover_pipeline.engine.step import Output, Step
+from rover_pipeline.odometry.options import OdometryOptions
+
+STEPS = (
+    Step(
+        sensor="_odom",
+        function="rover_pipeline.odometry.steps:odom",
+        version=3,
+        sections=("odometry", "lidar", "rig", "sync.times"),
+        options=OdometryOptions,
+        inputs={"rng": "_lidar_image/rng"},
+        files={"metadata": "lidar/lidar.json", "config": "config.yaml?"},
+        whole={"imu_ts": "imu/ts?", "imu_avel": "imu/avel?", "imu_valid": "imu/valid?"},
+        outputs={
+            "pos": Output(
+                "Position of the lidar at the instant that ts refers to, m. [xyz]; the world is the first valid pose.",
+                type="f8",
+            ),
+            "rot": Output("World-from-lidar rotation. [world, lidar]", type="f8"),
+            "vel": Output("Velocity in the world, m/s. [xyz]", type="f8"),
+            "acc": Output("Acceleration in the world, m/s2. [xyz]", type="f8"),
+            "avel": Output("Angular velocity in the lidar frame, rad/s. [xyz]", type="f8"),
+            "inliers": Output("Share of the sweep's points that lie on planes of the map.", type="f4"),
+            "residual": Output("Root mean square distance of those from their planes, m.", type="f4"),
+            "information": Output(
+                "Smallest eigenvalue of the information of the sweep about its displacement and, times the "
+                "points' distance, rotation, 1/m2: small where the surroundings leave a direction open.",
+                type="f8",
+            ),
+        },
+        recording=True,
+        default=True,
+        summary="The lidar's trajectory: its state at each sweep, in the world of its first valid pose, and how well "
+        "each sweep fits the map.",
+    ),
+)

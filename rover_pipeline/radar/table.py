@@ -1,0 +1,107 @@
+"""Declarations of the virtual sensors that are made from the radar."""
+
+from __future__ import annotations
+
+from rover_pipeline.engine.step import Output, Step
+from rover_pipeline.radar.options import (
+    PointsOptions,
+    RangeAzimuthOptions,
+    RangeDopplerOptions,
+    SpectrumOptions,
+    VelocityOptions,
+)
+
+_FILES = {"sidecar": "radar/radar.json?", "config": "config.yaml?"}
+
+STEPS = (
+    Step(
+        sensor="_radar_range_doppler",
+        function="rover_pipeline.radar.steps:range_doppler",
+        version=3,
+        sections=("radar.range_doppler",),
+        options=RangeDopplerOptions,
+        inputs={"iq": "radar/iq"},
+        files=_FILES,
+        outputs={
+            "power": Output(
+                "Range-Doppler power, mean over virtual antennas, dB re 1 squared ADC count. [doppler, range]; "
+                "Doppler bin n/2 is zero velocity, larger recede.",
+                type="f4",
+            )
+        },
+        inspect="rover_pipeline.radar.steps:inspect_spectra",
+        default=True,
+        summary="Range-Doppler power, dB re one squared ADC count.",
+    ),
+    Step(
+        sensor="_radar_range_azimuth",
+        function="rover_pipeline.radar.steps:range_azimuth",
+        version=3,
+        sections=("radar.range_azimuth",),
+        options=RangeAzimuthOptions,
+        inputs={"iq": "radar/iq"},
+        files=_FILES,
+        outputs={
+            "power": Output(
+                "Power summed over Doppler, averaged over elevation, dB re 1 squared ADC count. [azimuth, range]; "
+                "azimuth bin k is at sine (k - n/2) / (n/2), to the right.",
+                type="f4",
+            )
+        },
+        inspect="rover_pipeline.radar.steps:inspect_spectra",
+        default=True,
+        summary="Power by direction, in equal steps of the sine that grows to the right, and distance.",
+    ),
+    Step(
+        sensor="_radar_spectrum",
+        function="rover_pipeline.radar.steps:spectrum",
+        version=3,
+        sections=("radar.spectrum",),
+        options=SpectrumOptions,
+        inputs={"iq": "radar/iq"},
+        files=_FILES,
+        outputs={
+            "spectrum": Output(
+                "Amplitude in ADC counts, or dB re 1 ADC count when so configured. [doppler, elevation, azimuth, "
+                "range]; zero velocity, level and straight ahead at bins n/2; larger recede, are up and to the right.",
+                type="f2",
+            )
+        },
+        inspect="rover_pipeline.radar.steps:inspect_spectra",
+        summary="Magnitude of the four-dimensional spectrum, ADC counts.",
+    ),
+    Step(
+        sensor="_radar_points",
+        function="rover_pipeline.radar.steps:points",
+        version=3,
+        sections=("radar.points",),
+        options=PointsOptions,
+        inputs={"iq": "radar/iq", "whole": "radar/valid"},
+        files={"sidecar": "radar/radar.json", "config": "config.yaml?"},
+        outputs={
+            "xyz": Output("Points in the radar frame, front-left-up, m; NaN past `count`. [point, xyz]", type="f4"),
+            "doppler": Output("Radial velocity, m/s; positive recedes. [point]", type="f4"),
+            "snr": Output("Power over the noise around, dB. [point], falling.", type="f4"),
+            "count": Output("Number of points.", type="u2"),
+        },
+        inspect="rover_pipeline.radar.steps:check_order",
+        default=True,
+        summary="Targets in the radar frame, front-left-up, strongest first; NaN past `count`.",
+    ),
+    Step(
+        sensor="_radar_velocity",
+        function="rover_pipeline.radar.ego_motion:velocity",
+        version=2,
+        sections=("radar.velocity",),
+        options=VelocityOptions,
+        inputs={"xyz": "_radar_points/xyz", "doppler": "_radar_points/doppler", "count": "_radar_points/count"},
+        files={"sidecar": "radar/radar.json"},
+        outputs={
+            "vel": Output("The radar's own velocity over ground in its front-left-up frame, m/s. [xyz]", type="f4"),
+            "cov": Output("Covariance of vel, m2/s2. [xyz, xyz]", type="f4"),
+            "inliers": Output("Points at rest that it was estimated from.", type="u2"),
+        },
+        default=True,
+        summary="The radar's own velocity over ground, m/s, front-left-up.",
+    ),
+)

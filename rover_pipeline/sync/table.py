@@ -1,0 +1,57 @@
+"""Declarations of the virtual sensors of time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, get_args
+
+from rover_pipeline.engine.step import Output, Step
+from rover_pipeline.kinematics.options import RawSensor, TimesSection
+from rover_pipeline.sync.options import SyncOptions
+
+
+def _reference(options: SyncOptions) -> Mapping[str, Any]:
+    return {"inputs": {"ts": f"{options.reference}/ts"}}
+
+
+STEPS = (
+    Step(
+        sensor="_sync",
+        function="rover_pipeline.sync.steps:matched",
+        version=1,
+        sections=("sync",),
+        options=SyncOptions,
+        whole={"times": "*/ts"},
+        outputs={
+            "*": Output(
+                "{name}: nearest sample of that sensor, -1 = none within the tolerance; with _dt: its time minus that "
+                "of the reference, s."
+            )
+        },
+        variant=_reference,
+        recording=True,
+        default=True,
+        summary="For each raw sensor S: `S` i4, its sample nearest in time, -1 = none within the tolerance; `S_dt` f4, "
+        "s, its time minus that of the reference.",
+    ),
+    *(
+        Step(
+            sensor=f"_{sensor}_times",
+            function="rover_pipeline.sync.steps:corrected_times",
+            version=1,
+            sections=("sync.times",),
+            options=TimesSection,
+            inputs={"ts": f"{sensor}/ts"},
+            constants={"sensor": sensor},
+            outputs={
+                "smooth": Output(
+                    "Time of each sample without the jitter of its arrival, seconds since the Unix epoch.", type="f8"
+                ),
+                "number": Output("Number of each sample from 0 on, lost ones counted.", type="i8"),
+            },
+            recording=True,
+            summary="Times without the jitter of their arrival, s, and the number of each sample, lost ones counted.",
+        )
+        for sensor in get_args(RawSensor)
+    ),
+)
