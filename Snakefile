@@ -36,7 +36,7 @@ rule all:
 
 
 onsuccess:
-    say("done:", FLOW.places)
+    say("done:", FLOW.directories)
 
 
 onerror:

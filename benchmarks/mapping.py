@@ -22,7 +22,7 @@ from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor,
 from rover_pipeline.format.trace import new_trace
 from rover_pipeline.simulate import PRESETS, simulate
 
-STEP = "rover_pipeline.mapping.steps:build"
+STEP = "_map"
 STATE = ("pos", "rot", "vel", "acc", "avel")
 
 
@@ -60,7 +60,7 @@ def recording(frames: int) -> Path:
         ) as writer:
             states = {name: truth.channel(name).read()[which] for name in STATE}
             writer.append(ts=ts, valid=np.ones(frames, "u1"), **states)
-    run(step_command("rover_pipeline.lidar.steps:image", path, "lidar", "_lidar_image"))
+    run(step_command("_lidar_image", path, "lidar", "_lidar_image"))
     return path
 
 

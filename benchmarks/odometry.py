@@ -24,17 +24,17 @@ from threadpoolctl import threadpool_limits
 from benchmarks.data import FOLDER
 from benchmarks.measure import print_versions, run, step_command
 from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.kinematics.state import State
 from rover_pipeline.kinematics.timestamps import smooth_times
 from rover_pipeline.lidar.geometry import OusterOdometry, rays, returns, sensor_info, sweep_span
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.register import register_at_once
 from rover_pipeline.odometry.sweeps import Selection
-from rover_pipeline.kinematics.state import State
 from rover_pipeline.simulate import PRESETS, simulate
 
 SEQUENCES = {"walking": "indoor", "smooth": "smooth", "stairs": "stairs", "street": "outdoor"}
-STEP = "rover_pipeline.odometry.steps:odom"
+STEP = "_odom"
 
 
 class Recording(NamedTuple):
@@ -173,7 +173,7 @@ def step(trace: Path, threads: int, **options: Any) -> tuple[float, float]:
     """Wall seconds and ATE (m) of the step as a process."""
     shutil.rmtree(trace / "_odom", ignore_errors=True)
     if not (trace / "_lidar_image" / "meta.json").exists():
-        run(step_command("rover_pipeline.lidar.steps:image", trace, "lidar", "_lidar_image"))
+        run(step_command("_lidar_image", trace, "lidar", "_lidar_image"))
     os.sync()
     request = json.dumps({"options": options, "input": {}})
     took = run([*step_command(STEP, trace, "_lidar_image", "_odom", threads), "--request", request]).seconds

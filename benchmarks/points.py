@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.data import lidar_recording
 from benchmarks.measure import interleaved, median_seconds, print_versions, step_command
 from rover_pipeline.format.sensor import Sensor
-from rover_pipeline.lidar.steps import points
+from rover_pipeline.lidar.points_step import points
 
 SWEEPS, FRAMES = 50, 200
 
@@ -74,7 +74,8 @@ def functions(rounds: int) -> None:
     metadata = (lidar / "lidar.json").read_text()
     rng, rfl, nir = (Sensor(lidar).channel(name).read(0, SWEEPS) for name in ("rng", "rfl", "nir"))
     project = NumpyProjection(metadata)
-    mine = points(rng, rfl, nir, metadata=metadata)["xyz"]
+    ts, options = np.zeros(len(rng)), PointsOptions()
+    mine = points(rng, rfl, nir, ts, options=options, metadata=metadata)["xyz"]
     theirs = np.stack([project.image(image) for image in rng])
     seen = (rng > 0) & (rng < 65535)
     print(f"largest difference {np.abs(mine[seen] - theirs[seen]).max():.1e} m")
@@ -90,7 +91,7 @@ def functions(rounds: int) -> None:
 
 def step(rounds: int) -> None:
     trace, single = lidar_recording(FRAMES), lidar_recording(1)
-    name, made = "rover_pipeline.lidar.steps:points", "_lidar_points"
+    name, made = "_lidar_points", "_lidar_points"
 
     def clean() -> None:
         for place in (trace, single):

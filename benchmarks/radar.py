@@ -116,7 +116,7 @@ def outputs(trace: Path) -> dict[str, Run]:
 
     def make(made: str) -> Run:
         name, source = OUTPUTS[made]
-        return run(step_command(f"rover_pipeline.radar.steps:{name}", trace, source, made, threads=1))
+        return run(step_command(f"_radar_{name}", trace, source, made, threads=1))
 
     for made in OUTPUTS:
         shutil.rmtree(trace / made, ignore_errors=True)

@@ -21,23 +21,23 @@ import numpy as np
 from benchmarks.data import FOLDER, START_S, simulated
 from benchmarks.measure import print_versions, run
 from rover_pipeline.engine.execute import Request, run_step
-from rover_pipeline.engine.step import find_step
 from rover_pipeline.format.channels.mjpg import MjpgChannel
 from rover_pipeline.format.meta import ChannelSpec, write_meta
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor
 from rover_pipeline.format.trace import new_trace
 from rover_pipeline.report.page import PAGE, REPORT, SUMMARY
+from rover_pipeline.table import find_step
 
-STEP = "rover_pipeline.report.steps:report"
+STEP = "_report"
 RATES = {"lidar": 10, "radar": 20, "camera": 30, "imu": 100}
 #: What the page shows by default: frames near the middle of each sixth.
 INSTANTS = 6
 STEPS = {
-    "_lidar_image": "rover_pipeline.lidar.steps:image",
-    "_radar_range_doppler": "rover_pipeline.radar.steps:range_doppler",
-    "_radar_range_azimuth": "rover_pipeline.radar.steps:range_azimuth",
-    "_radar_points": "rover_pipeline.radar.steps:points",
-    "_radar_velocity": "rover_pipeline.radar.steps:velocity",
+    "_lidar_image": "_lidar_image",
+    "_radar_range_doppler": "_radar_range_doppler",
+    "_radar_range_azimuth": "_radar_range_azimuth",
+    "_radar_points": "_radar_points",
+    "_radar_velocity": "_radar_velocity",
 }
 
 

@@ -17,9 +17,9 @@ from rover_pipeline.format.sensor import Sensor
 
 OUT = FOLDER / "peer"
 STEPS = {
-    "lidar": ("rover_pipeline.lidar.steps:image", "_lidar_image", lidar_recording),
-    "radar": ("rover_pipeline.radar.steps:range_doppler", "_radar_range_doppler", radar_recording),
-    "camera": ("rover_pipeline.camera.steps:frames", "_camera_frames", camera_recording),
+    "lidar": ("_lidar_image", "_lidar_image", lidar_recording),
+    "radar": ("_radar_range_doppler", "_radar_range_doppler", radar_recording),
+    "camera": ("_camera_frames", "_camera_frames", camera_recording),
 }
 
 

@@ -1,4 +1,7 @@
-"""The command `rover-pipeline`. Thin: each command reads its arguments and calls the module that does the work."""
+"""The command `rover-pipeline`. Thin: each command reads its arguments and calls the module that does the work.
+
+The modules are loaded when their command is called: `rover-pipeline info` must not wait for the simulator's libraries.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rover_pipeline import __version__
+from rover_pipeline.engine.lookup import load
+from rover_pipeline.errors import describe
 
 DEBUG_VARIABLE = "ROVER_PIPELINE_DEBUG"
 
@@ -137,10 +142,14 @@ def _parser() -> argparse.ArgumentParser:
     profile.set_defaults(run=_profile)
 
     step = commands.add_parser("step", help="run one step of the workflow (what its rules call)")
-    step.add_argument("name", metavar="MODULE:FUNCTION", help="dotted name of a function with @step")
-    step.add_argument("--input", nargs="+", required=True, metavar="FILE", help="files of the rule's input")
-    step.add_argument("--output", nargs="+", required=True, metavar="FILE", help="files of the rule's output")
-    step.add_argument("--request", default="{}", metavar="JSON", help='{"options": {...}, "input": {...}}')
+    step.add_argument("name", metavar="STEP", help="name of a virtual sensor, or MODULE:FUNCTION with @step")
+    step.add_argument("--trace", type=Path, required=True, metavar="DIR", help="where the results of the recording go")
+    step.add_argument(
+        "--output", nargs="+", type=Path, required=True, metavar="FILE", help="files of the rule's output"
+    )
+    step.add_argument(
+        "--request", default="{}", metavar="JSON", help='{"options": {...}, "input": {...}, "recording": DIR}'
+    )
     step.add_argument("--step-version", type=int, metavar="N", help="version of the step the workflow was read with")
     step.add_argument("--threads", type=int, default=1, metavar="N")
     step.add_argument("--log", type=Path, metavar="FILE", help="a copy of the messages, with tracebacks")
@@ -153,9 +162,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from rover_pipeline.workflow.launch import run_workflow
-
-    return run_workflow(
+    status: int = load("rover_pipeline.workflow.launch:run_workflow")(
         arguments.paths,
         outputs=arguments.outputs,
         cores=arguments.cores,
@@ -163,42 +170,31 @@ def _run(arguments: argparse.Namespace) -> int:
         config=arguments.config,
         dry_run=arguments.dry_run,
     )
+    return status
 
 
 def _step(arguments: argparse.Namespace) -> int:
-    # Modules are no garbage. Looking for some among them while they are loaded, and once more when the process ends,
-    # takes a third of a short step's time. What is left in cycles at the end then goes with the process.
-    gc.disable()
+    # Imports make many objects and no garbage. The collector would take a third of a short step's time to look for
+    # some among them, and once more when the process ends. What is left in cycles at the end goes with the process.
+    gc.set_threshold(100_000, 50, 50)
     atexit.register(gc.freeze)
-    try:
-        from rover_pipeline.format.trace import CONFIG
-        from rover_pipeline.workflow.launch import run_rule
-
-        return run_rule(
-            arguments.name,
-            [Path(path) for path in arguments.input if Path(path).name != CONFIG],  # lies in no sensor
-            [Path(path) for path in arguments.output],
-            request=arguments.request,
-            version=arguments.step_version,
-            threads=arguments.threads,
-            log=arguments.log,
-            loaded=_collect_from_here,
-        )
-    finally:
-        gc.enable()
-
-
-def _collect_from_here() -> None:
-    gc.freeze()
-    gc.enable()
+    # Before NumPy is imported: BLAS and OpenMP read the size of their pools once.
+    os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    load("rover_pipeline.engine.command:run_command")(
+        load("rover_pipeline.table:find_step")(arguments.name),
+        arguments.trace,
+        arguments.output,
+        request=arguments.request,
+        version=arguments.step_version,
+        threads=arguments.threads,
+        log=arguments.log,
+    )
+    return 0
 
 
 def _simulate(arguments: argparse.Namespace) -> int:
-    from rover_pipeline.simulate import simulate
-    from rover_pipeline.workflow.launch import logged
-
-    with logged(arguments.log):
-        simulate(
+    with load("rover_pipeline.engine.command:logged")(arguments.log):
+        load("rover_pipeline.simulate:simulate")(
             arguments.out,
             preset=arguments.preset,
             duration=arguments.duration,
@@ -210,17 +206,14 @@ def _simulate(arguments: argparse.Namespace) -> int:
 
 
 def _import_ouster(arguments: argparse.Namespace) -> int:
-    from rover_pipeline.importers.ouster import import_ouster
-
-    count = import_ouster(arguments.capture, arguments.out, arguments.meta, arguments.start)
+    importer = load("rover_pipeline.importers.ouster:import_ouster")
+    count = importer(arguments.capture, arguments.out, arguments.meta, arguments.start)
     print(f"{arguments.out}: {count} sweeps")
     return 0
 
 
 def _import_dca1000(arguments: argparse.Namespace) -> int:
-    from rover_pipeline.importers.dca1000 import import_dca1000
-
-    count = import_dca1000(
+    count = load("rover_pipeline.importers.dca1000:import_dca1000")(
         arguments.adc,
         arguments.config,
         arguments.out,
@@ -233,33 +226,28 @@ def _import_dca1000(arguments: argparse.Namespace) -> int:
 
 
 def _picture(arguments: argparse.Namespace) -> int:
-    from rover_pipeline.export.picture import save_picture
-
-    save_picture(arguments.trace, arguments.sensor, arguments.out, arguments.frame)
+    save = load("rover_pipeline.export.picture:save_picture")
+    save(arguments.trace, arguments.sensor, arguments.out, arguments.frame)
     print(arguments.out)
     return 0
 
 
 def _export(arguments: argparse.Namespace) -> int:
-    from rover_pipeline.export import ExportOptions, export
-
-    options = ExportOptions(
+    options = load("rover_pipeline.export:ExportOptions")(
         arguments.sensor, arguments.every, arguments.threads, arguments.max_points or None, arguments.width
     )
-    for place in export(arguments.format, arguments.traces, arguments.out, options):
-        print(place)
+    for path in load("rover_pipeline.export:export")(arguments.format, arguments.traces, arguments.out, options):
+        print(path)
     return 0
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    from rover_pipeline.format.trace import is_trace
-    from rover_pipeline.report.fleet import make_report, write_fleet
-
     only = Path(arguments.traces[0])
+    is_trace = load("rover_pipeline.format.trace:is_trace")
     if len(arguments.traces) == 1 and arguments.out is None and only.is_dir() and is_trace(only):
-        print(make_report(only))
+        print(load("rover_pipeline.report.fleet:make_report")(only))
         return 0
-    page, rows = write_fleet(arguments.traces, arguments.out)
+    page, rows = load("rover_pipeline.report.fleet:write_fleet")(arguments.traces, arguments.out)
     lacking = [row for row in rows if row.summary is None]
     for row in lacking:
         print(f"{row.path}: {row.problem}", file=sys.stderr)
@@ -268,41 +256,35 @@ def _report(arguments: argparse.Namespace) -> int:
 
 
 def _info(arguments: argparse.Namespace) -> int:
-    from rover_pipeline.format.info import as_text, trace_info
-
-    found = [trace_info(trace) for trace in _traces(arguments.traces)]
-    print(json.dumps(found, indent=2) if arguments.json else "\n".join(map(as_text, found)))
+    described = [load("rover_pipeline.format.info:trace_info")(trace) for trace in _traces(arguments.traces)]
+    as_text = load("rover_pipeline.format.info:as_text")
+    print(json.dumps(described, indent=2) if arguments.json else "\n".join(map(as_text, described)))
     return 0
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from rover_pipeline.validation.check import problems
-
+    problems = load("rover_pipeline.validation.check:problems")
     count = 0
-    found: dict[str, list[str]] = {}
+    by_trace: dict[str, list[str]] = {}
     for trace in _traces(arguments.traces):
-        found[str(trace)] = []
+        by_trace[str(trace)] = []
         for problem in problems(trace, arguments.threads):
             count += 1
-            found[str(trace)].append(problem)
+            by_trace[str(trace)].append(problem)
             if not arguments.json:
                 print(problem, flush=True)
     if arguments.json:
-        print(json.dumps(found, indent=2))
+        print(json.dumps(by_trace, indent=2))
     else:
-        print(f"rover-pipeline: {len(found)} traces, {count} problems", file=sys.stderr)
+        print(f"rover-pipeline: {len(by_trace)} traces, {count} problems", file=sys.stderr)
     return 1 if count else 0
 
 
 def _traces(entries: Sequence[str]) -> list[Path]:
-    from rover_pipeline.workflow.traces import locate_traces
-
-    return list(locate_traces(list(entries), Path(), None))
+    return list(load("rover_pipeline.workflow.traces:locate_traces")(list(entries), Path(), None))
 
 
 def _profile(arguments: argparse.Namespace) -> int:
-    from rover_pipeline.workflow.launch import install_profile, profile_folder
-
-    folder = profile_folder(arguments.name)
-    print(install_profile(folder) if arguments.install else folder)
+    folder = load("rover_pipeline.workflow.launch:profile_folder")(arguments.name)
+    print(load("rover_pipeline.workflow.launch:install_profile")(folder) if arguments.install else folder)
     return 0

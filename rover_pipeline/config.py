@@ -7,6 +7,7 @@ commented default file is generated from the models: `python -m rover_pipeline.c
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import yaml
 from pydantic import BaseModel, ByteSize, Field, field_validator
 
 from rover_pipeline.camera.options import CameraOptions
-from rover_pipeline.engine.parallel import DaskOptions
+from rover_pipeline.engine.options import DaskOptions
 from rover_pipeline.errors import ConfigError, did_you_mean
 from rover_pipeline.imu.options import ImuSection
 from rover_pipeline.kinematics.options import RigOptions
@@ -28,26 +29,6 @@ from rover_pipeline.poses.options import PosesSection
 from rover_pipeline.radar.options import RadarOptions
 from rover_pipeline.report.options import ReportOptions
 from rover_pipeline.sync.options import SyncOptions
-
-#: `outputs: default`, where the trace has the sensors for it.
-DEFAULT_OUTPUTS = (
-    "lidar_image",
-    "radar_range_doppler",
-    "radar_range_azimuth",
-    "radar_points",
-    "radar_velocity",
-    "odom",
-    "radar_pose",
-    "camera_pose",
-    "imu_pose",
-    "sync",
-    "bev",
-    "map",
-    "report",
-)
-
-#: Outputs that there are only where an option says so.
-NEEDS_OPTION = {"camera_model": "set camera.model.path to an ONNX file"}
 
 
 class Config(Options):
@@ -107,26 +88,30 @@ class Config(Options):
         items = value if isinstance(value, (list, tuple)) else [value]
         return [str(item) for item in items]
 
-    def section(self, name: str) -> dict[str, Any]:
+    def section(self, name: str, around: bool = False) -> dict[str, Any]:
         """Plain values of a dotted section, such as `radar.range_doppler` or `extra.mine`; empty for "".
 
-        The options of the sections around it come along: `radar.board` belongs to `radar.range_doppler` too.
+        Args:
+            around: with the options of the sections around it: `radar.board` belongs to `radar.range_doppler` too.
+
+        Raises:
+            ConfigError: there is no such section.
         """
-        found: Any = self
-        around: dict[str, Any] = {}
+        section: Any = self
+        outer: dict[str, Any] = {}
         for part in name.split(".") if name else ():
-            if isinstance(found, BaseModel) and part in type(found).model_fields:
-                if found is not self:
-                    around |= {key: value for key, value in found if not isinstance(value, BaseModel)}
-                found = getattr(found, part)
-            elif isinstance(found, Mapping):
-                found = found.get(part, {})
+            if isinstance(section, BaseModel) and part in type(section).model_fields:
+                if section is not self and around:
+                    outer |= {key: value for key, value in section if not isinstance(value, BaseModel)}
+                section = getattr(section, part)
+            elif isinstance(section, Mapping):
+                section = section.get(part, {})
             else:
-                known = list(type(found).model_fields) if isinstance(found, BaseModel) else []
+                known = list(type(section).model_fields) if isinstance(section, BaseModel) else []
                 raise ConfigError(f"options({name!r}): config has no section {part!r}; {did_you_mean(part, known)}")
-        if found is self:
+        if section is self:
             return {}
-        return {**around, **(found.model_dump(mode="json") if isinstance(found, BaseModel) else found)}
+        return {**outer, **(section.model_dump(mode="json") if isinstance(section, BaseModel) else section)}
 
 
 def default_yaml() -> str:
@@ -154,8 +139,6 @@ def _commented(model: type[BaseModel], values: BaseModel, depth: int) -> list[st
 
 
 def _wrapped(text: str) -> list[str]:
-    import textwrap
-
     return textwrap.wrap(" ".join(text.split()), 100)
 
 

@@ -34,6 +34,6 @@ def find_step(name: str) -> Step:
     """
     if name in TABLE:
         return TABLE[name]
-    if ":" in name:
-        return decorated_step(name)
-    raise ConfigError(f"step {name}: is not in the table, and no dotted name; {did_you_mean(name, TABLE)}")
+    if name.startswith("_"):
+        raise ConfigError(f"step {name}: is not in the table; {did_you_mean(name, TABLE)}")
+    return decorated_step(name)

@@ -1,37 +1,15 @@
-rule camera_frames:
+use rule derived as camera_frames with:
     input:
-        sensor("camera", "video.avi", "ts", "valid"),
+        needs("_camera_frames"),
     output:
-        virtual("_camera_frames", "image", options="camera.frames"),
-    params:
-        options=options("camera.frames"),
-    log:
-        "logs/{trace}/camera_frames.log",
-    benchmark:
-        "logs/{trace}/camera_frames.tsv"
-    threads: threads(4)
-    shell:
-        step("rover_pipeline.camera.steps:frames")
+        makes("_camera_frames"),
 
 
 # There is a model only where the configuration names one.
-if FLOW.config.camera.model.path:
+if enabled("_camera_model"):
 
-    rule camera_model:
+    use rule derived as camera_model with:
         input:
-            sensor("_camera_frames", "image", "ts", "valid"),
+            needs("_camera_model"),
         output:
-            virtual(
-                "_camera_model",
-                FLOW.config.camera.model.output,
-                options="camera.model",
-            ),
-        params:
-            options=options("camera.model"),
-        log:
-            "logs/{trace}/camera_model.log",
-        benchmark:
-            "logs/{trace}/camera_model.tsv"
-        threads: threads(4)
-        shell:
-            step("rover_pipeline.camera.steps:model")
+            makes("_camera_model"),

@@ -1,4 +1,4 @@
-# Discovery and look-ups, nothing else: what the names below do is in rover_pipeline/workflow.py.
+# Discovery and look-ups, nothing else: what the names below do is in rover_pipeline/workflow/flow.py.
 import os
 import sys
 
@@ -20,6 +20,12 @@ def _one_line(function):
 
 FLOW = _one_line(Flow)(config)
 
+# A rule that the table of steps declares: `use rule derived as NAME with: input: needs(...) output: makes(...)`.
+needs = _one_line(FLOW.needs)
+makes = _one_line(FLOW.makes)
+enabled = _one_line(FLOW.enabled)
+
+# A rule that says by itself what it needs and makes.
 sensor = FLOW.sensor
 sensors = FLOW.sensors
 trace_file = FLOW.trace_file
@@ -28,6 +34,7 @@ virtual = _one_line(FLOW.virtual)
 product = _one_line(FLOW.product)
 options = _one_line(FLOW.options)
 step = _one_line(FLOW.step)
+
 targets = _one_line(FLOW.targets)
 
 
@@ -48,3 +55,20 @@ def extra_rules():
 def say(title, lines):
     shown = lines if len(lines) <= 40 else [*lines[:40], f"and {len(lines) - 40} more"]
     print("\n  ".join([f"rover-pipeline: {title}", *shown]), file=sys.stderr)
+
+
+# The pattern of every rule that the table of steps declares. It is never asked for itself.
+rule derived:
+    output:
+        "/{trace}/_{product}/.pattern",
+    params:
+        step=FLOW.step_name,
+        version=FLOW.step_version,
+        options=FLOW.step_options,
+    log:
+        "logs/{trace}/{product}.log",
+    benchmark:
+        "logs/{trace}/{product}.tsv"
+    threads: threads(4)
+    shell:
+        FLOW.table_step()

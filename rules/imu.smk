@@ -1,14 +1,6 @@
-rule imu_filtered:
+use rule derived as imu_filtered with:
     input:
-        sensor("imu", "acc", "avel", "ts", "valid"),
+        needs("_imu_filtered"),
     output:
-        virtual("_imu_filtered", "acc", "avel", "quat", options=("imu", "sync")),
-    params:
-        options=options("imu", "sync"),
-    log:
-        "logs/{trace}/imu_filtered.log",
-    benchmark:
-        "logs/{trace}/imu_filtered.tsv"
+        makes("_imu_filtered"),
     threads: 1
-    shell:
-        step("rover_pipeline.imu.steps:filtered")

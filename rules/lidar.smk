@@ -1,35 +1,14 @@
-rule lidar_image:
+use rule derived as lidar_image with:
     input:
-        sensor("lidar", "rng", "rfl", "nir", "ts", "valid"),
+        needs("_lidar_image"),
     output:
-        virtual("_lidar_image", "rng", "rfl", "nir"),
-    params:
-        options=options(),
-    log:
-        "logs/{trace}/lidar_image.log",
-    benchmark:
-        "logs/{trace}/lidar_image.tsv"
+        makes("_lidar_image"),
     threads: 4
     priority: 1  # odometry and the map wait for it
-    shell:
-        step("rover_pipeline.lidar.steps:image")
 
 
-COMPENSATE = FLOW.config.lidar.points.compensate
-
-
-rule lidar_points:
+use rule derived as lidar_points with:
     input:
-        sensor("lidar", "rng", "rfl", "nir", "ts", "valid"),
-        *([sensor("_odom")] if COMPENSATE else []),
+        needs("_lidar_points"),
     output:
-        virtual("_lidar_points", "xyz", "rfl", "nir", options="lidar.points"),
-    params:
-        options=options("lidar.points"),
-    log:
-        "logs/{trace}/lidar_points.log",
-    benchmark:
-        "logs/{trace}/lidar_points.tsv"
-    threads: threads(4)
-    shell:
-        step(f"rover_pipeline.lidar.steps:{'compensated_' * COMPENSATE}points")
+        makes("_lidar_points"),

@@ -1,23 +1,5 @@
-rule map:
+use rule derived as map with:
     input:
-        sensor("_lidar_image", "rng", "rfl", "ts", "valid"),
-        sensor("lidar"),
-        sensor("_odom", "pos", "rot", "vel", "acc", "avel", "ts", "valid"),
+        needs("_map"),
     output:
-        product(
-            "_map",
-            "map.ply",
-            "occupancy.pgm",
-            "occupancy.yaml",
-            "bev.png",
-            options=("map", "lidar"),
-        ),
-    params:
-        options=options("map", "lidar"),
-    log:
-        "logs/{trace}/map.log",
-    benchmark:
-        "logs/{trace}/map.tsv"
-    threads: threads(4)
-    shell:
-        step("rover_pipeline.mapping.steps:build")
+        makes("_map"),

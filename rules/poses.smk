@@ -1,63 +1,22 @@
-rule radar_pose:
+use rule derived as radar_pose with:
     input:
-        sensor("radar", "ts", "valid"),
-        sensor("_odom", "pos", "rot", "vel", "acc", "avel", "ts", "valid"),
-        trace_file("config.yaml"),
+        needs("_radar_pose"),
     output:
-        virtual(
-            "_radar_pose", "pos", "rot", "vel", "acc", options=("poses", "rig", "sync")
-        ),
-    params:
-        options=options("poses", "rig", "sync"),
-    log:
-        "logs/{trace}/radar_pose.log",
-    benchmark:
-        "logs/{trace}/radar_pose.tsv"
+        makes("_radar_pose"),
     threads: 1
-    shell:
-        step("rover_pipeline.poses.steps:radar")
 
 
-rule camera_pose:
+use rule derived as camera_pose with:
     input:
-        sensor("camera", "ts", "valid"),
-        sensor("_odom", "pos", "rot", "vel", "acc", "avel", "ts", "valid"),
-        trace_file("config.yaml"),
+        needs("_camera_pose"),
     output:
-        virtual(
-            "_camera_pose",
-            "pos",
-            "rot",
-            "vel",
-            "acc",
-            options=("poses", "rig", "sync"),
-        ),
-    params:
-        options=options("poses", "rig", "sync"),
-    log:
-        "logs/{trace}/camera_pose.log",
-    benchmark:
-        "logs/{trace}/camera_pose.tsv"
+        makes("_camera_pose"),
     threads: 1
-    shell:
-        step("rover_pipeline.poses.steps:camera")
 
 
-rule imu_pose:
+use rule derived as imu_pose with:
     input:
-        sensor("imu", "ts", "valid"),
-        sensor("_odom", "pos", "rot", "vel", "acc", "avel", "ts", "valid"),
-        trace_file("config.yaml"),
+        needs("_imu_pose"),
     output:
-        virtual(
-            "_imu_pose", "pos", "rot", "vel", "acc", options=("poses", "rig", "sync")
-        ),
-    params:
-        options=options("poses", "rig", "sync"),
-    log:
-        "logs/{trace}/imu_pose.log",
-    benchmark:
-        "logs/{trace}/imu_pose.tsv"
+        makes("_imu_pose"),
     threads: 1
-    shell:
-        step("rover_pipeline.poses.steps:imu")

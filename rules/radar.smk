@@ -1,85 +1,33 @@
-rule radar_range_doppler:
+use rule derived as radar_range_doppler with:
     input:
-        sensor("radar", "iq", "ts", "valid"),
-        trace_file("config.yaml"),
+        needs("_radar_range_doppler"),
     output:
-        virtual("_radar_range_doppler", "power", options="radar.range_doppler"),
-    params:
-        options=options("radar.range_doppler"),
-    log:
-        "logs/{trace}/radar_range_doppler.log",
-    benchmark:
-        "logs/{trace}/radar_range_doppler.tsv"
-    threads: threads(4)
-    shell:
-        step("rover_pipeline.radar.steps:range_doppler")
+        makes("_radar_range_doppler"),
 
 
-rule radar_range_azimuth:
+use rule derived as radar_range_azimuth with:
     input:
-        sensor("radar", "iq", "ts", "valid"),
-        trace_file("config.yaml"),
+        needs("_radar_range_azimuth"),
     output:
-        virtual("_radar_range_azimuth", "power", options="radar.range_azimuth"),
-    params:
-        options=options("radar.range_azimuth"),
-    log:
-        "logs/{trace}/radar_range_azimuth.log",
-    benchmark:
-        "logs/{trace}/radar_range_azimuth.tsv"
-    threads: threads(4)
-    shell:
-        step("rover_pipeline.radar.steps:range_azimuth")
+        makes("_radar_range_azimuth"),
 
 
-rule radar_spectrum:
+use rule derived as radar_spectrum with:
     input:
-        sensor("radar", "iq", "ts", "valid"),
-        trace_file("config.yaml"),
+        needs("_radar_spectrum"),
     output:
-        virtual("_radar_spectrum", "spectrum", options="radar.spectrum"),
-    params:
-        options=options("radar.spectrum"),
-    log:
-        "logs/{trace}/radar_spectrum.log",
-    benchmark:
-        "logs/{trace}/radar_spectrum.tsv"
-    threads: threads(4)
-    shell:
-        step("rover_pipeline.radar.steps:spectrum")
+        makes("_radar_spectrum"),
 
 
-rule radar_points:
+use rule derived as radar_points with:
     input:
-        sensor("radar", "iq", "ts", "valid"),
-        trace_file("config.yaml"),
+        needs("_radar_points"),
     output:
-        virtual(
-            "_radar_points", "xyz", "doppler", "snr", "count", options="radar.points"
-        ),
-    params:
-        options=options("radar.points"),
-    log:
-        "logs/{trace}/radar_points.log",
-    benchmark:
-        "logs/{trace}/radar_points.tsv"
-    threads: threads(4)
-    shell:
-        step("rover_pipeline.radar.steps:points")
+        makes("_radar_points"),
 
 
-rule radar_velocity:
+use rule derived as radar_velocity with:
     input:
-        sensor("_radar_points", "xyz", "doppler", "count", "ts", "valid"),
-        sensor("radar"),
+        needs("_radar_velocity"),
     output:
-        virtual("_radar_velocity", "vel", "cov", "inliers", options="radar.velocity"),
-    params:
-        options=options("radar.velocity"),
-    log:
-        "logs/{trace}/radar_velocity.log",
-    benchmark:
-        "logs/{trace}/radar_velocity.tsv"
-    threads: threads(4)
-    shell:
-        step("rover_pipeline.radar.steps:velocity")
+        makes("_radar_velocity"),

@@ -1,16 +1,6 @@
-rule report:
+use rule derived as report with:
     input:
-        sensors("ts", "valid"),
-        trace_file("config.yaml"),
-        everything("_report"),
+        needs("_report"),
     output:
-        product("_report", "index.html", "summary.json", options="report"),
-    params:
-        options=options("report"),
-    log:
-        "logs/{trace}/report.log",
-    benchmark:
-        "logs/{trace}/report.tsv"
+        makes("_report"),
     threads: 1
-    shell:
-        step("rover_pipeline.report.steps:report")

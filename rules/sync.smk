@@ -1,79 +1,38 @@
-rule sync:
+use rule derived as sync with:
     input:
-        sensor(FLOW.config.sync.reference, "ts", "valid"),
-        sensors("ts"),
+        needs("_sync"),
     output:
-        virtual("_sync", options="sync"),
-    params:
-        options=options("sync"),
-    log:
-        "logs/{trace}/sync.log",
-    benchmark:
-        "logs/{trace}/sync.tsv"
+        makes("_sync"),
     threads: 1
-    shell:
-        step(f"rover_pipeline.sync.steps:to_{FLOW.config.sync.reference}")
 
 
-rule lidar_times:
+use rule derived as lidar_times with:
     input:
-        sensor("lidar", "ts", "valid"),
+        needs("_lidar_times"),
     output:
-        virtual("_lidar_times", "smooth", "number", options="sync.times"),
-    params:
-        options=options("sync.times"),
-    log:
-        "logs/{trace}/lidar_times.log",
-    benchmark:
-        "logs/{trace}/lidar_times.tsv"
+        makes("_lidar_times"),
     threads: 1
-    shell:
-        step("rover_pipeline.sync.steps:lidar_times")
 
 
-rule radar_times:
+use rule derived as radar_times with:
     input:
-        sensor("radar", "ts", "valid"),
+        needs("_radar_times"),
     output:
-        virtual("_radar_times", "smooth", "number", options="sync.times"),
-    params:
-        options=options("sync.times"),
-    log:
-        "logs/{trace}/radar_times.log",
-    benchmark:
-        "logs/{trace}/radar_times.tsv"
+        makes("_radar_times"),
     threads: 1
-    shell:
-        step("rover_pipeline.sync.steps:radar_times")
 
 
-rule camera_times:
+use rule derived as camera_times with:
     input:
-        sensor("camera", "ts", "valid"),
+        needs("_camera_times"),
     output:
-        virtual("_camera_times", "smooth", "number", options="sync.times"),
-    params:
-        options=options("sync.times"),
-    log:
-        "logs/{trace}/camera_times.log",
-    benchmark:
-        "logs/{trace}/camera_times.tsv"
+        makes("_camera_times"),
     threads: 1
-    shell:
-        step("rover_pipeline.sync.steps:camera_times")
 
 
-rule imu_times:
+use rule derived as imu_times with:
     input:
-        sensor("imu", "ts", "valid"),
+        needs("_imu_times"),
     output:
-        virtual("_imu_times", "smooth", "number", options="sync.times"),
-    params:
-        options=options("sync.times"),
-    log:
-        "logs/{trace}/imu_times.log",
-    benchmark:
-        "logs/{trace}/imu_times.tsv"
+        makes("_imu_times"),
     threads: 1
-    shell:
-        step("rover_pipeline.sync.steps:imu_times")

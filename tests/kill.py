@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from rover_pipeline.engine.execute import Request, run_step
-from rover_pipeline.engine.step import find_step
+from rover_pipeline.table import find_step
 from tests.kit import PER_PROCESS, STAMP, assert_same, assert_whole_or_absent, snapshot
 
 _CALLS = ("open", "mkdir", "ftruncate", "pwrite", "fsync", "replace", "unlink", "rmdir")

@@ -22,8 +22,8 @@ from pydantic import ByteSize
 from scipy.spatial.transform import Rotation
 
 from rover_pipeline.engine.execute import Request, run_step
-from rover_pipeline.engine.parallel import DaskOptions
-from rover_pipeline.engine.step import Step, find_step
+from rover_pipeline.engine.options import DaskOptions
+from rover_pipeline.engine.step import Step
 from rover_pipeline.errors import FormatError, SampleError
 from rover_pipeline.format.channels import Channel, create_channel, encode_sample, open_channel
 from rover_pipeline.format.channels.base import EncodedWriter
@@ -32,6 +32,7 @@ from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor, SensorWriter
 from rover_pipeline.format.trace import CONFIG, new_trace
 from rover_pipeline.format.virtual import LOCK, PARTIAL
+from rover_pipeline.table import find_step
 
 ROOT = Path(__file__).parents[1]
 #: The empty file that rules publish with a result, last of all where there is no `meta.json`.
@@ -351,8 +352,8 @@ def check_virtual_sensor(
         kills: moments, spread over all calls that change the disk, at which a run is killed; 0 = none, for a sensor
             that is written like another one that is tested.
     """
-    described = find_step(step)
     request = Request(dict(options or {}))
+    described = declared(step, request.options)
     with tempfile.TemporaryDirectory(prefix="kit-") as name:
         first = _copy(trace, Path(name) / "first" / trace.name) / sensor
         run_step(described, first.parent, sensor, request, stamps=(STAMP,))
@@ -368,7 +369,13 @@ def check_virtual_sensor(
         wanted = snapshot(first, ignore=PER_PROCESS)
         place = _copy(trace, Path(name) / "killed" / trace.name) / sensor
         check_kills(place, first, kills, step=step, options=dict(request.options))
-        _check_killed_command(described, _copy(trace, Path(name) / "command" / trace.name) / sensor, request, wanted)
+        _check_killed_command(step, _copy(trace, Path(name) / "command" / trace.name) / sensor, request, wanted)
+
+
+def declared(step: str, options: Mapping[str, Any]) -> Step:
+    """A step, with what depends on its options filled in."""
+    described = find_step(step)
+    return described.for_options(described.options.model_validate(options) if described.options else None)
 
 
 def check_whole(described: Step, place: Path) -> None:
@@ -378,8 +385,8 @@ def check_whole(described: Step, place: Path) -> None:
     assert not missing, f"provenance lacks {missing}"
     assert (provenance["step"], provenance["version"]) == (described.name, described.version)
     assert provenance["packages"].keys() >= {"python", "numpy", "rover-pipeline"}
-    if described.options_model:
-        assert provenance["options"] == described.options_model(**provenance["options"]).model_dump(mode="json")
+    if described.options:
+        assert provenance["options"] == described.options(**provenance["options"]).model_dump(mode="json")
     for reference in described.inputs.values():
         assert {"bytes", "blake2b"} <= set(provenance["inputs"][reference]), f"provenance does not know {reference}"
     on_disk = {entry.name for entry in place.iterdir()}
@@ -424,14 +431,10 @@ def assert_same(found: dict[str, bytes], wanted: dict[str, bytes], what: str) ->
 
 def step_command(step: str, place: Path, request: Request, trace: Path | None = None) -> list[str]:
     """The command that a rule runs to make the virtual sensor at `place` of a recording, the same trace if None."""
-    described = find_step(step)
-    references = [*described.inputs.values(), *described.nearest.values(), *described.whole.values()]
-    sensors = [reference.split("/")[0] for reference in references if not reference.startswith("*")]
-    inputs = [str((trace or place.parent) / sensor / META) for sensor in sensors or ["radar"]]
-    content = {"options": dict(request.options), "input": request.input.model_dump()}
+    content = {"options": dict(request.options), "input": request.input.model_dump(), "recording": str(trace or "")}
     command = [sys.executable, "-m", "rover_pipeline", "step", step, "--request", json.dumps(content)]
-    made = [*described.products] or [META]
-    return [*command, "--input", *inputs, "--output", *(str(place / name) for name in (*made, STAMP))]
+    made = [*find_step(step).products] or [META]
+    return [*command, "--trace", str(place.parent), "--output", *(str(place / name) for name in (*made, STAMP))]
 
 
 def environment() -> dict[str, str]:
@@ -478,14 +481,14 @@ def check_kills(place: Path, wanted: Path, kills: int, **run: Any) -> None:
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
 
 
-def _check_killed_command(described: Step, place: Path, request: Request, wanted: dict[str, bytes]) -> None:
+def _check_killed_command(step: str, place: Path, request: Request, wanted: dict[str, bytes]) -> None:
     """The same through the command line: killed soon after it began to write, then run again."""
-    command = step_command(described.name, place, request)
+    command = step_command(step, place, request)
     process = subprocess.Popen(command, env=environment(), stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 60
     while not (place / PARTIAL).exists() and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.001)
-    time.sleep(np.random.default_rng(len(described.name)).uniform(0, 0.03))
+    time.sleep(np.random.default_rng(len(step)).uniform(0, 0.03))
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert_whole_or_absent(place, wanted)

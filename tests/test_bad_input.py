@@ -20,20 +20,20 @@ import pytest
 
 from rover_pipeline.cli import main
 from rover_pipeline.engine.execute import Request, run_step
-from rover_pipeline.engine.step import find_step
 from rover_pipeline.errors import InTheWayError, RoverError, named_if_not_written
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.options import InputOptions
+from rover_pipeline.table import find_step
 from rover_pipeline.workflow.flow import Flow
 from tests.kit import environment, pictures, small_trace, snapshot, step_command, times
 from tests.workflow.runs import snakemake
 
 FRAMES = 6
 STEPS = {
-    "lidar": ("rover_pipeline.lidar.steps:image", "_lidar_image"),
-    "radar": ("rover_pipeline.radar.steps:range_doppler", "_radar_range_doppler"),
+    "lidar": ("_lidar_image", "_lidar_image"),
+    "radar": ("_radar_range_doppler", "_radar_range_doppler"),
 }
 
 

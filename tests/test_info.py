@@ -10,9 +10,9 @@ import pytest
 
 from rover_pipeline.cli import main
 from rover_pipeline.engine.execute import Request, run_step
-from rover_pipeline.engine.step import find_step
 from rover_pipeline.format.info import as_text, trace_info
 from rover_pipeline.format.provenance import PROVENANCE
+from rover_pipeline.table import find_step
 from tests.kit import START_S, small_trace
 
 
@@ -23,7 +23,7 @@ def trace(tmp_path: Path) -> Path:
     ts = np.fromfile(trace / "lidar/ts", "f8")
     ts[5:] += 0.4
     ts.tofile(trace / "lidar/ts")
-    run_step(find_step("rover_pipeline.lidar.steps:image"), trace, "_lidar_image", Request())
+    run_step(find_step("_lidar_image"), trace, "_lidar_image", Request())
     (trace / "_map").mkdir()
     (trace / "_map/map.ply").write_bytes(bytes(1234))
     (trace / "_map" / PROVENANCE).write_text('{"made_by": "rover_pipeline", "step": "a:b", "version": 3}')

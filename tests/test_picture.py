@@ -12,10 +12,10 @@ import pytest
 
 from rover_pipeline.cli import main
 from rover_pipeline.engine.execute import Request, run_step
-from rover_pipeline.engine.step import find_step
 from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.export.picture import draw
 from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.table import find_step
 from tests.kit import environment, small_trace
 
 STEPS = ("range_doppler", "range_azimuth", "spectrum", "points", "velocity")
@@ -26,7 +26,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The small trace with every radar product."""
     path = small_trace(tmp_path_factory.mktemp("picture") / "trace", sensors=("radar",))
     for name in STEPS:
-        run_step(find_step(f"rover_pipeline.radar.steps:{name}"), path, f"_radar_{name}", Request())
+        run_step(find_step(f"_radar_{name}"), path, f"_radar_{name}", Request())
     return path
 
 

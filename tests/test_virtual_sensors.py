@@ -9,34 +9,34 @@ import numpy as np
 import pytest
 
 from rover_pipeline.engine.execute import Request, run_step
-from rover_pipeline.engine.step import find_step
 from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.table import find_step
 from tests.kit import check_virtual_sensor, small_trace, write_lidar_image, write_odometry
 from tests.odometry.room import write_room
 from tests.radar.scenes import write_targets
 
 SENSORS = {
-    "_lidar_image": "rover_pipeline.lidar.steps:image",
-    "_lidar_points": "rover_pipeline.lidar.steps:points",
-    "_odom": "rover_pipeline.odometry.steps:odom",
-    "_radar_range_doppler": "rover_pipeline.radar.steps:range_doppler",
-    "_radar_range_azimuth": "rover_pipeline.radar.steps:range_azimuth",
-    "_radar_spectrum": "rover_pipeline.radar.steps:spectrum",
-    "_radar_points": "rover_pipeline.radar.steps:points",
-    "_radar_velocity": "rover_pipeline.radar.steps:velocity",
-    "_radar_pose": "rover_pipeline.poses.steps:radar",
-    "_camera_pose": "rover_pipeline.poses.steps:camera",
-    "_imu_pose": "rover_pipeline.poses.steps:imu",
-    "_sync": "rover_pipeline.sync.steps:to_lidar",
-    "_lidar_times": "rover_pipeline.sync.steps:lidar_times",
-    "_radar_times": "rover_pipeline.sync.steps:radar_times",
-    "_camera_times": "rover_pipeline.sync.steps:camera_times",
-    "_imu_times": "rover_pipeline.sync.steps:imu_times",
-    "_occupancy": "rover_pipeline.occupancy.steps:level_occupancy",
-    "_bev": "rover_pipeline.occupancy.steps:bev",
-    "_camera_depth": "rover_pipeline.occupancy.depth_steps:depth",
-    "_camera_frames": "rover_pipeline.camera.steps:frames",
-    "_imu_filtered": "rover_pipeline.imu.steps:filtered",
+    "_lidar_image": "_lidar_image",
+    "_lidar_points": "_lidar_points",
+    "_odom": "_odom",
+    "_radar_range_doppler": "_radar_range_doppler",
+    "_radar_range_azimuth": "_radar_range_azimuth",
+    "_radar_spectrum": "_radar_spectrum",
+    "_radar_points": "_radar_points",
+    "_radar_velocity": "_radar_velocity",
+    "_radar_pose": "_radar_pose",
+    "_camera_pose": "_camera_pose",
+    "_imu_pose": "_imu_pose",
+    "_sync": "_sync",
+    "_lidar_times": "_lidar_times",
+    "_radar_times": "_radar_times",
+    "_camera_times": "_camera_times",
+    "_imu_times": "_imu_times",
+    "_occupancy": "_occupancy",
+    "_bev": "_bev",
+    "_camera_depth": "_camera_depth",
+    "_camera_frames": "_camera_frames",
+    "_imu_filtered": "_imu_filtered",
 }
 #: Virtual sensors that others are made from.
 FIRST = {
@@ -74,7 +74,7 @@ TWINS = {
 }
 OPTIONS: dict[str, dict[str, object]] = {
     "_odom": {"segment": 0.4, "overlap": 0.2},
-    "_occupancy": {"elevation_bins": 4, "azimuth_bins": 16},
+    "_occupancy": {"elevation_bins": 4, "azimuth_bins": 16, "level": True},
     "_camera_depth": {"width": 24, "height": 16},
     "_camera_frames": {"width": 12, "height": 8},
 }

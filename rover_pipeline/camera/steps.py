@@ -20,7 +20,6 @@ _Shapes = dict[str, tuple[int, ...]]
 
 def smaller(video: Channel, *, options: FramesOptions) -> Channel:
     """The video with pictures decoded at the least size that is not below that of the result."""
-
     if not isinstance(video, PictureChannel):
         return video
     width, height = options.size(video.spec.shape[1], video.spec.shape[0])
@@ -56,7 +55,6 @@ def frames(video: np.ndarray, *, options: FramesOptions, shapes: _Shapes, camera
     Returns:
         u1 RGB, (frame, height, width, 3).
     """
-
     stored = shapes["video"]
     width, height = options.size(stored[1], stored[0])
     if not options.undistort:
@@ -83,7 +81,6 @@ def model(image: np.ndarray, *, options: ModelOptions) -> dict[str, np.ndarray]:
         `labels` u1 (frame, height, width) or `image` u1 RGB (frame, height, width, 3), as the options say, at the size
         the model gives.
     """
-
     run = load(options)
     return {options.output: np.stack([run(picture) for picture in image])}
 

@@ -23,8 +23,11 @@ def compute_on_threads(
 def compute_in_processes(
     task: Callable[[T], Any], items: Sequence[T], pool: ProcessPoolExecutor, count: int, done: Callable[[T], object]
 ) -> list[Any]:
-    """Results of `task` on every item, in order. The task goes to the processes of `pool` by pickle."""
-    return _compute(task, items, done, scheduler=dask.multiprocessing.get, pool=pool, num_workers=count)
+    """Results of `task` on every item, in order. The task goes to the processes of `pool` by pickle.
+
+    Items are sent one by one: by default Dask sends six at once to one process, and the others would wait.
+    """
+    return _compute(task, items, done, scheduler=dask.multiprocessing.get, pool=pool, num_workers=count, chunksize=1)
 
 
 def _compute(task: Callable[[T], Any], items: Sequence[T], done: Callable[[T], object], **settings: Any) -> list[Any]:

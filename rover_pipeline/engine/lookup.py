@@ -13,10 +13,19 @@ from rover_pipeline.errors import ConfigError, did_you_mean
 
 
 def load(name: str) -> Any:
-    """The object of a dotted name, `package.module:attribute`.
+    """The object of a dotted name, `package.module:attribute`, of this package."""
+    module_name, _, attribute = name.partition(":")
+    return getattr(importlib.import_module(module_name), attribute)
+
+
+def load_marked(name: str, mark: str) -> Any:
+    """What the attribute `mark` of a user's function holds.
+
+    Args:
+        name: dotted name of the function, `package.module:function`.
 
     Raises:
-        ConfigError: there is no such module, or nothing of that name in it.
+        ConfigError: there is no such module, or no function with that mark in it.
     """
     module_name, _, attribute = name.partition(":")
     try:
@@ -27,7 +36,8 @@ def load(name: str) -> Any:
         raise ConfigError(
             f"step {name}: no module {module_name!r}; is it installed, or its folder on PYTHONPATH?"
         ) from error
-    if not hasattr(module, attribute):
-        public = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
-        raise ConfigError(f"step {name}: {module_name} has no {attribute!r}; {did_you_mean(attribute, public)}")
-    return getattr(module, attribute)
+    marked = {key: getattr(value, mark) for key, value in vars(module).items() if hasattr(value, mark)}
+    if attribute not in marked:
+        hint = did_you_mean(attribute, marked) if marked else "it has no function with @step"
+        raise ConfigError(f"step {name}: {module_name} has no step {attribute!r}; {hint}")
+    return marked[attribute]

@@ -16,11 +16,11 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from threadpoolctl import threadpool_limits
 
@@ -69,7 +69,7 @@ def ordered_map(
     if scheduler:
         yield from load("rover_pipeline.engine.dask_distributed:run")(function, items, scheduler, finished, held)
     elif processes is not None and processes.count > 1:
-        yield from processes.run(function, list(items), finished)
+        yield from processes.run(function, items, finished)
     elif processes is not None or threads == 1:
         yield from _run_alone(function, items, finished)
     else:
@@ -95,22 +95,28 @@ def _run_alone(function: Callable[[T], R], items: Iterable[T], done: Callable[[T
 def _run_threads(
     function: Callable[[T], R], items: Iterable[T], threads: int, done: Callable[[T], object], held: int | None
 ) -> Iterator[R]:
-    """Windows of items on Dask's threads. While the results of one window are used, the next one is worked on."""
     compute = load("rover_pipeline.engine.dask_local:compute_on_threads")
-    task, left = OnThread(function), iter(items)
+    task = OnThread(function)
     size = max(threads, (held or 2 * _WINDOW * threads) // 2)
-    with single_threaded_pools(), ThreadPoolExecutor(1) as ahead:
+    with single_threaded_pools():
+        yield from _in_windows(lambda window: compute(task, window, threads, done), items, size)
 
-        def begin() -> Future[list[Any]] | None:
+
+def _in_windows(compute: Callable[[list[T]], list[R]], items: Iterable[T], size: int) -> Iterator[R]:
+    """Results of windows of `size` items. While those of one window are used, the next window is worked on."""
+    left = iter(items)
+    with ThreadPoolExecutor(1) as ahead:
+
+        def begin() -> Future[list[R]] | None:
             window = list(itertools.islice(left, size))
-            return ahead.submit(compute, task, window, threads, done) if window else None
+            return ahead.submit(compute, window) if window else None
 
         running = begin()
         while running is not None:
             results = list(reversed(running.result()))
             running = begin()
             while results:
-                yield results.pop()
+                yield results.pop()  # handed over, not held until the window is used up
 
 
 class Processes:
@@ -127,22 +133,22 @@ class Processes:
         self.count = count
         self._pool: ProcessPoolExecutor | None = None
 
-    def run(self, function: Callable[[T], R], items: Sequence[T], done: Callable[[T], object]) -> Iterator[R]:
-        """Results of `function`, in order. An error of the function is raised when its result is due."""
-        if len(items) < 2:
-            yield from _run_alone(function, items, done)
-            return
+    def run(self, function: Callable[[T], R], items: Iterable[T], done: Callable[[T], object]) -> Iterator[R]:
+        """Results of `function`, in order, two for each process held. Its error is raised when the result is due."""
+        compute = load("rover_pipeline.engine.dask_local:compute_in_processes")
         if self._pool is None:
             self._pool = ProcessPoolExecutor(self.count, multiprocessing.get_context("fork"), _begin_worker)
-        compute = load("rover_pipeline.engine.dask_local:compute_in_processes")
+            # Forks now, while this process has one thread: a lock that another thread holds would stay locked for ever.
+            self._pool.submit(os.getpid).result()
+        pool, task = self._pool, _Guarded(function)
+        windows = _in_windows(lambda window: compute(task, window, pool, self.count, done), items, self.count)
         try:
-            results: list[Any] = compute(_Guarded(function), items, self._pool, self.count, done)
+            for result in windows:
+                if isinstance(result, _Failure):
+                    raise result.error
+                yield result
         except BrokenProcessPool as error:
             raise RoverError("a process that did a part of the work was killed; is there too little memory?") from error
-        for result in results:
-            if isinstance(result, _Failure):
-                raise result.error
-            yield result
 
     def close(self) -> None:
         """Ends the processes."""

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rover_pipeline.engine.lookup import load
-from rover_pipeline.errors import ConfigError
+from rover_pipeline.engine.lookup import load, load_marked
 from rover_pipeline.options import Options
 
 if TYPE_CHECKING:
@@ -166,7 +165,7 @@ class Step:
         if self.variant is None:
             return self
         changes = self.variant(options)
-        merged = {
+        merged: dict[str, Any] = {
             name: {**getattr(self, name), **value} if isinstance(value, Mapping) else value
             for name, value in changes.items()
         }
@@ -251,9 +250,7 @@ def decorated_step(name: str) -> Step:
     Raises:
         ConfigError: there is no such function, or it is not a step.
     """
-    declared = getattr(load(name), _ATTRIBUTE, None)
-    if not isinstance(declared, Step):
-        raise ConfigError(f"step {name}: is no step; declare the function with @step")
+    declared: Step = load_marked(name, _ATTRIBUTE)
     return declared
 
 

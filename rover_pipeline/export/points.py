@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rover_pipeline.engine.parallel import DaskOptions, run_ranges
+from rover_pipeline.engine.parallel import DaskOptions, ordered_map
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export import MAP, ExportOptions
@@ -56,28 +56,25 @@ def write_points(trace: Path, out: Path, options: ExportOptions, ending: str, wr
     if not len(numbers):
         raise FormatError(f"{source.path}: none of its {len(source.valid)} sweeps can be exported: valid is 0")
     out.mkdir()
-    job = _SweepJob(source, numbers, out, ending, write)
+    job = _SweepJob(source, out, ending, write)
     with progress(f"export {trace.name}", len(numbers), "sweep") as advance:
-        ranges = [(at, at + 1) for at in range(len(numbers))]
-        for _ in run_ranges(job, ranges, threads=options.threads, options=DaskOptions(), advance=advance):
+        for _ in ordered_map(job, numbers.tolist(), threads=options.threads, done=lambda number: advance(1)):
             pass
 
 
 @dataclass(frozen=True)
 class _SweepJob:
-    """Writes a range of the chosen sweeps."""
+    """Writes one of the chosen sweeps."""
 
     source: _Projected | _Stored
-    numbers: np.ndarray
     out: Path
     ending: str
     write: Writer
 
-    def __call__(self, start: int, stop: int) -> None:
-        for number in self.numbers[start:stop].tolist():
-            points = self.source.read(number)
-            remarks = (f"sensor frame, front-left-up, m; {self.source.path.name} sample {number}",)
-            self.write(self.out / f"{number:06d}{self.ending}", points, remarks)
+    def __call__(self, number: int) -> None:
+        points = self.source.read(number)
+        remarks = (f"sensor frame, front-left-up, m; {self.source.path.name} sample {number}",)
+        self.write(self.out / f"{number:06d}{self.ending}", points, remarks)
 
 
 class _Stored:

@@ -128,7 +128,8 @@ def text(path: Path) -> str | None:
 
 def mount(trace: Path, sensor: Any) -> Any:
     """Pose of a sensor in the lidar frame, as the recording's `config.yaml` says."""
-    from rover_pipeline.kinematics.mount import RigOptions, find_mount
+    from rover_pipeline.kinematics.mount import find_mount
+    from rover_pipeline.kinematics.options import RigOptions
 
     return find_mount(sensor, RigOptions(), text(trace / CONFIG))
 

@@ -87,14 +87,15 @@ def _compile(function: F, fastmath: bool | set[str]) -> F:
 @contextmanager
 def _cache_in(folder: Path) -> Iterator[None]:
     """Numba's cache folder, for the kernels that are declared in this block: it looks when it makes a kernel."""
-    before = numba.config.CACHE_DIR
+    settings: Any = numba.config
+    before = settings.CACHE_DIR
     if folder.parent.name == "__pycache__" and not folder.exists():
         _remove_older(folder)
-    numba.config.CACHE_DIR = str(folder)
+    settings.CACHE_DIR = str(folder)
     try:
         yield
     finally:
-        numba.config.CACHE_DIR = before
+        settings.CACHE_DIR = before
 
 
 def _remove_older(folder: Path) -> None:

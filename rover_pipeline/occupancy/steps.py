@@ -111,12 +111,12 @@ def _grid(options: OccupancyOptions, flat: bool, sidecar: str | None, radar: str
 def _axes(grid: Grid) -> str:
     """The text of `axes.json`: the middle of every bin."""
     axes = {}
-    for name, edges, positive in (("elevation", grid.elevation, "up"), ("azimuth", grid.azimuth, "right")):
-        if len(edges) > 2 or name == "azimuth":
+    for name, limits, positive in (("elevation", grid.elevation, "up"), ("azimuth", grid.azimuth, "right")):
+        if len(limits) > 2 or name == "azimuth":
             axes[name] = {
                 "unit": "rad",
                 "positive": positive,
-                "values": ((edges[:-1] + edges[1:]) / 2).round(6).tolist(),
+                "values": ((limits[:-1] + limits[1:]) / 2).round(6).tolist(),
             }
     distance = np.arange(grid.bins) * grid.resolution
     axes["range"] = {"unit": "m", "positive": "away", "values": distance.round(6).tolist()}

@@ -6,6 +6,8 @@ compiler use vector instructions.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from rover_pipeline.numerics.compiled import compiled_with_fma as compiled

@@ -14,7 +14,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.engine.progress import progress
-from rover_pipeline.engine.step import find_step
 from rover_pipeline.errors import ConfigError, InTheWayError, RoverError, explain, named_if_not_written
 from rover_pipeline.format.provenance import PROVENANCE, fingerprint, read_provenance, versions
 from rover_pipeline.format.sensor import TS
@@ -22,6 +21,7 @@ from rover_pipeline.format.trace import CONFIG, is_trace
 from rover_pipeline.format.virtual import VirtualWriter, in_the_way
 from rover_pipeline.report.page import PAGE, REPORT, SUMMARY, environment
 from rover_pipeline.report.summary import Summary, Verdict
+from rover_pipeline.table import find_step
 from rover_pipeline.workflow.traces import locate_traces
 
 #: What makes the page, as provenance says.
@@ -206,7 +206,7 @@ def make_report(trace: Path) -> Path:
     if not (place / SUMMARY).exists() or any(path.stat().st_mtime > made.stat().st_mtime for path in _told(trace)):
         stamps = tuple(name for name in before.get("files", ()) if name.startswith("."))
         request = Request(before.get("options", {}))
-        run_step(find_step("rover_pipeline.report.steps:report"), trace, REPORT, request, stamps=stamps)
+        run_step(find_step("_report"), trace, REPORT, request, stamps=stamps)
     return place / PAGE
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from rover_pipeline.engine.step import Output
 from rover_pipeline.format.provenance import PROVENANCE, read_provenance
 from rover_pipeline.format.sensor import TS, VALID, Sensor
+from rover_pipeline.kinematics.state import State
+from rover_pipeline.table import TABLE
 
 
 class Kind(NamedTuple):
@@ -23,30 +26,14 @@ class Kind(NamedTuple):
         return self.type == type and same and all(b in (None, a) for a, b in zip(shape, self.shape, strict=True))
 
 
-_IMAGE, _CUBE, _VECTOR, _MATRIX = (None, None), (None, None, None), (3,), (3, 3)
-_POSE = {"pos": Kind("f8", _VECTOR), "rot": Kind("f8", _MATRIX), "vel": Kind("f8", _VECTOR), "acc": Kind("f8", _VECTOR)}
+def _kinds(outputs: Mapping[str, Output]) -> dict[str, Kind]:
+    return {name: Kind(out.type, out.shape) for name, out in outputs.items() if out.type}
 
-#: Channels that a virtual sensor has besides `ts` and `valid`. It may have others.
-CHANNELS: dict[str, dict[str, Kind]] = {
-    "_lidar_image": {"rng": Kind("u2", _IMAGE), "rfl": Kind("u1", _IMAGE), "nir": Kind("u2", _IMAGE)},
-    "_lidar_points": {"xyz": Kind("f4", (None, None, 3))},
-    "_radar_range_doppler": {"power": Kind("f4", _IMAGE)},
-    "_radar_range_azimuth": {"power": Kind("f4", _IMAGE)},
-    "_radar_spectrum": {"spectrum": Kind("f2", (None, None, None, None))},
-    "_radar_points": {
-        "xyz": Kind("f4", (None, 3)), "doppler": Kind("f4", (None,)), "snr": Kind("f4", (None,)), "count": Kind("u2"),
-    },
-    "_radar_velocity": {"vel": Kind("f4", _VECTOR), "cov": Kind("f4", _MATRIX), "inliers": Kind("u2")},
-    "_odom": {**_POSE, "avel": Kind("f8", _VECTOR)},
-    "_truth": {**_POSE, "avel": Kind("f8", _VECTOR)},
-    **dict.fromkeys(("_radar_pose", "_camera_pose", "_imu_pose"), _POSE),
-    "_imu_filtered": {"acc": Kind("f4", _VECTOR), "avel": Kind("f4", _VECTOR), "quat": Kind("f4", (4,))},
-    "_camera_frames": {"image": Kind("u1", (None, None, 3))},
-    "_camera_depth": {"depth": Kind("u2", _IMAGE)},
-    "_sync": {},
-    "_occupancy": {"occupancy": Kind("u1", _CUBE)},
-    "_bev": {"occupancy": Kind("u1", _IMAGE)},
-}  # fmt: skip
+
+#: Channels that a virtual sensor has besides `ts` and `valid`. It may have others. The truth of a simulation has the
+#: channels of the odometry that it is compared with.
+CHANNELS: dict[str, dict[str, Kind]] = {name: _kinds(step.outputs) for name, step in TABLE.items() if step.outputs}
+CHANNELS["_truth"] = {name: CHANNELS["_odom"][name] for name in State._fields}
 
 
 def channel_problems(sensor: Sensor) -> Iterator[str]:

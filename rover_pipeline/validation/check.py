@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rover_pipeline.engine.parallel import DaskOptions, frame_ranges, run_ranges
+from rover_pipeline.engine.options import DaskOptions
+from rover_pipeline.engine.parallel import frame_ranges, ordered_map
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.channels import Channel
@@ -106,12 +107,14 @@ def _time_problems(sensor: Sensor, count: int) -> Iterator[str]:
 def _undecodable(channel: Channel, threads: int) -> Iterator[str]:
     if channel.spec.format == "raw" or not len(channel):
         return  # any bytes are samples
-    options = DaskOptions()
-    ranges = frame_ranges(len(channel), channel.spec.sample_bytes, options, threads)
-    place = "/".join(channel.path.parts[-3:])
-    with progress(f"check {place}", len(channel)) as advance:
-        for found in run_ranges(_Decode(channel), ranges, threads=threads, options=options, advance=advance):
-            yield from found
+    ranges = frame_ranges(len(channel), channel.spec.sample_bytes, DaskOptions(), threads)
+    with progress(f"check {'/'.join(channel.path.parts[-3:])}", len(channel)) as advance:
+
+        def done(frames: tuple[int, int]) -> None:
+            advance(frames[1] - frames[0])
+
+        for errors in ordered_map(_Decode(channel), ranges, threads=threads, done=done):
+            yield from errors
 
 
 class _Decode:
@@ -120,8 +123,9 @@ class _Decode:
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
 
-    def __call__(self, start: int, stop: int) -> list[str]:
-        found = []
+    def __call__(self, frames: tuple[int, int]) -> list[str]:
+        start, stop = frames
+        errors = []
         if not self.channel.random_access:  # every range would decode all before it; the first one decodes all
             start, stop = (0, len(self.channel)) if start == 0 else (0, 0)
         step = 1 if self.channel.random_access else max(1, stop)
@@ -129,8 +133,8 @@ class _Decode:
             try:
                 self.channel.read(sample, min(sample + step, stop))
             except FormatError as error:
-                found.append(str(error))
-        return found
+                errors.append(str(error))
+        return errors
 
 
 def _sidecar_problems(sensor: Sensor) -> Iterator[str]:

@@ -14,12 +14,7 @@ from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import PROVENANCE, fingerprint, read_provenance
 from rover_pipeline.format.sensor import TS, VALID, Sensor
 from rover_pipeline.format.trace import Trace
-
-#: Folders of files that are no sensors, and what is in them.
-PRODUCTS = {
-    "_map": ("map.ply", "occupancy.pgm", "occupancy.yaml", "bev.png"),
-    "_report": ("index.html", "summary.json"),
-}
+from rover_pipeline.table import TABLE, find_step
 
 
 def origin_problems(trace: Trace, sensor: Sensor) -> Iterator[str]:
@@ -42,7 +37,7 @@ def product_problems(trace: Trace, name: str) -> Iterator[str]:
     provenance = read_provenance(path)
     if provenance is None:
         return
-    declared = PRODUCTS.get(name) or _declared(provenance)
+    declared = tuple(TABLE[name].products) if name in TABLE else _declared(provenance)
     if not declared:
         yield f"{path}: lost its {META}; run the workflow again"
         return
@@ -59,8 +54,6 @@ def product_problems(trace: Trace, name: str) -> Iterator[str]:
 
 def _declared(provenance: dict[str, Any]) -> tuple[str, ...]:
     """Files that the step of a user's own product declares; none where the step makes sensors or is not installed."""
-    from rover_pipeline.engine.step import find_step
-
     try:
         return tuple(find_step(str(provenance.get("step"))).products)
     except (RoverError, ImportError):

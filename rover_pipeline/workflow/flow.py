@@ -1,4 +1,4 @@
-"""What the Snakemake rules look up: traces, sensors, options and the command of a step. No maths, no processing.
+"""What the Snakemake rules look up: recordings, inputs, outputs, options and commands. No maths, no processing.
 
 `rules/common.smk` gives these methods the short names that rules are written in.
 """
@@ -16,41 +16,53 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rover_pipeline.config import DEFAULT_OUTPUTS, NEEDS_OPTION, Config
-from rover_pipeline.engine.parallel import DASK_VARIABLE
+from rover_pipeline.config import Config
+from rover_pipeline.engine.options import DASK_VARIABLE
+from rover_pipeline.engine.step import EVERY, Step
 from rover_pipeline.errors import ERROR_MARK, ConfigError, FormatError, InTheWayError, did_you_mean
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.trace import has_files
 from rover_pipeline.format.virtual import in_the_way
-from rover_pipeline.workflow.rule_inputs import ChannelsInput, EverythingInput, FileInput, SensorInput
+from rover_pipeline.table import TABLE, find_step
+from rover_pipeline.workflow.rule_inputs import (
+    ChannelsInput,
+    EverythingInput,
+    FileInput,
+    Input,
+    SensorInput,
+    StepInput,
+)
 from rover_pipeline.workflow.traces import locate_traces
 
 _STAMP = ".options-"
-_MADE = re.compile(r"/_([^/]+)/" + re.escape(_STAMP))
+#: The stamp of a virtual sensor in the output patterns of a rule: `/_name/` or, with a wildcard, `/_{product,name}/`.
+_MADE = re.compile(r"/_(?:\{product,)?([^/}]+)\}?/" + re.escape(_STAMP))
+_WILDCARD = re.compile(r"\{product,([^}]+)\}")
 
 
 class Flow:
-    """The configuration and the traces of one run of the workflow.
+    """The configuration and the recordings of one run of the workflow.
 
     Attributes:
         config: the validated configuration.
         traces: directory that results go to -> directory of the recording. The same unless `output_root` is set.
         made: the virtual sensors, and folders of files, that rules make, and the file each is known by.
         wanted: directory of results -> names of the outputs that are asked for, once `targets` has been called.
-        places: directories of what was asked for, once `targets` has been called.
+        directories: those of what was asked for, once `targets` has been called.
         started: when this run began, seconds since the epoch.
     """
 
-    #: Sensors of the simulated trace, which may not exist yet.
-    demo_sensors = ("camera", "imu", "lidar", "radar")
+    #: Sensors of the simulated recording, which may not exist yet.
+    demo_sensors: tuple[str, ...] = ("camera", "imu", "lidar", "radar")
 
     def __init__(self, values: Mapping[str, Any], folder: Path | None = None) -> None:
         self.config = Config.parse(values)
         self.made: dict[str, str] = {}
         self.wanted: dict[Path, list[str]] = {}
-        self.places: list[str] = []
-        self._needs: dict[str, list[SensorInput]] = {}
+        self.directories: list[str] = []
+        self._steps: dict[str, Step] = {}
+        self._needs: dict[str, dict[str, bool]] = {}
         self._wildcards: dict[str, Path] = {}
         self.started = time.time()
         here = folder or Path.cwd()
@@ -65,25 +77,77 @@ class Flow:
         os.environ[DASK_VARIABLE] = self.config.dask.model_dump_json()
 
     def is_demo(self, results: Path) -> bool:
-        """Whether a trace is the simulated one, whose sensors may not exist yet."""
+        """Whether a recording is the simulated one, whose sensors may not exist yet."""
         return self.config.traces is None and results == self.demo
 
-    def place(self, wildcard: str) -> Path:
+    def results(self, wildcard: str) -> Path:
         """The directory of results that the wildcard `trace` of a rule stands for."""
-        if (found := self._wildcards.get(wildcard)) is None:
-            found = self._wildcards[wildcard] = Path("/") / wildcard
-        return found
+        if (path := self._wildcards.get(wildcard)) is None:
+            path = self._wildcards[wildcard] = Path("/") / wildcard
+        return path
 
     def source(self, results: Path) -> Path:
         """The directory of the recording whose results go to `results`."""
         return self.traces.get(results, results)
 
+    # --- A rule that the table declares --------------------------------------------------------------------------
+
+    def needs(self, name: str) -> StepInput:
+        """Input of a rule: everything that a step declares to read. `name`: see `find_step`."""
+        step = self._step(name)
+        return StepInput(self, step, step.sensor)
+
+    def makes(self, name: str) -> list[str]:
+        """Output of a rule: the virtual sensor, or folder of files, that a step declares to make."""
+        step = self._step(name)
+        files = step.products or [*(channel for channel in step.outputs if channel != EVERY), META]
+        product = f"{{product,{re.escape(step.sensor[1:])}}}"
+        return self._outputs(step.sensor, [*files], self._step_options(step), product)
+
+    def enabled(self, name: str) -> bool:
+        """Whether the option without which a step does not exist is set."""
+        option = self._step(name).needs_option
+        section, _, key = option[0].rpartition(".") if option else ("", "", "")
+        return option is None or bool(self.config.section(section)[key])
+
+    def step_name(self, wildcards: Any) -> str:
+        """Parameter of a rule: the name of the step that makes the output, as `find_step` takes it."""
+        sensor = f"_{wildcards.product}"
+        return sensor if sensor in TABLE else self._steps[sensor].name
+
+    def step_version(self, wildcards: Any) -> int:
+        """Parameter of a rule: the version of the step that makes the output."""
+        return self._steps[f"_{wildcards.product}"].version
+
+    def step_options(self, wildcards: Any) -> str:
+        """Parameter of a rule: all that may change its result, as JSON, and where the recording is."""
+        step = self._steps[f"_{wildcards.product}"]
+        return self._with_recording(self._request(self._step_options(step)), wildcards)
+
+    def _step(self, name: str) -> Step:
+        """A step, with what depends on its options filled in."""
+        step = find_step(name)
+        if not step.sensor.startswith("_"):
+            raise ConfigError(f"step {name}: declares no `sensor` that begins with an underscore")
+        if step.options:
+            step = step.for_options(step.options.parse(self._step_options(step), step.sections[0]))
+        self._steps[step.sensor] = step
+        return step
+
+    def _step_options(self, step: Step) -> dict[str, Any]:
+        """Options of a step; of those of the sections around its own, the ones that its model has."""
+        known = set(step.options.model_fields if step.options else ())
+        known |= set(self.config.section(step.sections[0])) if step.sections else set()
+        return {key: value for key, value in self._options(step.sections).items() if key in known}
+
+    # --- A rule that says by itself what it needs and makes ------------------------------------------------------
+
     def sensor(self, sensor: str, *channels: str, optional: bool = False) -> SensorInput:
-        """Input of a rule: a sensor of the trace, raw or virtual; an optional one where the trace has it."""
+        """Input of a rule: a sensor of the recording, raw or virtual; an optional one where the recording has it."""
         return SensorInput(self, sensor, channels, optional)
 
     def sensors(self, *channels: str) -> ChannelsInput:
-        """Input of a rule: these channels of every raw sensor of the trace."""
+        """Input of a rule: these channels of every raw sensor of the recording."""
         return ChannelsInput(self, channels)
 
     def trace_file(self, name: str) -> FileInput:
@@ -91,7 +155,7 @@ class Flow:
         return FileInput(self, name)
 
     def everything(self, besides: str) -> EverythingInput:
-        """Input of a rule: whatever else is wanted of the trace."""
+        """Input of a rule: whatever else is wanted of the recording."""
         return EverythingInput(self, besides)
 
     def virtual(self, sensor: str, *channels: str, options: str | Sequence[str] = "") -> list[str]:
@@ -101,43 +165,51 @@ class Flow:
         where Snakemake remembers what it did. `ts` and `valid` come with every sensor and are not listed: files are
         what a long dry run spends its time on.
         """
-        self.made[sensor] = META  # published last, it stands for the whole sensor
-        return self._outputs(sensor, [*channels, META], options)
+        return self._outputs(sensor, [*channels, META], self._options(_names(options)), sensor[1:])
 
     def product(self, folder: str, *files: str, options: str | Sequence[str] = "") -> list[str]:
         """Output of a rule: a folder of files that is no sensor, and the empty file that names its options."""
-        outputs = self._outputs(folder, files, options)
-        self.made[folder] = outputs[-1].rpartition("/")[2]
-        return outputs
-
-    def _outputs(self, folder: str, names: Iterable[str], options: str | Sequence[str]) -> list[str]:
-        digest = hashlib.blake2b(self._request(options).encode(), digest_size=6).hexdigest()
-        return [f"/{{trace}}/{folder}/{name}" for name in (*names, f"{_STAMP}{digest}")]
+        return self._outputs(folder, files, self._options(_names(options)), folder[1:])
 
     def options(self, *sections: str) -> Callable[[Any], str]:
         """Parameter of a rule: all that may change its result, as JSON. A callable, for the sake of the braces.
 
         Of several sections the first gives its own options, each other one an option of its name.
         """
-        text = self._request(sections)
-        return lambda wildcards: text
+        request = self._request(self._options(_names(sections)))
+        return lambda wildcards: self._with_recording(request, wildcards)
 
     def step(self, name: str) -> str:
         """Shell command of a rule that runs a step."""
-        from rover_pipeline.engine.step import find_step
+        return self._command(f"{shlex.quote(name)} --step-version {find_step(name).version}")
 
+    def table_step(self) -> str:
+        """Shell command of a rule whose step, version and options are parameters."""
+        return self._command("{params.step:q} --step-version {params.version}")
+
+    def _command(self, step: str) -> str:
         python = shlex.quote(sys.executable)
         return (
-            f"{python} -m rover_pipeline step {shlex.quote(name)} --step-version {find_step(name).version} "
-            "--input {input:q} --output {output:q} --request {params.options:q} --threads {threads} --log {log:q}"
+            f"{python} -m rover_pipeline step {step} --trace /{{wildcards.trace:q}} "
+            "--output {output:q} --request {params.options:q} --threads {threads} --log {log:q}"
         )
+
+    def _outputs(self, folder: str, names: Sequence[str], options: dict[str, Any], product: str) -> list[str]:
+        """Patterns of the files of a result, the stamp with the digest of its options last."""
+        digest = hashlib.blake2b(json.dumps(self._request(options), sort_keys=True).encode(), digest_size=6)
+        stamp = f"{_STAMP}{digest.hexdigest()}"
+        # `meta.json` is published last, so it stands for the whole sensor; in a folder of files the stamp does.
+        self.made[folder] = META if META in names else stamp
+        return [f"/{{trace}}/_{product}/{name}" for name in (*names, stamp)]
 
     def threads(self, most: int, cores: int) -> int:
         """Threads of a job on a machine with so many cores.
 
         Two jobs with one thread each do more than one after the other with two: they wait at different moments.
         """
-        return max(1, min(most, cores if len(self.places) == 1 else cores // 2))
+        return max(1, min(most, cores if len(self.directories) == 1 else cores // 2))
+
+    # --- What is asked for -----------------------------------------------------------------------------------------
 
     def targets(self, rules: Iterable[Any]) -> list[str]:
         """Files that were asked for, of every wanted virtual sensor of every trace.
@@ -152,7 +224,8 @@ class Flow:
             patterns = [str(pattern) for pattern in rule.output]
             for match in filter(None, map(_MADE.search, patterns)):
                 name = match[1]
-                self._needs[name] = [item for item in rule.input if isinstance(item, SensorInput)]
+                inputs = [item for item in rule.input if isinstance(item, Input)]
+                self._needs[name] = {sensor: optional for item in inputs for sensor, optional in item.sensors.items()}
                 outputs[name] = patterns
         wanted, by_name = self._wanted(list(outputs))
         files: list[str] = []
@@ -169,8 +242,9 @@ class Flow:
                     raise InTheWayError(problem)
             trace = str(results).lstrip("/")
             for name in self.wanted[results]:
-                self.places.append(str(results / f"_{name}"))
-                asked = _requested([pattern.replace("{trace}", trace) for pattern in outputs[name]])
+                self.directories.append(str(results / f"_{name}"))
+                paths = [_WILDCARD.sub(r"\1", pattern).replace("{trace}", trace) for pattern in outputs[name]]
+                asked = _requested(paths)
                 files += asked
                 if not os.path.exists(asked[0]) and not _writable(results):
                     raise InTheWayError(
@@ -181,18 +255,31 @@ class Flow:
     def failures(self, rules: Iterable[Any]) -> list[str]:
         """The errors that logs of this run's jobs end with, wherever the jobs ran, each of them once."""
         lines: list[str] = []
-        for pattern in (str(log) for rule in rules for log in rule.log):
-            for results in self.traces:
-                log = Path(pattern.replace("{trace}", str(results).lstrip("/")))
-                if log.exists() and log.stat().st_mtime >= self.started:
-                    last = log.read_text(encoding="utf-8", errors="replace").rstrip().rpartition("\n")[2]
-                    lines += [last.removeprefix(ERROR_MARK)] if last.startswith(ERROR_MARK) else []
+        for rule in rules:
+            products = [match[1] for match in filter(None, (_MADE.search(str(pattern)) for pattern in rule.output))]
+            for pattern in map(str, rule.log):
+                for results in self.traces:
+                    trace = str(results).lstrip("/")
+                    log = Path(pattern.replace("{trace}", trace).replace("{product}", products[0] if products else ""))
+                    if log.exists() and log.stat().st_mtime >= self.started:
+                        last = log.read_text(encoding="utf-8", errors="replace").rstrip().rpartition("\n")[2]
+                        lines += [last.removeprefix(ERROR_MARK)] if last.startswith(ERROR_MARK) else []
         return list(dict.fromkeys(lines))
 
-    def _request(self, sections: str | Sequence[str]) -> str:
-        first, *others = [sections] if isinstance(sections, str) else sections or [""]
-        values = self.config.section(first) | {name: self.config.section(name) for name in others}
-        return json.dumps({"input": self.config.input.model_dump(), "options": values}, sort_keys=True)
+    def _options(self, sections: Sequence[str]) -> dict[str, Any]:
+        """Options of a step: those of the first section, and of each other one under the last part of its name."""
+        if not sections:
+            return {}
+        others = {name.rpartition(".")[2]: self.config.section(name) for name in sections[1:]}
+        return self.config.section(sections[0], around=True) | others
+
+    def _request(self, options: dict[str, Any]) -> dict[str, Any]:
+        """What identifies a result: its options, and the policy for inputs that are not whole."""
+        return {"input": self.config.input.model_dump(), "options": options}
+
+    def _with_recording(self, request: dict[str, Any], wildcards: Any) -> str:
+        recording = self.source(self.results(wildcards.trace))
+        return json.dumps({**request, "recording": str(recording)}, sort_keys=True)
 
     def _wanted(self, known: list[str]) -> tuple[list[str], set[str]]:
         """Names of wanted outputs in order, and those of them that were asked for by name."""
@@ -201,7 +288,7 @@ class Flow:
         for item in self.config.outputs:
             for name in filter(None, item.replace(",", " ").split()):
                 if name == "default":
-                    wanted |= dict.fromkeys(name for name in DEFAULT_OUTPUTS if name in known)
+                    wanted |= dict.fromkeys(each.sensor[1:] for each in TABLE.values() if each.default)
                 elif name == "all":
                     wanted |= dict.fromkeys(known)
                 elif name in known:
@@ -209,7 +296,10 @@ class Flow:
                     by_name.add(name)
                 else:
                     plain = name.removeprefix("_")
-                    hint = NEEDS_OPTION.get(plain) or did_you_mean(plain, [*known, "default", "all"])
+                    option = TABLE[f"_{plain}"].needs_option if f"_{plain}" in TABLE else None
+                    hint = (
+                        f"set {option[0]} to {option[1]}" if option else did_you_mean(plain, [*known, "default", "all"])
+                    )
                     raise ConfigError(f"config: outputs: no rule makes {name!r}; {hint}")
         if not wanted:
             raise ConfigError("config: outputs: is empty; use `default`, `all` or names")
@@ -225,11 +315,11 @@ class Flow:
 
     def _lacking(self, name: str, results: Path) -> str:
         """A sensor that an output needs and the trace lacks, "" when there is none."""
-        for item in self._needs.get(name, ()):
-            if item.optional or self.has(item.sensor, results):
+        for sensor, optional in self._needs.get(name, {}).items():
+            if optional or self.has(sensor, results):
                 continue
-            below = self._lacking(item.sensor.removeprefix("_"), results) if item.sensor in self.made else ""
-            return below or item.sensor
+            below = self._lacking(sensor.removeprefix("_"), results) if sensor in self.made else ""
+            return below or sensor
         return ""
 
     def _closure(self, names: Iterable[str], results: Path) -> set[str]:
@@ -240,8 +330,8 @@ class Flow:
             name = todo.pop()
             if name not in seen:
                 seen.add(name)
-                made = [item.sensor for item in self._needs[name] if item.sensor in self.made]
-                todo += [sensor.removeprefix("_") for sensor in made if self.has(sensor, results)]
+                made = [sensor for sensor in self._needs[name] if sensor in self.made and self.has(sensor, results)]
+                todo += [sensor.removeprefix("_") for sensor in made]
         return seen
 
 
@@ -260,3 +350,7 @@ def _requested(outputs: list[str]) -> list[str]:
     """
     stamp = next(path for path in outputs if f"/{_STAMP}" in path)
     return [stamp, *(path for path in outputs if os.path.exists(stamp) and not os.path.exists(path))]
+
+
+def _names(sections: str | Sequence[str]) -> list[str]:
+    return [name for name in ([sections] if isinstance(sections, str) else sections) if name]

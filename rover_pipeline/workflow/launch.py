@@ -9,6 +9,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from platformdirs import user_config_path
+
 from rover_pipeline.errors import ConfigError, InTheWayError, did_you_mean
 from rover_pipeline.format.meta import replace_file
 
@@ -59,8 +61,6 @@ def install_profile(folder: Path) -> Path:
 
     The copy names the Snakefile, so no checkout is needed. A profile of the same name that differs is not touched.
     """
-    from platformdirs import user_config_path
-
     target = user_config_path("snakemake") / folder.name / "config.yaml"
     text = (folder / "config.yaml").read_text(encoding="utf-8")
     text += f"\n# Added by `rover-pipeline profile {folder.name} --install`.\n"

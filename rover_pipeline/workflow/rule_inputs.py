@@ -1,95 +1,166 @@
-"""Input functions of Snakemake rules: which files a job of one trace waits for."""
+"""Input functions of Snakemake rules: which files a job of one recording waits for."""
 
 from __future__ import annotations
 
 import inspect
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from rover_pipeline.engine.step import EVERY, OPTIONAL, Step
 from rover_pipeline.format.meta import META
-
-if TYPE_CHECKING:
-    from rover_pipeline.workflow.flow import Flow
+from rover_pipeline.format.sensor import TS, VALID
 
 
-class _Input:
-    """Input function of a rule: the files of one trace that a job waits for."""
+class Recordings(Protocol):
+    """What input functions ask about the recordings of a run.
 
-    #: Snakemake asks for it at every job, and Python takes long to find it out.
+    Attributes:
+        made: the virtual sensors that rules make -> the file that stands for each.
+        wanted: directory of results -> names of the outputs that are asked for.
+        demo_sensors: sensors of the simulated recording, which may not exist yet.
+    """
+
+    made: dict[str, str]
+    wanted: dict[Path, list[str]]
+    demo_sensors: tuple[str, ...]
+
+    def results(self, wildcard: str) -> Path: ...
+    def source(self, results: Path) -> Path: ...
+    def is_demo(self, results: Path) -> bool: ...
+    def has(self, sensor: str, results: Path) -> bool: ...
+
+
+class Input:
+    """Input function of a rule: the files of one recording that a job waits for."""
+
+    #: Snakemake asks for the signature at every job, and Python takes long to find it out.
     __signature__ = inspect.Signature([inspect.Parameter("wildcards", inspect.Parameter.POSITIONAL_ONLY)])
 
-    def __init__(self, flow: Flow) -> None:
-        self.flow = flow
+    def __init__(self, recordings: Recordings) -> None:
+        self.recordings = recordings
 
     def __call__(self, wildcards: Any) -> list[str]:
-        return self.files(self.flow.place(wildcards.trace))
+        return self.files(self.recordings.results(wildcards.trace))
 
     def files(self, results: Path) -> list[str]:
         raise NotImplementedError
 
+    @property
+    def sensors(self) -> dict[str, bool]:
+        """Sensors without which the output is not made -> False, and those that it does without -> True."""
+        return {}
 
-class SensorInput(_Input):
+
+class SensorInput(Input):
     """The files of a sensor that are there, so that a step can name what is missing."""
 
-    def __init__(self, flow: Flow, sensor: str, channels: tuple[str, ...], optional: bool) -> None:
-        super().__init__(flow)
+    def __init__(self, recordings: Recordings, sensor: str, channels: tuple[str, ...], optional: bool) -> None:
+        super().__init__(recordings)
         self.sensor, self.channels, self.optional = sensor, channels, optional
 
+    @property
+    def sensors(self) -> dict[str, bool]:
+        return {self.sensor: self.optional}
+
     def files(self, results: Path) -> list[str]:
-        if self.optional and not self.flow.has(self.sensor, results):
+        recordings = self.recordings
+        if self.optional and not recordings.has(self.sensor, results):
             return []
-        if self.sensor in self.flow.made:
-            return [f"{results}/{self.sensor}/{self.flow.made[self.sensor]}"]
+        if self.sensor in recordings.made:
+            return [f"{results}/{self.sensor}/{recordings.made[self.sensor]}"]
         # Text, not `Path`: this is called for every input of every job, ten thousands of times in a long dry run.
-        source = self.flow.source(results)
+        source = recordings.source(results)
         folder = f"{source}/{self.sensor}"
-        if self.flow.is_demo(results):
+        if recordings.is_demo(results):
             return [f"{folder}/{META}"]
         # The companion index of a compressed channel, and a sidecar, change a result as much as the channel does.
         names = [*self.channels, *(f"{name}_i" for name in self.channels), f"{self.sensor}.json"]
-        found = [META, *(name for name in names if os.path.exists(f"{folder}/{name}"))]
+        present = [META, *(name for name in names if os.path.exists(f"{folder}/{name}"))]
         # Published traces keep a channel of some raw sensors in a copy of the sensor: see `Trace.source`.
         copy = f"{source}/_{self.sensor}"
-        copied = [f"{copy}/{name}" for name in self.channels if name not in found and os.path.exists(f"{copy}/{name}")]
-        return [*(f"{folder}/{name}" for name in found), *copied]
+        copied = [
+            f"{copy}/{name}" for name in self.channels if name not in present and os.path.exists(f"{copy}/{name}")
+        ]
+        return [*(f"{folder}/{name}" for name in present), *copied]
 
 
-class FileInput(_Input):
+class FileInput(Input):
     """A file of the recording itself, such as `config.yaml`, where it has one."""
 
-    def __init__(self, flow: Flow, name: str) -> None:
-        super().__init__(flow)
+    def __init__(self, recordings: Recordings, name: str) -> None:
+        super().__init__(recordings)
         self.name = name
 
     def files(self, results: Path) -> list[str]:
-        path = f"{self.flow.source(results)}/{self.name}"
-        return [path] if os.path.exists(path) or self.flow.is_demo(results) else []
+        path = f"{self.recordings.source(results)}/{self.name}"
+        return [path] if os.path.exists(path) or self.recordings.is_demo(results) else []
 
 
-class ChannelsInput(_Input):
-    """Channels of every raw sensor of a trace."""
+class ChannelsInput(Input):
+    """Channels of every raw sensor of a recording."""
 
-    def __init__(self, flow: Flow, channels: tuple[str, ...]) -> None:
-        super().__init__(flow)
+    def __init__(self, recordings: Recordings, channels: tuple[str, ...]) -> None:
+        super().__init__(recordings)
         self.channels = channels
 
     def files(self, results: Path) -> list[str]:
-        folder = self.flow.source(results)
-        if self.flow.is_demo(results):
-            return [str(folder / sensor / META) for sensor in self.flow.demo_sensors]
+        folder = self.recordings.source(results)
+        if self.recordings.is_demo(results):
+            return [str(folder / sensor / META) for sensor in self.recordings.demo_sensors]
         names = sorted(entry.name for entry in os.scandir(folder) if not entry.name.startswith(("_", ".")))
         paths = [f"{folder}/{name}/{channel}" for name in names for channel in self.channels]
         return [path for path in paths if os.path.exists(path)]
 
 
-class EverythingInput(_Input):
-    """All other results that are wanted of a trace."""
+class EverythingInput(Input):
+    """All other results that are wanted of a recording."""
 
-    def __init__(self, flow: Flow, besides: str) -> None:
-        super().__init__(flow)
+    def __init__(self, recordings: Recordings, besides: str) -> None:
+        super().__init__(recordings)
         self.besides = besides
 
     def files(self, results: Path) -> list[str]:
-        others = [f"_{name}" for name in self.flow.wanted.get(results, ()) if f"_{name}" != self.besides]
-        return [f"{results}/{other}/{self.flow.made[other]}" for other in others]
+        wanted = self.recordings.wanted.get(results, ())
+        others = [f"_{name}" for name in wanted if f"_{name}" != self.besides]
+        return [f"{results}/{other}/{self.recordings.made[other]}" for other in others]
+
+
+class StepInput(Input):
+    """Everything that a step declares to read."""
+
+    def __init__(self, recordings: Recordings, step: Step, sensor: str) -> None:
+        super().__init__(recordings)
+        self.parts = _parts(recordings, step, sensor)
+
+    @property
+    def sensors(self) -> dict[str, bool]:
+        return {name: optional for part in self.parts for name, optional in part.sensors.items()}
+
+    def files(self, results: Path) -> list[str]:
+        return list(dict.fromkeys(path for part in self.parts for path in part.files(results)))
+
+
+def _parts(recordings: Recordings, step: Step, sensor: str) -> list[Input]:
+    channels: dict[str, dict[str, None]] = {}
+    required: set[str] = set()
+    every: dict[str, None] = {}
+    parts: list[Input] = []
+    of_channels = set(step.references()) - set(step.files.values())
+    for entry in step.references():
+        name, _, channel = entry.removesuffix(OPTIONAL).partition("/")
+        if not channel:
+            parts.append(FileInput(recordings, name))
+            continue
+        if name == EVERY:
+            every[channel] = None
+            continue
+        chosen = channels.setdefault(name, {})
+        if entry in of_channels:
+            chosen |= dict.fromkeys((channel, TS, VALID))
+        if not entry.endswith(OPTIONAL):
+            required.add(name)
+    parts += [SensorInput(recordings, name, tuple(each), name not in required) for name, each in channels.items()]
+    parts += [ChannelsInput(recordings, tuple(every))] if every else []
+    parts += [EverythingInput(recordings, sensor)] if step.waits_for_all else []
+    return parts

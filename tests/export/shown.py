@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 
 from rover_pipeline.engine.execute import Request, run_step
-from rover_pipeline.engine.step import find_step
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
+from rover_pipeline.table import find_step
 from tests.kit import small_trace, spec_of, times
 
 FRAMES = 6
 STEPS = {
-    "_radar_range_doppler": "rover_pipeline.radar.steps:range_doppler",
-    "_radar_range_azimuth": "rover_pipeline.radar.steps:range_azimuth",
-    "_radar_points": "rover_pipeline.radar.steps:points",
+    "_radar_range_doppler": "_radar_range_doppler",
+    "_radar_range_azimuth": "_radar_range_azimuth",
+    "_radar_points": "_radar_points",
 }
 #: Not valid, by sensor.
 INVALID = {"lidar": (1,), "radar": (2,), "camera": (4,)}

@@ -11,12 +11,12 @@ import pytest
 import yaml
 
 from rover_pipeline.engine.execute import Request, run_step
-from rover_pipeline.engine.step import find_step
 from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.importers.dca1000 import import_dca1000
 from rover_pipeline.radar.spectrum import RangeDoppler
 from rover_pipeline.radar.steps import range_doppler
+from rover_pipeline.table import find_step
 
 RANGE_DOPPLER = find_step(f"{range_doppler.__module__}:{range_doppler.__name__}")
 

@@ -10,11 +10,11 @@ import pytest
 from ouster.sdk import core, open_source
 
 from rover_pipeline.engine.execute import Request, run_step
-from rover_pipeline.engine.step import find_step
 from rover_pipeline.errors import FormatError, InTheWayError
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.importers.ouster import import_ouster
 from rover_pipeline.lidar.steps import image
+from rover_pipeline.table import find_step
 
 LIDAR_IMAGE = find_step(f"{image.__module__}:{image.__name__}")
 CAPTURES = [

@@ -11,7 +11,6 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from rover_pipeline.engine.execute import Request, run_step
-from rover_pipeline.engine.step import find_step
 from rover_pipeline.errors import RoverError
 from rover_pipeline.format.meta import ChannelSpec
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor, SensorWriter
@@ -20,9 +19,10 @@ from rover_pipeline.imu.options import ImuOptions
 from rover_pipeline.imu.orientation import Filtered, orient
 from rover_pipeline.kinematics.timestamps import smooth_times
 from rover_pipeline.simulate.clocks import Clock
+from rover_pipeline.table import find_step
 from tests.imu.motion import Ride, heading_error, integrated_velocity, ride, tilt_error
 
-STEP = find_step("rover_pipeline.imu.steps:filtered")
+STEP = find_step("_imu_filtered")
 
 
 def filtered(data: Ride, **options: Any) -> Filtered:

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from rover_pipeline.engine.execute import Request, run_step
-from rover_pipeline.engine.step import find_step
 from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.table import find_step
 from tests.kit import small_trace
 from tests.odometry.room import write_room
 from tests.test_virtual_sensors import OPTIONS, SENSORS, write_lens

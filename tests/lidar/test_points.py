@@ -12,14 +12,13 @@ import pytest
 from ouster.sdk import core
 
 from rover_pipeline.engine.execute import Request, run_step
-from rover_pipeline.engine.step import find_step
 from rover_pipeline.format.sensor import Sensor
-from rover_pipeline.lidar.steps import points
+from rover_pipeline.lidar.options import PointsOptions
+from rover_pipeline.lidar.points_step import points
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.rig import build
+from rover_pipeline.table import find_step
 from tests.kit import ouster_metadata
-
-COMPENSATED = find_step("rover_pipeline.lidar.steps:compensated_points")
 
 
 def images(beams: int, columns: int) -> dict[str, np.ndarray]:
@@ -27,6 +26,12 @@ def images(beams: int, columns: int) -> dict[str, np.ndarray]:
     ranges = rng.integers(300, 60_000, (3, beams, columns)).astype("u2")
     ranges[:, :, ::5], ranges[:, :, 1::7] = 0, 65535
     return {"rng": ranges, "rfl": (ranges % 251).astype("u1"), "nir": ranges // 3}
+
+
+def projected(beams: int, metadata: str) -> dict[str, np.ndarray]:
+    """Points of the images, without undoing any motion."""
+    given = images(beams, 512)
+    return points(given["rng"], given["rfl"], given["nir"], np.zeros(3), options=PointsOptions(), metadata=metadata)
 
 
 def old_firmware(metadata: dict[str, Any]) -> dict[str, Any]:
@@ -40,7 +45,7 @@ def old_firmware(metadata: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("beams", [8, 64])
 def test_points_are_those_of_the_makers_projection_and_nan_where_nothing_returned(beams: int) -> None:
     text = json.dumps(ouster_metadata(beams, 512))
-    found = points(**images(beams, 512), metadata=text)
+    found = projected(beams, text)
     ranges = images(beams, 512)["rng"]
     project = core.XYZLut(core.SensorInfo(text), use_extrinsics=False)
     for sweep, image in zip(found["xyz"], ranges, strict=True):
@@ -53,16 +58,17 @@ def test_points_are_those_of_the_makers_projection_and_nan_where_nothing_returne
 
 def test_the_sidecar_of_old_firmware_gives_the_same_points() -> None:
     metadata = ouster_metadata(64, 512)
-    new = points(**images(64, 512), metadata=json.dumps(metadata))
-    old = points(**images(64, 512), metadata=json.dumps(old_firmware(metadata)))
+    new = projected(64, json.dumps(metadata))
+    old = points(
+        **images(64, 512), metadata=json.dumps(old_firmware(metadata))
+    )
     np.testing.assert_allclose(old["xyz"], new["xyz"], atol=2e-5)
 
 
 @pytest.mark.parametrize("compensate", [False, True])
 def test_a_ceiling_is_flat_once_the_walkers_motion_is_undone(compensate: bool, drive: Path) -> None:
     name = f"_lidar_points_{compensate}"
-    step = COMPENSATED if compensate else find_step("rover_pipeline.lidar.steps:points")
-    run_step(step, drive, name, Request({}))
+    run_step(find_step("_lidar_points"), drive, name, Request({"compensate": compensate}))
     made, truth = Sensor(drive / name), Sensor(drive / "_odom")
     assert made.channel("valid").read().all()
     first = build(PRESETS["tiny"], 1).motion.at(np.array([0.137]))
@@ -86,5 +92,5 @@ def test_sweeps_whose_motion_nobody_knows_are_marked(drive: Path, tmp_path: Path
     valid = np.ones(24, "u1")
     valid[[5, 6]] = 0
     (trace / "_odom" / "valid").write_bytes(valid.tobytes())
-    run_step(COMPENSATED, trace, "_lidar_points", Request({}))
+    run_step(find_step("_lidar_points"), trace, "_lidar_points", Request({"compensate": True}))
     np.testing.assert_array_equal(Sensor(trace / "_lidar_points").channel("valid").read(), valid)

@@ -6,10 +6,11 @@ import dataclasses
 import json
 import pickle
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from rover_pipeline.engine.recording import Recording
 from rover_pipeline.lidar.geometry import destagger, sensor_info
 from rover_pipeline.mapping.options import MapStepOptions
 from rover_pipeline.mapping.steps import build
@@ -57,9 +58,8 @@ class Scene(NamedTuple):
     def made(self, **options: Any) -> tuple[dict[str, bytes], dict[str, Any]]:
         """The files of its map, and what was measured."""
         metadata = json.dumps(ouster.metadata(self.rig.beams, self.rig.preset.columns, 10))
-        files, told = build(
-            self.sweeps, metadata=metadata, options=MapStepOptions.model_validate({"every": 2} | options), **self.states
-        )
+        settings = MapStepOptions.model_validate({"every": 2} | options)
+        files, told = build(cast(Recording, self.sweeps), metadata=metadata, options=settings, odometry=self.states)
         return files, {**told.measured, "warnings": told.warnings}
 
     def in_scene(self, world: np.ndarray) -> np.ndarray:
@@ -87,8 +87,8 @@ def walk(count: int = 24, bodies: bool = False) -> Scene:
     origin, turn = state.pos[0], state.rot[0]
     ts = 1_700_000_000.0 + ends
     states = {
-        "odom_ts": ts,
-        "odom_valid": np.ones(count, "u1"),
+        "ts": ts,
+        "valid": np.ones(count, "u1"),
         "pos": (state.pos - origin) @ turn,
         "rot": turn.T @ state.rot,
         "vel": state.vel @ turn,

@@ -151,13 +151,13 @@ def test_ranges_without_points_are_refused(scene: Scene) -> None:
 
 
 def test_sweeps_without_a_valid_pose_are_left_out_and_none_at_all_is_an_error(scene: Scene) -> None:
-    bad = scene._replace(states={**scene.states, "odom_valid": np.zeros(len(scene.sweeps.ts), "u1")})
+    bad = scene._replace(states={**scene.states, "valid": np.zeros(len(scene.sweeps.ts), "u1")})
     with pytest.raises(ValueError, match="of 24 sweeps none is valid in lidar and _odom"):
         bad.made()
     some = np.ones(len(scene.sweeps.ts), "u1")
     some[4:20] = 0
     wrong = np.where(some[:, None] == 1, scene.states["pos"], 500.0)
-    files, measured = scene._replace(states={**scene.states, "odom_valid": some, "pos": wrong}).made(every=1)
+    files, measured = scene._replace(states={**scene.states, "valid": some, "pos": wrong}).made(every=1)
     assert measured["sweeps"] == 8
     assert np.abs(points_of(files)[0]).max() < 25
 
@@ -165,7 +165,7 @@ def test_sweeps_without_a_valid_pose_are_left_out_and_none_at_all_is_an_error(sc
 def test_every_nth_is_counted_among_the_sweeps_that_can_be_used(scene: Scene) -> None:
     valid = np.ones(len(scene.sweeps.ts), "u1")
     valid[::4] = 0
-    _, measured = scene._replace(states={**scene.states, "odom_valid": valid}).made(every=4)
+    _, measured = scene._replace(states={**scene.states, "valid": valid}).made(every=4)
     assert measured["sweeps"] == 5, "18 of 24 can be used"
 
 

@@ -11,12 +11,12 @@ import pytest
 from plyfile import PlyData
 
 from rover_pipeline.engine.execute import Request, run_step
-from rover_pipeline.engine.step import find_step
 from rover_pipeline.errors import RoverError
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor, SensorWriter
+from rover_pipeline.table import find_step
 from tests.kit import check_virtual_sensor, small_trace, spec_of, write_lidar_image
 
-STEP = "rover_pipeline.mapping.steps:build"
+STEP = "_map"
 REFERENCE = Path(__file__).parents[1] / "reference" / "_map.v2.npz"
 
 

@@ -13,7 +13,6 @@ from ouster.sdk import core
 from scipy.spatial.transform import Rotation
 
 from rover_pipeline.engine.execute import Request, run_step
-from rover_pipeline.engine.step import find_step
 from rover_pipeline.errors import RoverError
 from rover_pipeline.format.meta import read_meta
 from rover_pipeline.format.provenance import PROVENANCE
@@ -23,20 +22,21 @@ from rover_pipeline.simulate.clocks import EPOCH
 from rover_pipeline.simulate.materials import LOOK
 from rover_pipeline.simulate.raycast import trace as cast
 from rover_pipeline.simulate.rig import MOUNTS, build
+from rover_pipeline.table import find_step
 
 FRAMES = (0, 9, 23)
 
 
 @pytest.fixture(scope="module")
 def walk(drive: Path) -> Path:
-    run_step(find_step("rover_pipeline.lidar.steps:image"), drive, "_lidar_image", Request())
+    run_step(find_step("_lidar_image"), drive, "_lidar_image", Request())
     return drive
 
 
-def made(trace: Path, step: str, sensor: str, **options: object) -> Sensor:
-    module = "depth_steps" if "depth" in step else "steps"
-    run_step(find_step(f"rover_pipeline.occupancy.{module}:{step}"), trace, sensor, Request(options), threads=2)
-    return Sensor(trace / sensor)
+def made(trace: Path, sensor: str, *, name: str = "", **options: object) -> Sensor:
+    """A virtual sensor of the trace, under another name when one is given."""
+    run_step(find_step(sensor), trace, name or sensor, Request(options), threads=2)
+    return Sensor(trace / (name or sensor))
 
 
 def returns(trace: Path, frame: int) -> np.ndarray:
@@ -73,7 +73,7 @@ def differing(found: np.ndarray, wanted: np.ndarray) -> int:
 
 
 def test_occupied_cells_are_those_of_a_direct_construction_in_the_radars_frame(walk: Path) -> None:
-    found = made(walk, "occupancy", "_occupancy").channel("occupancy").read()
+    found = made(walk, "_occupancy").channel("occupancy").read()
     for frame in FRAMES:
         wanted = directly(in_radar(returns(walk, frame)), walk, (-100, 100))
         assert wanted.sum() > 1000
@@ -82,8 +82,8 @@ def test_occupied_cells_are_those_of_a_direct_construction_in_the_radars_frame(w
 
 
 def test_the_picture_from_above_holds_the_cells_between_its_heights_at_all_elevations(walk: Path) -> None:
-    found = made(walk, "bev", "_bev", bev_z=(-0.3, 0.4)).channel("occupancy").read()
-    cells = made(walk, "occupancy", "_occupancy", z=(-0.3, 0.4), elevation=(-90, 90)).channel("occupancy").read()
+    found = made(walk, "_bev", bev_z=(-0.3, 0.4)).channel("occupancy").read()
+    cells = made(walk, "_occupancy", z=(-0.3, 0.4), elevation=(-90, 90)).channel("occupancy").read()
     assert (found == cells.any(axis=1)).all() and found.any()
     for frame in FRAMES:
         points = in_radar(returns(walk, frame))
@@ -94,7 +94,7 @@ def test_the_picture_from_above_holds_the_cells_between_its_heights_at_all_eleva
 
 
 def test_axes_and_origin_are_told_beside_the_cells(walk: Path) -> None:
-    sensor = made(walk, "bev", "_bev")
+    sensor = made(walk, "_bev")
     axes = json.loads((sensor.path / "axes.json").read_text())
     bins = json.loads((walk / "radar" / "radar.json").read_text())
     assert list(axes) == ["azimuth", "range"] and axes["azimuth"]["positive"] == "right"
@@ -107,7 +107,7 @@ def test_axes_and_origin_are_told_beside_the_cells(walk: Path) -> None:
 def test_cells_can_be_seen_from_the_lidar_all_round_without_a_radar(walk: Path, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     shutil.copytree(walk, trace, ignore=shutil.ignore_patterns("radar", "camera", "_*pose"))
-    found = made(trace, "bev", "_bev", azimuth=(-180, 180), azimuth_bins=90, origin="lidar", min_range=1.0)
+    found = made(trace, "_bev", azimuth=(-180, 180), azimuth_bins=90, origin="lidar", min_range=1.0)
     cells, points = found.channel("occupancy").read(5, 6)[0], returns(trace, 5)
     distance, height = np.linalg.norm(points, axis=1), points[:, 2]
     keep = (distance >= 1.0) & (height >= -0.5) & (height <= 1.0)
@@ -130,7 +130,7 @@ def test_a_level_grid_does_not_tilt_with_the_rig(walk: Path, tmp_path: Path) -> 
     (turn @ rot).tofile(trace / "_odom" / "rot")
     up = turn @ json.loads((walk / "_truth" / "truth.json").read_text())["up"]
 
-    sensor = made(trace, "level_occupancy", "_occupancy", z=(-0.6, 0.6))
+    sensor = made(trace, "_occupancy", level=True, z=(-0.6, 0.6))
     measured = json.loads((sensor.path / PROVENANCE).read_text())["measured"]
     assert measured["up_from"] == "imu"
     assert np.degrees(np.arccos(measured["up"] @ up)) < 0.5
@@ -145,7 +145,7 @@ def test_a_level_grid_does_not_tilt_with_the_rig(walk: Path, tmp_path: Path) -> 
         wanted = directly(points, walk, (-0.6, 0.6))
         assert differing(found[frame], wanted) <= 0.002 * wanted.sum() + 2  # `up` is told with five digits
     shutil.rmtree(trace / "imu")
-    sensor = made(trace, "level_bev", "_bev")
+    sensor = made(trace, "_bev", level=True)
     assert json.loads((sensor.path / PROVENANCE).read_text())["measured"]["up_from"] == "first pose"
 
 
@@ -155,7 +155,7 @@ def test_frames_whose_odometry_is_not_valid_are_not_valid_when_levelled(walk: Pa
     valid = Sensor(walk / "_odom").channel("valid").read().copy()
     valid[[3, 4]] = 0
     valid.tofile(trace / "_odom" / "valid")
-    assert (made(trace, "level_bev", "_bev").channel("valid").read() == valid).all()
+    assert (made(trace, "_bev", level=True).channel("valid").read() == valid).all()
 
 
 def test_a_pose_that_is_no_number_gives_no_cells_and_is_not_valid(walk: Path, tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_a_pose_that_is_no_number_gives_no_cells_and_is_not_valid(walk: Path, tm
     rot = np.fromfile(trace / "_odom" / "rot").reshape(-1, 9)
     rot[3] = np.nan
     rot.tofile(trace / "_odom" / "rot")
-    found = made(trace, "level_occupancy", "_level")
+    found = made(trace, "_occupancy", name="_level", level=True)
     cells = found.channel("occupancy").read()
     assert not cells[3].any() and cells[2].any() and cells[4].any()
     assert found.valid(len(cells)).tolist() == [1, 1, 1, 0, *[1] * (len(cells) - 4)]
@@ -174,7 +174,7 @@ def test_a_radar_that_does_not_say_how_large_its_bins_are_is_an_error(walk: Path
     shutil.copytree(walk, trace)
     (trace / "radar" / "radar.json").write_text("{}")
     with pytest.raises(RoverError, match=r"radar\.json must give"):
-        made(trace, "bev", "_bev")
+        made(trace, "_bev")
 
 
 def seen_depth(frame: int, trace: Path) -> np.ndarray:
@@ -197,9 +197,9 @@ def seen_depth(frame: int, trace: Path) -> np.ndarray:
     return depth
 
 
-def depth_errors(walk: Path, step: str) -> tuple[np.ndarray, np.ndarray]:
+def depth_errors(walk: Path, motion: bool) -> tuple[np.ndarray, np.ndarray]:
     """Metres by which depths of walls are off, and the share of each picture that has a depth."""
-    sensor = made(walk, step, "_camera_depth", width=240, height=135)
+    sensor = made(walk, "_camera_depth", width=240, height=135, motion=motion)
     valid = sensor.channel("valid").read()
     errors, shares = [], []
     for frame in np.flatnonzero(valid)[5::4]:
@@ -216,19 +216,19 @@ def depth_errors(walk: Path, step: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_walls_are_as_far_from_the_camera_as_in_the_simulators_world(walk: Path) -> None:
-    errors, shares = depth_errors(walk, "depth")
+    errors, shares = depth_errors(walk, motion=True)
     assert len(errors) > 5000 and shares.min() > 0.05
     assert abs(np.median(errors)) < 0.004
     assert np.quantile(np.abs(errors), 0.9) < 0.03
 
 
 def test_the_motion_between_sweep_and_picture_matters(walk: Path) -> None:
-    moving, still = (np.abs(depth_errors(walk, step)[0]).mean() for step in ("depth", "still_depth"))
+    moving, still = (np.abs(depth_errors(walk, motion)[0]).mean() for motion in (True, False))
     assert moving < 0.6 * still
 
 
 def test_pictures_without_a_sweep_near_enough_or_a_known_pose_have_no_depth(walk: Path) -> None:
-    sensor = made(walk, "depth", "_camera_depth", width=48, height=27, tolerance=0.03)
+    sensor = made(walk, "_camera_depth", width=48, height=27, tolerance=0.03)
     depth, valid, ts = (sensor.channel(name).read() for name in ("depth", "valid", "ts"))
     lidar = Sensor(walk / "lidar").channel("ts").read()
     near = np.abs(lidar - ts[:, None]).min(axis=1) <= 0.03
@@ -238,7 +238,7 @@ def test_pictures_without_a_sweep_near_enough_or_a_known_pose_have_no_depth(walk
 
 
 def test_depth_comes_with_its_axes_size_and_lens(walk: Path) -> None:
-    place = made(walk, "still_depth", "_camera_depth").path
+    place = made(walk, "_camera_depth", motion=False).path
     specs: dict[str, Any] = read_meta(place)
     assert (specs["depth"].type, specs["depth"].shape) == ("u2", (270, 480))
     lens, recorded = (json.loads((walk / name / "camera.json").read_text()) for name in (place.name, "camera"))
@@ -247,8 +247,8 @@ def test_depth_comes_with_its_axes_size_and_lens(walk: Path) -> None:
 
 
 def test_radar_and_lidar_see_the_same_things_in_the_same_cells(walk: Path) -> None:
-    run_step(find_step("rover_pipeline.radar.steps:range_azimuth"), walk, "_radar_range_azimuth", Request())
-    radar, grid = Sensor(walk / "_radar_range_azimuth"), made(walk, "bev", "_bev")
+    run_step(find_step("_radar_range_azimuth"), walk, "_radar_range_azimuth", Request())
+    radar, grid = Sensor(walk / "_radar_range_azimuth"), made(walk, "_bev")
     angles = [
         np.array(json.loads((sensor.path / "axes.json").read_text())["azimuth"]["values"]) for sensor in (radar, grid)
     ]

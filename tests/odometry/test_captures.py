@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from rover_pipeline.engine.execute import Request, run_step
-from rover_pipeline.engine.step import find_step
 from rover_pipeline.importers.ouster import import_ouster
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.register import register_clouds
+from rover_pipeline.table import find_step
 from tests.kit import write_lidar_image
 from tests.odometry.truth import state_of
 
@@ -32,7 +32,7 @@ def test_three_sweeps_of_a_drive_are_within_5_cm_of_the_makers_poses(captures: P
     trace = tmp_path / "trace"
     import_ouster(captures / "ouster" / f"{name}.osf", trace)
     write_lidar_image(trace)
-    run_step(find_step("rover_pipeline.odometry.steps:odom"), trace, "_odom", Request())
+    run_step(find_step("_odom"), trace, "_odom", Request())
     poses = np.loadtxt(captures / "ouster" / f"{name}_poses_kitti.txt").reshape(-1, 3, 4)
     found = state_of(trace / "_odom")
     assert np.linalg.norm(found.pos - poses[:, :, 3], axis=1).max() < 0.05

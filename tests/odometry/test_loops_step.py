@@ -12,25 +12,25 @@ import numpy as np
 import pytest
 
 from rover_pipeline.engine.execute import Request, run_step
-from rover_pipeline.engine.step import find_step
 from rover_pipeline.errors import RoverError
 from rover_pipeline.format.meta import ChannelSpec
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor, SensorWriter
+from rover_pipeline.kinematics.state import State
 from rover_pipeline.odometry import loops
 from rover_pipeline.odometry.pose_graph import bend
-from rover_pipeline.kinematics.state import State
 from rover_pipeline.simulate import PRESETS, lidar, ouster
 from rover_pipeline.simulate.loop import ellipse
 from rover_pipeline.simulate.motion import WALKING, Motion
 from rover_pipeline.simulate.rig import build
 from rover_pipeline.simulate.world import Light, World, box
+from rover_pipeline.table import find_step
 from tests.kit import write_lidar_image
 from tests.odometry.truth import CHANNELS, errors, state_of
 
 pytest.importorskip("gtsam", reason="GTSAM is in the extra `loops`")
 
-ODOM = find_step("rover_pipeline.odometry.steps:odom")
+ODOM = find_step("_odom")
 FRAMES = 54
 #: Sweeps that the recording itself marks as bad.
 BAD = [4, 40, 41]

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from rover_pipeline.engine.execute import Request, run_step
-from rover_pipeline.engine.step import find_step
 from rover_pipeline.errors import ConfigError
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor, SensorWriter
@@ -20,10 +19,11 @@ from rover_pipeline.simulate.loop import Loop
 from rover_pipeline.simulate.motion import Gait, Motion
 from rover_pipeline.simulate.rig import build
 from rover_pipeline.simulate.world import Light, World, box
+from rover_pipeline.table import find_step
 from tests.kit import write_lidar_image
 from tests.odometry.truth import Errors, errors, state_of
 
-ODOM = find_step("rover_pipeline.odometry.steps:odom")
+ODOM = find_step("_odom")
 
 
 def run(trace: Path, **options: object) -> Path:

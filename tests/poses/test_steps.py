@@ -12,15 +12,16 @@ import yaml
 from scipy.spatial.transform import Rotation
 
 from rover_pipeline.engine.execute import Request, run_step
-from rover_pipeline.engine.step import find_step
 from rover_pipeline.errors import ConfigError, RoverError
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor
-from rover_pipeline.kinematics.mount import MountOptions, RigOptions, find_mount
+from rover_pipeline.kinematics.mount import find_mount
+from rover_pipeline.kinematics.options import MountOptions, RigOptions
+from rover_pipeline.table import find_step
 
 
 def made(trace: Path, sensor: str, **options: object) -> Sensor:
-    run_step(find_step(f"rover_pipeline.poses.steps:{sensor}"), trace, f"_{sensor}_pose", Request(options))
+    run_step(find_step(f"_{sensor}_pose"), trace, f"_{sensor}_pose", Request(options))
     return Sensor(trace / f"_{sensor}_pose")
 
 

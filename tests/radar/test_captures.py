@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from rover_pipeline.engine.execute import Request, run_step
-from rover_pipeline.engine.step import find_step
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.importers.dca1000 import import_dca1000
 from rover_pipeline.radar.options import PointsOptions
 from rover_pipeline.radar.steps import points
+from rover_pipeline.table import find_step
 
 STEPS = "rover_pipeline.radar.steps"
 

@@ -108,8 +108,8 @@ def test_the_other_order_of_words_gives_the_same_picture() -> None:
     chirp = chirps()
     iq = words(chirp, [Target(2.6, azimuth=0.3)])[None]
     swapped = iq.reshape(-1, 4)[:, [2, 3, 0, 1]].reshape(iq.shape)
-    results = [
+    first, second = (
         range_azimuth(samples, options=RangeAzimuthOptions.parse({"sample_order": order}), **texts(chirp))
         for samples, order in ((iq, "qqii"), (swapped, "iiqq"))
-    ]
-    np.testing.assert_array_equal(*results)
+    )
+    np.testing.assert_array_equal(first, second)

@@ -9,10 +9,10 @@ import pytest
 
 from rover_pipeline.config import Config
 from rover_pipeline.engine.execute import Request, run_step
-from rover_pipeline.engine.step import find_step
 from rover_pipeline.errors import RoverError
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.table import find_step
 from tests.kit import small_trace
 
 STEPS = "rover_pipeline.radar.steps"

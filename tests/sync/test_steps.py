@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 
 from rover_pipeline.engine.execute import Request, run_step
-from rover_pipeline.engine.step import find_step
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.table import find_step
 from tests.kit import small_trace, times
 
 SENSORS = ("lidar", "radar", "camera", "imu")
 
 
 def synced(trace: Path, reference: str = "lidar", /, **options: object) -> Sensor:
-    run_step(find_step(f"rover_pipeline.sync.steps:to_{reference}"), trace, "_sync", Request(options))
+    run_step(find_step("_sync"), trace, "_sync", Request({"reference": reference, **options}))
     return Sensor(trace / "_sync")
 
 
@@ -88,7 +88,7 @@ def test_smoothed_times_are_nearer_to_when_sensors_saw_what_they_saw(drive: Path
 
 @pytest.mark.parametrize("sensor", SENSORS)
 def test_corrected_times_come_with_the_recorded_ones(sensor: str, drive: Path) -> None:
-    run_step(find_step(f"rover_pipeline.sync.steps:{sensor}_times"), drive, f"_{sensor}_times", Request())
+    run_step(find_step(f"_{sensor}_times"), drive, f"_{sensor}_times", Request())
     made = Sensor(drive / f"_{sensor}_times")
     ts, smooth, number = (made.channel(name).read() for name in ("ts", "smooth", "number"))
     assert (ts == Sensor(drive / sensor).channel("ts").read()).all()

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rover_pipeline.engine.step import find_step
 from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.table import find_step
 from tests.conftest import CHECKOUT
 from tests.kit import small_trace
 from tests.workflow.runs import snakemake

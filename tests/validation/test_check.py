@@ -13,10 +13,10 @@ import pytest
 
 from rover_pipeline.cli import main
 from rover_pipeline.engine.execute import Request, run_step
-from rover_pipeline.engine.step import find_step
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import MADE_BY, PROVENANCE, fingerprint
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
+from rover_pipeline.table import find_step
 from rover_pipeline.validation.check import problems
 from tests.kit import small_trace, spec_of, times
 
@@ -53,9 +53,9 @@ def clean(tmp_path_factory: pytest.TempPathFactory) -> Path:
         invalid={"lidar": (INVALID,), "radar": (INVALID,)},
     )  # fmt: skip
     for name, step in {
-        "_lidar_image": "rover_pipeline.lidar.steps:image",
-        "_radar_points": "rover_pipeline.radar.steps:points",
-        "_radar_range_doppler": "rover_pipeline.radar.steps:range_doppler",
+        "_lidar_image": "_lidar_image",
+        "_radar_points": "_radar_points",
+        "_radar_range_doppler": "_radar_range_doppler",
     }.items():
         run_step(find_step(step), trace, name, Request())
     vectors, eye = np.zeros((COUNT, 3)), np.tile(np.eye(3), (COUNT, 1, 1))

@@ -16,8 +16,7 @@ from pydantic import ByteSize
 
 from rover_pipeline.engine.execute import Request, StepResult, run_step
 from rover_pipeline.engine.inputs import nearest_samples
-from rover_pipeline.engine.parallel import DaskOptions
-from rover_pipeline.engine.step import find_step
+from rover_pipeline.engine.options import DaskOptions
 from rover_pipeline.errors import ConfigError, FormatError, RoverError, SampleError
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import PROVENANCE
@@ -25,6 +24,7 @@ from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.trace import Trace
 from rover_pipeline.format.virtual import VirtualWriter
 from rover_pipeline.options import InputOptions
+from rover_pipeline.table import find_step
 from tests import toy
 from tests.kit import (
     assert_same,
@@ -70,14 +70,6 @@ def provenance(trace: Path) -> dict[str, Any]:
 # --- When modules are there -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["gain", "total", "segments", "folder"])
-def test_who_runs_a_step_is_told_once_and_before_there_is_a_result_that_all_is_loaded(name: str, trace: Path) -> None:
-    told: list[bool] = []
-    made = trace / "_toy" / PROVENANCE
-    run_step(find_step(f"tests.toy:{name}"), trace, "_toy", Request(), loaded=lambda: told.append(made.exists()))
-    assert told == [False] and made.exists()
-
-
 def test_a_process_that_runs_a_step_looks_for_garbage_once_modules_are_loaded(trace: Path) -> None:
     command = step_command("tests.toy:watchful", trace / "_toy", Request())
     subprocess.run(command, env=environment(), check=True, capture_output=True)
@@ -93,11 +85,10 @@ def test_a_declared_step_stays_a_plain_function() -> None:
 
 
 def test_a_step_knows_its_options_and_the_files_it_can_do_without() -> None:
-    assert find_step("tests.toy:gain").options_model is toy.GainOptions
-    assert find_step("tests.toy:smooth").options_model is None
-    assert find_step("tests.toy:both").is_optional("sidecar") and not find_step("tests.toy:both").is_optional(
-        "metadata"
-    )
+    assert find_step("tests.toy:gain").options is toy.GainOptions
+    assert find_step("tests.toy:smooth").options is None
+    files = find_step("tests.toy:both").files
+    assert files["sidecar"].endswith("?") and not files["metadata"].endswith("?")
     assert find_step("tests.toy:gain").name == "tests.toy:gain"
 
 
@@ -397,7 +388,7 @@ def make_copy(trace: Path) -> Path:
 def test_a_distributed_scheduler_gives_the_bytes_and_errors_of_threads(trace: Path) -> None:
     from distributed import LocalCluster
 
-    described = find_step("rover_pipeline.lidar.steps:image")
+    described = find_step("_lidar_image")
     request = Request(input=InputOptions(truncate=False, mark_corrupt=True))
     data = bytearray((trace / "lidar" / "rng").read_bytes())
     data[int(np.fromfile(trace / "lidar" / "rng_i", "<u8")[7]) + 40] ^= 0xFF

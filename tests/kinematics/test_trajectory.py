@@ -16,11 +16,11 @@ from rover_pipeline.simulate.rig import MOUNTS, build
 RATE = 10.0
 
 
-def recorded(preset: str, seconds: float, **options: float) -> Trajectory:
+def recorded(preset: str, seconds: float) -> Trajectory:
     """A trajectory through the lidar's exact states, ten a second."""
     times = np.arange(0.0, seconds, 1 / RATE)
     state = build(PRESETS[preset], 0).motion.at(times)
-    return Trajectory(times, State(*state), np.ones(len(times)), **options)
+    return Trajectory(times, State(*state), np.ones(len(times)))
 
 
 def mount(sensor: str) -> Mount:

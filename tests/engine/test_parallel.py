@@ -8,10 +8,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,12 +19,9 @@ from hypothesis import strategies as st
 from pydantic import ByteSize
 from threadpoolctl import threadpool_info
 
-from rover_pipeline.engine.parallel import _WINDOW, DaskOptions, Workers, frame_ranges, run_ranges, scan_ranges
+from rover_pipeline.engine.options import DaskOptions
+from rover_pipeline.engine.parallel import _WINDOW, Processes, frame_ranges, ordered_map
 from rover_pipeline.errors import ConfigError, FormatError, MissingExtraError, RoverError, SampleError
-
-
-def ignore(_frames: int) -> None:
-    """For those who want no progress."""
 
 
 @settings(derandomize=True, deadline=None, database=None)
@@ -56,21 +52,22 @@ def test_the_size_of_a_chunk_is_given_in_words_people_use() -> None:
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_results_come_in_order_whatever_order_they_are_done_in(threads: int) -> None:
-    def task(start: int, stop: int) -> tuple[int, int]:
+    def task(frames: tuple[int, int]) -> tuple[int, int]:
+        start, stop = frames
         time.sleep(0.02 if start % 3 == 0 else 0)  # the first of three ends last
         return start, stop
 
-    done: list[int] = []
+    done: list[tuple[int, int]] = []
     ranges = frame_ranges(23, 1, DaskOptions(chunk=ByteSize(1)), threads)
-    assert list(run_ranges(task, ranges, threads=threads, options=DaskOptions(), advance=done.append)) == ranges
-    assert done == [1] * 23
+    assert list(ordered_map(task, ranges, threads=threads, done=done.append)) == ranges
+    assert sorted(done) == ranges
 
 
 def test_as_many_ranges_as_threads_are_worked_on_at_once_and_no_more() -> None:
     barrier, guard = threading.Barrier(3), threading.Lock()
     inside, most = 0, 0
 
-    def task(start: int, stop: int) -> None:
+    def task(_frames: tuple[int, int]) -> None:
         nonlocal inside, most
         with guard:
             inside += 1
@@ -81,18 +78,19 @@ def test_as_many_ranges_as_threads_are_worked_on_at_once_and_no_more() -> None:
             inside -= 1
 
     ranges = [(i, i + 1) for i in range(12)]
-    list(run_ranges(task, ranges, threads=3, options=DaskOptions(), advance=ignore))
+    list(ordered_map(task, ranges, threads=3))
     assert most == 3
 
 
 def test_only_a_bounded_number_of_results_is_held_before_they_are_taken() -> None:
     started: list[int] = []
 
-    def task(start: int, stop: int) -> int:
+    def task(frames: tuple[int, int]) -> int:
+        start, _ = frames
         started.append(start)
         return start
 
-    results = run_ranges(task, [(i, i + 1) for i in range(500)], threads=2, options=DaskOptions(), advance=ignore)
+    results = ordered_map(task, [(i, i + 1) for i in range(500)], threads=2)
     assert started == [], "nothing is done before somebody asks"
     assert next(results) == 0 and len(started) <= 2 * _WINDOW < 500
     assert list(results) == list(range(1, 500))
@@ -102,13 +100,14 @@ def test_only_a_bounded_number_of_results_is_held_before_they_are_taken() -> Non
 def test_no_more_results_are_held_than_are_allowed(threads: int) -> None:
     started: list[int] = []
 
-    def task(start: int, stop: int) -> int:
+    def task(frames: tuple[int, int]) -> int:
+        start, _ = frames
         started.append(start)
         return start
 
-    ranges, options = [(i, i + 1) for i in range(50)], DaskOptions()
+    ranges = [(i, i + 1) for i in range(50)]
     taken = 0
-    for result in run_ranges(task, ranges, threads=threads, options=options, advance=ignore, held=7):
+    for result in ordered_map(task, ranges, threads=threads, held=7):
         assert result == taken and len(started) - taken <= 7
         taken += 1
     assert taken == 50
@@ -117,13 +116,14 @@ def test_no_more_results_are_held_than_are_allowed(threads: int) -> None:
 def test_an_error_in_a_task_comes_out_as_it_is_and_ends_the_work() -> None:
     started: list[int] = []
 
-    def task(start: int, stop: int) -> None:
+    def task(frames: tuple[int, int]) -> None:
+        start, _ = frames
         started.append(start)
         if start == 3:
             raise SampleError("iq: sample 3 is bad", 3)
 
     with pytest.raises(SampleError, match="iq: sample 3 is bad") as caught:
-        list(run_ranges(task, [(i, i + 1) for i in range(500)], threads=2, options=DaskOptions(), advance=ignore))
+        list(ordered_map(task, [(i, i + 1) for i in range(500)], threads=2))
     assert caught.value.sample == 3
     assert len(started) <= 2 * _WINDOW < 500
 
@@ -134,7 +134,8 @@ class Marked:
     def __init__(self, folder: Path, failing: Callable[[], object] | None = None) -> None:
         self.folder, self.failing = folder, failing
 
-    def __call__(self, start: int, stop: int) -> tuple[int, int]:
+    def __call__(self, frames: tuple[int, int]) -> tuple[int, int]:
+        start, _ = frames
         (self.folder / str(start)).touch()
         time.sleep(0.02 if start % 3 == 0 else 0)  # the first of three ends last
         if self.failing is not None and start == 3:
@@ -144,18 +145,18 @@ class Marked:
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_processes_give_results_in_order_and_hold_no_more_than_two_for_each(count: int, tmp_path: Path) -> None:
-    ranges, options = [(i, i + 1) for i in range(17)], DaskOptions()
-    done: list[int] = []
+    ranges = [(i, i + 1) for i in range(17)]
+    done: list[tuple[int, int]] = []
     pids = set()
-    with closing(Workers(count)) as workers:
+    with closing(Processes(count)) as processes:
         for again in ("once", "twice"):
             (tmp_path / again).mkdir()
             task = Marked(tmp_path / again)
-            results = run_ranges(task, ranges, threads=9, options=options, advance=done.append, workers=workers)
+            results = ordered_map(task, ranges, threads=9, done=done.append, processes=processes)
             for taken, (start, pid) in enumerate(results):
                 assert start == taken and len(os.listdir(tmp_path / again)) - taken <= 2 * count
                 pids.add(pid)
-    assert done == [1] * 34 and len(pids) <= count
+    assert sorted(done) == sorted(2 * ranges) and len(pids) <= count
     assert (os.getpid() in pids) == (count == 1)
 
 
@@ -166,8 +167,8 @@ def _spoil() -> None:
 def test_an_error_in_a_process_comes_out_as_it_is(tmp_path: Path) -> None:
     ranges = [(i, i + 1) for i in range(50)]
     task = Marked(tmp_path, _spoil)
-    with closing(Workers(2)) as workers, pytest.raises(SampleError, match="iq: sample 3 is bad") as caught:
-        list(run_ranges(task, ranges, threads=2, options=DaskOptions(), advance=ignore, workers=workers))
+    with closing(Processes(2)) as processes, pytest.raises(SampleError, match="iq: sample 3 is bad") as caught:
+        list(ordered_map(task, ranges, threads=2, processes=processes))
     assert caught.value.sample == 3
     assert len(os.listdir(tmp_path)) < 50
 
@@ -180,23 +181,23 @@ def test_a_process_that_is_killed_ends_the_work_with_an_error(tmp_path: Path) ->
     ranges = [(i, i + 1) for i in range(50)]
     task = Marked(tmp_path, _kill)
     with (
-        closing(Workers(2)) as workers,
+        closing(Processes(2)) as processes,
         pytest.raises(RoverError, match=r"was killed; is there too little memory\?"),
     ):
-        list(run_ranges(task, ranges, threads=2, options=DaskOptions(), advance=ignore, workers=workers))
+        list(ordered_map(task, ranges, threads=2, processes=processes))
 
 
 def test_processes_end_with_the_one_that_started_them_even_if_that_is_killed(tmp_path: Path) -> None:
     script = """
 import os, sys, time
 from pathlib import Path
-from rover_pipeline.engine.parallel import DaskOptions, Workers, run_ranges
+from rover_pipeline.engine.parallel import Processes, ordered_map
 
-def task(start, stop):
+def task(frames):
     (Path(sys.argv[1]) / str(os.getpid())).touch()
     time.sleep(60)
 
-list(run_ranges(task, [(0, 1), (1, 2)], threads=2, options=DaskOptions(), advance=print, workers=Workers(2)))
+list(ordered_map(task, [(0, 1), (1, 2)], threads=2, processes=Processes(2)))
 """
     with subprocess.Popen([sys.executable, "-c", script, str(tmp_path)]) as parent:
         wait_until(lambda: len(os.listdir(tmp_path)) == 2)
@@ -225,10 +226,10 @@ def test_libraries_start_no_threads_of_their_own_inside_a_task_and_may_again_aft
     np.ones((2, 2)) @ np.ones((2, 2))
     before = pools()
 
-    def task(start: int, stop: int) -> tuple[list[int], int]:
+    def task(_frames: tuple[int, int]) -> tuple[list[int], int]:
         return pools(), cv2.getNumThreads()
 
-    for inside, opencv in run_ranges(task, [(0, 1), (1, 2)], threads=2, options=DaskOptions(), advance=ignore):
+    for inside, opencv in ordered_map(task, [(0, 1), (1, 2)], threads=2):
         assert set(inside) == {1} and opencv == 1
     assert pools() == before
 
@@ -238,24 +239,10 @@ def pools() -> list[int]:
     return [pool["num_threads"] for pool in threadpool_info()]
 
 
-def test_an_ordered_task_gets_none_and_then_the_state_it_returned() -> None:
-    seen: list[Any] = []
-    done: list[int] = []
-
-    def task(state: str | None, start: int, stop: int) -> tuple[int, str]:
-        seen.append((state, start, stop))
-        return start, f"after {stop}"
-
-    results: Iterator[int] = scan_ranges(task, [(0, 2), (2, 4), (4, 5)], advance=done.append)
-    assert list(results) == [0, 2, 4] and done == [2, 2, 1]
-    assert seen == [(None, 0, 2), ("after 2", 2, 4), ("after 4", 4, 5)]
-
-
 def test_a_scheduler_without_the_library_for_it_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
-    options = DaskOptions(scheduler="tcp://127.0.0.1:1")
     with pytest.raises(MissingExtraError, match=r"dask.scheduler needs .* 'rover-pipeline\[distributed\]'"):
-        list(run_ranges(lambda start, stop: None, [(0, 1)], threads=1, options=options, advance=ignore))
+        list(ordered_map(lambda frames: None, [(0, 1)], scheduler="tcp://127.0.0.1:1"))
 
 
 @pytest.mark.parametrize(
