@@ -40,4 +40,4 @@ onsuccess:
 
 
 onerror:
-    say("failed:", FLOW.failures(workflow.rules))
+    say("failed:", failures(workflow.rules, FLOW.traces, FLOW.started))

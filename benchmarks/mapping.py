@@ -60,7 +60,7 @@ def recording(frames: int) -> Path:
         ) as writer:
             states = {name: truth.channel(name).read()[which] for name in STATE}
             writer.append(ts=ts, valid=np.ones(frames, "u1"), **states)
-    run(step_command("_lidar_image", path, "lidar", "_lidar_image"))
+    run(step_command("_lidar_image", path))
     return path
 
 

@@ -60,10 +60,10 @@ def median_seconds(runs: Sequence[Run]) -> float:
     return statistics.median(run.seconds for run in runs)
 
 
-def step_command(name: str, trace: Path, raw: str, made: str, threads: int = 2) -> list[str]:
-    """The command of a step, as a rule of the workflow gives it."""
-    files = ["--input", str(trace / raw / "meta.json"), "--output", str(trace / made / "meta.json")]
-    return [sys.executable, "-m", "rover_pipeline", "step", name, *files, "--threads", str(threads)]
+def step_command(sensor: str, trace: Path, threads: int = 2) -> list[str]:
+    """The command that makes a virtual sensor, as a rule of the workflow gives it."""
+    files = ["--trace", str(trace), "--output", str(trace / sensor / "meta.json")]
+    return [sys.executable, "-m", "rover_pipeline", "step", sensor, *files, "--threads", str(threads)]
 
 
 def print_versions(*distributions: str) -> None:

@@ -34,7 +34,6 @@ from rover_pipeline.odometry.sweeps import Selection
 from rover_pipeline.simulate import PRESETS, simulate
 
 SEQUENCES = {"walking": "indoor", "smooth": "smooth", "stairs": "stairs", "street": "outdoor"}
-STEP = "_odom"
 
 
 class Recording(NamedTuple):
@@ -173,10 +172,10 @@ def step(trace: Path, threads: int, **options: Any) -> tuple[float, float]:
     """Wall seconds and ATE (m) of the step as a process."""
     shutil.rmtree(trace / "_odom", ignore_errors=True)
     if not (trace / "_lidar_image" / "meta.json").exists():
-        run(step_command("_lidar_image", trace, "lidar", "_lidar_image"))
+        run(step_command("_lidar_image", trace))
     os.sync()
     request = json.dumps({"options": options, "input": {}})
-    took = run([*step_command(STEP, trace, "_lidar_image", "_odom", threads), "--request", request]).seconds
+    took = run([*step_command("_odom", trace, threads), "--request", request]).seconds
     made, found = Sensor(trace / "_odom"), load(trace)
     poses = Poses(made.channel("pos").read(), made.channel("rot").read(), 0.0)
     return took, errors(poses, found.truth.pos, found.truth.rot)[0]

@@ -21,6 +21,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.data import lidar_recording
 from benchmarks.measure import interleaved, median_seconds, print_versions, step_command
 from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.lidar.options import PointsOptions
 from rover_pipeline.lidar.points_step import points
 
 SWEEPS, FRAMES = 50, 200
@@ -82,7 +83,9 @@ def functions(rounds: int) -> None:
     # The runner hands over blocks of a few megabytes: one sweep of this size.
     singles = [(rng[i : i + 1], rfl[i : i + 1], nir[i : i + 1]) for i in range(SWEEPS)]
     images = [(image,) for image in rng]
-    step = functools.partial(points, metadata=metadata)
+    def step(*images: np.ndarray) -> object:
+        return points(*images, ts[:1], options=options, metadata=metadata)
+
     found = [(seconds(step, singles), seconds(project, images)) for _ in range(rounds)]
     ratio = statistics.median(theirs / ours for ours, theirs in found)
     ours, peer = (statistics.median(column) for column in zip(*found, strict=True))
@@ -91,7 +94,7 @@ def functions(rounds: int) -> None:
 
 def step(rounds: int) -> None:
     trace, single = lidar_recording(FRAMES), lidar_recording(1)
-    name, made = "_lidar_points", "_lidar_points"
+    made = "_lidar_points"
 
     def clean() -> None:
         for place in (trace, single):
@@ -99,8 +102,8 @@ def step(rounds: int) -> None:
         os.sync()
 
     commands = {
-        "all": step_command(name, trace, "lidar", made),
-        "one": step_command(name, single, "lidar", made),
+        "all": step_command(made, trace),
+        "one": step_command(made, single),
     }
     found = interleaved(rounds, commands, before=clean)
     whole, start = median_seconds(found["all"]), median_seconds(found["one"])

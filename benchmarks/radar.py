@@ -36,12 +36,7 @@ from rover_pipeline.radar.spectrum import RangeDoppler
 
 FRAMES = 40
 #: Output -> step and what it reads, the longest first.
-OUTPUTS = {
-    "_radar_points": ("points", "radar"),
-    "_radar_range_azimuth": ("range_azimuth", "radar"),
-    "_radar_range_doppler": ("range_doppler", "radar"),
-    "_radar_velocity": ("velocity", "_radar_points"),
-}
+OUTPUTS = ("_radar_points", "_radar_range_azimuth", "_radar_range_doppler", "_radar_velocity")
 Work = Callable[[np.ndarray], object]
 
 
@@ -115,15 +110,14 @@ def outputs(trace: Path) -> dict[str, Run]:
     """The default radar outputs of a recording, each by a process on one thread, at most two of them at once."""
 
     def make(made: str) -> Run:
-        name, source = OUTPUTS[made]
-        return run(step_command(f"_radar_{name}", trace, source, made, threads=1))
+        return run(step_command(made, trace, threads=1))
 
     for made in OUTPUTS:
         shutil.rmtree(trace / made, ignore_errors=True)
     os.sync()
     with ThreadPoolExecutor(2) as pool:
-        runs = {made: pool.submit(make, made) for made, (_, source) in OUTPUTS.items() if source == "radar"}
-        runs["_radar_points"].result()
+        runs = {made: pool.submit(make, made) for made in OUTPUTS[:3]}
+        runs["_radar_points"].result()  # the velocity is made from them
         runs["_radar_velocity"] = pool.submit(make, "_radar_velocity")
         return {made: future.result() for made, future in runs.items()}
 

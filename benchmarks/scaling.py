@@ -14,12 +14,12 @@ CHECKOUT = Path(__file__).parents[1]
 
 
 def memory(work: str, frames: int) -> None:
-    name, made, recording = STEPS[work]
+    made, recording = STEPS[work]
     peaks = []
     for count in (frames, 10 * frames):
         trace = recording(count)
         shutil.rmtree(trace / made, ignore_errors=True)
-        peaks.append(run(step_command(name, trace, work, made)).peak_mib)
+        peaks.append(run(step_command(made, trace)).peak_mib)
         shutil.rmtree(trace / made, ignore_errors=True)
     short, long = peaks
     print(f"{made}: peak {short:.0f} MiB on {frames} frames, {long:.0f} MiB on {10 * frames}: {long / short:.3f}x")

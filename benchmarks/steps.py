@@ -17,14 +17,14 @@ from rover_pipeline.format.sensor import Sensor
 
 OUT = FOLDER / "peer"
 STEPS = {
-    "lidar": ("_lidar_image", "_lidar_image", lidar_recording),
-    "radar": ("_radar_range_doppler", "_radar_range_doppler", radar_recording),
-    "camera": ("_camera_frames", "_camera_frames", camera_recording),
+    "lidar": ("_lidar_image", lidar_recording),
+    "radar": ("_radar_range_doppler", radar_recording),
+    "camera": ("_camera_frames", camera_recording),
 }
 
 
 def compare(work: str, frames: int, rounds: int) -> None:
-    name, made, recording = STEPS[work]
+    made, recording = STEPS[work]
     trace, single = recording(frames), recording(1)
 
     def clean() -> None:
@@ -38,9 +38,9 @@ def compare(work: str, frames: int, rounds: int) -> None:
     found = interleaved(
         rounds,
         {
-            "ours": step_command(name, trace, work, made),
+            "ours": step_command(made, trace),
             "peer": peer(trace),
-            "ours, 1 frame": step_command(name, single, work, made),
+            "ours, 1 frame": step_command(made, single),
             "peer, 1 frame": peer(single),
         },
         before=clean,
@@ -58,13 +58,13 @@ def compare(work: str, frames: int, rounds: int) -> None:
 
 def agree(work: str, frames: int) -> None:
     """The largest difference from the peer's result, relative to the largest value."""
-    name, made, recording = STEPS[work]
+    made, recording = STEPS[work]
     trace = recording(frames)
     shutil.rmtree(trace / made, ignore_errors=True)
     interleaved(
         0,
         {
-            "ours": step_command(name, trace, work, made),
+            "ours": step_command(made, trace),
             "peer": [sys.executable, "-m", "benchmarks.peers", work, str(trace), str(OUT)],
         },
     )

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rover_pipeline import __version__
-from rover_pipeline.engine.lookup import load
 from rover_pipeline.errors import describe
+from rover_pipeline.lookup import load
 
 DEBUG_VARIABLE = "ROVER_PIPELINE_DEBUG"
 
@@ -226,8 +226,8 @@ def _import_dca1000(arguments: argparse.Namespace) -> int:
 
 
 def _picture(arguments: argparse.Namespace) -> int:
-    save = load("rover_pipeline.export.picture:save_picture")
-    save(arguments.trace, arguments.sensor, arguments.out, arguments.frame)
+    save_picture = load("rover_pipeline.export.picture:save_picture")
+    save_picture(arguments.trace, arguments.sensor, arguments.out, arguments.frame)
     print(arguments.out)
     return 0
 
@@ -281,7 +281,7 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _traces(entries: Sequence[str]) -> list[Path]:
-    return list(load("rover_pipeline.workflow.traces:locate_traces")(list(entries), Path(), None))
+    return list(load("rover_pipeline.format.discovery:locate_traces")(list(entries), Path(), None))
 
 
 def _profile(arguments: argparse.Namespace) -> int:

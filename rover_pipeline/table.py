@@ -1,13 +1,17 @@
 """The table of all virtual sensors: what each needs and makes. Light: it imports no maths.
 
 Rules, validation, the documentation and `outputs: default` ask it. A new virtual sensor is an entry in the table of
-its room.
+its room. `python -m rover_pipeline.table README.md` renews the table of virtual sensors in a document.
 """
 
 from __future__ import annotations
 
+import re
+import sys
+from pathlib import Path
+
 from rover_pipeline.camera.table import STEPS as CAMERA
-from rover_pipeline.engine.step import Step, decorated_step
+from rover_pipeline.engine.step import EVERY, Output, Step, decorated_step
 from rover_pipeline.errors import ConfigError, did_you_mean
 from rover_pipeline.imu.table import STEPS as IMU
 from rover_pipeline.lidar.table import STEPS as LIDAR
@@ -37,3 +41,39 @@ def find_step(name: str) -> Step:
     if name.startswith("_"):
         raise ConfigError(f"step {name}: is not in the table; {did_you_mean(name, TABLE)}")
     return decorated_step(name)
+
+
+def as_markdown() -> str:
+    """The table of virtual sensors for people."""
+    lines = ["| virtual sensor | default | channels | times of | what it is |", "| --- | --- | --- | --- | --- |"]
+    for step in TABLE.values():
+        clock = next(iter(step.inputs.values()), "").partition("/")[0] or "`sync.reference`"
+        times = "" if step.products else _clock(clock)
+        channels = [_channel(name, output) for name, output in step.outputs.items() if name != EVERY]
+        files = [f"`{name}`" for name in step.products]
+        made = ", ".join(channels + files) or "see right"
+        lines.append(f"| `{step.sensor}` | {'yes' if step.default else ''} | {made} | {times} | {step.summary} |")
+    return "\n".join(lines) + "\n"
+
+
+def _channel(name: str, output: Output) -> str:
+    axes = f"[{', '.join(output.axes)}]" if output.axes else ""
+    return " ".join(filter(None, (f"`{name}`", output.type, axes, output.unit)))
+
+
+def _clock(sensor: str) -> str:
+    """The raw sensor whose times a sensor has."""
+    while sensor in TABLE and TABLE[sensor].inputs:
+        sensor = next(iter(TABLE[sensor].inputs.values())).partition("/")[0]
+    return sensor
+
+
+def _renew(document: Path) -> None:
+    """Write the table between its marks in a document."""
+    text = document.read_text(encoding="utf-8")
+    marks = re.compile(r"(<!-- table of virtual sensors -->\n).*?(<!-- end of the table -->)", re.DOTALL)
+    document.write_text(marks.sub(lambda match: match[1] + as_markdown() + match[2], text), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    _renew(Path(sys.argv[1]))

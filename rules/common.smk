@@ -4,6 +4,7 @@ import sys
 
 from rover_pipeline.errors import RoverError
 from rover_pipeline.workflow.flow import Flow
+from rover_pipeline.workflow.stamps import failures
 
 
 def _one_line(function):

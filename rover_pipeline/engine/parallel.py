@@ -24,9 +24,9 @@ from typing import Generic, TypeVar
 
 from threadpoolctl import threadpool_limits
 
-from rover_pipeline.engine.lookup import load
 from rover_pipeline.engine.options import DaskOptions
 from rover_pipeline.errors import RoverError
+from rover_pipeline.lookup import load
 
 T = TypeVar("T")
 R = TypeVar("R")

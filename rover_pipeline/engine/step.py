@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rover_pipeline.engine.lookup import load, load_marked
+from rover_pipeline.lookup import load, load_marked
 from rover_pipeline.options import Options
 
 if TYPE_CHECKING:
@@ -40,11 +40,13 @@ class Output:
             written to `meta.json`.
         format: how samples are stored, or a function of the step's options that says so.
         type: numpy type without byte order, such as `f4`; "" = whatever the function returns.
+        unit: of the values, as programs read it; "" = none.
     """
 
     desc: str
     format: Format | Callable[[Any], Format] = "raw"
     type: str = ""
+    unit: str = ""
 
     def stored_as(self, options: Options | None) -> Format:
         """The format for these options."""

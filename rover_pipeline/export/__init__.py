@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from rover_pipeline.errors import ConfigError, InTheWayError, did_you_mean
 from rover_pipeline.export.output import new_output
-from rover_pipeline.workflow.traces import locate_traces
+from rover_pipeline.format.discovery import locate_traces
 
 #: The product that point cloud formats take instead of sweeps when it is asked for as the sensor.
 MAP = "_map"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rover_pipeline.engine.parallel import DaskOptions, ordered_map
+from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export import MAP, ExportOptions

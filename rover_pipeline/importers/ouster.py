@@ -17,6 +17,7 @@ from rover_pipeline.format.channels import encode_sample
 from rover_pipeline.format.meta import ChannelSpec, replace_file
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
 from rover_pipeline.format.trace import new_trace
+from rover_pipeline.lidar.captures import imu_packets, open_capture
 
 #: Channel -> field of the capture, type on disk, description.
 _CHANNELS = {
@@ -59,8 +60,6 @@ def import_ouster(capture: Path, out: Path, metadata: Path | None = None, start:
 
 
 def _write_lidar(capture: Path, metadata: Path | None, trace: Path, start: float | None) -> tuple[Any, int]:
-    from rover_pipeline.lidar.geometry import open_capture
-
     with _sdk_errors(capture):
         source = open_capture(capture, metadata)
     if len(source.sensor_info) != 1:
@@ -130,8 +129,6 @@ def _scans(capture: Path, source: Any) -> Iterator[Any]:
 
 
 def _write_imu(capture: Path, metadata: Path | None, trace: Path) -> int:
-    from rover_pipeline.lidar.geometry import imu_packets
-
     vector = {"format": "raw", "type": "f4", "shape": (3,)}
     specs = {
         TS: TS_SPEC,

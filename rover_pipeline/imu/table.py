@@ -14,8 +14,10 @@ STEPS = (
         options=ImuOptions,
         inputs={"acc": "imu/acc", "avel": "imu/avel"},
         outputs={
-            "acc": Output("Acceleration without bias, gravity included, m/s2, in the IMU's frame. [xyz]", type="f4"),
-            "avel": Output("Angular velocity without bias, rad/s, in the IMU's frame. [xyz]", type="f4"),
+            "acc": Output(
+                "Acceleration without bias, gravity included, m/s2, in the IMU's frame. [xyz]", type="f4", unit="m/s2"
+            ),
+            "avel": Output("Angular velocity without bias, rad/s, in the IMU's frame. [xyz]", type="f4", unit="rad/s"),
             "quat": Output(
                 "World-from-imu; z of the world is up, its x level and ahead of the first sample. [xyzw]", type="f4"
             ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from typing import get_args
 
 import numpy as np
@@ -30,6 +31,11 @@ def corrected(sensor: str, ts: np.ndarray, recorded: np.ndarray, options: TimesS
         recorded: f8 (M,), recorded times of the whole recording.
     """
     return ts + np.interp(ts, recorded, clock(sensor, recorded, options).smooth - recorded)
+
+
+def odometry_clock(odometry: Mapping[str, np.ndarray], options: TimesSection) -> np.ndarray:
+    """Corrected times of the states of `_odom`, f8 (N,), seconds: they are those of the lidar's sweeps."""
+    return clock("lidar", odometry["ts"], options).smooth
 
 
 # Cached, because a step is called for many ranges of frames with the same times.

@@ -12,6 +12,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import linprog
+from scipy.sparse import csr_array, vstack
 
 from rover_pipeline.kinematics.options import ClockModel
 
@@ -127,9 +129,6 @@ def _envelope(number: np.ndarray, late: np.ndarray, joints: np.ndarray, bend: fl
         joints: f8 (joint,), numbers at which the slope may change.
         bend: largest change of the slope at a joint, seconds a number.
     """
-    from scipy.optimize import linprog
-    from scipy.sparse import csr_array, vstack
-
     block = np.clip(np.searchsorted(joints, number, side="right") - 1, 0, len(joints) - 2)
     share = (number - joints[block]) / np.diff(joints)[block]
     keep = ~_outliers(late, block)

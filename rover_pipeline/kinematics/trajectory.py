@@ -6,9 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from rover_pipeline.kinematics.clock import clock
 from rover_pipeline.kinematics.mount import IDENTITY, Mount
-from rover_pipeline.kinematics.options import TimesSection
 from rover_pipeline.kinematics.rotation import interpolate_rotation
 from rover_pipeline.kinematics.state import State
 
@@ -42,24 +40,16 @@ class Trajectory:
         self._spans = self.valid[:-1] & self.valid[1:] & (np.diff(ts) <= max_gap)
 
     @staticmethod
-    def of(
-        odometry: Mapping[str, np.ndarray] | None, times: TimesSection | None = None, *, max_gap: float = np.inf
-    ) -> Trajectory:
+    def of(odometry: Mapping[str, np.ndarray], ts: np.ndarray | None = None, *, max_gap: float = np.inf) -> Trajectory:
         """The trajectory that `_odom` holds.
 
         Args:
             odometry: all channels of `_odom`, by name.
-            times: models of the clocks, for instants without the jitter of their arrival; None = as recorded.
-
-        Raises:
-            ValueError: there is no `_odom`.
+            ts: f8 (N,), instants of the states without the jitter of their arrival, seconds, as `odometry_clock` gives
+                them; None = as recorded.
         """
-        if odometry is None:
-            raise ValueError("_odom is missing or lacks channels; make it first")
-        stamps = odometry["ts"]
-        ts = clock("lidar", stamps, times).smooth if times and len(stamps) else stamps
-        states = State(*(odometry[name] for name in State._fields))
-        return Trajectory(ts, states, odometry["valid"], max_gap=max_gap, stamps=stamps)
+        states, stamps = State(*(odometry[name] for name in State._fields)), odometry["ts"]
+        return Trajectory(stamps if ts is None else ts, states, odometry["valid"], max_gap=max_gap, stamps=stamps)
 
     def turned(self, turn: np.ndarray) -> Trajectory:
         """The same in another world frame, (3, 3) other-from-world, with the same origin."""

@@ -1,11 +1,8 @@
-"""Ouster lidars by the maker's own library: geometry, captures, SLAM. The one module that imports ouster-sdk."""
+"""The geometry of Ouster lidars, by the maker's own library."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from ouster.sdk import core
@@ -82,66 +79,3 @@ def returns(ranges: np.ndarray, metadata: str) -> tuple[np.ndarray, np.ndarray]:
     """
     beam, column = np.nonzero((ranges > 0) & (ranges < CLIPPED))
     return projection(metadata)(ranges.astype("u4"))[beam, column], column
-
-
-def open_capture(capture: Path, metadata: Path | None) -> core.FrameSetSource:
-    """The sweeps of a `.pcap` or `.osf`, and what sensors they are of; whatever ouster-sdk raises.
-
-    Args:
-        metadata: the sensor's `.json`; else what ouster-sdk finds beside the capture.
-    """
-    from ouster.sdk import open_source
-
-    return open_source(str(capture), **_meta(metadata))
-
-
-def imu_packets(capture: Path, metadata: Path | None) -> Iterator[core.ImuPacket]:
-    """The packets of the IMU in a `.pcap`, in order; whatever ouster-sdk raises."""
-    from ouster.sdk import open_packet_source
-
-    for _, packet in open_packet_source(str(capture), **_meta(metadata)):
-        if isinstance(packet, core.ImuPacket):
-            yield packet
-
-
-def _meta(metadata: Path | None) -> dict[str, Any]:
-    return {"meta": [str(metadata)]} if metadata else {}
-
-
-class OusterOdometry:
-    """ouster-sdk's SLAM at its defaults; what it logs is its own."""
-
-    def __init__(self, metadata: str) -> None:
-        from ouster.sdk import mapping
-
-        self._info = sensor_info(metadata)
-        self._engine = mapping.SlamEngine.create([self._info])
-        self._number = 0
-        self._start: float | None = None
-
-    def register(self, ranges: np.ndarray, times: np.ndarray) -> np.ndarray:
-        """Pose at the last column of a sweep in the frame of the first one's, f8 (4, 4).
-
-        Args:
-            ranges: u2 (beam, column), mm, staggered.
-            times: f8, of some columns, the first one's first, seconds.
-        """
-        return self.poses(ranges, times)[-1]
-
-    def poses(self, ranges: np.ndarray, times: np.ndarray) -> np.ndarray:
-        """The same for every column, f8 (column, 4, 4)."""
-        columns = self._info.format.columns_per_frame
-        period = 1 / self._info.format.fps
-        if self._start is None:
-            self._start = float(times[0]) - 1.0
-        stamps = ((times[0] - self._start + period * np.arange(columns) / columns) * 1e9).astype("u8")
-        frame = core.LidarFrame(self._info)
-        frame.field("RANGE")[:] = np.where(ranges < CLIPPED, ranges, 0)
-        frame.timestamp[:], frame.status[:], frame.measurement_id[:] = stamps, 1, np.arange(columns)
-        packet = self._info.format.columns_per_packet
-        frame.packet_timestamp[:] = stamps[packet - 1 :: packet]
-        frame.frame_id = self._number
-        self._number += 1
-        updated = self._engine.update(core.FrameSet([frame]))[0]
-        assert updated is not None
-        return np.array(updated.body_to_world)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from rover_pipeline.kinematics.clock import odometry_clock
 from rover_pipeline.kinematics.sweep import SweepMotion, odometry_gap
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.lidar.geometry import projection, sensor_info, sweep_span
@@ -36,11 +37,11 @@ def points(
         `_odom` does not know the motion; its points are then those of a lidar that stands still.
     """
     project = projection(metadata)
-    if not options.compensate:
+    if not options.compensate or odometry is None:
         xyz = [project_returns(image, project.direction, project.offset) for image in rng]
         return {"xyz": stacked(xyz), "rfl": rfl, "nir": nir}
     begin, period = sweep_span(sensor_info(metadata), options.ts_reference)
-    trajectory = Trajectory.of(odometry, options.times, max_gap=odometry_gap(period))
+    trajectory = Trajectory.of(odometry, odometry_clock(odometry, options.times), max_gap=odometry_gap(period))
     motion = SweepMotion(trajectory, begin, period)
     xyz, valid = [], np.zeros(len(rng), bool)
     for i, image in enumerate(rng):

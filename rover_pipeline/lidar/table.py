@@ -24,7 +24,7 @@ def _points(seen_from: str) -> Output:
     text = (
         f"Points in the sensor frame, front-left-up, m; NaN where there is no return. [beam, column, xyz], {seen_from}"
     )
-    return Output(text, type="f4")
+    return Output(text, type="f4", unit="m")
 
 
 STEPS = (
@@ -35,9 +35,11 @@ STEPS = (
         inputs=_IMAGES,
         files={"metadata": "lidar/lidar.json"},
         outputs={
-            "rng": Output("Range, mm; 0 = no return, 65535 = clipped. [beam, column], destaggered.", type="u2"),
+            "rng": Output(
+                "Range, mm; 0 = no return, 65535 = clipped. [beam, column], destaggered.", type="u2", unit="mm"
+            ),
             "rfl": Output("Reflectivity. [beam, column], destaggered.", type="u1"),
-            "nir": Output("Ambient near infrared, photons. [beam, column], destaggered.", type="u2"),
+            "nir": Output("Ambient near infrared, photons. [beam, column], destaggered.", type="u2", unit="photons"),
         },
         default=True,
         summary="Range (mm), reflectivity and near infrared, decompressed and destaggered.",
@@ -54,7 +56,9 @@ STEPS = (
             "xyz": _points("each as seen from where the lidar was at its column's own instant."),
             "rfl": Output("Reflectivity. [beam, column], in the order of the columns' instants.", type="u1"),
             "nir": Output(
-                "Ambient near infrared, photons. [beam, column], in the order of the columns' instants.", type="u2"
+                "Ambient near infrared, photons. [beam, column], in the order of the columns' instants.",
+                type="u2",
+                unit="photons",
             ),
         },
         variant=_points_variant,

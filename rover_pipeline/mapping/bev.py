@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cv2
 import numpy as np
 
 from rover_pipeline.mapping.grid import FREE, UNKNOWN, Grid
@@ -23,8 +24,6 @@ def picture(grid: Grid, cells: np.ndarray, way: np.ndarray, low: float, top: flo
         low, top: heights of the band that `cells` tell of, m above the floor. What was there for a while only, so that
             its cell is free, is left out.
     """
-    import cv2
-
     height, width = grid.tops.shape
     zoom = _zoom(max(height, width))
     size = (max(1, round(width * zoom)), max(1, round(height * zoom)))
@@ -47,8 +46,6 @@ def picture(grid: Grid, cells: np.ndarray, way: np.ndarray, low: float, top: flo
 
 def _coloured(levels: np.ndarray) -> np.ndarray:
     """BGR of levels, u1 (row, column): low is light, high is dark."""
-    import cv2
-
     return cv2.applyColorMap(255 - levels, cv2.COLORMAP_VIRIDIS)
 
 
@@ -60,8 +57,6 @@ def _zoom(longest: int) -> float:
 
 
 def _draw_way(image: np.ndarray, pixels: np.ndarray) -> None:
-    import cv2
-
     good = np.isfinite(pixels).all(-1)
     runs = np.split(np.arange(len(pixels)), np.flatnonzero(good[1:] != good[:-1]) + 1)
     places = np.round(np.where(good[:, None], pixels, 0) * 16).astype("i4")  # four bits behind the point
@@ -77,8 +72,6 @@ def _draw_way(image: np.ndarray, pixels: np.ndarray) -> None:
 
 def _strip(width: int, metres: float, top: float) -> np.ndarray:
     """Scale bar and colours, u1 (_STRIP, width, 3); a pixel is so many `metres`."""
-    import cv2
-
     strip = np.full((_STRIP, width, 3), _BLANK, "u1")
     length = _round_length(0.25 * width * metres)
     end = 16 + round(length / metres)
@@ -96,8 +89,6 @@ def _strip(width: int, metres: float, top: float) -> np.ndarray:
 
 
 def _text(image: np.ndarray, text: str, x: int, y: int) -> None:
-    import cv2
-
     cv2.putText(image, text, (x, y), cv2.FONT_HERSHEY_SIMPLEX, 0.55, _INK, 1, cv2.LINE_AA)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import cv2
 import numpy as np
 
 #: Pixels of map_server's pictures.
@@ -106,8 +107,6 @@ def classify(grid: Grid, occupied_above: float) -> np.ndarray:
 
 def pgm(cells: np.ndarray) -> bytes:
     """A binary PGM of cells, u1 (row, column), row 0 with the least y: that is the last row of the picture."""
-    import cv2
-
     done, data = cv2.imencode(".pgm", np.ascontiguousarray(cells[::-1]))
     if not done:
         raise ValueError(f"OpenCV cannot write a PGM of {cells.shape}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 
 import numpy as np
+from plyfile import PlyData, PlyElement
 
 
 def ply(xyz: np.ndarray, comments: tuple[str, ...] = (), **properties: np.ndarray) -> bytes:
@@ -15,8 +16,6 @@ def ply(xyz: np.ndarray, comments: tuple[str, ...] = (), **properties: np.ndarra
         comments: lines of its header.
         properties: further numbers of the points, (N,) each, stored in their own types.
     """
-    from plyfile import PlyData, PlyElement
-
     types = [(axis, "<f4") for axis in "xyz"]
     types += [(name, values.dtype.newbyteorder("<").str) for name, values in properties.items()]
     vertices = np.empty(len(xyz), types)

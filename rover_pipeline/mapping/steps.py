@@ -8,6 +8,7 @@ import numpy as np
 
 from rover_pipeline.engine.recording import Recording
 from rover_pipeline.engine.step import Inspection
+from rover_pipeline.kinematics.clock import odometry_clock
 from rover_pipeline.kinematics.sweep import odometry_gap
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.lidar.geometry import sensor_info, sweep_span
@@ -36,7 +37,7 @@ def build(
     if not np.array_equal(odometry["ts"], recording.ts):
         raise ValueError("_odom/ts differs from that of _lidar_image; make both again from this lidar")
     _, period = sweep_span(sensor_info(metadata), options.lidar.ts_reference)
-    trajectory = Trajectory.of(odometry, options.times, max_gap=odometry_gap(period))
+    trajectory = Trajectory.of(odometry, odometry_clock(odometry, options.times), max_gap=odometry_gap(period))
     job = Job.of(recording, metadata, trajectory, options)
     size = options.every * max(1, min(_SWEEPS, _FRAMES // options.every))
     ranges = [(start, min(start + size, recording.count)) for start in range(0, recording.count, size)]

@@ -11,7 +11,7 @@ import numpy as np
 
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.engine.step import Inspection
-from rover_pipeline.kinematics.clock import corrected
+from rover_pipeline.kinematics.clock import corrected, odometry_clock
 from rover_pipeline.kinematics.mount import Mount, find_mount
 from rover_pipeline.kinematics.sweep import SweepMotion
 from rover_pipeline.kinematics.trajectory import Trajectory
@@ -71,7 +71,9 @@ def depth(
     if odometry is not None and recorded_ts is not None:
         pictures = corrected("camera", ts, recorded_ts, options.times)
         motion = SweepMotion(
-            Trajectory.of(odometry, options.times), *sweep_span(info, options.lidar.ts_reference), NODES - 1
+            Trajectory.of(odometry, odometry_clock(odometry, options.times)),
+            *sweep_span(info, options.lidar.ts_reference),
+            NODES - 1,
         )
         rotation, translation = _lidar_in_camera(pictures, lidar_ts, motion, mount)
     out = np.zeros((len(ts), options.height, options.width), "u2")

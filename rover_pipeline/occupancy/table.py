@@ -85,7 +85,9 @@ STEPS = (
         },
         outputs={
             "depth": Output(
-                "Distance along the camera's axis to the nearest return, mm; 0 = none. [row, column]", type="u2"
+                "Distance along the camera's axis to the nearest return, mm; 0 = none. [row, column]",
+                type="u2",
+                unit="mm",
             )
         },
         variant=_motion,

@@ -135,7 +135,7 @@ class OusterSlam:
     def __init__(self, metadata: str | None) -> None:
         if metadata is None:
             raise ValueError("odometry.backend: ouster takes sweeps of an Ouster lidar only")
-        from rover_pipeline.lidar.geometry import OusterOdometry
+        from rover_pipeline.lidar.ouster_slam import OusterOdometry
 
         self._odometry = OusterOdometry(metadata)
 

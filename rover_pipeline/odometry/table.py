@@ -19,17 +19,19 @@ STEPS = (
             "pos": Output(
                 "Position of the lidar at the instant that ts refers to, m. [xyz]; the world is the first valid pose.",
                 type="f8",
+                unit="m",
             ),
             "rot": Output("World-from-lidar rotation. [world, lidar]", type="f8"),
-            "vel": Output("Velocity in the world, m/s. [xyz]", type="f8"),
-            "acc": Output("Acceleration in the world, m/s2. [xyz]", type="f8"),
-            "avel": Output("Angular velocity in the lidar frame, rad/s. [xyz]", type="f8"),
+            "vel": Output("Velocity in the world, m/s. [xyz]", type="f8", unit="m/s"),
+            "acc": Output("Acceleration in the world, m/s2. [xyz]", type="f8", unit="m/s2"),
+            "avel": Output("Angular velocity in the lidar frame, rad/s. [xyz]", type="f8", unit="rad/s"),
             "inliers": Output("Share of the sweep's points that lie on planes of the map.", type="f4"),
-            "residual": Output("Root mean square distance of those from their planes, m.", type="f4"),
+            "residual": Output("Root mean square distance of those from their planes, m.", type="f4", unit="m"),
             "information": Output(
                 "Smallest eigenvalue of the information of the sweep about its displacement and, times the "
                 "points' distance, rotation, 1/m2: small where the surroundings leave a direction open.",
                 type="f8",
+                unit="1/m2",
             ),
         },
         recording=True,

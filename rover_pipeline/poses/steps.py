@@ -9,7 +9,7 @@ import numpy as np
 
 from rover_pipeline.engine.recording import Recording
 from rover_pipeline.engine.step import Inspection
-from rover_pipeline.kinematics.clock import clock
+from rover_pipeline.kinematics.clock import clock, odometry_clock
 from rover_pipeline.kinematics.mount import find_mount
 from rover_pipeline.kinematics.options import Mounted
 from rover_pipeline.kinematics.trajectory import Trajectory
@@ -37,11 +37,10 @@ def poses(
         `pos`, `vel`, `acc` f8 (frame, 3), `rot` f8 (frame, 3, 3), NaN and `valid` = 0 outside the trajectory and
         beside odometry that is not valid; and where the extrinsics are from, and the largest speed.
     """
-    mount, ts = find_mount(sensor, options.rig, config), recording.ts
-    times = options.times if options.smoothed else None
-    if times:
-        ts = clock(sensor, ts, times).smooth
-    state, known = Trajectory.of(odometry, times, max_gap=options.max_gap).at(ts, mount)
+    mount, ts, lidar_ts = find_mount(sensor, options.rig, config), recording.ts, odometry["ts"]
+    if options.smoothed:
+        ts, lidar_ts = clock(sensor, ts, options.times).smooth, odometry_clock(odometry, options.times)
+    state, known = Trajectory.of(odometry, lidar_ts, max_gap=options.max_gap).at(ts, mount)
     measured: dict[str, Any] = {
         "extrinsics": mount.source,
         "outside_trajectory": int((~known).sum()),

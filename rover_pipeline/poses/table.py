@@ -21,10 +21,10 @@ STEPS = tuple(
         files={"config": "config.yaml?", **({"sidecar": "radar/radar.json?"} if sensor == "radar" else {})},
         constants={"sensor": sensor},
         outputs={
-            "pos": Output("Position in the world, m; NaN where odometry tells of none. [xyz]", type="f8"),
+            "pos": Output("Position in the world, m; NaN where odometry tells of none. [xyz]", type="f8", unit="m"),
             "rot": Output("World-from-sensor rotation. [world, sensor]", type="f8"),
-            "vel": Output("Velocity in the world, m/s. [xyz]", type="f8"),
-            "acc": Output("Acceleration in the world, without gravity, m/s2. [xyz]", type="f8"),
+            "vel": Output("Velocity in the world, m/s. [xyz]", type="f8", unit="m/s"),
+            "acc": Output("Acceleration in the world, without gravity, m/s2. [xyz]", type="f8", unit="m/s2"),
         },
         recording=True,
         default=True,

@@ -27,6 +27,7 @@ STEPS = (
                 "Range-Doppler power, mean over virtual antennas, dB re 1 squared ADC count. [doppler, range]; "
                 "Doppler bin n/2 is zero velocity, larger recede.",
                 type="f4",
+                unit="dB",
             )
         },
         inspect="rover_pipeline.radar.steps:inspect_spectra",
@@ -46,6 +47,7 @@ STEPS = (
                 "Power summed over Doppler, averaged over elevation, dB re 1 squared ADC count. [azimuth, range]; "
                 "azimuth bin k is at sine (k - n/2) / (n/2), to the right.",
                 type="f4",
+                unit="dB",
             )
         },
         inspect="rover_pipeline.radar.steps:inspect_spectra",
@@ -65,6 +67,7 @@ STEPS = (
                 "Amplitude in ADC counts, or dB re 1 ADC count when so configured. [doppler, elevation, azimuth, "
                 "range]; zero velocity, level and straight ahead at bins n/2; larger recede, are up and to the right.",
                 type="f2",
+                unit="ADC counts",
             )
         },
         inspect="rover_pipeline.radar.steps:inspect_spectra",
@@ -79,9 +82,11 @@ STEPS = (
         inputs={"iq": "radar/iq", "whole": "radar/valid"},
         files={"sidecar": "radar/radar.json", "config": "config.yaml?"},
         outputs={
-            "xyz": Output("Points in the radar frame, front-left-up, m; NaN past `count`. [point, xyz]", type="f4"),
-            "doppler": Output("Radial velocity, m/s; positive recedes. [point]", type="f4"),
-            "snr": Output("Power over the noise around, dB. [point], falling.", type="f4"),
+            "xyz": Output(
+                "Points in the radar frame, front-left-up, m; NaN past `count`. [point, xyz]", type="f4", unit="m"
+            ),
+            "doppler": Output("Radial velocity, m/s; positive recedes. [point]", type="f4", unit="m/s"),
+            "snr": Output("Power over the noise around, dB. [point], falling.", type="f4", unit="dB"),
             "count": Output("Number of points.", type="u2"),
         },
         inspect="rover_pipeline.radar.steps:check_order",
@@ -97,8 +102,10 @@ STEPS = (
         inputs={"xyz": "_radar_points/xyz", "doppler": "_radar_points/doppler", "count": "_radar_points/count"},
         files={"sidecar": "radar/radar.json"},
         outputs={
-            "vel": Output("The radar's own velocity over ground in its front-left-up frame, m/s. [xyz]", type="f4"),
-            "cov": Output("Covariance of vel, m2/s2. [xyz, xyz]", type="f4"),
+            "vel": Output(
+                "The radar's own velocity over ground in its front-left-up frame, m/s. [xyz]", type="f4", unit="m/s"
+            ),
+            "cov": Output("Covariance of vel, m2/s2. [xyz, xyz]", type="f4", unit="m2/s2"),
             "inliers": Output("Points at rest that it was estimated from.", type="u2"),
         },
         default=True,

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import ConfigError, InTheWayError, RoverError, explain, named_if_not_written
+from rover_pipeline.format.discovery import locate_traces
 from rover_pipeline.format.provenance import PROVENANCE, fingerprint, read_provenance, versions
 from rover_pipeline.format.sensor import TS
 from rover_pipeline.format.trace import CONFIG, is_trace
@@ -22,7 +23,6 @@ from rover_pipeline.format.virtual import VirtualWriter, in_the_way
 from rover_pipeline.report.page import PAGE, REPORT, SUMMARY, environment
 from rover_pipeline.report.summary import Summary, Verdict
 from rover_pipeline.table import find_step
-from rover_pipeline.workflow.traces import locate_traces
 
 #: What makes the page, as provenance says.
 STEP = "rover_pipeline.report.fleet"

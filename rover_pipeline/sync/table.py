@@ -45,7 +45,9 @@ STEPS = (
             constants={"sensor": sensor},
             outputs={
                 "smooth": Output(
-                    "Time of each sample without the jitter of its arrival, seconds since the Unix epoch.", type="f8"
+                    "Time of each sample without the jitter of its arrival, seconds since the Unix epoch.",
+                    type="f8",
+                    unit="s",
                 ),
                 "number": Output("Number of each sample from 0 on, lost ones counted.", type="i8"),
             },

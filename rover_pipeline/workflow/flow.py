@@ -19,7 +19,8 @@ from typing import Any
 from rover_pipeline.config import Config
 from rover_pipeline.engine.options import DASK_VARIABLE
 from rover_pipeline.engine.step import EVERY, Step
-from rover_pipeline.errors import ERROR_MARK, ConfigError, FormatError, InTheWayError, did_you_mean
+from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, did_you_mean
+from rover_pipeline.format.discovery import locate_traces
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.trace import has_files
@@ -33,12 +34,7 @@ from rover_pipeline.workflow.rule_inputs import (
     SensorInput,
     StepInput,
 )
-from rover_pipeline.workflow.traces import locate_traces
-
-_STAMP = ".options-"
-#: The stamp of a virtual sensor in the output patterns of a rule: `/_name/` or, with a wildcard, `/_{product,name}/`.
-_MADE = re.compile(r"/_(?:\{product,)?([^/}]+)\}?/" + re.escape(_STAMP))
-_WILDCARD = re.compile(r"\{product,([^}]+)\}")
+from rover_pipeline.workflow.stamps import STAMP, made_by, requested, writable
 
 
 class Flow:
@@ -197,7 +193,7 @@ class Flow:
     def _outputs(self, folder: str, names: Sequence[str], options: dict[str, Any], product: str) -> list[str]:
         """Patterns of the files of a result, the stamp with the digest of its options last."""
         digest = hashlib.blake2b(json.dumps(self._request(options), sort_keys=True).encode(), digest_size=6)
-        stamp = f"{_STAMP}{digest.hexdigest()}"
+        stamp = f"{STAMP}{digest.hexdigest()}"
         # `meta.json` is published last, so it stands for the whole sensor; in a folder of files the stamp does.
         self.made[folder] = META if META in names else stamp
         return [f"/{{trace}}/_{product}/{name}" for name in (*names, stamp)]
@@ -221,12 +217,10 @@ class Flow:
         """
         outputs: dict[str, list[str]] = {}
         for rule in rules:
-            patterns = [str(pattern) for pattern in rule.output]
-            for match in filter(None, map(_MADE.search, patterns)):
-                name = match[1]
+            for name in made_by(rule):
                 inputs = [item for item in rule.input if isinstance(item, Input)]
                 self._needs[name] = {sensor: optional for item in inputs for sensor, optional in item.sensors.items()}
-                outputs[name] = patterns
+                outputs[name] = [str(pattern) for pattern in rule.output]
         wanted, by_name = self._wanted(list(outputs))
         files: list[str] = []
         for results, source in self.traces.items():
@@ -243,28 +237,13 @@ class Flow:
             trace = str(results).lstrip("/")
             for name in self.wanted[results]:
                 self.directories.append(str(results / f"_{name}"))
-                paths = [_WILDCARD.sub(r"\1", pattern).replace("{trace}", trace) for pattern in outputs[name]]
-                asked = _requested(paths)
+                asked = requested(outputs[name], trace)
                 files += asked
-                if not os.path.exists(asked[0]) and not _writable(results):
+                if not os.path.exists(asked[0]) and not writable(results):
                     raise InTheWayError(
                         f"{results}: cannot be written to; set output_root to a folder where results can go"
                     )
         return files
-
-    def failures(self, rules: Iterable[Any]) -> list[str]:
-        """The errors that logs of this run's jobs end with, wherever the jobs ran, each of them once."""
-        lines: list[str] = []
-        for rule in rules:
-            products = [match[1] for match in filter(None, (_MADE.search(str(pattern)) for pattern in rule.output))]
-            for pattern in map(str, rule.log):
-                for results in self.traces:
-                    trace = str(results).lstrip("/")
-                    log = Path(pattern.replace("{trace}", trace).replace("{product}", products[0] if products else ""))
-                    if log.exists() and log.stat().st_mtime >= self.started:
-                        last = log.read_text(encoding="utf-8", errors="replace").rstrip().rpartition("\n")[2]
-                        lines += [last.removeprefix(ERROR_MARK)] if last.startswith(ERROR_MARK) else []
-        return list(dict.fromkeys(lines))
 
     def _options(self, sections: Sequence[str]) -> dict[str, Any]:
         """Options of a step: those of the first section, and of each other one under the last part of its name."""
@@ -333,23 +312,6 @@ class Flow:
                 made = [sensor for sensor in self._needs[name] if sensor in self.made and self.has(sensor, results)]
                 todo += [sensor.removeprefix("_") for sensor in made]
         return seen
-
-
-def _writable(folder: Path) -> bool:
-    """Whether a folder can be written to, or made."""
-    while not folder.exists():
-        folder = folder.parent
-    return os.access(folder, os.W_OK)
-
-
-def _requested(outputs: list[str]) -> list[str]:
-    """Of the files of a virtual sensor, those to ask Snakemake for.
-
-    The file that names the options stands for all, which come and go together: every further one costs a thousand
-    traces' dry run a second. Only where somebody removed a file from a finished sensor is that one asked for too.
-    """
-    stamp = next(path for path in outputs if f"/{_STAMP}" in path)
-    return [stamp, *(path for path in outputs if os.path.exists(stamp) and not os.path.exists(path))]
 
 
 def _names(sections: str | Sequence[str]) -> list[str]:

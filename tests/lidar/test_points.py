@@ -59,9 +59,7 @@ def test_points_are_those_of_the_makers_projection_and_nan_where_nothing_returne
 def test_the_sidecar_of_old_firmware_gives_the_same_points() -> None:
     metadata = ouster_metadata(64, 512)
     new = projected(64, json.dumps(metadata))
-    old = points(
-        **images(64, 512), metadata=json.dumps(old_firmware(metadata))
-    )
+    old = projected(64, json.dumps(old_firmware(metadata)))
     np.testing.assert_allclose(old["xyz"], new["xyz"], atol=2e-5)
 
 

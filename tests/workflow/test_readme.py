@@ -26,7 +26,7 @@ def test_the_example_of_a_derived_channel_works_as_printed(tmp_path: Path) -> No
     trace = tmp_path / "trace"
     write_room(small_trace(trace))
     (tmp_path / "mylab.py").write_text(block("python", "def energy"))
-    (tmp_path / "mylab.smk").write_text(block("snakemake", "rule radar_energy"))
+    (tmp_path / "mylab.smk").write_text(block("snakemake", "radar_energy"))
     printed = block("sh", "PYTHONPATH=. rover-pipeline run").strip()
     bin_folder = str(Path(sys.executable).parent)
     done = subprocess.run(
