@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from rover_pipeline.kinematics.timestamps import Model
+from rover_pipeline.kinematics.options import ClockModel as Model
 from rover_pipeline.options import Options
 
 #: Raw sensors that a rig has.
