@@ -126,7 +126,7 @@ def _camera(intrinsics: str, size: tuple[int, int], options: DepthOptions) -> De
     from rover_pipeline.occupancy.depth import DepthCamera
 
     lens = Lens.parse(intrinsics, *size).resized(options.width, options.height)
-    return DepthCamera(lens if options.distorted else lens.straight(), options.min_range)
+    return DepthCamera(lens if options.distorted else lens.undistorted(), options.min_range)
 
 
 def _picture_size(*metas: str | None) -> tuple[int, int]:

@@ -198,10 +198,10 @@ def test_undistortion_is_that_of_opencv() -> None:
 
 def test_where_the_distortion_turns_back_nothing_is_seen_twice() -> None:
     lens = Lens.parse(json.dumps({**LENS, "fx": 80.0, "fy": 80.0, "k": [-0.5, 0, 0, 0]}), WIDTH, HEIGHT)
-    assert lens.widest == pytest.approx((1 / 1.5) ** 0.5, abs=2e-3)
+    assert lens.max_tangent == pytest.approx((1 / 1.5) ** 0.5, abs=2e-3)
     seen = undistort(np.full((HEIGHT, WIDTH, 3), 200, "u1"), lens)
-    off = np.hypot(*lens.straight().directions())
-    assert not seen[off > lens.widest + 0.02].any() and seen[off < 0.6].all()
+    off = np.hypot(*lens.undistorted().directions())
+    assert not seen[off > lens.max_tangent + 0.02].any() and seen[off < 0.6].all()
 
 
 def test_a_straight_line_of_the_world_is_straight_after_undistortion(tmp_path: Path) -> None:
