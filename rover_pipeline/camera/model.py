@@ -60,6 +60,7 @@ class Model:
         if self._dtype is np.uint8 and (scaled or options.input != "counts"):
             raise self._problem("it takes bytes: set `input: counts`, and neither mean nor std")
         self._size = self._fixed_size(self._input.shape)
+        self._channels = options.layout.index("c")
 
     def __call__(self, picture: np.ndarray) -> np.ndarray:
         """Run the model on a picture.
@@ -100,14 +101,13 @@ class Model:
         return np.ascontiguousarray(values[None], self._dtype)
 
     def _labels(self, output: np.ndarray) -> np.ndarray:
-        axis = 1 if self.options.layout == "nchw" else 3
         labels = np.asarray(output)
         if labels.dtype.kind == "f":
-            if labels.ndim != 4 or labels.shape[axis] < 2:
+            if labels.ndim != 4 or labels.shape[self._channels] < 2:
                 raise self._problem(f"its scores are {list(labels.shape)}, not one for each of two classes or more")
-            labels = labels.argmax(axis)
-        elif labels.ndim == 4 and labels.shape[axis] == 1:
-            labels = labels.squeeze(axis)
+            labels = labels.argmax(self._channels)
+        elif labels.ndim == 4 and labels.shape[self._channels] == 1:
+            labels = labels.squeeze(self._channels)
         if labels.ndim != 3 or labels.shape[0] != 1 or labels.dtype.kind not in "iub":
             raise self._problem(f"its labels are {list(output.shape)} of {output.dtype}, not one for each pixel")
         if labels.min(initial=0) < 0 or labels.max(initial=0) > 255:
@@ -115,10 +115,9 @@ class Model:
         return labels[0].astype("u1")
 
     def _picture(self, output: np.ndarray) -> np.ndarray:
-        axis = 1 if self.options.layout == "nchw" else 3
-        if output.ndim != 4 or output.shape[0] != 1 or output.shape[axis] != 3:
+        if output.ndim != 4 or output.shape[0] != 1 or output.shape[self._channels] != 3:
             raise self._problem(f"its picture is {list(output.shape)}, not RGB with the axes {self.options.layout}")
-        picture = np.moveaxis(output[0], axis - 1, -1)
+        picture = np.moveaxis(output[0], self._channels - 1, -1)
         if picture.dtype != np.uint8:
             picture = np.rint(np.clip(picture.astype("f4") * (255 if self.options.input == "unit" else 1), 0, 255))
         return np.ascontiguousarray(picture, "u1")

@@ -32,14 +32,13 @@ class FramesOptions(Options):
 
     def size(self, width: int, height: int) -> tuple[int, int]:
         """(width, height) of the result for pictures of a given size, pixels."""
-        if self.width is None and self.height is None:
-            return width, height
-        if self.width is None:
-            assert self.height is not None
-            return max(1, round(self.height * width / height)), self.height
-        if self.height is None:
+        if self.width and self.height:
+            return self.width, self.height
+        if self.width:
             return self.width, max(1, round(self.width * height / width))
-        return self.width, self.height
+        if self.height:
+            return max(1, round(self.height * width / height)), self.height
+        return width, height
 
 
 class ModelOptions(Options):

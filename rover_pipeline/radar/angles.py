@@ -13,6 +13,7 @@ import numpy as np
 
 from rover_pipeline.radar.boards import Board
 from rover_pipeline.radar.kernels import angle_magnitudes, lag_products
+from rover_pipeline.radar.spectrum import window_weights
 
 #: Antennas of one row that the kernel of the spectrum adds up at a time.
 _GROUP = 4
@@ -31,25 +32,14 @@ def elevation_sines(board: Board, bins: int) -> np.ndarray:
     return azimuth_sines(bins) if board.row_spacing == 1 else np.linspace(-1, 1, bins)
 
 
-def azimuth_weights(board: Board, bins: int, window: str) -> np.ndarray:
-    """Steering weights of the columns with their window, c16 (azimuth, column)."""
-    columns = int(board.grid[:, 1].max()) + 1
-    _require_bins(bins, columns, "azimuth", "columns")
-    cycles = azimuth_sines(bins)[:, None] / 2 * np.arange(columns)
-    return np.exp(-2j * np.pi * cycles) * array_window(columns, window)
-
-
-def elevation_weights(board: Board, bins: int, window: str) -> np.ndarray:
-    """Steering weights of the rows with their window, c16 (elevation, row)."""
-    rows = int(board.grid[:, 0].max()) + 1
-    _require_bins(bins, rows, "elevation", "rows")
-    cycles = elevation_sines(board, bins)[:, None] * board.row_spacing / 2 * np.arange(rows)
-    return np.exp(-2j * np.pi * cycles) * array_window(rows, window)
+def steering_weights(sines: np.ndarray, spacing: float, antennas: int) -> np.ndarray:
+    """Weights that steer a line of antennas, `spacing` half wavelengths apart, to each sine, c16 (bin, antenna)."""
+    return np.exp(-2j * np.pi * (sines[:, None] * spacing / 2 * np.arange(antennas)))
 
 
 def array_window(size: int, window: str) -> np.ndarray:
-    """Window weights with a mean of one, f8 (size,). The Hann window has no zero ends, as in xwr."""
-    weights = np.hanning(size + 2)[1:-1] if window == "hann" else np.ones(size)
+    """Window over antennas with a mean of one, f8 (size,)."""
+    weights = window_weights(size, window)
     return weights / weights.mean()
 
 
@@ -125,10 +115,13 @@ class Magnitudes:
         self, board: Board, doppler_bins: int, bins: tuple[int, int], windows: tuple[str, str], compensate_tdm: bool
     ) -> None:
         rows, columns = board.grid.T
-        count = int(rows.max()) + 1
-        self.shape = (bins[0] or count, bins[1] or int(columns.max()) + 1)
-        row_window = array_window(count, windows[0])
-        steering = azimuth_weights(board, self.shape[1], windows[1])[:, columns] * row_window[rows] / len(rows)
+        count, width = int(rows.max()) + 1, int(columns.max()) + 1
+        self.shape = elevations, azimuths = bins[0] or count, bins[1] or width
+        _require_bins(azimuths, width, "azimuth", "columns")
+        _require_bins(elevations, count, "elevation", "rows")
+        # The weights of an antenna for the azimuths hold both windows, so the elevation weights need none.
+        steering = steering_weights(azimuth_sines(azimuths), 1, width) * array_window(width, windows[1])
+        steering = steering[:, columns] * array_window(count, windows[0])[rows] / len(rows)
         # The kernel takes antennas of one row in groups of four; a shorter group is filled up with weights of zero.
         groups, weights = [], []
         for row in range(count):
@@ -140,7 +133,7 @@ class Magnitudes:
         self._groups = np.array(groups)
         self._azimuth = np.stack(weights, axis=1).astype("c8")
         # The kernel needs two rows or more; a second row of weight zero is added to a board with one row.
-        elevation = elevation_weights(board, self.shape[0], windows[0]) / row_window
+        elevation = steering_weights(elevation_sines(board, elevations), board.row_spacing, count)
         self._elevation = np.pad(elevation, ((0, 0), (0, max(2 - count, 0)))).astype("c8")
         self._phases = _fft_order(antenna_phases(board, doppler_bins, compensate_tdm))
         self._thread = threading.local()
@@ -148,8 +141,8 @@ class Magnitudes:
     def __call__(self, spectrum: np.ndarray) -> np.ndarray:
         """f4 (doppler, elevation, azimuth, range), zero Doppler in the middle.
 
-        The result is a buffer that the next call of the same thread overwrites: to allocate one of this size costs as
-        much time as to fill it.
+        The result is a buffer that the next call of the same thread overwrites: to allocate a new one would double the
+        time.
 
         Args:
             spectrum: c8 (tx, rx, doppler, range), Doppler bins in FFT order.

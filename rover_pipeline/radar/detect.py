@@ -39,7 +39,7 @@ class Peaks(NamedTuple):
     snr: np.ndarray
 
 
-def cell_averaging(power: np.ndarray, guard: Cells, train: Cells, wrap: bool = True) -> np.ndarray:
+def ca_noise(power: np.ndarray, guard: Cells, train: Cells, wrap: bool = True) -> np.ndarray:
     """CA-CFAR: mean of the ring of training cells around each cell, f8.
 
     Sums are float64: at 90 dB of dynamic range, the outer less the inner sum in float32 is wrong by half.
@@ -48,12 +48,12 @@ def cell_averaging(power: np.ndarray, guard: Cells, train: Cells, wrap: bool = T
         wrap: whether the Doppler axis is periodic; if not it ends, as in xwr.
     """
     edge = guard[0] + train[0] if wrap else 0
-    padded = _pad_doppler(power.astype("f8"), edge)
+    padded = np.pad(power.astype("f8"), ((edge, edge), (0, 0)), mode="wrap")
     mean = _ring_sums(padded, guard, train) / _ring_counts(padded.shape, guard, train)
     return mean[edge : edge + len(power)]
 
 
-def ordered_statistic(power: np.ndarray, guard: Cells, train: Cells, rank: float) -> np.ndarray:
+def os_noise(power: np.ndarray, guard: Cells, train: Cells, rank: float) -> np.ndarray:
     """OS-CFAR: the power at a relative rank, 0 to 1, among the training cells, f8.
 
     Neighbouring targets do not raise it (H. Rohling, Radar CFAR thresholding in clutter and multiple target situations,
@@ -63,12 +63,12 @@ def ordered_statistic(power: np.ndarray, guard: Cells, train: Cells, rank: float
     ring = np.ones(outer, bool)
     ring[train[0] : outer[0] - train[0], train[1] : outer[1] - train[1]] = False
     edge = guard[0] + train[0]
-    padded = _pad_doppler(power.astype("f8"), edge)
+    padded = np.pad(power.astype("f8"), ((edge, edge), (0, 0)), mode="wrap")
     index = min(int(rank * ring.sum()), int(ring.sum()) - 1)
     return rank_filter(padded, index, footprint=ring, mode="reflect")[edge : edge + len(power)]
 
 
-def cell_averaging_smallest_of(power: np.ndarray, guard: Cells, train: Cells) -> np.ndarray:
+def caso_noise(power: np.ndarray, guard: Cells, train: Cells) -> np.ndarray:
     """CASO-CFAR: along each axis the smaller mean of the two sides, then the larger of the two axes, f8.
 
     A target on one side does not raise the estimate (G. V. Trunk, Range resolution of targets using automatic
@@ -114,10 +114,6 @@ def sidelobe_envelope(bins: np.ndarray, window: str) -> np.ndarray:
     if window == "hann":
         return np.where(bins < 2, 1.0, 1 / (np.pi * distance * np.maximum(distance**2 - 1, 1)))
     return np.where(bins < 1, 1.0, 1 / (np.pi * distance))
-
-
-def _pad_doppler(power: np.ndarray, edge: int) -> np.ndarray:
-    return np.pad(power, ((edge, edge), (0, 0)), mode="wrap") if edge else power
 
 
 def _ring_sums(power: np.ndarray, guard: Cells, train: Cells) -> np.ndarray:

@@ -12,6 +12,9 @@ import numpy as np
 
 from rover_pipeline.numerics.compiled import compiled_with_fma
 
+#: One value for each range bin: f4 (range,), or c8.
+Row = np.ndarray
+
 # --- From samples to spectra --------------------------------------------------------------------------------------
 
 
@@ -84,7 +87,7 @@ def lag_products(spectrum: np.ndarray, phases: np.ndarray, pairs: np.ndarray, ou
 
 
 @compiled_with_fma
-def _rotate(values: np.ndarray, factor: Any, real: np.ndarray, imag: np.ndarray) -> None:
+def _rotate(values: Row, factor: Any, real: Row, imag: Row) -> None:
     p, q = factor.real, factor.imag
     for r in range(len(values)):
         x, y = values[r].real, values[r].imag
@@ -93,25 +96,14 @@ def _rotate(values: np.ndarray, factor: Any, real: np.ndarray, imag: np.ndarray)
 
 
 @compiled_with_fma
-def _add_pair(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray, real: np.ndarray, imag: np.ndarray) -> None:
+def _add_pair(a: Row, b: Row, c: Row, d: Row, real: Row, imag: Row) -> None:
     for r in range(len(real)):
         real[r] += a[r] * c[r] + b[r] * d[r]
         imag[r] += b[r] * c[r] - a[r] * d[r]
 
 
 @compiled_with_fma
-def _add_two_pairs(
-    a: np.ndarray,
-    b: np.ndarray,
-    c: np.ndarray,
-    d: np.ndarray,
-    e: np.ndarray,
-    f: np.ndarray,
-    g: np.ndarray,
-    h: np.ndarray,
-    real: np.ndarray,
-    imag: np.ndarray,
-) -> None:
+def _add_two_pairs(a: Row, b: Row, c: Row, d: Row, e: Row, f: Row, g: Row, h: Row, real: Row, imag: Row) -> None:
     for r in range(len(real)):
         real[r] += (a[r] * c[r] + b[r] * d[r]) + (e[r] * g[r] + f[r] * h[r])
         imag[r] += (b[r] * c[r] - a[r] * d[r]) + (f[r] * g[r] - e[r] * h[r])
@@ -165,14 +157,14 @@ def angle_magnitudes(
 
 
 @compiled_with_fma
-def _copy(a: np.ndarray, b: np.ndarray, real: np.ndarray, imag: np.ndarray) -> None:
+def _copy(a: Row, b: Row, real: Row, imag: Row) -> None:
     for r in range(len(real)):
         real[r] = a[r]
         imag[r] = b[r]
 
 
 @compiled_with_fma
-def add_scaled(a: np.ndarray, b: np.ndarray, w: Any, real: np.ndarray, imag: np.ndarray) -> None:
+def add_scaled(a: Row, b: Row, w: Any, real: Row, imag: Row) -> None:
     """Add the complex row a + ib times the complex factor w to the row in `real` and `imag`."""
     p, q = w.real, w.imag
     for r in range(len(real)):
@@ -181,9 +173,7 @@ def add_scaled(a: np.ndarray, b: np.ndarray, w: Any, real: np.ndarray, imag: np.
 
 
 @compiled_with_fma
-def _add_two_scaled(
-    a: np.ndarray, b: np.ndarray, w: Any, c: np.ndarray, d: np.ndarray, v: Any, real: np.ndarray, imag: np.ndarray
-) -> None:
+def _add_two_scaled(a: Row, b: Row, w: Any, c: Row, d: Row, v: Any, real: Row, imag: Row) -> None:
     p, q, s, t = w.real, w.imag, v.real, v.imag
     for r in range(len(real)):
         real[r] += (a[r] * p - b[r] * q) + (c[r] * s - d[r] * t)
@@ -191,7 +181,7 @@ def _add_two_scaled(
 
 
 @compiled_with_fma
-def _magnitude(x: np.ndarray, y: np.ndarray, a: np.ndarray, b: np.ndarray, w: Any, out: np.ndarray) -> None:
+def _magnitude(x: Row, y: Row, a: Row, b: Row, w: Any, out: Row) -> None:
     p, q = w.real, w.imag
     for r in range(len(out)):
         real = x[r] + a[r] * p - b[r] * q

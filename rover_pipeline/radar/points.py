@@ -8,13 +8,7 @@ import numpy as np
 
 from rover_pipeline.radar.angles import virtual_antennas
 from rover_pipeline.radar.boards import Board
-from rover_pipeline.radar.detect import (
-    Peaks,
-    cell_averaging,
-    cell_averaging_smallest_of,
-    find_peaks,
-    ordered_statistic,
-)
+from rover_pipeline.radar.detect import Peaks, ca_noise, caso_noise, find_peaks, os_noise
 from rover_pipeline.radar.options import PointsOptions
 from rover_pipeline.radar.point_kernels import strongest_beams
 
@@ -75,8 +69,8 @@ class PointFinder:
         """The noise estimate of each cell by the CFAR of the options, f8 (doppler, range)."""
         options = self._options
         if options.cfar == "os":
-            return ordered_statistic(power, options.guard, options.train, options.rank)
-        estimate = cell_averaging if options.cfar == "ca" else cell_averaging_smallest_of
+            return os_noise(power, options.guard, options.train, options.rank)
+        estimate = ca_noise if options.cfar == "ca" else caso_noise
         return estimate(power, options.guard, options.train)
 
     def directions(self, spectrum: np.ndarray, peaks: Peaks) -> np.ndarray:

@@ -18,12 +18,14 @@ from rover_pipeline.radar.kernels import window_complex, window_real
 FLOOR = 1e-10
 
 
-def unit_gain_window(size: int, window: str) -> np.ndarray:
-    """Window with a coherent gain of one, f4 (size,): a tone of amplitude a ADC counts has a peak of a.
+def window_weights(size: int, window: str) -> np.ndarray:
+    """f8 (size,): all one, or the Hann window of `size + 2` points without its zero ends, as in xwr."""
+    return np.hanning(size + 2)[1:-1] if window == "hann" else np.ones(size)
 
-    The Hann window has no zero weights (`size + 2` points without the ends), as in xwr.
-    """
-    weights = np.hanning(size + 2)[1:-1] if window == "hann" else np.ones(size)
+
+def unit_gain_window(size: int, window: str) -> np.ndarray:
+    """Window with a coherent gain of one, f4 (size,): a tone of amplitude a ADC counts has a peak of a."""
+    weights = window_weights(size, window)
     return (weights / weights.sum()).astype("f4")
 
 

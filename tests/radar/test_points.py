@@ -7,12 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rover_pipeline.radar.detect import (
-    cell_averaging,
-    cell_averaging_smallest_of,
-    ordered_statistic,
-    sidelobe_envelope,
-)
+from rover_pipeline.radar.detect import ca_noise, caso_noise, os_noise, sidelobe_envelope
 from rover_pipeline.radar.options import PointsOptions
 from rover_pipeline.radar.spectrum import unit_gain_window
 from rover_pipeline.radar.steps import points
@@ -140,14 +135,14 @@ def test_points_without_the_size_of_bins_are_refused() -> None:
         points(iq, np.ones(1, "u1"), options=PointsOptions(board="AWR1843"), sidecar='{"shape": [32, 3, 4, 128]}')
 
 
-def test_cell_averaging_detects_the_same_cells_as_xwr() -> None:
+def test_cell_averaging_cfar_detects_the_same_cells_as_xwr() -> None:
     xwr = pytest.importorskip("xwr.rsp.numpy.spectrum", reason="xwr is in the extra `bench`")
     rng = np.random.default_rng(4)
     amplitude = rng.rayleigh(1.0, (64, 256)).astype("f4")
     amplitude[rng.integers(0, 64, 20), rng.integers(0, 256, 20)] *= 10 ** rng.uniform(1, 4, 20)
     expected = xwr.CACFAR(guard=(3, 2), train=(8, 4), snr_thresh=6.0, discard_range=(0, 0))(amplitude[None])
     power = amplitude.astype("f8") ** 2 + 1
-    noise = cell_averaging(power, (2, 3), (4, 8), wrap=False)
+    noise = ca_noise(power, (2, 3), (4, 8), wrap=False)
     np.testing.assert_array_equal((power > 6.0 * noise).T, expected.mask[0])
     assert expected.mask.sum() > 10
 
@@ -165,26 +160,18 @@ def test_smallest_of_averages_equal_a_direct_construction(shape: tuple[int, int]
         means = np.lib.stride_tricks.sliding_window_view(padded, train[axis], axis=0).mean(axis=-1)
         smaller = np.minimum(means[: shape[axis]], means[edge + guard[axis] + 1 :])
         axes.append(np.moveaxis(smaller, 0, axis))
-    np.testing.assert_allclose(cell_averaging_smallest_of(power, guard, train), np.maximum(*axes), rtol=1e-12)
+    np.testing.assert_allclose(caso_noise(power, guard, train), np.maximum(*axes), rtol=1e-12)
 
 
 def test_noise_estimates_of_constant_power_are_that_power() -> None:
-    flat = np.full((32, 64), 5.0, "f4")
-    for noise in (
-        cell_averaging(flat, (1, 1), (3, 4)),
-        ordered_statistic(flat, (1, 1), (3, 4), 0.6),
-        cell_averaging_smallest_of(flat, (1, 1), (3, 4)),
-    ):
+    flat, guard, train = np.full((32, 64), 5.0, "f4"), (1, 1), (3, 4)
+    for noise in (ca_noise(flat, guard, train), os_noise(flat, guard, train, 0.6), caso_noise(flat, guard, train)):
         np.testing.assert_allclose(noise, 5.0)
 
 
 def test_the_doppler_axis_is_periodic() -> None:
     power = np.random.default_rng(5).exponential(1.0, (32, 64)).astype("f4")
-    for estimate in (
-        cell_averaging,
-        cell_averaging_smallest_of,
-        lambda p, guard, train: ordered_statistic(p, guard, train, 0.6),
-    ):
+    for estimate in (ca_noise, caso_noise, lambda p, guard, train: os_noise(p, guard, train, 0.6)):
         shifted = estimate(np.roll(power, 9, axis=0), (1, 2), (3, 4))
         np.testing.assert_allclose(shifted, np.roll(estimate(power, (1, 2), (3, 4)), 9, axis=0), rtol=1e-9)
 
@@ -193,9 +180,9 @@ def test_a_strong_neighbour_raises_ca_cfar_but_neither_os_nor_caso_cfar() -> Non
     power = np.ones((32, 64), "f4")
     power[16, 36] = 1e4
     tested = (16, 32)
-    assert cell_averaging(power, (1, 1), (3, 6))[tested] > 50
-    assert ordered_statistic(power, (1, 1), (3, 6), 0.6)[tested] == 1
-    assert cell_averaging_smallest_of(power, (1, 1), (3, 6))[tested] == pytest.approx(1)
+    assert ca_noise(power, (1, 1), (3, 6))[tested] > 50
+    assert os_noise(power, (1, 1), (3, 6), 0.6)[tested] == 1
+    assert caso_noise(power, (1, 1), (3, 6))[tested] == pytest.approx(1)
 
 
 @pytest.mark.parametrize("window", ["hann", "none"])
