@@ -35,8 +35,8 @@ def import_ouster(capture: Path, out: Path, metadata: Path | None = None, start:
     the first one is imported.
 
     Args:
-        metadata: the sensor's `.json`; None = the file with the stem of the capture, or else the one that ouster-sdk
-            finds beside it.
+        metadata: the sensor's `.json`; None = the one with the stem of a `.pcap`, or else what ouster-sdk finds beside
+            the capture.
         start: epoch seconds of the end of the first sweep, for captures without host times.
 
     Returns:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -36,8 +35,7 @@ class Filtered(NamedTuple):
     acc_bias: np.ndarray
 
 
-@dataclass
-class _Segment:
+class _Segment(NamedTuple):
     """Samples between two gaps, interpolated to equally spaced `times` (M,): `acc` and `avel`, f8 (M, 3), and rests."""
 
     times: np.ndarray
@@ -133,7 +131,7 @@ def _heading(quat: np.ndarray) -> np.ndarray:
 def _interpolate(quat: np.ndarray, position: np.ndarray) -> np.ndarray:
     """Orientations at fractional sample numbers, constant before the first and after the last one.
 
-    Neighbouring orientations are so close that linear interpolation equals spherical interpolation.
+    Neighbouring orientations are so close that linear and spherical interpolation agree.
     """
     position = np.clip(position, 0, len(quat) - 1)
     first = np.minimum(position.astype(int), max(0, len(quat) - 2))

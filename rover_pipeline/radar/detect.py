@@ -40,7 +40,7 @@ class Peaks(NamedTuple):
 
 
 def ca_noise(power: np.ndarray, guard: Cells, train: Cells, wrap: bool = True) -> np.ndarray:
-    """CA-CFAR: mean of the ring of training cells around each cell, f8.
+    """Noise estimate of CA-CFAR, f8 (doppler, range): mean of the ring of training cells around each cell.
 
     Sums are float64: at 90 dB of dynamic range, the outer less the inner sum in float32 is wrong by half.
 
@@ -54,7 +54,7 @@ def ca_noise(power: np.ndarray, guard: Cells, train: Cells, wrap: bool = True) -
 
 
 def os_noise(power: np.ndarray, guard: Cells, train: Cells, rank: float) -> np.ndarray:
-    """OS-CFAR: the power at a relative rank, 0 to 1, among the training cells, f8.
+    """Noise estimate of OS-CFAR, f8 (doppler, range): power at a relative rank, 0 to 1, among the training cells.
 
     Neighbouring targets do not raise it (H. Rohling, Radar CFAR thresholding in clutter and multiple target situations,
     IEEE Transactions on Aerospace and Electronic Systems 19, 1983).
@@ -69,7 +69,7 @@ def os_noise(power: np.ndarray, guard: Cells, train: Cells, rank: float) -> np.n
 
 
 def caso_noise(power: np.ndarray, guard: Cells, train: Cells) -> np.ndarray:
-    """CASO-CFAR: along each axis the smaller mean of the two sides, then the larger of the two axes, f8.
+    """Noise estimate of CASO-CFAR, f8 (doppler, range): smaller mean of the two sides, then larger of the two axes.
 
     A target on one side does not raise the estimate (G. V. Trunk, Range resolution of targets using automatic
     detectors, IEEE Transactions on Aerospace and Electronic Systems 14, 1978). A cell above it stands out along both
