@@ -7,7 +7,6 @@ reads and writes files.
 from __future__ import annotations
 
 import argparse
-import functools
 import json
 import os
 import shutil
@@ -83,6 +82,7 @@ def functions(rounds: int) -> None:
     # The runner hands over blocks of a few megabytes: one sweep of this size.
     singles = [(rng[i : i + 1], rfl[i : i + 1], nir[i : i + 1]) for i in range(SWEEPS)]
     images = [(image,) for image in rng]
+
     def step(*images: np.ndarray) -> object:
         return points(*images, ts[:1], options=options, metadata=metadata)
 

@@ -31,7 +31,7 @@ from benchmarks.measure import Run, print_versions, run, step_command
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.radar.angles import Magnitudes
 from rover_pipeline.radar.boards import BOARDS
-from rover_pipeline.radar.detect import cell_averaging
+from rover_pipeline.radar.detect import ca_noise
 from rover_pipeline.radar.spectrum import RangeDoppler
 
 FRAMES = 40
@@ -96,7 +96,7 @@ def detection(iq: np.ndarray, rounds: int) -> None:
 
     def ours(amplitude: np.ndarray) -> np.ndarray:
         power = amplitude**2 + 1
-        return power > 6.0 * cell_averaging(power, (2, 3), (4, 8), wrap=False)
+        return power > 6.0 * ca_noise(power, (2, 3), (4, 8), wrap=False)
 
     def theirs(amplitude: np.ndarray) -> np.ndarray:
         return detector(amplitude[None]).mask[0].T

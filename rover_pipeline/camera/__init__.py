@@ -1,1 +1,1 @@
-"""Camera: resized and undistorted pictures, and what a model makes of them. Arrays in, arrays out."""
+"""Camera: resized and undistorted pictures, and the results of a model on them. Arrays in, arrays out."""

@@ -36,9 +36,9 @@ def inspect_lens(
         return Inspection({})
     lens = _lens(camera, shapes["video"])
     if options.undistort:
-        lens = lens.straight()
+        lens = lens.undistorted()
     warnings = []
-    if lens.distorts:
+    if lens.is_distorted:
         warnings.append("pictures keep the distortion of their lens; straighten them by camera.frames.undistort: true")
     text = json.dumps(lens.resized(*options.size(lens.width, lens.height)).describe(), indent=2) + "\n"
     return Inspection({}, warnings, {"camera.json": text})

@@ -1,1 +1,1 @@
-"""Captures of sensor makers' own tools, turned into roverd traces. One file a maker."""
+"""Import of captures of the sensor makers' own tools as roverd traces: one module for each maker."""

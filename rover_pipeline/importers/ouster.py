@@ -1,4 +1,4 @@
-"""Ouster captures (`.pcap`, `.osf`) into a roverd trace with `lidar/` and, where the capture has one, `imu/`."""
+"""Import of Ouster captures (`.pcap`, `.osf`) as a roverd trace with `lidar/` and, if the capture has one, `imu/`."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from rover_pipeline.errors import FormatError, RoverError
 from rover_pipeline.format.channels import encode_sample
 from rover_pipeline.format.meta import ChannelSpec, replace_file
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
-from rover_pipeline.format.trace import new_trace
+from rover_pipeline.format.trace import CONFIG, new_trace
 from rover_pipeline.lidar.captures import imu_packets, open_capture
 
-#: Channel -> field of the capture, type on disk, description.
+#: Channel -> field of ouster-sdk, type on disk, description.
 _CHANNELS = {
     "rng": ("RANGE", "u2", "Range, mm, clipped at 65535; 0 = no return. [beam, column], staggered."),
     "rfl": ("REFLECTIVITY", "u1", "Reflectivity, clipped at 255. [beam, column], staggered."),
@@ -30,13 +30,14 @@ _CHANNELS = {
 def import_ouster(capture: Path, out: Path, metadata: Path | None = None, start: float | None = None) -> int:
     """Write the trace `out` from a capture.
 
-    Times are those at which the host received the last packet of a sweep, the end of the sweep as the rig records it.
-    An `.osf` without them gives the sensor's own clock. Sweeps with missing packets have `valid` = 0; of two returns
-    the first is kept.
+    The time of a sweep is when the host received its last packet, as in recordings of the rig. If an `.osf` has no host
+    times, it is the time of the sensor's own clock. Sweeps with missing packets have `valid` = 0. Of two returns, only
+    the first one is imported.
 
     Args:
-        metadata: the sensor's `.json`; else the one of the same stem, else what ouster-sdk finds beside the capture.
-        start: epoch seconds of the end of the first sweep, for captures that hold no host times.
+        metadata: the sensor's `.json`; None = the one with the stem of a `.pcap`, or else what ouster-sdk finds beside
+            the capture.
+        start: epoch seconds of the end of the first sweep, for captures without host times.
 
     Returns:
         The number of sweeps.
@@ -55,7 +56,7 @@ def import_ouster(capture: Path, out: Path, metadata: Path | None = None, start:
             config["imu"] = {"type": "imu", "args": {}}
             config["rig"] = {"imu": _imu_pose(info)}
         config["comment"] = f"imported from {capture.name}"
-        replace_file(trace / "config.yaml", yaml.safe_dump(config, sort_keys=False))
+        replace_file(trace / CONFIG, yaml.safe_dump(config, sort_keys=False))
     return count
 
 
@@ -79,7 +80,7 @@ def _write_lidar(capture: Path, metadata: Path | None, trace: Path, start: float
             ts = end_of_sweep(scan)
             if count == 0:
                 shift = 0.0 if start is None else start - ts
-                _tell_what_is_lost(capture, scan, start)
+                _warn_of_losses(capture, scan, start)
             writer.append(ts=ts + shift, valid=float(scan.complete()))
             images = [_image(capture, scan, field, specs[name].dtype) for name, (field, _, _) in _CHANNELS.items()]
             for name, data in zip(specs, pool.map(lambda image: encode_sample("lzmaf", image), images), strict=True):
@@ -87,13 +88,13 @@ def _write_lidar(capture: Path, metadata: Path | None, trace: Path, start: float
             count += 1
         if count == 0:
             raise FormatError(f"{capture}: holds no whole sweep of the sensor its metadata describes")
-        # The SDK's own text has every key that readers look for, also when the capture's metadata is of old firmware.
+        # Metadata of old firmware lacks keys that readers need; ouster-sdk writes all of them.
         replace_file(trace / "lidar" / "lidar.json", info.to_json_string() + "\n")
     return info, count
 
 
 def end_of_sweep(scan: Any) -> float:
-    """When the host received the last packet of a sweep, else the sensor's time of its last column; seconds."""
+    """When the host received the last packet of a sweep, s; without host times the sensor's time of its last column."""
     arrived = scan.packet_timestamp.max()
     return float(arrived if arrived else scan.timestamp.max()) / 1e9
 
@@ -105,7 +106,7 @@ def _image(capture: Path, scan: Any, field: str, dtype: np.dtype[Any]) -> np.nda
     return np.minimum(values, np.iinfo(dtype).max).astype(dtype)
 
 
-def _tell_what_is_lost(capture: Path, scan: Any, start: float | None) -> None:
+def _warn_of_losses(capture: Path, scan: Any, start: float | None) -> None:
     if scan.has_field("RANGE2"):
         print(f"{capture}: second returns are left out; a trace holds one range a pixel", file=sys.stderr)
     if not scan.packet_timestamp.max() and start is None:
@@ -122,10 +123,10 @@ def _scans(capture: Path, source: Any) -> Iterator[Any]:
     while True:
         with _sdk_errors(capture):
             try:
-                found = next(scans)
+                of_sensors = next(scans)
             except StopIteration:
                 return
-        yield from (scan for scan in found if scan is not None)
+        yield from (scan for scan in of_sensors if scan is not None)
 
 
 def _write_imu(capture: Path, metadata: Path | None, trace: Path) -> int:
@@ -138,12 +139,12 @@ def _write_imu(capture: Path, metadata: Path | None, trace: Path) -> int:
     count = 0
     with ExitStack() as stack, _sdk_errors(capture):
         for packet in imu_packets(capture, metadata):
-            if count == 0:  # only now is it known that the capture has an IMU
+            if count == 0:  # Captures without an IMU must not get an empty sensor.
                 writer = stack.enter_context(SensorWriter(trace / "imu", specs))
             acc, avel, stamps = packet.accel(), packet.gyro(), packet.timestamp()
-            # A packet of newer firmware holds several measurements; the host's time is that of the last.
-            before = (stamps[-1] - stamps).astype("f8")
-            writer.append(ts=(packet.host_timestamp - before) / 1e9, acc=acc, avel=avel)
+            # A packet of newer firmware holds several measurements; the host time is that of the last one.
+            age = (stamps[-1] - stamps).astype("f8")
+            writer.append(ts=(packet.host_timestamp - age) / 1e9, acc=acc, avel=avel)
             count += len(acc)
     return count
 
@@ -156,10 +157,10 @@ def _imu_pose(info: Any) -> dict[str, Any]:
 
 @contextmanager
 def _sdk_errors(capture: Path) -> Iterator[None]:
-    """Turns what ouster-sdk raises for a bad capture into one line that names it."""
+    """Replace any exception of ouster-sdk by a FormatError that names the capture."""
     try:
         yield
     except RoverError:
         raise
-    except Exception as error:  # the SDK raises a dozen kinds, some of its own
+    except Exception as error:  # ouster-sdk raises a dozen types, some of its own.
         raise FormatError(f"{capture}: ouster-sdk cannot read it: {error}") from error

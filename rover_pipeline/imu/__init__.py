@@ -1,1 +1,1 @@
-"""Inertial measurements without the errors of their sensor, and the orientation they tell. Arrays in, arrays out."""
+"""IMU: biases of gyroscope and accelerometer, and orientation. Arrays in, arrays out."""

@@ -1,4 +1,4 @@
-"""Section `imu` of the configuration."""
+"""Options of the section `imu`. The Snakefile reads this module, so it does not import NumPy."""
 
 from __future__ import annotations
 
@@ -9,40 +9,40 @@ from rover_pipeline.options import Options
 
 
 class ImuSection(Options):
-    """Bias-corrected IMU and its orientation (`_imu_filtered`), at times without jitter (`sync.times`)."""
+    """IMU without bias, and its orientation (`_imu_filtered`), at times without jitter (`sync.times`)."""
 
-    still_window: float = Field(0.5, gt=0, description="Length that rest is judged over, and its least duration, s.")
+    still_window: float = Field(0.5, gt=0, description="Window in which rest is detected, and its minimum duration, s.")
     still_gyro: float = Field(
-        0.02, gt=0, description="At rest the angular rate varies by less than this, rad/s (standard deviation)."
+        0.02, gt=0, description="Maximum standard deviation of the angular velocity at rest, rad/s."
     )
     still_acc: float = Field(
-        0.1, gt=0, description="At rest the magnitude of acceleration varies by less, m/s2 (standard deviation)."
+        0.1, gt=0, description="Maximum standard deviation of the magnitude of the acceleration at rest, m/s2."
     )
     max_gyro_bias: float = Field(
-        0.03, gt=0, description="A steadier but faster rotation than this is a turn, not a bias, rad/s."
+        0.03, gt=0, description="Maximum bias of the gyroscope, rad/s; a faster steady rotation is real, not a bias."
     )
-    gravity: float = Field(9.80665, gt=9.7, lt=9.9, description="Of the place, m/s2.")
+    gravity: float = Field(9.80665, gt=9.7, lt=9.9, description="Local gravity, m/s2.")
     acc_bias_sigma: float = Field(
         0.05,
         ge=0,
-        description="Bias expected of an axis of the accelerometer, m/s2. Rest shows the part along gravity only; in "
-        "other directions the bias is taken for 0. 0 = none is corrected.",
+        description="Prior standard deviation of the accelerometer's bias, each axis, m/s2. A rest shows only the "
+        "part along gravity; in directions that no rest shows, the bias is assumed to be 0. 0 = correct none.",
     )
     settle: float = Field(
         20.0,
         gt=0,
-        description="Time over which the direction of gravity is averaged, s: longer for more violent motion, shorter "
-        "for worse gyros. Half of it where there is no rest to learn the gyro's bias from.",
+        description="Time constant over which the direction of gravity is averaged, s: longer for stronger motion, "
+        "shorter for a worse gyroscope. Halved if the recording has no rest that shows the gyroscope's bias.",
     )
     max_gap: float = Field(
         1.0,
         gt=0,
-        description="Longest gap that is interpolated across, s. How far the sensor turned in a longer one is unknown: "
-        "the heading goes on as it was.",
+        description="Maximum gap between samples that is interpolated, s. The rotation during a longer gap is unknown: "
+        "the heading after it continues from the heading before it.",
     )
 
 
 class ImuOptions(ImuSection):
-    """What the step of `_imu_filtered` is given."""
+    """Options of the step of `_imu_filtered`."""
 
     times: TimesSection = TimesSection()

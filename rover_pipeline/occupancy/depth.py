@@ -22,7 +22,7 @@ class DepthCamera:
 
     def __init__(self, lens: Lens, min_range: float) -> None:
         self.lens = lens
-        self._lens = np.array([lens.fx, lens.fy, lens.cx, lens.cy, *lens.k, *lens.p, lens.widest**2, min_range])
+        self._lens = np.array([lens.fx, lens.fy, lens.cx, lens.cy, *lens.k, *lens.p, lens.max_tangent**2, min_range])
 
     def depth(self, rng: np.ndarray, xyz: np.ndarray, rotation: np.ndarray, translation: np.ndarray) -> np.ndarray:
         """Distance along the axis of the nearest return in each pixel, u2 (height, width), mm; 0 = none.

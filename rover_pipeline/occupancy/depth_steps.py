@@ -114,7 +114,7 @@ def _lidar_in_camera(
 @functools.lru_cache(maxsize=4)
 def _camera(intrinsics: str, size: tuple[int, int], options: DepthOptions) -> DepthCamera:
     lens = Lens.parse(intrinsics, *size).resized(options.width, options.height)
-    return DepthCamera(lens if options.distorted else lens.straight(), options.min_range)
+    return DepthCamera(lens if options.distorted else lens.undistorted(), options.min_range)
 
 
 def _picture_size(*metas: str | None) -> tuple[int, int]:

@@ -1,1 +1,1 @@
-"""Radar: from raw FMCW samples to what they show. Arrays in, arrays out."""
+"""Radar: from raw FMCW samples to spectra, points and the radar's velocity. Arrays in, arrays out."""

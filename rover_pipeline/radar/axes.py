@@ -1,58 +1,47 @@
-"""What the bins of a radar product mean: published beside it as `axes.json`."""
+"""The values of the bins of a radar product, published beside it as `axes.json`."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
+
+T = TypeVar("T")
 
 #: File beside the channels: axis -> its unit and the value of each bin.
 AXES = "axes.json"
 
 
 def resolutions(sidecar: str | None) -> tuple[float, float] | None:
-    """Metres a range bin and m/s a Doppler bin, without zero padding; None when `radar.json` does not say."""
-    try:
-        content = json.loads(sidecar or "{}")
-        found = float(content["range_resolution"]), float(content["doppler_resolution"])
-    except (ValueError, KeyError, TypeError):
-        return None
-    return found if min(found) > 0 else None
+    """Size of a range bin, m, and of a Doppler bin, m/s, without zero padding; None if `radar.json` does not say."""
+    metres = _read(float, sidecar, "range_resolution")
+    speed = _read(float, sidecar, "doppler_resolution")
+    return None if metres is None or speed is None or not min(metres, speed) > 0 else (metres, speed)
 
 
 def max_doppler(sidecar: str | None) -> float | None:
-    """Largest radial speed that Doppler bins tell apart, m/s; beyond it velocities wrap. None when nobody says."""
-    bins = resolutions(sidecar)
-    try:
-        chirps = int(json.loads(sidecar or "{}")["shape"][0])
-    except (ValueError, KeyError, TypeError, IndexError):
-        return None
-    return None if bins is None else bins[1] * chirps / 2
+    """Largest unambiguous radial speed, m/s; faster targets alias. None if `radar.json` does not say."""
+    bins, chirps = resolutions(sidecar), _read(int, sidecar, "shape", 0)
+    return None if bins is None or chirps is None else bins[1] * chirps / 2
 
 
 def range_axis(sidecar: str, meta: str | None) -> tuple[float, int]:
-    """Metres a range bin, and number of range bins without zero padding.
+    """Size of a range bin, m, and number of range bins without zero padding.
 
     Args:
         sidecar: `radar.json`.
-        meta: the radar's `meta.json`: `iq` holds one word a sample when samples are real; two unless it says so.
+        meta: the radar's `meta.json`. Samples are real if its `iq` holds one word a sample, else complex.
 
     Raises:
         ValueError: the sidecar does not say.
     """
-    bins = resolutions(sidecar)
-    try:
-        samples = int(json.loads(sidecar)["shape"][-1])
-    except (ValueError, KeyError, IndexError, TypeError):
-        bins = None
-    if bins is None:
+    bins, samples = resolutions(sidecar), _read(int, sidecar, "shape", -1)
+    if bins is None or samples is None:
         raise ValueError("radar.json must give `shape`, range_resolution and doppler_resolution, all above zero")
-    try:
-        words = int(json.loads(meta or "{}")["iq"]["shape"][-1])
-    except (ValueError, KeyError, IndexError, TypeError):
-        words = 2 * samples
     # The upper half of the spectrum of real samples mirrors the lower one.
-    return bins[0], samples // 2 if words == samples else samples
+    return bins[0], samples // 2 if _read(int, meta, "iq", "shape", -1) == samples else samples
 
 
 def describe_axes(
@@ -66,25 +55,37 @@ def describe_axes(
     range_bins: int = 0,
     range_length: int = 0,
 ) -> str:
-    """The text of `axes.json`: values in m, m/s and radians, or null where nobody says how large a bin is.
+    """The text of `axes.json`: values in m, m/s and radians, or null if the sidecar does not give the size of bins.
 
     Args:
-        chirps, samples: of a frame, which resolutions in `radar.json` refer to.
-        doppler, range_bins: bins of the product; range_length: of the transform they come from.
+        chirps, samples: of a frame, which the resolutions in `radar.json` refer to.
+        doppler, range_bins: numbers of bins of the product.
+        range_length: length of the transform that the range bins come from.
         elevation, azimuth: sine at each bin.
     """
     bins = resolutions(sidecar)
     axes: dict[str, dict[str, object]] = {}
     if doppler:
         velocity = None if bins is None else (np.arange(doppler) - doppler // 2) * bins[1] * chirps / doppler
-        axes["doppler"] = {"unit": "m/s", "positive": "recedes", "values": _plain(velocity)}
+        axes["doppler"] = {"unit": "m/s", "positive": "recedes", "values": _rounded(velocity)}
     for name, sines, direction in (("elevation", elevation, "up"), ("azimuth", azimuth, "right")):
         if sines is not None:
-            axes[name] = {"unit": "rad", "positive": direction, "values": _plain(np.arcsin(np.clip(sines, -1, 1)))}
+            axes[name] = {"unit": "rad", "positive": direction, "values": _rounded(np.arcsin(np.clip(sines, -1, 1)))}
     distance = None if bins is None else np.arange(range_bins) * bins[0] * samples / range_length
-    axes["range"] = {"unit": "m", "positive": "away", "values": _plain(distance)}
+    axes["range"] = {"unit": "m", "positive": "away", "values": _rounded(distance)}
     return json.dumps(axes) + "\n"
 
 
-def _plain(values: np.ndarray | None) -> list[float] | None:
+def _read(convert: Callable[[Any], T], text: str | None, *keys: str | int) -> T | None:
+    """The converted value at a path of keys in a JSON text; None if it is not there or cannot be converted."""
+    try:
+        value = json.loads(text or "{}")
+        for key in keys:
+            value = value[key]
+        return convert(value)
+    except (ValueError, KeyError, TypeError, IndexError):
+        return None
+
+
+def _rounded(values: np.ndarray | None) -> list[float] | None:
     return None if values is None else [round(float(value), 6) for value in values]

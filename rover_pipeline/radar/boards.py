@@ -1,4 +1,4 @@
-"""Radar boards as data: where their antennas are and what their samples look like. Adding a board is adding a row."""
+"""A table of radar boards: the positions of their antennas and the kind of their samples. A new board is a new row."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Board:
     """Antennas of a board.
 
     Attributes:
-        tx, rx: (left, up) of each transmitter, in the order they fire, and receiver, half wavelengths, seen from the
-            radar. A receiver's echo of a transmitter is that of a virtual antenna at the sum of the two.
-        real: whether samples have no imaginary part.
-        polarity: of each transmitter, -1 where the board feeds it upside down.
+        tx, rx: (left, up) of each transmitter, in the order they fire, and of each receiver, half wavelengths, as seen
+            from the radar. A pair of both acts as a virtual antenna at the sum of their positions.
+        real: whether samples are real instead of complex.
+        polarity: of each transmitter, -1 if the board feeds it in opposite phase; empty = all 1.
     """
 
     tx: Positions
@@ -41,7 +41,7 @@ class Board:
 
     @cached_property
     def row_spacing(self) -> float:
-        """Between the rows of virtual antennas, half wavelengths; 1 when there is one row."""
+        """Distance between the rows of virtual antennas, half wavelengths; 1 if there is one row."""
         levels = np.unique(self.antennas[:, 1])
         return float(levels[1] - levels[0]) if len(levels) > 1 else 1.0
 
@@ -49,8 +49,7 @@ class Board:
     def grid(self) -> np.ndarray:
         """(row, column) of the virtual antennas, i8 (tx * rx, 2): rows from the top down, columns towards the left.
 
-        With columns numbered towards the left, an echo from the right is a positive frequency along them; likewise
-        one from above along rows.
+        So an echo from the right is a positive frequency along the columns, and one from above along the rows.
         """
         left, up = self.antennas.T
         rows, columns = (up.max() - up) / self.row_spacing, left - left.min()
@@ -96,13 +95,13 @@ def find_board(name: str | None, config: str | None, shape: tuple[int, ...]) -> 
     """The board of a recording.
 
     Args:
-        name: from the configuration; None = what the recording says.
-        config: text of the recording's `config.yaml`, which names it in `radar.args.radar.device`. When it does not,
-            the board is taken for the first in the table with as many antennas; `assumed_board` tells of it.
+        name: from the configuration; None = the one that the recording names.
+        config: text of the recording's `config.yaml`, which names the board in `radar.args.radar.device`. If it does
+            not, the board is the one that `assumed_board` gives.
         shape: of a frame, (chirp, tx, rx, word).
 
     Raises:
-        ConfigError: the board is unknown, or none has the numbers of antennas of the frame.
+        ConfigError: the board is unknown, or its numbers of antennas are not those of the frame.
     """
     name = name or recorded_board(config) or assumed_board(shape)
     if name is None:
@@ -126,13 +125,13 @@ def _known() -> str:
 
 
 def assumed_board(shape: tuple[int, ...]) -> str | None:
-    """The first board of the table with the antennas of a frame, (chirp, tx, rx, word); None when there is none."""
+    """The first board of the table with the numbers of antennas of a frame, (chirp, tx, rx, word); None if none has."""
     return next((name for name, board in BOARDS.items() if (len(board.tx), len(board.rx)) == shape[1:3]), None)
 
 
 @lru_cache(maxsize=8)
 def recorded_board(config: str | None) -> str | None:
-    """The board that the text of a `config.yaml` names, None when it names none."""
+    """The board that the text of a `config.yaml` names; None if it names none."""
     try:
         return str(parse_collection(config)["radar"]["args"]["radar"]["device"])
     except (KeyError, TypeError):

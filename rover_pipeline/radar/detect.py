@@ -1,6 +1,8 @@
-"""Detection on range-Doppler power: constant false-alarm rate, then one peak for each target.
+"""Detection on range-Doppler power: CFAR noise estimates, then one peak for each target.
 
-Maps are (doppler, range), linear power. The Doppler axis is a circle; the range axis ends.
+CFAR (constant false-alarm rate) compares each cell with a noise estimate from the training cells around it; guard cells
+between the two keep the target's own main lobe out of the estimate. Maps are (doppler, range), linear power. The
+Doppler axis is periodic; the range axis is not.
 """
 
 from __future__ import annotations
@@ -8,66 +10,73 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
+import cv2
 import numpy as np
+from scipy.ndimage import rank_filter
 
-#: Cells on each side of the one under test, (doppler, range).
+from rover_pipeline.radar.point_kernels import local_maxima, measure_peaks, smallest_of_averages
+
+#: Number of cells on each side of the cell under test, (doppler, range).
 Cells = tuple[int, int]
+
+#: A moving target spreads, so a Doppler sidelobe may have this many times the power of the window's envelope.
+_SIDELOBE_MARGIN = 4.0
 
 
 class Peaks(NamedTuple):
-    """Detected targets, the strongest against its noise first.
+    """Detected targets, by falling SNR.
 
     Attributes:
-        doppler, range: i8 (peak,), the bin of the maximum.
-        doppler_at, range_at: f8 (peak,), refined between bins.
+        doppler_bin, range_bin: i8 (peak,), the cell of the maximum.
+        doppler, range: f8 (peak,), position between the bins, in bins.
         snr: f8 (peak,), power over noise.
     """
 
+    doppler_bin: np.ndarray
+    range_bin: np.ndarray
     doppler: np.ndarray
     range: np.ndarray
-    doppler_at: np.ndarray
-    range_at: np.ndarray
     snr: np.ndarray
 
 
-def cell_averaging(power: np.ndarray, guard: Cells, train: Cells, wrap: bool = True) -> np.ndarray:
-    """Mean of the ring of training cells around each cell, f8.
+def ca_noise(power: np.ndarray, guard: Cells, train: Cells, wrap: bool = True) -> np.ndarray:
+    """Noise estimate of CA-CFAR, f8 (doppler, range): mean of the ring of training cells around each cell.
 
-    The sums are of float64: an outer less an inner box of float32 is wrong by half at 90 dB of dynamic range.
+    Sums are float64: at 90 dB of dynamic range, the outer less the inner sum in float32 is wrong by half.
 
     Args:
-        wrap: whether the Doppler axis is a circle; otherwise it ends, as in xwr.
+        wrap: whether the Doppler axis is periodic; if not it ends, as in xwr.
     """
-    around = guard[0] + train[0]
-    edge = around if wrap else 0
-    padded = _wrapped(power.astype("f8"), edge)
-    total = _ring_sums(padded, guard, train)
-    counts = _ring_counts(padded.shape, guard, train)
-    return (total / counts)[edge : edge + len(power)]
+    edge = guard[0] + train[0] if wrap else 0
+    padded = np.pad(power.astype("f8"), ((edge, edge), (0, 0)), mode="wrap")
+    mean = _ring_sums(padded, guard, train) / _ring_counts(padded.shape, guard, train)
+    return mean[edge : edge + len(power)]
 
 
-def ordered_statistic(power: np.ndarray, guard: Cells, train: Cells, share: float) -> np.ndarray:
-    """The training cell that a share of them does not exceed, f8: neighbouring targets do not raise it."""
-    from scipy.ndimage import rank_filter
+def os_noise(power: np.ndarray, guard: Cells, train: Cells, rank: float) -> np.ndarray:
+    """Noise estimate of OS-CFAR, f8 (doppler, range): power at a relative rank, 0 to 1, among the training cells.
 
+    Neighbouring targets do not raise it (H. Rohling, Radar CFAR thresholding in clutter and multiple target situations,
+    IEEE Transactions on Aerospace and Electronic Systems 19, 1983).
+    """
     outer = [2 * (g + t) + 1 for g, t in zip(guard, train, strict=True)]
     ring = np.ones(outer, bool)
     ring[train[0] : outer[0] - train[0], train[1] : outer[1] - train[1]] = False
     edge = guard[0] + train[0]
-    padded = _wrapped(power.astype("f8"), edge)
-    rank = min(int(share * ring.sum()), int(ring.sum()) - 1)
-    return rank_filter(padded, rank, footprint=ring, mode="reflect")[edge : edge + len(power)]
+    padded = np.pad(power.astype("f8"), ((edge, edge), (0, 0)), mode="wrap")
+    index = min(int(rank * ring.sum()), int(ring.sum()) - 1)
+    return rank_filter(padded, index, footprint=ring, mode="reflect")[edge : edge + len(power)]
 
 
-def smallest_of(power: np.ndarray, guard: Cells, train: Cells) -> np.ndarray:
-    """Along each axis the smaller mean of the two sides, then the larger of the two axes, f8.
+def caso_noise(power: np.ndarray, guard: Cells, train: Cells) -> np.ndarray:
+    """Noise estimate of CASO-CFAR, f8 (doppler, range): smaller mean of the two sides, then larger of the two axes.
 
-    A cell above it stands out along both axes; a target on one side does not raise it.
+    A target on one side does not raise the estimate (G. V. Trunk, Range resolution of targets using automatic
+    detectors, IEEE Transactions on Aerospace and Electronic Systems 14, 1978). A cell above it stands out along both
+    axes.
     """
-    from rover_pipeline.radar.point_kernels import smallest_sides
-
     noise = np.empty(power.shape)
-    smallest_sides(power, guard, train, noise)
+    smallest_of_averages(power, guard, train, noise)
     return noise
 
 
@@ -78,49 +87,40 @@ def find_peaks(
 
     Args:
         power, noise: (doppler, range).
-        threshold: least power over noise.
-        windows: tapers along Doppler and range, whose sidelobes are known.
-        first_bin: nearest range bin that counts: closer ones hold the coupling of the antennas.
+        threshold: minimum power over noise.
+        windows: along Doppler and range, "hann" or "none"; they determine the sidelobes.
+        first_bin: first range bin to search: closer ones hold the coupling of the antennas.
     """
-    from rover_pipeline.radar.point_kernels import local_maxima, measure_peaks
-
-    room = np.empty(power.size, "i8")
-    cells = room[: local_maxima(power, noise, threshold, first_bin, room)]
-    snr, at = np.empty(len(cells)), np.empty((2, len(cells)))
-    measure_peaks(power, noise, cells, _sidelobes(power.shape, windows), snr, at)
+    cells = np.empty(power.size, "i8")
+    cells = cells[: local_maxima(power, noise, threshold, first_bin, cells)]
+    snr, position = np.empty(len(cells)), np.empty((2, len(cells)))
+    measure_peaks(power, noise, cells, _sidelobes(power.shape, windows), snr, position)
     order = np.argsort(-snr, kind="stable")[: np.count_nonzero(snr)]
-    doppler, distance = np.divmod(cells[order], power.shape[1])
-    return Peaks(doppler, distance, at[0, order], at[1, order], snr[order])
-
-
-#: Power of a sidelobe over what the taper's envelope says, that still counts as one: a target that moves, spreads.
-_MARGIN = 4.0
+    doppler_bin, range_bin = np.divmod(cells[order], power.shape[1])
+    doppler, distance = position[:, order]
+    return Peaks(doppler_bin, range_bin, doppler, distance, snr[order])
 
 
 @lru_cache(maxsize=8)
 def _sidelobes(shape: tuple[int, int], windows: tuple[str, str]) -> tuple[np.ndarray, np.ndarray]:
-    """Power that counts as a sidelobe's, over its tone's, some bins away from it along either axis, f8."""
-    across, along = (envelope(np.arange(size), window) ** 2 for size, window in zip(shape, windows, strict=True))
-    return across * _MARGIN, along
+    """Largest power of a sidelobe over that of its tone, by the distance in bins along (doppler, range), f8."""
+    doppler, distance = (sidelobe_envelope(np.arange(n), window) ** 2 for n, window in zip(shape, windows, strict=True))
+    return doppler * _SIDELOBE_MARGIN, distance
 
 
-def envelope(bins: np.ndarray, window: str) -> np.ndarray:
-    """Amplitude that the sidelobes of a taper reach some bins away from a tone, over the tone's."""
-    away = np.maximum(bins.astype("f8"), 1.0)
+def sidelobe_envelope(bins: np.ndarray, window: str) -> np.ndarray:
+    """Amplitude of the sidelobes of a window over that of the tone, by the distance from the tone in bins."""
+    distance = np.maximum(bins.astype("f8"), 1.0)
     if window == "hann":
-        return np.where(bins < 2, 1.0, 1 / (np.pi * away * np.maximum(away**2 - 1, 1)))
-    return np.where(bins < 1, 1.0, 1 / (np.pi * away))
-
-
-def _wrapped(power: np.ndarray, edge: int) -> np.ndarray:
-    return np.pad(power, ((edge, edge), (0, 0)), mode="wrap") if edge else power
+        return np.where(bins < 2, 1.0, 1 / (np.pi * distance * np.maximum(distance**2 - 1, 1)))
+    return np.where(bins < 1, 1.0, 1 / (np.pi * distance))
 
 
 def _ring_sums(power: np.ndarray, guard: Cells, train: Cells) -> np.ndarray:
-    import cv2
+    """Sum of the training cells around each cell; cells beyond the ends count as 0."""
 
     def box(cells: Cells) -> np.ndarray:
-        size = (2 * cells[1] + 1, 2 * cells[0] + 1)  # OpenCV says width before height
+        size = (2 * cells[1] + 1, 2 * cells[0] + 1)  # OpenCV takes the width before the height.
         return cv2.boxFilter(power, cv2.CV_64F, size, normalize=False, borderType=cv2.BORDER_CONSTANT)
 
     return box((guard[0] + train[0], guard[1] + train[1])) - box(guard)

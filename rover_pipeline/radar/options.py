@@ -1,6 +1,6 @@
-"""Options of the radar section.
+"""Options of the section `radar`. A step receives those of its own section and those of `radar` itself.
 
-A step is given the options of its own section and, beside them, the plain ones of `radar` itself.
+The Snakefile reads this module, so it imports neither NumPy nor OpenCV.
 """
 
 from __future__ import annotations
@@ -13,53 +13,56 @@ from rover_pipeline.options import Options
 
 Window = Literal["hann", "none"]
 
+_REMOVE_STATIC = "Subtract the mean over the chirps, which is the echo of static targets."
+_COMPENSATE_TDM = "Remove the phase that a moving target gains from one transmitter's chirp to the next."
+
 
 class CaptureOptions(Options):
-    """How samples came to be: what all radar steps need."""
+    """The board and the order of its samples, which all radar steps need."""
 
     board: str | None = Field(
         None,
-        description="Board, for example AWR1843; null = what the recording's config.yaml says in "
-        "radar.args.radar.device.",
+        description="Name of the board, for example AWR1843; null = the name in radar.args.radar.device of the "
+        "recording's config.yaml.",
     )
     sample_order: Literal["qqii", "iiqq"] = Field(
         "qqii",
-        description="Order of the words of two complex samples. The wrong one mirrors the range axis; the energy there "
-        "is measured, and a recording that looks swapped is reported.",
+        description="Order of the words of two complex samples. A wrong order mirrors the range axis. The mirrored "
+        "energy is measured, and a warning tells when the order seems wrong.",
     )
 
 
 class RangeDopplerSection(Options):
     """`_radar_range_doppler`."""
 
-    range_window: Window = Field("hann", description="Taper over the samples of a chirp.")
-    doppler_window: Window = Field("hann", description="Taper over the chirps of a frame.")
+    range_window: Window = Field("hann", description="Window over the samples of a chirp.")
+    doppler_window: Window = Field("hann", description="Window over the chirps of a frame.")
 
 
 class RangeAzimuthSection(RangeDopplerSection):
     """`_radar_range_azimuth`."""
 
-    azimuth_window: Window = Field("hann", description="Taper over the columns of the virtual array.")
-    azimuth_bins: int = Field(64, ge=1, description="Azimuth bins, by zero padding; at least as many as columns.")
-    remove_static: bool = Field(False, description="Subtract the mean over the chirps, which holds what stands still.")
-    compensate_tdm: bool = Field(
-        True, description="Undo the turn of phase of a moving target from one transmitter's chirp to the next one's."
-    )
+    azimuth_window: Window = Field("hann", description="Window over the columns of the virtual array.")
+    azimuth_bins: int = Field(64, ge=1, description="Azimuth bins, by zero padding; not fewer than columns.")
+    remove_static: bool = Field(False, description=_REMOVE_STATIC)
+    compensate_tdm: bool = Field(True, description=_COMPENSATE_TDM)
 
 
 class SpectrumSection(RangeDopplerSection):
     """`_radar_spectrum`."""
 
-    elevation_window: Window = Field("none", description="Taper over the rows of the virtual array.")
-    azimuth_window: Window = Field("hann", description="Taper over the columns of the virtual array.")
+    elevation_window: Window = Field("none", description="Window over the rows of the virtual array.")
+    azimuth_window: Window = Field("hann", description="Window over the columns of the virtual array.")
     doppler_bins: int = Field(0, ge=0, description="Doppler bins, by zero padding; 0 = as many as chirps.")
     elevation_bins: int = Field(0, ge=0, description="Elevation bins, by zero padding; 0 = as many as rows.")
     azimuth_bins: int = Field(0, ge=0, description="Azimuth bins, by zero padding; 0 = as many as columns.")
     range_bins: int = Field(0, ge=0, description="Range bins, by zero padding; 0 = as many as samples give.")
-    scale: Literal["amplitude", "decibel"] = Field("amplitude", description="ADC counts, or dB re one ADC count.")
-    remove_static: bool = Field(False, description="Subtract the mean over the chirps, which holds what stands still.")
+    scale: Literal["amplitude", "decibel"] = Field(
+        "amplitude", description="ADC counts, or dB relative to one ADC count."
+    )
+    remove_static: bool = Field(False, description=_REMOVE_STATIC)
     compensate_tdm: bool = Field(
-        False, description="Undo the turn of phase of a moving target between transmitters. xwr does not."
+        False, description="Remove the phase that a moving target gains between transmitters; xwr does not."
     )
 
 
@@ -68,27 +71,30 @@ class PointsSection(RangeDopplerSection):
 
     cfar: Literal["ca", "os", "caso"] = Field(
         "caso",
-        description="How the noise around a cell is estimated: mean of the cells around it, the one of a rank among "
-        "them, or the smaller mean of its two sides along each axis, which a stronger neighbour does not raise.",
+        description="CFAR detector, which estimates the noise from the training cells around a cell. ca (cell "
+        "averaging) = their mean; os (ordered statistic) = the power at a rank among them; caso (cell averaging, "
+        "smallest of) = the smaller mean of the two sides, along each axis. A strong neighbour raises only ca.",
     )
-    guard: tuple[int, int] = Field((2, 3), description="Doppler and range cells next to the tested one to leave out.")
-    train: tuple[int, int] = Field((4, 8), description="Doppler and range cells beyond them to estimate noise from.")
-    rank: float = Field(0.6, gt=0, lt=1, description="`os`: share of the cells that the noise is not below.")
-    threshold_db: float = Field(8.0, gt=0, description="Least power over the noise, dB.")
-    first_bin: int = Field(3, ge=0, description="Range bins before this one hold the coupling of the antennas.")
-    max_points: int = Field(256, ge=1, le=65535, description="Points a frame at most, those of the highest SNR.")
-    max_elevation: float = Field(40.0, gt=0, le=90, description="Steepest direction looked in, degrees.")
-    remove_static: bool = Field(False, description="Subtract the mean over the chirps, which holds what stands still.")
-    compensate_tdm: bool = Field(
-        True, description="Undo the turn of phase of a moving target from one transmitter's chirp to the next one's."
+    guard: tuple[int, int] = Field((2, 3), description="Guard cells on each side of the tested cell: Doppler, range.")
+    train: tuple[int, int] = Field((4, 8), description="Training cells beyond the guard cells: Doppler, range.")
+    rank: float = Field(
+        0.6, gt=0, lt=1, description="`os`: relative rank of the training cell that is the noise estimate."
     )
+    threshold_db: float = Field(8.0, gt=0, description="Minimum power of a point over the noise, dB.")
+    first_bin: int = Field(3, ge=0, description="First range bin to search; closer ones hold antenna coupling.")
+    max_points: int = Field(
+        256, ge=1, le=65535, description="Maximum points of a frame; those of the highest SNR stay."
+    )
+    max_elevation: float = Field(40.0, gt=0, le=90, description="Maximum elevation of a point, up or down, degrees.")
+    remove_static: bool = Field(False, description=_REMOVE_STATIC)
+    compensate_tdm: bool = Field(True, description=_COMPENSATE_TDM)
 
     @field_validator("guard", "train")
     @classmethod
     def _cells(cls, cells: tuple[int, int], info: ValidationInfo) -> tuple[int, int]:
-        least = 0 if info.field_name == "guard" else 1
-        if min(cells) < least:
-            raise ValueError(f"must be at least {least} along both axes")
+        minimum = 0 if info.field_name == "guard" else 1
+        if min(cells) < minimum:
+            raise ValueError(f"must be at least {minimum} along both axes")
         return cells
 
 
@@ -96,37 +102,37 @@ class VelocitySection(Options):
     """`_radar_velocity`."""
 
     doppler_error: float = Field(0.1, gt=0, description="Standard deviation of a point's Doppler, in Doppler bins.")
-    least_error: float = Field(0.008, gt=0, description="The same at least, m/s.")
+    least_error: float = Field(0.008, gt=0, description="Minimum standard deviation of a point's Doppler, m/s.")
     azimuth_error: float = Field(0.02, ge=0, description="Standard deviation of the sine of a point's azimuth.")
     elevation_error: float = Field(0.05, ge=0, description="Standard deviation of the sine of a point's elevation.")
     vertical: float = Field(
-        0.2, gt=0, description="Standard deviation of the vertical velocity that is expected before any point, m/s."
+        0.2, gt=0, description="Prior standard deviation of the vertical velocity, whose mean is 0, m/s."
     )
-    trials: int = Field(256, ge=1, description="Pairs of points that the consensus tries.")
-    least_angle: float = Field(0.1, gt=0, lt=1, description="Sine of the least angle between the points of a pair.")
-    min_inliers: int = Field(6, ge=3, description="Points at rest, fewer of which determine nothing.")
-    min_share: float = Field(0.3, ge=0, le=1, description="Share of the points that must be at rest.")
-    max_error: float = Field(0.3, gt=0, description="Largest level standard deviation of a valid estimate, m/s.")
+    trials: int = Field(256, ge=1, description="Pairs of points that the consensus (RANSAC) tries.")
+    least_angle: float = Field(0.1, gt=0, lt=1, description="Sine of the minimum angle between the points of a pair.")
+    min_inliers: int = Field(6, ge=3, description="Minimum number of static points for a valid estimate.")
+    min_share: float = Field(0.3, ge=0, le=1, description="Minimum share of static points for a valid estimate.")
+    max_error: float = Field(0.3, gt=0, description="Maximum level standard deviation of a valid estimate, m/s.")
 
 
 class RangeDopplerOptions(CaptureOptions, RangeDopplerSection):
-    """What the step of `_radar_range_doppler` is given."""
+    """Options of the step of `_radar_range_doppler`."""
 
 
 class RangeAzimuthOptions(RangeDopplerOptions, RangeAzimuthSection):
-    """What the step of `_radar_range_azimuth` is given."""
+    """Options of the step of `_radar_range_azimuth`."""
 
 
 class SpectrumOptions(RangeDopplerOptions, SpectrumSection):
-    """What the step of `_radar_spectrum` is given."""
+    """Options of the step of `_radar_spectrum`."""
 
 
 class PointsOptions(RangeDopplerOptions, PointsSection):
-    """What the step of `_radar_points` is given."""
+    """Options of the step of `_radar_points`."""
 
 
 class VelocityOptions(CaptureOptions, VelocitySection):
-    """What the step of `_radar_velocity` is given."""
+    """Options of the step of `_radar_velocity`."""
 
 
 class RadarOptions(CaptureOptions):

@@ -1,4 +1,4 @@
-"""From the spectra of a frame to points: detection, then the direction of each."""
+"""From the spectrum of a frame to points: CFAR detection, then the direction of each peak."""
 
 from __future__ import annotations
 
@@ -6,50 +6,49 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.radar.angles import virtual_antennas
 from rover_pipeline.radar.boards import Board
-from rover_pipeline.radar.detect import (
-    Peaks,
-    cell_averaging,
-    find_peaks,
-    ordered_statistic,
-    smallest_of,
-)
+from rover_pipeline.radar.detect import Peaks, ca_noise, caso_noise, find_peaks, os_noise
 from rover_pipeline.radar.options import PointsOptions
+from rover_pipeline.radar.point_kernels import strongest_beams
 
-#: Bins of the sine over its whole range: fine enough for a parabola between them.
+#: Intervals of azimuth beams and number of elevation beams, equally spaced in the sine: fine enough to refine the
+#: strongest beam by a parabola.
 _AZIMUTHS, _ELEVATIONS = 64, 17
 
 
 class Points(NamedTuple):
-    """Points of a frame, the strongest against its noise first.
+    """Points of a frame, by falling SNR.
 
     Attributes:
         direction: f8 (point, 3), unit vector, front-left-up.
-        range_at, doppler_at: f8 (point,), bins; zero velocity at `doppler // 2`.
+        range, doppler: f8 (point,), position between the bins, in bins; zero velocity at `doppler // 2`.
         snr: f8 (point,), power over noise.
     """
 
     direction: np.ndarray
-    range_at: np.ndarray
-    doppler_at: np.ndarray
+    range: np.ndarray
+    doppler: np.ndarray
     snr: np.ndarray
 
 
 class PointFinder:
-    """Points of one frame after the other."""
+    """Detects the points of frames, one frame at a time."""
 
     def __init__(self, board: Board, options: PointsOptions) -> None:
         self._options = options
-        self._fires = np.repeat(np.arange(len(board.tx)) / len(board.tx), len(board.rx))
-        self._azimuth = np.linspace(-1, 1, _AZIMUTHS + 1)
-        # Rows further apart than half a wavelength see the same at sines that differ by less than two.
+        #: When each virtual antenna is fired within a loop, 0 to 1.
+        self._delays = np.repeat(np.arange(len(board.tx)) / len(board.tx), len(board.rx))
+        azimuth = np.linspace(-1, 1, _AZIMUTHS + 1)
+        # If rows are more than half a wavelength apart, elevations alias: limit them to the unambiguous ones.
         limit = min(1.0, 1 / board.row_spacing, np.sin(np.radians(options.max_elevation)))
-        self._elevation = np.linspace(-limit, limit, _ELEVATIONS) if board.has_elevation else np.zeros(1)
+        elevation = np.linspace(-limit, limit, _ELEVATIONS) if board.has_elevation else np.zeros(1)
+        self._sines = azimuth, elevation
         rows, columns = board.grid.T
-        along_rows = np.exp(-1j * np.pi * self._azimuth * columns[:, None]) * board.signs[:, None]
-        self._across = np.stack([along_rows.real, along_rows.imag]).astype("f4")
-        turns = self._elevation[:, None] * board.row_spacing * np.arange(rows.max() + 1)
-        self._upward = np.exp(-1j * np.pi * turns).astype("c8")
+        steering = np.exp(-1j * np.pi * azimuth * columns[:, None]) * board.signs[:, None]
+        self._antenna_steering = np.stack([steering.real, steering.imag]).astype("f4")
+        phases = elevation[:, None] * board.row_spacing * np.arange(rows.max() + 1)
+        self._row_steering = np.exp(-1j * np.pi * phases).astype("c8")
         self._rows = np.ascontiguousarray(rows)
 
     def __call__(self, spectrum: np.ndarray, power: np.ndarray) -> Points:
@@ -64,33 +63,31 @@ class PointFinder:
         threshold = 10 ** (options.threshold_db / 10)
         peaks = find_peaks(power, self.noise(power), threshold, windows, options.first_bin)
         peaks = Peaks(*(values[: options.max_points] for values in peaks))
-        return Points(self.directions(spectrum, peaks), peaks.range_at, peaks.doppler_at, peaks.snr)
+        return Points(self.directions(spectrum, peaks), peaks.range, peaks.doppler, peaks.snr)
 
     def noise(self, power: np.ndarray) -> np.ndarray:
-        """The noise that each cell is held against, f8 (doppler, range)."""
+        """The noise estimate of each cell by the CFAR of the options, f8 (doppler, range)."""
         options = self._options
         if options.cfar == "os":
-            return ordered_statistic(power, options.guard, options.train, options.rank)
-        estimate = cell_averaging if options.cfar == "ca" else smallest_of
+            return os_noise(power, options.guard, options.train, options.rank)
+        estimate = ca_noise if options.cfar == "ca" else caso_noise
         return estimate(power, options.guard, options.train)
 
     def directions(self, spectrum: np.ndarray, peaks: Peaks) -> np.ndarray:
         """Unit vector to each peak, f8 (peak, 3): the strongest beam, refined between beams along both axes."""
-        from rover_pipeline.radar.point_kernels import strongest_beams
-
-        antennas = spectrum.reshape(-1, *spectrum.shape[2:])
-        doppler = antennas.shape[1]
-        cycles = (peaks.doppler_at - doppler // 2) / doppler if self._options.compensate_tdm else 0 * peaks.doppler_at
+        antennas = virtual_antennas(spectrum)
+        bins = antennas.shape[1]
+        cycles = (peaks.doppler - bins // 2) / bins if self._options.compensate_tdm else 0 * peaks.doppler
         sines = np.empty((2, len(cycles)))
         strongest_beams(
             antennas,
-            (peaks.doppler - doppler // 2) % doppler,
-            peaks.range,
-            2 * np.pi * cycles[:, None] * self._fires,
+            (peaks.doppler_bin - bins // 2) % bins,
+            peaks.range_bin,
+            2 * np.pi * cycles[:, None] * self._delays,
             self._rows,
-            self._across,
-            self._upward,
-            (self._azimuth, self._elevation),
+            self._antenna_steering,
+            self._row_steering,
+            self._sines,
             sines,
         )
         right, up = sines

@@ -1,7 +1,7 @@
 """Spectra of TDM-MIMO FMCW radar frames.
 
-Axes are `chirp, tx, rx, sample` before the transform and `tx, rx, doppler, range` after it: an antenna's part is in one
-piece, small enough for a processor's cache. Range bin 0 is at the sensor; larger Doppler bins recede.
+Axes are `chirp, tx, rx, sample` before the transform and `tx, rx, doppler, range` after it: the part of one antenna is
+contiguous, and small enough for a processor's cache. Range bin 0 is at the sensor; larger Doppler bins recede.
 """
 
 from __future__ import annotations
@@ -12,34 +12,41 @@ import threading
 import cv2
 import numpy as np
 
-# Below this, 100 dB under one ADC count, a power is that of a frame of zeros.
+from rover_pipeline.radar.kernels import window_complex, window_real
+
+#: Smallest power, 100 dB below one squared ADC count: a frame of zeros has no logarithm.
 FLOOR = 1e-10
 
 
-def taper(size: int, window: str) -> np.ndarray:
-    """Weights that sum to one, f4 of (size,): a tone of amplitude a ADC counts keeps a peak of a.
+def window_weights(size: int, window: str) -> np.ndarray:
+    """f8 (size,): all one, or the Hann window of `size + 2` points without its zero ends, as in xwr."""
+    return np.hanning(size + 2)[1:-1] if window == "hann" else np.ones(size)
 
-    The Hann window has no zero weights (`size + 2` points without the ends), as in xwr.
-    """
-    weights = np.hanning(size + 2)[1:-1] if window == "hann" else np.ones(size)
+
+def unit_gain_window(size: int, window: str) -> np.ndarray:
+    """Window with a coherent gain of one, f4 (size,): a tone of amplitude a ADC counts has a peak of a."""
+    weights = window_weights(size, window)
     return (weights / weights.sum()).astype("f4")
 
 
 class RangeDoppler:
-    """Range-Doppler transform of one frame at a time, for one shape of frame.
+    """Range-Doppler transform of frames of one shape.
 
-    One antenna at a time, which stays in the processor's cache from its samples to its spectrum. OpenCV's transform
-    gives the same bytes wherever a buffer lies and however many threads it has. Buffers belong to a thread, so an
-    object can be shared.
+    It processes one antenna at a time, so that its data stays in the processor's cache from samples to spectrum.
+    OpenCV's transform gives the same bytes at any address of the buffer and with any number of threads. Each thread has
+    buffers of its own, so threads can share an object.
 
     Args:
         shape: of a stored frame, (chirp, tx, rx, 2 * sample), or (chirp, tx, rx, sample) for real samples.
         range_window, doppler_window: "hann" or "none".
-        real: whether samples have no imaginary part. Then the upper half of the range spectrum, which mirrors the
-            lower one, is left out.
+        real: whether samples are real. Then the upper half of the range spectrum, which mirrors the lower one, is
+            left out.
         order: of the words of two complex samples, "qqii" or "iiqq".
-        bins: (doppler, range) after zero padding; None, or a 0 in it = as many as there are chirps and samples.
-        remove_static: subtract the mean over the chirps, which holds what does not move.
+        bins: (doppler, range) after zero padding; 0 = as many as there are chirps or samples.
+        remove_static: subtract the mean over the chirps, which is the echo of static targets.
+
+    Raises:
+        ValueError: frames of this shape are no radar frames, or `bins` are too few.
     """
 
     def __init__(
@@ -50,7 +57,7 @@ class RangeDoppler:
         real: bool = False,
         *,
         order: str = "qqii",
-        bins: tuple[int, int] | None = None,
+        bins: tuple[int, int] = (0, 0),
         remove_static: bool = False,
     ) -> None:
         if len(shape) != 4:
@@ -64,16 +71,15 @@ class RangeDoppler:
         self.chirps, self.tx, self.rx = shape[:3]
         self.samples = shape[3] // words
         self.real, self._order, self._remove_static = real, order, remove_static
-        wanted = bins or (0, 0)
-        self.doppler_bins = wanted[0] or self.chirps
-        self.bins = wanted[1] or (self.samples // 2 if real else self.samples)
-        self.length = 2 * self.bins if real else self.bins
-        if self.doppler_bins < self.chirps or self.length < self.samples:
+        self.doppler_bins = bins[0] or self.chirps
+        self.range_bins = bins[1] or (self.samples // 2 if real else self.samples)
+        self.fft_length = 2 * self.range_bins if real else self.range_bins
+        if self.doppler_bins < self.chirps or self.fft_length < self.samples:
             raise ValueError(
-                f"{self.doppler_bins} Doppler and {self.bins} range bins are fewer than {self.chirps} chirps and "
+                f"{self.doppler_bins} Doppler and {self.range_bins} range bins are fewer than {self.chirps} chirps and "
                 f"{self.samples} samples give; zero padding only adds bins"
             )
-        self._windows = taper(self.chirps, doppler_window), taper(self.samples, range_window)
+        self._windows = unit_gain_window(self.chirps, doppler_window), unit_gain_window(self.samples, range_window)
         self._thread = threading.local()
 
     def spectrum(self, frame: np.ndarray) -> np.ndarray:
@@ -83,12 +89,12 @@ class RangeDoppler:
             frame: i2, (chirp, tx, rx, word): `Q Q I I` groups, or plain samples when real.
 
         Returns:
-            c8, (tx, rx, doppler, range), Doppler bins in FFT order: zero velocity first. A view of a buffer that the
-            thread's next call fills again.
+            c8, (tx, rx, doppler, range), Doppler bins in FFT order: zero velocity first. It is a view of a buffer that
+            the next call of the same thread overwrites.
         """
         buffers = self._buffers()
         self._transform(frame, buffers.antennas)
-        return buffers.spectrum[..., : self.bins]
+        return buffers.spectrum[..., : self.range_bins]
 
     def power(self, frame: np.ndarray) -> np.ndarray:
         """Mean power over the virtual antennas, f4, (doppler, range), squared ADC counts.
@@ -96,20 +102,18 @@ class RangeDoppler:
         Doppler bin `doppler // 2` is zero velocity.
         """
         buffers = self._buffers()
-        # The same buffer for all antennas: it stays in the processor's cache.
+        # All antennas use the same buffer, which therefore stays in the processor's cache.
         self._transform(frame, buffers.antennas[:1] * len(buffers.antennas), buffers.squares)
         return self._mean_power(buffers.squares)
 
     def spectrum_and_power(self, frame: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """What `spectrum` and `power` give, of one transform."""
+        """The results of `spectrum` and `power`, from one transform."""
         buffers = self._buffers()
         self._transform(frame, buffers.antennas, buffers.squares)
-        return buffers.spectrum[..., : self.bins], self._mean_power(buffers.squares)
+        return buffers.spectrum[..., : self.range_bins], self._mean_power(buffers.squares)
 
     def _transform(self, frame: np.ndarray, antennas: list[np.ndarray], squares: np.ndarray | None = None) -> None:
-        """Fill a buffer for each antenna with its spectrum, and `squares` with the sum of their squares."""
-        from rover_pipeline.radar.kernels import taper_complex, taper_real
-
+        """Fill the buffer of each antenna with its spectrum, and `squares` with the sum of their squares."""
         if frame.shape != self._shape:
             raise ValueError(f"a frame of {list(frame.shape)} where {list(self._shape)} was expected")
         if self._order == "iiqq" and not self.real:
@@ -118,42 +122,42 @@ class RangeDoppler:
             frame = frame - frame.mean(axis=0, dtype="f4")
         if squares is not None:
             squares[:] = 0
-        tapered = taper_real if self.real else taper_complex
-        padded = (self.chirps, self.samples) != (self.doppler_bins, self.length)
+        apply_windows = window_real if self.real else window_complex
+        is_padded = (self.chirps, self.samples) != (self.doppler_bins, self.fft_length)
         for number, buffer in enumerate(antennas):
             words = buffer.reshape(self.doppler_bins, -1)
-            if padded:
+            if is_padded:
                 words[:] = 0
-            tapered(frame, *divmod(number, self.rx), *self._windows, words)
-            # In place: another buffer would take a part of the cache.
+            apply_windows(frame, *divmod(number, self.rx), *self._windows, words)
+            # The transform is in place, because a second buffer would take a part of the cache.
             cv2.dft(buffer, buffer)
             if squares is not None:
                 cv2.accumulateSquare(buffer, squares)
 
     def _mean_power(self, squares: np.ndarray) -> np.ndarray:
-        power = squares[:, : self.bins, 0] + squares[:, : self.bins, 1]
+        power = squares[:, : self.range_bins, 0] + squares[:, : self.range_bins, 1]
         power /= np.float32(self.tx * self.rx)
         return np.fft.fftshift(power, axes=0)
 
     def _buffers(self) -> _Buffers:
         if not hasattr(self._thread, "buffers"):
-            self._thread.buffers = _Buffers((self.tx, self.rx, self.doppler_bins, self.length))
+            self._thread.buffers = _Buffers((self.tx, self.rx, self.doppler_bins, self.fft_length))
         buffers: _Buffers = self._thread.buffers
         return buffers
 
 
 class _Buffers:
-    """What a thread works on: the spectrum, a part of it for each antenna, and the sum of their squares."""
+    """The buffers of one thread: the spectrum, a view of it for each antenna, and the sum of their squares."""
 
     def __init__(self, shape: tuple[int, int, int, int]) -> None:
-        # OpenCV takes arrays of (doppler, range, 2), f4, for complex ones.
+        # OpenCV stores a complex array as f4 (doppler, range, 2).
         spectrum, self.squares = _aligned((*shape, 2)), _aligned((*shape[2:], 2))
         self.spectrum = spectrum.view("c8")[..., 0]
         self.antennas = list(spectrum.reshape(-1, *shape[2:], 2))
 
 
 def _aligned(shape: tuple[int, ...]) -> np.ndarray:
-    """Zeros, f4, that begin with a line of the processor's cache: transforms are an eighth faster so."""
+    """Zeros, f4, aligned to a line of the processor's cache, which makes transforms an eighth faster."""
     line, size = 64, 4 * math.prod(shape)
     memory = np.zeros(size + line, "u1")
     start = -memory.ctypes.data % line
@@ -161,7 +165,7 @@ def _aligned(shape: tuple[int, ...]) -> np.ndarray:
 
 
 def decibel(power: np.ndarray) -> np.ndarray:
-    """10 log10 of a power, f4, never below that of `FLOOR`."""
+    """10 log10 of a power, f4, at least that of `FLOOR`."""
     level = np.maximum(power, np.float32(FLOOR), dtype="f4")
     np.log10(level, out=level)
     level *= np.float32(10)

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from rover_pipeline.engine.step import Inspection
-from rover_pipeline.radar.angles import Magnitudes, RangeAzimuth, elevation_sines, sines
+from rover_pipeline.radar.angles import Magnitudes, RangeAzimuth, azimuth_sines, elevation_sines
 from rover_pipeline.radar.axes import AXES, describe_axes, resolutions
 from rover_pipeline.radar.boards import assumed_board, find_board, recorded_board
-from rover_pipeline.radar.decode import SWAPPED, mirrored_share
+from rover_pipeline.radar.iq_order import SWAPPED_RATIO, mirrored_energy_ratio
 from rover_pipeline.radar.options import PointsOptions, RangeAzimuthOptions, RangeDopplerOptions, SpectrumOptions
 from rover_pipeline.radar.points import PointFinder
 from rover_pipeline.radar.spectrum import RangeDoppler, decibel
@@ -36,9 +36,9 @@ def check_order(
         )
     if not len(iq) or _is_real(shape[-1], sidecar):
         return Inspection({}, warnings)
-    share = mirrored_share(iq, _transform(shape, options, False))
+    share = mirrored_energy_ratio(iq, _transform(shape, options, False))
     measured = {"mirrored_range_energy": float(f"{share:.3g}") if np.isfinite(share) else None}
-    if share > SWAPPED:
+    if share > SWAPPED_RATIO:
         other = "iiqq" if options.sample_order == "qqii" else "qqii"
         warnings.append(
             f"radar/iq: the mirrored half of the range spectrum holds {share:.1f} times the energy of the other; "
@@ -54,20 +54,20 @@ def inspect_spectra(
     shape = iq.shape[1:]
     axes: dict[str, np.ndarray] = {}
     if isinstance(options, RangeAzimuthOptions):
-        axes["azimuth"] = sines(options.azimuth_bins)
+        axes["azimuth"] = azimuth_sines(options.azimuth_bins)
     elif isinstance(options, SpectrumOptions):
         board = find_board(options.board, config, shape)
         rows, columns = board.grid.max(axis=0) + 1
         axes["elevation"] = elevation_sines(board, options.elevation_bins or int(rows))
-        axes["azimuth"] = sines(options.azimuth_bins or int(columns))
+        axes["azimuth"] = azimuth_sines(options.azimuth_bins or int(columns))
     transform = _transform(shape, options, _is_real(shape[-1], sidecar))
     text = describe_axes(
         sidecar,
         chirps=transform.chirps,
         samples=transform.samples,
         doppler=0 if isinstance(options, RangeAzimuthOptions) else transform.doppler_bins,
-        range_bins=transform.bins,
-        range_length=transform.length,
+        range_bins=transform.range_bins,
+        range_length=transform.fft_length,
         **axes,
     )
     checked = check_order(iq, options=options, sidecar=sidecar, config=config)
@@ -157,8 +157,8 @@ def points(
     for i in np.flatnonzero(whole):
         found = find(*transform.spectrum_and_power(iq[i]))
         count[i] = n = len(found.snr)
-        xyz[i, :n] = found.direction * (found.range_at * metres)[:, None]
-        doppler[i, :n] = (found.doppler_at - shape[0] // 2) * mps
+        xyz[i, :n] = found.direction * (found.range * metres)[:, None]
+        doppler[i, :n] = (found.doppler - shape[0] // 2) * mps
         snr[i, :n] = 10 * np.log10(found.snr)
     return {"xyz": xyz, "doppler": doppler, "snr": snr, "count": count}
 

@@ -1,4 +1,4 @@
-"""Pictures of a video, each by its number, whole, and at the size that is asked for."""
+"""Frames of a video: in order, complete, and at the requested size."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ HEIGHT, WIDTH, COUNT = 120, 208, 9
 
 
 def scenery(count: int = COUNT, height: int = HEIGHT, width: int = WIDTH) -> np.ndarray:
-    """RGB pictures, u1 (frame, height, width, 3): smooth noise, other in every frame, so that any slip shows.
+    """RGB pictures, u1 (frame, height, width, 3): smooth noise that differs in every frame, which shows wrong frames.
 
-    Colours change less than brightness: JPEG keeps them at half the size.
+    Colours change less than brightness, because JPEG stores them at half the size.
     """
     rng = np.random.default_rng(5)
     coarse = rng.integers(30, 226, (count, 8, 12, 1)) + rng.integers(-30, 30, (count, 8, 12, 3))
@@ -71,41 +71,42 @@ def copied(recorded: Path, tmp_path: Path) -> Path:
 
 
 def decoded_one_by_one(path: Path) -> np.ndarray:
-    """Every frame by FFmpeg, in whole size."""
+    """Every frame decoded by FFmpeg at full size."""
     with av.open(str(path)) as container:
         return np.stack([frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)])
 
 
-def far(one: np.ndarray, other: np.ndarray) -> float:
+def difference(one: np.ndarray, other: np.ndarray) -> float:
+    """Mean absolute difference of pixels."""
     return float(np.abs(one.astype("f4") - other.astype("f4")).mean())
 
 
 @pytest.mark.parametrize("size", [(52, 30), (104, 60), (90, 50), (208, 120), (300, 200)])
-def test_every_frame_number_is_the_picture_that_another_decoder_finds_there(
+def test_every_frame_is_the_one_that_another_decoder_gives(
     size: tuple[int, int], recorded: Path, tmp_path: Path
 ) -> None:
     trace = copied(recorded, tmp_path)
-    made = make(trace, chunk=1, width=size[0], height=size[1]).channel("image").read()
-    assert made.shape == (COUNT, size[1], size[0], 3)
-    wanted = [
+    result = make(trace, chunk=1, width=size[0], height=size[1]).channel("image").read()
+    assert result.shape == (COUNT, size[1], size[0], 3)
+    expected = [
         cv2.resize(picture, size, interpolation=cv2.INTER_AREA if size[0] <= WIDTH else cv2.INTER_LINEAR)
         for picture in decoded_one_by_one(trace / "camera" / "video.avi")
     ]
-    for number, picture in enumerate(made):
-        distances = [far(picture, other) for other in wanted]
+    for number, picture in enumerate(result):
+        distances = [difference(picture, other) for other in expected]
         assert np.argmin(distances) == number and distances[number] < 5 < 40 < sorted(distances)[1]
 
 
-def test_the_picture_is_decoded_no_larger_than_it_must_be_and_never_smaller(recorded: Path) -> None:
+def test_pictures_are_decoded_at_the_smallest_size_that_is_not_below_the_result(recorded: Path) -> None:
     video = Sensor(recorded / "camera").channel("video.avi")
-    for size, wanted in {(52, 30): (30, 52), (53, 30): (60, 104), (26, 31): (60, 104), (400, 15): (120, 208)}.items():
+    for size, expected in {(52, 30): (30, 52), (53, 30): (60, 104), (26, 31): (60, 104), (400, 15): (120, 208)}.items():
         view = smaller(video, options=FramesOptions(width=size[0], height=size[1]))
-        assert view.spec.shape == (*wanted, 3)
-        assert view.read(2, 3).shape == (1, *wanted, 3)
+        assert view.spec.shape == (*expected, 3)
+        assert view.read(2, 3).shape == (1, *expected, 3)
     assert video.spec.shape == (HEIGHT, WIDTH, 3)
 
 
-def test_a_size_that_is_not_given_follows_in_proportion_and_nothing_is_cropped() -> None:
+def test_a_missing_size_follows_in_proportion_without_cropping() -> None:
     assert FramesOptions().size(1920, 1080) == (480, 270)
     assert FramesOptions(height=None).size(640, 480) == (480, 360)
     assert FramesOptions(width=None, height=240).size(640, 480) == (320, 240)
@@ -113,16 +114,16 @@ def test_a_size_that_is_not_given_follows_in_proportion_and_nothing_is_cropped()
 
 
 @pytest.mark.parametrize("format", ["jpg", "mjpg"])
-def test_pictures_are_kept_as_jpeg_when_asked_to(format: str, recorded: Path, tmp_path: Path) -> None:
+def test_pictures_are_stored_as_jpeg_on_request(format: str, recorded: Path, tmp_path: Path) -> None:
     trace = copied(recorded, tmp_path)
     plain = make(trace, width=104, height=60).channel("image").read()
     packed = make(trace, width=104, height=60, format=format)
     assert packed.specs["image"].format == format
-    assert far(packed.channel("image").read(), plain) < 4
+    assert difference(packed.channel("image").read(), plain) < 4
     capture = cv2.VideoCapture(str(packed.path / "image" / ("%06d.jpg" if format == "jpg" else "")).rstrip("/"))
     for picture in plain:
-        there, found = capture.read()
-        assert there and far(found[..., ::-1], picture) < 5
+        success, decoded = capture.read()
+        assert success and difference(decoded[..., ::-1], picture) < 5
     assert not capture.read()[0]
 
 
@@ -134,22 +135,22 @@ def test_jpeg_pictures_do_not_depend_on_chunks(format: str, recorded: Path, tmp_
     assert_same(many, few, "other chunks")
 
 
-def test_a_published_trace_keeps_its_video_beside_the_camera(recorded: Path, tmp_path: Path) -> None:
+def test_the_video_of_a_published_trace_is_read_from_the_virtual_camera(recorded: Path, tmp_path: Path) -> None:
     trace = copied(recorded, tmp_path)
-    wanted = make(trace, width=52, height=30).channel("image").read()
+    expected = make(trace, width=52, height=30).channel("image").read()
     other = tmp_path / "published"
     shutil.copytree(trace / "camera", other / "_camera")
     (other / CONFIG).touch()
     (other / "camera").mkdir()
     (other / "camera" / "meta.json").write_text(json.dumps({"ts": TS_SPEC.model_dump(exclude_none=True)}))
     shutil.copy(trace / "camera" / "ts", other / "camera" / "ts")
-    assert make(other, width=52, height=30).channel("image").read().tobytes() == wanted.tobytes()
+    assert make(other, width=52, height=30).channel("image").read().tobytes() == expected.tobytes()
     flow = Flow({"traces": [str(other)]})
     assert str(other / "_camera" / "video.avi") in flow.sensor("camera", "video.avi", "ts").files(other)
 
 
 def damaged(trace: Path, number: int, change: str) -> Path:
-    """The trace with one frame damaged inside its coded pixels; the container stays whole."""
+    """The trace with damaged coded pixels in one frame; the container stays intact."""
     path = trace / "camera" / "video.avi"
     video = open_channel(path, Sensor(trace / "camera").specs["video.avi"])
     assert isinstance(video, MjpgChannel)
@@ -157,10 +158,10 @@ def damaged(trace: Path, number: int, change: str) -> Path:
     content = path.read_bytes()
     at = content.index(frame)
     middle = len(frame) // 2
-    if change == "lost packet":  # what follows moves up, as when USB drops a packet
+    if change == "lost packet":  # the rest moves up, as when USB drops a packet
         frame[middle : middle + 512] = b""
         frame[-2:-2] = bytes(512)
-    elif change == "cut":  # the camera ended it early, but properly
+    elif change == "cut":  # the camera ended the frame early, with a valid end marker
         frame[middle:] = b"\xff\xd9" * ((len(frame) - middle) // 2) + b"\xd9" * ((len(frame) - middle) % 2)
     else:
         frame[:16] = bytes(16)
@@ -169,14 +170,14 @@ def damaged(trace: Path, number: int, change: str) -> Path:
 
 
 @pytest.mark.parametrize("change", ["lost packet", "cut", "header"])
-def test_a_damaged_frame_is_an_error_that_names_it_or_is_marked(change: str, recorded: Path, tmp_path: Path) -> None:
+def test_a_damaged_frame_is_an_error_or_is_marked_as_invalid(change: str, recorded: Path, tmp_path: Path) -> None:
     trace = damaged(copied(recorded, tmp_path), 4, change)
     with pytest.raises(SampleError, match=r"camera/video\.avi: sample 4 at byte \d+: .*mark_corrupt"):
         make(trace, width=52, height=30)
     assert not (trace / "_camera_frames").exists()
 
-    made = make(trace, corrupt=True, width=52, height=30)
-    image, valid = made.channel("image").read(), made.valid(COUNT)
+    result = make(trace, corrupt=True, width=52, height=30)
+    image, valid = result.channel("image").read(), result.valid(COUNT)
     assert valid.tolist() == [1, 1, 1, 1, 0, 1, 1, 1, 1] and not image[4].any()
     others = np.arange(COUNT) != 4
     whole = make(Path(shutil.copytree(recorded, tmp_path / "whole")), width=52, height=30).channel("image").read()
@@ -186,22 +187,22 @@ def test_a_damaged_frame_is_an_error_that_names_it_or_is_marked(change: str, rec
 LENS = {"fx": 150.0, "fy": 155.0, "cx": 101.0, "cy": 62.0, "k": [-0.28, 0.09, -0.01, 0.0], "p": [0.004, -0.003]}
 
 
-def test_undistortion_is_that_of_opencv() -> None:
+def test_undistortion_equals_that_of_opencv() -> None:
     picture = scenery(1)[0]
     lens = Lens.parse(json.dumps(LENS), WIDTH, HEIGHT)
     matrix = np.array([[lens.fx, 0, lens.cx], [0, lens.fy, lens.cy], [0, 0, 1]])
-    wanted = cv2.undistort(picture, matrix, np.array([*lens.k[:2], *lens.p, lens.k[2]]))
-    found = undistort(picture, lens)
-    assert np.abs(found.astype("i4") - wanted)[2:-2, 2:-2].max() <= 2
-    assert far(found, picture) > 5, "the lens of the test bends nothing"
+    expected = cv2.undistort(picture, matrix, np.array([*lens.k[:2], *lens.p, lens.k[2]]))
+    undistorted = undistort(picture, lens)
+    assert np.abs(undistorted.astype("i4") - expected)[2:-2, 2:-2].max() <= 2
+    assert difference(undistorted, picture) > 5, "the lens of the test has too little distortion"
 
 
-def test_where_the_distortion_turns_back_nothing_is_seen_twice() -> None:
+def test_where_the_distortion_folds_back_the_picture_is_black() -> None:
     lens = Lens.parse(json.dumps({**LENS, "fx": 80.0, "fy": 80.0, "k": [-0.5, 0, 0, 0]}), WIDTH, HEIGHT)
-    assert lens.widest == pytest.approx((1 / 1.5) ** 0.5, abs=2e-3)
-    seen = undistort(np.full((HEIGHT, WIDTH, 3), 200, "u1"), lens)
-    off = np.hypot(*lens.straight().directions())
-    assert not seen[off > lens.widest + 0.02].any() and seen[off < 0.6].all()
+    assert lens.max_tangent == pytest.approx((1 / 1.5) ** 0.5, abs=2e-3)
+    undistorted = undistort(np.full((HEIGHT, WIDTH, 3), 200, "u1"), lens)
+    off = np.hypot(*lens.undistorted().directions())
+    assert not undistorted[off > lens.max_tangent + 0.02].any() and undistorted[off < 0.6].all()
 
 
 def test_a_straight_line_of_the_world_is_straight_after_undistortion(tmp_path: Path) -> None:
@@ -211,30 +212,30 @@ def test_a_straight_line_of_the_world_is_straight_after_undistortion(tmp_path: P
     columns, rows = lens.pixels(x, 0.15 * x - 0.2)
     inside = (columns > 0) & (columns < WIDTH - 1) & (rows > 0) & (rows < HEIGHT - 1)
     picture[np.rint(rows[inside]).astype(int), np.rint(columns[inside]).astype(int)] = 255
-    seen = undistort(cv2.GaussianBlur(picture, (0, 0), 1.2), lens)[..., 0].astype("f8")
-    across = np.flatnonzero(seen.max(axis=0) > 20)
-    down = (seen * np.arange(HEIGHT)[:, None]).sum(axis=0)[across] / seen.sum(axis=0)[across]
-    wanted = lens.fy * (0.15 * (across - lens.cx) / lens.fx - 0.2) + lens.cy
-    assert len(across) > 150 and np.abs(down - wanted).max() < 0.6
+    undistorted = undistort(cv2.GaussianBlur(picture, (0, 0), 1.2), lens)[..., 0].astype("f8")
+    across = np.flatnonzero(undistorted.max(axis=0) > 20)
+    down = (undistorted * np.arange(HEIGHT)[:, None]).sum(axis=0)[across] / undistorted.sum(axis=0)[across]
+    expected = lens.fy * (0.15 * (across - lens.cx) / lens.fx - 0.2) + lens.cy
+    assert len(across) > 150 and np.abs(down - expected).max() < 0.6
 
 
-def test_resized_pictures_carry_the_lens_they_have_now(recorded: Path, tmp_path: Path) -> None:
+def test_resized_pictures_have_the_intrinsics_of_their_size(recorded: Path, tmp_path: Path) -> None:
     trace = copied(recorded, tmp_path)
     (trace / "camera" / "camera.json").write_text(json.dumps(LENS))
-    made = make(trace, width=52, height=30)
-    lens = Lens.parse((made.path / "camera.json").read_text(), 52, 30)
+    result = make(trace, width=52, height=30)
+    lens = Lens.parse((result.path / "camera.json").read_text(), 52, 30)
     assert (lens.fx, lens.fy) == (37.5, 38.75) and lens.k[0] == -0.28
-    # The middle of the left upper pixel of four is half a pixel from the corner, before and after.
+    # The centre of the first pixel is half a pixel from the corner of the picture, before and after.
     assert (lens.cx + 0.5, lens.cy + 0.5) == ((101.0 + 0.5) / 4, (62.0 + 0.5) / 4)
 
-    straight = make(trace, width=52, height=30, undistort=True)
-    assert json.loads((straight.path / "camera.json").read_text())["k"] == [0, 0, 0, 0]
+    undistorted = make(trace, width=52, height=30, undistort=True)
+    assert json.loads((undistorted.path / "camera.json").read_text())["k"] == [0, 0, 0, 0]
     full = cv2.resize(undistort(scenery()[3], Lens.parse(json.dumps(LENS), WIDTH, HEIGHT)), (52, 30),
                       interpolation=cv2.INTER_AREA)  # fmt: skip
-    assert far(straight.channel("image").read(3, 4)[0], full) < 3
+    assert difference(undistorted.channel("image").read(3, 4)[0], full) < 3
 
 
-def test_undistortion_without_a_lens_and_with_a_broken_one_say_so(recorded: Path, tmp_path: Path) -> None:
+def test_undistortion_with_missing_or_invalid_intrinsics_is_an_error(recorded: Path, tmp_path: Path) -> None:
     trace = copied(recorded, tmp_path)
     with pytest.raises(RoverError, match=r"undistort needs the lens: camera/camera\.json is not there"):
         make(trace, undistort=True)
@@ -246,5 +247,5 @@ def test_undistortion_without_a_lens_and_with_a_broken_one_say_so(recorded: Path
 
 def test_the_step_is_a_plain_function() -> None:
     video = scenery(2)
-    made = frames(video, options=FramesOptions(width=20, height=10), shapes={"video": video.shape[1:]})
-    assert made.shape == (2, 10, 20, 3) and made.dtype == np.uint8
+    result = frames(video, options=FramesOptions(width=20, height=10), shapes={"video": video.shape[1:]})
+    assert result.shape == (2, 10, 20, 3) and result.dtype == np.uint8

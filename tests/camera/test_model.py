@@ -1,4 +1,4 @@
-"""A model of the user's on resized pictures. The models are made here, a few numbers each."""
+"""The user's own model on resized pictures. The tests build models with a few weights each."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ STEP = find_step("_camera_model")
 Shape = list[int | str]
 
 
-def save(path: Path, nodes: list[Any], taken: tuple[int, Shape], given: tuple[int, Shape], **constants: Any) -> Path:
+def save(path: Path, nodes: list[Any], inputs: tuple[int, Shape], outputs: tuple[int, Shape], **constants: Any) -> Path:
     graph = helper.make_graph(
         nodes,
         "test",
-        [helper.make_tensor_value_info("x", *taken)],
-        [helper.make_tensor_value_info("y", *given)],
+        [helper.make_tensor_value_info("x", *inputs)],
+        [helper.make_tensor_value_info("y", *outputs)],
         [onnx.numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
@@ -41,7 +41,7 @@ def save(path: Path, nodes: list[Any], taken: tuple[int, Shape], given: tuple[in
 
 
 def strongest_colour(path: Path, bias: float = 0.0) -> Path:
-    """Scores of the classes red, green and blue: the colours themselves, blue with a bias."""
+    """A model whose scores of the classes red, green and blue are the colours themselves, blue with a bias."""
     weights = np.eye(3, dtype="f4").reshape(3, 3, 1, 1)
     shape: Shape = [1, 3, "height", "width"]
     node = helper.make_node("Conv", ["x", "w", "b"], ["y"])
@@ -51,48 +51,47 @@ def strongest_colour(path: Path, bias: float = 0.0) -> Path:
 
 
 def negative(path: Path) -> Path:
-    """A picture for a picture, bytes with the colours last, of one size."""
+    """A model that inverts pictures of bytes with the axes nhwc, of one fixed size."""
     shape: Shape = [1, 12, 20, 3]
     nodes = [
         helper.make_node("Cast", ["x"], ["counts"], to=TensorProto.FLOAT),
-        helper.make_node("Sub", ["white", "counts"], ["left"]),
-        helper.make_node("Cast", ["left"], ["y"], to=TensorProto.UINT8),
+        helper.make_node("Sub", ["white", "counts"], ["inverted"]),
+        helper.make_node("Cast", ["inverted"], ["y"], to=TensorProto.UINT8),
     ]
     return save(path, nodes, (TensorProto.UINT8, shape), (TensorProto.UINT8, shape), white=np.array(255, "f4"))
 
 
-def test_labels_are_the_highest_scores_in_every_pixel_of_every_frame(tmp_path: Path) -> None:
+def test_labels_are_the_classes_of_the_highest_scores(tmp_path: Path) -> None:
     trace = record(tmp_path / "trace", scenery())
     pictures = make(trace, width=52, height=30).channel("image").read()
     model = {"path": str(strongest_colour(tmp_path / "model.onnx")), "classes": ["red", "green", "blue"]}
     run_step(STEP, trace, "_camera_model", Request(model), threads=2, dask=DaskOptions(chunk=ByteSize(1)))
-    made = Sensor(trace / "_camera_model")
-    labels = made.channel("labels").read()
+    sensor = Sensor(trace / "_camera_model")
+    labels = sensor.channel("labels").read()
     assert labels.dtype == np.uint8 and np.array_equal(labels, pictures.argmax(axis=-1))
     assert len(np.unique(labels)) == 3
-    assert json.loads((made.path / "classes.json").read_text()) == ["red", "green", "blue"]
-    options = json.loads((made.path / "provenance.json").read_text())["options"]
+    assert json.loads((sensor.path / "classes.json").read_text()) == ["red", "green", "blue"]
+    options = json.loads((sensor.path / "provenance.json").read_text())["options"]
     assert options["digest"] and options["path"] == model["path"]
 
 
-def test_pictures_are_brought_to_the_size_layout_and_values_the_model_takes(tmp_path: Path) -> None:
+def test_pictures_are_converted_to_the_size_layout_and_values_of_the_model(tmp_path: Path) -> None:
     picture = scenery(1, 24, 40)[0]
     whole = picture.astype("f8").reshape(12, 2, 20, 2, 3).mean(axis=(1, 3))
-    given = Model(ModelOptions(path=str(negative(tmp_path / "n.onnx")), layout="nhwc", input="counts", output="image"))(
-        picture
-    )
-    assert given.shape == (12, 20, 3) and np.abs(255 - given - whole).max() <= 1
+    options = ModelOptions(path=str(negative(tmp_path / "n.onnx")), layout="nhwc", input="counts", output="image")
+    output = Model(options)(picture)
+    assert output.shape == (12, 20, 3) and np.abs(255 - output - whole).max() <= 1
 
     shape: Shape = [1, 3, 12, 20]
     node = [helper.make_node("Identity", ["x"], ["y"])]
     path = save(tmp_path / "i.onnx", node, (TensorProto.FLOAT, shape), (TensorProto.FLOAT, shape))
     mean, std = (0.1, 0.2, 0.3), (0.5, 0.6, 0.7)
-    given = Model(ModelOptions(path=str(path), mean=mean, std=std, output="image"))(picture)
-    wanted = np.clip((whole / 255 - mean) / std, 0, 1) * 255
-    assert np.abs(given - wanted).max() < 2.5
+    output = Model(ModelOptions(path=str(path), mean=mean, std=std, output="image"))(picture)
+    expected = np.clip((whole / 255 - mean) / std, 0, 1) * 255
+    assert np.abs(output - expected).max() < 2.5
 
 
-def test_a_model_that_changed_is_another_request_and_another_digest_than_asked_for_an_error(tmp_path: Path) -> None:
+def test_a_changed_model_has_another_digest_and_the_old_one_is_an_error(tmp_path: Path) -> None:
     path = strongest_colour(tmp_path / "model.onnx")
     before = Config.parse({"camera": {"model": {"path": str(path)}}}).section("camera.model")
     assert Config.parse({"camera": {"model": before}}).section("camera.model") == before
@@ -132,7 +131,7 @@ def _garbage(path: Path) -> Path:
         (strongest_colour, {"output": "image", "layout": "nhwc"}, "not one RGB picture with the axes nhwc"),
     ],
 )
-def test_a_model_of_another_kind_says_what_does_not_fit(
+def test_an_unsuitable_model_is_an_error_that_names_the_problem(
     build: Callable[[Path], Path], options: dict[str, Any], problem: str, tmp_path: Path
 ) -> None:
     trace = record(tmp_path / "trace", scenery(2))

@@ -1,4 +1,4 @@
-"""A real IWR6843 capture: the peaks its scene has, at positive range, which proves the order of I and Q."""
+"""A real IWR6843 capture: its targets are at positive range, which proves the order of I and Q."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_peaks_of_the_capture_are_at_1_0_1_6_and_1_7_metres(adc: Path, confi
     inner = profile[1:-1]
     is_peak = (inner > profile[:-2]) & (inner > profile[2:])
     bins = 1 + np.flatnonzero(is_peak)
-    bins = bins[bins * resolution > 0.5]  # closer, the antennas couple into one another
+    bins = bins[bins * resolution > 0.5]  # closer bins hold antenna coupling
     strongest = np.sort(bins[np.argsort(profile[bins])[-3:]]) * resolution
     np.testing.assert_allclose(strongest, [1.0, 1.6, 1.7], atol=0.06)
 
@@ -71,11 +71,11 @@ def test_the_words_of_the_capture_are_only_reordered(adc: Path, config: Path, tm
     captured = np.fromfile(adc, "<i2").reshape(-1, 4)
     samples = (captured[:, :2] + 1j * captured[:, 2:]).reshape(85, 3, 4, 512)
     ours = RangeDoppler((85, 3, 4, 1024), "none", "none").spectrum(iq)
-    # With no taper the transform's zero-Doppler, zero-range bin is the mean sample of each antenna.
+    # Without a window, the transform's zero-Doppler, zero-range bin is the mean sample of each antenna.
     np.testing.assert_allclose(ours[:, :, 0, 0], samples.mean(axis=(0, 3)), rtol=1e-3)
 
 
-def test_a_collection_config_is_as_good_as_mmwave_studios(adc: Path, config: Path, tmp_path: Path) -> None:
+def test_a_collection_config_gives_the_same_trace_as_mmwave_studio(adc: Path, config: Path, tmp_path: Path) -> None:
     import_dca1000(adc, config, tmp_path / "one", start=0.0)
     collection = tmp_path / "collection.yaml"
     collection.write_text((tmp_path / "one" / "config.yaml").read_text())
@@ -85,7 +85,7 @@ def test_a_collection_config_is_as_good_as_mmwave_studios(adc: Path, config: Pat
         assert (tmp_path / "one" / "radar" / name).read_bytes() == (tmp_path / "two" / "radar" / name).read_bytes()
 
 
-def test_a_cut_off_capture_is_refused_with_its_numbers(adc: Path, config: Path, tmp_path: Path) -> None:
+def test_a_truncated_capture_is_refused_with_its_sizes(adc: Path, config: Path, tmp_path: Path) -> None:
     cut = tmp_path / "cut.bin"
     cut.write_bytes(adc.read_bytes()[:-10])
     with pytest.raises(FormatError, match=r"cut\.bin: 2,088,950 bytes .* 2,088,960-byte frames"):
@@ -93,7 +93,7 @@ def test_a_cut_off_capture_is_refused_with_its_numbers(adc: Path, config: Path, 
     assert not (tmp_path / "trace").exists()
 
 
-def test_a_config_that_does_not_name_the_board_says_how_to(config: Path, adc: Path, tmp_path: Path) -> None:
+def test_a_config_without_the_board_is_an_error_that_names_the_option(config: Path, adc: Path, tmp_path: Path) -> None:
     alone = tmp_path / "alone.mmwave.json"
     shutil.copy(config, alone)
     with pytest.raises(ConfigError, match="--device"):

@@ -1,4 +1,4 @@
-"""Real Ouster captures: what comes out of the pipeline is what the maker's library makes of the same frames."""
+"""Real Ouster captures: the results of the pipeline are those of ouster-sdk for the same sweeps."""
 
 from __future__ import annotations
 
@@ -25,33 +25,33 @@ CAPTURES = [
 
 
 @pytest.mark.parametrize(("name", "sweeps"), CAPTURES)
-def test_the_lidar_image_of_a_capture_equals_the_makers_destagger(
+def test_the_lidar_image_of_a_capture_equals_the_destaggered_image_of_ouster_sdk(
     captures: Path, tmp_path: Path, name: str, sweeps: int
 ) -> None:
     trace = tmp_path / "trace"
     assert import_ouster(captures / "ouster" / name, trace) == sweeps
     assert run_step(LIDAR_IMAGE, trace, "_lidar_image", Request()).samples == sweeps
 
-    made = Sensor(trace / "_lidar_image")
+    sensor = Sensor(trace / "_lidar_image")
     source = open_source(str(captures / "ouster" / name))
     info = source.sensor_info[0]
     for i, (scan, *_) in enumerate(source):
         assert scan is not None
         for channel, field in {"rng": "RANGE", "rfl": "REFLECTIVITY", "nir": "NEAR_IR"}.items():
             expected = core.destagger(info, scan.field(field))
-            got = made.channel(channel).read(i, i + 1)[0]
-            # The capture's 32-bit ranges go to 240 m, the format's 16 bits to 65.535 m.
-            np.testing.assert_array_equal(got, np.minimum(expected, np.iinfo(got.dtype).max))
+            values = sensor.channel(channel).read(i, i + 1)[0]
+            # Ranges of the capture have 32 bits, those of the format 16 bits, up to 65.535 m.
+            np.testing.assert_array_equal(values, np.minimum(expected, np.iinfo(values.dtype).max))
 
 
-def test_times_are_the_hosts_at_the_end_of_each_sweep(captures: Path, tmp_path: Path) -> None:
+def test_times_are_host_times_at_the_end_of_each_sweep(captures: Path, tmp_path: Path) -> None:
     import_ouster(captures / "ouster" / CAPTURES[0][0], tmp_path / "trace")
     ts = Sensor(tmp_path / "trace" / "lidar").times(3)
     # The capture's own host times of the last packet of each sweep, 2022-04-19.
     np.testing.assert_allclose(ts, [1650410295.448622, 1650410295.548622, 1650410295.648707], atol=1e-6)
 
 
-def test_the_imu_of_a_street_capture_feels_gravity_and_keeps_its_rate(captures: Path, tmp_path: Path) -> None:
+def test_the_imu_of_a_street_capture_measures_gravity_at_a_constant_rate(captures: Path, tmp_path: Path) -> None:
     import_ouster(captures / "ouster" / CAPTURES[0][0], tmp_path / "trace")
     imu = Sensor(tmp_path / "trace" / "imu")
     assert imu.length() == 30
@@ -59,14 +59,14 @@ def test_the_imu_of_a_street_capture_feels_gravity_and_keeps_its_rate(captures: 
     assert np.linalg.norm(imu.channel("acc").read().mean(axis=0)) == pytest.approx(9.81, rel=0.15)
 
 
-def test_a_capture_without_host_times_starts_when_it_is_told(captures: Path, tmp_path: Path) -> None:
+def test_a_capture_without_host_times_starts_at_the_given_time(captures: Path, tmp_path: Path) -> None:
     import_ouster(captures / "ouster" / CAPTURES[1][0], tmp_path / "trace", start=1.7e9)
     ts = Sensor(tmp_path / "trace" / "lidar").times(3)
     assert ts[0] == 1.7e9
     np.testing.assert_allclose(np.diff(ts), 0.1, atol=1e-3)
 
 
-def test_metadata_of_old_firmware_is_rewritten_with_the_keys_that_readers_need(captures: Path, tmp_path: Path) -> None:
+def test_metadata_of_old_firmware_gets_the_keys_that_readers_need(captures: Path, tmp_path: Path) -> None:
     original = json.loads((captures / "ouster" / "OS-0-32-U1_v2.2.0_1024x10.json").read_text())
     assert "beam_intrinsics" not in original
     import_ouster(captures / "ouster" / CAPTURES[2][0], tmp_path / "trace")
@@ -76,7 +76,7 @@ def test_metadata_of_old_firmware_is_rewritten_with_the_keys_that_readers_need(c
     assert len(written["lidar_data_format"]["pixel_shift_by_row"]) == 32
 
 
-def test_a_damaged_capture_is_one_line_and_leaves_nothing(captures: Path, tmp_path: Path) -> None:
+def test_a_damaged_capture_is_an_error_and_leaves_no_files(captures: Path, tmp_path: Path) -> None:
     damaged = tmp_path / "damaged.pcap"
     damaged.write_bytes(b"not a capture")
     metadata = captures / "ouster" / "OS-1-128_v2.3.0_1024x10.json"

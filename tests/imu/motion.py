@@ -1,4 +1,4 @@
-"""An IMU on a simulated rig, without the rest of the recording, and what is true of it."""
+"""Measurements of an IMU on a simulated rig with their ground truth, without the other sensors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rover_pipeline.simulate.rig import build
 
 
 class Ride(NamedTuple):
-    """N samples: arrival times, readings, and the truth."""
+    """N samples: arrival times, measurements, and the ground truth."""
 
     ts: np.ndarray
     acc: np.ndarray
@@ -29,40 +29,41 @@ class Ride(NamedTuple):
 
 
 def ride(preset: str, duration: float, *, seed: int = 0, clock: Clock | None = None) -> Ride:
-    """The IMU of a preset, at the times of its own clock or another."""
+    """The IMU of a preset, sampled by its own clock or another one."""
     rig = build(PRESETS[preset], seed)
     clock = clock or rig.clocks["imu"]
     ticks = list(clock.ticks(duration, rig.key("imu")))
     truth = rig.mounted("imu").at(np.array([tick.time for tick in ticks]))
     errors = imu.Errors.of_device(rig.key("imu"))
-    reading = imu.measure(imu.feel(truth), errors, np.random.default_rng((seed, 9)))
-    return Ride(np.array([tick.stamp for tick in ticks]), reading.acc, reading.avel, truth, errors)
+    measured = imu.measure(imu.feel(truth), errors, np.random.default_rng((seed, 9)))
+    return Ride(np.array([tick.stamp for tick in ticks]), measured.acc, measured.avel, truth, errors)
 
 
 def tilt_error(quat: np.ndarray, truth: Kinematics) -> np.ndarray:
-    """Angle between where up is and where it is said to be, degrees, (N,)."""
-    said = Rotation.from_quat(quat).inv().apply([0.0, 0.0, 1.0])
-    return np.degrees(np.arccos(np.clip((said * truth.rot[:, 2]).sum(axis=1), -1, 1)))
+    """Angle between the true and the estimated direction of up, degrees, (N,)."""
+    estimate = Rotation.from_quat(quat).inv().apply([0.0, 0.0, 1.0])
+    return np.degrees(np.arccos(np.clip((estimate * truth.rot[:, 2]).sum(axis=1), -1, 1)))
 
 
 def heading_error(quat: np.ndarray, truth: Kinematics) -> np.ndarray:
-    """Heading gained since the first sample, said less true, degrees, (N,)."""
+    """Error of the change of heading since the first sample, estimated less true, degrees, (N,)."""
     ahead = Rotation.from_quat(quat).apply([1.0, 0.0, 0.0])
-    said = np.unwrap(np.arctan2(ahead[:, 1], ahead[:, 0]))
+    estimate = np.unwrap(np.arctan2(ahead[:, 1], ahead[:, 0]))
     true = np.unwrap(np.arctan2(truth.rot[:, 1, 0], truth.rot[:, 0, 0]))
-    return np.degrees((said - said[0]) - (true - true[0]))
+    return np.degrees((estimate - estimate[0]) - (true - true[0]))
 
 
 def integrated_velocity(
     times: np.ndarray, acc: np.ndarray, avel: np.ndarray, truth: Kinematics, gravity: float = imu.GRAVITY
 ) -> np.ndarray:
-    """Velocity in the scene from the true start on, by adding up rates and accelerations, (N, 3)."""
+    """Velocity in the scene by integration of the measurements from the true initial state, (N, 3)."""
     step = np.diff(times)[:, None]
-    turns = Rotation.from_rotvec((avel[1:] + avel[:-1]) / 2 * step)
-    turn, pieces = Rotation.from_matrix(truth.rot[0]), []
-    for each in turns:
-        turn = turn * each
-        pieces.append(turn.as_matrix())
-    rot = np.concatenate([truth.rot[:1], pieces])
-    felt = np.einsum("nij,nj->ni", rot, acc) - [0, 0, gravity]
-    return truth.vel[0] + np.concatenate([np.zeros((1, 3)), np.cumsum((felt[1:] + felt[:-1]) / 2 * step, axis=0)])
+    steps = Rotation.from_rotvec((avel[1:] + avel[:-1]) / 2 * step)
+    rotation, matrices = Rotation.from_matrix(truth.rot[0]), []
+    for each in steps:
+        rotation = rotation * each
+        matrices.append(rotation.as_matrix())
+    rot = np.concatenate([truth.rot[:1], matrices])
+    acc_world = np.einsum("nij,nj->ni", rot, acc) - [0, 0, gravity]
+    change = np.cumsum((acc_world[1:] + acc_world[:-1]) / 2 * step, axis=0)
+    return truth.vel[0] + np.concatenate([np.zeros((1, 3)), change])

@@ -1,4 +1,4 @@
-"""The IMU without its biases, against the truth of the simulator."""
+"""The IMU without its biases, compared with the ground truth of the simulator."""
 
 from __future__ import annotations
 
@@ -35,51 +35,51 @@ def rms(values: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize(("preset", "limit"), [("indoor", 0.3), ("outdoor", 0.5), ("bike", 1.0)])
-def test_up_is_where_it_is_to_a_degree_while_the_rig_moves(preset: str, limit: float) -> None:
+def test_up_is_accurate_to_a_degree_while_the_rig_moves(preset: str, limit: float) -> None:
     data = ride(preset, 40.0)
     moving = np.linalg.norm(data.truth.vel, axis=1) > 0.3
     assert moving.mean() > 0.8
-    found = filtered(data)
-    assert rms(tilt_error(found.quat, data.truth)[moving]) < limit
-    ahead = Rotation.from_quat(found.quat[0]).apply([1.0, 0.0, 0.0])
+    result = filtered(data)
+    assert rms(tilt_error(result.quat, data.truth)[moving]) < limit
+    ahead = Rotation.from_quat(result.quat[0]).apply([1.0, 0.0, 0.0])
     assert abs(ahead[1]) < 1e-6 < ahead[0]
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_biases_are_what_the_device_has(seed: int) -> None:
+def test_estimated_biases_are_those_of_the_device(seed: int) -> None:
     data = ride("indoor", 20.0, seed=seed)
-    found = filtered(data)
-    assert len(found.rests) == 1 and found.rests[0][1] - found.rests[0][0] > 0.8
-    assert np.abs(found.gyro_bias - data.errors.avel_bias).max() < 6e-4
-    # Rest shows what is along gravity.
+    result = filtered(data)
+    assert len(result.rests) == 1 and result.rests[0][1] - result.rests[0][0] > 0.8
+    assert np.abs(result.gyro_bias - data.errors.avel_bias).max() < 6e-4
+    # A rest shows the component along gravity only.
     up = data.truth.rot[0, 2]
-    assert (found.acc_bias - data.errors.acc_bias) @ up == pytest.approx(0, abs=0.008)
-    assert np.abs(found.acc_bias - up * (found.acc_bias @ up)).max() < 1e-3
-    np.testing.assert_allclose(found.acc, data.acc - found.acc_bias)
-    assert rms(found.avel - data.truth.avel) < rms(data.avel - data.truth.avel) * 1.01
+    assert (result.acc_bias - data.errors.acc_bias) @ up == pytest.approx(0, abs=0.008)
+    assert np.abs(result.acc_bias - up * (result.acc_bias @ up)).max() < 1e-3
+    np.testing.assert_allclose(result.acc, data.acc - result.acc_bias)
+    assert rms(result.avel - data.truth.avel) < rms(data.avel - data.truth.avel) * 1.01
 
 
 @pytest.mark.parametrize(("preset", "seed"), [("indoor", 0), ("indoor", 1), ("outdoor", 0)])
 def test_velocity_drifts_less_without_the_biases(preset: str, seed: int) -> None:
     data = ride(preset, 20.0, seed=seed)
-    found, times = filtered(data), smooth_times(data.ts).smooth
+    result, times = filtered(data), smooth_times(data.ts).smooth
     raw = integrated_velocity(times, data.acc, data.avel, data.truth)
-    mine = integrated_velocity(times, found.acc, found.avel, data.truth)
-    assert rms(mine - data.truth.vel) < 0.5 * rms(raw - data.truth.vel)
-    assert np.abs(heading_error(found.quat, data.truth)).max() < 0.7
+    corrected = integrated_velocity(times, result.acc, result.avel, data.truth)
+    assert rms(corrected - data.truth.vel) < 0.5 * rms(raw - data.truth.vel)
+    assert np.abs(heading_error(result.quat, data.truth)).max() < 0.7
 
 
-def test_without_a_rest_the_bias_is_learnt_from_the_motion() -> None:
+def test_without_a_rest_the_bias_is_estimated_from_the_motion() -> None:
     data = ride("outdoor", 40.0)
     data = data.only(data.ts - data.ts[0] > 6)
-    found = filtered(data)
-    assert found.rests == [] and not found.acc_bias.any()
-    assert rms(tilt_error(found.quat, data.truth)) < 1.0
-    level = np.abs((found.gyro_bias - data.errors.avel_bias)[:2])  # about the vertical nothing shows it
+    result = filtered(data)
+    assert result.rests == [] and not result.acc_bias.any()
+    assert rms(tilt_error(result.quat, data.truth)) < 1.0
+    level = np.abs((result.gyro_bias - data.errors.avel_bias)[:2])  # the component about the vertical is not observable
     assert level.max() < 0.0015
 
 
-def test_a_steady_turn_is_no_rest() -> None:
+def test_a_steady_rotation_is_no_rest() -> None:
     rng = np.random.default_rng(0)
     times = np.arange(2000) / 100
     avel = np.tile([0.0, 0.0, 0.05], (2000, 1)) + rng.normal(0, 0.002, (2000, 3))
@@ -89,7 +89,7 @@ def test_a_steady_turn_is_no_rest() -> None:
     assert len(orient(times, acc, avel, 0.01, ImuOptions()).rests) == 1
 
 
-def test_a_bias_that_drifts_is_followed_from_rest_to_rest() -> None:
+def test_a_drifting_bias_is_interpolated_between_rests() -> None:
     data = ride("indoor", 24.0)
     still = data.only(data.ts - data.ts[0] < 0.9)
     count, rest = len(data.ts), len(still.ts)
@@ -97,33 +97,33 @@ def test_a_bias_that_drifts_is_followed_from_rest_to_rest() -> None:
     ts = np.concatenate([data.ts, data.ts[-1] + 0.01 * np.arange(1, rest + 1)])
     avel = np.concatenate([data.avel, still.avel]) + drift
     acc = np.concatenate([data.acc, still.acc])
-    found = orient(ts, acc, avel, 0.01, ImuOptions())
-    assert len(found.rests) == 2
-    left = avel - found.avel - data.errors.avel_bias - drift
-    assert np.abs(left).max() < 1e-3
+    result = orient(ts, acc, avel, 0.01, ImuOptions())
+    assert len(result.rests) == 2
+    remaining = avel - result.avel - data.errors.avel_bias - drift
+    assert np.abs(remaining).max() < 1e-3
 
 
 @pytest.mark.parametrize("rate", [50.0, 200.0, 400.0])
-def test_any_rate_will_do(rate: float) -> None:
+def test_the_tilt_is_accurate_at_any_sampling_rate(rate: float) -> None:
     data = ride("indoor", 20.0, clock=Clock(0.012, 1 / rate, 0.0006, 0.0002))
     assert rms(tilt_error(filtered(data).quat, data.truth)) < 0.3
 
 
-def test_jitter_and_lost_samples_do_not_tilt_the_world() -> None:
+def test_the_tilt_is_accurate_with_jitter_and_lost_samples() -> None:
     jittered = ride("indoor", 20.0, clock=Clock(0.012, 0.01, 0.0006, 0.004, lost_every=12))
     assert np.diff(jittered.ts).max() > 0.02 and np.diff(jittered.ts).min() < 0.004
     assert rms(tilt_error(filtered(jittered).quat, jittered.truth)) < 0.3
 
 
-def test_after_a_gap_up_is_found_again_and_the_heading_goes_on() -> None:
+def test_after_a_gap_up_is_accurate_again_and_the_heading_is_continuous() -> None:
     data = ride("indoor", 30.0)
     since = data.ts - data.ts[0]
     data = data.only((since < 10) | (since > 15))
-    found = filtered(data)
-    assert found.gaps == [pytest.approx(5.0, abs=0.05)]
-    assert rms(tilt_error(found.quat, data.truth)) < 1.0
+    result = filtered(data)
+    assert result.gaps == [pytest.approx(5.0, abs=0.05)]
+    assert rms(tilt_error(result.quat, data.truth)) < 1.0
     after = int(np.argmax(np.diff(data.ts))) + 1
-    ahead = Rotation.from_quat(found.quat[[after - 1, after]]).apply([1.0, 0.0, 0.0])
+    ahead = Rotation.from_quat(result.quat[[after - 1, after]]).apply([1.0, 0.0, 0.0])
     assert np.diff(np.arctan2(ahead[:, 1], ahead[:, 0])) == pytest.approx(0, abs=0.01)
 
 
@@ -138,45 +138,45 @@ def record(trace: Path, data: Ride, valid: np.ndarray | None = None) -> Path:
     return trace
 
 
-def made(trace: Path) -> tuple[Sensor, dict[str, Any]]:
+def run_filtered(trace: Path) -> tuple[Sensor, dict[str, Any]]:
     run_step(STEP, trace, "_imu_filtered", Request())
     sensor = Sensor(trace / "_imu_filtered")
     return sensor, json.loads((sensor.path / "provenance.json").read_text())
 
 
-def test_samples_that_are_not_numbers_or_not_valid_spoil_nothing_else(tmp_path: Path) -> None:
+def test_nan_and_invalid_samples_do_not_change_the_others(tmp_path: Path) -> None:
     data = ride("indoor", 8.0)
-    clean, _ = made(record(tmp_path / "clean", data))
+    clean, _ = run_filtered(record(tmp_path / "clean", data))
     valid = np.ones(len(data.ts), "u1")
     valid[400:403] = 0
     data.acc[400:403] = 1e6
     data.avel[600] = np.nan
-    sensor, provenance = made(record(tmp_path / "trace", data, valid))
+    sensor, provenance = run_filtered(record(tmp_path / "trace", data, valid))
     assert np.flatnonzero(sensor.valid(len(data.ts)) == 0).tolist() == [400, 401, 402, 600]
     assert provenance["invalid"] == 4
-    quat, wanted = sensor.channel("quat").read(), clean.channel("quat").read()
-    assert np.abs(quat - wanted).max() < 2e-3
+    quat, expected = sensor.channel("quat").read(), clean.channel("quat").read()
+    assert np.abs(quat - expected).max() < 2e-3
     assert provenance["measured"]["gyro_bias_from"] == "rest" and provenance["notes"] == []
     assert provenance["measured"]["rate_hz"] == pytest.approx(100, abs=0.05)
 
 
-def test_a_recording_that_never_rests_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_recording_without_a_rest_has_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = ride("indoor", 9.0)
-    _, provenance = made(record(tmp_path / "trace", data.only(data.ts - data.ts[0] > 4)))
+    _, provenance = run_filtered(record(tmp_path / "trace", data.only(data.ts - data.ts[0] > 4)))
     assert provenance["measured"]["gyro_bias_from"] == "motion" and provenance["measured"]["still_s"] == []
     assert "was never at rest" in provenance["notes"][0] and "was never at rest" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 20])
-def test_a_few_samples_have_an_orientation_too(count: int, tmp_path: Path) -> None:
+def test_a_recording_of_a_few_samples_has_an_orientation(count: int, tmp_path: Path) -> None:
     data = ride("indoor", 1.0)
-    sensor, _ = made(record(tmp_path / "trace", data.only(np.arange(len(data.ts)) < count)))
+    sensor, _ = run_filtered(record(tmp_path / "trace", data.only(np.arange(len(data.ts)) < count)))
     quat = sensor.channel("quat").read()
     np.testing.assert_allclose(np.linalg.norm(quat, axis=1), 1, atol=1e-6)
     assert tilt_error(quat, data.only(np.arange(len(data.ts)) < count).truth).max() < 1
 
 
-def test_an_imu_without_one_trusted_sample_is_an_error(tmp_path: Path) -> None:
+def test_an_imu_without_a_valid_sample_is_an_error(tmp_path: Path) -> None:
     data = ride("indoor", 1.0)
     with pytest.raises(RoverError, match=r"imu/acc.*no sample of acc and avel is finite and valid"):
-        made(record(tmp_path / "trace", data, np.zeros(len(data.ts), "u1")))
+        run_filtered(record(tmp_path / "trace", data, np.zeros(len(data.ts), "u1")))

@@ -10,7 +10,7 @@ from rover_pipeline.camera.lens import Lens
 from rover_pipeline.occupancy.depth import NODES, DepthCamera
 
 BENT = Lens(64, 48, 40.0, 38.0, 30.37, 24.19, (-0.12, 0.03, 0.01, -0.004), (0.004, -0.003))
-STRAIGHT = BENT.straight()
+STRAIGHT = BENT.undistorted()
 
 
 def scene(beams: int = 16, columns: int = 192) -> tuple[np.ndarray, np.ndarray]:

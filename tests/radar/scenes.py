@@ -1,4 +1,4 @@
-"""Frames of point targets for a board, from the simulator's radar: the truth that the tests hold results against."""
+"""Frames of point targets for a board, from the simulator's radar: the ground truth of the radar tests."""
 
 from __future__ import annotations
 
@@ -77,20 +77,20 @@ def texts(chirp: Chirps) -> dict[str, str]:
 
 
 def write_targets(trace: Path, frames: int = 6, invalid: int = 2) -> None:
-    """Replace a recording's radar by one that moves at 2 m/s past ten targets at rest."""
+    """Replace a recording's radar by one that moves at 2 m/s past ten static targets."""
     chirp = chirps("AWR1642", frame_length=16, adc_samples=64)
     iq = []
     for number in range(frames):
-        seen = [
+        targets = [
             Target(0.8 + 0.55 * n + 0.02 * number, np.radians(13 * n - 58), counts=200.0 + 20 * n) for n in range(10)
         ]
-        seen = [each._replace(velocity_mps=float(-each.direction @ [1.9, 0.6, 0.0])) for each in seen]
-        iq.append(words(chirp, seen, number))
+        targets = [each._replace(velocity_mps=float(-each.direction @ [1.9, 0.6, 0.0])) for each in targets]
+        iq.append(words(chirp, targets, number))
     valid = np.ones(frames, "u1")
     valid[invalid] = 0
     shutil.rmtree(trace / "radar")
     with SensorWriter(trace / "radar", {TS: TS_SPEC, VALID: VALID_SPEC, "iq": spec_of(np.stack(iq))}) as writer:
         writer.append(ts=times(frames), valid=valid, iq=np.stack(iq))
-    described = texts(chirp)
-    (trace / "radar" / "radar.json").write_text(described["sidecar"])
-    (trace / CONFIG).write_text(described["config"])
+    sidecar_and_config = texts(chirp)
+    (trace / "radar" / "radar.json").write_text(sidecar_and_config["sidecar"])
+    (trace / CONFIG).write_text(sidecar_and_config["config"])

@@ -1,4 +1,4 @@
-"""The table of boards: the arrays of xwr, no two antennas in one place, and errors that list what is known."""
+"""The table of boards: the arrays of xwr, one antenna at each position, and errors that list the known boards."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ XWR = {
 
 
 @pytest.mark.parametrize("name", BOARDS)
-def test_no_two_virtual_antennas_of_a_board_share_a_place(name: str) -> None:
+def test_no_two_virtual_antennas_of_a_board_share_a_position(name: str) -> None:
     board = BOARDS[name]
     assert len(np.unique(board.grid, axis=0)) == len(board.tx) * len(board.rx)
 
 
-@pytest.mark.parametrize(("name", "theirs"), XWR.items())
-def test_virtual_arrays_are_those_of_xwr(name: str, theirs: str) -> None:
+@pytest.mark.parametrize(("name", "xwr_class"), XWR.items())
+def test_virtual_arrays_are_those_of_xwr(name: str, xwr_class: str) -> None:
     xwr = pytest.importorskip("xwr.rsp.numpy", reason="xwr is in the extra `bench`")
     board = BOARDS[name]
     tx, rx = len(board.tx), len(board.rx)
     numbered = np.arange(1, tx * rx + 1, dtype="c8").reshape(1, 1, tx, rx, 1)
-    expected = getattr(xwr, theirs)().mimo_virtual_array(numbered)[0, 0, :, :, 0]
+    expected = getattr(xwr, xwr_class)().mimo_virtual_array(numbered)[0, 0, :, :, 0]
     array = np.zeros_like(expected)
     array[tuple(board.grid.T)] = numbered.ravel() * board.signs
     np.testing.assert_array_equal(array, expected)
 
 
-def test_the_recording_names_the_board_unless_the_configuration_does() -> None:
+def test_the_configuration_names_the_board_before_the_recording_does() -> None:
     config = "radar: {args: {radar: {device: AWR1642}}}"
     assert find_board(None, config, (4, 2, 4, 32)) is BOARDS["AWR1642"]
     assert find_board("awr1843l", config, (4, 2, 4, 32)) is BOARDS["AWR1843L"]
@@ -51,7 +51,7 @@ def test_an_unknown_board_is_an_error_that_lists_the_known_ones() -> None:
         find_board(None, "radar: {type: radar}", (4, 5, 1, 32))
 
 
-def test_a_board_that_nobody_names_is_taken_for_one_with_its_antennas_and_said_so() -> None:
+def test_an_unnamed_board_is_assumed_by_its_numbers_of_antennas_with_a_warning() -> None:
     iq = np.zeros((0, 4, 3, 4, 32), "i2")
     assert find_board(None, "{}", iq.shape[1:]) is BOARDS["AWR1843"]
     assert "taken for AWR1843" in check_order(iq, options=RangeAzimuthOptions(), config="{}").warnings[0]

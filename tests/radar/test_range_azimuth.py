@@ -1,4 +1,4 @@
-"""Range-azimuth: a target lands in its direction, moving or not, and xwr's spectrum holds the same power."""
+"""Range-azimuth: a target is in its azimuth bin, moving or not, and the power is that of xwr's spectrum."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def azimuth_of_peak(power: np.ndarray) -> float:
 
 @pytest.mark.parametrize("device", XWR)
 @pytest.mark.parametrize("degrees", [-50.0, -10.0, 0.0, 35.0])
-def test_a_target_lands_in_its_azimuth_and_range_bin(device: str, degrees: float) -> None:
+def test_a_target_is_in_its_azimuth_and_range_bin(device: str, degrees: float) -> None:
     chirp = chirps(device)
     iq = words(chirp, [Target(2.6, azimuth=np.radians(degrees))])[None]
     power = range_azimuth(iq, options=RangeAzimuthOptions(), **texts(chirp))[0]
@@ -30,7 +30,7 @@ def test_a_target_lands_in_its_azimuth_and_range_bin(device: str, degrees: float
     assert abs(power.max(axis=0).argmax() - 2.6 / chirp.range_resolution) <= 1
 
 
-def test_a_moving_target_stays_in_its_direction_with_tdm_compensation_only() -> None:
+def test_a_moving_target_is_in_its_direction_only_with_tdm_compensation() -> None:
     chirp = chirps()
     fast = 0.8 * chirp.doppler_resolution * chirp.frame_length / 2
     iq = words(chirp, [Target(2.0, azimuth=0.4, velocity_mps=fast)])[None]
@@ -42,24 +42,24 @@ def test_a_moving_target_stays_in_its_direction_with_tdm_compensation_only() -> 
     assert abs(directions[1] - np.sin(0.4)) > 3 / 32
 
 
-def test_removing_what_stands_still_leaves_the_mover() -> None:
+def test_removing_static_targets_leaves_the_moving_one() -> None:
     chirp = chirps()
-    still, mover = Target(1.5, azimuth=-0.3, counts=3000), Target(3.5, azimuth=0.5, velocity_mps=1.0, counts=300)
-    iq = words(chirp, [still, mover])[None]
+    static, moving = Target(1.5, azimuth=-0.3, counts=3000), Target(3.5, azimuth=0.5, velocity_mps=1.0, counts=300)
+    iq = words(chirp, [static, moving])[None]
     power = range_azimuth(iq, options=RangeAzimuthOptions(remove_static=True), **texts(chirp))[0]
     assert azimuth_of_peak(power) == pytest.approx(np.sin(0.5), abs=1 / 32)
     assert abs(power.max(axis=0).argmax() - 3.5 / chirp.range_resolution) <= 1
 
 
-@pytest.mark.parametrize(("device", "theirs"), XWR.items())
+@pytest.mark.parametrize(("device", "xwr_class"), XWR.items())
 @pytest.mark.parametrize("window", ["hann", "none"])
-def test_power_is_that_of_the_whole_spectrum_of_xwr(device: str, theirs: str, window: Any) -> None:
+def test_power_is_that_of_the_whole_spectrum_of_xwr(device: str, xwr_class: str, window: Any) -> None:
     xwr = pytest.importorskip("xwr.rsp.numpy", reason="xwr is in the extra `bench`")
     chirp = chirps(device)
     iq = np.random.default_rng(3).integers(-3000, 3000, (2, *chirp.shape[:3], chirp.words)).astype("i2")
     on = dict.fromkeys(("range", "doppler", "azimuth"), window == "hann")
-    process = getattr(xwr, theirs)(window=on, size={"azimuth": 64})
-    # Rows stay apart here: their mean power is that over the bins of an elevation transform.
+    process = getattr(xwr, xwr_class)(window=on, size={"azimuth": 64})
+    # Rows are not transformed here: by Parseval their mean power is that over the bins of an elevation transform.
     spectrum = np.abs(process.fft(_azimuth_windowed(process, iq, window), axes=(3,), shift=(3,), size=(64,)))
     gain = chirp.frame_length * chirp.adc_samples * chirp.shape[1] * chirp.shape[2]
     expected = ((spectrum / gain) ** 2).sum(axis=(1, 2)) * spectrum.shape[2]
@@ -71,7 +71,7 @@ def test_power_is_that_of_the_whole_spectrum_of_xwr(device: str, theirs: str, wi
 
 
 def _azimuth_windowed(process: Any, iq: np.ndarray, window: str) -> np.ndarray:
-    """xwr's virtual arrays of frames, (frame, doppler, row, column, range), tapered along columns."""
+    """xwr's virtual arrays of frames, (frame, doppler, row, column, range), windowed along columns."""
     generic = pytest.importorskip("xwr.rsp")
     samples = generic.iq_from_iiqq(iq) if process.SAMPLE_TYPE == "IQ" else iq.astype("f4")
     array = process.mimo_virtual_array(process.doppler_range(samples))
@@ -84,7 +84,7 @@ def test_a_frame_of_zeros_has_the_floor() -> None:
     np.testing.assert_allclose(range_azimuth(zeros, options=RangeAzimuthOptions(), **texts(chirp)), -100, atol=1e-4)
 
 
-def test_samples_that_the_board_does_not_make_are_refused() -> None:
+def test_real_samples_are_refused_for_a_board_with_complex_samples() -> None:
     chirp = chirps("AWR2944")
     iq = words(chirp, [Target(2.0)])[None]
     with pytest.raises(ValueError, match="samples are real"):
@@ -104,7 +104,7 @@ def test_swapped_i_and_q_are_measured_and_reported() -> None:
     assert "try radar.sample_order: qqii" in wrong.warnings[0]
 
 
-def test_the_other_order_of_words_gives_the_same_picture() -> None:
+def test_both_orders_of_words_give_the_same_power() -> None:
     chirp = chirps()
     iq = words(chirp, [Target(2.6, azimuth=0.3)])[None]
     swapped = iq.reshape(-1, 4)[:, [2, 3, 0, 1]].reshape(iq.shape)

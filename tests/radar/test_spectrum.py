@@ -1,4 +1,4 @@
-"""Range-Doppler: a target lands in its bins, with its amplitude, whatever xwr or a plain FFT says."""
+"""Range-Doppler: a target is in its bins with its amplitude, as with xwr and with a plain FFT."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from scipy.constants import speed_of_light
 
 from rover_pipeline.radar.options import RangeDopplerOptions
-from rover_pipeline.radar.spectrum import RangeDoppler, decibel, taper
+from rover_pipeline.radar.spectrum import RangeDoppler, decibel, unit_gain_window
 from rover_pipeline.radar.steps import range_doppler
 
 CHIRPS, TX, RX, SAMPLES = 32, 3, 4, 128
@@ -38,7 +38,7 @@ def point_target(range_m: float, velocity_mps: float, amplitude: float = 1000.0)
 
 
 @pytest.mark.parametrize(("range_m", "velocity_mps"), [(5.0, 1.2), (1.0, -0.7), (3.3, 0.0)])
-def test_a_target_lands_in_its_range_and_doppler_bin(range_m: float, velocity_mps: float) -> None:
+def test_a_target_is_in_its_range_and_doppler_bin(range_m: float, velocity_mps: float) -> None:
     power = range_doppler(stored(point_target(range_m, velocity_mps))[None], options=RangeDopplerOptions())[0]
     doppler, distance = np.unravel_index(power.argmax(), power.shape)
     assert distance * RANGE_RESOLUTION_M == pytest.approx(range_m, abs=RANGE_RESOLUTION_M / 2)
@@ -53,7 +53,7 @@ def test_a_tone_of_1000_adc_counts_has_60_db(window: str) -> None:
     assert range_doppler(stored(on_bin)[None], options=options).max() == pytest.approx(60.0, abs=0.01)
 
 
-def test_real_samples_give_half_the_bins_and_the_same_place() -> None:
+def test_real_samples_give_half_the_range_bins_and_the_same_range() -> None:
     samples = point_target(3.0, 0.0).real
     transform = RangeDoppler((CHIRPS, TX, RX, SAMPLES), "hann", "hann", real=True)
     power = transform.power(np.round(samples).astype("i2"))
@@ -77,38 +77,39 @@ def test_the_spectrum_equals_that_of_xwr() -> None:
 
 @pytest.mark.parametrize("real", [False, True])
 @pytest.mark.parametrize(
-    ("chirps", "samples", "bins"), [(96, 64, None), (33, 100, None), (61, 62, None), (1, 16, None), (20, 30, (27, 50))]
+    ("chirps", "samples", "bins"),
+    [(96, 64, (0, 0)), (33, 100, (0, 0)), (61, 62, (0, 0)), (1, 16, (0, 0)), (20, 30, (27, 50))],
 )
 def test_spectrum_and_power_of_any_size_equal_those_of_numpy(
-    chirps: int, samples: int, bins: tuple[int, int] | None, real: bool
+    chirps: int, samples: int, bins: tuple[int, int], real: bool
 ) -> None:
     rng = np.random.default_rng(chirps)
     parts = rng.integers(-3000, 3000, (2, chirps, 2, 3, samples))
     plain = parts[0] if real else parts[0] + 1j * parts[1]
     frame = plain.astype("i2") if real else stored(plain)
     transform = RangeDoppler(frame.shape, "none", "hann", real, bins=bins)
-    tapered = plain * taper(chirps, "hann").astype("f8")[:, None, None, None] / samples
-    wanted = np.fft.fft2(np.moveaxis(tapered, 0, 2), s=(transform.doppler_bins, transform.length))[
-        ..., : transform.bins
+    windowed = plain * unit_gain_window(chirps, "hann").astype("f8")[:, None, None, None] / samples
+    wanted = np.fft.fft2(np.moveaxis(windowed, 0, 2), s=(transform.doppler_bins, transform.fft_length))[
+        ..., : transform.range_bins
     ]
     power = np.fft.fftshift((np.abs(wanted) ** 2).mean(axis=(0, 1)), axes=0)
-    for found in (transform.spectrum(frame), transform.spectrum(frame)):  # the second one in a buffer that was used
-        assert np.abs(found - wanted).max() < 1e-6 * np.abs(wanted).max()
+    for spectrum in (transform.spectrum(frame), transform.spectrum(frame)):  # the second reuses the buffer
+        assert np.abs(spectrum - wanted).max() < 1e-6 * np.abs(wanted).max()
     assert np.abs(transform.power(frame) - power).max() < 2e-6 * power.max()
     np.testing.assert_array_equal(transform.power(frame), transform.spectrum_and_power(frame)[1])
 
 
-def test_bytes_do_not_depend_on_the_threads_that_opencv_has() -> None:
+def test_bytes_do_not_depend_on_the_number_of_opencv_threads() -> None:
     iq = np.random.default_rng(3).integers(-3000, 3000, (CHIRPS, TX, RX, 2 * SAMPLES)).astype("i2")
-    before, found = cv2.getNumThreads(), []
+    before, results = cv2.getNumThreads(), []
     try:
         for threads in (1, 2, 4):
             cv2.setNumThreads(threads)
             spectrum, power = RangeDoppler(iq.shape, "hann", "hann").spectrum_and_power(iq)
-            found.append(spectrum.tobytes() + power.tobytes())
+            results.append(spectrum.tobytes() + power.tobytes())
     finally:
         cv2.setNumThreads(before)
-    assert found == [found[0]] * 3
+    assert results == [results[0]] * 3
 
 
 def test_an_odd_number_of_chirps_keeps_zero_velocity_in_the_middle_bin() -> None:
@@ -122,8 +123,8 @@ def test_threads_share_a_transform_without_sharing_its_buffers() -> None:
     transform = RangeDoppler(iq.shape[1:], "hann", "hann")
     alone = [transform.power(frame) for frame in iq]
     with ThreadPoolExecutor(8) as pool:
-        together = list(pool.map(transform.power, iq))
-    np.testing.assert_array_equal(together, alone)
+        parallel = list(pool.map(transform.power, iq))
+    np.testing.assert_array_equal(parallel, alone)
 
 
 def test_a_frame_of_zeros_has_the_floor_and_no_infinity() -> None:

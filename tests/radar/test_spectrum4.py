@@ -1,4 +1,4 @@
-"""The whole spectrum: equal to that of xwr with the same options, and its axes say where a target is."""
+"""The 4-D spectrum: equal to that of xwr with the same options, and its axes give the position of a target."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ SCENE = [Target(2.6, azimuth=0.4, elevation=0.1, velocity_mps=0.9), Target(1.2, 
 BINS = {"doppler": 48, "elevation": 8, "azimuth": 32, "range": 256}
 
 
-def theirs(device: str, iq: np.ndarray, *, window: bool, size: dict[str, int]) -> np.ndarray:
+def xwr_spectrum(device: str, iq: np.ndarray, *, window: bool, size: dict[str, int]) -> np.ndarray:
     """xwr's magnitudes over the coherent gain."""
     xwr = pytest.importorskip("xwr.rsp.numpy", reason="xwr is in the extra `bench`")
     chirp = chirps(device)
     gain = chirp.frame_length * chirp.adc_samples * chirp.shape[1] * chirp.shape[2]
-    found: np.ndarray = np.abs(getattr(xwr, XWR[device])(window=window, size=size)(iq)) / gain
-    return found
+    magnitudes: np.ndarray = np.abs(getattr(xwr, XWR[device])(window=window, size=size)(iq)) / gain
+    return magnitudes
 
 
 @pytest.mark.parametrize("device", XWR)
@@ -39,7 +39,7 @@ def test_the_spectrum_is_that_of_xwr(device: str, window: bool, padded: bool) ->
     chirp = chirps(device)
     iq = words(chirp, SCENE)[None]
     size = {**BINS, "range": 128 if chirp.is_real else 256} if padded else {}
-    expected = theirs(device, iq, window=window, size=size)
+    expected = xwr_spectrum(device, iq, window=window, size=size)
     name: Any = "hann" if window else "none"
     options = SpectrumOptions(
         **dict.fromkeys(("range_window", "doppler_window", "elevation_window", "azimuth_window"), name),
@@ -61,7 +61,7 @@ def test_the_spectrum_is_that_of_xwr(device: str, window: bool, padded: bool) ->
 
 
 @pytest.mark.parametrize("device", XWR)
-def test_the_axes_beside_the_spectrum_say_where_a_target_is(device: str) -> None:
+def test_the_axes_beside_the_spectrum_give_the_position_of_a_target(device: str) -> None:
     chirp = chirps(device)
     target = Target(2.6, azimuth=0.35, elevation=0.15, velocity_mps=0.9)
     iq = words(chirp, [target])[None]
@@ -70,13 +70,13 @@ def test_the_axes_beside_the_spectrum_say_where_a_target_is(device: str) -> None
     axes = json.loads(inspect_spectra(iq, options=options, **texts(chirp)).files["axes.json"])
     assert power.shape == tuple(len(axis["values"]) for axis in axes.values())
     peak = np.unravel_index(power.argmax(), power.shape)
-    found = {name: axes[name]["values"][at] for name, at in zip(axes, peak, strict=True)}
-    assert found["doppler"] == pytest.approx(0.9, abs=chirp.doppler_resolution)
-    assert found["range"] == pytest.approx(2.6, abs=chirp.range_resolution)
-    # The array turns by the sine of the azimuth times the cosine of the elevation.
-    assert np.sin(found["azimuth"]) == pytest.approx(np.sin(0.35) * np.cos(0.15), abs=1 / 32)
+    position = {name: axes[name]["values"][at] for name, at in zip(axes, peak, strict=True)}
+    assert position["doppler"] == pytest.approx(0.9, abs=chirp.doppler_resolution)
+    assert position["range"] == pytest.approx(2.6, abs=chirp.range_resolution)
+    # The phase along a row follows the sine of the azimuth times the cosine of the elevation.
+    assert np.sin(position["azimuth"]) == pytest.approx(np.sin(0.35) * np.cos(0.15), abs=1 / 32)
     if BOARDS[device].has_elevation:
-        assert np.sin(found["elevation"]) == pytest.approx(np.sin(0.15), abs=1 / 16)
+        assert np.sin(position["elevation"]) == pytest.approx(np.sin(0.15), abs=1 / 16)
 
 
 def test_decibels_are_of_the_amplitude() -> None:
@@ -91,8 +91,8 @@ def test_decibels_are_of_the_amplitude() -> None:
 def test_saturated_samples_do_not_overflow_half_precision() -> None:
     chirp = chirps()
     iq = np.full((1, *chirp.shape[:3], chirp.words), 32767, "i2")
-    found = spectrum(iq, options=SpectrumOptions(), **texts(chirp))
-    assert np.isfinite(found).all() and found.max() == pytest.approx(32767 * np.sqrt(2), rel=0.5)
+    magnitudes = spectrum(iq, options=SpectrumOptions(), **texts(chirp))
+    assert np.isfinite(magnitudes).all() and magnitudes.max() == pytest.approx(32767 * np.sqrt(2), rel=0.5)
 
 
 def test_fewer_bins_than_chirps_samples_or_antennas_are_refused() -> None:

@@ -1,4 +1,4 @@
-"""What radar steps publish beside their channels."""
+"""The files that radar steps publish beside their channels, and their options."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ STEPS = "rover_pipeline.radar.steps"
 
 
 @pytest.mark.parametrize(("name", "channel"), [("range_doppler", "power"), ("range_azimuth", "power")])
-def test_axes_as_long_as_those_of_the_channel_are_beside_it(name: str, channel: str, tmp_path: Path) -> None:
+def test_the_axes_beside_a_channel_have_its_shape(name: str, channel: str, tmp_path: Path) -> None:
     trace = small_trace(tmp_path / "trace", sensors=("radar",))
     run_step(find_step(f"{STEPS}:{name}"), trace, f"_radar_{name}", Request())
-    made = Sensor(trace / f"_radar_{name}")
-    axes = json.loads((made.path / "axes.json").read_text())
-    assert tuple(len(axis["values"]) for axis in axes.values()) == made.specs[channel].shape
-    assert all(f"{axis}, " in (made.specs[channel].desc or "") or axis == "range" for axis in axes)
-    provenance = json.loads((made.path / PROVENANCE).read_text())
+    sensor = Sensor(trace / f"_radar_{name}")
+    axes = json.loads((sensor.path / "axes.json").read_text())
+    assert tuple(len(axis["values"]) for axis in axes.values()) == sensor.specs[channel].shape
+    assert all(f"{axis}, " in (sensor.specs[channel].desc or "") or axis == "range" for axis in axes)
+    provenance = json.loads((sensor.path / PROVENANCE).read_text())
     assert 0.1 < provenance["measured"]["mirrored_range_energy"] < 10  # of noise, which has no direction
     assert "axes.json" in provenance["files"]
 
@@ -38,7 +38,7 @@ def test_a_recording_without_a_valid_frame_still_has_its_axes(tmp_path: Path) ->
     assert json.loads((trace / "_radar_range_doppler" / PROVENANCE).read_text())["measured"] == {}
 
 
-def test_bins_of_unknown_size_have_no_metres(tmp_path: Path) -> None:
+def test_bins_of_unknown_size_have_no_values(tmp_path: Path) -> None:
     trace = small_trace(tmp_path / "trace", sensors=("radar",))
     (trace / "radar" / "radar.json").unlink()
     run_step(find_step(f"{STEPS}:range_doppler"), trace, "_radar_range_doppler", Request())
@@ -46,7 +46,7 @@ def test_bins_of_unknown_size_have_no_metres(tmp_path: Path) -> None:
     assert axes["range"]["values"] is None and axes["doppler"]["values"] is None
 
 
-def test_an_unknown_board_stops_the_step_with_the_known_ones(tmp_path: Path) -> None:
+def test_an_unknown_board_stops_the_step_with_a_list_of_the_known_ones(tmp_path: Path) -> None:
     trace = small_trace(tmp_path / "trace", sensors=("radar",))
     with pytest.raises(RoverError, match=r"'AWR9' is unknown.*AWR1642, AWR1843"):
         run_step(find_step(f"{STEPS}:points"), trace, "_radar_points", Request({"board": "AWR9"}))
