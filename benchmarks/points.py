@@ -7,6 +7,7 @@ reads and writes files.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import shutil
@@ -80,12 +81,9 @@ def functions(rounds: int) -> None:
     seen = (rng > 0) & (rng < 65535)
     print(f"largest difference {np.abs(mine[seen] - theirs[seen]).max():.1e} m")
     # The runner hands over blocks of a few megabytes: one sweep of this size.
-    singles = [(rng[i : i + 1], rfl[i : i + 1], nir[i : i + 1]) for i in range(SWEEPS)]
+    singles = [(rng[i : i + 1], rfl[i : i + 1], nir[i : i + 1], ts[:1]) for i in range(SWEEPS)]
     images = [(image,) for image in rng]
-
-    def step(*images: np.ndarray) -> object:
-        return points(*images, ts[:1], options=options, metadata=metadata)
-
+    step = functools.partial(points, options=options, metadata=metadata)
     found = [(seconds(step, singles), seconds(project, images)) for _ in range(rounds)]
     ratio = statistics.median(theirs / ours for ours, theirs in found)
     ours, peer = (statistics.median(column) for column in zip(*found, strict=True))

@@ -25,14 +25,14 @@ def velocity(
     _, mps = resolutions(sidecar) or (0.0, 0.0)
     if not mps:
         raise ValueError("radar.json must give range_resolution and doppler_resolution, both above zero")
-    found = []
-    for places, speeds, n in zip(xyz, doppler, count, strict=True):
-        direction = places[:n].astype("f8")
+    estimates = []
+    for positions, speeds, n in zip(xyz, doppler, count, strict=True):
+        direction = positions[:n].astype("f8")
         direction /= np.linalg.norm(direction, axis=1, keepdims=True)
-        found.append(ego_velocity(direction, speeds[:n].astype("f8"), mps, options))
+        estimates.append(ego_velocity(direction, speeds[:n].astype("f8"), mps, options))
     return {
-        "vel": np.array([each.vel for each in found], "f4"),
-        "cov": np.array([each.cov for each in found], "f4"),
-        "inliers": np.array([each.inliers for each in found], "u2"),
-        "valid": np.array([each.determined for each in found], "u1"),
+        "vel": np.array([each.vel for each in estimates], "f4"),
+        "cov": np.array([each.cov for each in estimates], "f4"),
+        "inliers": np.array([each.inliers for each in estimates], "u2"),
+        "valid": np.array([each.determined for each in estimates], "u1"),
     }

@@ -123,11 +123,11 @@ def spectrum(
         and antennas.
     """
     magnitudes = _magnitudes(iq.shape[1:], options, config)
-    found = []
-    for each in _spectra(iq, options, sidecar, config):
-        amplitude = magnitudes(each)
-        found.append((decibel(amplitude**2) if options.scale == "decibel" else amplitude).astype("f2"))
-    return np.stack(found)
+    result = []
+    for spectrum in _spectra(iq, options, sidecar, config):
+        amplitude = magnitudes(spectrum)
+        result.append((decibel(amplitude**2) if options.scale == "decibel" else amplitude).astype("f2"))
+    return np.stack(result)
 
 
 def points(
@@ -155,11 +155,11 @@ def points(
     doppler, snr = np.full((2, len(iq), most), np.nan, "f4")
     count = np.zeros(len(iq), "u2")
     for i in np.flatnonzero(whole):
-        found = find(*transform.spectrum_and_power(iq[i]))
-        count[i] = n = len(found.snr)
-        xyz[i, :n] = found.direction * (found.range * metres)[:, None]
-        doppler[i, :n] = (found.doppler - shape[0] // 2) * mps
-        snr[i, :n] = 10 * np.log10(found.snr)
+        targets = find(*transform.spectrum_and_power(iq[i]))
+        count[i] = n = len(targets.snr)
+        xyz[i, :n] = targets.direction * (targets.range * metres)[:, None]
+        doppler[i, :n] = (targets.doppler - shape[0] // 2) * mps
+        snr[i, :n] = 10 * np.log10(targets.snr)
     return {"xyz": xyz, "doppler": doppler, "snr": snr, "count": count}
 
 
