@@ -26,7 +26,8 @@ from benchmarks.measure import print_versions, run, step_command
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.kinematics.timestamps import smooth_times
-from rover_pipeline.lidar.ouster_slam import OusterOdometry, rays, returns, sensor_info, sweep_span
+from rover_pipeline.lidar.geometry import rays, returns, sensor_info, sweep_span
+from rover_pipeline.lidar.ouster_slam import OusterOdometry
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.register import register_at_once
