@@ -31,3 +31,10 @@ use rule derived as radar_velocity with:
         needs("_radar_velocity"),
     output:
         makes("_radar_velocity"),
+
+
+use rule derived as radar_quality with:
+    input:
+        needs("_radar_quality"),
+    output:
+        makes("_radar_quality"),

@@ -111,4 +111,12 @@ STEPS = (
         default=True,
         summary="The radar's own velocity over ground, m/s, front-left-up.",
     ),
+    Step(
+        sensor="_radar_quality",
+        function="rover_pipeline.radar.quality:quality",
+        version=1,
+        inputs={"iq": "radar/iq"},
+        outputs={"clipped": Output("Share of the I and Q values at the limits of their type, 0 to 1.", type="f4")},
+        summary="How far a frame can be trusted: the share of clipped samples.",
+    ),
 )
