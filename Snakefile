@@ -7,6 +7,7 @@ configfile: f"{workflow.basedir}/config/config.yaml"
 
 
 include: "rules/common.smk"
+include: "rules/derived.smk"
 include: "rules/simulate.smk"
 include: "rules/lidar.smk"
 include: "rules/radar.smk"

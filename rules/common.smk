@@ -21,12 +21,12 @@ def _one_line(function):
 
 FLOW = _one_line(Flow)(config)
 
-# A rule that the table of steps declares: `use rule derived as NAME with: input: needs(...) output: makes(...)`.
+# For rules that the table of steps declares, see rules/derived.smk.
 needs = _one_line(FLOW.needs)
 makes = _one_line(FLOW.makes)
 enabled = _one_line(FLOW.enabled)
 
-# A rule that says by itself what it needs and makes.
+# For rules that say by themselves what they need and make.
 sensor = FLOW.sensor
 sensors = FLOW.sensors
 trace_file = FLOW.trace_file
@@ -56,20 +56,3 @@ def extra_rules():
 def say(title, lines):
     shown = lines if len(lines) <= 40 else [*lines[:40], f"and {len(lines) - 40} more"]
     print("\n  ".join([f"rover-pipeline: {title}", *shown]), file=sys.stderr)
-
-
-# The pattern of every rule that the table of steps declares. It is never asked for itself.
-rule derived:
-    output:
-        "/{trace}/_{product}/.pattern",
-    params:
-        step=FLOW.step_name,
-        version=FLOW.step_version,
-        options=FLOW.step_options,
-    log:
-        "logs/{trace}/{product}.log",
-    benchmark:
-        "logs/{trace}/{product}.tsv"
-    threads: threads(4)
-    shell:
-        FLOW.table_step()

@@ -49,6 +49,8 @@ class Flow:
         started: when this run began, seconds since the epoch.
     """
 
+    #: Output of the rule that all rules of the table are derived from: no file of this name is ever made.
+    pattern = "/{trace}/_{product}/.pattern"
     #: Sensors of the simulated recording, which may not exist yet.
     demo_sensors: tuple[str, ...] = ("camera", "imu", "lidar", "radar")
 

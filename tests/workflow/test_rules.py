@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from pathlib import Path
 
 import pytest
 
 from rover_pipeline.format.sensor import Sensor
-from rover_pipeline.table import find_step
+from rover_pipeline.table import TABLE
+from rover_pipeline.workflow.flow import Flow
 from tests.conftest import CHECKOUT
 from tests.kit import small_trace
 from tests.workflow.runs import snakemake
@@ -105,18 +105,18 @@ def test_a_folder_of_files_waits_for_all_other_results_and_follows_them(run, tmp
 def test_every_file_that_a_step_reads_is_an_input_of_its_rule_and_config_yaml_of_no_other(tmp_path: Path) -> None:
     trace = small_trace(tmp_path / "rec", sensors=("lidar", "radar", "camera", "imu"))
     (trace / "camera" / "camera.json").write_text("{}")
-    config = {"outputs": "all", "occupancy": {"level": True}, "depth": {"motion": True}}
-    done = snakemake(tmp_path, trace, "--dry-run", "--printshellcmds", "--quiet", "host", config=config)
-    assert done.returncode == 0, done.stderr
-    commands = re.findall(r" step (\S+) .* --input (.+) --output ", done.stdout)
-    rules = {name: set(inputs.split()) for name, inputs in commands}
-    assert len(rules) >= 20
-    for name, inputs in rules.items():
-        files = find_step(name).files.values()
-        lacking = {file for file in files if (trace / file).exists() and str(trace / file) not in inputs}
+    flow = Flow({"traces": str(trace), "occupancy": {"level": True}, "lidar": {"points": {"compensate": True}}})
+    for name in TABLE:
+        flow.makes(name)
+    for name, step in TABLE.items():
+        inputs = {path.removeprefix(f"{trace}/") for path in flow.needs(name).files(trace)}
+        files = {reference.removesuffix("?") for reference in step.files.values()}
+        lacking = {file for file in files if (trace / file).exists()} - inputs
         assert not lacking, f"{name} reads {lacking}, its rule does not say so"
-        reads = "config.yaml" in {*files, *find_step(name).reads}
-        assert (str(trace / "config.yaml") in inputs) == reads, name
+        assert ("config.yaml" in inputs) == ("config.yaml" in {*files, *step.reads}), name
+        channels = {reference for reference in step.inputs.values() if (trace / reference).exists()}
+        assert channels <= inputs, name
+    assert "_odom/meta.json" in {path.removeprefix(f"{trace}/") for path in flow.needs("_bev").files(trace)}
 
 
 def test_another_config_yaml_remakes_what_was_made_from_it_and_nothing_else(tmp_path: Path) -> None:

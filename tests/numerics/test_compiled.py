@@ -1,0 +1,64 @@
+"""The cache of compiled kernels: a kernel never runs with the old code of another one that it calls."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rover_pipeline.numerics import compiled
+from tests.kit import environment
+
+CALLED = """
+from rover_pipeline.numerics.compiled import compiled
+
+@compiled
+def called(x):
+    return x + {term}
+"""
+CALLING = """
+from room.called import called
+from rover_pipeline.numerics.compiled import compiled
+
+@compiled
+def calling(x):
+    return 2 * called(x)
+
+print(calling(1.0), len(calling.stats.cache_hits))
+"""
+
+
+def test_a_change_in_a_kernel_reaches_the_kernels_of_other_files_that_call_it(tmp_path: Path) -> None:
+    room = tmp_path / "room"
+    room.mkdir()
+    (room / "__init__.py").touch()
+    (room / "calling.py").write_text(CALLING)
+
+    def run(term: int) -> tuple[float, int]:
+        (room / "called.py").write_text(CALLED.format(term=term))
+        os.utime(room / "called.py", ns=(term, term))
+        done = subprocess.run(
+            [sys.executable, "-m", "room.calling"], cwd=tmp_path, env=environment(), capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        result, hits = done.stdout.split()
+        return float(result), int(hits)
+
+    assert run(1) == (4.0, 0)
+    assert run(1) == (4.0, 1), "nothing changed: the cache is used"
+    assert run(2) == (6.0, 0), "the other file changed: it is not"
+
+
+def test_kernels_of_a_room_share_a_folder_and_a_read_only_package_has_one_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    radar = Path(compiled.__file__).parents[1] / "radar"
+    here = compiled.cache_folder(radar / "kernels.py")
+    assert here == compiled.cache_folder(radar / "point_kernels.py") and here.parent == radar / "__pycache__"
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert compiled.cache_folder(radar / "kernels.py").is_relative_to(tmp_path)
