@@ -14,7 +14,7 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, closing
@@ -29,6 +29,7 @@ from rover_pipeline.options import Options
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 S = TypeVar("S")
+T = TypeVar("T")
 
 #: How a job learns how to spread its work: not part of its command, which would rerun it when changed.
 DASK_VARIABLE = "ROVER_PIPELINE_DASK"
@@ -255,3 +256,10 @@ class _Ranged(Generic[R]):
 
 
 _thread = threading.local()
+
+
+def ordered_map(function: Callable[[T], R], items: Iterable[T], *, threads: int) -> Iterator[R]:
+    """PROVISIONAL, replaced at the merge by the one of main."""
+    from rover_pipeline.simulate.ordered import in_order
+
+    return in_order(function, items, threads)
