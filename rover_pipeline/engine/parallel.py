@@ -258,8 +258,22 @@ class _Ranged(Generic[R]):
 _thread = threading.local()
 
 
-def ordered_map(function: Callable[[T], R], items: Iterable[T], *, threads: int) -> Iterator[R]:
-    """PROVISIONAL, replaced at the merge by the one of main."""
+def ordered_map(
+    function: Callable[[T], R],
+    items: Iterable[T],
+    *,
+    threads: int = 1,
+    done: Callable[[T], object] | None = None,
+    held: int | None = None,
+) -> Iterator[R]:
+    """PROVISIONAL, for tests in this branch only: the one of main replaces it at the merge."""
     from rover_pipeline.simulate.ordered import in_order
 
-    return in_order(function, items, threads)
+    def work(item: T) -> R:
+        result = function(item)
+        if done:
+            done(item)
+        return result
+
+    with single_threaded_pools():
+        yield from in_order(work, items, threads)

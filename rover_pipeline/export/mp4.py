@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import av
 import numpy as np
 
-from rover_pipeline.engine.parallel import ordered_map, single_threaded_pools
+from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError, RoverError
 from rover_pipeline.export import ExportOptions, panels
@@ -89,8 +89,9 @@ def write_preview(trace: Path, out: Path, options: PreviewOptions | None = None,
     begin, end = min(samples.ts[0] for samples in timed), max(samples.ts[-1] for samples in timed)
     times = begin + np.arange(math.floor((end - begin) * options.rate) + 1) / options.rate
     draw = Picture(trace, options, begin)
-    with progress(f"{trace.name} preview", len(times)) as advance, single_threaded_pools():
-        _encode(out, ordered_map(draw, times.tolist(), threads=threads), options.rate, advance)
+    with progress(f"{trace.name} preview", len(times)) as advance:
+        pictures = ordered_map(draw, times.tolist(), threads=threads, held=4 * threads)  # of 2.8 MB each
+        _encode(out, pictures, options.rate, advance)
 
 
 class Picture:

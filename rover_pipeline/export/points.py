@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from plyfile import PlyData, PlyParseError
 
-from rover_pipeline.engine.parallel import DaskOptions, run_ranges
+from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export import MAP, ExportOptions
@@ -56,14 +56,12 @@ def write_points(trace: Path, out: Path, options: ExportOptions, suffix: str, wr
         raise FormatError(f"{sweeps.path}: none of its {len(sweeps.valid)} sweeps can be exported: valid is 0")
     out.mkdir()
 
-    def write_sweeps(start: int, stop: int) -> None:
-        for number in chosen[start:stop].tolist():
-            comments = (f"sensor frame, front-left-up, m; {sweeps.path.name} sample {number}",)
-            write(out / f"{number:06d}{suffix}", sweeps.read(number), comments)
+    def write_sweep(number: int) -> None:
+        comments = (f"sensor frame, front-left-up, m; {sweeps.path.name} sample {number}",)
+        write(out / f"{number:06d}{suffix}", sweeps.read(number), comments)
 
-    ranges = [(at, at + 1) for at in range(len(chosen))]
     with progress(f"export {trace.name}", len(chosen), "sweep") as advance:
-        for _ in run_ranges(write_sweeps, ranges, threads=options.threads, options=DaskOptions(), advance=advance):
+        for _ in ordered_map(write_sweep, chosen.tolist(), threads=options.threads, done=lambda number: advance(1)):
             pass
 
 

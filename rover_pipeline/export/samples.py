@@ -13,8 +13,8 @@ from rover_pipeline.format.channels import Channel
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import VALID, Sensor
 from rover_pipeline.format.trace import CONFIG, Trace
-from rover_pipeline.kinematics.mount import Mount, RigOptions, find_mount
-from rover_pipeline.kinematics.options import Mounted
+from rover_pipeline.kinematics.mount import Mount, find_mount
+from rover_pipeline.kinematics.options import Mounted, RigOptions
 from rover_pipeline.lidar.geometry import CLIPPED, projection
 
 

@@ -1,4 +1,4 @@
-"""Our reader opens stored bytes of the published format: fixtures, not files that our own writer made a moment ago.
+"""Our reader opens stored bytes of the published format: it does not only open what our own writer made.
 
 They were written from the facts of the format because the roverd package cannot be installed here; `fixtures/README.md`
 says how they were compared with the source code of its writer.
