@@ -1,4 +1,8 @@
-"""Other programs' formats, one module each. A new one is a module with a `write` function and a line in `FORMATS`."""
+"""Exports to the formats of other programs.
+
+A new format is a module of this package with a `write` function (see `ExportFunction`) and a line in `FORMATS`. The
+module is named like the format and is imported only when that format is asked for.
+"""
 
 from __future__ import annotations
 
@@ -13,44 +17,42 @@ from rover_pipeline.errors import ConfigError, InTheWayError, did_you_mean
 from rover_pipeline.export.output import new_output
 from rover_pipeline.format.discovery import locate_traces
 
-#: The product that point cloud formats take instead of sweeps when it is asked for as the sensor.
+#: The product that the point cloud formats export instead of sweeps when it is named as the sensor.
 MAP = "_map"
 
 
 class Format(NamedTuple):
-    """Something that traces can be exported to.
+    """A format that traces can be exported to.
 
     Attributes:
-        function: dotted name of what writes it, an `ExportFunction`. Imported when it is asked for.
-        what: one line for the user.
-        folder: whether a trace becomes a folder with a file for each sample. Everything else is one file, the map too.
+        description: one line for the user.
+        directory: whether a trace becomes a directory with one file for each sample. The map is one file all the same.
     """
 
-    function: str
-    what: str
-    folder: bool = False
+    description: str
+    directory: bool = False
 
 
 FORMATS: dict[str, Format] = {
-    "tum": Format("rover_pipeline.export.tum:write", "trajectory with times, a text file as evo reads it"),
-    "kitti": Format("rover_pipeline.export.kitti:write", "trajectory as 3x4 matrices, a text file as evo reads it"),
-    "ply": Format("rover_pipeline.export.ply:write", "lidar points, a PLY file a sweep, or the map", folder=True),
-    "pcd": Format("rover_pipeline.export.pcd:write", "lidar points, a PCD file a sweep, or the map", folder=True),
-    "rrd": Format("rover_pipeline.export.rrd:write", "everything on one timeline, for the Rerun viewer (extra `rrd`)"),
-    "mp4": Format("rover_pipeline.export.mp4:write", "a preview: what every sensor saw, side by side"),
+    "tum": Format("trajectory with times, a text file as evo reads it"),
+    "kitti": Format("trajectory as 3x4 matrices, a text file as evo reads it"),
+    "ply": Format("lidar points, a PLY file a sweep, or the map", directory=True),
+    "pcd": Format("lidar points, a PCD file a sweep, or the map", directory=True),
+    "rrd": Format("everything on one timeline, for the Rerun viewer (extra `rrd`)"),
+    "mp4": Format("a preview: what every sensor saw, side by side"),
 }
 
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """What the user asked for; a format ignores what has no meaning for it.
+    """What the user asked for. A format ignores the options that have no meaning for it.
 
     Attributes:
-        sensor: to be exported, the format's own choice if None.
-        every: samples to go on by.
-        threads: worked on at once.
-        max_points: of a sweep, about; None = all.
-        width: of pictures, pixels; None = as they are stored.
+        sensor: the sensor to export; None = the format's own choice.
+        every: export every n-th sample only.
+        threads: number of samples that are exported at the same time.
+        max_points: keep about so many points of a sweep; None = all.
+        width: width of the camera's pictures, pixels; None = as they are stored.
     """
 
     sensor: str | None = None
@@ -61,51 +63,46 @@ class ExportOptions:
 
 
 class ExportFunction(Protocol):
-    """Writes one trace to `out`, a file or a folder that does not exist yet; what it writes becomes visible at the end.
+    """Writes one trace to `out`, a file or directory that does not exist yet. The user sees it when it is complete.
 
-    Raises RoverError when the trace lacks what the format needs.
+    Raises RoverError when the trace lacks something that the format needs.
     """
 
     def __call__(self, trace: Path, out: Path, options: ExportOptions) -> None: ...
 
 
 def export(name: str, entries: Sequence[str], out: Path, options: ExportOptions) -> list[Path]:
-    """Export traces; the places of the results.
+    """Export traces and return the paths of the results.
 
     Args:
-        name: of `FORMATS`.
-        entries: traces, folders of traces or globs.
-        out: the result of a single trace; otherwise a folder that mirrors the traces.
+        name: a key of `FORMATS`.
+        entries: traces, directories of traces, or glob patterns.
+        out: the result of a single trace; for several traces, a directory with the same tree as theirs.
 
     Raises:
         ConfigError: the format is unknown.
-        InTheWayError: a result is there already. Nothing is overwritten.
+        InTheWayError: a result exists already. Nothing is overwritten.
     """
     if name not in FORMATS:
-        raise ConfigError(f"export: unknown format {name!r}; {_listed(name)}")
+        known = "; ".join(f"{key}: {value.description}" for key, value in FORMATS.items())
+        raise ConfigError(f"export: unknown format {name!r}; {did_you_mean(name, FORMATS)} Known are {known}")
     if options.every < 1:
         raise ConfigError(f"export: --every must be at least 1, is {options.every}")
-    places = _places(name, entries, out, options)
-    for place in places.values():
-        if os.path.lexists(place):
-            raise InTheWayError(f"{place}: is there already; remove it or choose another name")
-    module, _, function = FORMATS[name].function.partition(":")
-    write: ExportFunction = getattr(importlib.import_module(module), function)
-    for trace, place in places.items():
-        with new_output(place) as scratch:
+    paths = _output_paths(name, entries, out, options)
+    for path in paths.values():
+        if os.path.lexists(path):
+            raise InTheWayError(f"{path}: already exists; remove it or choose another name")
+    write: ExportFunction = importlib.import_module(f"{__name__}.{name}").write
+    for trace, path in paths.items():
+        with new_output(path) as scratch:
             write(trace, scratch, options)
-    return list(places.values())
+    return list(paths.values())
 
 
-def _places(name: str, entries: Sequence[str], out: Path, options: ExportOptions) -> dict[Path, Path]:
-    """Where each trace goes."""
+def _output_paths(name: str, entries: Sequence[str], out: Path, options: ExportOptions) -> dict[Path, Path]:
+    """The path of the result of each trace."""
     located = locate_traces(list(entries), Path(), out)
     if len(located) == 1:
         return dict.fromkeys(located.values(), out)
-    ending = "" if FORMATS[name].folder and options.sensor != MAP else f".{name}"
-    return {trace: place.with_name(place.name + ending) for place, trace in located.items()}
-
-
-def _listed(name: str) -> str:
-    known = "; ".join(f"{key}: {value.what}" for key, value in FORMATS.items())
-    return f"{did_you_mean(name, FORMATS)} Known are {known}"
+    suffix = "" if FORMATS[name].directory and options.sensor != MAP else f".{name}"
+    return {trace: path.with_name(path.name + suffix) for path, trace in located.items()}

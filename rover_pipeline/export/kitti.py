@@ -11,11 +11,12 @@ from rover_pipeline.export.trajectory import read_poses
 
 
 def write(trace: Path, out: Path, options: ExportOptions) -> None:
-    """Valid poses, without times: a line is a valid pose, not a sample.
+    """Write the valid poses without times. Samples that are not valid have no line.
 
     The matrices take the sensor's front-left-up frame to the world of `_odom`, the lidar's first valid pose, in metres.
-    They are not turned to the axes of KITTI's camera (right-down-front): a rotation of both frames changes no error.
+    They are not rotated to the axes of KITTI's camera (right-down-front), because a rotation of both frames changes no
+    error of a trajectory.
     """
-    poses = read_poses(trace, options)
+    _, poses = read_poses(trace, options)
     rows = np.concatenate([poses.rot, poses.pos[:, :, None]], 2).reshape(-1, 12)
     np.savetxt(out, rows, fmt="%.12e")

@@ -1,4 +1,4 @@
-"""A new file or folder that is there whole or not at all, and never takes the place of another."""
+"""New files and directories that become visible only when they are complete, and that never replace another."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rover_pipeline.format.trace import clear
 
 @contextmanager
 def new_output(path: Path) -> Iterator[Path]:
-    """A place to build a new file or folder at; what is there when the block ends without an error becomes `path`.
+    """A scratch path to build a new file or directory at. It becomes `path` when the block ends without an error.
 
     Raises:
         InTheWayError: `path` exists, or another process is making it.
@@ -32,33 +32,32 @@ def new_output(path: Path) -> Iterator[Path]:
             raise InTheWayError(f"{path}: is being made by another process; wait for it to end") from error
         try:
             clear(scratch)
-            made = scratch / path.name
+            output = scratch / path.name
             with named_if_not_written(path):
-                yield made
-                _sync(made)
-            _publish(made, path)
+                yield output
+                for directory, _, files in os.walk(output):
+                    for name in files:
+                        sync_file(Path(directory) / name)
+                sync_file(output)
+            _publish(output, path)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
     finally:
         os.close(lock)
 
 
-def _sync(made: Path) -> None:
-    for folder, _, files in os.walk(made):
-        for name in files:
-            sync_file(Path(folder) / name)
-    sync_file(made)
+def _publish(output: Path, path: Path) -> None:
+    """Give `output` its final name.
 
-
-def _publish(made: Path, path: Path) -> None:
-    """Give `made` its name, unless something took it: links of files and renames of folders refuse what is there."""
+    A hard link to a file, and a rename of a directory, fail when the name was taken in the meantime.
+    """
     try:
-        if made.is_dir():
-            os.rename(made, path)
+        if output.is_dir():
+            os.rename(output, path)
         else:
-            os.link(made, path)
+            os.link(output, path)
     except OSError as error:
         if os.path.lexists(path):
-            raise InTheWayError(f"{path}: is there already; remove it or choose another name") from error
-        os.rename(made, path)  # file systems without links
+            raise InTheWayError(f"{path}: already exists; remove it or choose another name") from error
+        os.rename(output, path)  # the file system has no hard links
     sync_file(path.parent)

@@ -1,4 +1,4 @@
-"""What the preview shows at a time, panel by panel: arrays of pixels with a caption."""
+"""Panels of the preview: arrays of pixels that show one sensor at a given time."""
 
 from __future__ import annotations
 
@@ -9,214 +9,221 @@ from typing import Protocol
 import cv2
 import numpy as np
 
-from rover_pipeline.export.colours import by_height, by_velocity, mapped
-from rover_pipeline.export.scene import Samples, Sweeps, find, find_sweeps, mount, spread, text
+from rover_pipeline.camera.options import FramesOptions
+from rover_pipeline.camera.steps import smaller
+from rover_pipeline.export.colours import apply_colormap, height_colours, velocity_colours
+from rover_pipeline.export.samples import (
+    Samples,
+    Sweeps,
+    find_samples,
+    find_sweeps,
+    read_evenly,
+    read_text,
+    sensor_mount,
+)
+from rover_pipeline.lidar.geometry import CLIPPED, destagger, sensor_info
 
 BACKGROUND = (24, 26, 30)
-_INK = (235, 235, 235)
+_GREY, _WHITE = (120, 120, 120), (255, 255, 255)
 _FONT = cv2.FONT_HERSHEY_SIMPLEX
-#: A sample older than this is not shown any more, s.
-_OLDEST = 0.5
-#: Points higher above the lidar are not seen from above, m.
+#: A sample is shown until it is this old, s.
+_MAX_AGE = 0.5
+#: Points higher above the lidar belong to ceilings, which would hide everything in the view from above, m.
 _CEILING = 1.0
-#: Decibels below the strongest power of the recording at which colours end.
+#: Decibels from the strongest power of the recording down to the end of the colour scale.
 _SPAN_DB = 50.0
 
 
 class Panel(Protocol):
-    """A picture of a size in pixels that shows a sensor at a time."""
+    """Draws a sensor at a time as u1 RGB (height, width, 3)."""
 
     def __call__(self, time: float, width: int, height: int) -> np.ndarray: ...
 
 
-def caption(picture: np.ndarray, words: str, scale: float = 0.5) -> None:
-    """Write into the upper left corner, readable on anything."""
-    (wide, high), below = cv2.getTextSize(words, _FONT, scale, 1)
-    picture[: high + below + 8, : wide + 12] //= 3
-    cv2.putText(picture, words, (6, high + 5), _FONT, scale, _INK, 1, cv2.LINE_AA)
+def draw_caption(picture: np.ndarray, text: str) -> None:
+    """Write into the upper left corner, on a darkened ground so that it can be read."""
+    (width, height), below = cv2.getTextSize(text, _FONT, 0.5, 1)
+    picture[: height + below + 8, : width + 12] //= 3
+    cv2.putText(picture, text, (6, height + 5), _FONT, 0.5, (235, 235, 235), 1, cv2.LINE_AA)
 
 
-def nothing(width: int, height: int, words: str) -> np.ndarray:
-    """A panel that only says something."""
+def message_panel(width: int, height: int, text: str) -> np.ndarray:
+    """A panel with nothing but a message in its middle."""
     picture = np.full((height, width, 3), BACKGROUND, "u1")
-    (wide, high), _ = cv2.getTextSize(words, _FONT, 0.5, 1)
-    cv2.putText(
-        picture, words, ((width - wide) // 2, (height + high) // 2), _FONT, 0.5, (120, 120, 120), 1, cv2.LINE_AA
-    )
+    (wide, high), _ = cv2.getTextSize(text, _FONT, 0.5, 1)
+    cv2.putText(picture, text, ((width - wide) // 2, (height + high) // 2), _FONT, 0.5, _GREY, 1, cv2.LINE_AA)
     return picture
 
 
-def _sampled(
+def _latest_sample_panel(
     name: str, samples: Samples | None, draw: Callable[[dict[str, np.ndarray], int, int], np.ndarray]
 ) -> Panel:
-    """A panel of the last sample at a time; it says when there is none."""
+    """A panel that draws the latest sample at a time, or says that there is none."""
 
     def panel(time: float, width: int, height: int) -> np.ndarray:
         if samples is None:
-            return nothing(width, height, f"no {name}")
-        at = samples.at(time, _OLDEST)
-        found = None if at is None else samples.read(at)
-        return nothing(width, height, f"{name}: no sample") if found is None else draw(found, width, height)
+            return message_panel(width, height, f"no {name}")
+        at = samples.latest(time, _MAX_AGE)
+        sample = None if at is None else samples.read(at)
+        return message_panel(width, height, f"{name}: no sample") if sample is None else draw(sample, width, height)
 
     return panel
 
 
-def _fitted(picture: np.ndarray, width: int, height: int) -> np.ndarray:
-    """All of a picture in its proportions, in the middle of a panel."""
-    share = min(width / picture.shape[1], height / picture.shape[0])
-    size = (max(1, round(picture.shape[1] * share)), max(1, round(picture.shape[0] * share)))
-    small = cv2.resize(picture, size, interpolation=cv2.INTER_AREA if share < 1 else cv2.INTER_LINEAR)
+def _fit(picture: np.ndarray, width: int, height: int) -> np.ndarray:
+    """A picture resized into the middle of a panel. It keeps its proportions."""
+    scale = min(width / picture.shape[1], height / picture.shape[0])
+    size = (max(1, round(picture.shape[1] * scale)), max(1, round(picture.shape[0] * scale)))
+    resized = cv2.resize(picture, size, interpolation=cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR)
     panel = np.full((height, width, 3), BACKGROUND, "u1")
     left, top = (width - size[0]) // 2, (height - size[1]) // 2
-    panel[top : top + size[1], left : left + size[0]] = small
+    panel[top : top + size[1], left : left + size[0]] = resized
     return panel
 
 
-def camera(trace: Path, width: int, height: int) -> Panel:
+def camera_panel(trace: Path, width: int, height: int) -> Panel:
     """The camera's picture, decoded no larger than a panel of this size needs."""
-    from rover_pipeline.camera.options import FramesOptions
-    from rover_pipeline.camera.steps import smaller
-
-    video = find(trace, "camera", "video.avi")
+    video = find_samples(trace, "camera", "video.avi")
     if video is not None:
         video.replace("video.avi", lambda channel: smaller(channel, options=FramesOptions(width=width, height=height)))
-    return _sampled("camera", video, lambda found, width, height: _fitted(found["video.avi"], width, height))
+    return _latest_sample_panel("camera", video, lambda sample, width, height: _fit(sample["video.avi"], width, height))
 
 
-def ranges(trace: Path) -> Panel:
+def range_image_panel(trace: Path) -> Panel:
     """The lidar's ranges by azimuth, ahead in the middle: near is warm, far is dark, no return is black."""
-    from rover_pipeline.lidar.geometry import destagger, sensor_info
-
-    metadata = text(trace / "lidar" / "lidar.json")
+    metadata = read_text(trace / "lidar" / "lidar.json")
     info = sensor_info(metadata) if metadata is not None else None
-    made = find(trace, "_lidar_image", "rng")
-    found = made if made or info is None else find(trace, "lidar", "rng")
-    # Columns of equal azimuth: those that the encoder counts, off by what all beams have in common.
+    samples = image = find_samples(trace, "_lidar_image", "rng")
+    if image is None and info is not None:
+        samples = find_samples(trace, "lidar", "rng")
+    # All beams have this column shift in common: without it the sensor's rear is not at the edge of the picture.
     ahead = round(np.mean(info.format.pixel_shift_by_row)) if info else 0
-    farthest = 10_000.0
-    if found is not None:
-        hits = [each["rng"][(each["rng"] > 0) & (each["rng"] < 65535)] for each in spread(found, 5)]
-        joined = np.concatenate(hits) if hits else np.empty(0)
-        farthest = float(np.quantile(joined, 0.98)) if len(joined) else farthest
+    max_range = 10_000.0
+    if samples is not None:
+        returns = [each["rng"][(each["rng"] > 0) & (each["rng"] < CLIPPED)] for each in read_evenly(samples, 5)]
+        joined = np.concatenate(returns) if returns else np.empty(0)
+        max_range = float(np.quantile(joined, 0.98)) if len(joined) else max_range
 
     def draw(sample: dict[str, np.ndarray], width: int, height: int) -> np.ndarray:
-        image = sample["rng"] if made or info is None else destagger(sample["rng"][None], info)[0]
-        # Nearest pixels: between a near and a far surface there is nothing at the mean.
-        image = cv2.resize(np.roll(image, -ahead, axis=1), (width, height), interpolation=cv2.INTER_NEAREST)
-        picture = mapped(1 - np.sqrt(image / farthest), cv2.COLORMAP_TURBO)
-        picture[(image == 0) | (image == 65535)] = 0
+        ranges = sample["rng"] if image or info is None else destagger(sample["rng"][None], info)[0]
+        # Nearest pixels, because the mean of a near and a far surface is a place where there is nothing.
+        ranges = cv2.resize(np.roll(ranges, -ahead, axis=1), (width, height), interpolation=cv2.INTER_NEAREST)
+        picture = apply_colormap(1 - np.sqrt(ranges / max_range), cv2.COLORMAP_TURBO)
+        picture[(ranges == 0) | (ranges == CLIPPED)] = 0
         return picture
 
-    return _sampled("lidar ranges", found, draw)
+    return _latest_sample_panel("lidar ranges", samples, draw)
 
 
-def power(trace: Path, name: str) -> Panel:
-    """A radar's power: of range and Doppler what is far to the right, what recedes above; of range and azimuth what is
-    far above, what is to the right to the right."""
-    found = find(trace, f"_radar_{name}", "power")
-    top = max((float(each["power"].max()) for each in spread(found, 8)), default=0.0) if found else 0.0
+def power_panel(trace: Path, product: str) -> Panel:
+    """The radar's power, of the product `range_doppler` or `range_azimuth`.
 
-    def draw(found: dict[str, np.ndarray], width: int, height: int) -> np.ndarray:
-        levels = found["power"][::-1] if name == "range_doppler" else found["power"].T[::-1]
-        share = (levels - (top - _SPAN_DB)) / _SPAN_DB
-        return cv2.resize(mapped(share, cv2.COLORMAP_VIRIDIS), (width, height), interpolation=cv2.INTER_LINEAR)
+    In a range-Doppler panel range increases to the right and receding is up. In a range-azimuth panel range increases
+    upward and azimuth to the right.
+    """
+    samples = find_samples(trace, f"_radar_{product}", "power")
+    peak = max((float(each["power"].max()) for each in read_evenly(samples, 8)), default=0.0) if samples else 0.0
 
-    return _sampled(name.replace("_", "-"), found, draw)
+    def draw(sample: dict[str, np.ndarray], width: int, height: int) -> np.ndarray:
+        power = sample["power"][::-1] if product == "range_doppler" else sample["power"].T[::-1]
+        fraction = (power - (peak - _SPAN_DB)) / _SPAN_DB
+        picture = apply_colormap(fraction, cv2.COLORMAP_VIRIDIS)
+        return cv2.resize(picture, (width, height), interpolation=cv2.INTER_LINEAR)
+
+    return _latest_sample_panel(product.replace("_", "-"), samples, draw)
 
 
-def from_above(trace: Path, reach: float | None) -> Panel:
-    """The lidar's points from above, ahead is up, the radar's points over them, and the way of the last seconds.
+def birds_eye_panel(trace: Path, max_range: float | None) -> Panel:
+    """The lidar's points from above with ahead upward, the radar's points over them, and the trajectory so far.
 
     Args:
-        reach: from the lidar to the nearer edges of the panel, m; None = most points are within.
+        max_range: from the lidar to the nearer edges of the panel, m; None = most points are inside.
     """
     sweeps = find_sweeps(trace)
-    near = reach or _most(sweeps)
-    dots = find(trace, "_radar_points", "xyz", "doppler", "count")
-    place = mount(trace, "radar")
-    way = _way(trace)
+    edge = max_range or _typical_range(sweeps)
+    radar = find_samples(trace, "_radar_points", "xyz", "doppler", "count")
+    mount = sensor_mount(trace, "radar")
+    recent_positions = _recent_positions(trace)
 
     def panel(time: float, width: int, height: int) -> np.ndarray:
-        if sweeps is None and dots is None:
-            return nothing(width, height, "no points")
+        if sweeps is None and radar is None:
+            return message_panel(width, height, "no points")
         picture = np.full((height, width, 3), BACKGROUND, "u1")
-        scale = min(width, height) / 2 / near
-        _rings(picture, scale, near)
-        at = sweeps.samples.at(time, _OLDEST) if sweeps else None
+        scale = min(width, height) / 2 / edge
+        _draw_range_rings(picture, scale, edge)
+        at = sweeps.samples.latest(time, _MAX_AGE) if sweeps else None
         points = sweeps.points(at) if sweeps and at is not None else None
         if points is not None:
-            _splash(picture, points, scale)
-        _trail(picture, way(time), scale)
-        at = dots.at(time, _OLDEST) if dots else None
-        if dots and at is not None and (found := dots.read(at)) is not None:
-            n = int(found["count"])
-            places = found["xyz"][:n] @ place.rotation.T + place.translation
-            colours = by_velocity(found["doppler"][:n])
-            for (column, row), colour in zip(_pixels(places, picture, scale), colours.tolist(), strict=True):
+            _draw_lidar_points(picture, points, scale)
+        _draw_trajectory(picture, recent_positions(time), scale)
+        at = radar.latest(time, _MAX_AGE) if radar else None
+        if radar and at is not None and (sample := radar.read(at)) is not None:
+            count = int(sample["count"])
+            points = sample["xyz"][:count] @ mount.rotation.T + mount.translation
+            colours = velocity_colours(sample["doppler"][:count]).tolist()
+            for (column, row), colour in zip(_pixels(points, picture, scale), colours, strict=True):
                 cv2.circle(picture, (int(column), int(row)), 4, colour, 1, cv2.LINE_AA)
         return picture
 
     return panel
 
 
-def _most(sweeps: Sweeps | None) -> float:
-    """A distance that most points of the recording are within, m."""
+def _typical_range(sweeps: Sweeps | None) -> float:
+    """The horizontal distance within which most points of the recording lie, m."""
     count = len(sweeps.samples) if sweeps else 0
-    places = np.linspace(0, count - 1, 5).astype(int).tolist() if count else []
-    some = [points for at in places if sweeps and (points := sweeps.points(at, 5000)) is not None]
-    joined = np.concatenate(some) if some else np.empty((0, 3))
+    chosen = np.linspace(0, count - 1, 5).astype(int).tolist() if count else []
+    clouds = [points for at in chosen if sweeps and (points := sweeps.points(at, 5000)) is not None]
+    joined = np.concatenate(clouds) if clouds else np.empty((0, 3))
     return float(np.clip(np.quantile(np.hypot(joined[:, 0], joined[:, 1]), 0.97), 4, 60)) if len(joined) else 10.0
 
 
 def _pixels(points: np.ndarray, picture: np.ndarray, scale: float) -> np.ndarray:
-    """(column, row) of points of the lidar frame, f8 (N, 2)."""
+    """(column, row) of points in the lidar frame, f8 (N, 2)."""
     height, width = picture.shape[:2]
     return np.stack([width / 2 - points[:, 1] * scale, height / 2 - points[:, 0] * scale], axis=1)
 
 
-def _splash(picture: np.ndarray, points: np.ndarray, scale: float) -> None:
-    """Points by height: the highest one of a pixel is seen, but no ceilings."""
+def _draw_lidar_points(picture: np.ndarray, points: np.ndarray, scale: float) -> None:
+    """Colour each pixel by its highest point. Ceilings are left out."""
     points = points[points[:, 2] < _CEILING]
     points = points[np.argsort(points[:, 2], kind="stable")]
-    at = _pixels(points, picture, scale).astype("i4")
-    inside = (at >= 0).all(axis=1) & (at[:, 0] < picture.shape[1]) & (at[:, 1] < picture.shape[0])
-    picture[at[inside, 1], at[inside, 0]] = by_height(points[inside, 2])
+    pixels = _pixels(points, picture, scale).astype("i4")
+    inside = (pixels >= 0).all(axis=1) & (pixels[:, 0] < picture.shape[1]) & (pixels[:, 1] < picture.shape[0])
+    picture[pixels[inside, 1], pixels[inside, 0]] = height_colours(points[inside, 2])
 
 
-def _rings(picture: np.ndarray, scale: float, reach: float) -> None:
-    middle = (picture.shape[1] // 2, picture.shape[0] // 2)
-    step = 2 if reach <= 8 else 5 if reach <= 25 else 20
-    for metres in range(step, int(2 * reach) + 1, step):
-        cv2.circle(picture, middle, round(metres * scale), (60, 64, 70), 1, cv2.LINE_AA)
-        cv2.putText(
-            picture, f"{metres} m", (middle[0] + 4, middle[1] - round(metres * scale) - 3), _FONT, 0.35,
-            (130, 134, 140), 1, cv2.LINE_AA,
-        )  # fmt: skip
+def _draw_range_rings(picture: np.ndarray, scale: float, max_range: float) -> None:
+    column, row = picture.shape[1] // 2, picture.shape[0] // 2
+    step = 2 if max_range <= 8 else 5 if max_range <= 25 else 20
+    for metres in range(step, int(2 * max_range) + 1, step):
+        radius = round(metres * scale)
+        cv2.circle(picture, (column, row), radius, (60, 64, 70), 1, cv2.LINE_AA)
+        label = (column + 4, row - radius - 3)
+        cv2.putText(picture, f"{metres} m", label, _FONT, 0.35, (130, 134, 140), 1, cv2.LINE_AA)
 
 
-def _trail(picture: np.ndarray, way: np.ndarray, scale: float) -> None:
-    """The way behind, and an arrow ahead at the lidar."""
-    if len(way) > 1:
-        line = np.rint(_pixels(way, picture, scale)).astype("i4")
-        cv2.polylines(picture, [line], False, (255, 255, 255), 1, cv2.LINE_AA)
+def _draw_trajectory(picture: np.ndarray, positions: np.ndarray, scale: float) -> None:
+    """A line through past positions, and an arrow that points ahead at the lidar."""
+    if len(positions) > 1:
+        line = np.rint(_pixels(positions, picture, scale)).astype("i4")
+        cv2.polylines(picture, [line], False, _WHITE, 1, cv2.LINE_AA)
     column, row = picture.shape[1] // 2, picture.shape[0] // 2
     arrow = np.array([[column, row - 9], [column - 5, row + 6], [column + 5, row + 6]], "i4")
-    cv2.fillPoly(picture, [arrow], (255, 255, 255), cv2.LINE_AA)
+    cv2.fillPoly(picture, [arrow], _WHITE, cv2.LINE_AA)
 
 
-def _way(trace: Path, seconds: float = 10.0) -> Callable[[float], np.ndarray]:
-    """The places of the last seconds before a time, in the lidar frame at that time, f8 (N, 3)."""
-    odom = find(trace, "_odom", "pos", "rot")
+def _recent_positions(trace: Path, seconds: float = 10.0) -> Callable[[float], np.ndarray]:
+    """A function that gives the positions of the last seconds before a time, in the lidar frame then, f8 (N, 3)."""
+    odom = find_samples(trace, "_odom", "pos", "rot")
     if odom is None or not len(odom):
         return lambda time: np.empty((0, 3))
-    pos, rot = odom.all("pos"), odom.all("rot")
+    pos, rot = odom.read_all("pos"), odom.read_all("rot")
 
-    def way(time: float) -> np.ndarray:
-        now = odom.at(time, _OLDEST)
+    def positions(time: float) -> np.ndarray:
+        now = odom.latest(time, _MAX_AGE)
         if now is None:
             return np.empty((0, 3))
         first = int(np.searchsorted(odom.ts, time - seconds))
-        behind: np.ndarray = (pos[first : now + 1] - pos[now]) @ rot[now]
-        return behind
+        return (pos[first : now + 1] - pos[now]) @ rot[now]
 
-    return way
+    return positions

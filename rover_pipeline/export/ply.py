@@ -6,14 +6,13 @@ from pathlib import Path
 
 from rover_pipeline.export import ExportOptions
 from rover_pipeline.export.points import Points, write_points
+from rover_pipeline.mapping.ply import ply
 
 
 def write(trace: Path, out: Path, options: ExportOptions) -> None:
-    """Binary little-endian PLY, a vertex a return, with `intensity` and the other fields of the lidar."""
-    write_points(trace, out, options, ".ply", _write)
+    """Write binary little-endian PLY: a vertex for each return, with `intensity` and the lidar's other channels."""
+    write_points(trace, out, options, ".ply", _write_file)
 
 
-def _write(path: Path, points: Points, remarks: tuple[str, ...]) -> None:
-    from rover_pipeline.mapping.ply import ply
-
-    path.write_bytes(ply(points.xyz, remarks, **points.fields))
+def _write_file(path: Path, points: Points, comments: tuple[str, ...]) -> None:
+    path.write_bytes(ply(points.xyz, comments, **points.fields))

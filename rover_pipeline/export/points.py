@@ -1,25 +1,24 @@
-"""Point clouds of a trace, for the formats that hold one: sweeps of the lidar, or its map."""
+"""Point clouds of a trace, for the formats that hold one: the sweeps of the lidar, or its map."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from plyfile import PlyData, PlyParseError
 
 from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export import MAP, ExportOptions
+from rover_pipeline.export.samples import range_projector
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import Sensor
 
-POINTS = "_lidar_points"
-#: A stored range of so many mm is a clipped value, not a return.
-_CLIPPED = 65535
-_RENAMED = {"rfl": "intensity"}
+#: Names of channels whose usual name in point cloud files is another.
+_FIELD_NAMES = {"rfl": "intensity"}
 
 
 class Points(NamedTuple):
@@ -27,118 +26,96 @@ class Points(NamedTuple):
 
     Attributes:
         xyz: f4 (N, 3), m.
-        fields: name -> (N,), what else is known of the points.
+        fields: name -> (N,), further values of the points.
     """
 
     xyz: np.ndarray
     fields: dict[str, np.ndarray]
 
 
-#: Writes a point cloud, with remarks for its header, to a new file.
-Writer = Callable[[Path, Points, tuple[str, ...]], None]
+#: Writes a point cloud, with comments for its header, to a new file.
+FileWriter = Callable[[Path, Points, tuple[str, ...]], None]
 
 
-def write_points(trace: Path, out: Path, options: ExportOptions, ending: str, write: Writer) -> None:
-    """The map as the file `out`, or every n-th sweep as `out/<number of the sample><ending>`.
+def write_points(trace: Path, out: Path, options: ExportOptions, suffix: str, write: FileWriter) -> None:
+    """Write the map as the file `out`, or every n-th sweep as `out/<number of the sample><suffix>`.
 
-    Sweeps are in the lidar's sensor frame, front-left-up: `_lidar_points` where it is there, else projected from the
-    raw ranges. Sweeps with `valid` = 0 and pixels without a return are left out.
+    Sweeps are in the lidar's sensor frame, front-left-up. They come from `_lidar_points` when the trace has it, else
+    they are projected from the raw ranges. Sweeps with `valid` = 0 and pixels without a return are left out.
 
     Raises:
-        FormatError: the trace has neither, or no valid sweep.
+        FormatError: the trace has neither of them, or no valid sweep.
     """
     if options.sensor == MAP:
         write(out, _read_map(trace), ("frame of _odom, the first valid pose of the lidar, front-left-up, m",))
         return
-    source = _source(trace, options.sensor)
-    numbers = np.flatnonzero(source.valid)
-    numbers = numbers[numbers % options.every == 0]
-    if not len(numbers):
-        raise FormatError(f"{source.path}: none of its {len(source.valid)} sweeps can be exported: valid is 0")
+    sweeps = _Sweeps(_lidar(trace, options.sensor))
+    chosen = np.flatnonzero(sweeps.valid)
+    chosen = chosen[chosen % options.every == 0]
+    if not len(chosen):
+        raise FormatError(f"{sweeps.path}: none of its {len(sweeps.valid)} sweeps can be exported: valid is 0")
     out.mkdir()
-    job = _SweepJob(source, out, ending, write)
-    with progress(f"export {trace.name}", len(numbers), "sweep") as advance:
-        for _ in ordered_map(job, numbers.tolist(), threads=options.threads, done=lambda number: advance(1)):
+
+    def write_sweep(number: int) -> None:
+        comments = (f"sensor frame, front-left-up, m; {sweeps.path.name} sample {number}",)
+        write(out / f"{number:06d}{suffix}", sweeps.read(number), comments)
+
+    with progress(f"export {trace.name}", len(chosen), "sweep") as advance:
+        for _ in ordered_map(write_sweep, chosen.tolist(), threads=options.threads, done=lambda number: advance(1)):
             pass
 
 
-@dataclass(frozen=True)
-class _SweepJob:
-    """Writes one of the chosen sweeps."""
+class _Sweeps:
+    """Sweeps of a sensor that holds ranges (`rng`) or points (`xyz`), with its other channels of one value a pixel.
 
-    source: _Projected | _Stored
-    out: Path
-    ending: str
-    write: Writer
-
-    def __call__(self, number: int) -> None:
-        points = self.source.read(number)
-        remarks = (f"sensor frame, front-left-up, m; {self.source.path.name} sample {number}",)
-        self.write(self.out / f"{number:06d}{self.ending}", points, remarks)
-
-
-class _Stored:
-    """Sweeps of `_lidar_points`, with all its channels of a value a pixel."""
+    Attributes:
+        path: of the sensor.
+        valid: u1 (N,), of its sweeps.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path, self._sensor = path, Sensor(path)
-        spec = self._sensor.specs.get("xyz")
-        if spec is None or len(spec.shape) != 3 or spec.shape[2] != 3:
-            raise FormatError(f"{path}: holds no lidar points: there is no xyz of [beam, column, 3]")
-        self._fields = [name for name, other in self._sensor.specs.items() if other.shape == spec.shape[:2]]
-        self.valid = self._sensor.valid(self._sensor.length(channels=("xyz", *self._fields)))
+        specs = self._sensor.specs
+        self._project = range_projector(path) if "rng" in specs else None
+        self._points = "rng" if self._project else "xyz"
+        self._fields: list[str]
+        if self._project:
+            self._fields = [name for name in ("rfl", "nir") if name in specs]
+        elif "xyz" in specs and len(specs["xyz"].shape) == 3 and specs["xyz"].shape[2] == 3:
+            self._fields = [name for name, spec in specs.items() if spec.shape == specs["xyz"].shape[:2]]
+        else:
+            raise FormatError(f"{path}: holds no lidar points: it has no channel xyz of [beam, column, 3]")
+        self.valid = self._sensor.valid(self._sensor.length(channels=(self._points, *self._fields)))
 
     def read(self, number: int) -> Points:
-        xyz = self._sensor.channel("xyz").read(number, number + 1)[0]
-        hit = np.isfinite(xyz).all(-1)
-        fields = {name: self._sensor.channel(name).read(number, number + 1)[0][hit] for name in self._fields}
-        return Points(xyz[hit], {_RENAMED.get(name, name): values for name, values in fields.items()})
+        """The returns of a sweep."""
+        stored = self._read_channel(self._points, number)
+        xyz = self._project(stored) if self._project else stored
+        is_return = np.isfinite(xyz).all(-1)
+        fields = {name: self._read_channel(name, number)[is_return] for name in self._fields}
+        return Points(xyz[is_return], {_FIELD_NAMES.get(name, name): values for name, values in fields.items()})
+
+    def _read_channel(self, name: str, number: int) -> np.ndarray:
+        return self._sensor.channel(name).read(number, number + 1)[0]
 
 
-class _Projected:
-    """Sweeps of the raw lidar, projected with its own metadata."""
-
-    def __init__(self, path: Path) -> None:
-        self.path, self._sensor = path, Sensor(path)
-        self._fields = [name for name in ("rfl", "nir") if name in self._sensor.specs]
-        self.valid = self._sensor.valid(self._sensor.length(channels=("rng", *self._fields)))
-        sidecar = path / "lidar.json"
-        try:
-            self._metadata = sidecar.read_text(encoding="utf-8")
-        except OSError as error:
-            raise FormatError(f"{sidecar}: {error.strerror}; without it ranges are no points") from error
-
-    def read(self, number: int) -> Points:
-        from rover_pipeline.lidar.geometry import projection
-
-        rng = self._sensor.channel("rng").read(number, number + 1)[0]
-        try:
-            xyz = projection(self._metadata)(rng.astype("u4"))
-        except (ValueError, RuntimeError) as error:
-            raise FormatError(f"{self.path / 'rng'}: cannot be projected: {error}") from error
-        hit = (rng > 0) & (rng < _CLIPPED)
-        fields = {name: self._sensor.channel(name).read(number, number + 1)[0][hit] for name in self._fields}
-        return Points(xyz[hit], {_RENAMED.get(name, name): values for name, values in fields.items()})
-
-
-def _source(trace: Path, name: str | None) -> _Stored | _Projected:
+def _lidar(trace: Path, name: str | None) -> Path:
+    """The sensor to export: the one asked for, else `_lidar_points`, else the lidar."""
     if name is None:
-        name = POINTS if (trace / POINTS / META).exists() else "lidar"
+        name = "_lidar_points" if (trace / "_lidar_points" / META).exists() else "lidar"
     if not (trace / name / META).exists():
         raise FormatError(f"{trace / name}: no such sensor, so there are no points to export")
-    return _Projected(trace / name) if "rng" in Sensor(trace / name).specs else _Stored(trace / name)
+    return trace / name
 
 
 def _read_map(trace: Path) -> Points:
-    from plyfile import PlyData, PlyParseError
-
     path = trace / MAP / "map.ply"
     try:
         vertices = PlyData.read(str(path))["vertex"].data
     except FileNotFoundError as error:
         raise FormatError(f"{path}: is missing; run the workflow with the output `map`") from error
     except (PlyParseError, KeyError) as error:
-        raise FormatError(f"{path}: is no map of ours: {error}") from error
+        raise FormatError(f"{path}: is not a map of this program: {error}") from error
     names = [name for name in vertices.dtype.names if name not in ("x", "y", "z")]
     xyz = np.stack([vertices[axis] for axis in "xyz"], -1)
     return Points(xyz, {name: np.asarray(vertices[name]) for name in names})

@@ -1,4 +1,4 @@
-"""A trace as a Rerun recording: all that it has, on one timeline, in the frames of the rig.
+"""A trace as a Rerun recording: all its data on one timeline, in the coordinate frames of the rig.
 
 The timeline `time` is that of `ts`, seconds since the Unix epoch. Samples that are not valid are left out.
 """
@@ -13,29 +13,41 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import numpy as np
 
+from rover_pipeline.camera.lens import Lens
+from rover_pipeline.camera.pictures import resize
 from rover_pipeline.errors import FormatError, MissingExtraError
-from rover_pipeline.export.colours import by_height, by_velocity
-from rover_pipeline.export.scene import Samples, find, find_sweeps, mount, text
+from rover_pipeline.export import ExportOptions
+from rover_pipeline.export.colours import height_colours, velocity_colours
+from rover_pipeline.export.samples import Samples, find_samples, find_sweeps, read_text, sensor_mount
+from rover_pipeline.format.channels import jpeg
+from rover_pipeline.kinematics.options import Mounted
 
 if TYPE_CHECKING:
-    import rerun as rr
-
-    from rover_pipeline.export import ExportOptions
+    import rerun
 
 TIMELINE = "time"
-#: Entities are named so that every sensor is in the lidar's frame, and the lidar in the world.
+#: Rerun's transforms follow the names: every sensor is in the lidar's frame, and the lidar in the world frame.
 WORLD, LIDAR, CAMERA, RADAR = "world", "world/lidar", "world/lidar/camera", "world/lidar/radar"
-#: Pictures handed over at once.
+#: Pictures that are passed to Rerun in one call.
 _BATCH = 32
+#: Channels of three values a sample, with their unit: each value becomes a curve.
+_CURVES = (
+    ("imu", "acc", "m_s2"),
+    ("imu", "avel", "rad_s"),
+    ("_imu_filtered", "acc", "m_s2"),
+    ("_imu_filtered", "avel", "rad_s"),
+    ("_radar_velocity", "vel", "m_s"),
+    ("_odom", "vel", "m_s"),
+)
 
 
 class RrdOptions(NamedTuple):
-    """What goes into a Rerun recording.
+    """Options of a Rerun recording.
 
     Attributes:
-        every: samples of lidar, camera and radar to go on by. Curves have all of theirs.
-        max_points: of a sweep, about: columns between are left out. None = all.
-        width: pictures are decoded and packed again at this width, pixels. None = as they are stored.
+        every: take every n-th sample of lidar, camera and radar. Curves keep all samples.
+        max_points: keep only every n-th column of a sweep, so that about so many points remain; None = all.
+        width: encode pictures again at this width, pixels; None = as they are stored.
     """
 
     every: int = 1
@@ -44,39 +56,56 @@ class RrdOptions(NamedTuple):
 
 
 @dataclass
-class _Scene:
-    """A trace on its way into a recording."""
+class _Recording:
+    """A Rerun recording while a trace is written to it.
+
+    Attributes:
+        rr: the module `rerun`, an optional library.
+        shown: names of what was written.
+        undecodable: number of samples that were left out because they cannot be decoded.
+    """
 
     trace: Path
     options: RrdOptions
-    record: rr.RecordingStream
-    encoded: rr.BinaryStream
+    stream: rerun.RecordingStream
+    encoded: rerun.BinaryStream
     file: BinaryIO
     rr: Any
     shown: list[str] = field(default_factory=list)
-    left_out: int = 0
+    undecodable: int = 0
 
-    def picked(self, samples: Samples) -> range:
-        """Which samples of a sensor go in."""
+    def chosen(self, samples: Samples) -> range:
+        """The samples of a sensor that are written."""
         return range(0, len(samples), self.options.every)
 
-    def columns(self, entity: str, ts: np.ndarray, columns: Any) -> None:
-        """Samples at their times. What is logged one by one would get times of this program's own besides."""
-        self.record.send_columns(entity, [self.rr.TimeColumn(TIMELINE, timestamp=ts)], columns)
-        self.store()
+    def write(self, entity: str, ts: np.ndarray, columns: Any) -> None:
+        """Write samples with their times. Rerun's `log` would also add the time at which this program runs."""
+        self.stream.send_columns(entity, [self.rr.TimeColumn(TIMELINE, timestamp=ts)], columns)
+        self.flush()
 
-    def store(self) -> None:
-        """Write what has been logged. Rerun's own file writer waits for ever for a disk that is full."""
+    def flush(self) -> None:
+        """Write what was logged so far to the file. Rerun's own file writer waits for ever when the disk is full."""
         self.file.write(self.encoded.read() or b"")
+
+    def write_mount(self, entity: str, sensor: Mounted) -> None:
+        """Write the pose of a sensor in the lidar frame."""
+        mount = sensor_mount(self.trace, sensor)
+        transform = self.rr.Transform3D(translation=mount.translation, mat3x3=mount.rotation)
+        self.stream.log(entity, transform, static=True)
+
+    def done(self, sensor: str, samples: Samples) -> None:
+        """Count a sensor that was written."""
+        self.shown.append(sensor)
+        self.undecodable += samples.undecodable
 
 
 def write(trace: Path, out: Path, options: ExportOptions) -> None:
-    """One trace as the new file `out`."""
+    """Write one trace as the new file `out`."""
     write_recording(trace, out, RrdOptions(options.every, options.max_points, options.width))
 
 
 def write_recording(trace: Path, out: Path, options: RrdOptions | None = None) -> None:
-    """One trace as a Rerun recording.
+    """Write one trace as a Rerun recording.
 
     Args:
         out: the new file.
@@ -90,88 +119,78 @@ def write_recording(trace: Path, out: Path, options: RrdOptions | None = None) -
     except ImportError as error:
         raise MissingExtraError("export rrd", "rrd") from error
     name = trace.resolve().name
-    record = rerun.RecordingStream("rover_pipeline", recording_id=name)
+    stream = rerun.RecordingStream("rover_pipeline", recording_id=name)
     with out.open("wb") as file:
-        scene = _Scene(trace, options or RrdOptions(), record, rerun.binary_stream(record), file, rerun)
-        record.send_blueprint(_layout())
-        record.send_recording_name(name)
-        record.log(WORLD, rerun.ViewCoordinates.RIGHT_HAND_Z_UP, static=True)
-        for show in _PARTS:
-            show(scene)
-        scene.store()
-    if not scene.shown:
+        recording = _Recording(trace, options or RrdOptions(), stream, rerun.binary_stream(stream), file, rerun)
+        stream.send_blueprint(_blueprint())
+        stream.send_recording_name(name)
+        stream.log(WORLD, rerun.ViewCoordinates.RIGHT_HAND_Z_UP, static=True)
+        for write_part in _PARTS:
+            write_part(recording)
+        recording.flush()
+    if not recording.shown:
         raise FormatError(f"{trace}: has no sensor that can be shown")
-    if scene.left_out:
-        print(f"{trace}: {scene.left_out} samples cannot be decoded and are left out", file=sys.stderr)
+    if recording.undecodable:
+        print(f"{trace}: {recording.undecodable} samples cannot be decoded and are left out", file=sys.stderr)
 
 
-def _trajectory(scene: _Scene) -> None:
-    odom = find(scene.trace, "_odom", "pos", "rot")
+def _write_trajectory(recording: _Recording) -> None:
+    odom = find_samples(recording.trace, "_odom", "pos", "rot")
     if odom is None or not len(odom):
         return
-    pos, rot = odom.all("pos"), odom.all("rot")
-    scene.columns(LIDAR, odom.ts, scene.rr.Transform3D.columns(translation=pos, mat3x3=rot))
-    scene.record.log(f"{WORLD}/trajectory", scene.rr.LineStrips3D([pos.astype("f4")]), static=True)
-    scene.shown.append("_odom")
+    pos, rot = odom.read_all("pos"), odom.read_all("rot")
+    recording.write(LIDAR, odom.ts, recording.rr.Transform3D.columns(translation=pos, mat3x3=rot))
+    recording.stream.log(f"{WORLD}/trajectory", recording.rr.LineStrips3D([pos.astype("f4")]), static=True)
+    recording.shown.append("_odom")
 
 
-def _points(scene: _Scene) -> None:
-    sweeps = find_sweeps(scene.trace)
+def _write_lidar_points(recording: _Recording) -> None:
+    sweeps = find_sweeps(recording.trace)
     if sweeps is None:
         return
-    for at in scene.picked(sweeps.samples):
-        points = sweeps.points(at, scene.options.max_points)
+    for at in recording.chosen(sweeps.samples):
+        points = sweeps.points(at, recording.options.max_points)
         if points is not None:
-            columns = scene.rr.Points3D.columns(positions=points, colors=by_height(points[:, 2]))
-            scene.columns(f"{LIDAR}/points", sweeps.samples.ts[at : at + 1], columns.partition([len(points)]))
-    _done(scene, "lidar", sweeps.samples)
+            columns = recording.rr.Points3D.columns(positions=points, colors=height_colours(points[:, 2]))
+            recording.write(f"{LIDAR}/points", sweeps.samples.ts[at : at + 1], columns.partition([len(points)]))
+    recording.done("lidar", sweeps.samples)
 
 
-def _pictures(scene: _Scene) -> None:
-    video = find(scene.trace, "camera", "video.avi")
+def _write_pictures(recording: _Recording) -> None:
+    video = find_samples(recording.trace, "camera", "video.avi")
     if video is None:
         return
     entity = f"{CAMERA}/image"
-    pose = mount(scene.trace, "camera")
-    scene.record.log(CAMERA, scene.rr.Transform3D(translation=pose.translation, mat3x3=pose.rotation), static=True)
+    recording.write_mount(CAMERA, "camera")
+    height, width, _ = video.sensor.specs["video.avi"].shape
+    wanted = recording.options.width
+    size = (width, height) if wanted is None else (wanted, max(1, round(height * wanted / width)))
+    if (intrinsics := read_text(recording.trace / "camera" / "camera.json")) is not None:
+        lens = Lens.parse(intrinsics, width, height).resized(*size)
+        recording.stream.log(entity, _pinhole(recording.rr, lens), static=True)
+    chosen = recording.chosen(video)
+    for first in range(0, len(chosen), _BATCH):
+        pictures = {at: _read_jpeg(video, at, size) for at in chosen[first : first + _BATCH]}
+        decodable = [at for at, picture in pictures.items() if picture]
+        if decodable:
+            columns = recording.rr.EncodedImage.columns(
+                blob=[pictures[at] for at in decodable], media_type=["image/jpeg"] * len(decodable)
+            )
+            recording.write(entity, video.ts[decodable], columns)
+    recording.done("camera", video)
+
+
+def _read_jpeg(video: Samples, at: int, size: tuple[int, int]) -> bytes | None:
+    """A picture as a JPEG, as it is stored, or encoded again at another (width, height)."""
     channel: Any = video.sensor.channel("video.avi")
     height, width, _ = channel.spec.shape
-    size = _picture_size(width, height, scene.options.width)
-    if (camera := text(scene.trace / "camera" / "camera.json")) is not None:
-        from rover_pipeline.camera.lens import Lens
-
-        lens = Lens.parse(camera, width, height).resized(*size)
-        scene.record.log(entity, _pinhole(scene.rr, lens), static=True)
-    picked = scene.picked(video)
-    for first in range(0, len(picked), _BATCH):
-        some = picked[first : first + _BATCH]
-        jpegs = {at: _packed(channel, video, at, size) for at in some}
-        there = [at for at in some if jpegs[at]]
-        columns = scene.rr.EncodedImage.columns(
-            blob=[jpegs[at] for at in there], media_type=["image/jpeg"] * len(there)
-        )
-        if there:
-            scene.columns(entity, video.ts[there], columns)
-    _done(scene, "camera", video)
+    if size == (width, height) and hasattr(channel, "jpeg"):
+        return channel.jpeg(int(video.indices[at]))
+    sample = video.read(at)
+    return None if sample is None else jpeg.encode(resize(sample["video.avi"], *size))
 
 
-def _packed(channel: Any, video: Samples, at: int, size: tuple[int, int]) -> bytes | None:
-    """A picture as a JPEG: as it is stored, or at another size."""
-    if size == (channel.spec.shape[1], channel.spec.shape[0]) and hasattr(channel, "jpeg"):
-        stored: bytes = channel.jpeg(int(video.numbers[at]))
-        return stored
-    from rover_pipeline.camera.pictures import resize
-    from rover_pipeline.format.channels.jpeg import encode
-
-    found = video.read(at)
-    return None if found is None else encode(resize(found["video.avi"], *size))
-
-
-def _picture_size(width: int, height: int, wanted: int | None) -> tuple[int, int]:
-    return (width, height) if wanted is None else (wanted, max(1, round(height * wanted / width)))
-
-
-def _pinhole(rr: Any, lens: Any) -> Any:
+def _pinhole(rr: Any, lens: Lens) -> Any:
     return rr.Pinhole(
         focal_length=[lens.fx, lens.fy],
         principal_point=[lens.cx, lens.cy],
@@ -181,64 +200,58 @@ def _pinhole(rr: Any, lens: Any) -> Any:
     )
 
 
-def _powers(scene: _Scene) -> None:
-    for name, across in (("range_doppler", "doppler"), ("range_azimuth", "azimuth")):
-        found = find(scene.trace, f"_radar_{name}", "power")
-        if found is None:
+def _write_radar_power(recording: _Recording) -> None:
+    for product, axis in (("range_doppler", "doppler"), ("range_azimuth", "azimuth")):
+        samples = find_samples(recording.trace, f"_radar_{product}", "power")
+        if samples is None:
             continue
-        for at in scene.picked(found):
-            if (sample := found.read(at)) is not None:
-                tensor = scene.rr.TensorData(array=sample["power"], dim_names=(across, "range"))
-                scene.columns(f"radar/{name}", found.ts[at : at + 1], scene.rr.Tensor.columns(data=[tensor]))
-        _done(scene, f"_radar_{name}", found)
+        for at in recording.chosen(samples):
+            if (sample := samples.read(at)) is not None:
+                tensor = recording.rr.TensorData(array=sample["power"], dim_names=(axis, "range"))
+                columns = recording.rr.Tensor.columns(data=[tensor])
+                recording.write(f"radar/{product}", samples.ts[at : at + 1], columns)
+        recording.done(f"_radar_{product}", samples)
 
 
-def _radar_points(scene: _Scene) -> None:
-    found = find(scene.trace, "_radar_points", "xyz", "doppler", "count")
-    if found is None:
+def _write_radar_points(recording: _Recording) -> None:
+    samples = find_samples(recording.trace, "_radar_points", "xyz", "doppler", "count")
+    if samples is None:
         return
-    pose = mount(scene.trace, "radar")
-    scene.record.log(RADAR, scene.rr.Transform3D(translation=pose.translation, mat3x3=pose.rotation), static=True)
-    for at in scene.picked(found):
-        if (sample := found.read(at)) is not None:
+    recording.write_mount(RADAR, "radar")
+    for at in recording.chosen(samples):
+        if (sample := samples.read(at)) is not None:
             n = int(sample["count"])
-            columns = scene.rr.Points3D.columns(
-                positions=sample["xyz"][:n], colors=by_velocity(sample["doppler"][:n]), radii=np.full(n, 0.06)
+            columns = recording.rr.Points3D.columns(
+                positions=sample["xyz"][:n], colors=velocity_colours(sample["doppler"][:n]), radii=np.full(n, 0.06)
             )
-            scene.columns(f"{RADAR}/points", found.ts[at : at + 1], columns.partition([n]))
-    _done(scene, "_radar_points", found)
+            recording.write(f"{RADAR}/points", samples.ts[at : at + 1], columns.partition([n]))
+    recording.done("_radar_points", samples)
 
 
-def _scalars(scene: _Scene) -> None:
-    """What is three numbers a sample: one curve each."""
-    for sensor, channel, unit in (
-        ("imu", "acc", "m_s2"),
-        ("imu", "avel", "rad_s"),
-        ("_imu_filtered", "acc", "m_s2"),
-        ("_imu_filtered", "avel", "rad_s"),
-        ("_radar_velocity", "vel", "m_s"),
-        ("_odom", "vel", "m_s"),
-    ):
-        found = find(scene.trace, sensor, channel)
-        if found is None or not len(found):
+def _write_curves(recording: _Recording) -> None:
+    for sensor, channel, unit in _CURVES:
+        samples = find_samples(recording.trace, sensor, channel)
+        if samples is None or not len(samples):
             continue
-        values = found.all(channel).astype("f8")
+        values = samples.read_all(channel).astype("f8")
         for axis, letter in enumerate("xyz"):
             entity = f"{sensor.removeprefix('_')}/{channel}_{unit}/{letter}"
-            scene.columns(entity, found.ts, scene.rr.Scalars.columns(scalars=values[:, axis]))
-        scene.shown.append(f"{sensor}/{channel}")
+            recording.write(entity, samples.ts, recording.rr.Scalars.columns(scalars=values[:, axis]))
+        recording.shown.append(f"{sensor}/{channel}")
 
 
-def _done(scene: _Scene, sensor: str, samples: Samples) -> None:
-    scene.shown.append(sensor)
-    scene.left_out += samples.left_out
+_PARTS: tuple[Callable[[_Recording], None], ...] = (
+    _write_trajectory,
+    _write_lidar_points,
+    _write_pictures,
+    _write_radar_power,
+    _write_radar_points,
+    _write_curves,
+)
 
 
-_PARTS: tuple[Callable[[_Scene], None], ...] = (_trajectory, _points, _pictures, _powers, _radar_points, _scalars)
-
-
-def _layout() -> Any:
-    """How the viewer shows it first: space to the left, pictures to the right, curves below."""
+def _blueprint() -> Any:
+    """The first layout of the viewer: 3D to the left, pictures to the right, curves below."""
     import rerun.blueprint as rrb
 
     colours = rrb.TensorScalarMapping(colormap="viridis", mag_filter="nearest")

@@ -1,4 +1,4 @@
-"""What a recording says about itself: its `config.yaml`, a copy of the configuration that it was collected with."""
+"""The `config.yaml` of a recording: a copy of the configuration that the collector used."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import yaml
 from rover_pipeline.errors import FormatError
 
 
-def parse_collection(text: str | None, place: str = "config.yaml") -> dict[str, Any]:
+def parse_collection(text: str | None, path: str = "config.yaml") -> dict[str, Any]:
     """The sections of a recording's `config.yaml`: sensors by name, and `rig`.
 
     Args:
-        text: of the file; None when there is none.
-        place: of the file, for messages.
+        text: content of the file; None when there is no file.
+        path: path of the file, for messages.
 
     Returns:
-        What it holds; empty when that is nothing, or no mapping: only its existence is asked for by the format.
+        Its sections. Empty when the file is empty or holds no mapping, because the format asks only that it exists.
 
     Raises:
-        FormatError: it is no YAML.
+        FormatError: the text is not valid YAML.
     """
     try:
         content = yaml.safe_load(text or "")
-    # A date that there is none of is a ValueError, brackets by the thousand are a RecursionError.
+    # PyYAML raises ValueError for a date like 2024-02-31, and RecursionError for thousands of nested brackets.
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise FormatError(f"{place}: is no YAML: {error}; correct it") from error
+        raise FormatError(f"{path}: is no YAML: {error}; correct it") from error
     return content if isinstance(content, dict) else {}

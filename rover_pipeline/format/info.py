@@ -1,4 +1,4 @@
-"""What is in a trace: sensors, channels, counts, rates, durations, sizes and gaps."""
+"""Description of a trace: sensors, channels, counts, rates, durations, sizes and gaps."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from rover_pipeline.format.provenance import PROVENANCE, read_provenance
 from rover_pipeline.format.sensor import TS, Sensor
 from rover_pipeline.format.trace import Trace, require_trace
 
-#: An interval above this many periods lost a sample, as the published reader counts dropped scans.
+#: Samples were lost in an interval longer than this many periods. The published reader counts dropped scans so, too.
 GAP_PERIODS = 1.55
 
 
 def trace_info(path: Path) -> dict[str, Any]:
-    """A plain description of a trace; what cannot be read is described by its error."""
+    """A description of a trace for JSON. A sensor or channel that cannot be read is described by the error."""
     trace = Trace(require_trace(path))
     sensors = {name: _sensor_info(trace.path / name) for name in trace.sensors()}
     products = {name: _product_info(path / name) for name in _products(path)}
@@ -38,7 +38,7 @@ def trace_info(path: Path) -> dict[str, Any]:
 
 
 def as_text(info: dict[str, Any]) -> str:
-    """The description as a table, a line a sensor and an indented line a channel."""
+    """The description as a table with a line for each sensor and an indented line for each channel."""
     lines = [f"{info['trace']}: {size_text(info['bytes'])}"]
     if info["start_s"] is not None:
         lines[0] += f", {info['duration_s']:.2f} s from {_date(info['start_s'])}"
@@ -58,12 +58,12 @@ def as_text(info: dict[str, Any]) -> str:
             parts.append(sensor["made_by"])
         lines.append(f"  {name:24} {', '.join(parts)}")
         for channel, entry in sensor["channels"].items():
-            what = entry.get("error") or (
+            details = entry.get("error") or (
                 f"{entry['format']:5} {entry['type']:3} {entry['shape']!s:20} "
                 f"{entry['samples']:>8} samples {size_text(entry['bytes']):>10}"
                 + (f", compressed {entry['ratio']:.1f}x" if entry["ratio"] > 1.01 else "")
             )
-            lines.append(f"    {channel:22} {what}")
+            lines.append(f"    {channel:22} {details}")
     for name, product in info["products"].items():
         made_by = product["made_by"]
         lines.append(f"  {name:24} {size_text(product['bytes'])}{f', {made_by}' if made_by else ''}")
@@ -72,7 +72,7 @@ def as_text(info: dict[str, Any]) -> str:
 
 
 def size_text(size: float) -> str:
-    """Bytes for people: 12.3 MB."""
+    """A number of bytes with its unit, such as 12.3 MB."""
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
@@ -90,25 +90,24 @@ def stored_bytes(path: Path) -> int:
 def _date(seconds: float) -> str:
     try:
         return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    except (ValueError, OverflowError, OSError):  # a clock that was never set, or counts something else
+    except (ValueError, OverflowError, OSError):  # the clock was never set, or does not count seconds
         return f"{seconds} s"
 
 
 def gaps(ts: np.ndarray) -> np.ndarray:
-    """Intervals, seconds, that are longer than `GAP_PERIODS` median ones."""
-    steps = np.diff(ts)
-    return steps[steps > GAP_PERIODS * np.median(steps)] if len(steps) else steps
+    """Intervals between times that are longer than `GAP_PERIODS` median intervals, seconds."""
+    intervals = np.diff(ts)
+    return intervals[intervals > GAP_PERIODS * np.median(intervals)] if len(intervals) else intervals
 
 
 def _sensor_info(path: Path) -> dict[str, Any]:
     try:
         sensor = Sensor(path)
-        ts_channel = sensor.channel(TS)
-        ts = ts_channel.read().astype("f8")
+        ts = sensor.channel(TS).read().astype("f8")
     except FormatError as error:
         return {"error": str(error)}
     duration = float(ts[-1] - ts[0]) if len(ts) > 1 else 0.0
-    missing = gaps(ts)
+    long_intervals = gaps(ts)
     channels = {name: _channel_info(sensor, name) for name in sensor.specs}
     try:
         invalid = int((sensor.valid(len(ts)) == 0).sum())
@@ -119,8 +118,8 @@ def _sensor_info(path: Path) -> dict[str, Any]:
         "start_s": float(ts[0]) if len(ts) else None,
         "duration_s": duration,
         "rate_hz": (len(ts) - 1) / duration if duration > 0 else None,
-        "gaps": len(missing),
-        "longest_gap_s": float(missing.max(initial=0.0)),
+        "gaps": len(long_intervals),
+        "longest_gap_s": float(long_intervals.max(initial=0.0)),
         "invalid": invalid,
         "bytes": sum(channel.get("bytes", 0) for channel in channels.values()),
         "made_by": _made_by(path),
@@ -129,13 +128,13 @@ def _sensor_info(path: Path) -> dict[str, Any]:
 
 
 def _made_by(path: Path) -> str | None:
-    """The step that made a result of ours."""
+    """The step that made one of our results; None for other sensors."""
     provenance = read_provenance(path)
     return f"{provenance['step']} version {provenance['version']}" if provenance and "step" in provenance else None
 
 
 def _products(path: Path) -> list[str]:
-    """Folders of files of ours that are no sensors."""
+    """Our results that are folders of files and not sensors."""
     names = sorted(entry.name for entry in os.scandir(path) if entry.name.startswith("_") and entry.is_dir())
     return [name for name in names if not (path / name / META).exists() and read_provenance(path / name)]
 

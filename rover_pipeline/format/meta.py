@@ -1,7 +1,7 @@
-"""`meta.json`: what every channel of a sensor is.
+"""`meta.json`: the description of every channel of a sensor.
 
-One JSON object, channel name -> description. The published reader builds a channel from exactly the keys
-below and refuses any other, so nothing private is ever added here.
+It is one JSON object, channel name -> description. The published reader accepts exactly the keys below and refuses any
+other, so nothing private may be added here.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Format = Literal["raw", "lzma", "lzmaf", "mjpg", "npz", "jpg"]
 FORMATS: tuple[str, ...] = get_args(Format)
 TYPES = ("u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8", "c8", "c16", "b1")
 
-# A shape is checked before anything is allocated from it: no sensor makes samples this large, and a damaged
-# meta.json must not take the machine down.
+# Shapes are checked before memory is allocated for them, because a damaged meta.json must not stop the whole machine.
+# No sensor makes samples of this size.
 MAX_SAMPLE_BYTES = 1 << 30
-MAX_AXES = 31  # with that of the frames, what every version of numpy can hold
+MAX_AXES = 31  # older versions of numpy allow 32, and one is for the frames
 MAX_NAME_BYTES = 255
 
 
@@ -36,7 +36,8 @@ class ChannelSpec(BaseModel):
         format: how samples are stored, one of `FORMATS`.
         type: numpy size-in-bytes code; data is little endian.
         shape: shape of one sample; empty for scalars.
-        desc: free text; axes are listed here. Real files also spell it `description`.
+        desc: free text that lists the axes.
+        description: another spelling of `desc`, which real files have too.
         args: keyword arguments for the published reader's channel constructor.
     """
 
@@ -93,26 +94,26 @@ def read_meta(sensor: Path) -> dict[str, ChannelSpec]:
         FormatError: the file is missing, unreadable, not a JSON object, names a channel outside the sensor's
             directory, or describes a channel that cannot exist.
     """
-    place = str(sensor / META)
+    path = str(sensor / META)
     try:
         content = json.loads((sensor / META).read_bytes())
     except OSError as error:
-        raise FormatError(f"{place}: cannot be read: {error.strerror or error}") from error
+        raise FormatError(f"{path}: cannot be read: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
-        raise FormatError(f"{place}: is not valid JSON: {error}") from error
+        raise FormatError(f"{path}: is not valid JSON: {error}") from error
     if not isinstance(content, dict):
-        raise FormatError(f"{place}: must hold a JSON object, holds a {type(content).__name__}")
-    return {name: _parse(place, name, entry) for name, entry in content.items()}
+        raise FormatError(f"{path}: must hold a JSON object, holds a {type(content).__name__}")
+    return {name: _parse(path, name, entry) for name, entry in content.items()}
 
 
 def write_meta(sensor: Path, specs: dict[str, ChannelSpec]) -> None:
-    """Write `meta.json` in one rename, so that a reader sees the old file, the new one, or none."""
+    """Write `meta.json` with one rename, so that a reader sees the old file, the new one, or none."""
     text = json.dumps({name: spec.model_dump(exclude_none=True) for name, spec in specs.items()}, indent=4)
     replace_file(sensor / META, text + "\n")
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Write `text` to `path` so that a kill or a full disk leaves the old content or the new, never half."""
+    """Write `text` to `path`. A kill or a full disk leaves the whole old content or the whole new one."""
     scratch = path.with_name(f".{path.name}.new")
     with scratch.open("w", encoding="utf-8") as file:
         file.write(text)
@@ -121,26 +122,24 @@ def replace_file(path: Path, text: str) -> None:
     os.replace(scratch, path)
 
 
-def _parse(place: str, name: str, entry: object) -> ChannelSpec:
+def _parse(path: str, name: str, entry: object) -> ChannelSpec:
     if name in (".", "..", META) or "/" in name or "\\" in name:
-        raise FormatError(f"{place}: channel name {name!r} leaves the sensor's directory or is reserved")
-    # Unprintable covers what no file name can hold (zero bytes, lone surrogates), and line ends in messages.
+        raise FormatError(f"{path}: channel name {name!r} leaves the sensor's directory or is reserved")
+    # Unprintable characters include those that no file name can have (zero bytes, lone surrogates) and line ends.
     if not name or not name.isprintable() or len(name.encode()) > MAX_NAME_BYTES:
-        raise FormatError(f"{place}: channel name {short(name)} cannot be the name of a file")
+        raise FormatError(f"{path}: channel name {short(name)} cannot be the name of a file")
     if not isinstance(entry, dict):
-        raise FormatError(f"{place}: channel {name!r} must be an object, is a {type(entry).__name__}")
+        raise FormatError(f"{path}: channel {name!r} must be an object, is a {type(entry).__name__}")
     given = entry.get("format")
     if given not in FORMATS:
-        raise FormatError(
-            f"{place}: channel {name!r} has unknown format {given!r}; {did_you_mean(str(given), FORMATS)}"
-        )
+        raise FormatError(f"{path}: channel {name!r} has unknown format {given!r}; {did_you_mean(str(given), FORMATS)}")
     try:
         spec = ChannelSpec.model_validate(entry)
     except ValidationError as error:
-        raise FormatError(f"{place}: channel {name!r}: {explain(error)}") from error
+        raise FormatError(f"{path}: channel {name!r}: {explain(error)}") from error
     if spec.sample_bytes > MAX_SAMPLE_BYTES:
         raise FormatError(
-            f"{place}: channel {name!r}: shape {list(spec.shape)} of {spec.type} claims {spec.sample_bytes:,} bytes "
+            f"{path}: channel {name!r}: shape {list(spec.shape)} of {spec.type} claims {spec.sample_bytes:,} bytes "
             f"a sample, more than the {MAX_SAMPLE_BYTES:,} any sensor makes; correct the shape"
         )
     return spec

@@ -1,4 +1,4 @@
-"""`provenance.json`: which inputs, options and versions made a virtual sensor. It also marks it as ours."""
+"""`provenance.json`: the inputs, options and versions that made a virtual sensor. It marks the sensor as our result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PACKAGES = (
 
 
 def read_provenance(sensor: Path) -> dict[str, Any] | None:
-    """What made the sensor in directory `sensor`; None when it was not this program."""
+    """The provenance of the sensor in directory `sensor`; None when this program did not make it."""
     try:
         content = json.loads((sensor / PROVENANCE).read_bytes())
     except (OSError, ValueError):
@@ -37,8 +37,8 @@ def read_provenance(sensor: Path) -> dict[str, Any] | None:
 def fingerprint(path: Path) -> dict[str, Any]:
     """Size and a digest of a channel's file, or of the names and sizes in its folder.
 
-    A recording of hundreds of gigabytes is not read twice for this: the digest covers the size and 16 evenly spaced
-    blocks of 64 KiB, first and last included.
+    A recording can have hundreds of gigabytes, so the digest covers only the size and 16 evenly spaced blocks of
+    64 KiB, the first and the last included.
     """
     digest = hashlib.blake2b(digest_size=16)
     if path.is_dir():
@@ -57,8 +57,8 @@ def fingerprint(path: Path) -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Versions of Python, of this package and of those that can change a result."""
-    found = {"python": platform.python_version(), "rover-pipeline": __version__}
+    installed = {"python": platform.python_version(), "rover-pipeline": __version__}
     for name in _PACKAGES:
         with contextlib.suppress(metadata.PackageNotFoundError):
-            found[name] = metadata.version(name)
-    return found
+            installed[name] = metadata.version(name)
+    return installed

@@ -1,4 +1,4 @@
-"""A sensor: a directory with a `meta.json` and one file or folder per channel, all of the length of `ts`."""
+"""A sensor: a directory with a `meta.json` and one file or folder per channel, all with as many samples as `ts`."""
 
 from __future__ import annotations
 
@@ -50,46 +50,46 @@ class Sensor:
         """Number of samples that `ts` and the given channels (all of them unless given) have in common.
 
         Args:
-            truncate: accept what a power cut leaves, a partial last sample or channels of unequal length, and count
+            truncate: accept a partial last sample and channels of unequal length, as a power cut leaves them, and count
                 the whole samples that all channels have.
-            channels: names besides `ts`.
+            channels: names of channels besides `ts`.
 
         Raises:
-            FormatError: the channels do not agree and `truncate` is off, or there is no sample at all.
+            FormatError: the channels have different lengths and `truncate` is off, or there is no sample at all.
         """
         names = dict.fromkeys((TS, *(self.specs if channels is None else channels)))
         opened = {name: self.channel(name) for name in names}
         counts = {name: len(channel) for name, channel in opened.items()}
         for name, channel in opened.items():
             if not counts[name] and not (channel.leftover and not truncate):
-                raise channel.fail(f"holds no samples; {self._way_out('record again or leave this sensor out')}")
+                raise channel.fail(f"holds no samples; {self._remedy('record again or leave this sensor out')}")
         if not truncate:
             for channel in opened.values():
                 if channel.leftover:
-                    raise channel.fail(f"{channel.leftover}. {self._way_out(_TRUNCATE)}")
+                    raise channel.fail(f"{channel.leftover}. {self._remedy(_TRUNCATE)}")
             for name, count in counts.items():
                 if count != counts[TS]:
                     short = f"has {count} samples where ts has {counts[TS]}"
-                    raise opened[name].fail(f"{short}. {self._way_out(_TRUNCATE)}")
+                    raise opened[name].fail(f"{short}. {self._remedy(_TRUNCATE)}")
         return min(counts.values())
 
     def times(self, count: int) -> np.ndarray:
         """The first `count` times, f8 seconds.
 
         Raises:
-            FormatError: `ts` is not what the format says, or its times are not finite and strictly increasing.
+            FormatError: `ts` is not f8 of shape [], or its times are not finite and strictly increasing.
         """
         channel = self.channel(TS)
         if (channel.spec.type, channel.spec.shape) != ("f8", ()):
             raise channel.fail(f"must be f8 of [], is {channel.spec.type} of {list(channel.spec.shape)}")
         ts = channel.read(0, count)
         if problem := time_problem(ts):
-            way_out = self._way_out("correct ts (a copy of the trace keeps the original)")
-            raise channel.fail(f"{problem}; {way_out}")
+            remedy = self._remedy("correct ts (a copy of the trace keeps the original)")
+            raise channel.fail(f"{problem}; {remedy}")
         return ts
 
-    def _way_out(self, raw: str) -> str:
-        """What to do about a damaged channel: `raw` about one that was recorded; a result can be made again."""
+    def _remedy(self, raw: str) -> str:
+        """What the user can do about a damaged channel: `raw` when it was recorded; a result can be made again."""
         return f"remove {self.path} and make it again" if read_provenance(self.path) else raw
 
     def valid(self, count: int) -> np.ndarray:
@@ -107,7 +107,7 @@ class Sensor:
 
 
 def time_problem(ts: np.ndarray) -> str:
-    """Where and why times, f8 seconds, are not finite and strictly increasing; empty when they are."""
+    """A message where and why times, f8 seconds, are not finite and strictly increasing; empty when they are."""
     bad = ~np.isfinite(ts)
     if bad.any():
         at = int(np.argmax(bad))
@@ -120,9 +120,9 @@ def time_problem(ts: np.ndarray) -> str:
 
 
 class SensorWriter:
-    """Writes a new sensor by appending to all its channels together; `meta.json` comes last, when it is closed.
+    """Writes a new sensor by appending to all its channels together. Closing it writes `meta.json` last.
 
-    The directory is part of something larger that appears whole (see `new_trace` and `VirtualWriter`).
+    Use it inside `new_trace` or `VirtualWriter`, which make the finished directory visible at once.
     """
 
     def __init__(self, path: Path, specs: dict[str, ChannelSpec]) -> None:
@@ -139,10 +139,10 @@ class SensorWriter:
             self._writers[name].append(np.atleast_1d(np.asarray(values, self.specs[name].dtype)))
 
     def encoded(self, name: str) -> EncodedWriter:
-        """The writer of one channel, for samples that were encoded elsewhere, perhaps in another thread."""
+        """The writer of one channel, for samples that were encoded already, for example in another thread."""
         writer = self._writers[name]
         if not isinstance(writer, EncodedWriter):
-            raise FormatError(f"{writer.path}: {writer.spec.format} has no samples that are encoded one by one")
+            raise FormatError(f"{writer.path}: {writer.spec.format} does not encode samples one by one")
         return writer
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Traces (one recording each) and folders of traces."""
+"""Traces (each is one recording) and folders of traces."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CONFIG = "config.yaml"
 
 
 class Trace:
-    """A recording: a directory marked by `config.yaml`, with a sub-directory per sensor."""
+    """A recording: a directory with a `config.yaml` and one sub-directory per sensor."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -30,7 +30,7 @@ class Trace:
         return self.path.resolve().name
 
     def sensors(self) -> list[str]:
-        """Names of all sensors, virtual ones (`_name`) last. A directory without `meta.json` is none."""
+        """Names of all sensors, virtual ones (`_name`) last. A directory without `meta.json` is not a sensor."""
         names = [entry.name for entry in os.scandir(self.path) if (self.path / entry.name / META).exists()]
         return sorted(names, key=lambda name: (name.startswith("_"), name))
 
@@ -50,7 +50,7 @@ class Trace:
 
 
 def is_trace(path: Path) -> bool:
-    """Whether a directory is one recording: marked by `config.yaml`, or holding sensors all the same."""
+    """Whether a directory is one recording: it has a `config.yaml`, or at least one sensor."""
     if (path / CONFIG).exists():
         return True
     return any((path / entry.name / META).exists() for entry in os.scandir(path) if entry.is_dir())
@@ -60,19 +60,19 @@ def find_traces(path: Path) -> list[Path]:
     """All traces at or below a directory, sorted. The walk does not go below a trace or into symlinked folders."""
     if is_trace(path):
         return [path]
-    found: list[Path] = []
+    traces: list[Path] = []
     for folder, subfolders, files in os.walk(path):
         if CONFIG in files and Path(folder) != path:
-            found.append(Path(folder))
+            traces.append(Path(folder))
             subfolders.clear()
-        # Hidden folders hold unfinished traces, version control and Snakemake's records.
+        # Hidden folders belong to unfinished traces, version control and Snakemake.
         subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
-    return sorted(found)
+    return sorted(traces)
 
 
 @contextmanager
 def new_trace(path: Path) -> Iterator[Path]:
-    """A directory to build a new trace in; it becomes `path` in one rename when the block ends without an error.
+    """A directory to build a new trace in. One rename makes it `path` when the block ends without an error.
 
     Raises:
         InTheWayError: `path` exists and holds anything (empty folders do not count), or another process is
@@ -102,54 +102,54 @@ def new_trace(path: Path) -> Iterator[Path]:
             raise InTheWayError(f"{path}: appeared while the trace was made ({error.strerror})") from error
         sync_file(path.parent)
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)  # gone already when all went well
+        shutil.rmtree(scratch, ignore_errors=True)  # it exists only after an error
         os.close(lock)
 
 
 def link_trace(source: Path, target: Path) -> None:
-    """Make `target` a trace that holds the raw sensors of `source` by reference, so results can go beside them.
+    """Make `target` a trace with symbolic links to the raw sensors of `source`, so that results can go beside them.
 
-    `config.yaml` and every entry of `source` become symbolic links, but for results of this program: those are made
-    again in `target`. Running it again, or twice at once, changes nothing.
+    Every entry of `source` is linked, except the results of this program, which are made again in `target`. A second
+    run, even at the same time, changes nothing.
 
     Raises:
-        InTheWayError: something else stands where a link belongs.
+        InTheWayError: there is something else at the path of a link.
     """
     target.mkdir(parents=True, exist_ok=True)
     for entry in os.scandir(source):
         if entry.name.startswith(".") or (entry.is_dir() and _is_result(Path(entry.path))):
             continue
-        link, aim = target / entry.name, Path(entry.path).absolute()
+        link, linked = target / entry.name, Path(entry.path).absolute()
         try:
-            os.symlink(aim, link)
+            os.symlink(linked, link)
         except FileExistsError as error:
-            if not link.is_symlink() or Path(os.readlink(link)) != aim:
-                raise InTheWayError(f"{link}: is in the way of a link to {aim}; move it") from error
+            if not link.is_symlink() or Path(os.readlink(link)) != linked:
+                raise InTheWayError(f"{link}: is in the way of a link to {linked}; move it") from error
     if not (target / CONFIG).exists():
         (target / CONFIG).touch()
 
 
 def _is_result(folder: Path) -> bool:
-    """Whether a step of ours made a directory, or was killed while it made it. The truth of a simulation is none."""
+    """Whether one of our steps made a directory, or was killed while it did. A simulated truth is raw data."""
     provenance = read_provenance(folder)
     return provenance.get("step") != "simulate" if provenance else not in_the_way(folder)
 
 
 def has_files(path: Path) -> bool:
-    """Whether `path` is a file, a link, or a directory with anything but empty directories in it."""
+    """Whether `path` is a file, a link, or a directory that holds more than empty directories."""
     if path.is_symlink() or not path.is_dir():
         return path.is_symlink() or path.exists()
     return any(has_files(Path(entry.path)) for entry in os.scandir(path))
 
 
 def remove_empty_folders(path: Path) -> None:
-    """Remove a directory that holds only empty directories (Snakemake makes them before a job starts)."""
+    """Remove a directory that holds only empty directories. Snakemake makes such directories before a job starts."""
     for folder, _, _ in os.walk(path, topdown=False):
         os.rmdir(folder)
 
 
 def clear(folder: Path) -> None:
-    """Remove everything in a scratch directory of ours, but not the directory."""
+    """Remove everything inside one of our scratch directories."""
     for entry in os.scandir(folder):
         if entry.is_dir(follow_symlinks=False):
             shutil.rmtree(entry.path)

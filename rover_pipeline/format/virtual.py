@@ -1,8 +1,8 @@
-"""The one writer of virtual sensors: a result is there whole or not at all, and nothing of others is touched.
+"""The only writer of virtual sensors: a result is complete or absent, and files of others are never touched.
 
-Everything is written to `_name/.partial/`, checked, synced and renamed: `provenance.json` first (from then on the
-directory is known to be ours), the channels next, `meta.json` last (from then on it reads as a sensor). A lock on
-`_name/.lock` dies with the process, so a kill at any moment leaves nothing to clean by hand.
+Everything is written to `_name/.partial/`, checked, synced and renamed: `provenance.json` first (it marks the directory
+as ours), then the channels, and `meta.json` last (it makes the directory a sensor). The lock on `_name/.lock` ends with
+the process, so that a kill at any moment leaves nothing that a user must clean up.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ LOCK = ".lock"
 
 
 def in_the_way(path: Path) -> str:
-    """Why a result may not be written at `path`; empty when it may.
+    """The reason why a result may not be written at `path`; empty when it may be written.
 
-    It may where there is nothing, where a killed run of ours left only its scratch, or where our own
-    `provenance.json` stands.
+    It may be written when `path` does not exist, when a killed run left only its scratch files there, or when our own
+    `provenance.json` is there.
     """
     if path.is_symlink():
         return f"{path}: is a symbolic link; nothing is written through it. Move it away"
@@ -56,19 +56,19 @@ def in_the_way(path: Path) -> str:
 
 
 class VirtualWriter:
-    """Makes the virtual sensor at `path`. Use as a context manager, then `create`, fill, `commit`.
+    """Makes the virtual sensor at `path`. Use it as a context manager, then `create`, fill, `commit`.
 
-    Without `create` it makes a folder of the files that were written to `partial`, which is not a sensor.
+    Without `create` the result is a folder of the files that were written to `partial`, and not a sensor.
 
-    Leaving the block without `commit`, by an error or an interrupt, removes what was written; an older result of
-    ours stays as it was.
+    When the block ends without `commit`, by an error or an interrupt, everything that was written is removed, and our
+    older result stays as it was.
 
     Args:
-        stamps: names of empty files that tell, once they are there, that all others are.
+        stamps: names of empty files that are published last: they show that all others are complete.
 
     Attributes:
-        partial: scratch folder; files put there are published with the channels.
-        waited: whether another process held the lock first, and so may have made the same result.
+        partial: scratch folder. Files in it are published with the channels.
+        waited: whether this process waited for another one, which may have made the same result.
     """
 
     def __init__(self, path: Path, stamps: Iterable[str] = ()) -> None:
@@ -96,7 +96,7 @@ class VirtualWriter:
         return self
 
     def create(self, specs: dict[str, ChannelSpec], length: int) -> None:
-        """Begin the channels: raw ones at their full size, to be filled in any order, others to be appended to."""
+        """Begin the channels. Raw ones get their full size and are filled in any order; others are appended to."""
         self._refuse_strangers(specs)
         self.specs, self._length = specs, length
         for name, spec in specs.items():
@@ -109,11 +109,11 @@ class VirtualWriter:
                 self._streams[name] = stream
 
     def fill(self, name: str, samples: np.ndarray) -> None:
-        """The whole of a small raw channel, such as `ts`."""
+        """Write the whole of a small raw channel, such as `ts`."""
         write_at(self.partial / name, self.specs[name], 0, samples)
 
     def stream(self, name: str) -> EncodedWriter:
-        """The writer of a channel that is not raw; samples go to it in order."""
+        """The writer of a channel that is not raw. Samples must be appended in order."""
         return self._streams[name]
 
     def add_file(self, name: str, content: bytes) -> None:
@@ -121,7 +121,7 @@ class VirtualWriter:
         (self.partial / name).write_bytes(content)
 
     def commit(self, provenance: dict[str, Any]) -> None:
-        """Check, sync and publish. After this returns the sensor is there, also if the power goes."""
+        """Check, sync and publish. Once this returns, the sensor survives a power cut."""
         for name, spec in self.specs.items():
             path = self.partial / name
             if name in self._streams:
@@ -132,7 +132,7 @@ class VirtualWriter:
             if count != self._length:
                 raise RoverError(f"{path}: has {count} samples, {self._length} were to be written")
         files = sorted(entry.name for entry in os.scandir(self.partial))
-        with ThreadPoolExecutor() as pool:  # a disk that gets several requests at once is done sooner
+        with ThreadPoolExecutor() as pool:  # disks are faster with several requests at once
             list(pool.map(sync_file, (self.partial / name for name in files if name not in self._streams)))
         for name in self.stamps:
             (self.partial / name).touch()
@@ -148,12 +148,12 @@ class VirtualWriter:
         for name in (PROVENANCE, *files, *self.stamps):
             os.replace(self.partial / name, self.path / name)
         if self.specs:
-            sync_file(self.path)  # the channels' names are on disk before the one that makes them a sensor
+            sync_file(self.path)  # meta.json makes a sensor of the channels, so their names must be on disk first
             os.replace(self.partial / META, self.path / META)
         sync_file(self.path)
 
     def _refuse_strangers(self, names: Iterable[str]) -> None:
-        """Raise InTheWayError when a file that others added to our older result has one of these names."""
+        """Raise InTheWayError when somebody else added a file with one of these names to our older result."""
         ours = (read_provenance(self.path) or {}).get("files", ())
         for name in names:
             if name not in ours and os.path.lexists(self.path / name):
@@ -162,7 +162,7 @@ class VirtualWriter:
                 )
 
     def _retract(self) -> None:
-        """Take back the files of our own older result, `meta.json` first; files that others added stay."""
+        """Remove the files of our own older result, `meta.json` first. Files that others added stay."""
         old = read_provenance(self.path)
         if old is None:
             return
@@ -177,26 +177,26 @@ class VirtualWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for stream in self._streams.values():
-            with contextlib.suppress(Exception):  # what it held is removed next
+            with contextlib.suppress(Exception):  # its file is removed next
                 stream.close()
         shutil.rmtree(self.partial, ignore_errors=True)
         self._release()
 
     def _acquire(self) -> None:
-        """Hold an exclusive lock on `.lock`, waiting for another live process that makes the same sensor."""
+        """Take an exclusive lock on `.lock`. Wait while another live process makes the same sensor."""
         told = 0.0
         while True:
             self.path.mkdir(parents=True, exist_ok=True)
             try:
                 descriptor = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
             except FileNotFoundError:
-                continue  # the other process removed an empty directory in between
+                continue  # the other process has just removed the empty directory
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                # The holder before us removed the file it had locked: only a lock on the file now there counts.
+                # The previous holder removes the file that it had locked, so only a lock on the present file counts.
                 if os.fstat(descriptor).st_ino == os.stat(self.path / LOCK).st_ino:
                     self._lock = descriptor
-                    with contextlib.suppress(OSError):  # a note for whoever waits, not worth failing on a full disk
+                    with contextlib.suppress(OSError):  # this note for waiting processes may fail when the disk is full
                         os.truncate(descriptor, 0)
                         os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
                     return
@@ -217,5 +217,5 @@ class VirtualWriter:
         (self.path / LOCK).unlink(missing_ok=True)
         os.close(self._lock)
         self._lock = None
-        with contextlib.suppress(OSError):  # it succeeds only when nothing is left in it
+        with contextlib.suppress(OSError):  # it succeeds only when the directory is empty
             os.rmdir(self.path)

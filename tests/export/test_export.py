@@ -1,4 +1,4 @@
-"""What every format keeps: nothing is overwritten, nothing half-written stays, unknown names are answered."""
+"""Rules for all formats: nothing is overwritten, nothing incomplete stays, unknown formats get a helpful error."""
 
 from __future__ import annotations
 
@@ -17,28 +17,37 @@ from tests.kit import environment, small_trace
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_every_listed_format_has_a_function_and_says_what_it_is(name: str) -> None:
-    module, _, function = FORMATS[name].function.partition(":")
-    assert callable(getattr(importlib.import_module(module), function))
-    assert FORMATS[name].what
+def test_every_listed_format_has_a_write_function_and_a_description(name: str) -> None:
+    assert callable(importlib.import_module(f"rover_pipeline.export.{name}").write)
+    assert FORMATS[name].description
 
 
-def test_an_unknown_format_is_answered_with_the_known_ones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_list_of_formats_imports_no_format() -> None:
+    code = "import sys, rover_pipeline.export; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True)
+    assert not {"av", "cv2", "matplotlib", "ouster", "rerun", "scipy"} & set(done.stdout.split())
+
+
+def test_an_unknown_format_is_an_error_that_lists_the_known_ones(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     trace = small_trace(tmp_path / "trace", 2)
     assert main(["export", "plyy", str(trace), "-o", str(tmp_path / "out")]) == 1
-    said = capsys.readouterr().err
-    assert "did you mean 'ply'?" in said and all(f"{name}:" in said for name in FORMATS)
+    message = capsys.readouterr().err
+    assert "did you mean 'ply'?" in message and all(f"{name}:" in message for name in FORMATS)
 
 
 def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trace = small_trace(tmp_path / "trace", 2)
     (tmp_path / "out").write_text("precious")
     assert main(["export", "ply", str(trace), "-o", str(tmp_path / "out")]) == 1
-    assert "is there already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
     assert (tmp_path / "out").read_text() == "precious"
 
 
-def test_several_traces_become_a_folder_that_mirrors_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_traces_become_a_directory_with_the_same_tree(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for name in ("a", "b/c"):
         small_trace(tmp_path / "all" / name, 2)
     assert main(["export", "ply", str(tmp_path / "all"), "-o", str(tmp_path / "out")]) == 0
@@ -49,40 +58,40 @@ def test_several_traces_become_a_folder_that_mirrors_them(tmp_path: Path, capsys
 
 
 @pytest.mark.parametrize("kind", ["file", "folder"])
-def test_what_fails_half_way_leaves_nothing_and_what_appears_meanwhile_stays(kind: str, tmp_path: Path) -> None:
-    def begin(made: Path) -> None:
+def test_a_failed_output_leaves_nothing_and_a_file_that_appeared_meanwhile_stays(kind: str, tmp_path: Path) -> None:
+    def begin(scratch: Path) -> None:
         if kind == "file":
-            made.write_text("ours")
+            scratch.write_text("ours")
         else:
-            made.mkdir()
-            (made / "part").write_text("ours")
+            scratch.mkdir()
+            (scratch / "part").write_text("ours")
 
-    place = tmp_path / "deep" / "out"
-    with pytest.raises(RuntimeError, match="half way"), new_output(place) as made:
-        begin(made)
+    path = tmp_path / "deep" / "out"
+    with pytest.raises(RuntimeError, match="half way"), new_output(path) as scratch:
+        begin(scratch)
         raise RuntimeError("half way")
-    assert list(place.parent.iterdir()) == []
-    with pytest.raises(InTheWayError, match="is there already"), new_output(place) as made:
-        begin(made)
+    assert list(path.parent.iterdir()) == []
+    with pytest.raises(InTheWayError, match="already exists"), new_output(path) as scratch:
+        begin(scratch)
         if kind == "file":
-            place.write_text("theirs")
+            path.write_text("theirs")
         else:
-            place.mkdir()
-            (place / "theirs").touch()
-    assert place.read_text() == "theirs" if kind == "file" else [p.name for p in place.iterdir()] == ["theirs"]
+            path.mkdir()
+            (path / "theirs").touch()
+    assert path.read_text() == "theirs" if kind == "file" else [p.name for p in path.iterdir()] == ["theirs"]
     with pytest.raises(InTheWayError, match="another process"), new_output(tmp_path / "x"), new_output(tmp_path / "x"):
         pass
 
 
 @pytest.mark.parametrize("name", ["tum", "ply", "rrd", "mp4"])
-def test_a_disk_that_takes_no_more_ends_an_export_with_one_line_and_nothing_stays(
+def test_a_full_disk_ends_an_export_with_a_one_line_error_and_nothing_stays(
     name: str, drive: Path, tmp_path: Path
 ) -> None:
-    place = tmp_path / "new" / "out"
-    command = [sys.executable, "-m", "rover_pipeline", "export", name, str(drive), "-o", str(place)]
+    path = tmp_path / "new" / "out"
+    command = [sys.executable, "-m", "rover_pipeline", "export", name, str(drive), "-o", str(path)]
     # A limit on the size of files fails the way a full disk does, at the first write beyond it.
     limited = ["bash", "-c", 'ulimit -f 1; exec "$@"', "bash", *command]
     done = subprocess.run(limited, env=environment(), capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == f"rover-pipeline: {place}: cannot be written: File too large; nothing of it is left behind\n"
-    assert not list(place.parent.iterdir())
+    assert done.stderr == f"rover-pipeline: {path}: cannot be written: File too large; nothing of it is left behind\n"
+    assert not list(path.parent.iterdir())

@@ -1,4 +1,4 @@
-"""The preview of a trace: a video that plays everywhere, with every sensor at its time and place."""
+"""The preview of a trace: a video in real time in which every sensor is drawn at its time and in its direction."""
 
 from __future__ import annotations
 
@@ -13,43 +13,44 @@ import pytest
 
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export import mp4, panels
-from rover_pipeline.export.mp4 import HEIGHT, WIDTH, Picture, PreviewOptions, write_preview
+from rover_pipeline.export.mp4 import _LAYOUT, HEIGHT, WIDTH, Picture, PreviewOptions, write_preview
 from rover_pipeline.format.sensor import TS, TS_SPEC, Sensor, SensorWriter
-from tests.export.shown import FRAMES, INVALID, shown_trace
+from tests.export.example import FRAMES, INVALID, example_trace
 from tests.kit import START_S, small_trace, spec_of, times
 
 
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return shown_trace(tmp_path_factory.mktemp("mp4") / "trace")
+    return example_trace(tmp_path_factory.mktemp("mp4") / "trace")
 
 
-def decoded(path: Path) -> tuple[np.ndarray, float]:
+def read_video(path: Path) -> tuple[np.ndarray, float]:
     """All pictures as u1 RGB, and pictures a second."""
     capture = cv2.VideoCapture(str(path))
     assert capture.isOpened()
-    found = []
+    pictures = []
     while (read := capture.read())[0]:
-        found.append(read[1][..., ::-1])
-    return np.stack(found), capture.get(cv2.CAP_PROP_FPS)
+        pictures.append(read[1][..., ::-1])
+    return np.stack(pictures), capture.get(cv2.CAP_PROP_FPS)
 
 
-def far(one: np.ndarray, other: np.ndarray) -> float:
+def mean_difference(one: np.ndarray, other: np.ndarray) -> float:
+    """Mean difference of the levels of two pictures, 0 to 255."""
     return float(np.abs(one.astype("f4") - other.astype("f4")).mean())
 
 
 @pytest.mark.parametrize("rate", [10.0, 25.0])
 def test_the_preview_plays_in_real_time_and_shows_what_was_drawn(rate: float, trace: Path, tmp_path: Path) -> None:
     write_preview(trace, tmp_path / "x.mp4", PreviewOptions(rate=rate), threads=2)
-    pictures, played = decoded(tmp_path / "x.mp4")
+    pictures, played = read_video(tmp_path / "x.mp4")
     span = (FRAMES - 1) / 10
     assert pictures.shape == (int(span * rate + 1e-6) + 1, HEIGHT, WIDTH, 3)
     assert played == pytest.approx(rate)
     draw = Picture(trace, PreviewOptions(), START_S)
     drawn = [draw(START_S + i / rate) for i in range(len(pictures))]
     for number, picture in enumerate(pictures):
-        assert far(picture, drawn[number]) < 4
-    assert far(drawn[0], drawn[-1]) > 8
+        assert mean_difference(picture, drawn[number]) < 4
+    assert mean_difference(drawn[0], drawn[-1]) > 8
 
 
 def test_threads_change_no_byte(trace: Path, tmp_path: Path) -> None:
@@ -61,28 +62,27 @@ def test_threads_change_no_byte(trace: Path, tmp_path: Path) -> None:
 def test_an_ffmpeg_without_h264_makes_mpeg4(trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mp4, "_ENCODERS", (("no_such_encoder", {}), *mp4._ENCODERS[-1:]))
     write_preview(trace, tmp_path / "x.mp4")
-    pictures, _ = decoded(tmp_path / "x.mp4")
+    pictures, _ = read_video(tmp_path / "x.mp4")
     assert len(pictures) == FRAMES
-    assert far(pictures[2], Picture(trace, PreviewOptions(), START_S)(times(FRAMES)[2])) < 5
+    assert mean_difference(pictures[2], Picture(trace, PreviewOptions(), START_S)(times(FRAMES)[2])) < 5
 
 
 def test_the_camera_shows_its_last_valid_picture_and_says_when_there_is_none(trace: Path) -> None:
-    show = panels.camera(trace, 24, 16)
+    show = panels.camera_panel(trace, 24, 16)
     video = Sensor(trace / "camera").channel("video.avi").read()
-    shown = [0, 1, 2, 3, 3, 5]
     assert INVALID["camera"] == (4,)
-    for at, wanted in enumerate(shown):
-        np.testing.assert_array_equal(show(START_S + at / 10 + 0.01, 24, 16), video[wanted])
+    for at, expected in enumerate([0, 1, 2, 3, 3, 5]):
+        np.testing.assert_array_equal(show(START_S + at / 10 + 0.01, 24, 16), video[expected])
     late, early = show(START_S + 9, 24, 16), show(START_S - 1, 24, 16)
     np.testing.assert_array_equal(late, early)
 
 
 def target_trace(path: Path, direction: float) -> Path:
-    """A lidar that sees one thing, 3 m away, so many degrees to the left of ahead."""
+    """A lidar with a target 3 m away, so many degrees to the left of ahead, in front of walls 9 m away."""
     trace = small_trace(path, 1, sensors=("lidar",), beams=8, columns=512)
     info = json.loads((trace / "lidar" / "lidar.json").read_text())
     azimuth = np.array(info["beam_intrinsics"]["beam_azimuth_angles"])
-    # The encoder turns clockwise from behind; a beam looks so many degrees clockwise of it.
+    # The encoder counts clockwise from the rear, and a beam looks its azimuth angle clockwise of the encoder.
     ranges = np.full((1, 8, 512), 9000, "u2")
     for beam in range(8):
         column = round((180 - direction - azimuth[beam]) / 360 * 512) % 512
@@ -96,29 +96,73 @@ def target_trace(path: Path, direction: float) -> Path:
 
 
 @pytest.mark.parametrize("direction", [0.0, 90.0, -45.0])
-def test_what_is_ahead_is_in_the_middle_and_above(direction: float, tmp_path: Path) -> None:
+def test_a_lidar_target_is_drawn_in_its_direction(direction: float, tmp_path: Path) -> None:
     trace = target_trace(tmp_path / "trace", direction)
-    image = panels.ranges(trace)(START_S, 720, 64).astype("i4")
-    near_by = image[..., 1].mean(axis=0)
-    assert near_by.max() > near_by.min() + 50
-    assert np.average(np.arange(720), weights=near_by > near_by.max() - 20) == pytest.approx(
-        360 - 2 * direction, abs=12
-    )
+    image = panels.range_image_panel(trace)(START_S, 720, 64).astype("i4")
+    level = image[..., 1].mean(axis=0)
+    assert level.max() > level.min() + 50
+    assert np.average(np.arange(720), weights=level > level.max() - 20) == pytest.approx(360 - 2 * direction, abs=12)
 
-    seen = panels.from_above(trace, 5.0)(START_S, 400, 400).astype("i4")
-    coloured = np.abs(seen[..., 0] - seen[..., 2]) > 40
+    view = panels.birds_eye_panel(trace, 5.0)(START_S, 400, 400).astype("i4")
+    coloured = np.abs(view[..., 0] - view[..., 2]) > 40
     rows, columns = np.nonzero(coloured)
     near = np.hypot(rows - 200, columns - 200) < 40 * 3.3
     ahead, left = 200 - rows[near].mean(), 200 - columns[near].mean()
     assert np.degrees(np.arctan2(left, ahead)) == pytest.approx(direction, abs=4)
 
 
-def test_sensors_that_are_not_there_say_so(tmp_path: Path) -> None:
+def write_sensor(trace: Path, name: str, **channels: np.ndarray) -> Path:
+    """A trace whose only sensor has one sample, at `START_S`."""
+    trace.mkdir()
+    with SensorWriter(trace / name, {TS: TS_SPEC, **{key: spec_of(each) for key, each in channels.items()}}) as writer:
+        writer.append(ts=times(1), **channels)
+    return trace
+
+
+@pytest.mark.parametrize(
+    ("product", "column", "row"),
+    [("range_doppler", 14.5 / 20, 2.5 / 10), ("range_azimuth", 7.5 / 10, 5.5 / 20)],
+)
+def test_the_strongest_radar_bin_is_bright_at_its_range_and_doppler_or_azimuth(
+    product: str, column: float, row: float, tmp_path: Path
+) -> None:
+    power = np.full((1, 10, 20), -90.0, "f4")
+    power[0, 7, 14] = 0  # Doppler or azimuth bin 7 of 10, range bin 14 of 20
+    trace = write_sensor(tmp_path / "trace", f"_radar_{product}", power=power)
+    brightness = panels.power_panel(trace, product)(START_S, 600, 400).sum(axis=-1)
+    rows, columns = np.nonzero(brightness > brightness.min() + 0.8 * np.ptp(brightness))
+    assert (columns.mean() / 600, rows.mean() / 400) == pytest.approx((column, row), abs=0.01)
+    assert len(rows) < 0.02 * brightness.size
+
+
+def test_radar_points_are_drawn_in_their_direction_in_the_colour_of_their_velocity(tmp_path: Path) -> None:
+    xyz = np.array([[[3, 2, 0], [-2, -4, 0], [9, 9, 9]]], "f4")
+    doppler, count = np.array([[2, -2, 0]], "f4"), np.array([2], "u2")
+    trace = write_sensor(tmp_path / "trace", "_radar_points", xyz=xyz, doppler=doppler, count=count)
+    view = panels.birds_eye_panel(trace, 5.0)(START_S, 500, 500).astype("i4")
+    redness = view[..., 0] - view[..., 2]
+    for mask, (ahead, left) in ((redness > 80, (3, 2)), (redness < -80, (-2, -4))):
+        rows, columns = np.nonzero(mask)
+        assert (250 - rows.mean(), 250 - columns.mean()) == pytest.approx((50 * ahead, 50 * left), abs=3)
+
+
+def test_no_panel_of_a_trace_with_all_sensors_is_blank(trace: Path) -> None:
+    picture = Picture(trace, PreviewOptions(), START_S)(START_S + 0.3).astype("i4")
+    for name, (left, top, width, height, _) in _LAYOUT.items():
+        panel = picture[top : top + height, left : left + width].reshape(-1, 3)
+        coloured = panel[np.ptp(panel, axis=1) > 40]  # captions, messages and the background are grey
+        assert len(np.unique(coloured, axis=0)) > 50, f"{name} shows no data"
+
+
+def test_sensors_that_are_missing_say_so(tmp_path: Path) -> None:
     trace = small_trace(tmp_path / "trace", 3, sensors=("camera",))
     write_preview(trace, tmp_path / "x.mp4")
-    assert len(decoded(tmp_path / "x.mp4")[0]) == 3
-    made: list[Callable[..., panels.Panel]] = [panels.ranges, lambda path: panels.power(path, "range_doppler")]
-    for panel in made:
-        assert len(np.unique(panel(trace)(START_S, 320, 100))) < 120
+    assert len(read_video(tmp_path / "x.mp4")[0]) == 3
+    makers: list[Callable[..., panels.Panel]] = [
+        panels.range_image_panel,
+        lambda path: panels.power_panel(path, "range_doppler"),
+    ]
+    for make_panel in makers:
+        assert len(np.unique(make_panel(trace)(START_S, 320, 100))) < 120
     with pytest.raises(FormatError, match="neither lidar, camera nor radar"):
         write_preview(small_trace(tmp_path / "imu", sensors=("imu",)), tmp_path / "y.mp4")

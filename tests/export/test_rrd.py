@@ -1,4 +1,4 @@
-"""A trace as a Rerun recording, opened again by Rerun."""
+"""Rerun recordings of a trace, opened again by Rerun."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import simplejpeg
 
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.rrd import RrdOptions, write_recording
-from rover_pipeline.export.scene import find_sweeps
+from rover_pipeline.export.samples import find_sweeps
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.trace import CONFIG
-from tests.export.shown import FRAMES, INVALID, shown_trace
+from tests.export.example import FRAMES, INVALID, example_trace
 from tests.kit import small_trace, times
 
 rerun = pytest.importorskip("rerun")
@@ -24,21 +24,21 @@ rerun = pytest.importorskip("rerun")
 
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return shown_trace(tmp_path_factory.mktemp("rrd") / "trace")
+    return example_trace(tmp_path_factory.mktemp("rrd") / "trace")
 
 
-def opened(path: Path) -> dict[str, list[Any]]:
+def read_recording(path: Path) -> dict[str, list[Any]]:
     """Record batches by entity."""
     recording = rerun.recording.load_recording(path)
     assert [column.name for column in recording.schema().index_columns()] in ([], ["time"])
-    found: dict[str, list[Any]] = {}
+    batches: dict[str, list[Any]] = {}
     for chunk in recording.chunks():
-        found.setdefault(chunk.entity_path.lstrip("/"), []).append(chunk.to_record_batch())
-    return found
+        batches.setdefault(chunk.entity_path.lstrip("/"), []).append(chunk.to_record_batch())
+    return batches
 
 
 def rows(batches: list[Any], component: str) -> list[Any]:
-    """One component of an entity, in order of time, static values first."""
+    """(time, value) of one component of an entity in order of time; static values come first."""
     timed = []
     for batch in batches:
         if component in batch.schema.names:
@@ -51,13 +51,13 @@ def seconds(timed: list[Any]) -> np.ndarray:
     return np.array([stamp for stamp, _ in timed]) / 1e9
 
 
-def trusted(sensor: str) -> np.ndarray:
+def valid_samples(sensor: str) -> np.ndarray:
     return np.array([i for i in range(FRAMES) if i not in INVALID.get(sensor, ())])
 
 
 def test_every_sensor_is_there_at_the_times_of_its_valid_samples(trace: Path, tmp_path: Path) -> None:
     write_recording(trace, tmp_path / "x.rrd")
-    found = opened(tmp_path / "x.rrd")
+    entities = read_recording(tmp_path / "x.rrd")
     for entity, component, sensor in (
         ("world/lidar/points", "Points3D:positions", "lidar"),
         ("world/lidar/camera/image", "EncodedImage:blob", "camera"),
@@ -68,74 +68,76 @@ def test_every_sensor_is_there_at_the_times_of_its_valid_samples(trace: Path, tm
         ("imu/acc_m_s2/z", "Scalars:scalars", "imu"),
         ("imu/avel_rad_s/x", "Scalars:scalars", "imu"),
     ):
-        np.testing.assert_allclose(seconds(rows(found[entity], component)), times(FRAMES)[trusted(sensor)], atol=1e-6)
-    assert {"world", "world/trajectory", "world/lidar/radar", "world/lidar/camera", "odom/vel_m_s/x"} <= set(found)
+        np.testing.assert_allclose(
+            seconds(rows(entities[entity], component)), times(FRAMES)[valid_samples(sensor)], atol=1e-6
+        )
+    assert {"world", "world/trajectory", "world/lidar/radar", "world/lidar/camera", "odom/vel_m_s/x"} <= set(entities)
 
 
 def test_values_are_those_of_the_trace(trace: Path, tmp_path: Path) -> None:
     write_recording(trace, tmp_path / "x.rrd", RrdOptions(max_points=None))
-    found = opened(tmp_path / "x.rrd")
+    entities = read_recording(tmp_path / "x.rrd")
     video: Any = Sensor(trace / "camera").channel("video.avi")
     blobs = [
-        np.array(row[1][0], "u1").tobytes() for row in rows(found["world/lidar/camera/image"], "EncodedImage:blob")
+        np.array(row[1][0], "u1").tobytes() for row in rows(entities["world/lidar/camera/image"], "EncodedImage:blob")
     ]
-    assert blobs == [video.jpeg(int(i)) for i in trusted("camera")]
+    assert blobs == [video.jpeg(int(i)) for i in valid_samples("camera")]
 
     sweeps = find_sweeps(trace)
     assert sweeps is not None
-    points = [np.array(row[1]) for row in rows(found["world/lidar/points"], "Points3D:positions")]
+    points = [np.array(row[1]) for row in rows(entities["world/lidar/points"], "Points3D:positions")]
     for at, cloud in enumerate(points):
-        wanted = sweeps.points(at)
-        assert wanted is not None
-        np.testing.assert_allclose(cloud, wanted, atol=1e-6)
-    ranges = Sensor(trace / "lidar").channel("rng").read()[trusted("lidar")]
+        expected = sweeps.points(at)
+        assert expected is not None
+        np.testing.assert_allclose(cloud, expected, atol=1e-6)
+    ranges = Sensor(trace / "lidar").channel("rng").read()[valid_samples("lidar")]
     assert [len(cloud) for cloud in points] == [int(((r > 0) & (r < 65535)).sum()) for r in ranges]
 
-    power = Sensor(trace / "_radar_range_doppler").channel("power").read()[trusted("radar")]
-    tensors = [row[1][0] for row in rows(found["radar/range_doppler"], "Tensor:data")]
+    power = Sensor(trace / "_radar_range_doppler").channel("power").read()[valid_samples("radar")]
+    tensors = [row[1][0] for row in rows(entities["radar/range_doppler"], "Tensor:data")]
     assert tensors[0]["names"] == ["doppler", "range"]
     assert [tensor["shape"] for tensor in tensors] == [list(power.shape[1:])] * len(power)
     np.testing.assert_array_equal(np.array([tensor["buffer"] for tensor in tensors]).ravel(), power.ravel())
 
     acc = Sensor(trace / "imu").channel("acc").read()
-    z = [row[1][0] for row in rows(found["imu/acc_m_s2/z"], "Scalars:scalars")]
+    z = [row[1][0] for row in rows(entities["imu/acc_m_s2/z"], "Scalars:scalars")]
     np.testing.assert_array_equal(z, acc[:, 2].astype("f8"))
-    count = Sensor(trace / "_radar_points").channel("count").read()[trusted("radar")]
-    dots = rows(found["world/lidar/radar/points"], "Points3D:positions")
+    count = Sensor(trace / "_radar_points").channel("count").read()[valid_samples("radar")]
+    dots = rows(entities["world/lidar/radar/points"], "Points3D:positions")
     assert [len(row[1] or ()) for row in dots] == count.tolist()
 
 
 def test_poses_carry_lidar_coordinates_to_the_world(trace: Path, tmp_path: Path) -> None:
     write_recording(trace, tmp_path / "x.rrd")
-    found = opened(tmp_path / "x.rrd")["world/lidar"]
+    batches = read_recording(tmp_path / "x.rrd")["world/lidar"]
     rot = Sensor(trace / "_odom").channel("rot").read()
-    columns = np.array([row[1][0] for row in rows(found, "Transform3D:mat3x3")])  # column by column
+    columns = np.array([row[1][0] for row in rows(batches, "Transform3D:mat3x3")])  # column by column
     np.testing.assert_allclose(columns.reshape(-1, 3, 3).transpose(0, 2, 1), rot, atol=1e-6)
 
 
-def test_options_thin_out_what_is_large(trace: Path, tmp_path: Path) -> None:
+def test_options_leave_out_samples_and_points_and_shrink_pictures(trace: Path, tmp_path: Path) -> None:
     write_recording(trace, tmp_path / "x.rrd", RrdOptions(every=2, max_points=64, width=16))
-    found = opened(tmp_path / "x.rrd")
-    points = rows(found["world/lidar/points"], "Points3D:positions")
+    entities = read_recording(tmp_path / "x.rrd")
+    points = rows(entities["world/lidar/points"], "Points3D:positions")
     assert len(points) == 3 and all(20 < len(row[1]) <= 64 for row in points)
-    blobs = [np.array(row[1][0], "u1") for row in rows(found["world/lidar/camera/image"], "EncodedImage:blob")]
+    blobs = [np.array(row[1][0], "u1") for row in rows(entities["world/lidar/camera/image"], "EncodedImage:blob")]
     assert [simplejpeg.decode_jpeg(blob.tobytes()).shape for blob in blobs] == [(11, 16, 3)] * 3
-    assert len(rows(found["imu/acc_m_s2/z"], "Scalars:scalars")) == FRAMES
+    assert len(rows(entities["imu/acc_m_s2/z"], "Scalars:scalars")) == FRAMES
 
 
 def test_the_camera_looks_ahead_through_its_own_lens(trace: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(trace, tmp_path / "trace"))
     (copy / "camera" / "camera.json").write_text(json.dumps({"fx": 20.0, "fy": 21.0, "cx": 11.5, "cy": 7.5}))
     write_recording(copy, tmp_path / "x.rrd")
-    found = opened(tmp_path / "x.rrd")["world/lidar/camera/image"]
-    matrix = np.array(rows(found, "Pinhole:image_from_camera")[0][1][0]).reshape(3, 3).T
+    batches = read_recording(tmp_path / "x.rrd")["world/lidar/camera/image"]
+    matrix = np.array(rows(batches, "Pinhole:image_from_camera")[0][1][0]).reshape(3, 3).T
     np.testing.assert_allclose(matrix, np.array([[20, 0, 11.5], [0, 21, 7.5], [0, 0, 1]]))
-    assert rows(found, "Pinhole:camera_xyz")[0][1][0] == list(rerun.ViewCoordinates.FLU.coordinates)
+    assert rows(batches, "Pinhole:camera_xyz")[0][1][0] == list(rerun.ViewCoordinates.FLU.coordinates)
 
 
 def test_a_recording_holds_only_what_the_trace_has(tmp_path: Path) -> None:
     write_recording(small_trace(tmp_path / "trace", sensors=("imu",)), tmp_path / "x.rrd")
-    assert {entity.split("/")[0] for entity in opened(tmp_path / "x.rrd")} == {"__properties", "world", "imu"}
+    assert {entity.split("/")[0] for entity in read_recording(tmp_path / "x.rrd")} == {"__properties", "world", "imu"}
     empty = tmp_path / "empty"
     empty.mkdir()
     (empty / CONFIG).touch()
@@ -143,7 +145,7 @@ def test_a_recording_holds_only_what_the_trace_has(tmp_path: Path) -> None:
         write_recording(empty, tmp_path / "y.rrd")
 
 
-def test_a_sample_that_cannot_be_decoded_is_left_out_and_told(
+def test_a_sample_that_cannot_be_decoded_is_left_out_and_counted(
     trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     copy = Path(shutil.copytree(trace, tmp_path / "trace"))
@@ -152,6 +154,6 @@ def test_a_sample_that_cannot_be_decoded_is_left_out_and_told(
     data[index[3] + 40] ^= 0xFF
     (copy / "lidar" / "rng").write_bytes(data)
     write_recording(copy, tmp_path / "x.rrd")
-    points = rows(opened(tmp_path / "x.rrd")["world/lidar/points"], "Points3D:positions")
+    points = rows(read_recording(tmp_path / "x.rrd")["world/lidar/points"], "Points3D:positions")
     np.testing.assert_allclose(seconds(points), times(FRAMES)[[0, 2, 4, 5]], atol=1e-6)
     assert "1 samples cannot be decoded" in capsys.readouterr().err

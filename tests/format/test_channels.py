@@ -1,4 +1,4 @@
-"""All six formats keep the contract of a channel, and each its own bytes on disk."""
+"""All six formats keep the contract of a channel, and each format keeps its bytes on disk."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOSSY = ("mjpg", "jpg")
 
 
 def noise(type: str, shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
-    """Random bytes of a type, NaN and infinities among them, (frame, ...)."""
+    """Random bytes as samples of a type, (sample, ...). Floating-point samples include NaN and infinities."""
     rng = np.random.default_rng(seed)
     if type == "b1":
         return rng.random(shape) < 0.5
@@ -56,7 +56,7 @@ def test_jpeg_formats_keep_the_contract(format: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("format", ["raw", "lzma", "lzmaf"])
-def test_samples_larger_than_a_block_of_reading_keep_the_contract(format: str, tmp_path: Path) -> None:
+def test_samples_larger_than_the_blocks_of_a_reader_keep_the_contract(format: str, tmp_path: Path) -> None:
     samples = np.repeat(noise("u2", (3, 1, 1024)), 700, axis=1)  # 1.4 MB each, and compressible
     spec = spec_of(samples, format)
     channel = open_channel(write_channel(tmp_path / "big", spec, samples), spec)
@@ -77,13 +77,13 @@ def test_pictures_keep_red_in_the_first_channel(format: str, tmp_path: Path) -> 
     red = np.zeros((2, 16, 16, 3), "u1")
     red[..., 0] = 200
     spec = spec_of(red, format)
-    found = open_channel(write_channel(tmp_path / "red", spec, red), spec).read()
-    assert found[..., 0].min() > 190 and found[..., 1:].max() < 10
+    images = open_channel(write_channel(tmp_path / "red", spec, red), spec).read()
+    assert images[..., 0].min() > 190 and images[..., 1:].max() < 10
 
 
 @pytest.mark.parametrize("format", LOSSY)
 @pytest.mark.parametrize(("type", "shape"), [("u2", (8, 8, 3)), ("u1", (8, 8)), ("u1", (8, 8, 4)), ("u1", ())])
-def test_jpeg_formats_refuse_what_is_no_rgb_picture(
+def test_jpeg_formats_refuse_samples_that_are_not_rgb_pictures(
     format: Any, type: str, shape: tuple[int, ...], tmp_path: Path
 ) -> None:
     good = pictures(1, 8, 8)
@@ -105,7 +105,7 @@ def test_a_picture_of_another_size_is_named_with_both_sizes(format: Any, tmp_pat
         channel.read(1, 2)
 
 
-def test_lzmaf_is_a_stream_a_sample_and_an_index_of_their_ends(tmp_path: Path) -> None:
+def test_lzmaf_is_one_stream_for_each_sample_and_an_index_of_their_ends(tmp_path: Path) -> None:
     samples = noise("u2", (3, 4, 5))
     path = write_channel(tmp_path / "rng", spec_of(samples, "lzmaf"), samples)
     data, offsets = path.read_bytes(), np.fromfile(tmp_path / "rng_i", "<u8")
@@ -119,12 +119,12 @@ def test_lzmaf_without_an_index_is_indexed_from_its_streams_and_says_so(tmp_path
     spec = spec_of(samples, "lzmaf")
     path = write_channel(tmp_path / "rng", spec, samples)
     index = (tmp_path / "rng_i").read_bytes()
-    for kept, found in ((b"", 5), (index[:24], 3), (index[:29], 3)):
+    for kept, indexed in ((b"", 5), (index[:24], 3), (index[:29], 3)):
         (tmp_path / "rng_i").write_bytes(kept)
         channel = open_channel(path, spec)
         assert np.array_equal(channel.read(), samples)
-        assert [f"{found} samples were indexed" in note for note in channel.notes] == [True]
-        assert (tmp_path / "rng_i").read_bytes() == kept, "a recording is only ever read"
+        assert [f"{indexed} samples were indexed" in note for note in channel.notes] == [True]
+        assert (tmp_path / "rng_i").read_bytes() == kept, "reading must not change a recording"
     (tmp_path / "rng_i").unlink()
     assert np.array_equal(open_channel(path, spec).read(), samples)
 
@@ -164,7 +164,7 @@ def test_lzmaf_samples_of_another_size_are_refused_by_what_they_claim(tmp_path: 
         channel.read()
 
 
-def test_the_size_a_stream_claims_is_the_size_it_has() -> None:
+def test_the_claimed_size_of_a_stream_is_its_decompressed_size() -> None:
     for size in (0, 1, 127, 128, 100_000):
         assert stream_size(lzma.compress(b"x" * size)) == size
     many_blocks = lzma.compress(b"x" * 1000)
@@ -173,9 +173,7 @@ def test_the_size_a_stream_claims_is_the_size_it_has() -> None:
     assert stream_size(b"") is None
 
 
-def test_streams_are_found_across_the_blocks_in_which_a_file_is_scanned(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_streams_are_located_across_the_blocks_of_a_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     streams = [lzma.compress(bytes([i]) * 50) for i in range(6)]
     path = tmp_path / "rng"
     path.write_bytes(b"".join(streams))
@@ -188,7 +186,7 @@ def test_streams_are_found_across_the_blocks_in_which_a_file_is_scanned(
 
 
 def test_a_magic_inside_a_sample_does_not_split_it(tmp_path: Path) -> None:
-    # Stored uncompressed in the stream, as LZMA2 does with what it cannot make smaller.
+    # LZMA2 stores bytes uncompressed when it cannot make them smaller.
     inner = lzma.compress(noise("u1", (64,)).tobytes())
     samples = np.frombuffer(inner * 3, "u1").reshape(3, -1)
     spec = spec_of(samples, "lzmaf")
@@ -214,7 +212,7 @@ def test_npz_holds_the_array_data_in_files_numbered_from_zero(tmp_path: Path) ->
     assert np.load(path / "000001.npz")["data"].tobytes() == samples[1].tobytes()
 
 
-def test_npz_files_of_numpy_are_read_whatever_way_they_were_saved(tmp_path: Path) -> None:
+def test_npz_files_are_read_however_numpy_saved_them(tmp_path: Path) -> None:
     samples = noise("i4", (3, 2, 5))
     (tmp_path / "depth").mkdir()
     np.savez(tmp_path / "depth" / "000000.npz", data=samples[0])
@@ -261,7 +259,7 @@ def test_a_missing_picture_is_named(removed: int, problem: str | None, tmp_path:
     spec = spec_of(samples, "jpg")
     path = write_channel(tmp_path / "images", spec, samples)
     (path / f"{removed:06d}.jpg").unlink()
-    if problem is None:  # indistinguishable from ffmpeg's numbering: noted, and one sample short of `ts`
+    if problem is None:  # looks like ffmpeg's numbering from 1: it gets a note and has one sample less than `ts`
         assert len(open_channel(path, spec)) == 3 and open_channel(path, spec).notes
     else:
         with pytest.raises(FormatError, match=problem):
@@ -292,12 +290,12 @@ def test_a_video_that_opencv_wrote_is_read(tmp_path: Path) -> None:
     for image in samples:
         writer.write(image[..., ::-1])
     writer.release()
-    found = open_channel(path, spec_of(samples, "mjpg")).read()
-    assert found.shape == samples.shape and np.abs(found.astype(int) - samples).max() <= 12
+    images = open_channel(path, spec_of(samples, "mjpg")).read()
+    assert images.shape == samples.shape and np.abs(images.astype(int) - samples).max() <= 12
 
 
-def test_frames_of_a_video_beyond_one_gigabyte_are_found_in_its_further_lists(tmp_path: Path) -> None:
-    # OpenDML: more RIFF lists follow the first; their stored sizes may be wrong after an interruption.
+def test_frames_in_the_further_lists_of_a_large_video_are_read(tmp_path: Path) -> None:
+    # OpenDML: a video above 1 GB has more RIFF lists. Their stored sizes may be wrong after an interruption.
     frames = [encode_sample("mjpg", image) for image in pictures(3, 16, 24)]
     chunks = [b"00dc" + struct.pack("<I", len(data)) + data + b"\0" * (len(data) % 2) for data in frames]
     junk = b"JUNK" + struct.pack("<I", 3) + b"abc\0"
@@ -308,7 +306,9 @@ def test_frames_of_a_video_beyond_one_gigabyte_are_found_in_its_further_lists(tm
     assert len(channel) == 3 and np.abs(channel.read().astype(int) - pictures(3, 16, 24)).max() <= 8
 
 
-def test_a_raw_file_that_becomes_shorter_while_it_is_read_is_an_error_and_not_old_memory(tmp_path: Path) -> None:
+def test_a_raw_file_that_shrinks_while_it_is_read_gives_an_error_and_not_old_memory(
+    tmp_path: Path,
+) -> None:
     samples = noise("f8", (8,))
     path = write_channel(tmp_path / "ts", spec_of(samples), samples)
     channel = open_channel(path, spec_of(samples))

@@ -1,4 +1,4 @@
-"""Damaged bytes give one of our errors, whatever the damage: no other exception, no hang, no huge allocation."""
+"""Damaged bytes of any kind give one of our errors: no other exception, no endless loop, no huge allocation."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _LONGEST_S = 5
 
 @pytest.fixture(autouse=True)
 def little_memory() -> Iterator[None]:
-    """No more memory than a small sample needs: what a damaged header asks for fails, as an exception we look for."""
+    """Limit memory to what small samples need, so that a huge allocation fails with an exception that the tests see."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + _HEADROOM, hard))
@@ -50,8 +50,8 @@ def little_memory() -> Iterator[None]:
 
 
 @contextmanager
-def soon() -> Iterator[None]:
-    """Interrupts what hangs."""
+def timeout() -> Iterator[None]:
+    """Interrupts an endless loop."""
 
     def stop(_number: int, _frame: object) -> None:
         raise AssertionError(f"took longer than {_LONGEST_S} s")
@@ -66,17 +66,17 @@ def soon() -> Iterator[None]:
 
 
 @contextmanager
-def only_our_errors(place: Path) -> Iterator[None]:
-    """Swallows a FormatError that names the place in one line; all else comes out."""
+def only_our_errors(path: Path) -> Iterator[None]:
+    """Ignores a FormatError that names the path in one line. All other exceptions are raised."""
     try:
         yield
     except FormatError as error:
-        assert str(place) in str(error) and "\n" not in str(error)
+        assert str(path) in str(error) and "\n" not in str(error)
 
 
-def look(path: Path, spec: ChannelSpec) -> None:
-    """Open a channel and read all that it says it has, whatever it is."""
-    with soon(), only_our_errors(path):
+def read_all(path: Path, spec: ChannelSpec) -> None:
+    """Open a channel and read every sample that it claims to have."""
+    with timeout(), only_our_errors(path):
         channel = open_channel(path, spec)
         for at in range(min(len(channel), 20)):
             with only_our_errors(path):
@@ -95,7 +95,7 @@ def check_read(channel: Channel, start: int, stop: int) -> None:
 
 @st.composite
 def mutations(draw: st.DrawFn) -> list[tuple[str, float, bytes]]:
-    """What happens to bytes: (kind, place as a fraction of the length, new bytes)."""
+    """Changes of bytes: (kind, position as a fraction of the length, new bytes)."""
     kinds = st.sampled_from(["flip", "overwrite", "insert", "delete", "cut", "repeat"])
     one = st.tuples(kinds, st.floats(0, 1, exclude_max=True), st.binary(min_size=1, max_size=12))
     return draw(st.lists(one, min_size=1, max_size=4))
@@ -125,8 +125,8 @@ def valid_samples(format: str) -> np.ndarray:
     return np.arange(3 * 6 * 5, dtype="u2").reshape(3, 6, 5)
 
 
-def place_of(path: Path, name: str) -> Path:
-    """Where the bytes that `stored` calls `name` are."""
+def file_of(path: Path, name: str) -> Path:
+    """The file with the bytes that `stored` calls `name`."""
     return path / name if path.is_dir() else path.with_name(path.name + name)
 
 
@@ -140,8 +140,8 @@ def test_damage_to_valid_bytes_is_one_of_our_errors(format: str, data: st.DataOb
     path = write_channel(folder / "channel", spec, samples)
     before = stored(path)
     for name in data.draw(st.sets(st.sampled_from(sorted(before)), min_size=1)):
-        place_of(path, name).write_bytes(mutated(before[name], data.draw(mutations())))
-    look(path, spec)
+        file_of(path, name).write_bytes(mutated(before[name], data.draw(mutations())))
+    read_all(path, spec)
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -154,7 +154,7 @@ def test_random_bytes_are_one_of_our_errors(
     samples = valid_samples(format)
     spec = spec_of(samples, format)
     whole = stored(write_channel(folder / "whole", spec, samples))
-    beginning = next(iter(whole.values()))[:keep]  # far enough for a look past the magic
+    beginning = next(iter(whole.values()))[:keep]  # so that some cases get past the magic bytes
     path = folder / "channel"
     if format in ("npz", "jpg"):
         path.mkdir()
@@ -163,7 +163,7 @@ def test_random_bytes_are_one_of_our_errors(
         path.write_bytes(beginning + content)
         if index is not None:
             (folder / "channel_i").write_bytes(index)
-    look(path, spec)
+    read_all(path, spec)
 
 
 @FEW
@@ -173,7 +173,7 @@ def test_any_index_beside_whole_streams_is_read_or_refused(offsets: list[int], t
     samples = valid_samples("lzmaf")
     path = write_channel(folder / "channel", spec_of(samples, "lzmaf"), samples)
     np.array(offsets, "<u8").tofile(folder / "channel_i")
-    look(path, spec_of(samples, "lzmaf"))
+    read_all(path, spec_of(samples, "lzmaf"))
 
 
 _HEADERS = ("{[]: 1}", "{'descr': ", "(" * 3000, "'\\", "1\n 2", "{**1}", "\0")
@@ -190,14 +190,14 @@ def test_a_damaged_meta_json_is_one_of_our_errors(data: st.DataObject, tmp_path_
     text = (radar / META).read_bytes()
     if data.draw(st.booleans()):
         (radar / META).write_bytes(mutated(text, data.draw(mutations())))
-    else:  # whole JSON that says something else
+    else:  # valid JSON with other content
         content = json.loads(text)
         channel = data.draw(st.sampled_from(sorted(content)))
         key = data.draw(st.sampled_from(["format", "type", "shape", "desc", "args", "other"]))
         known = st.sampled_from([*FORMATS, "u1", "i8", "c16", [], [1 << 29], [1 << 20, 1 << 9], [1] * 40])
         content[channel][key] = data.draw(known | _JSON)
         (radar / META).write_text(json.dumps(content))
-    with soon(), only_our_errors(radar):
+    with timeout(), only_our_errors(radar):
         sensor = Sensor(radar)
         for name in sensor.specs:
             with only_our_errors(radar):
@@ -213,24 +213,24 @@ def test_a_damaged_meta_json_is_one_of_our_errors(data: st.DataObject, tmp_path_
 @given(
     header=st.text(max_size=60) | st.sampled_from(["{[]: 1}", "{'descr': ", "(" * 3000, "'\\", "1\n 2", "{**1}", "\0"])
 )
-def test_any_header_of_an_array_in_a_whole_archive_is_read_or_refused(header: str, tmp_path_factory: Any) -> None:
-    look_at_member(tmp_path_factory.mktemp("npz"), header.encode("latin1", "replace"))
+def test_any_header_of_an_array_in_a_valid_archive_is_read_or_refused(header: str, tmp_path_factory: Any) -> None:
+    read_member(tmp_path_factory.mktemp("npz"), header.encode("latin1", "replace"))
 
 
 @FEW
 @given(changes=mutations())
-def test_a_damaged_header_of_an_array_in_a_whole_archive_is_read_or_refused(
+def test_a_damaged_header_of_an_array_in_a_valid_archive_is_read_or_refused(
     changes: list[tuple[str, float, bytes]], tmp_path_factory: Any
 ) -> None:
     header = b"{'descr': '<u2', 'fortran_order': False, 'shape': (6, 5), }"
-    look_at_member(tmp_path_factory.mktemp("npz"), mutated(header, changes))
+    read_member(tmp_path_factory.mktemp("npz"), mutated(header, changes))
 
 
-def look_at_member(folder: Path, header: bytes) -> None:
-    """A whole zip archive, with right checksums, around an array with this header."""
+def read_member(folder: Path, header: bytes) -> None:
+    """Read a valid zip archive, with correct checksums, that holds an array with this header."""
     array = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(60)
     write_archive(folder / "channel", array)
-    look(folder / "channel", spec_of(valid_samples("npz"), "npz"))
+    read_all(folder / "channel", spec_of(valid_samples("npz"), "npz"))
 
 
 def write_archive(folder: Path, member: bytes, compression: int = zipfile.ZIP_DEFLATED) -> None:
@@ -254,7 +254,7 @@ def test_any_sequence_of_chunks_in_a_video_is_read_or_refused(chunks: list[Any],
     path = tmp_path_factory.mktemp("avi") / "video.avi"
     parts = [kind + struct.pack("<I", len(body) if size is None else size) + body for kind, size, body in chunks]
     path.write_bytes(b"RIFF\0\0\0\0AVI " + b"".join(parts))
-    look(path, spec_of(pictures(1, 16, 16), "mjpg"))
+    read_all(path, spec_of(pictures(1, 16, 16), "mjpg"))
 
 
 @functools.cache
@@ -268,7 +268,10 @@ def bomb(size: int) -> bytes:
 def test_a_stream_that_decodes_to_gigabytes_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
     (tmp_path / "rng").write_bytes(bomb(640 << 20))
     channel = open_channel(tmp_path / "rng", ChannelSpec(format="lzmaf", type="u1", shape=(10,)))
-    with soon(), pytest.raises(SampleError, match=r"sample 0 at byte 0: decodes to 671,088,640 bytes, \[10\] of u1"):
+    with (
+        timeout(),
+        pytest.raises(SampleError, match=r"sample 0 at byte 0: decodes to 671,088,640 bytes, \[10\] of u1"),
+    ):
         channel.read()
 
 
@@ -276,24 +279,24 @@ def test_a_stream_that_claims_less_than_it_holds_is_refused_without_the_memory_f
     data = bytearray(bomb(640 << 20))
     honest = lzma.compress(bytes(10), preset=0)
     length = (struct.unpack("<I", data[-8:-4])[0] + 1) * 4
-    # The index of the honest stream, put behind the bomb's blocks.
+    # The index of a small stream is put behind the blocks of the large one.
     honest_length = (struct.unpack("<I", honest[-8:-4])[0] + 1) * 4
     data[-12 - length :] = honest[-12 - honest_length :]
     (tmp_path / "rng").write_bytes(data)
     channel = open_channel(tmp_path / "rng", ChannelSpec(format="lzmaf", type="u1", shape=(10,)))
-    with soon(), pytest.raises(SampleError, match="sample 0 at byte 0: is corrupt"):
+    with timeout(), pytest.raises(SampleError, match="sample 0 at byte 0: is corrupt"):
         channel.read()
 
 
 @pytest.mark.parametrize("format", ["lzma", "lzmaf"])
-def test_a_stream_that_asks_for_gigabytes_of_dictionary_is_read_or_refused(format: Any, tmp_path: Path) -> None:
+def test_a_stream_that_requests_gigabytes_of_dictionary_is_read_or_refused(format: Any, tmp_path: Path) -> None:
     data = bytearray(lzma.compress(bytes(10), preset=0))
     size = (data[12] + 1) * 4  # block header: size, flags, filter id, size of properties, dictionary, ..., CRC32
     assert data[14:16] == b"\x21\x01"
     data[16] = 40
     data[12 + size - 4 : 12 + size] = struct.pack("<I", binascii.crc32(data[12 : 12 + size - 4]))
     (tmp_path / "x").write_bytes(data)
-    look(tmp_path / "x", ChannelSpec(format=format, type="u1", shape=(10,)))
+    read_all(tmp_path / "x", ChannelSpec(format=format, type="u1", shape=(10,)))
 
 
 def test_an_archive_that_unpacks_to_gigabytes_is_refused_by_its_header(tmp_path: Path) -> None:
@@ -301,12 +304,12 @@ def test_an_archive_that_unpacks_to_gigabytes_is_refused_by_its_header(tmp_path:
     np.lib.format.write_array_header_1_0(array, {"descr": "|u1", "fortran_order": False, "shape": (_HEADROOM * 2,)})
     write_archive(tmp_path / "x", array.getvalue())
     spec = ChannelSpec(format="npz", type="u1", shape=(10,))
-    with soon(), pytest.raises(SampleError, match=rf"holds \[{_HEADROOM * 2}\] of uint8, not \[10\] of u1"):
+    with timeout(), pytest.raises(SampleError, match=rf"holds \[{_HEADROOM * 2}\] of uint8, not \[10\] of u1"):
         open_channel(tmp_path / "x", spec).read()
 
 
 @pytest.mark.parametrize("compression", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
-def test_an_archive_packed_as_numpy_never_does_is_refused(compression: int, tmp_path: Path) -> None:
+def test_an_archive_with_a_compression_that_numpy_never_uses_is_refused(compression: int, tmp_path: Path) -> None:
     array = io.BytesIO()
     np.save(array, np.zeros(10, "u1"))
     write_archive(tmp_path / "x", array.getvalue(), compression)
@@ -330,7 +333,7 @@ def test_a_picture_whose_header_claims_gigabytes_is_refused_by_its_header(format
     header = data.index(b"\xff\xc0")
     data[header + 5 : header + 9] = b"\xff\xff\xff\xff"
     target.write_bytes(data)
-    with soon(), pytest.raises(SampleError, match=r"is a JPEG of \(65535, 65535\), not \[16, 16\]"):
+    with timeout(), pytest.raises(SampleError, match=r"is a JPEG of \(65535, 65535\), not \[16, 16\]"):
         open_channel(path, spec_of(samples, format)).read()
     data[header : header + 2] = b"\0\0"
     target.write_bytes(data)
@@ -338,7 +341,7 @@ def test_a_picture_whose_header_claims_gigabytes_is_refused_by_its_header(format
         open_channel(path, spec_of(samples, format)).read()
 
 
-def test_a_shape_that_claims_more_than_there_is_memory_for_is_one_error(tmp_path: Path) -> None:
+def test_a_shape_that_needs_more_memory_than_there_is_gives_one_error(tmp_path: Path) -> None:
     samples = valid_samples("lzmaf")
     path = write_channel(tmp_path / "rng", spec_of(samples, "lzmaf"), samples)
     channel = open_channel(path, ChannelSpec(format="lzmaf", type="u1", shape=(1 << 30,)))

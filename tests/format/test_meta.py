@@ -1,4 +1,4 @@
-"""`meta.json` is read strictly and written as the published reader wants it."""
+"""`meta.json` is read strictly and written with the keys that the published reader accepts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def meta(folder: Path, content: object) -> Path:
     return folder
 
 
-def test_a_sensor_as_the_rig_writes_it_is_read(tmp_path: Path) -> None:
+def test_the_meta_json_of_the_collector_is_read(tmp_path: Path) -> None:
     content = {
         "ts": {"format": "raw", "type": "f8", "shape": [], "description": "Timestamp; epoch seconds."},
         "iq": {**IQ, "desc": "Radar IIQQ data."},
@@ -38,7 +38,7 @@ def test_a_new_sensor_without_channels_is_read(tmp_path: Path) -> None:
     assert read_meta(meta(tmp_path, {})) == {}
 
 
-def test_what_is_written_is_read_back_and_holds_no_key_the_published_reader_refuses(tmp_path: Path) -> None:
+def test_a_written_description_is_read_back_and_has_only_keys_of_the_published_reader(tmp_path: Path) -> None:
     specs = {
         "ts": ChannelSpec(format="raw", type="f8", shape=(), desc="s"),
         "depth": ChannelSpec(format="npz", type="u2", shape=(4, 5), args={"compress": True}),
@@ -50,11 +50,11 @@ def test_what_is_written_is_read_back_and_holds_no_key_the_published_reader_refu
     assert [entry.name for entry in tmp_path.iterdir()] == [META]
 
 
-def test_data_is_little_endian_whatever_the_machine(tmp_path: Path) -> None:
+def test_data_is_little_endian_on_every_machine(tmp_path: Path) -> None:
     assert read_meta(meta(tmp_path, {"iq": IQ}))["iq"].dtype.str == "<i2"
 
 
-def test_a_description_follows_the_array_it_is_made_for() -> None:
+def test_a_description_has_the_type_and_shape_of_its_array() -> None:
     spec = spec_for(np.zeros((7, 3, 2), "c8"), "Spectrum. [a, b]", "lzmaf")
     assert (spec.format, spec.type, spec.shape, spec.args) == ("lzmaf", "c8", (3, 2), None)
 
@@ -86,7 +86,7 @@ def test_a_description_follows_the_array_it_is_made_for() -> None:
         ({"iq": {**IQ, "shape": [10**30]}}, "channel 'iq': shape .* claims"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_a_channel_is_refused_by_name(content: object, problem: str, tmp_path: Path) -> None:
+def test_an_impossible_channel_is_refused_by_name(content: object, problem: str, tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=problem.replace("(got", r"\(got").replace("')", r"'\)")) as caught:
         read_meta(meta(tmp_path, content))
     assert str(caught.value).startswith(f"{tmp_path / META}: ") and "\n" not in str(caught.value)
@@ -96,7 +96,7 @@ def test_what_cannot_be_a_channel_is_refused_by_name(content: object, problem: s
     "name",
     ["../iq", "/etc/passwd", "a/b", "..", ".", "", "a\\b", "a\0b", META, "a\nb", "\ud800", "x" * 300, "é" * 200],
 )
-def test_channel_names_that_are_no_file_of_the_sensor_are_refused(name: str, tmp_path: Path) -> None:
+def test_channel_names_that_are_not_files_of_the_sensor_are_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=r"channel name .* (leaves the|cannot be)") as caught:
         read_meta(meta(tmp_path, {name: IQ}))
     str(caught.value).encode()  # it can be printed

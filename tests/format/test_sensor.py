@@ -1,4 +1,4 @@
-"""A sensor is as long as its `ts`, and says where it is not."""
+"""All channels of a sensor have as many samples as `ts`; errors name the channel and the sample."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def radar(tmp_path: Path) -> Path:
     return small_trace(tmp_path / "t", 6, sensors=["radar"]) / "radar"
 
 
-def test_a_whole_sensor_is_as_long_as_its_ts(radar: Path) -> None:
+def test_an_intact_sensor_has_as_many_samples_as_its_ts(radar: Path) -> None:
     sensor = Sensor(radar)
     assert sensor.length() == 6 == sensor.length(truncate=True)
     assert np.array_equal(sensor.times(6), times(6))
@@ -37,7 +37,7 @@ def test_a_whole_sensor_is_as_long_as_its_ts(radar: Path) -> None:
         ("valid", 3, 3, "valid: has 3 samples where ts has 6"),
     ],
 )
-def test_a_cut_off_channel_is_an_error_that_says_how_to_use_the_rest(
+def test_a_truncated_channel_is_an_error_that_says_how_to_use_its_whole_samples(
     radar: Path, channel: str, size: int, whole: int, problem: str
 ) -> None:
     os.truncate(radar / channel, size)
@@ -60,7 +60,7 @@ def test_a_sensor_without_a_single_sample_is_an_error(radar: Path, truncate: boo
 
 
 @pytest.mark.parametrize("truncate", [False, True])
-def test_one_empty_channel_is_named_also_when_the_rest_may_be_truncated_to_it(radar: Path, truncate: bool) -> None:
+def test_an_empty_channel_is_named_even_when_truncation_is_allowed(radar: Path, truncate: bool) -> None:
     os.truncate(radar / "iq", 0)
     with pytest.raises(FormatError, match="iq: holds no samples"):
         Sensor(radar).length(truncate=truncate)
@@ -75,7 +75,7 @@ def test_one_empty_channel_is_named_also_when_the_rest_may_be_truncated_to_it(ra
         (4, times(6)[3], "ts: sample 4 at byte 32: 1700000000.300000 s does not come after 1700000000.300000 s"),
     ],
 )
-def test_times_that_are_no_times_are_named_by_sample_and_byte(radar: Path, at: int, value: float, problem: str) -> None:
+def test_impossible_times_are_named_by_sample_and_byte(radar: Path, at: int, value: float, problem: str) -> None:
     ts = times(6)
     ts[at] = value
     ts.tofile(radar / TS)
@@ -91,10 +91,10 @@ def test_a_valid_that_is_neither_0_nor_1_is_named_by_sample_and_byte(radar: Path
     np.array([1, 0, 1, 2, 255, 1], "u1").tofile(radar / VALID)
     with pytest.raises(FormatError, match="valid: sample 3 at byte 3: is 2, must be 0 or 1"):
         Sensor(radar).valid(6)
-    assert Sensor(radar).valid(3).tolist() == [1, 0, 1], "samples that are not used are not looked at"
+    assert Sensor(radar).valid(3).tolist() == [1, 0, 1], "samples that are not used are not checked"
 
 
-def test_a_sensor_without_valid_is_valid(tmp_path: Path) -> None:
+def test_all_samples_of_a_sensor_without_the_channel_valid_are_valid(tmp_path: Path) -> None:
     imu = small_trace(tmp_path / "t", 4, sensors=["imu"]) / "imu"
     assert Sensor(imu).valid(4).tolist() == [1, 1, 1, 1]
 
@@ -110,7 +110,7 @@ def test_ts_and_valid_of_another_type_are_refused(radar: Path, channel: str, wro
 
 
 @pytest.mark.parametrize("channel", ["ts", "iq", "valid"])
-def test_a_channel_whose_file_is_gone_is_named(radar: Path, channel: str) -> None:
+def test_a_channel_without_its_file_is_named(radar: Path, channel: str) -> None:
     (radar / channel).unlink()
     with pytest.raises(FormatError, match=f"radar/{channel}: is listed in meta.json but {channel} is missing"):
         Sensor(radar).length()
@@ -121,7 +121,7 @@ def test_a_channel_that_is_not_listed_is_an_error_with_the_nearest_name(radar: P
         Sensor(radar).channel("vaild")
 
 
-def test_a_directory_where_a_file_belongs_is_one_error(radar: Path) -> None:
+def test_a_directory_in_place_of_a_file_is_an_error(radar: Path) -> None:
     (radar / "iq").unlink()
     (radar / "iq").mkdir()
     with pytest.raises(FormatError, match="iq"):

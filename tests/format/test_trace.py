@@ -1,4 +1,4 @@
-"""Recordings are found, made whole or not at all, linked, and read as the public data set lays them out."""
+"""Traces are found, appear only when they are complete, are linked, and are read in the layout of the public data."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def mark(*folders: Path) -> None:
 
 
 def published(path: Path) -> Path:
-    """A trace as I/Q-1M publishes it: the anonymised video and the poses beside the raw sensors."""
+    """A trace as I/Q-1M publishes it: the anonymised video and the poses are beside the raw sensors."""
     small_trace(path, 4, sensors=["lidar", "radar", "camera"])
     (path / "_camera").mkdir()
     shutil.move(path / "camera" / "video.avi", path / "_camera" / "video.avi")
@@ -40,7 +40,7 @@ def published(path: Path) -> Path:
     return path
 
 
-def test_a_trace_stands_for_itself_and_a_folder_for_all_traces_below_it(tmp_path: Path) -> None:
+def test_a_trace_means_itself_and_a_folder_means_all_traces_below_it(tmp_path: Path) -> None:
     mark(tmp_path / "b", tmp_path / "a" / "deep" / "x", tmp_path / "a" / "y")
     assert find_traces(tmp_path) == [tmp_path / "a" / "deep" / "x", tmp_path / "a" / "y", tmp_path / "b"]
     assert find_traces(tmp_path / "b") == [tmp_path / "b"]
@@ -62,7 +62,7 @@ def test_a_folder_without_traces_has_none(tmp_path: Path) -> None:
         require_trace(tmp_path / "gone")
 
 
-def test_a_recording_that_lost_its_config_is_a_trace_all_the_same(tmp_path: Path) -> None:
+def test_a_recording_without_config_yaml_is_a_trace(tmp_path: Path) -> None:
     trace = small_trace(tmp_path / "t", 2)
     (trace / CONFIG).unlink()
     assert find_traces(trace) == [trace] and require_trace(trace) == trace
@@ -73,17 +73,17 @@ def test_sensors_are_the_folders_with_meta_json_virtual_ones_last(tmp_path: Path
     assert Trace(trace).sensors() == ["camera", "lidar", "radar", "_camera"]
 
 
-def test_the_published_layout_is_read_with_the_video_where_it_is(tmp_path: Path) -> None:
+def test_the_video_of_the_published_layout_is_read_from_the_derived_sensor(tmp_path: Path) -> None:
     trace = Trace(published(tmp_path / "t"))
-    assert "video.avi" in trace.sensor("camera").specs, "meta.json still lists what was moved away"
+    assert "video.avi" in trace.sensor("camera").specs, "meta.json still lists the file that was moved away"
     source = trace.source("camera", "video.avi")
     assert source.path.name == "_camera"
     assert np.abs(source.channel("video.avi").read().astype(int) - pictures(4, 16, 24)).max() <= 8
     assert trace.source("camera", "ts").path.name == "camera"
-    assert trace.source("lidar", "rng").path.name == "lidar", "a `_lidar` with only pose.npz is no sensor"
+    assert trace.source("lidar", "rng").path.name == "lidar", "a `_lidar` with only pose.npz is not a sensor"
 
 
-def test_a_channel_that_is_nowhere_is_missing_from_the_raw_sensor(tmp_path: Path) -> None:
+def test_a_missing_channel_is_reported_for_the_raw_sensor(tmp_path: Path) -> None:
     trace = Trace(published(tmp_path / "t"))
     (trace.path / "_camera" / "video.avi").unlink()
     with pytest.raises(FormatError, match=r"camera/video.avi: is listed in meta.json but video.avi is missing"):
@@ -118,7 +118,7 @@ def test_a_new_trace_never_replaces_anything_but_empty_folders(tmp_path: Path) -
     assert (tmp_path / "t" / CONFIG).exists() and (tmp_path / "link").is_symlink()
 
 
-def test_what_appears_while_a_trace_is_made_is_kept(tmp_path: Path) -> None:
+def test_files_that_appear_while_a_trace_is_made_are_kept(tmp_path: Path) -> None:
     with pytest.raises(InTheWayError, match="appeared while"), new_trace(tmp_path / "t") as scratch:
         mark(scratch)
         (tmp_path / "t").mkdir()
@@ -135,7 +135,7 @@ def test_two_processes_do_not_make_the_same_trace(tmp_path: Path) -> None:
         assert (scratch / CONFIG).exists()
 
 
-def test_a_killed_maker_of_a_trace_is_in_nobodys_way(tmp_path: Path) -> None:
+def test_a_killed_process_does_not_block_the_next_one_from_making_a_trace(tmp_path: Path) -> None:
     code = (
         "import os, sys, pathlib; from rover_pipeline.format.trace import new_trace\n"
         "with new_trace(pathlib.Path(sys.argv[1])) as scratch:\n"
@@ -154,7 +154,7 @@ def ours(folder: Path) -> None:
     (folder / META).write_text("{}")
 
 
-def test_a_linked_trace_holds_the_raw_sensors_and_what_others_made_but_not_our_results(tmp_path: Path) -> None:
+def test_a_linked_trace_holds_raw_sensors_and_files_of_others_but_not_our_results(tmp_path: Path) -> None:
     source = published(tmp_path / "t")
     ours(source / "_lidar_image")
     before = snapshot(source)
@@ -166,7 +166,7 @@ def test_a_linked_trace_holds_the_raw_sensors_and_what_others_made_but_not_our_r
     assert snapshot(source) == before
 
 
-def test_what_a_killed_run_left_beside_the_raw_sensors_is_not_linked(tmp_path: Path) -> None:
+def test_scratch_files_of_a_killed_run_are_not_linked(tmp_path: Path) -> None:
     source = small_trace(tmp_path / "t", 2)
     (source / "_lidar_image" / ".partial").mkdir(parents=True)
     (source / "_lidar_image" / ".lock").touch()
@@ -175,7 +175,7 @@ def test_what_a_killed_run_left_beside_the_raw_sensors_is_not_linked(tmp_path: P
     assert sorted(os.listdir(tmp_path / "out")) == [CONFIG, "lidar", "radar"]
 
 
-def test_what_stands_where_a_link_belongs_is_named_and_kept(tmp_path: Path) -> None:
+def test_a_file_at_the_path_of_a_link_is_named_and_kept(tmp_path: Path) -> None:
     source = small_trace(tmp_path / "t", 2)
     (tmp_path / "out" / "radar").mkdir(parents=True)
     with pytest.raises(InTheWayError, match="out/radar: is in the way of a link"):
@@ -183,7 +183,7 @@ def test_what_stands_where_a_link_belongs_is_named_and_kept(tmp_path: Path) -> N
     assert (tmp_path / "out" / "radar").is_dir() and not (tmp_path / "out" / "radar").is_symlink()
 
 
-def test_a_trace_without_config_is_one_in_the_linked_tree(tmp_path: Path) -> None:
+def test_a_linked_trace_gets_a_config_yaml(tmp_path: Path) -> None:
     source = small_trace(tmp_path / "t", 2)
     (source / CONFIG).unlink()
     link_trace(source, tmp_path / "out")

@@ -1,4 +1,4 @@
-"""The contract of a channel format: samples are read by frame range and appended in order."""
+"""The contract of a channel format: samples are read by range and appended in order."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from rover_pipeline.format.meta import ChannelSpec
 class Channel(ABC):
     """A channel on disk, opened for reading.
 
-    Reading never changes a file, holds no lock and keeps no decoded data, so one channel may be read by many
-    threads at once and may be sent to another process. `len()` counts the whole samples on disk.
+    Reading never changes a file, holds no lock and keeps no decoded data, so many threads may read one channel at the
+    same time, and a channel may be sent to another process. `len()` is the number of whole samples on disk.
 
     Attributes:
         path: the channel's file or folder.
         spec: its description.
-        notes: what was found odd but needed no decision, a line each.
-        leftover: what a power cut left after the last whole sample, in words; empty when nothing.
+        notes: unusual facts about the files that do not prevent reading, one line each.
+        leftover: a description of bytes after the last whole sample, as a power cut leaves them; else empty.
     """
 
-    #: Whether reading frame i costs the same for every i.
+    #: Whether reading sample i takes the same time for every i.
     random_access = True
 
     def __init__(self, path: Path, spec: ChannelSpec) -> None:
@@ -45,14 +45,14 @@ class Channel(ABC):
 
     @abstractmethod
     def _open(self) -> int:
-        """Look at what is on disk; the number of whole samples."""
+        """Inspect the files and return the number of whole samples."""
 
     @abstractmethod
     def _read(self, start: int, stop: int, out: np.ndarray) -> None:
         """Decode samples `start:stop`, at least one, into `out`."""
 
     def read(self, start: int = 0, stop: int | None = None) -> np.ndarray:
-        """Samples `start:stop`, (frame, *shape).
+        """Samples `start:stop`, (sample, *shape).
 
         Raises:
             SampleError: a sample cannot be decoded.
@@ -91,7 +91,7 @@ class Channel(ABC):
 
 
 class ChannelWriter(ABC):
-    """Appends samples to a new channel. Usable as a context manager; `close` makes the data durable."""
+    """Appends samples to a new channel. `close`, or the end of a `with` block, writes them to the disk for good."""
 
     def __init__(self, path: Path, spec: ChannelSpec) -> None:
         self.path = path
@@ -99,7 +99,7 @@ class ChannelWriter(ABC):
         self.count = 0
 
     def append(self, samples: np.ndarray) -> None:
-        """Add samples, (frame, *shape), of the channel's own type: nothing is converted silently."""
+        """Add samples, (sample, *shape). They must have the type of the channel: nothing is converted silently."""
         samples = np.asarray(samples)
         if samples.shape[1:] != self.spec.shape or samples.dtype != self.spec.dtype:
             raise FormatError(
@@ -125,12 +125,12 @@ class ChannelWriter(ABC):
 
 
 class EncodedWriter(ChannelWriter):
-    """A writer of samples that are encoded one by one, so that encoding can happen elsewhere, in parallel."""
+    """A writer of samples that are encoded one by one, so that other threads can encode them in parallel."""
 
     @staticmethod
     @abstractmethod
     def encode(sample: np.ndarray) -> bytes:
-        """One sample, (*shape), as it is stored."""
+        """The stored bytes of one sample, (*shape)."""
 
     @abstractmethod
     def _put(self, data: bytes, number: int) -> None: ...
@@ -140,13 +140,13 @@ class EncodedWriter(ChannelWriter):
             self._put(self.encode(sample), self.count + i)
 
     def append_encoded(self, data: bytes) -> None:
-        """Add one sample that `encode` made, perhaps in another thread."""
+        """Add the bytes of one sample from `encode`, which another thread may have called."""
         self._put(data, self.count)
         self.count += 1
 
 
 def read_exactly(descriptor: int, size: int, offset: int) -> bytes:
-    """`size` bytes at `offset`, fewer only at the end of the file. `pread` keeps no position to share."""
+    """`size` bytes at `offset`, fewer only at the end of the file. Threads may share the descriptor."""
     parts = []
     while size > 0 and (part := os.pread(descriptor, size, offset)):
         parts.append(part)
@@ -156,7 +156,7 @@ def read_exactly(descriptor: int, size: int, offset: int) -> bytes:
 
 @contextmanager
 def opened(path: Path) -> Iterator[int]:
-    """A read-only file descriptor, closed at the end."""
+    """A read-only file descriptor that is closed at the end of the block."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         yield descriptor
@@ -165,6 +165,6 @@ def opened(path: Path) -> Iterator[int]:
 
 
 def sync_file(path: Path) -> None:
-    """Return only when the bytes of `path` (a file or a folder's entries) are on the disk."""
+    """Wait until a file, or the entries of a directory, are on the disk."""
     with opened(path) as descriptor:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""What `npz` and `jpg` share: a folder named like the channel, one numbered file a sample."""
+"""Common parts of `npz` and `jpg`: the channel is a folder with one numbered file for each sample."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rover_pipeline.format.meta import ChannelSpec
 
 
 class BlobChannel(Channel):
-    """Samples in `000000.<suffix>`, `000001.<suffix>`, ...; ffmpeg's numbering from 1 is read too, and noted."""
+    """Samples in `000000.<suffix>`, `000001.<suffix>`, ... Numbers from 1, as of ffmpeg, are read with a note."""
 
     suffix: ClassVar[str]
 
@@ -27,7 +27,7 @@ class BlobChannel(Channel):
             numbers.append(int(match[1])) if match else strays.append(name)
         numbers.sort()
         if strays:
-            # The published reader counts directory entries: a stray file becomes a sample that is not there.
+            # The published reader counts directory entries, so that it takes a stray file for a sample.
             self.notes.append(f"{self.path}: holds {min(strays)!r}, not a numbered .{self.suffix}; move it away")
         self._first = numbers[0] if numbers else 0
         if self._first == 1:
@@ -51,7 +51,7 @@ class BlobChannel(Channel):
 
     @abstractmethod
     def _decode(self, path: Path) -> np.ndarray:
-        """One sample. Raises ValueError saying what is wrong with the file."""
+        """One sample. Raises ValueError with a description of what is wrong with the file."""
 
 
 class BlobWriter(EncodedWriter):

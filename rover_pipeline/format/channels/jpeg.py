@@ -1,6 +1,6 @@
-"""JPEG pictures as samples, shared by the `mjpg` and `jpg` formats. Arrays are RGB; OpenCV's are BGR.
+"""JPEG pictures as samples of the `mjpg` and `jpg` formats. Our arrays are RGB, those of OpenCV are BGR.
 
-A tag that asks for the picture to be turned is not obeyed: pixels are where the camera put them.
+An orientation tag in a JPEG is ignored, because the intrinsics refer to the pixels as the camera stored them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 import simplejpeg
 
 QUALITY = 95
-#: How many times smaller, each way, a picture can be decoded at once.
+#: Factors by which the decoder can reduce width and height of a picture.
 FACTORS = (1, 2, 4, 8)
 
 
@@ -25,13 +25,13 @@ def encode(image: np.ndarray, quality: int = QUALITY) -> bytes:
 def decode(data: bytes, shape: tuple[int, ...], factor: int = 1) -> np.ndarray:
     """A JPEG file of the given (height, width, 3) as u1 RGB, `factor` times smaller: see `reduced`.
 
-    What makes libjpeg warn, and go on with grey or shifted blocks, is an error here. A damaged stream that still
-    decodes to the right number of blocks cannot be told from a whole one.
+    Damage for which libjpeg only warns, and then decodes grey or shifted blocks, is an error here. Damage that keeps
+    the number of blocks cannot be detected.
 
     Raises:
-        ValueError: not a whole JPEG of that size.
+        ValueError: the data are not a whole JPEG of that size.
     """
-    # The decoder fills what is missing from a cut-off picture with grey.
+    # The decoder would fill the missing part of a truncated picture with grey.
     if not data.startswith(b"\xff\xd8"):
         raise ValueError("does not begin like a JPEG")
     if b"\xff\xd9" not in data[-64:]:
@@ -52,10 +52,10 @@ def decode(data: bytes, shape: tuple[int, ...], factor: int = 1) -> np.ndarray:
 
 
 def reduced(shape: tuple[int, ...], factor: int) -> tuple[int, int, int]:
-    """Size of a picture of the given (height, width, 3) that is decoded 1, 2, 4 or 8 times smaller.
+    """Shape of a picture of the given (height, width, 3) after decoding it 1, 2, 4 or 8 times smaller.
 
-    The decoder then makes fewer pixels of each block of 8 x 8 (ITU-T T.81 leaves it to the decoder; libjpeg's scaled
-    transforms average), which costs a part of a whole picture.
+    libjpeg then makes fewer pixels from each block of 8 x 8, by scaled transforms that average (ITU-T T.81 leaves this
+    to the decoder). This is faster than decoding the whole picture.
     """
     if factor not in FACTORS:
         raise ValueError(f"a JPEG is decoded {FACTORS} times smaller, not {factor}")
@@ -63,9 +63,9 @@ def reduced(shape: tuple[int, ...], factor: int) -> tuple[int, int, int]:
 
 
 def frame_size(data: bytes) -> tuple[int, int] | None:
-    """(height, width) from the frame header (ITU-T T.81, B.2.2), None when there is none.
+    """(height, width) from the frame header (ITU-T T.81, B.2.2); None when there is none.
 
-    Read before decoding, so that a damaged header cannot ask for gigabytes.
+    It is read before decoding, so that a damaged header cannot request gigabytes of memory.
     """
     position = 2
     while position + 9 <= len(data) and data[position] == 0xFF:
@@ -78,7 +78,7 @@ def frame_size(data: bytes) -> tuple[int, int] | None:
 
 
 def check_spec(shape: tuple[int, ...], type: str) -> str:
-    """What keeps a channel of this shape and type from holding RGB pictures; empty when nothing does."""
+    """The reason why a channel of this shape and type cannot hold RGB pictures; empty when it can."""
     if type != "u1" or len(shape) != 3 or shape[2] != 3:
         return f"holds RGB pictures: u1 of [height, width, 3], not {type} of {list(shape)}"
     return ""

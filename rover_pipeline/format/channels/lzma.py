@@ -13,13 +13,13 @@ from rover_pipeline.format.channels.base import Channel, ChannelWriter
 from rover_pipeline.format.meta import ChannelSpec
 
 _BLOCK = 1 << 20
-_DECODER_BYTES = 1 << 28  # four times what `xz -9` asks for; a damaged header may claim 4 GB
+_DECODER_BYTES = 1 << 28  # four times the need of `xz -9`; a damaged header may request 4 GB
 
 
 class LzmaChannel(Channel):
-    """One stream: the length and every sample are known only by decompressing what comes before.
+    """One stream: to find its length or a sample, everything before it must be decompressed.
 
-    Memory stays at one block, whatever the length; time to reach sample i grows with i.
+    Memory use is one block whatever the length. The time to read sample i grows with i.
     """
 
     random_access = False
@@ -47,7 +47,7 @@ class LzmaChannel(Channel):
         raise self.fail_at(stop - 1, None, "the stream ended early")
 
     def _blocks(self) -> Iterator[bytes]:
-        """Decompressed bytes in order; an interrupted stream ends early and is noted in `leftover`."""
+        """Decompressed bytes in order. A truncated stream ends early, and `leftover` says so."""
         decoder = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_DECODER_BYTES)
         done = 0
         with self.path.open("rb") as file:
@@ -69,7 +69,7 @@ class LzmaChannel(Channel):
 
 
 class LzmaWriter(ChannelWriter):
-    """Compresses into one stream; done when closed."""
+    """Compresses all samples into one stream, which ends when the writer is closed."""
 
     def __init__(self, path: Path, spec: ChannelSpec) -> None:
         super().__init__(path, spec)

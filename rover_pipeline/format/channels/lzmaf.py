@@ -1,7 +1,7 @@
-"""`lzmaf`: every sample a complete .xz stream of its own, concatenated; byte offsets in `<name>_i`.
+"""`lzmaf`: each sample is a complete .xz stream, and the streams are concatenated. `<name>_i` holds byte offsets.
 
-The index holds N+1 little-endian u8: 0, the end of sample 0, ..., the end of the last sample. It is written
-after the data, so a power cut leaves it missing or short; it is then rebuilt from the streams themselves.
+This index is N+1 little-endian u8: 0, the end of sample 0, ..., the end of the last sample. It is written after the
+data, so that a power cut leaves it missing or too short. It is then rebuilt from the streams.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from rover_pipeline.format.channels.base import Channel, EncodedWriter, opened, 
 from rover_pipeline.format.meta import ChannelSpec
 
 _MAGIC = b"\xfd7zXZ\x00"
-_HEADER = 12  # bytes of a stream header, and of a stream footer
+_HEADER = 12  # bytes of a stream header; a stream footer has as many
 _SCAN = 1 << 22
 
 
 class LzmafChannel(Channel):
-    """Individually compressed samples. Each range is read with one `pread` and decoded without the GIL."""
+    """Samples that are compressed one by one. One `pread` reads a range, and decoding releases the GIL."""
 
     def _open(self) -> int:
         size = os.stat(self.path).st_size
@@ -46,7 +46,7 @@ class LzmafChannel(Channel):
         return len(offsets) - 1
 
     def _stored_index(self, size: int) -> np.ndarray | None:
-        """Offsets from the companion file, or None when there are none to use."""
+        """Offsets from the index file; None when it is missing or empty."""
         path = self.path.with_name(self.path.name + "_i")
         try:
             data = path.read_bytes()
@@ -61,7 +61,7 @@ class LzmafChannel(Channel):
                 f"{path}: entry {bad} at byte {bad * 8}: offsets must rise from 0; "
                 "remove or move the file away to have it rebuilt from the streams"
             )
-        # A cut-off data file under a whole index: keep the samples that are all there.
+        # When the data file is truncated and the index is not, keep the samples that are complete.
         return offsets[: int(np.searchsorted(offsets, size, side="right"))]
 
     def _read(self, start: int, stop: int, out: np.ndarray) -> None:
@@ -82,7 +82,7 @@ class LzmafChannel(Channel):
                 sample, byte, f"decodes to {claimed:,} bytes, {list(self.spec.shape)} of {self.spec.type} is {wanted:,}"
             )
         try:
-            # One byte to spare: an exact buffer would hide a stream that holds more than it claims.
+            # With one spare byte, a stream that holds more than it claims is noticed.
             decoded = lzma_decode(bytes(data), out=wanted + 1)
         except (LzmaError, ValueError, RuntimeError) as error:
             raise self.fail_at(sample, byte, f"is corrupt: {error}") from error
@@ -118,10 +118,10 @@ class LzmafWriter(EncodedWriter):
 
 
 def stream_size(data: memoryview | bytes) -> int | None:
-    """Uncompressed bytes that a single .xz stream claims to hold, None when it is not one whole stream.
+    """Uncompressed bytes that a single .xz stream claims to hold; None when it is not one whole stream.
 
-    Read from the stream's index (the .xz file format specification, 1.2.1, sections 2.1.2 and 4), whose checksum
-    is checked, so that memory is never allocated on the word of a damaged stream.
+    The size comes from the stream's index (the .xz file format specification, 1.2.1, sections 2.1.2 and 4). The index
+    has a checksum, so that a damaged stream cannot request a wrong amount of memory.
     """
     if len(data) < 2 * _HEADER or data[: len(_MAGIC)] != _MAGIC or not _is_footer(data[-_HEADER:], data[6:8]):
         return None
@@ -142,13 +142,13 @@ def stream_size(data: memoryview | bytes) -> int | None:
 
 
 def stream_ends(descriptor: int, start: int, size: int) -> list[int]:
-    """Byte offsets after each whole .xz stream that follows offset `start`; stops at the first cut-off one.
+    """Byte offsets of the ends of the whole .xz streams from offset `start` on, up to the first truncated one.
 
-    A stream ends where the bytes before the next magic, or before the end of the file, are a stream footer
-    with a right checksum; compressed data that imitates both is a one in 2^80 accident.
+    A stream ends where the bytes before the next magic, or before the end of the file, are a stream footer with a
+    correct checksum. That compressed data look like both has a probability of 2^-80.
     """
     ends: list[int] = []
-    position = start  # of the stream looked at
+    position = start  # of the current stream
     if read_exactly(descriptor, len(_MAGIC), position) != _MAGIC:
         return ends
     scan = position + 1
@@ -188,7 +188,7 @@ def _index_length(footer: memoryview | bytes) -> int:
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """A multibyte integer of the .xz format and the position after it."""
+    """A variable-length integer of the .xz format and the position after it."""
     value = shift = 0
     while True:
         byte = data[position]

@@ -1,4 +1,4 @@
-"""`npz`: a folder of numpy archives, each with the array `data`."""
+"""`npz`: a folder of numpy archives, each with one array called `data`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class NpzChannel(BlobChannel):
     suffix = "npz"
 
     def _decode(self, path: Path) -> np.ndarray:
-        # Unlike numpy.load, the header is compared with meta.json before anything is allocated from it.
+        # Unlike numpy.load, compare the header with meta.json before memory is allocated for the array.
         try:
             with zipfile.ZipFile(path) as archive, archive.open(_MEMBER) as member:
                 if archive.getinfo(_MEMBER).compress_type not in _COMPRESSION:
@@ -39,12 +39,12 @@ class NpzChannel(BlobChannel):
 
 
 def _header(member: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    # Later versions of the header, made for names of columns, may be gigabytes long.
+    # Headers of later versions, which exist for long names of columns, may claim gigabytes.
     if np.lib.format.read_magic(member) != (1, 0):
         raise ValueError("holds no plain array (npy format 1.0)")
     try:
         return np.lib.format.read_array_header_1_0(member)
-    except Exception as error:  # it is Python source: damaged, it fails in all the ways of Python's parser
+    except Exception as error:  # a damaged header can raise any error of Python's parser
         raise ValueError(f"holds an array without a whole header: {error}") from error
 
 
@@ -53,7 +53,7 @@ class NpzWriter(BlobWriter):
 
     @staticmethod
     def encode(sample: np.ndarray) -> bytes:
-        # numpy stamps members with a fixed date, so the same sample gives the same bytes.
+        # numpy gives the members of an archive a fixed date, so that the same sample gives the same bytes.
         buffer = io.BytesIO()
         np.savez_compressed(buffer, data=sample)
         return buffer.getvalue()

@@ -1,4 +1,4 @@
-"""What `mjpg` and `jpg` share as channels of JPEG pictures: they can be read smaller than they are stored."""
+"""Common parts of `mjpg` and `jpg`: pictures that can be decoded smaller than they are stored."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class PictureChannel(Channel):
 
     @abstractmethod
     def jpeg(self, frame: int) -> bytes:
-        """The frame as it is stored, a JPEG file."""
+        """The stored bytes of a frame, a JPEG file."""
 
     def reduced(self, factor: int) -> Self:
-        """The same channel with pictures 1, 2, 4 or 8 times smaller each way, which are decoded faster."""
+        """The same channel with width and height 1, 2, 4 or 8 times smaller, which is faster to decode."""
         smaller = copy.copy(self)
         smaller._stored_shape, smaller._factor = self.spec.shape, factor
         smaller.spec = self.spec.model_copy(update={"shape": jpeg.reduced(self.spec.shape, factor)})

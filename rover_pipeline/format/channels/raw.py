@@ -12,7 +12,7 @@ from rover_pipeline.format.meta import ChannelSpec
 
 
 class RawChannel(Channel):
-    """Raw samples. Read with `preadv` straight into the result: a memory map would count as memory used."""
+    """Raw samples, read with `preadv`: a memory map would count as memory that the process uses."""
 
     def _open(self) -> int:
         size = os.stat(self.path).st_size
@@ -54,7 +54,7 @@ class RawWriter(ChannelWriter):
 
 
 def allocate(path: Path, spec: ChannelSpec, count: int) -> None:
-    """Make a raw file of `count` samples whose slices are then filled in any order by `write_at`."""
+    """Make a raw file of `count` samples, whose slices `write_at` then fills in any order."""
     size = count * spec.sample_bytes
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
     try:

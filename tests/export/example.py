@@ -1,4 +1,4 @@
-"""A small trace with every sensor and what is made from them, for what shows traces."""
+"""A small trace with every raw sensor and with the radar products, for tests of exports."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ STEPS = {
     "_radar_range_azimuth": "_radar_range_azimuth",
     "_radar_points": "_radar_points",
 }
-#: Not valid, by sensor.
+#: Sensor -> its samples that are not valid.
 INVALID = {"lidar": (1,), "radar": (2,), "camera": (4,)}
 
 
-def shown_trace(path: Path) -> Path:
-    """Lidar, radar, camera and IMU of six samples, 10 a second, each with one that is not valid, and an `_odom`."""
+def example_trace(path: Path) -> Path:
+    """Six samples of lidar, radar, camera and IMU at 10 Hz, with the samples of `INVALID`, and an `_odom`."""
     trace = small_trace(path, FRAMES, sensors=("lidar", "radar", "camera", "imu"), invalid=INVALID)
     for sensor, step in STEPS.items():
         run_step(find_step(step), trace, sensor, Request())

@@ -1,0 +1,153 @@
+"""Samples of a trace that can be shown: they are valid and can be decoded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from rover_pipeline.errors import FormatError, SampleError
+from rover_pipeline.format.channels import Channel
+from rover_pipeline.format.meta import META
+from rover_pipeline.format.sensor import VALID, Sensor
+from rover_pipeline.format.trace import CONFIG, Trace
+from rover_pipeline.kinematics.mount import Mount, find_mount
+from rover_pipeline.kinematics.options import Mounted, RigOptions
+from rover_pipeline.lidar.geometry import CLIPPED, projection
+
+
+class Samples:
+    """The valid samples of a sensor.
+
+    Attributes:
+        sensor: the sensor that holds them.
+        ts: f8 (N,), seconds.
+        indices: i8 (N,), of the valid samples among all samples of the sensor.
+        undecodable: number of samples that were read so far and could not be decoded.
+    """
+
+    def __init__(self, sensor: Sensor, channels: tuple[str, ...]) -> None:
+        self.sensor = sensor
+        needed = (*channels, *((VALID,) if VALID in sensor.specs else ()))
+        count = sensor.length(truncate=True, channels=needed)  # a recording that was cut off is shown up to its end
+        self.indices = np.flatnonzero(sensor.valid(count))
+        self.ts = sensor.times(count)[self.indices]
+        self.undecodable = 0
+        self._channels = {name: sensor.channel(name) for name in channels}
+
+    def __len__(self) -> int:
+        return len(self.ts)
+
+    def replace(self, name: str, view: Callable[[Channel], Channel]) -> None:
+        """Read a channel through a view of it, such as the same pictures decoded at a smaller size."""
+        self._channels[name] = view(self._channels[name])
+
+    def read(self, at: int) -> dict[str, np.ndarray] | None:
+        """The channels of valid sample `at`, 0 to N - 1; None when it cannot be decoded."""
+        index = int(self.indices[at])
+        try:
+            return {name: channel.read(index, index + 1)[0] for name, channel in self._channels.items()}
+        except SampleError:
+            self.undecodable += 1
+            return None
+
+    def read_all(self, name: str) -> np.ndarray:
+        """A small channel of all N valid samples, (N, *shape)."""
+        return self.sensor.channel(name).read(0, int(self.indices[-1]) + 1 if len(self) else 0)[self.indices]
+
+    def latest(self, time: float, max_age: float) -> int | None:
+        """The last of the N samples up to a time; None when there is none, or it is more than `max_age` seconds old."""
+        at = int(np.searchsorted(self.ts, time, side="right")) - 1
+        return at if at >= 0 and time - self.ts[at] <= max_age else None
+
+
+def find_samples(trace: Path, sensor: str, *channels: str) -> Samples | None:
+    """Samples of some channels of a sensor; None when the trace does not have all of these channels."""
+    if not (trace / sensor / META).exists():
+        return None
+    source = Trace(trace).source(sensor, channels[0])
+    if any(name not in source.specs or not (source.path / name).exists() for name in channels):
+        return None
+    return Samples(source, channels)
+
+
+def read_evenly(samples: Samples, count: int) -> Iterator[dict[str, np.ndarray]]:
+    """About `count` samples at even distances from the first to the last, without those that cannot be decoded."""
+    for at in np.unique(np.linspace(0, len(samples) - 1, count).astype(int)) if len(samples) else ():
+        if (sample := samples.read(int(at))) is not None:
+            yield sample
+
+
+class Sweeps:
+    """The lidar's points, from `_lidar_points` when the trace has it, else projected from the raw ranges.
+
+    Attributes:
+        samples: the samples that the points are read from.
+    """
+
+    def __init__(self, samples: Samples, to_points: Callable[[dict[str, np.ndarray]], np.ndarray]) -> None:
+        self.samples, self._to_points = samples, to_points
+
+    def points(self, at: int, max_points: int | None = None) -> np.ndarray | None:
+        """Points of a sweep in the lidar frame, f4 (M, 3), m; None when it cannot be decoded.
+
+        Args:
+            max_points: keep only every n-th column, so that about so many points remain; None = keep all.
+        """
+        sample = self.samples.read(at)
+        if sample is None:
+            return None
+        xyz = self._to_points(sample)
+        step = max(1, math.ceil(xyz.shape[0] * xyz.shape[1] / max_points)) if max_points else 1
+        points = xyz[:, ::step].reshape(-1, 3)
+        return points[np.isfinite(points).all(axis=1)]
+
+
+def find_sweeps(trace: Path) -> Sweeps | None:
+    """The lidar's points; None when the trace has neither points nor ranges with a `lidar.json`."""
+    if (points := find_samples(trace, "_lidar_points", "xyz")) is not None:
+        return Sweeps(points, lambda sample: sample["xyz"])
+    ranges = find_samples(trace, "lidar", "rng")
+    if ranges is None or not (trace / "lidar" / "lidar.json").exists():
+        return None
+    project = range_projector(trace / "lidar")
+    return Sweeps(ranges, lambda sample: project(sample["rng"]))
+
+
+def range_projector(lidar: Path) -> Callable[[np.ndarray], np.ndarray]:
+    """A function from staggered ranges, (beam, column), mm, to points in the sensor frame, f4 (beam, column, 3), m.
+
+    Points without a return are NaN. The function raises FormatError for ranges of another size.
+
+    Raises:
+        FormatError: `lidar.json` is missing or is not the metadata of an Ouster lidar.
+    """
+    sidecar = lidar / "lidar.json"
+    try:
+        project = projection(sidecar.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FormatError(f"{sidecar}: {error.strerror}; without it ranges cannot become points") from error
+    except ValueError as error:
+        raise FormatError(f"{lidar}: {error}") from error
+
+    def to_points(ranges: np.ndarray) -> np.ndarray:
+        try:
+            xyz = np.array(project(ranges.astype("u4")), "f4").reshape(*ranges.shape, 3)
+        except (ValueError, RuntimeError) as error:
+            raise FormatError(f"{lidar / 'rng'}: cannot be projected: {error}") from error
+        xyz[(ranges == 0) | (ranges == CLIPPED)] = np.nan
+        return xyz
+
+    return to_points
+
+
+def read_text(path: Path) -> str | None:
+    """The text of a sidecar; None when it does not exist."""
+    return path.read_text(encoding="utf-8") if path.exists() else None
+
+
+def sensor_mount(trace: Path, sensor: Mounted) -> Mount:
+    """Pose of a sensor in the lidar frame, from the recording's `config.yaml`."""
+    return find_mount(sensor, RigOptions(), read_text(trace / CONFIG))

@@ -1,0 +1,172 @@
+"""Pictures of radar products show each value where it is, in metres, metres a second and degrees."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+from rover_pipeline.cli import main
+from rover_pipeline.engine.execute import Request, run_step
+from rover_pipeline.table import find_step
+from rover_pipeline.errors import ConfigError, FormatError
+from rover_pipeline.export.picture import draw, save_picture
+from rover_pipeline.format.sensor import TS, TS_SPEC, Sensor, SensorWriter
+from rover_pipeline.format.trace import CONFIG
+from rover_pipeline.radar.axes import AXES
+from tests.kit import environment, small_trace, spec_of, times
+
+STEPS = ("range_doppler", "range_azimuth", "spectrum", "points", "velocity")
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The small trace with every radar product."""
+    path = small_trace(tmp_path_factory.mktemp("picture") / "trace", sensors=("radar",))
+    for name in STEPS:
+        run_step(find_step(f"_radar_{name}"), path, f"_radar_{name}", Request())
+    return path
+
+
+def write_product(trace: Path, name: str, axes: dict[str, tuple[str, np.ndarray]], **channels: np.ndarray) -> Path:
+    """Give a trace a radar product with the given values; axes are name -> unit and value of each bin."""
+    trace.mkdir()
+    (trace / CONFIG).touch()
+    specs = {TS: TS_SPEC, **{channel: spec_of(values) for channel, values in channels.items()}}
+    with SensorWriter(trace / name, specs) as writer:
+        writer.append(**{TS: times(len(next(iter(channels.values()))))}, **channels)
+    content = {axis: {"unit": unit, "values": values.tolist()} for axis, (unit, values) in axes.items()}
+    (trace / name / AXES).write_text(json.dumps(content))
+    return trace
+
+
+def rendered_plots(trace: Path, name: str) -> list[np.ndarray]:
+    """The plot areas of a saved PNG without their labels, u1 RGB, colour bars last."""
+    save_picture(trace, name, trace / "picture.png")
+    picture = cv2.imread(str(trace / "picture.png"))
+    assert picture is not None
+    figure: Any = draw(trace, name)
+    figure.set_dpi(120)
+    FigureCanvasAgg(figure).draw()
+    boxes = [plot.get_window_extent() for plot in figure.axes]
+    rows = len(picture)
+    return [picture[round(rows - box.y1) : round(rows - box.y0), round(box.x0) : round(box.x1), ::-1] for box in boxes]
+
+
+def centre_of(plot: np.ndarray, colour: tuple[int, int, int], tolerance: int = 60) -> np.ndarray:
+    """Middle of the pixels of about a colour, as fractions of the plot to the right and upward."""
+    rows, columns = np.nonzero(np.abs(plot.astype("i4") - colour).max(-1) < tolerance)
+    assert len(rows), f"the picture has no pixel of colour {colour}"
+    return np.array([columns.mean() / plot.shape[1], 1 - rows.mean() / plot.shape[0]])
+
+
+YELLOW, PURPLE = (253, 231, 37), (68, 1, 84)  # the ends of matplotlib's colormap viridis
+RED, BLUE = (180, 4, 38), (59, 76, 192)  # those of coolwarm
+RANGE, DOPPLER = ("m", 0.5 * np.arange(20)), ("m/s", 0.25 * (np.arange(10) - 5))
+AZIMUTH = ("rad", np.radians(np.linspace(-70, 70, 10)))
+
+
+@pytest.mark.parametrize(("product", "axis"), [("range_doppler", DOPPLER), ("range_azimuth", AZIMUTH)])
+def test_the_strongest_bin_is_bright_at_its_range_to_the_right_and_its_other_axis_upward(
+    product: str, axis: tuple[str, np.ndarray], tmp_path: Path
+) -> None:
+    power = np.full((1, 10, 20), -90.0, "f4")
+    power[0, 7, 14] = 0
+    axes = {"range": RANGE, product.removeprefix("range_"): axis}
+    trace = write_product(tmp_path / "trace", f"_radar_{product}", axes, power=power)
+    plot, _ = rendered_plots(trace, f"_radar_{product}")
+    np.testing.assert_allclose(centre_of(plot, YELLOW), [14.5 / 20, 7.5 / 10], atol=0.01)
+    assert (np.abs(plot.astype("i4") - PURPLE).max(-1) < 20).mean() > 0.9
+
+
+def test_the_strongest_bin_of_a_spectrum_is_bright_in_both_of_its_plots(tmp_path: Path) -> None:
+    spectrum = np.full((1, 10, 2, 10, 20), 1e-4, "f4")
+    spectrum[0, 2, 1, 8, 5] = 1
+    axes = {"range": RANGE, "doppler": DOPPLER, "azimuth": AZIMUTH}
+    trace = write_product(tmp_path / "trace", "_radar_spectrum", axes, spectrum=spectrum)
+    doppler, azimuth, *_ = rendered_plots(trace, "_radar_spectrum")
+    np.testing.assert_allclose(centre_of(doppler, YELLOW), [5.5 / 20, 2.5 / 10], atol=0.01)
+    np.testing.assert_allclose(centre_of(azimuth, YELLOW), [5.5 / 20, 8.5 / 10], atol=0.01)
+
+
+def test_points_ahead_are_above_and_points_to_the_left_are_left_and_receding_points_are_red(tmp_path: Path) -> None:
+    xyz = np.full((1, 4, 3), np.nan, "f4")
+    xyz[0, :2] = [[6, 2, 0], [3, -2, 0]]
+    values = np.array([[1.0, -1.0, np.nan, np.nan]], "f4")
+    channels = {"xyz": xyz, "doppler": values, "snr": 80 * np.abs(values), "count": np.array([2], "u2")}
+    trace = write_product(tmp_path / "trace", "_radar_points", {}, **channels)
+    plot, _ = rendered_plots(trace, "_radar_points")
+    inside = plot[6:-6, 6:-6]  # without the black frame
+    receding, approaching, radar = (centre_of(inside, colour, 40) for colour in (RED, BLUE, (0, 0, 0)))
+    assert receding[0] < approaching[0] and receding[1] > approaching[1] + 0.2
+    assert approaching[1] > radar[1] + 0.2
+
+
+def test_a_velocity_that_rises_is_drawn_as_a_rising_line(tmp_path: Path) -> None:
+    vel = np.stack([np.linspace(0, 2, 12), np.full(12, -1.0), np.full(12, 0.5)], -1).astype("f4")
+    cov = np.tile(1e-4 * np.eye(3, dtype="f4"), (12, 1, 1))
+    trace = write_product(tmp_path / "trace", "_radar_velocity", {}, vel=vel, cov=cov)
+    (plot,) = rendered_plots(trace, "_radar_velocity")
+    middle = plot.shape[1] // 2
+    left, right = (centre_of(part, (31, 119, 180), 40) for part in (plot[:, :middle], plot[:, middle:]))
+    assert right[1] > left[1] + 0.2
+    assert centre_of(plot, (255, 127, 14), 40)[1] < 0.15  # to the left: -1 m/s, the lowest line
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_every_radar_product_has_a_picture(name: str, trace: Path, tmp_path: Path) -> None:
+    out = tmp_path / "new" / f"{name}.png"
+    assert main(["picture", str(trace), f"radar_{name}", "-o", str(out), "--frame", "3"]) == 0
+    assert out.read_bytes().startswith(b"\x89PNG")
+
+
+def test_nothing_is_overwritten_and_a_full_disk_leaves_no_picture(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "mine.png"
+    out.write_text("precious")
+    assert main(["picture", str(trace), "radar_points", "-o", str(out)]) == 1
+    assert f"{out}: already exists" in capsys.readouterr().err and out.read_text() == "precious"
+    command = [sys.executable, "-m", "rover_pipeline", "picture", str(trace), "radar_points"]
+    limited = ["bash", "-c", 'ulimit -f 1; exec "$@"', "bash", *command, "-o", str(tmp_path / "new.png")]
+    done = subprocess.run(limited, env=environment(), capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1 and f"{tmp_path}/new.png: cannot be written: File too large" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.png"]
+
+
+def test_axes_are_in_metres_and_metres_a_second(trace: Path) -> None:
+    plot = draw(trace, "_radar_range_doppler").axes[0]
+    assert plot.get_xlabel() == "range (m)" and "m/s" in plot.get_ylabel()
+    power = Sensor(trace / "_radar_range_doppler").channel("power").read(0, 1)[0]
+    sidecar = json.loads((trace / "radar" / "radar.json").read_text())
+    # Cells are drawn around the values of their bins.
+    assert np.mean(plot.get_xlim()) == pytest.approx((power.shape[1] - 1) / 2 * sidecar["range_resolution"])
+    assert plot.get_ylim()[0] == pytest.approx(-2.5 * sidecar["doppler_resolution"])
+
+
+def test_azimuth_is_in_degrees_to_the_right(trace: Path) -> None:
+    plot = draw(trace, "radar_range_azimuth").axes[0]
+    assert "degrees" in plot.get_ylabel() and "right" in plot.get_ylabel()
+    assert plot.get_ylim()[0] < -85 and plot.get_ylim()[1] > 70
+
+
+def test_a_frame_that_is_not_valid_is_called_so(trace: Path) -> None:
+    for frame, doubt in ((1, False), (2, True)):
+        figure = draw(trace, "_radar_points", frame)
+        assert ("not valid" in figure.get_suptitle()) == doubt
+
+
+def test_errors_name_what_there_is(trace: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="did you mean '_radar_points'"):
+        draw(trace, "_radar_point")
+    with pytest.raises(ConfigError, match="has 6 frames; there is no frame 6"):
+        draw(trace, "_radar_points", 6)
+    with pytest.raises(FormatError, match="--outputs radar_points"):
+        draw(small_trace(tmp_path / "bare", sensors=("radar",)), "radar_points")
