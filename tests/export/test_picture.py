@@ -15,12 +15,12 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from rover_pipeline.cli import main
 from rover_pipeline.engine.execute import Request, run_step
-from rover_pipeline.table import find_step
 from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.export.picture import draw, save_picture
 from rover_pipeline.format.sensor import TS, TS_SPEC, Sensor, SensorWriter
 from rover_pipeline.format.trace import CONFIG
 from rover_pipeline.radar.axes import AXES
+from rover_pipeline.table import find_step
 from tests.kit import environment, small_trace, spec_of, times
 
 STEPS = ("range_doppler", "range_azimuth", "spectrum", "points", "velocity")
