@@ -24,14 +24,15 @@ from threadpoolctl import threadpool_limits
 from benchmarks.data import FOLDER
 from benchmarks.measure import print_versions, run, step_command
 from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.kinematics.state import State
 from rover_pipeline.kinematics.timestamps import smooth_times
 from rover_pipeline.lidar.geometry import OusterOdometry, rays, returns, sensor_info, sweep_span
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.register import register_at_once
 from rover_pipeline.odometry.sweeps import Selection
-from rover_pipeline.kinematics.state import State
-from rover_pipeline.simulate import PRESETS, simulate
+from rover_pipeline.simulate import PRESETS
+from rover_pipeline.simulate.record import simulate
 
 SEQUENCES = {"walking": "indoor", "smooth": "smooth", "stairs": "stairs", "street": "outdoor"}
 STEP = "rover_pipeline.odometry.steps:odom"

@@ -206,7 +206,7 @@ def _collect_from_here() -> None:
 
 
 def _simulate(arguments: argparse.Namespace) -> int:
-    from rover_pipeline.simulate import simulate
+    from rover_pipeline.simulate.record import simulate
     from rover_pipeline.workflow.launch import logged
 
     with logged(arguments.log):
