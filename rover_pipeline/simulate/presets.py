@@ -31,6 +31,10 @@ class Preset(Options):
 
 #: Chirps of the presets in buildings, with range bins of 4.4 cm.
 _INDOORS = Chirps(device="AWR1843", idle_time=200.0, ramp_end_time=59.0, freq_slope=67.012, sample_rate=5000)
+_SMALL = Chirps(
+    device="AWR1843", idle_time=224.0, ramp_end_time=59.0, freq_slope=33.506, adc_samples=64, sample_rate=1250,
+    frame_length=16, frame_period=100.0,
+)  # fmt: skip
 
 PRESETS: dict[str, Preset] = {
     "tiny": Preset(
@@ -42,16 +46,7 @@ PRESETS: dict[str, Preset] = {
         stand=0.3,
         lidar="OS-0-32",
         columns=512,
-        radar=Chirps(
-            device="AWR1843",
-            idle_time=224.0,
-            ramp_end_time=59.0,
-            freq_slope=33.506,
-            adc_samples=64,
-            sample_rate=1250,
-            frame_length=16,
-            frame_period=100.0,
-        ),
+        radar=_SMALL,
         width=256,
         height=144,
         camera_rate=10.0,

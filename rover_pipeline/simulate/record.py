@@ -108,7 +108,7 @@ def _record_sensor(folder: Path, sensor: str, rig: Rig, duration: float, threads
         SensorWriter(folder / sensor, {TS: TS_SPEC, **source.channels}) as writer,
         SensorWriter(folder / truth_name, truth_specs) as truth_writer,
     ):
-        for tick, values in in_order(sample, clock.ticks(duration, rig.key(sensor)), threads):
+        for tick, values in in_order(sample, clock.ticks(duration, rig.key(sensor)), threads=threads):
             writer.append(ts=tick.stamp)
             for name, value in values.items():
                 if isinstance(value, bytes):

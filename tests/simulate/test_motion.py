@@ -75,9 +75,8 @@ def test_integrating_an_ideal_imu_for_10_s_gives_the_trajectory_within_1_cm(pres
 
 
 def test_the_specific_force_at_rest_points_up_and_euler_angles_are_intrinsic_xyz() -> None:
-    state = (
-        build(PRESETS["indoor"], 0).motion.of_sensor(mount_at(0.0, 0.0, 0.0, yaw=30, pitch=10)).at(np.array([0.0, 8.0]))
-    )
+    mount = mount_at(0.0, 0.0, 0.0, yaw=30, pitch=10)
+    state = build(PRESETS["indoor"], 0).motion.of_sensor(mount).at(np.array([0.0, 8.0]))
     reading = imu.ideal_reading(state)
     np.testing.assert_allclose(state.rot[0] @ reading.acc[0], [0.0, 0.0, 9.80665], atol=1e-9)
     np.testing.assert_allclose(Rotation.from_euler("XYZ", reading.rot).as_matrix(), state.rot, atol=1e-12)

@@ -33,14 +33,9 @@ def processor(device: str) -> Any:
 
 def chirps(device: Any) -> Chirps:
     return Chirps(
-        device=device,
-        idle_time=20.0,
-        ramp_end_time=59.0,
-        freq_slope=67.012,
-        adc_samples=128,
-        sample_rate=5000,
+        device=device, idle_time=20.0, ramp_end_time=59.0, freq_slope=67.012, adc_samples=128, sample_rate=5000,
         frame_length=16,
-    )
+    )  # fmt: skip
 
 
 def echo(chirp: Chirps, target: tuple[float, float, float], velocity: tuple[float, float, float] = (0, 0, 0)) -> Paths:

@@ -73,10 +73,11 @@ INDEX = {name: number for number, name in enumerate(MATERIALS)}
 
 
 class MaterialTable(NamedTuple):
-    """The materials as arrays for compiled kernels, by index. Units as in `Material`."""
+    """The materials as arrays for compiled kernels, by index. Fields and units as in `Material`."""
 
     colour: np.ndarray
     reflectivity: np.ndarray
+    rcs: np.ndarray
     texture: np.ndarray
     grain: np.ndarray
     contrast: np.ndarray
@@ -84,11 +85,8 @@ class MaterialTable(NamedTuple):
 
 
 MATERIAL_TABLE = MaterialTable(
-    colour=np.array([material.colour for material in MATERIALS.values()], "f8"),
-    reflectivity=np.array([material.reflectivity for material in MATERIALS.values()], "f8"),
-    texture=np.array([material.texture for material in MATERIALS.values()], "i8"),
-    grain=np.array([material.grain for material in MATERIALS.values()], "f8"),
-    contrast=np.array([material.contrast for material in MATERIALS.values()], "f8"),
-    glow=np.array([material.glow for material in MATERIALS.values()], "f8"),
+    *(
+        np.array([getattr(material, name) for material in MATERIALS.values()], "i8" if name == "texture" else "f8")
+        for name in MaterialTable._fields
+    )
 )
-RCS = np.array([material.rcs for material in MATERIALS.values()], "f8")

@@ -77,7 +77,7 @@ def lamp_post(x: float, y: float) -> list[Part]:
     return [cylinder(x, y, -0.1, 5.2, 0.07, "metal"), cylinder(x, y, 5.2, 5.5, 0.22, "paint")]
 
 
-def car_parts(paint: str) -> tuple[Part, ...]:
+def car(paint: str) -> tuple[Part, ...]:
     """A car that faces +x and stands on the road."""
     return (
         box((0.0, 0.0, 0.48), (4.2, 1.75, 0.62), paint),
@@ -114,8 +114,7 @@ def cyclist(name: str, path: ClosedPath, speed: float, *, start: float) -> Body:
 
 def _wheel(x: float, y: float, radius: float, width: float, material: str) -> Part:
     """A wheel that stands on the road and rolls along x."""
-    half = (radius, radius, width / 2)
-    return Part(CYLINDER, (x, y, radius - ROAD_DEPTH), half, material, FACING["+y"])
+    return Part(CYLINDER, (x, y, radius - ROAD_DEPTH), (radius, radius, width / 2), material, FACING["+y"])
 
 
 def target_plates(

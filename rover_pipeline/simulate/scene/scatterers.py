@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rover_pipeline.simulate.scene.materials import INDEX, RCS
+from rover_pipeline.simulate.scene.materials import INDEX, MATERIAL_TABLE
 from rover_pipeline.simulate.scene.world import BOX, CYLINDER, Part, World
 
 _PER_SQUARE_METRE = 5.0
@@ -41,7 +41,7 @@ def scatter(world: World, seed: int) -> Scatterers:
         point, normal = _on_surface(part, count, rng)
         # A road of thousands of square metres must not become a few hundred strong points.
         patch = min(area / count, 1 / _PER_SQUARE_METRE)
-        rcs = RCS[INDEX[part.material]] * patch * rng.exponential(1.0, count)
+        rcs = MATERIAL_TABLE.rcs[INDEX[part.material]] * patch * rng.exponential(1.0, count)
         parts.append((point, normal, np.sqrt(rcs), rng.uniform(0, 2 * np.pi, count), np.full(count, owner)))
     return Scatterers(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 

@@ -7,16 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from rover_pipeline.simulate.motion.path import rounded_rectangle
-from rover_pipeline.simulate.scene.props import (
-    ROAD_DEPTH,
-    car_parts,
-    cyclist,
-    house,
-    lamp_post,
-    person,
-    target_plates,
-    tree,
-)
+from rover_pipeline.simulate.scene.props import ROAD_DEPTH, car, cyclist, house, lamp_post, person, target_plates, tree
 from rover_pipeline.simulate.scene.world import Body, Light, Part, World, box, cylinder, rectangle, standing_box
 
 #: The rig's paths: on foot round the inner pavement, and on a bike along the outer edge of the road.
@@ -28,9 +19,9 @@ def world() -> World:
     """Houses round a block, pavements, trees, parked cars; moving cars, a cyclist and people."""
     parts = [*_ground(), *_houses(), *_street_furniture(), *_parked_cars()]
     bodies = (
-        Body("car 1", car_parts("car blue"), rounded_rectangle(33.4, 23.4, 6.0), 7.0, start=18.0),
-        Body("car 2", car_parts("car white"), rounded_rectangle(30.2, 20.2, 5.0, -1), 8.0, start=60.0),
-        Body("car 3", car_parts("car red"), rounded_rectangle(30.2, 20.2, 5.0, -1), 8.0, start=140.0),
+        Body("car 1", car("car blue"), rounded_rectangle(33.4, 23.4, 6.0), 7.0, start=18.0),
+        Body("car 2", car("car white"), rounded_rectangle(30.2, 20.2, 5.0, -1), 8.0, start=60.0),
+        Body("car 3", car("car red"), rounded_rectangle(30.2, 20.2, 5.0, -1), 8.0, start=140.0),
         cyclist("cyclist", rounded_rectangle(34.6, 24.6, 6.0), 4.5, start=60.0),
         person("walker 1", rounded_rectangle(27.5, 17.5, 3.0, -1), 1.3, coat="red cloth", start=12.0),
         person("walker 2", rounded_rectangle(39.4, 29.5, 6.0), 1.4, coat="coat", start=22.0),
@@ -118,7 +109,7 @@ def _parked_cars() -> list[Part]:
     spots = [(-16.0, 28.2), (-11.0, 28.2), (9.0, 28.2), (13.5, 28.2), (-15.0, -28.2), (-2.0, -28.2), (11.0, -28.2)]
     parts = []
     for number, (x, y) in enumerate(spots):
-        for part in car_parts(paints[number % 4]):
+        for part in car(paints[number % 4]):
             cx, cy, cz = part.centre
             parts.append(replace(part, centre=(x + cx, y + cy, cz + ROAD_DEPTH)))
     return parts

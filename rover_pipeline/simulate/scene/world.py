@@ -163,9 +163,8 @@ class World:
         self.bodies = bodies
         self.targets = targets
         self.parts = [*still, *(part for body in bodies for part in body.parts)]
-        self.owner = np.array(
-            [-1] * len(still) + [number for number, body in enumerate(bodies) for _ in body.parts], "i8"
-        )
+        owners = [number for number, body in enumerate(bodies) for _ in body.parts]
+        self.owner = np.array([-1] * len(still) + owners, "i8")
         half = np.array([part.half for part in self.parts], "f8").reshape(-1, 3)
         kind = np.array([part.kind for part in self.parts], "i8")
         #: Bodies have the pose of their own frame here.

@@ -36,14 +36,9 @@ def picture(world: World, lens: Lens, time: float, pos: np.ndarray, rot: np.ndar
 
 @compiled
 def _render(
-    solids: Solids,
-    materials: MaterialTable,
-    light: Light,
-    eye: np.ndarray,
-    rot: np.ndarray,
-    intrinsics: np.ndarray,
-    image: np.ndarray,
-) -> None:
+    solids: Solids, materials: MaterialTable, light: Light, eye: np.ndarray, rot: np.ndarray,
+    intrinsics: np.ndarray, image: np.ndarray,
+) -> None:  # fmt: skip
     """Draw what a pinhole camera sees, tile by tile.
 
     Args:

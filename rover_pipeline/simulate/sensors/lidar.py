@@ -130,27 +130,16 @@ def sweep(world: World, motion: Motion, rays: Rays, end: float, period: float) -
     for left in range(0, len(times), _COLUMNS_AT_ONCE):
         part = slice(left, left + _COLUMNS_AT_ONCE)
         middle = float(times[part].mean())
-        cast_rays(
-            world.at(middle),
-            MATERIAL_TABLE,
-            world.light,
-            Rays(rays.origin[part], rays.direction[:, part], rays.range_offset),
-            Poses(state.rot[part], state.pos[part]),
-            times[part] - middle,
-            Echoes(*(image[:, part] for image in echoes)),
-        )
+        some_rays = rays._replace(origin=rays.origin[part], direction=rays.direction[:, part])
+        poses = Poses(state.rot[part], state.pos[part])
+        images = Echoes(*(image[:, part] for image in echoes))
+        cast_rays(world.at(middle), MATERIAL_TABLE, world.light, some_rays, poses, times[part] - middle, images)
     return echoes
 
 
 @compiled
 def cast_rays(
-    solids: Solids,
-    materials: MaterialTable,
-    light: Light,
-    rays: Rays,
-    poses: Poses,
-    lag: np.ndarray,
-    echoes: Echoes,
+    solids: Solids, materials: MaterialTable, light: Light, rays: Rays, poses: Poses, lag: np.ndarray, echoes: Echoes
 ) -> None:
     """Cast the rays of some columns, tile by tile.
 
