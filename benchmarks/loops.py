@@ -20,8 +20,6 @@ from benchmarks.odometry import Poses, errors, load, recording, step
 from rover_pipeline.engine.recording import Recording
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor
-from rover_pipeline.kinematics.rotation import exp
-from rover_pipeline.kinematics.state import State
 from rover_pipeline.kinematics.timestamps import smooth_times
 from rover_pipeline.lidar.geometry import sensor_info, sweep_span
 from rover_pipeline.odometry.loops import close_loops
@@ -30,6 +28,8 @@ from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.parts import Reader
 from rover_pipeline.odometry.places import travelled
 from rover_pipeline.odometry.pose_graph import bend
+from rover_pipeline.kinematics.rotation import exp
+from rover_pipeline.kinematics.state import State
 
 #: Presets, seconds of them that pass some places twice.
 SEQUENCES = {"indoor": 60.0, "smooth": 60.0, "stairs": 85.0, "bike": 70.0}

@@ -34,6 +34,7 @@ from rover_pipeline.simulate.truth import Truth
 
 #: Every sensor has a sample within this time.
 _MINIMUM_DURATION_S = 0.5
+_TRUTH_SIDECAR = "truth.json"
 
 
 def simulate(
@@ -221,7 +222,6 @@ def _imu(rig: Rig) -> _Source:
 
 
 _SOURCES = {"lidar": _lidar, "radar": _radar, "camera": _camera, "imu": _imu}
-_TRUTH_SIDECAR = "truth.json"
 
 
 def _truth_specs(sensor: str, bodies: int) -> dict[str, ChannelSpec]:

@@ -35,9 +35,8 @@ class Truth:
             row["ego_vel"] = middle.vel @ middle.rot[0]
         if self.bodies:
             states = self._rig.world.body_states(tick.time)
-            row["bodies"] = np.concatenate([(states[:, :3] - self._pos) @ self._rot, states[:, 3:] @ self._rot], -1)[
-                None
-            ]
+            pos, vel = (states[:, :3] - self._pos) @ self._rot, states[:, 3:] @ self._rot
+            row["bodies"] = np.concatenate([pos, vel], -1)[None]
         return row
 
     def _in_world(self, state: State) -> State:

@@ -167,7 +167,7 @@ class World:
         self.owner = np.array([-1] * len(still) + owners, "i8")
         half = np.array([part.half for part in self.parts], "f8").reshape(-1, 3)
         kind = np.array([part.kind for part in self.parts], "i8")
-        #: Bodies have the pose of their own frame here.
+        # The parts of bodies are in the frames of their bodies here.
         self._solids = Solids(
             kind=kind,
             centre=np.array([part.centre for part in self.parts], "f8").reshape(-1, 3),

@@ -15,7 +15,7 @@ Device = Literal["AWR1843", "AWR1843AOP", "AWR1642", "AWR2944"]
 
 _ROW = np.stack([np.arange(4) * 0.5, np.zeros(4)], -1)
 #: Positions of transmitters and receivers, (N, 2): left and up, in wavelengths. With the transmitters in the order
-#: they fire, the sums are the virtual arrays as xwr draws them, for a viewer in front of the board:
+#: they fire, their sums are the virtual arrays as xwr draws them, seen from in front of the board:
 #:
 #:     AWR1843:     2-1 2-2 2-3 2-4          AWR1843AOP:  1-1 2-1 3-1     AWR1642: 1-1 ... 1-4 2-1 ... 2-4
 #:          1-1 1-2 1-3 1-4 3-1 3-2 3-3 3-4               1-2 2-2 3-2
