@@ -47,11 +47,8 @@ class Errors:
 def ideal_reading(state: State) -> Reading:
     """The reading of a device without errors."""
     force = state.acc + np.array([0.0, 0.0, GRAVITY])
-    return Reading(
-        rot=Rotation.from_matrix(state.rot).as_euler("XYZ"),
-        acc=np.einsum("nji,nj->ni", state.rot, force),
-        avel=state.avel,
-    )
+    rot = Rotation.from_matrix(state.rot).as_euler("XYZ")
+    return Reading(rot=rot, acc=np.einsum("nji,nj->ni", state.rot, force), avel=state.avel)
 
 
 def measure(reading: Reading, errors: Errors, rng: np.random.Generator) -> Reading:

@@ -89,14 +89,8 @@ def rays(beams: Beams, columns: int) -> Rays:
     encoder = 2 * np.pi * (1 - np.arange(columns) / columns) + np.pi
     azimuth = encoder - np.radians(beams.azimuth)[:, None]
     altitude = np.radians(beams.altitude)[:, None]
-    direction = np.stack(
-        [
-            np.cos(altitude) * np.cos(azimuth),
-            np.cos(altitude) * np.sin(azimuth),
-            np.broadcast_to(np.sin(altitude), azimuth.shape),
-        ],
-        -1,
-    )
+    x, y = np.cos(altitude) * np.cos(azimuth), np.cos(altitude) * np.sin(azimuth)
+    direction = np.stack([x, y, np.broadcast_to(np.sin(altitude), x.shape)], -1)
     offset = beams.beam_offset / 1000
     height = np.full(columns, beams.height / 1000)
     return Rays(np.stack([offset * np.cos(encoder), offset * np.sin(encoder), height], -1), direction, offset)

@@ -43,7 +43,7 @@ def paths(
     """Propagation paths of a frame. There is one reflection on each: no multipath.
 
     A scatterer counts for the whole frame if at its second node it is in front of the radar, faces it, and no solid,
-    a moving body included, hides it. Echoes are not attenuated by what they nearly touch: there is no diffraction.
+    a moving body included, hides it. There is no diffraction.
 
     Args:
         times: f8 (4,), seconds, the frame's `NODES`.
@@ -57,7 +57,7 @@ def paths(
         for node, time in enumerate(times):
             position, rotation, _ = body.at(float(time))
             points[node, own] = position + scatterers.point[own] @ rotation.T
-        normal[own] = scatterers.normal[own] @ rotation.T
+        normal[own] = scatterers.normal[own] @ rotation.T  # Of the last node: bodies hardly rotate in a frame.
     to_point = np.einsum("nsi,nij->nsj", points - pos[:, None], rot)
     distance = np.linalg.norm(to_point, axis=-1)
     unit = to_point / distance[..., None]
