@@ -12,7 +12,7 @@ import numpy as np
 from rover_pipeline.format.channels.mjpg import MjpgChannel
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor, SensorWriter
 from rover_pipeline.format.trace import new_trace
-from rover_pipeline.simulate import simulate
+from rover_pipeline.simulate.record import simulate
 
 FOLDER = Path("/tmp/rover_pipeline_benchmarks")
 START_S = 1.7e9

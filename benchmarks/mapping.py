@@ -20,7 +20,8 @@ from benchmarks.measure import Run, print_versions, run, step_command
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor, SensorWriter
 from rover_pipeline.format.trace import new_trace
-from rover_pipeline.simulate import PRESETS, simulate
+from rover_pipeline.simulate import PRESETS
+from rover_pipeline.simulate.record import simulate
 
 STEP = "_map"
 STATE = ("pos", "rot", "vel", "acc", "avel")

@@ -32,7 +32,8 @@ from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.register import register_at_once
 from rover_pipeline.odometry.sweeps import Selection
-from rover_pipeline.simulate import PRESETS, simulate
+from rover_pipeline.simulate import PRESETS
+from rover_pipeline.simulate.record import simulate
 
 SEQUENCES = {"walking": "indoor", "smooth": "smooth", "stairs": "stairs", "street": "outdoor"}
 

@@ -194,7 +194,7 @@ def _step(arguments: argparse.Namespace) -> int:
 
 def _simulate(arguments: argparse.Namespace) -> int:
     with load("rover_pipeline.engine.command:logged")(arguments.log):
-        load("rover_pipeline.simulate:simulate")(
+        load("rover_pipeline.simulate.record:simulate")(
             arguments.out,
             preset=arguments.preset,
             duration=arguments.duration,

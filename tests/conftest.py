@@ -26,7 +26,7 @@ def captures() -> Path:
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A simulated recording of a few seconds."""
-    from rover_pipeline.simulate import simulate
+    from rover_pipeline.simulate.record import simulate
 
     trace = tmp_path_factory.mktemp("simulated") / "tiny"
     simulate(trace, preset="tiny", seed=1, threads=1)

@@ -1,4 +1,4 @@
-"""What can be simulated: a place, a way through it, and a rig with its rates and shapes."""
+"""What can be simulated: a scene, the motion through it, and a rig with its rates and shapes."""
 
 from __future__ import annotations
 
@@ -7,30 +7,34 @@ from typing import Literal
 from pydantic import Field
 
 from rover_pipeline.options import Options
-from rover_pipeline.simulate.chirps import Chirps
+from rover_pipeline.simulate.sensors.chirps import Chirps
 
 
 class Preset(Options):
     """One kind of recording."""
 
-    description: str = Field(description="What it is, in a line.")
-    duration: float = Field(description="Seconds, unless asked otherwise.")
-    scene: Literal["flat", "stairs", "street"] = Field(description="The place.")
-    carrier: Literal["walker", "trolley", "bike"] = Field(description="Who carries the rig.")
-    speed: float = Field(description="m/s, once under way.")
+    description: str = Field(description="One line about the recording.")
+    duration: float = Field(description="Default duration, seconds.")
+    scene: Literal["flat", "stairs", "street"] = Field(description="Scene.")
+    carrier: Literal["walker", "trolley", "bike"] = Field(description="Carrier of the rig.")
+    speed: float = Field(description="Speed after the start, m/s.")
     stand: float = Field(1.0, description="Seconds at rest at the start.")
     lidar: Literal["OS-0-128", "OS-0-32", "OS-1-64"] = Field("OS-0-128", description="Ouster product.")
-    columns: int = Field(2048, description="Columns a revolution.")
-    lidar_rate: int = Field(10, description="Revolutions a second.")
+    columns: int = Field(2048, description="Columns of a revolution.")
+    lidar_rate: int = Field(10, description="Revolutions per second.")
     radar: Chirps = Field(description="Radar device and chirps.")
-    width: int = Field(1920, description="Of the camera's pictures, pixels.")
-    height: int = Field(1080, description="Of the camera's pictures, pixels.")
-    camera_rate: float = Field(30.0, description="Pictures a second.")
-    imu_rate: float = Field(100.0, description="Samples a second.")
+    width: int = Field(1920, description="Width of the camera's pictures, pixels.")
+    height: int = Field(1080, description="Height of the camera's pictures, pixels.")
+    camera_rate: float = Field(30.0, description="Pictures per second.")
+    imu_rate: float = Field(100.0, description="Samples per second.")
 
 
-#: Of the presets in buildings: range bins of 4.4 cm.
+#: Chirps of the presets in buildings, with range bins of 4.4 cm.
 _INDOORS = Chirps(device="AWR1843", idle_time=200.0, ramp_end_time=59.0, freq_slope=67.012, sample_rate=5000)
+_SMALL = Chirps(
+    device="AWR1843", idle_time=224.0, ramp_end_time=59.0, freq_slope=33.506, adc_samples=64, sample_rate=1250,
+    frame_length=16, frame_period=100.0,
+)  # fmt: skip
 
 PRESETS: dict[str, Preset] = {
     "tiny": Preset(
@@ -42,16 +46,7 @@ PRESETS: dict[str, Preset] = {
         stand=0.3,
         lidar="OS-0-32",
         columns=512,
-        radar=Chirps(
-            device="AWR1843",
-            idle_time=224.0,
-            ramp_end_time=59.0,
-            freq_slope=33.506,
-            adc_samples=64,
-            sample_rate=1250,
-            frame_length=16,
-            frame_period=100.0,
-        ),
+        radar=_SMALL,
         width=256,
         height=144,
         camera_rate=10.0,

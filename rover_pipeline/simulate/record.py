@@ -1,26 +1,79 @@
-"""Writes a simulated rig's trace, sensor by sensor, as the real rig records it, with the truth beside it."""
+"""Records a simulated rig: a trace as the real rig records it, sensor by sensor, with the ground truth beside it.
+
+This is the only module of the simulator that writes files, but for the faults, which damage written ones.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import yaml
 
+from rover_pipeline import __version__
 from rover_pipeline.engine.progress import progress
+from rover_pipeline.errors import ConfigError, did_you_mean
 from rover_pipeline.format.channels import encode_sample
-from rover_pipeline.format.meta import ChannelSpec, replace_file
+from rover_pipeline.format.meta import ChannelSpec, Format, replace_file
+from rover_pipeline.format.provenance import MADE_BY, PROVENANCE, versions
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
 from rover_pipeline.format.trace import CONFIG, new_trace
-from rover_pipeline.simulate import camera, imu, lidar, ouster, radar
-from rover_pipeline.simulate.clocks import Tick, is_struck
 from rover_pipeline.simulate.faults import FAULTS
 from rover_pipeline.simulate.ordered import in_order
-from rover_pipeline.simulate.rig import PACKETS_LOST_EVERY, Rig
-from rover_pipeline.simulate.scatterers import NODES, paths, scatter
-from rover_pipeline.simulate.truth import Truth, description
+from rover_pipeline.simulate.presets import PRESETS, Preset
+from rover_pipeline.simulate.rig import PACKETS_LOST_EVERY, Rig, build
+from rover_pipeline.simulate.scene.scatterers import scatter
+from rover_pipeline.simulate.sensors import camera, imu, lidar, ouster, radar
+from rover_pipeline.simulate.sensors.clocks import Tick, is_lost
+from rover_pipeline.simulate.sensors.propagation import NODES, paths
+from rover_pipeline.simulate.truth import Truth
+
+#: Every sensor has a sample within this time.
+_MINIMUM_DURATION_S = 0.5
+_TRUTH_SIDECAR = "truth.json"
+
+
+def simulate(
+    out: Path,
+    *,
+    preset: str | Preset = "indoor",
+    duration: float | None = None,
+    seed: int = 0,
+    faults: Sequence[str] = (),
+    threads: int | None = None,
+    sensors: Collection[str] | None = None,
+) -> None:
+    """Make `out` a roverd trace with known truth. The same arguments give the same bytes with any number of threads.
+
+    Args:
+        preset: one of `PRESETS`, or a variant of one.
+        duration: seconds; that of the preset unless given.
+        seed: of noise, losses and scatterers.
+        faults: names from `FAULTS`.
+        threads: as many as this process may use unless given.
+        sensors: which of `lidar`, `radar`, `camera` and `imu` are recorded; all of them unless given.
+
+    Raises:
+        ConfigError: a name is unknown, or the duration too short for every sensor to have a sample.
+        InTheWayError: `out` exists and is not empty.
+    """
+    if isinstance(preset, str):
+        if preset not in PRESETS:
+            raise ConfigError(f"simulate: unknown preset {preset!r}; {did_you_mean(preset, PRESETS)}")
+        preset = PRESETS[preset]
+    for fault in faults:
+        if fault not in FAULTS:
+            raise ConfigError(f"simulate: unknown fault {fault!r}; {did_you_mean(fault, FAULTS)}")
+    seconds = preset.duration if duration is None else duration
+    if not _MINIMUM_DURATION_S <= seconds < float("inf"):
+        raise ConfigError(f"simulate: duration must be at least {_MINIMUM_DURATION_S} s, is {seconds}")
+    if seed < 0:
+        raise ConfigError(f"simulate: seed must not be negative, is {seed}")
+    record(out, build(preset, seed), seconds, faults, threads or len(os.sched_getaffinity(0)), sensors)
 
 
 def record(
@@ -31,124 +84,176 @@ def record(
     threads: int = 1,
     sensors: Collection[str] | None = None,
 ) -> None:
-    """Make `out` a trace of `duration` seconds, of some sensors or all; it appears in one rename when all is there."""
+    """Make `out` a trace of some or all sensors, of `duration` seconds. It appears in one rename once it is whole."""
     with new_trace(out) as folder:
-        for name, write in _WRITERS.items():
-            if sensors is not None and name not in sensors:
-                continue
-            total = rig.clocks[name].count(duration)
-            with progress(f"simulate {name}", total) as advance, Truth(folder, name, rig) as truth:
-                for tick in write(folder / name, rig, duration, threads):
-                    truth.append(tick)
-                    advance(1)
-                if name == "lidar":
-                    truth.add_sidecar(description(rig, truth))
+        for sensor in _SOURCES:
+            if sensors is None or sensor in sensors:
+                _record_sensor(folder, sensor, rig, duration, threads)
         replace_file(folder / CONFIG, yaml.safe_dump(rig.config(), sort_keys=False, default_flow_style=None))
         for fault in faults:
             FAULTS[fault].damage(folder)
 
 
-def _lidar(folder: Path, rig: Rig, duration: float, threads: int) -> Iterator[Tick]:
-    beams, columns, period = rig.beams, rig.preset.columns, 1 / rig.preset.lidar_rate
+def _record_sensor(folder: Path, sensor: str, rig: Rig, duration: float, threads: int) -> None:
+    """Write one sensor and its truth."""
+    source, truth, clock = _SOURCES[sensor](rig), Truth(rig, sensor), rig.clocks[sensor]
+    truth_name = "_truth" if sensor == "lidar" else f"_truth_{sensor}"
+    truth_specs = _truth_specs(sensor, truth.bodies)
+
+    def sample(tick: Tick) -> tuple[Tick, dict[str, np.ndarray | float | bytes]]:
+        values = source.sample(tick)
+        return tick, {name: _stored(source.channels[name], value) for name, value in values.items()}
+
+    with (
+        progress(f"simulate {sensor}", clock.count(duration)) as advance,
+        SensorWriter(folder / sensor, {TS: TS_SPEC, **source.channels}) as writer,
+        SensorWriter(folder / truth_name, truth_specs) as truth_writer,
+    ):
+        for tick, values in in_order(sample, clock.ticks(duration, rig.key(sensor)), threads=threads):
+            writer.append(ts=tick.stamp)
+            for name, value in values.items():
+                if isinstance(value, bytes):
+                    writer.encoded(name).append_encoded(value)
+                else:
+                    writer.append(**{name: value})
+            truth_writer.append(ts=tick.stamp, valid=1, **truth.at(tick))
+            advance(1)
+        files = sorted(truth_specs)
+        if source.sidecar is not None:
+            _write_json(folder / sensor / f"{sensor}.json", source.sidecar)
+        if sensor == "lidar":
+            _write_json(folder / truth_name / _TRUTH_SIDECAR, truth.description())
+            files.append(_TRUTH_SIDECAR)
+        provenance = {
+            "made_by": MADE_BY,
+            "sensor": truth_name,
+            "step": "simulate",
+            "version": __version__,
+            "options": {"preset": rig.preset.model_dump(), "seed": rig.seed},
+            "inputs": {},
+            "packages": versions(),
+            "files": files,
+        }
+        _write_json(folder / truth_name / PROVENANCE, provenance)
+
+
+class _Source(NamedTuple):
+    """One sensor as a source of samples.
+
+    Attributes:
+        channels: of the sensor, besides `ts`.
+        sample: makes the sample of a tick in any thread: channel name -> one value or array.
+        sidecar: content of the JSON file beside the channels, if there is one.
+    """
+
+    channels: dict[str, ChannelSpec]
+    sample: Callable[[Tick], dict[str, np.ndarray | int]]
+    sidecar: dict[str, object] | None
+
+
+def _lidar(rig: Rig) -> _Source:
+    beams, columns, rate = rig.beams, rig.preset.columns, rig.preset.lidar_rate
     shape = (beams.count, columns)
-    specs = {
-        TS: TS_SPEC,
-        "rng": ChannelSpec(format="lzmaf", type="u2", shape=shape, desc="Range, mm, staggered. [beam, column]"),
-        "rfl": ChannelSpec(format="lzmaf", type="u1", shape=shape, desc="Reflectivity, staggered. [beam, column]"),
-        "nir": ChannelSpec(format="lzmaf", type="u2", shape=shape, desc="Near infrared, staggered. [beam, column]"),
-    }
     rays = lidar.rays(beams, columns)
 
-    def make(tick: Tick) -> tuple[Tick, list[bytes]]:
-        echoes = lidar.sweep(rig.world, rig.motion, rays, tick.time, period)
+    def sample(tick: Tick) -> dict[str, np.ndarray | int]:
+        echoes = lidar.sweep(rig.world, rig.motion, rays, tick.time, 1 / rate)
         random = rig.random("lidar", tick.number)
-        scan = lidar.measure(echoes, rays, beams.reach, rig.world.light.infrared, random)
-        return tick, [encode_sample("lzmaf", image) for image in scan]
+        return lidar.measure(echoes, rays, beams.detection_range, rig.world.light.infrared, random)._asdict()
 
-    with SensorWriter(folder, specs) as writer:
-        for tick, encoded in in_order(make, rig.clocks["lidar"].ticks(duration, rig.key("lidar")), threads):
-            writer.append(ts=tick.stamp)
-            for name, data in zip(lidar.Scan._fields, encoded, strict=True):
-                writer.encoded(name).append_encoded(data)
-            yield tick
-        _sidecar(folder / "lidar.json", ouster.metadata(beams, columns, rig.preset.lidar_rate))
-
-
-def _radar(folder: Path, rig: Rig, duration: float, threads: int) -> Iterator[Tick]:
-    chirps = rig.preset.radar
-    *shape, samples = chirps.shape
-    axes = "[chirp, tx, rx, sample]" if chirps.is_real else "[chirp, tx, rx, word], words in groups Q Q I I"
-    specs = {
-        TS: TS_SPEC,
-        "iq": ChannelSpec(format="raw", type="i2", shape=(*shape, chirps.words), desc=f"ADC counts. {axes}"),
-        VALID: VALID_SPEC,
+    channels = {
+        "rng": _spec("lzmaf", "u2", shape, "Range, mm, staggered. [beam, column]"),
+        "rfl": _spec("lzmaf", "u1", shape, "Reflectivity, staggered. [beam, column]"),
+        "nir": _spec("lzmaf", "u2", shape, "Near infrared, staggered. [beam, column]"),
     }
-    motion, points, key = rig.mounted("radar"), scatter(rig.world, rig.seed), rig.key("radar")
+    return _Source(channels, sample, ouster.metadata(beams, columns, rate))
 
-    def make(tick: Tick) -> tuple[Tick, np.ndarray, int]:
+
+def _radar(rig: Rig) -> _Source:
+    chirps = rig.preset.radar
+    motion, scatterers, key = rig.mounted("radar"), scatter(rig.world, rig.seed), rig.key("radar")
+
+    def sample(tick: Tick) -> dict[str, np.ndarray | int]:
         times = tick.time + NODES * chirps.duration
         state = motion.at(times)
-        echoes = paths(rig.world, points, times, state.pos, state.rot, chirps.max_range)
+        echoes = paths(rig.world, scatterers, times, state.pos, state.rot, chirps.max_range)
         random = rig.random("radar", tick.number)
         words = radar.digitize(radar.synthesize(chirps, echoes), chirps.is_real, random)
-        if is_struck(tick.number, PACKETS_LOST_EVERY, (*key, 3)):
-            return tick, radar.lose_packets(words, random), 0
-        return tick, words, 1
+        if is_lost(tick.number, PACKETS_LOST_EVERY, (*key, 3)):
+            return {"iq": radar.drop_packets(words, random), VALID: 0}
+        return {"iq": words, VALID: 1}
 
-    with SensorWriter(folder, specs) as writer:
-        for tick, words, valid in in_order(make, rig.clocks["radar"].ticks(duration, key), threads):
-            writer.append(ts=tick.stamp, iq=words[None], valid=valid)
-            yield tick
-        _sidecar(
-            folder / "radar.json",
-            {
-                "shape": [*shape, samples],
-                "range_resolution": chirps.range_resolution,
-                "doppler_resolution": chirps.doppler_resolution,
-            },
-        )
-
-
-def _camera(folder: Path, rig: Rig, duration: float, threads: int) -> Iterator[Tick]:
-    shape = (rig.lens.height, rig.lens.width, 3)
-    specs = {
-        TS: TS_SPEC,
-        "video.avi": ChannelSpec(format="mjpg", type="u1", shape=shape, desc="Pictures, RGB. [row, column, colour]"),
+    axes = "[chirp, tx, rx, sample]" if chirps.is_real else "[chirp, tx, rx, word], words in groups Q Q I I"
+    sidecar: dict[str, object] = {
+        "shape": list(chirps.shape),
+        "range_resolution": chirps.range_resolution,
+        "doppler_resolution": chirps.doppler_resolution,
     }
+    iq = _spec("raw", "i2", (*chirps.shape[:3], chirps.words), f"ADC counts. {axes}")
+    return _Source({"iq": iq, VALID: VALID_SPEC}, sample, sidecar)
+
+
+def _camera(rig: Rig) -> _Source:
     motion = rig.mounted("camera")
 
-    def make(tick: Tick) -> tuple[Tick, bytes]:
+    def sample(tick: Tick) -> dict[str, np.ndarray | int]:
         state = motion.at(np.array([tick.time]))
-        return tick, encode_sample("mjpg", camera.picture(rig.world, rig.lens, tick.time, state.pos[0], state.rot[0]))
+        return {"video.avi": camera.picture(rig.world, rig.lens, tick.time, state.pos[0], state.rot[0])}
 
-    with SensorWriter(folder, specs) as writer:
-        for tick, jpeg in in_order(make, rig.clocks["camera"].ticks(duration, rig.key("camera")), threads):
-            writer.append(ts=tick.stamp)
-            writer.encoded("video.avi").append_encoded(jpeg)
-            yield tick
-        _sidecar(folder / "camera.json", rig.lens.describe())
+    shape = (rig.lens.height, rig.lens.width, 3)
+    channels = {"video.avi": _spec("mjpg", "u1", shape, "Pictures, RGB. [row, column, colour]")}
+    return _Source(channels, sample, rig.lens.describe())
 
 
-def _imu(folder: Path, rig: Rig, duration: float, _threads: int) -> Iterator[Tick]:
+def _imu(rig: Rig) -> _Source:
+    motion, errors = rig.mounted("imu"), imu.Errors.of_device(rig.key("imu"))
+
+    def sample(tick: Tick) -> dict[str, np.ndarray | int]:
+        ideal = imu.ideal_reading(motion.at(np.array([tick.time])))
+        reading = imu.measure(ideal, errors, rig.random("imu", tick.number))
+        return {name: values[0] for name, values in reading._asdict().items()}
+
+    channels = {
+        "rot": _spec("raw", "f4", (3,), "Orientation: roll, pitch, yaw, rad, intrinsic XYZ."),
+        "acc": _spec("raw", "f4", (3,), "Acceleration, gravity included, m/s2. [xyz]"),
+        "avel": _spec("raw", "f4", (3,), "Angular velocity, rad/s. [xyz]"),
+    }
+    return _Source(channels, sample, None)
+
+
+_SOURCES = {"lidar": _lidar, "radar": _radar, "camera": _camera, "imu": _imu}
+
+
+def _truth_specs(sensor: str, bodies: int) -> dict[str, ChannelSpec]:
     specs = {
         TS: TS_SPEC,
-        "rot": ChannelSpec(
-            format="raw", type="f4", shape=(3,), desc="Orientation: roll, pitch, yaw, rad, intrinsic XYZ."
-        ),
-        "acc": ChannelSpec(format="raw", type="f4", shape=(3,), desc="Acceleration, gravity included, m/s2. [xyz]"),
-        "avel": ChannelSpec(format="raw", type="f4", shape=(3,), desc="Angular velocity, rad/s. [xyz]"),
+        VALID: VALID_SPEC,
+        "true_ts": _spec("raw", "f8", (), "Instant the sample refers to, seconds since the Unix epoch."),
+        "pos": _spec("raw", "f8", (3,), "Position in the world, m. [xyz]"),
+        "rot": _spec("raw", "f8", (3, 3), "World-from-sensor rotation. [world, sensor]"),
+        "vel": _spec("raw", "f8", (3,), "Velocity in the world, m/s. [xyz]"),
+        "acc": _spec("raw", "f8", (3,), "Acceleration in the world, m/s2. [xyz]"),
+        "avel": _spec("raw", "f8", (3,), "Angular velocity in the sensor frame, rad/s. [xyz]"),
     }
-    motion, errors = rig.mounted("imu"), imu.Errors.of_device(rig.key("imu"))
-    with SensorWriter(folder, specs) as writer:
-        for tick in rig.clocks["imu"].ticks(duration, rig.key("imu")):
-            exact = imu.feel(motion.at(np.array([tick.time])))
-            reading = imu.measure(exact, errors, rig.random("imu", tick.number))
-            writer.append(ts=tick.stamp, rot=reading.rot, acc=reading.acc, avel=reading.avel)
-            yield tick
+    if sensor == "radar":
+        desc = "Velocity over ground in the radar frame in the middle of the frame's chirps, m/s. [xyz]"
+        specs["ego_vel"] = _spec("raw", "f8", (3,), desc)
+    if bodies:
+        desc = "Feet and velocity of the moving bodies of truth.json in the world, m, m/s. [body, xyz and velocity]"
+        specs["bodies"] = _spec("raw", "f8", (bodies, 6), desc)
+    return specs
 
 
-_WRITERS = {"lidar": _lidar, "radar": _radar, "camera": _camera, "imu": _imu}
+def _spec(format: Format, type: str, shape: tuple[int, ...], desc: str) -> ChannelSpec:
+    return ChannelSpec(format=format, type=type, shape=shape, desc=desc)
 
 
-def _sidecar(path: Path, content: dict[str, object]) -> None:
+def _stored(spec: ChannelSpec, value: np.ndarray | int) -> np.ndarray | int | bytes:
+    """A value as its channel's writer takes it: encoded, or with a first axis of length one."""
+    if isinstance(value, int):
+        return value
+    return value[None] if spec.format == "raw" else encode_sample(spec.format, value)
+
+
+def _write_json(path: Path, content: Mapping[str, object]) -> None:
     replace_file(path, json.dumps(content, indent=2) + "\n")

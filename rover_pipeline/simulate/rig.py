@@ -1,4 +1,4 @@
-"""The rig of a preset: where its sensors are, how it moves, and when each sensor samples."""
+"""The rig of a preset: the poses of its sensors, its motion, and when each sensor samples."""
 
 from __future__ import annotations
 
@@ -8,24 +8,32 @@ from typing import Any
 import numpy as np
 
 from rover_pipeline.camera.lens import Lens
-from rover_pipeline.simulate import flat, stairs, street
-from rover_pipeline.simulate.camera import wide
-from rover_pipeline.simulate.clocks import Clock
-from rover_pipeline.simulate.lidar import BEAMS, Beams
-from rover_pipeline.simulate.motion import IDENTITY, RIDING, ROLLING, WALKING, Motion, Pose
+from rover_pipeline.kinematics.mount import IDENTITY, Mount
+from rover_pipeline.simulate.motion.motion import RIDING, ROLLING, WALKING, Motion
 from rover_pipeline.simulate.presets import Preset
-from rover_pipeline.simulate.world import World
+from rover_pipeline.simulate.scene import flat, stairs, street
+from rover_pipeline.simulate.scene.world import World
+from rover_pipeline.simulate.sensors.camera import pinhole
+from rover_pipeline.simulate.sensors.clocks import Clock
+from rover_pipeline.simulate.sensors.lidar import BEAMS, Beams
 
-#: Every sensor's pose in the lidar frame.
+
+def mount_at(x: float, y: float, z: float, *, yaw: float = 0.0, pitch: float = 0.0) -> Mount:
+    """A pose in the lidar frame, from metres and degrees; positive yaw points to the left, positive pitch down."""
+    cy, sy, cp, sp = np.cos(a := np.radians(yaw)), np.sin(a), np.cos(b := np.radians(pitch)), np.sin(b)
+    yaw_rotation = np.array([[cy, -sy, 0.0], [sy, cy, 0.0], [0.0, 0.0, 1.0]])
+    pitch_rotation = np.array([[cp, 0.0, sp], [0.0, 1.0, 0.0], [-sp, 0.0, cp]])
+    return Mount(np.array([x, y, z]), yaw_rotation @ pitch_rotation)
+
+
+#: Every sensor's pose in the lidar frame. Their order gives the seeds of their random numbers.
 MOUNTS = {
     "lidar": IDENTITY,
-    "radar": Pose.at(0.08, 0.0, -0.14, yaw=1.5, pitch=1.0),
-    "camera": Pose.at(0.07, 0.05, -0.09, yaw=-1.0, pitch=3.0),
-    "imu": Pose.at(-0.03, 0.02, -0.11, yaw=2.0),
+    "radar": mount_at(0.08, 0.0, -0.14, yaw=1.5, pitch=1.0),
+    "camera": mount_at(0.07, 0.05, -0.09, yaw=-1.0, pitch=3.0),
+    "imu": mount_at(-0.03, 0.02, -0.11, yaw=2.0),
 }
-#: The number that keeps the random numbers of the sensors apart.
-NUMBERS = {name: number for number, name in enumerate(MOUNTS)}
-#: Of this many radar frames one loses packets.
+#: One radar frame of this many loses packets.
 PACKETS_LOST_EVERY = 31
 
 
@@ -48,14 +56,15 @@ class Rig:
 
     def key(self, sensor: str) -> tuple[int, ...]:
         """Seed of a sensor's random numbers."""
-        return self.seed, NUMBERS[sensor]
+        return self.seed, list(MOUNTS).index(sensor)
 
     def random(self, sensor: str, number: int) -> np.random.Generator:
-        """The random numbers of one frame: they depend on nothing that another frame or thread does."""
+        """The random numbers of one sample. They do not depend on other samples, nor on the thread that makes it."""
         return np.random.default_rng([*self.key(sensor), 2, number])
 
     def mounted(self, sensor: str) -> Motion:
-        return self.motion.of(MOUNTS[sensor])
+        """The motion of a sensor."""
+        return self.motion.of_sensor(MOUNTS[sensor])
 
     def config(self) -> dict[str, Any]:
         """The content of `config.yaml`: how the recording was made, and the extrinsics."""
@@ -78,26 +87,26 @@ class Rig:
                 },
             },
             "rig": {
-                name: {"translation": pose.translation.tolist(), "rotation": pose.rotation.tolist()}
-                for name, pose in MOUNTS.items()
+                name: {"translation": mount.translation.tolist(), "rotation": mount.rotation.tolist()}
+                for name, mount in MOUNTS.items()
                 if name != "lidar"
             },
         }
 
 
 def build(preset: Preset, seed: int) -> Rig:
-    """The rig of a preset in its place. The seed decides noise, losses and small reflections, not the place."""
+    """The rig of a preset in its scene. The seed decides noise, losses and scatterers, not the scene or the motion."""
     if preset.scene == "flat":
-        world, loop, height = flat.world(), flat.WAY, 1.25
+        world, path, height = flat.world(), flat.RIG_PATH, 1.25
     elif preset.scene == "stairs":
-        world, loop, height = stairs.world(), stairs.WAY, 1.25
+        world, path, height = stairs.world(), stairs.RIG_PATH, 1.25
     else:
-        world, loop, height = street.world(), street.PAVEMENT_WAY, 1.6
+        world, path, height = street.world(), street.PAVEMENT_PATH, 1.6
     gait, spin_up = WALKING, 1.2
     if preset.carrier == "trolley":
         gait = ROLLING
     if preset.carrier == "bike":
-        loop, gait, height, spin_up = street.CYCLE_WAY, RIDING, 1.1, 4.0
+        path, gait, height, spin_up = street.CYCLE_PATH, RIDING, 1.1, 4.0
     revolution = 1 / preset.lidar_rate
     clocks = {
         "lidar": Clock(revolution + 0.037, revolution, 0.0004, 0.0003, lost_every=53),
@@ -109,8 +118,8 @@ def build(preset: Preset, seed: int) -> Rig:
         preset=preset,
         seed=seed,
         world=world,
-        motion=Motion(loop, preset.speed, height, gait, preset.stand, spin_up),
+        motion=Motion(path, preset.speed, height, gait, preset.stand, spin_up),
         clocks=clocks,
         beams=BEAMS[preset.lidar],
-        lens=wide(preset.width, preset.height, 80.0),
+        lens=pinhole(preset.width, preset.height, 80.0),
     )

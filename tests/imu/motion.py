@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from rover_pipeline.simulate import imu
-from rover_pipeline.simulate.clocks import Clock
-from rover_pipeline.simulate.motion import Kinematics
+from rover_pipeline.kinematics.state import State as Kinematics
 from rover_pipeline.simulate.presets import PRESETS
 from rover_pipeline.simulate.rig import build
+from rover_pipeline.simulate.sensors import imu
+from rover_pipeline.simulate.sensors.clocks import Clock
 
 
 class Ride(NamedTuple):
@@ -35,8 +35,8 @@ def ride(preset: str, duration: float, *, seed: int = 0, clock: Clock | None = N
     ticks = list(clock.ticks(duration, rig.key("imu")))
     truth = rig.mounted("imu").at(np.array([tick.time for tick in ticks]))
     errors = imu.Errors.of_device(rig.key("imu"))
-    measured = imu.measure(imu.feel(truth), errors, np.random.default_rng((seed, 9)))
-    return Ride(np.array([tick.stamp for tick in ticks]), measured.acc, measured.avel, truth, errors)
+    reading = imu.measure(imu.ideal_reading(truth), errors, np.random.default_rng((seed, 9)))
+    return Ride(np.array([tick.stamp for tick in ticks]), reading.acc, reading.avel, truth, errors)
 
 
 def tilt_error(quat: np.ndarray, truth: Kinematics) -> np.ndarray:

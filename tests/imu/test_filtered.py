@@ -18,7 +18,7 @@ from rover_pipeline.format.trace import CONFIG
 from rover_pipeline.imu.options import ImuOptions
 from rover_pipeline.imu.orientation import Filtered, orient
 from rover_pipeline.kinematics.timestamps import smooth_times
-from rover_pipeline.simulate.clocks import Clock
+from rover_pipeline.simulate.sensors.clocks import Clock
 from rover_pipeline.table import find_step
 from tests.imu.motion import Ride, heading_error, integrated_velocity, ride, tilt_error
 

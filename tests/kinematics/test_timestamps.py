@@ -7,8 +7,8 @@ import pytest
 
 from rover_pipeline.kinematics.timestamps import smooth_times
 from rover_pipeline.simulate import PRESETS
-from rover_pipeline.simulate.clocks import EPOCH, Clock
 from rover_pipeline.simulate.rig import build
+from rover_pipeline.simulate.sensors.clocks import EPOCH, Clock
 
 
 def ticks(clock: Clock, seconds: float, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

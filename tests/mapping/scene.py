@@ -14,10 +14,11 @@ from rover_pipeline.engine.recording import Recording
 from rover_pipeline.lidar.geometry import destagger, sensor_info
 from rover_pipeline.mapping.options import MapStepOptions
 from rover_pipeline.mapping.steps import build
-from rover_pipeline.simulate import PRESETS, lidar, ouster
+from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.rig import Rig
 from rover_pipeline.simulate.rig import build as build_rig
-from rover_pipeline.simulate.world import BOX, CYLINDER, World
+from rover_pipeline.simulate.scene.world import BOX, CYLINDER, World
+from rover_pipeline.simulate.sensors import lidar, ouster
 
 PERIOD = 0.1
 #: Between sweeps: the walk goes on for longer than it is looked at.
@@ -79,7 +80,7 @@ def walk(count: int = 24, bodies: bool = False) -> Scene:
     scans = [
         lidar.measure(
             lidar.sweep(rig.world, rig.motion, rays, end, PERIOD),
-            rays, rig.beams.reach, 60.0, np.random.default_rng(number),
+            rays, rig.beams.detection_range, 60.0, np.random.default_rng(number),
         )
         for number, end in enumerate(ends)
     ]  # fmt: skip

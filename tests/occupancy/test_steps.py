@@ -17,11 +17,12 @@ from rover_pipeline.errors import RoverError
 from rover_pipeline.format.meta import read_meta
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.simulate import PRESETS
-from rover_pipeline.simulate.clocks import EPOCH
-from rover_pipeline.simulate.materials import LOOK
-from rover_pipeline.simulate.raycast import trace as cast
 from rover_pipeline.simulate.rig import MOUNTS, build
+from rover_pipeline.simulate.scene.materials import MATERIAL_TABLE
+from rover_pipeline.simulate.sensors.clocks import EPOCH
+from rover_pipeline.simulate.sensors.lidar import Echoes, Rays, cast_rays
 from rover_pipeline.table import find_step
 
 FRAMES = (0, 9, 23)
@@ -188,11 +189,9 @@ def seen_depth(frame: int, trace: Path) -> np.ndarray:
     time = Sensor(trace / "_truth_camera").channel("true_ts").read()[frame] - EPOCH
     state = rig.mounted("camera").at(np.full(240, time))
     images = [np.empty((135, 240), "f4") for _ in range(3)]
-    light = rig.world.light
-    cast(
-        rig.world.at(time), LOOK, np.zeros((240, 3)), np.ascontiguousarray(rays / length[..., None]),
-        state.pos, state.rot, np.zeros(240), light.sun, light.strength, light.ambient, *images,
-    )  # fmt: skip
+    beams = Rays(np.zeros((240, 3)), np.ascontiguousarray(rays / length[..., None]), 0.0)
+    poses, world = Poses(state.rot, state.pos), rig.world
+    cast_rays(world.at(time), MATERIAL_TABLE, world.light, beams, poses, np.zeros(240), Echoes(*images))
     depth: np.ndarray = images[0] / length
     return depth
 

@@ -10,8 +10,9 @@ import numpy as np
 
 from rover_pipeline.format.meta import ChannelSpec
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
-from rover_pipeline.simulate import PRESETS, lidar, ouster
+from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.rig import build
+from rover_pipeline.simulate.sensors import lidar, ouster
 from tests.kit import times
 
 COLUMNS = 512
@@ -27,7 +28,7 @@ def write_room(trace: Path, frames: int = 8, invalid: int = 3) -> None:
     with SensorWriter(trace / "lidar", {TS: TS_SPEC, VALID: VALID_SPEC, **specs}) as writer:
         for number, stamp in enumerate(times(frames)):
             echoes = lidar.sweep(rig.world, rig.motion, rays, 2.0 + number / 10, 0.1)
-            scan = lidar.measure(echoes, rays, rig.beams.reach, 100.0, np.random.default_rng(number))
+            scan = lidar.measure(echoes, rays, rig.beams.detection_range, 100.0, np.random.default_rng(number))
             images = {"rng": scan.rng[None], "rfl": scan.rfl[None], "nir": scan.nir[None]}
             writer.append(ts=stamp, valid=number != invalid, **images)
     (trace / "lidar" / "lidar.json").write_text(json.dumps(ouster.metadata(rig.beams, COLUMNS, 10)))

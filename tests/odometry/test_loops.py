@@ -20,8 +20,10 @@ from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.places import travelled
 from rover_pipeline.odometry.pose_graph import Closure, bend, optimize
-from rover_pipeline.simulate.loop import Loop, ellipse, ring
-from rover_pipeline.simulate.motion import WALKING, Gait, Motion
+from rover_pipeline.simulate.motion.motion import WALKING, Gait, Motion
+from rover_pipeline.simulate.motion.path import ClosedPath as Loop
+from rover_pipeline.simulate.motion.path import ellipse
+from rover_pipeline.simulate.motion.path import rounded_rectangle as ring
 from tests.odometry.truth import errors
 
 gtsam = pytest.importorskip("gtsam", reason="GTSAM is in the extra `loops`")

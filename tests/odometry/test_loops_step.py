@@ -19,11 +19,12 @@ from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor,
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.odometry import loops
 from rover_pipeline.odometry.pose_graph import bend
-from rover_pipeline.simulate import PRESETS, lidar, ouster
-from rover_pipeline.simulate.loop import ellipse
-from rover_pipeline.simulate.motion import WALKING, Motion
+from rover_pipeline.simulate import PRESETS
+from rover_pipeline.simulate.motion.motion import WALKING, Motion
+from rover_pipeline.simulate.motion.path import ellipse
 from rover_pipeline.simulate.rig import build
-from rover_pipeline.simulate.world import Light, World, box
+from rover_pipeline.simulate.scene.world import Light, World, box
+from rover_pipeline.simulate.sensors import lidar, ouster
 from rover_pipeline.table import find_step
 from tests.kit import write_lidar_image
 from tests.odometry.truth import CHANNELS, errors, state_of
@@ -58,7 +59,7 @@ def round_trip(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with SensorWriter(trace / "lidar", specs) as writer:
         for number, end in enumerate(ends):
             echoes = lidar.sweep(world, motion, rays, end, 0.1)
-            scan = lidar.measure(echoes, rays, beams.reach, 100.0, np.random.default_rng(number))
+            scan = lidar.measure(echoes, rays, beams.detection_range, 100.0, np.random.default_rng(number))
             writer.append(ts=1.7e9 + end, valid=number not in BAD, rng=scan.rng[None])
     (trace / "lidar" / "lidar.json").write_text(json.dumps(ouster.metadata(beams, 512, 10)))
     (trace / "config.yaml").write_text("")

@@ -14,11 +14,12 @@ from rover_pipeline.errors import ConfigError
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor, SensorWriter
 from rover_pipeline.options import InputOptions
-from rover_pipeline.simulate import PRESETS, lidar, ouster
-from rover_pipeline.simulate.loop import Loop
-from rover_pipeline.simulate.motion import Gait, Motion
+from rover_pipeline.simulate import PRESETS
+from rover_pipeline.simulate.motion.motion import Gait, Motion
+from rover_pipeline.simulate.motion.path import ClosedPath as Loop
 from rover_pipeline.simulate.rig import build
-from rover_pipeline.simulate.world import Light, World, box
+from rover_pipeline.simulate.scene.world import Light, World, box
+from rover_pipeline.simulate.sensors import lidar, ouster
 from rover_pipeline.table import find_step
 from tests.kit import write_lidar_image
 from tests.odometry.truth import Errors, errors, state_of
@@ -187,7 +188,7 @@ def test_a_lidar_above_an_endless_floor_is_not_trusted(tiny: Path, tmp_path: Pat
     with SensorWriter(trace / "lidar", {name: source.specs[name] for name in ("ts", "rng")}) as writer:
         for number, stamp in enumerate(ts):
             echoes = lidar.sweep(floor, motion, rays, 1.0 + number / 10, 0.1)
-            scan = lidar.measure(echoes, rays, rig.beams.reach, 100.0, np.random.default_rng(number))
+            scan = lidar.measure(echoes, rays, rig.beams.detection_range, 100.0, np.random.default_rng(number))
             writer.append(ts=stamp, rng=scan.rng[None])
     (trace / "lidar" / "lidar.json").write_text(json.dumps(ouster.metadata(rig.beams, 512, 10)))
     odom = Sensor(run(trace))

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+from rover_pipeline.kinematics.state import State as Kinematics
 from rover_pipeline.odometry.trajectory import Trajectory, fit
 from rover_pipeline.simulate import PRESETS
-from rover_pipeline.simulate.motion import Kinematics
 from rover_pipeline.simulate.rig import build
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from rover_pipeline.simulate import PRESETS, radar
-from rover_pipeline.simulate.chirps import Chirps
+from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.rig import build
-from rover_pipeline.simulate.scatterers import NODES, paths, scatter
+from rover_pipeline.simulate.scene.scatterers import scatter
+from rover_pipeline.simulate.sensors import radar
+from rover_pipeline.simulate.sensors.chirps import Chirps
+from rover_pipeline.simulate.sensors.propagation import NODES, paths
 
 
 def frames(preset: str, times: np.ndarray, seed: int = 0) -> tuple[Chirps, np.ndarray, np.ndarray]:

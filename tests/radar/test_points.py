@@ -11,8 +11,8 @@ from rover_pipeline.radar.detect import ca_noise, caso_noise, os_noise, sidelobe
 from rover_pipeline.radar.options import PointsOptions
 from rover_pipeline.radar.spectrum import unit_gain_window
 from rover_pipeline.radar.steps import points
-from rover_pipeline.simulate.chirps import Chirps
-from rover_pipeline.simulate.radar import NOISE
+from rover_pipeline.simulate.sensors.chirps import Chirps
+from rover_pipeline.simulate.sensors.radar import NOISE
 from tests.radar.scenes import Target, chirps, texts, words
 
 DEVICES = ("AWR1843", "AWR1843AOP", "AWR1642", "AWR2944")

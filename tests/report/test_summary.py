@@ -12,8 +12,8 @@ import pytest
 from rover_pipeline.report.options import ReportOptions
 from rover_pipeline.report.page import SUMMARY, report_files
 from rover_pipeline.report.summary import Finding, Summary, documentation
-from rover_pipeline.simulate import simulate
 from rover_pipeline.simulate.faults import FAULTS
+from rover_pipeline.simulate.record import simulate
 from tests.conftest import CHECKOUT
 from tests.kit import START_S, small_trace, times
 from tests.report import scene as walked

@@ -1,4 +1,4 @@
-"""Faults: each one leaves the problem it names, and a reader says which channel has it."""
+"""Faults: each one causes the problem that it names, and a reader names the channel that has it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from rover_pipeline.format.trace import Trace
 from rover_pipeline.simulate.faults import FAULTS
 
 
-def damaged(tiny: Path, place: Path, fault: str) -> Trace:
-    trace = place / fault
+def damaged(tiny: Path, directory: Path, fault: str) -> Trace:
+    trace = directory / fault
     shutil.copytree(tiny, trace)
     FAULTS[fault].damage(trace)
     return Trace(trace)
@@ -34,7 +34,7 @@ def test_an_undamaged_recording_reads_without_an_error(tiny: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "where"),
+    ("fault", "channel"),
     [
         ("power-cut", "camera/video.avi"),
         ("corrupt-lidar", "lidar/rng"),
@@ -44,8 +44,8 @@ def test_an_undamaged_recording_reads_without_an_error(tiny: Path) -> None:
         ("times-out-of-order", "radar/ts"),
     ],
 )
-def test_a_strict_reader_names_the_damaged_channel(tiny: Path, tmp_path: Path, fault: str, where: str) -> None:
-    with pytest.raises(FormatError, match=where):
+def test_a_strict_reader_names_the_damaged_channel(tiny: Path, tmp_path: Path, fault: str, channel: str) -> None:
+    with pytest.raises(FormatError, match=channel):
         read_all(damaged(tiny, tmp_path, fault))
 
 
@@ -66,17 +66,17 @@ def test_after_a_power_cut_whole_samples_remain_and_strict_readers_refuse(
 @pytest.mark.parametrize(("fault", "sensor", "channel"), [
     ("corrupt-lidar", "lidar", "rng"), ("corrupt-video", "camera", "video.avi"),
 ])  # fmt: skip
-def test_corruption_costs_one_sample_and_spares_the_others(
+def test_a_corrupt_channel_loses_one_sample_and_keeps_the_others(
     tiny: Path, tmp_path: Path, fault: str, sensor: str, channel: str
 ) -> None:
-    stored = damaged(tiny, tmp_path, fault).sensor(sensor).channel(channel)
+    corrupt = damaged(tiny, tmp_path, fault).sensor(sensor).channel(channel)
     bad = []
-    for sample in range(len(stored)):
+    for sample in range(len(corrupt)):
         try:
-            stored.read(sample, sample + 1)
+            corrupt.read(sample, sample + 1)
         except SampleError as error:
             bad.append(error.sample)
-    assert bad == [len(stored) // 2]
+    assert bad == [len(corrupt) // 2]
 
 
 def test_a_missing_index_is_rebuilt_from_the_samples(tiny: Path, tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_a_missing_index_is_rebuilt_from_the_samples(tiny: Path, tmp_path: Path)
     assert (channel.read() == Trace(tiny).sensor("lidar").channel("rng").read()).all()
 
 
-def test_missing_sidecars_leave_the_channels_alone(tiny: Path, tmp_path: Path) -> None:
+def test_missing_sidecars_leave_the_channels_readable(tiny: Path, tmp_path: Path) -> None:
     trace = damaged(tiny, tmp_path, "missing-sidecars")
     read_all(trace)
     assert not list(trace.path.glob("[a-z]*/[lrc]*.json"))

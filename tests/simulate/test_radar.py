@@ -1,4 +1,4 @@
-"""The radar against xwr: a single target lands in its range, Doppler, azimuth and elevation bin, signs included."""
+"""The radar against xwr: a single target appears in its range, Doppler, azimuth and elevation bin, signs included."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from xwr.rsp import numpy as xwr
 
-from rover_pipeline.simulate import radar
-from rover_pipeline.simulate.chirps import SPEED_OF_LIGHT, Chirps
-from rover_pipeline.simulate.scatterers import NODES, Paths, Scatterers, paths
-from rover_pipeline.simulate.world import Light, World
+from rover_pipeline.simulate.scene.scatterers import Scatterers
+from rover_pipeline.simulate.scene.world import Light, World
+from rover_pipeline.simulate.sensors import radar
+from rover_pipeline.simulate.sensors.chirps import SPEED_OF_LIGHT, Chirps
+from rover_pipeline.simulate.sensors.propagation import NODES, Paths, paths
 
 DEVICES: dict[str, Any] = {
     "AWR1843": xwr.AWR1843Boost,
@@ -32,18 +33,13 @@ def processor(device: str) -> Any:
 
 def chirps(device: Any) -> Chirps:
     return Chirps(
-        device=device,
-        idle_time=20.0,
-        ramp_end_time=59.0,
-        freq_slope=67.012,
-        adc_samples=128,
-        sample_rate=5000,
+        device=device, idle_time=20.0, ramp_end_time=59.0, freq_slope=67.012, adc_samples=128, sample_rate=5000,
         frame_length=16,
-    )
+    )  # fmt: skip
 
 
 def echo(chirp: Chirps, target: tuple[float, float, float], velocity: tuple[float, float, float] = (0, 0, 0)) -> Paths:
-    """What a radar at the origin that looks along x sees of one point; `velocity` is the radar's own."""
+    """The path from a radar at the origin that looks along x to one point; `velocity` is that of the radar."""
     point = Scatterers(
         np.array([target]), -np.array([target]) / np.linalg.norm(target), np.ones(1), np.zeros(1), np.array([-1])
     )
@@ -53,7 +49,7 @@ def echo(chirp: Chirps, target: tuple[float, float, float], velocity: tuple[floa
 
 
 def spectrum(chirp: Chirps, path: Paths) -> np.ndarray:
-    """xwr's magnitudes, (doppler, elevation, azimuth, range), of the frame as it is stored."""
+    """xwr's magnitudes of a recorded frame, (Doppler, elevation, azimuth, range)."""
     words = radar.digitize(radar.synthesize(chirp, path), chirp.is_real, np.random.default_rng(0))
     power: np.ndarray = np.abs(processor(chirp.device)(words[None])[0])
     return power
@@ -61,24 +57,24 @@ def spectrum(chirp: Chirps, path: Paths) -> np.ndarray:
 
 @ALL_DEVICES
 @pytest.mark.parametrize("distance", [0.8, 2.5, 5.0])
-def test_a_target_lands_in_its_range_bin(device: str, distance: float) -> None:
+def test_a_target_appears_in_its_range_bin(device: str, distance: float) -> None:
     chirp = chirps(device)
     power = spectrum(chirp, echo(chirp, (distance, 0.0, 0.0))).max(axis=(0, 1, 2))
     assert abs(power.argmax() - distance / chirp.range_resolution) <= 0.6
 
 
 @ALL_DEVICES
-@pytest.mark.parametrize("closing", [2.0, -1.2, 0.0])
-def test_a_closing_target_lands_below_the_middle_of_the_doppler_axis(device: str, closing: float) -> None:
+@pytest.mark.parametrize("approaching", [2.0, -1.2, 0.0])
+def test_an_approaching_target_appears_below_the_middle_of_the_doppler_axis(device: str, approaching: float) -> None:
     chirp = chirps(device)
-    power = spectrum(chirp, echo(chirp, (4.0, 0.0, 0.0), (closing, 0.0, 0.0))).max(axis=(1, 2, 3))
+    power = spectrum(chirp, echo(chirp, (4.0, 0.0, 0.0), (approaching, 0.0, 0.0))).max(axis=(1, 2, 3))
     measured = (power.argmax() - chirp.frame_length // 2) * chirp.doppler_resolution
-    assert measured == pytest.approx(-closing, abs=0.6 * chirp.doppler_resolution)
+    assert measured == pytest.approx(-approaching, abs=0.6 * chirp.doppler_resolution)
 
 
 @ALL_DEVICES
 @pytest.mark.parametrize("right", [-40.0, -15.0, 0.0, 25.0, 50.0])
-def test_azimuth_bins_grow_to_the_right(device: str, right: float) -> None:
+def test_azimuth_bins_increase_to_the_right(device: str, right: float) -> None:
     chirp, angle = chirps(device), np.radians(right)
     power = spectrum(chirp, echo(chirp, (4 * np.cos(angle), -4 * np.sin(angle), 0.0))).max(axis=(0, 1, 3))
     measured = (power.argmax() - AZIMUTH_BINS / 2) / (AZIMUTH_BINS / 2)
@@ -87,27 +83,27 @@ def test_azimuth_bins_grow_to_the_right(device: str, right: float) -> None:
 
 @pytest.mark.parametrize("device", ["AWR1843", "AWR1843AOP", "AWR2944"])
 @pytest.mark.parametrize("above", [-9.0, 4.0, 9.0])
-def test_elevation_bins_grow_upward(device: str, above: float) -> None:
+def test_elevation_bins_increase_upward(device: str, above: float) -> None:
     chirp, angle = chirps(device), np.radians(above)
     power = spectrum(chirp, echo(chirp, (4 * np.cos(angle), 0.0, 4 * np.sin(angle)))).max(axis=(0, 2, 3))
-    # xwr's axis is that of an FFT, but for the AWR2944, where it runs from -1 to 1 inclusive. That board's rows, 0.8
-    # wavelengths apart, see the same at sines 1.25 apart.
+    # xwr's axis is that of an FFT, except for the AWR2944, where it runs from -1 to 1 inclusive. The rows of that board
+    # are 0.8 wavelengths apart, so sines that differ by 1.25 are ambiguous.
     last = ELEVATION_BINS - 1 if device == "AWR2944" else ELEVATION_BINS
     measured = 2 * power.argmax() / last - 1
     assert measured == pytest.approx(np.sin(angle), abs=1.5 / ELEVATION_BINS)
 
 
 @ALL_DEVICES
-def test_transmitters_fire_in_turn_so_a_moving_target_turns_between_them(device: str) -> None:
+def test_transmitters_fire_one_after_another_so_a_moving_target_changes_phase_between_them(device: str) -> None:
     chirp = chirps(device)
     speed = 1.0
     signal = radar.synthesize(chirp, echo(chirp, (4.0, 0.0, 0.0), (-speed, 0.0, 0.0)))
     middle = signal[:, :, 0, chirp.adc_samples // 2]
-    turn = np.angle(np.mean(middle[:, 1:] * middle[:, :-1].conj()))
-    assert turn == pytest.approx(4 * np.pi * speed * chirp.ramp_period / chirp.wavelength, abs=0.01)
+    phase_step = np.angle(np.mean(middle[:, 1:] * middle[:, :-1].conj()))
+    assert phase_step == pytest.approx(4 * np.pi * speed * chirp.ramp_period / chirp.wavelength, abs=0.01)
 
 
-def test_the_gridded_sum_of_echoes_is_the_sum_written_out() -> None:
+def test_the_gridded_sum_of_echoes_equals_the_direct_sum() -> None:
     chirp = chirps("AWR1843").model_copy(update={"frame_length": 8, "adc_samples": 256})
     rng = np.random.default_rng(5)
     start = rng.uniform(0.3, 10.0, 40)
@@ -117,15 +113,15 @@ def test_the_gridded_sum_of_echoes_is_the_sum_written_out() -> None:
     transmitters, receivers = chirp.antennas
     cubic: np.ndarray = np.polynomial.polynomial.polyfit(NODES, distance, 3)
     for loop, tx, rx in [(0, 0, 0), (3, 1, 2), (7, 2, 3)]:
-        share = ((3 * loop + tx) * chirp.ramp_period + chirp.middle) / chirp.duration
+        fraction = ((3 * loop + tx) * chirp.ramp_period + chirp.middle_sample) / chirp.duration
         instants = (np.arange(256) - 128) / (chirp.sample_rate * 1e3)
-        far = np.array([1.0, share, share**2, share**3]) @ cubic
-        speed = np.array([0.0, 1.0, 2 * share, 3 * share**2]) @ cubic / chirp.duration
-        to = many.direction[0] + share * (many.direction[1] - many.direction[0])
-        side = to @ (transmitters[tx] + receivers[rx])
-        cycles = 2 * far * chirp.centre_frequency / SPEED_OF_LIGHT - side
-        beat = 2 * (far * chirp.slope + speed * chirp.centre_frequency) / SPEED_OF_LIGHT
-        strength = radar.GAIN * many.amplitude * np.clip((chirp.max_range - far) / (0.1 * chirp.max_range), 0, 1)
+        d = np.array([1.0, fraction, fraction**2, fraction**3]) @ cubic
+        speed = np.array([0.0, 1.0, 2 * fraction, 3 * fraction**2]) @ cubic / chirp.duration
+        direction = many.direction[0] + fraction * (many.direction[1] - many.direction[0])
+        side = direction @ (transmitters[tx] + receivers[rx])
+        cycles = 2 * d * chirp.centre_frequency / SPEED_OF_LIGHT - side
+        beat = 2 * (d * chirp.slope + speed * chirp.centre_frequency) / SPEED_OF_LIGHT
+        strength = radar.GAIN * many.amplitude * np.clip((chirp.max_range - d) / (0.1 * chirp.max_range), 0, 1)
         waves = np.exp(2j * np.pi * (cycles[:, None] + beat[:, None] * instants) + 1j * many.phase[:, None])
         np.testing.assert_allclose(signal[loop, tx, rx], strength @ waves, atol=2e-6 * strength.sum())
 
@@ -146,10 +142,7 @@ def test_thermal_noise_is_white_and_of_the_stated_strength() -> None:
 
 def test_lost_packets_leave_zeros_in_whole_packets() -> None:
     words = np.ones((16, 3, 4, 128), "i2")
-    lost = radar.lose_packets(words, np.random.default_rng(3)).ravel()
-    gone = np.flatnonzero(lost == 0)
-    assert 0 < len(gone) <= 3 * radar.PACKET
-    assert set(gone // radar.PACKET) == {int(packet) for packet in np.unique(gone // radar.PACKET)}
-    assert len(gone) == sum(
-        len(lost[p * radar.PACKET : (p + 1) * radar.PACKET]) for p in np.unique(gone // radar.PACKET)
-    )
+    lost = radar.drop_packets(words, np.random.default_rng(3)).ravel()
+    packets = np.unique(np.flatnonzero(lost == 0) // radar.PACKET_WORDS)
+    assert 1 <= len(packets) <= 3
+    assert not any(lost[n * radar.PACKET_WORDS : (n + 1) * radar.PACKET_WORDS].any() for n in packets)

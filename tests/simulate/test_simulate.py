@@ -1,4 +1,4 @@
-"""Whole recordings: the shape of the real rig's, the truth beside them, and the same bytes for the same seed."""
+"""Whole recordings: shapes like the real rig's, the ground truth beside them, and the same bytes for the same seed."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from xwr.config import XWRConfig
 from rover_pipeline.errors import ConfigError, InTheWayError
 from rover_pipeline.format.provenance import PROVENANCE, read_provenance
 from rover_pipeline.format.trace import Trace
-from rover_pipeline.simulate import PRESETS, simulate
-from rover_pipeline.simulate.clocks import EPOCH
-from rover_pipeline.simulate.record import record
+from rover_pipeline.simulate import PRESETS
+from rover_pipeline.simulate.record import record, simulate
 from rover_pipeline.simulate.rig import MOUNTS, PACKETS_LOST_EVERY, Rig, build
+from rover_pipeline.simulate.sensors.clocks import EPOCH
 
 SENSORS = ["camera", "imu", "lidar", "radar"]
 TRUTH = ["_truth", "_truth_camera", "_truth_imu", "_truth_radar"]
 
 
 def digests(trace: Path) -> dict[str, str]:
-    """Every file's digest but for `provenance.json`, which names versions."""
+    """Digests of all files but `provenance.json`, which holds versions."""
     files = sorted(path for path in trace.rglob("*") if path.is_file() and path.name != PROVENANCE)
     return {str(path.relative_to(trace)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
@@ -54,10 +54,10 @@ def test_another_seed_gives_other_bytes_of_the_same_walk(tiny: Path, tmp_path: P
     simulate(tmp_path / "other", preset="tiny", seed=2, duration=1.0)
     ours, other = Trace(tiny), Trace(tmp_path / "other")
     for sensor, channel in [("lidar", "rng"), ("radar", "iq"), ("imu", "acc"), ("camera", "ts")]:
-        few = other.sensor(sensor).channel(channel).read()
-        assert (few != ours.sensor(sensor).channel(channel).read(0, len(few))).any()
-    few = other.sensor("_truth").channel("pos").read()
-    np.testing.assert_array_equal(few, ours.sensor("_truth").channel("pos").read(0, len(few)))
+        samples = other.sensor(sensor).channel(channel).read()
+        assert (samples != ours.sensor(sensor).channel(channel).read(0, len(samples))).any()
+    pos = other.sensor("_truth").channel("pos").read()
+    np.testing.assert_array_equal(pos, ours.sensor("_truth").channel("pos").read(0, len(pos)))
 
 
 def test_the_world_frame_is_the_lidars_first_pose(tiny: Path) -> None:
@@ -66,16 +66,16 @@ def test_the_world_frame_is_the_lidars_first_pose(tiny: Path) -> None:
     np.testing.assert_allclose(truth.channel("rot").read(0, 1)[0], np.eye(3), atol=1e-12)
 
 
-def test_truth_is_of_the_true_instants_and_stamps_come_a_little_later(tiny: Path) -> None:
+def test_stamps_come_a_little_after_the_true_instants_of_the_truth(tiny: Path) -> None:
     for name in TRUTH:
         truth = Trace(tiny).sensor(name)
-        late = truth.channel("ts").read() - truth.channel("true_ts").read()
-        assert (late > 0).all() and late.max() < 0.02
+        latency = truth.channel("ts").read() - truth.channel("true_ts").read()
+        assert (latency > 0).all() and latency.max() < 0.02
     first = {name: Trace(tiny).sensor(name).channel("true_ts").read(0, 1)[0] - EPOCH for name in TRUTH}
     assert len(set(first.values())) == len(TRUTH)
 
 
-def test_sensors_sit_in_the_rig_where_config_yaml_says(tiny: Path) -> None:
+def test_sensors_have_the_extrinsics_of_config_yaml(tiny: Path) -> None:
     rig = yaml.safe_load((tiny / "config.yaml").read_text())["rig"]
     motion = build(PRESETS["tiny"], 1).motion
     first = motion.at(np.array([build(PRESETS["tiny"], 1).clocks["lidar"].start]))
@@ -91,12 +91,12 @@ def test_sensors_sit_in_the_rig_where_config_yaml_says(tiny: Path) -> None:
 
 def test_xwr_reads_the_chirps_and_agrees_with_the_sidecar(tiny: Path) -> None:
     arguments = yaml.safe_load((tiny / "config.yaml").read_text())["radar"]["args"]["radar"]
-    theirs = XWRConfig(**arguments)
-    ours = json.loads((tiny / "radar" / "radar.json").read_text())
-    assert list(theirs.shape) == ours["shape"]
-    assert theirs.range_resolution == pytest.approx(ours["range_resolution"])
-    assert theirs.doppler_resolution == pytest.approx(ours["doppler_resolution"])
-    assert Trace(tiny).sensor("radar").specs["iq"].shape == theirs.raw_shape
+    config = XWRConfig(**arguments)
+    sidecar = json.loads((tiny / "radar" / "radar.json").read_text())
+    assert list(config.shape) == sidecar["shape"]
+    assert config.range_resolution == pytest.approx(sidecar["range_resolution"])
+    assert config.doppler_resolution == pytest.approx(sidecar["doppler_resolution"])
+    assert Trace(tiny).sensor("radar").specs["iq"].shape == config.raw_shape
 
 
 def test_radar_frames_with_lost_packets_are_marked_invalid_and_hold_zeros(tmp_path: Path) -> None:
@@ -121,12 +121,12 @@ def test_a_radar_with_real_samples_and_a_lidar_with_64_beams_are_recorded_in_the
     assert (trace.sensor("lidar").channel("rng").read() > 0).mean() > 0.9
 
 
-def test_the_radars_own_velocity_is_that_of_the_middle_of_its_chirps(tiny: Path) -> None:
+def test_the_radars_ego_velocity_is_that_in_the_middle_of_its_chirps(tiny: Path) -> None:
     rig, truth = build(PRESETS["tiny"], 1), Trace(tiny).sensor("_truth_radar")
     times = truth.channel("true_ts").read() - EPOCH + rig.preset.radar.duration / 2
     state = rig.mounted("radar").at(times)
-    own = np.einsum("tji,tj->ti", state.rot, state.vel)
-    np.testing.assert_allclose(truth.channel("ego_vel").read(), own, atol=1e-6)
+    ego_vel = np.einsum("tji,tj->ti", state.rot, state.vel)
+    np.testing.assert_allclose(truth.channel("ego_vel").read(), ego_vel, atol=1e-6)
 
 
 def test_bodies_move_with_the_velocity_that_the_truth_gives(tiny: Path) -> None:
@@ -148,7 +148,7 @@ def test_presets_have_the_rates_and_shapes_of_the_real_data_set(preset: str) -> 
     assert rig.preset.imu_rate == 100.0
 
 
-def test_unknown_names_are_errors_that_name_the_nearest(tmp_path: Path) -> None:
+def test_an_unknown_name_raises_an_error_that_suggests_the_nearest(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"'indor'; did you mean 'indoor'\?"):
         simulate(tmp_path / "a", preset="indor")
     with pytest.raises(ConfigError, match=r"'powercut'; did you mean 'power-cut'\?"):
@@ -165,7 +165,7 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
         simulate(tmp_path / "mine", preset="tiny")
 
 
-def test_a_recording_of_some_sensors_holds_what_all_of_them_would(tmp_path: Path) -> None:
+def test_a_recording_of_some_sensors_equals_that_part_of_a_whole_one(tmp_path: Path) -> None:
     rig, sensors = build(PRESETS["tiny"], 3), ("lidar", "imu")
     record(tmp_path / "all", rig, 0.6)
     record(tmp_path / "some", rig, 0.6, sensors=sensors)

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from rover_pipeline.simulate.loop import ring
-from rover_pipeline.simulate.props import ROAD_DEPTH, car_parts, cyclist, house, lamp_post, person, targets, tree
-from rover_pipeline.simulate.world import Body, Light, Part, World, box, cylinder, rectangle, standing
+from rover_pipeline.simulate.motion.path import rounded_rectangle
+from rover_pipeline.simulate.scene.props import ROAD_DEPTH, car, cyclist, house, lamp_post, person, target_plates, tree
+from rover_pipeline.simulate.scene.world import Body, Light, Part, World, box, cylinder, rectangle, standing_box
 
-#: The rig's ways: on foot round the inner pavement, and on a bike along the outer edge of the road.
-PAVEMENT_WAY = ring(26.8, 16.8, 3.0)
-CYCLE_WAY = ring(35.2, 25.2, 6.0)
+#: The rig's paths: on foot round the inner pavement, and on a bike along the outer edge of the road.
+PAVEMENT_PATH = rounded_rectangle(26.8, 16.8, 3.0)
+CYCLE_PATH = rounded_rectangle(35.2, 25.2, 6.0)
 
 
 def world() -> World:
-    """Houses round a block, pavements, trees, parked cars; cars, a cyclist and people on the move."""
+    """Houses round a block, pavements, trees, parked cars; moving cars, a cyclist and people."""
     parts = [*_ground(), *_houses(), *_street_furniture(), *_parked_cars()]
     bodies = (
-        Body("car 1", car_parts("car blue"), ring(33.4, 23.4, 6.0), 7.0, lead=18.0),
-        Body("car 2", car_parts("car white"), ring(30.2, 20.2, 5.0, -1), 8.0, lead=60.0),
-        Body("car 3", car_parts("car red"), ring(30.2, 20.2, 5.0, -1), 8.0, lead=140.0),
-        cyclist("cyclist", ring(34.6, 24.6, 6.0), 4.5, lead=60.0),
-        person("walker 1", ring(27.5, 17.5, 3.0, -1), 1.3, coat="red cloth", lead=12.0),
-        person("walker 2", ring(39.4, 29.5, 6.0), 1.4, coat="coat", lead=22.0),
-        person("walker 3", PAVEMENT_WAY, 1.2, coat="cloth", lead=11.0),
+        Body("car 1", car("car blue"), rounded_rectangle(33.4, 23.4, 6.0), 7.0, start=18.0),
+        Body("car 2", car("car white"), rounded_rectangle(30.2, 20.2, 5.0, -1), 8.0, start=60.0),
+        Body("car 3", car("car red"), rounded_rectangle(30.2, 20.2, 5.0, -1), 8.0, start=140.0),
+        cyclist("cyclist", rounded_rectangle(34.6, 24.6, 6.0), 4.5, start=60.0),
+        person("walker 1", rounded_rectangle(27.5, 17.5, 3.0, -1), 1.3, coat="red cloth", start=12.0),
+        person("walker 2", rounded_rectangle(39.4, 29.5, 6.0), 1.4, coat="coat", start=22.0),
+        person("walker 3", PAVEMENT_PATH, 1.2, coat="cloth", start=11.0),
     )
-    marks, plates = targets(
+    targets, plates = target_plates(
         [
             ((24.98, 3.0, 2.0), "+x"), ((10.0, 14.98, 2.0), "+y"), ((-24.98, -4.0, 2.0), "-x"),
             ((-8.0, -14.98, 2.0), "-y"), ((39.98, 8.0, 2.4), "-x"), ((12.0, 29.98, 2.4), "-y"),
@@ -34,7 +36,7 @@ def world() -> World:
     )  # fmt: skip
     sun = np.array([0.35, 0.45, 0.82])
     light = Light(sun / np.linalg.norm(sun), 0.85, np.zeros((0, 3)), 0.35, (0.42, 0.60, 0.85), 1500.0)
-    return World(parts + plates, light, bodies, marks)
+    return World(parts + plates, light, bodies, targets)
 
 
 def _ground() -> list[Part]:
@@ -65,14 +67,14 @@ def _houses() -> list[Part]:
     number = 0
     for side in (-1, 1):
         for x in (-27.0, -9.0, 10.0, 28.0):
-            deep = 9.0 + number % 3
+            depth = 9.0 + number % 3
             wall, height = walls[number % 5], 6.5 + 1.6 * (number % 3)
-            parts += house(x, side * (30.0 + deep / 2), 16.5, deep, height, wall, "-y" if side > 0 else "+y")
+            parts += house(x, side * (30.0 + depth / 2), 16.5, depth, height, wall, "-y" if side > 0 else "+y")
             number += 1
         for y in (-18.0, 0.0, 19.0):
-            deep = 8.0 + number % 4
+            depth = 8.0 + number % 4
             wall, height = walls[number % 5], 6.0 + 1.4 * (number % 4)
-            parts += house(side * (40.0 + deep / 2), y, deep, 16.0, height, wall, "-x" if side > 0 else "+x")
+            parts += house(side * (40.0 + depth / 2), y, depth, 16.0, height, wall, "-x" if side > 0 else "+x")
             number += 1
     return parts
 
@@ -89,11 +91,11 @@ def _street_furniture() -> list[Part]:
         parts += [cylinder(side * 27.9, -6.0, -0.1, 2.3, 0.03, "metal")]
         parts += [box((side * 27.9, -6.0, 2.3), (0.03, 0.6, 0.6), "sign", 8.0)]
     parts += [
-        standing(25.5, -13.5, (0.6, 1.6, 0.5), "wood"),
+        standing_box(25.5, -13.5, (0.6, 1.6, 0.5), "wood"),
         box((25.25, -13.5, 0.7), (0.08, 1.6, 0.5), "wood"),
-        standing(4.0, 15.45, (2.4, 0.7, 0.9), "leaf"),
-        standing(-3.0, 15.45, (1.0, 0.6, 1.1), "car blue"),
-        standing(-26.6, 12.0, (0.6, 2.5, 1.1), "leaf"),
+        standing_box(4.0, 15.45, (2.4, 0.7, 0.9), "leaf"),
+        standing_box(-3.0, 15.45, (1.0, 0.6, 1.1), "car blue"),
+        standing_box(-26.6, 12.0, (0.6, 2.5, 1.1), "leaf"),
         cylinder(27.8, 4.0, -0.05, 0.9, 0.14, "car red"),
         cylinder(25.4, 10.0, -0.05, 0.95, 0.25, "metal"),
         cylinder(-25.6, -13.0, -0.05, 0.95, 0.25, "metal"),
@@ -107,7 +109,7 @@ def _parked_cars() -> list[Part]:
     spots = [(-16.0, 28.2), (-11.0, 28.2), (9.0, 28.2), (13.5, 28.2), (-15.0, -28.2), (-2.0, -28.2), (11.0, -28.2)]
     parts = []
     for number, (x, y) in enumerate(spots):
-        for part in car_parts(paints[number % 4]):
+        for part in car(paints[number % 4]):
             cx, cy, cz = part.centre
-            parts.append(Part(part.kind, (x + cx, y + cy, cz + ROAD_DEPTH), part.half, part.material, part.axes))
+            parts.append(replace(part, centre=(x + cx, y + cy, cz + ROAD_DEPTH)))
     return parts

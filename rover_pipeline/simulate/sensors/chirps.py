@@ -1,4 +1,4 @@
-"""FMCW radar devices: chirp timing as `config.yaml` records it, and where the antennas are."""
+"""FMCW radar devices: the timing of chirps as `config.yaml` gives it, and the positions of the antennas."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ REAL = ("AWR2944",)
 
 
 class Chirps(Options):
-    """How a frame is transmitted: `config.yaml`'s `radar.args.radar`, in its units."""
+    """The chirps of a frame, in the fields and units of `radar.args.radar` in `config.yaml`."""
 
     device: Device = Field(description="Radar chip.")
     port: str = Field("/dev/ttyACM0", description="Control port of the board.")
     frequency: float = Field(77.0, description="Start of the ramp, GHz.")
-    idle_time: float = Field(description="Between ramps, us.")
+    idle_time: float = Field(description="Time between ramps, us.")
     adc_start_time: float = Field(5.7, description="From the start of the ramp to the first sample, us.")
     ramp_end_time: float = Field(description="Length of the ramp, us.")
     tx_start_time: float = Field(1.0, description="Transmitter on before the ramp, us.")
-    freq_slope: float = Field(description="MHz/us.")
-    adc_samples: int = Field(256, description="Samples a chirp.")
-    sample_rate: int = Field(description="ksps.")
+    freq_slope: float = Field(description="Slope of the ramp, MHz/us.")
+    adc_samples: int = Field(256, description="Samples of a chirp.")
+    sample_rate: int = Field(description="Sample rate of the ADC, ksps.")
     frame_length: int = Field(64, description="Chirps of each transmitter in a frame.")
-    frame_period: float = Field(50.0, description="ms.")
+    frame_period: float = Field(50.0, description="Time between frames, ms.")
 
     @property
     def antennas(self) -> tuple[np.ndarray, np.ndarray]:
@@ -64,12 +64,12 @@ class Chirps(Options):
 
     @property
     def words(self) -> int:
-        """int16 words a chirp of one receiver."""
+        """int16 words of a chirp of one receiver."""
         return self.adc_samples * (1 if self.is_real else 2)
 
     @property
     def ramp_period(self) -> float:
-        """Seconds from one ramp to the next one, of the next transmitter."""
+        """Seconds from one ramp to the next one, which another transmitter fires."""
         return (self.idle_time + self.ramp_end_time) * 1e-6
 
     @property
@@ -78,14 +78,14 @@ class Chirps(Options):
         return self.freq_slope * 1e12
 
     @property
-    def middle(self) -> float:
-        """Seconds from the end of the ramp before to the middle of the samples."""
+    def middle_sample(self) -> float:
+        """Seconds from the end of the previous ramp to the middle of the samples."""
         return (self.idle_time + self.adc_start_time) * 1e-6 + self.adc_samples / (self.sample_rate * 1e3) / 2
 
     @property
     def centre_frequency(self) -> float:
         """Hz, in the middle of the samples."""
-        return self.frequency * 1e9 + self.slope * (self.middle - self.idle_time * 1e-6)
+        return self.frequency * 1e9 + self.slope * (self.middle_sample - self.idle_time * 1e-6)
 
     @property
     def wavelength(self) -> float:
@@ -94,20 +94,20 @@ class Chirps(Options):
 
     @property
     def range_resolution(self) -> float:
-        """Metres a range bin."""
+        """Width of a range bin, metres."""
         return SPEED_OF_LIGHT / (2 * self.slope * self.adc_samples / (self.sample_rate * 1e3))
 
     @property
     def doppler_resolution(self) -> float:
-        """m/s a Doppler bin."""
+        """Width of a Doppler bin, m/s."""
         return self.wavelength / (2 * self.frame_length * len(self.antennas[0]) * self.ramp_period)
 
     @property
     def duration(self) -> float:
-        """Seconds from the first to the end of the last ramp of a frame."""
+        """Seconds from the start of the first ramp of a frame to the end of the last one."""
         return self.frame_length * len(self.antennas[0]) * self.ramp_period
 
     @property
     def max_range(self) -> float:
-        """Metres at which the beat frequency reaches the end of the band."""
+        """Range at which the beat frequency reaches the end of the ADC's band, metres."""
         return self.range_resolution * self.adc_samples / (2 if self.is_real else 1)

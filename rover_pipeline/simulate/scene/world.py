@@ -1,4 +1,4 @@
-"""The world: boxes, cylinders and rectangles that stand still, and bodies made of them that move.
+"""The world: boxes, cylinders and rectangles that stand still, and moving bodies that are made of them.
 
 The scene frame has z up and the ground or floor at z = 0; metres and seconds.
 """
@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rover_pipeline.simulate.loop import Loop
-from rover_pipeline.simulate.materials import INDEX
+from rover_pipeline.simulate.motion.path import ClosedPath
+from rover_pipeline.simulate.scene.materials import INDEX
 
 BOX, CYLINDER, RECTANGLE = range(3)
 
@@ -24,10 +24,10 @@ class Solids(NamedTuple):
         centre: f8 (P, 3).
         axes: f8 (P, 3, 3), rows are the primitive's own x, y, z.
         half: f8 (P, 3), half extents along its own axes; a cylinder's radius is the first.
-        velocity: f8 (P, 3), m/s; bodies move in a straight line for the moments around the instant.
+        velocity: f8 (P, 3), m/s; kernels move bodies along straight lines around the instant.
         material: i8 (P,), index into the materials.
-        reach: f8 (P,), radius of the sphere around it.
-        body: i8 (P,), which body it belongs to, -1 for none.
+        radius: f8 (P,), of the bounding sphere.
+        body: i8 (P,), index of its body, -1 for what stands still.
     """
 
     kind: np.ndarray
@@ -36,7 +36,7 @@ class Solids(NamedTuple):
     half: np.ndarray
     velocity: np.ndarray
     material: np.ndarray
-    reach: np.ndarray
+    radius: np.ndarray
     body: np.ndarray
 
 
@@ -45,6 +45,7 @@ class Part:
     """One primitive in the frame of the scene or of its body.
 
     Attributes:
+        kind, half: as in `Solids`.
         axes: f8 (3, 3), rows are its own axes.
     """
 
@@ -56,24 +57,24 @@ class Part:
 
 
 def box(centre: tuple[float, float, float], size: tuple[float, float, float], material: str, yaw: float = 0.0) -> Part:
-    """A box of full extents `size`, turned to the left by `yaw` degrees."""
-    return Part(BOX, centre, (size[0] / 2, size[1] / 2, size[2] / 2), material, _turned(yaw))
+    """A box of full extents `size`, rotated to the left by `yaw` degrees."""
+    return Part(BOX, centre, (size[0] / 2, size[1] / 2, size[2] / 2), material, _yaw_axes(yaw))
 
 
-def standing(x: float, y: float, size: tuple[float, float, float], material: str, yaw: float = 0.0) -> Part:
-    """A box with its foot on the ground."""
+def standing_box(x: float, y: float, size: tuple[float, float, float], material: str, yaw: float = 0.0) -> Part:
+    """A box that stands on the ground."""
     return box((x, y, size[2] / 2), size, material, yaw)
 
 
 def cylinder(
     x: float, y: float, bottom: float, top: float, radius: float, material: str, axes: np.ndarray | None = None
 ) -> Part:
-    """A cylinder from `bottom` to `top`; upright unless `axes` says otherwise."""
+    """A cylinder from `bottom` to `top`; upright unless `axes` are given."""
     half = (radius, radius, (top - bottom) / 2)
     return Part(CYLINDER, (x, y, (top + bottom) / 2), half, material, np.eye(3) if axes is None else axes)
 
 
-#: Rows are a rectangle's own x, y and outward z, for one that hangs on a wall and faces the named direction.
+#: Axes of a rectangle that faces the named direction: rows are its own x, y and outward z.
 FACING = {
     "+x": np.array([[0.0, 1, 0], [0, 0, 1], [1, 0, 0]]),
     "-x": np.array([[0.0, -1, 0], [0, 0, 1], [-1, 0, 0]]),
@@ -88,32 +89,32 @@ def rectangle(centre: tuple[float, float, float], width: float, height: float, f
     return Part(RECTANGLE, centre, (width / 2, height / 2, 0.0), material, FACING[facing])
 
 
-def _turned(yaw: float) -> np.ndarray:
+def _yaw_axes(yaw: float) -> np.ndarray:
     cos, sin = np.cos(np.radians(yaw)), np.sin(np.radians(yaw))
     return np.array([[cos, sin, 0.0], [-sin, cos, 0.0], [0.0, 0.0, 1.0]])
 
 
 @dataclass(frozen=True)
 class Body:
-    """Something that goes round a loop at a steady speed, facing where it goes.
+    """Something that follows a closed path at constant speed and faces its direction of travel.
 
     Attributes:
         parts: primitives in the body's frame: x ahead, y left, z up, origin on the ground.
         speed: m/s.
-        lead: metres along the loop at time 0.
+        start: arc length at time 0, metres.
     """
 
     name: str
     parts: tuple[Part, ...]
-    loop: Loop
+    path: ClosedPath
     speed: float
-    lead: float = 0.0
+    start: float = 0.0
 
     def at(self, time: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Position (3,), rotation (3, 3) scene-from-body and velocity (3,) in the scene frame."""
-        way = np.array([self.lead + self.speed * time])
-        x, y = self.loop.derivative(0, way)[0]
-        dx, dy = self.loop.derivative(1, way)[0]
+        arc_length = np.array([self.start + self.speed * time])
+        x, y = self.path.derivative(0, arc_length)[0]
+        dx, dy = self.path.derivative(1, arc_length)[0]
         cos, sin = dx / np.hypot(dx, dy), dy / np.hypot(dx, dy)
         rotation = np.array([[cos, -sin, 0.0], [sin, cos, 0.0], [0.0, 0.0, 1.0]])
         return np.array([x, y, 0.0]), rotation, self.speed * np.array([dx, dy, 0.0])
@@ -121,22 +122,22 @@ class Body:
 
 @dataclass(frozen=True)
 class Target:
-    """A marked point: the centre of a bright plate that the camera sees well."""
+    """A marked point: the centre of a bright plate that is easy to find in a picture."""
 
     name: str
     centre: tuple[float, float, float]
 
 
-@dataclass(frozen=True)
-class Light:
-    """How the world is lit.
+class Light(NamedTuple):
+    """The lighting of the world; compiled kernels take it as it is.
 
     Attributes:
-        sun: direction to the sun, unit (3,), and its strength; strength 0 indoors.
+        sun: unit vector to the sun, (3,).
+        strength: of the sunlight, as a fraction of full white; 0 indoors.
         lamps: f8 (L, 3), positions of lamps.
-        ambient: light from everywhere, as a share of full white.
-        sky: linear RGB of what is behind everything.
-        infrared: near-infrared photons a lidar counts from a white surface in full ambient light.
+        ambient: light from all directions, as a fraction of full white.
+        sky: linear RGB of the background.
+        infrared: near-infrared photons that a lidar counts from a white surface in full ambient light.
     """
 
     sun: np.ndarray
@@ -148,11 +149,11 @@ class Light:
 
 
 class World:
-    """Everything there is, at any time.
+    """All primitives and bodies at any time.
 
     Attributes:
         parts: all primitives, those of bodies last.
-        owner: i8 (P,), the body each belongs to, -1 for none.
+        owner: i8 (P,), index of the body of each, -1 for what stands still.
     """
 
     def __init__(
@@ -162,35 +163,33 @@ class World:
         self.bodies = bodies
         self.targets = targets
         self.parts = [*still, *(part for body in bodies for part in body.parts)]
-        self.owner = np.array(
-            [-1] * len(still) + [number for number, body in enumerate(bodies) for _ in body.parts], "i8"
-        )
-        self._centre = np.array([part.centre for part in self.parts], "f8").reshape(-1, 3)
-        self._axes = np.array([part.axes for part in self.parts], "f8").reshape(-1, 3, 3)
+        owners = [number for number, body in enumerate(bodies) for _ in body.parts]
+        self.owner = np.array([-1] * len(still) + owners, "i8")
         half = np.array([part.half for part in self.parts], "f8").reshape(-1, 3)
         kind = np.array([part.kind for part in self.parts], "i8")
-        round_reach = np.hypot(half[:, 0], half[:, 2])
-        self._still = Solids(
+        # The parts of bodies are in the frames of their bodies here.
+        self._solids = Solids(
             kind=kind,
-            centre=self._centre,
-            axes=self._axes,
+            centre=np.array([part.centre for part in self.parts], "f8").reshape(-1, 3),
+            axes=np.array([part.axes for part in self.parts], "f8").reshape(-1, 3, 3),
             half=half,
             velocity=np.zeros((len(kind), 3)),
             material=np.array([INDEX[part.material] for part in self.parts], "i8"),
-            reach=np.where(kind == CYLINDER, round_reach, np.linalg.norm(half, axis=1)),
+            radius=np.where(kind == CYLINDER, np.hypot(half[:, 0], half[:, 2]), np.linalg.norm(half, axis=1)),
             body=self.owner,
         )
 
     def at(self, time: float) -> Solids:
-        """Where everything is at an instant, seconds since the start."""
-        centre, axes, velocity = self._centre.copy(), self._axes.copy(), np.zeros_like(self._centre)
+        """The primitives at an instant, seconds since the start."""
+        solids = self._solids
+        centre, axes, velocity = solids.centre.copy(), solids.axes.copy(), solids.velocity.copy()
         for number, body in enumerate(self.bodies):
-            position, rotation, speed = body.at(time)
+            position, rotation, body_velocity = body.at(time)
             own = self.owner == number
-            centre[own] = position + self._centre[own] @ rotation.T
-            axes[own] = self._axes[own] @ rotation.T
-            velocity[own] = speed
-        return self._still._replace(centre=centre, axes=axes, velocity=velocity)
+            centre[own] = position + solids.centre[own] @ rotation.T
+            axes[own] = solids.axes[own] @ rotation.T
+            velocity[own] = body_velocity
+        return solids._replace(centre=centre, axes=axes, velocity=velocity)
 
     def body_states(self, time: float) -> np.ndarray:
         """Position and velocity of every body in the scene frame, f8 (B, 6)."""

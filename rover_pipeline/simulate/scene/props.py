@@ -1,11 +1,11 @@
-"""What places are furnished with, and who moves in them: bodies with the road under their wheels."""
+"""Props: furniture, houses, trees and street furniture that stand still, and people, cars and cyclists that move."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from rover_pipeline.simulate.loop import Loop
-from rover_pipeline.simulate.world import (
+from rover_pipeline.simulate.motion.path import ClosedPath
+from rover_pipeline.simulate.scene.world import (
     CYLINDER,
     FACING,
     Body,
@@ -14,26 +14,26 @@ from rover_pipeline.simulate.world import (
     box,
     cylinder,
     rectangle,
-    standing,
+    standing_box,
 )
 
-#: How far a road lies below the pavement, where z is 0; metres.
+#: Depth of a road below the pavement, where z is 0; metres.
 ROAD_DEPTH = 0.1
 
 
 def table(x: float, y: float, width: float, depth: float, material: str = "wood") -> list[Part]:
     top = box((x, y, 0.735), (width, depth, 0.03), material)
-    reach_x, reach_y = width / 2 - 0.05, depth / 2 - 0.05
+    leg_x, leg_y = width / 2 - 0.05, depth / 2 - 0.05
     return [top, *(
-        standing(x + sx * reach_x, y + sy * reach_y, (0.06, 0.06, 0.72), material) for sx in (-1, 1) for sy in (-1, 1)
+        standing_box(x + sx * leg_x, y + sy * leg_y, (0.06, 0.06, 0.72), material) for sx in (-1, 1) for sy in (-1, 1)
     )]  # fmt: skip
 
 
 def chair(x: float, y: float, yaw: float) -> list[Part]:
-    back = np.radians(yaw)
+    angle = np.radians(yaw)
     return [
         box((x, y, 0.45), (0.42, 0.42, 0.05), "white wood", yaw),
-        box((x - 0.2 * np.cos(back), y - 0.2 * np.sin(back), 0.72), (0.04, 0.42, 0.5), "white wood", yaw),
+        box((x - 0.2 * np.cos(angle), y - 0.2 * np.sin(angle), 0.72), (0.04, 0.42, 0.5), "white wood", yaw),
         cylinder(x, y, 0.0, 0.43, 0.03, "metal"),
         cylinder(x, y, 0.0, 0.03, 0.22, "metal"),
     ]
@@ -57,11 +57,11 @@ def house(x: float, y: float, width: float, depth: float, height: float, wall: s
     face = (x + sign * (width / 2 + 0.012)) if along_y else (y + sign * (depth / 2 + 0.012))
     for number, offset in enumerate(np.arange(-length / 2 + 1.8, length / 2 - 1.0, 3.6)):
         for level in np.arange(1.7, height - 1.0, 3.2):
-            at = (face, y + offset, level) if along_y else (x + offset, face, level)
-            parts.append(rectangle(at, 1.3, 1.5, facing, "glass"))
+            centre = (face, y + offset, level) if along_y else (x + offset, face, level)
+            parts.append(rectangle(centre, 1.3, 1.5, facing, "glass"))
         if number % 3 == 1:
-            at = (face, y + offset + 1.8, 1.1) if along_y else (x + offset + 1.8, face, 1.1)
-            parts.append(rectangle(at, 1.1, 2.2, facing, "wood"))
+            centre = (face, y + offset + 1.8, 1.1) if along_y else (x + offset + 1.8, face, 1.1)
+            parts.append(rectangle(centre, 1.1, 2.2, facing, "wood"))
     return parts
 
 
@@ -77,8 +77,8 @@ def lamp_post(x: float, y: float) -> list[Part]:
     return [cylinder(x, y, -0.1, 5.2, 0.07, "metal"), cylinder(x, y, 5.2, 5.5, 0.22, "paint")]
 
 
-def car_parts(paint: str) -> tuple[Part, ...]:
-    """A car, front to +x, wheels on the road."""
+def car(paint: str) -> tuple[Part, ...]:
+    """A car that faces +x and stands on the road."""
     return (
         box((0.0, 0.0, 0.48), (4.2, 1.75, 0.62), paint),
         box((-0.25, 0.0, 1.05), (2.2, 1.55, 0.55), "glass"),
@@ -88,7 +88,7 @@ def car_parts(paint: str) -> tuple[Part, ...]:
     )
 
 
-def person(name: str, loop: Loop, speed: float, *, coat: str, lead: float = 0.0) -> Body:
+def person(name: str, path: ClosedPath, speed: float, *, coat: str, start: float = 0.0) -> Body:
     parts = (
         cylinder(0.12, 0.1, 0.0, 0.85, 0.085, "jeans"),
         cylinder(-0.12, -0.1, 0.0, 0.85, 0.085, "jeans"),
@@ -97,10 +97,10 @@ def person(name: str, loop: Loop, speed: float, *, coat: str, lead: float = 0.0)
         cylinder(-0.08, -0.28, 0.75, 1.4, 0.05, coat),
         cylinder(0.0, 0.0, 1.44, 1.72, 0.1, "skin"),
     )
-    return Body(name, parts, loop, speed, lead)
+    return Body(name, parts, path, speed, start)
 
 
-def cyclist(name: str, loop: Loop, speed: float, *, lead: float) -> Body:
+def cyclist(name: str, path: ClosedPath, speed: float, *, start: float) -> Body:
     parts = (
         *(_wheel(x, 0.0, 0.34, 0.04, "metal") for x in (0.52, -0.52)),
         box((0.0, 0.0, 0.6), (0.9, 0.05, 0.06), "metal"),
@@ -109,16 +109,17 @@ def cyclist(name: str, loop: Loop, speed: float, *, lead: float) -> Body:
         box((0.05, 0.0, 1.2), (0.4, 0.4, 0.55), "coat"),
         cylinder(0.18, 0.0, 1.46, 1.74, 0.11, "skin"),
     )
-    return Body(name, parts, loop, speed, lead)
+    return Body(name, parts, path, speed, start)
 
 
 def _wheel(x: float, y: float, radius: float, width: float, material: str) -> Part:
-    """A wheel that rolls along x on the road."""
-    half = (radius, radius, width / 2)
-    return Part(CYLINDER, (x, y, radius - ROAD_DEPTH), half, material, FACING["+y"])
+    """A wheel that stands on the road and rolls along x."""
+    return Part(CYLINDER, (x, y, radius - ROAD_DEPTH), (radius, radius, width / 2), material, FACING["+y"])
 
 
-def targets(places: list[tuple[tuple[float, float, float], str]], size: float) -> tuple[tuple[Target, ...], list[Part]]:
-    """Bright plates a little off the wall, and their centres by name."""
-    targets = tuple(Target(f"target {number}", centre) for number, (centre, _) in enumerate(places, 1))
-    return targets, [rectangle(centre, size, size, facing, "target") for centre, facing in places]
+def target_plates(
+    plates: list[tuple[tuple[float, float, float], str]], size: float
+) -> tuple[tuple[Target, ...], list[Part]]:
+    """Targets and their bright square plates of `size` metres, from the centres and facing directions of the plates."""
+    targets = tuple(Target(f"target {number}", centre) for number, (centre, _) in enumerate(plates, 1))
+    return targets, [rectangle(centre, size, size, facing, "target") for centre, facing in plates]

@@ -1,4 +1,4 @@
-"""What surfaces are made of, for a camera at visible light, a lidar at 865 nm and a radar at 77 GHz."""
+"""Materials of surfaces: their response to visible light, a lidar at 865 nm and a radar at 77 GHz."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class Material:
 
     Attributes:
         colour: linear RGB albedo, 0 to 1.
-        reflectivity: of a Lambertian surface for the lidar, 0 to 1; above 1 it is retroreflective.
-        rcs: radar cross-section per area seen face on, m²/m².
+        reflectivity: for the lidar, of a Lambertian surface, 0 to 1; a surface above 1 is retroreflective.
+        rcs: radar cross-section per area at normal incidence, m²/m².
         texture: pattern on the surface, one of the constants of this module.
         grain: size of the pattern, metres.
-        contrast: how much the pattern darkens, 0 to 1.
-        glow: light of its own, as a share of white.
+        contrast: fraction of the reflectivity that the pattern takes away where it is darkest, 0 to 1.
+        glow: light that the surface emits, as a fraction of white.
     """
 
     colour: tuple[float, float, float]
@@ -72,23 +72,21 @@ MATERIALS: dict[str, Material] = {
 INDEX = {name: number for number, name in enumerate(MATERIALS)}
 
 
-class Look(NamedTuple):
-    """The materials as arrays, by number, for compiled kernels. Units as in `Material`."""
+class MaterialTable(NamedTuple):
+    """The materials as arrays for compiled kernels, by index. Fields and units as in `Material`."""
 
     colour: np.ndarray
     reflectivity: np.ndarray
+    rcs: np.ndarray
     texture: np.ndarray
     grain: np.ndarray
     contrast: np.ndarray
     glow: np.ndarray
 
 
-LOOK = Look(
-    colour=np.array([material.colour for material in MATERIALS.values()], "f8"),
-    reflectivity=np.array([material.reflectivity for material in MATERIALS.values()], "f8"),
-    texture=np.array([material.texture for material in MATERIALS.values()], "i8"),
-    grain=np.array([material.grain for material in MATERIALS.values()], "f8"),
-    contrast=np.array([material.contrast for material in MATERIALS.values()], "f8"),
-    glow=np.array([material.glow for material in MATERIALS.values()], "f8"),
+MATERIAL_TABLE = MaterialTable(
+    *(
+        np.array([getattr(material, name) for material in MATERIALS.values()], "i8" if name == "texture" else "f8")
+        for name in MaterialTable._fields
+    )
 )
-RCS = np.array([material.rcs for material in MATERIALS.values()], "f8")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from rover_pipeline.simulate.motion import Kinematics
+from rover_pipeline.kinematics.state import State
 
 GRAVITY = 9.80665
 
@@ -18,7 +18,7 @@ class Reading(NamedTuple):
 
     Attributes:
         rot: f8 (N, 3), roll, pitch, yaw as intrinsic XYZ Euler angles of scene-from-sensor, radians.
-        acc: f8 (N, 3), m/s²: what an accelerometer feels, so +9.81 upward at rest.
+        acc: f8 (N, 3), m/s²: specific force, which at rest is 9.81 upward.
         avel: f8 (N, 3), rad/s.
     """
 
@@ -29,7 +29,7 @@ class Reading(NamedTuple):
 
 @dataclass(frozen=True)
 class Errors:
-    """Errors of a device: constant biases, (3,) each, and white noise per sample (standard deviations)."""
+    """Errors of a device: constant biases, (3,) each, and standard deviations of white noise per sample; SI units."""
 
     acc_bias: np.ndarray
     avel_bias: np.ndarray
@@ -39,19 +39,16 @@ class Errors:
 
     @staticmethod
     def of_device(key: tuple[int, ...]) -> Errors:
-        """Biases of one device, m/s² and rad/s."""
+        """The errors of one device; `key` seeds its biases."""
         rng = np.random.default_rng(key)
         return Errors(rng.normal(0.0, 0.03, 3), rng.normal(0.0, 0.003, 3))
 
 
-def feel(state: Kinematics) -> Reading:
-    """What a perfect device reads."""
+def ideal_reading(state: State) -> Reading:
+    """The reading of a device without errors."""
     force = state.acc + np.array([0.0, 0.0, GRAVITY])
-    return Reading(
-        rot=Rotation.from_matrix(state.rot).as_euler("XYZ"),
-        acc=np.einsum("nji,nj->ni", state.rot, force),
-        avel=state.avel,
-    )
+    rot = Rotation.from_matrix(state.rot).as_euler("XYZ")
+    return Reading(rot=rot, acc=np.einsum("nji,nj->ni", state.rot, force), avel=state.avel)
 
 
 def measure(reading: Reading, errors: Errors, rng: np.random.Generator) -> Reading:

@@ -1,10 +1,10 @@
-"""`lidar.json`: the metadata that an Ouster sensor gives about itself, in the form of firmware 2.3 and later."""
+"""The metadata that an Ouster sensor gives about itself (`lidar.json`), in the form of firmware 2.3 and later."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from rover_pipeline.simulate.lidar import Beams
+from rover_pipeline.simulate.sensors.lidar import Beams
 
 _IMU_MM = (6.253, -11.775, 7.645)
 
@@ -40,7 +40,7 @@ def metadata(beams: Beams, columns: int, rate: int) -> dict[str, object]:
             "columns_per_frame": columns,
             "columns_per_packet": 16,
             "fps": rate,
-            "pixel_shift_by_row": beams.shifts(columns).tolist(),
+            "pixel_shift_by_row": beams.pixel_shifts(columns).tolist(),
             "pixels_per_column": beams.count,
             "udp_profile_imu": "LEGACY",
             "udp_profile_lidar": "RNG19_RFL8_SIG16_NIR16",
@@ -60,8 +60,8 @@ def metadata(beams: Beams, columns: int, rate: int) -> dict[str, object]:
     }
 
 
-def _transform(front: float, translation_mm: tuple[float, float, float]) -> list[float]:
-    """A 4x4 in row-major order that keeps x and y (`front` 1) or turns them half round (-1)."""
-    matrix = np.diag([front, front, 1.0, 1.0])
+def _transform(sign: float, translation_mm: tuple[float, float, float]) -> list[float]:
+    """A 4x4 matrix in row-major order; `sign` -1 rotates by half a revolution about z, 1 does not rotate."""
+    matrix = np.diag([sign, sign, 1.0, 1.0])
     matrix[:3, 3] = translation_mm
     return [float(element) for element in matrix.ravel()]

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from rover_pipeline.simulate.loop import Loop, ellipse
-from rover_pipeline.simulate.props import chair, person, shelf, targets
-from rover_pipeline.simulate.world import Light, Part, World, box, cylinder, rectangle, standing
+from rover_pipeline.simulate.motion.path import ClosedPath, ellipse
+from rover_pipeline.simulate.scene.props import chair, person, shelf, target_plates
+from rover_pipeline.simulate.scene.world import Light, Part, World, box, cylinder, rectangle, standing_box
 
-#: Steps of a flight, their rise and depth, and where the first one begins along y.
+#: Number of steps of a flight, their rise and depth, and the y at which the first one begins; metres.
 _STEPS, _RISE, _DEPTH, _FOOT = 14, 0.175, 0.28, 2.3
 _FLOOR, _HEAD = _STEPS * _RISE, _FOOT + _STEPS * _DEPTH
 _ROOF = 5.2
 
 
-def _slope(x: float, shares: tuple[float, ...]) -> list[list[float]]:
-    """Waypoints on a flight of stairs."""
-    return [[x, _FOOT + share * (_HEAD - _FOOT), 0.02 + share * (_FLOOR - 0.04)] for share in shares]
+def _slope(x: float, fractions: tuple[float, ...]) -> list[list[float]]:
+    """Waypoints on a flight of stairs, at fractions of its length."""
+    return [[x, _FOOT + along * (_HEAD - _FOOT), 0.02 + along * (_FLOOR - 0.04)] for along in fractions]
 
 
-#: Round the well: along the ground, up, along the first floor, down.
-WAY = Loop(
+#: The rig's path round the stairwell: along the ground, up, along the first floor, down.
+RIG_PATH = ClosedPath(
     np.array(
         [
             [2.4, 1.0, 0], [4.2, 0.95, 0], [6.0, 1.05, 0], [7.8, 1.0, 0], [9.2, 1.1, 0], [9.9, 1.75, 0.05],
@@ -36,9 +38,9 @@ WAY = Loop(
 
 def world() -> World:
     """Narrow passages round a block, two flights of stairs, a lobby with a person in it."""
-    parts = [*_shell(), *_flight(10.0), *_flight(1.0), *_things()]
+    parts = [*_shell(), *_flight(10.0), *_flight(1.0), *_furniture()]
     bodies = (person("person in the lobby", ellipse(5.5, -2.4, 1.3, 0.7), 0.8, coat="coat"),)
-    marks, plates = targets(
+    targets, plates = target_plates(
         [
             ((10.98, 1.2, 1.5), "-x"), ((0.02, 8.2, _FLOOR + 1.5), "+x"), ((10.98, 8.2, _FLOOR + 1.5), "-x"),
             ((0.02, 1.0, 1.5), "+x"), ((10.0, 8.98, _FLOOR + 1.4), "-y"), ((1.0, 0.02, 1.5), "+y"),
@@ -47,16 +49,16 @@ def world() -> World:
     )  # fmt: skip
     lamps = np.array([[5.5, 1.0, 2.4], [10.0, 4.0, 4.9], [5.5, 8.0, 4.9], [1.0, 4.0, 4.9], [5.5, -2.4, 2.4]])
     light = Light(np.array([0.0, 0.0, 1.0]), 0.0, lamps, 0.30, (0.02, 0.02, 0.02), 60.0)
-    return World(parts + plates, light, bodies, marks)
+    return World(parts + plates, light, bodies, targets)
 
 
 def _shell() -> list[Part]:
-    """Floors, walls, the block in the middle; the passage on the ground is open to the lobby for three metres."""
+    """Floors, walls and the block in the middle. A doorway of 2.8 m joins the passage on the ground to the lobby."""
     middle = (1.9 + 9.1) / 2
     return [
         box((5.5, 2.5, -0.1), (11.4, 13.4, 0.2), "tiles"),
         box((5.5, 4.5, _ROOF + 0.1), (11.4, 9.4, 0.2), "ceiling"),
-        # The first floor is solid from the ground on, and what is above the passage on the ground up to the roof.
+        # Solid blocks: below the first floor, and from the ceiling of the passage on the ground up to the roof.
         box((5.5, (_HEAD + 9.0) / 2, _FLOOR / 2), (11.0, 9.0 - _HEAD, _FLOOR), "parquet"),
         box((middle, 0.95, (2.6 + _ROOF) / 2), (7.2, 1.9, _ROOF - 2.6), "plaster"),
         box((middle, 4.5, _ROOF / 2), (7.2, 5.2, _ROOF), "green plaster"),
@@ -75,7 +77,7 @@ def _shell() -> list[Part]:
 
 
 def _flight(x: float) -> list[Part]:
-    """Steps up along +y, and a rail on both sides."""
+    """Steps that rise along +y, and a rail on both sides."""
     parts = []
     for number in range(_STEPS):
         top = (number + 1) * _RISE
@@ -87,13 +89,13 @@ def _flight(x: float) -> list[Part]:
     for side in (-0.84, 0.84):
         rail = cylinder(x + side, (_FOOT + _HEAD) / 2, -length / 2, length / 2, 0.025, "metal", axes)
         centre = (rail.centre[0], rail.centre[1], _FLOOR / 2 + 0.9)
-        parts.append(Part(rail.kind, centre, rail.half, rail.material, rail.axes))
+        parts.append(replace(rail, centre=centre))
     return parts
 
 
-def _things() -> list[Part]:
+def _furniture() -> list[Part]:
     return [
-        standing(2.6, 0.2, (0.8, 0.35, 0.9), "wood"),
+        standing_box(2.6, 0.2, (0.8, 0.35, 0.9), "wood"),
         cylinder(8.6, 0.25, 0.0, 0.8, 0.2, "brick"),
         cylinder(8.6, 0.25, 0.8, 1.5, 0.22, "leaf"),
         rectangle((3.2, 1.895, 1.5), 0.9, 0.7, "-y", "picture"),
@@ -107,5 +109,5 @@ def _things() -> list[Part]:
         rectangle((0.005, 4.8, 3.5), 1.0, 1.3, "+x", "window"),
         *chair(3.0, -3.4, 90.0),
         *shelf(7.9, -3.85, 1.6, 0),
-        standing(2.3, -2.0, (0.5, 1.4, 0.8), "wood"),
+        standing_box(2.3, -2.0, (0.5, 1.4, 0.8), "wood"),
     ]  # fmt: skip

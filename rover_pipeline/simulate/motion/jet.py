@@ -1,7 +1,9 @@
 """Jets: a quantity with its first and second derivative in time, carried through sums, products and functions.
 
-Motion is written once as plain expressions of time; velocities and accelerations then follow by the chain rule,
-exact to rounding, and cannot disagree with the positions.
+A jet is a Taylor polynomial that is cut off after the second order; to compute with jets is forward-mode automatic
+differentiation (Griewank and Walther, Evaluating Derivatives, 2008, chapter 13). Motion is written once as plain
+expressions of time. Velocities and accelerations then follow by the chain rule, exact to rounding, and cannot disagree
+with the positions.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ class Jet(NamedTuple):
     rate: np.ndarray
     rate2: np.ndarray
 
-    def __add__(self, other: Jet) -> Jet:  # type: ignore[override]  # a tuple of fields, not a sequence to extend
+    def __add__(self, other: Jet) -> Jet:  # type: ignore[override]  # Fields are added; tuples are not joined.
         return Jet(self.value + other.value, self.rate + other.rate, self.rate2 + other.rate2)
 
     def __mul__(self, other: Jet) -> Jet:  # type: ignore[override]
@@ -44,32 +46,44 @@ class Jet(NamedTuple):
     def scaled(self, factor: float) -> Jet:
         return Jet(self.value * factor, self.rate * factor, self.rate2 * factor)
 
-    def through(self, value: np.ndarray, slope: np.ndarray, slope2: np.ndarray) -> Jet:
-        """f(x) for a function given by f, f' and f'' at x."""
+    def chain(self, value: np.ndarray, slope: np.ndarray, slope2: np.ndarray) -> Jet:
+        """The jet of f(x) by the chain rule, for a function given by f, f' and f'' at x."""
         return Jet(value, slope * self.rate, slope2 * self.rate**2 + slope * self.rate2)
 
     def sin(self) -> Jet:
         sin, cos = np.sin(self.value), np.cos(self.value)
-        return self.through(sin, cos, -sin)
+        return self.chain(sin, cos, -sin)
 
     def cos(self) -> Jet:
         sin, cos = np.sin(self.value), np.cos(self.value)
-        return self.through(cos, -sin, -cos)
+        return self.chain(cos, -sin, -cos)
 
     def power(self, exponent: float) -> Jet:
         x, n = self.value, exponent
-        return self.through(x**n, n * x ** (n - 1), n * (n - 1) * x ** (n - 2))
+        return self.chain(x**n, n * x ** (n - 1), n * (n - 1) * x ** (n - 2))
 
 
 def constant(like: Jet, value: float) -> Jet:
+    """A constant at the instants of `like`."""
     zero = np.zeros_like(like.value)
     return Jet(zero + value, zero, zero)
 
 
-def stacked(parts: list[Jet]) -> Jet:
+def stack(jets: list[Jet]) -> Jet:
     """Jets side by side along a new last axis."""
-    return Jet(
-        np.stack([part.value for part in parts], -1),
-        np.stack([part.rate for part in parts], -1),
-        np.stack([part.rate2 for part in parts], -1),
-    )
+    return Jet(*(np.stack(part, -1) for part in zip(*jets, strict=True)))
+
+
+def matrix(rows: list[list[Jet]]) -> Jet:
+    """Matrices, (N, row, column), from jets of their elements."""
+    columns = stack([stack(row) for row in rows])  # (N, column, row)
+    return Jet(*(np.swapaxes(part, 1, 2) for part in columns))
+
+
+def rotation(angle: Jet, axis: int) -> Jet:
+    """Rotations by `angle`, radians, about a coordinate axis, (N, 3, 3)."""
+    zero, one, cos, sin = constant(angle, 0.0), constant(angle, 1.0), angle.cos(), angle.sin()
+    rows = [[zero] * 3 for _ in range(3)]
+    i, j = (axis + 1) % 3, (axis + 2) % 3
+    rows[axis][axis], rows[i][i], rows[i][j], rows[j][i], rows[j][j] = one, cos, sin.scaled(-1), sin, cos
+    return matrix(rows)

@@ -1,0 +1,139 @@
+"""How the rig moves: along a closed path, with the gait of its carrier on top, and exact derivatives.
+
+Everything is a function of the arc length that the rig has covered, so a rig that stands still is level and at rest.
+The path repeats for as long as a recording lasts. The scene frame has z up; lengths in metres.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rover_pipeline.kinematics.mount import IDENTITY, Mount
+from rover_pipeline.kinematics.state import State
+from rover_pipeline.simulate.motion.jet import Jet, constant, matrix, rotation, stack
+from rover_pipeline.simulate.motion.path import ClosedPath
+
+
+@dataclass(frozen=True)
+class Harmonic:
+    """One harmonic of a gait: `amplitude` (m or rad) times the sine of the arc length, with a `wavelength` in m."""
+
+    amplitude: float
+    wavelength: float
+
+    def jet(self, arc_length: Jet) -> Jet:
+        return arc_length.scaled(2 * np.pi / self.wavelength).sin().scaled(self.amplitude)
+
+
+@dataclass(frozen=True)
+class Gait:
+    """What a carrier adds to the path, each a sum of harmonics.
+
+    Attributes:
+        lateral, vertical: offsets to the left and up.
+        roll, pitch, yaw: rotations about front, left, up.
+    """
+
+    lateral: tuple[Harmonic, ...] = ()
+    vertical: tuple[Harmonic, ...] = ()
+    roll: tuple[Harmonic, ...] = ()
+    pitch: tuple[Harmonic, ...] = ()
+    yaw: tuple[Harmonic, ...] = ()
+
+
+#: A walk with steps of 0.55 m: the body falls and rises with every step; it sways and yaws with every second one.
+WALKING = Gait(
+    lateral=(Harmonic(0.025, 1.1),),
+    vertical=(Harmonic(0.018, 0.55), Harmonic(0.004, 0.275)),
+    roll=(Harmonic(0.020, 1.1),),
+    pitch=(Harmonic(0.012, 0.55), Harmonic(0.02, 5.3)),
+    yaw=(Harmonic(0.035, 1.1), Harmonic(0.22, 8.7)),
+)
+#: A trolley on a smooth floor: slow yaw and no steps.
+ROLLING = Gait(yaw=(Harmonic(0.1, 8.7),))
+#: A bike: slow leans, and the short waves of a road.
+RIDING = Gait(
+    lateral=(Harmonic(0.15, 31.0),),
+    vertical=(Harmonic(0.006, 1.7), Harmonic(0.003, 0.83)),
+    roll=(Harmonic(0.06, 17.0), Harmonic(0.008, 2.9)),
+    pitch=(Harmonic(0.008, 1.7),),
+    yaw=(Harmonic(0.05, 13.0),),
+)
+
+
+@dataclass(frozen=True)
+class Motion:
+    """The motion of a sensor on the rig: it stands, speeds up smoothly, then follows a closed path.
+
+    Attributes:
+        path: of the rig.
+        speed: m/s after the start.
+        height: of the lidar above the ground, metres.
+        gait: what the carrier adds to the path.
+        stand: seconds at rest at the start.
+        spin_up: seconds from rest to full speed.
+        mount: pose in the lidar frame of the sensor whose motion this is.
+    """
+
+    path: ClosedPath
+    speed: float
+    height: float
+    gait: Gait
+    stand: float = 1.0
+    spin_up: float = 1.5
+    mount: Mount = IDENTITY
+
+    def of_sensor(self, mount: Mount) -> Motion:
+        """The motion of the sensor with this pose in the lidar frame."""
+        return replace(self, mount=mount)
+
+    def at(self, time: np.ndarray) -> State:
+        """State in the scene frame at N instants, seconds since the start of the simulation."""
+        arc_length = self._arc_length(np.asarray(time, "f8"))
+        tangent = self._path_jets(arc_length, 1)
+        inverse = (tangent[0] * tangent[0] + tangent[1] * tangent[1]).power(-0.5)
+        cos, sin = tangent[0] * inverse, tangent[1] * inverse
+        zero, one = constant(arc_length, 0.0), constant(arc_length, 1.0)
+        heading = matrix([[cos, sin.scaled(-1), zero], [sin, cos, zero], [zero, zero, one]])
+
+        lateral, vertical = _sum(self.gait.lateral, arc_length), _sum(self.gait.vertical, arc_length)
+        x, y, *ground = self._path_jets(arc_length, 0)
+        z = vertical + constant(arc_length, self.height)
+        pos = stack([x + (sin * lateral).scaled(-1), y + cos * lateral, z + ground[0] if ground else z])
+        rot = heading @ rotation(_sum(self.gait.yaw, arc_length), 2)
+        rot = rot @ rotation(_sum(self.gait.pitch, arc_length), 1) @ rotation(_sum(self.gait.roll, arc_length), 0)
+
+        lever_arm = self.mount.translation
+        # R'R of a rotation R is the cross-product matrix of its angular velocity in its own frame.
+        cross = np.swapaxes(rot.value @ self.mount.rotation, 1, 2) @ (rot.rate @ self.mount.rotation)
+        return State(
+            pos=pos.value + rot.value @ lever_arm,
+            rot=rot.value @ self.mount.rotation,
+            vel=pos.rate + rot.rate @ lever_arm,
+            acc=pos.rate2 + rot.rate2 @ lever_arm,
+            avel=np.stack([cross[:, 2, 1], cross[:, 0, 2], cross[:, 1, 0]], -1),
+        )
+
+    def _arc_length(self, time: np.ndarray) -> Jet:
+        """Arc length covered. The speed rises as the quintic smooth step, so that even the jerk is continuous."""
+        x = np.clip((time - self.stand) / self.spin_up, 0.0, 1.0)
+        at_full_speed = np.maximum(time - self.stand - self.spin_up, 0.0)
+        return Jet(
+            self.speed * (self.spin_up * x**4 * (2.5 - 3 * x + x * x) + at_full_speed),
+            self.speed * x**3 * (10 - 15 * x + 6 * x * x),
+            self.speed * 30 * x**2 * (1 - x) ** 2 / self.spin_up,
+        )
+
+    def _path_jets(self, arc_length: Jet, order: int) -> list[Jet]:
+        """Jets of x, y, and z where the path has one, or of their `order`-th derivatives by arc length."""
+        f0, f1, f2 = (self.path.derivative(order + n, arc_length.value) for n in range(3))
+        return [arc_length.chain(f0[:, i], f1[:, i], f2[:, i]) for i in range(f0.shape[1])]
+
+
+def _sum(harmonics: tuple[Harmonic, ...], arc_length: Jet) -> Jet:
+    total = constant(arc_length, 0.0)
+    for harmonic in harmonics:
+        total = total + harmonic.jet(arc_length)
+    return total

@@ -1,0 +1,1 @@
+"""The simulated scenes: solids, their materials, and the rays that meet them."""

@@ -1,0 +1,239 @@
+"""A spinning Ouster lidar: what each beam of each column measures at its own instant.
+
+Axes: beam (top first), column (in the order they are fired, clockwise from above). The sensor frame is that of
+ouster-sdk's `XYZLut`, front-left-up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from rover_pipeline.kinematics.state import Poses
+from rover_pipeline.numerics.compiled import compiled, inlined
+from rover_pipeline.simulate.motion.motion import Motion
+from rover_pipeline.simulate.scene.materials import MATERIAL_TABLE, MaterialTable
+from rover_pipeline.simulate.scene.raycast import TILE, cull, nearest, surface
+from rover_pipeline.simulate.scene.texture import shade
+from rover_pipeline.simulate.scene.world import Light, Solids, World
+
+#: Columns of a few milliseconds, within which bodies move along straight lines and do not rotate.
+_COLUMNS_AT_ONCE = 64
+#: A range is transmitted as u2 millimetres; the recorder clips longer ones.
+CLIPPED_RANGE_MM = 65535
+
+
+@dataclass(frozen=True)
+class Beams:
+    """Geometry of a lidar, from its data sheet.
+
+    Attributes:
+        product: its name in the sensor's metadata.
+        altitude, azimuth: degrees per beam; a beam with positive azimuth points to the right of the encoder.
+        beam_offset: distance from the axis of rotation to the origins of the beams, mm.
+        height: of the lidar's centre above the sensor's base, mm.
+        detection_range: at which half of the beams detect a surface of 10 % reflectivity, metres.
+    """
+
+    product: str
+    altitude: np.ndarray
+    azimuth: np.ndarray
+    beam_offset: float
+    height: float
+    detection_range: float
+
+    @property
+    def count(self) -> int:
+        return len(self.altitude)
+
+    def pixel_shifts(self, columns: int) -> np.ndarray:
+        """Columns by which each row of an image must be rolled to destagger it, i8 (beam,)."""
+        return np.round((self.azimuth - self.azimuth.min()) * columns / 360).astype("i8")
+
+
+def _uniform_beams(
+    product: str, count: int, half_angle: float, azimuth: tuple[float, ...], offset: float, detection_range: float
+) -> Beams:
+    """Beams with uniform spacing in altitude; `azimuth` repeats from beam to beam."""
+    altitude = np.round(np.linspace(half_angle, -half_angle, count), 3)
+    return Beams(product, altitude, np.resize(np.array(azimuth), count), offset, 36.18, detection_range)
+
+
+_WIDE, _NARROW = (11.0, 3.67, -3.67, -11.0), (3.164, 1.055, -1.055, -3.164)
+BEAMS = {
+    "OS-0-128": _uniform_beams("OS-0-128", 128, 45.0, _WIDE, 27.67, 35.0),
+    "OS-0-32": _uniform_beams("OS-0-32", 32, 45.0, _WIDE, 27.67, 35.0),
+    "OS-1-64": _uniform_beams("OS-1-64", 64, 16.611, _NARROW, 15.806, 90.0),
+}
+
+
+class Rays(NamedTuple):
+    """Origins and directions of beams in the sensor frame.
+
+    Attributes:
+        origin: f8 (column, 3), metres.
+        direction: f8 (beam, column, 3), unit.
+        range_offset: what a stored range is longer than the distance from `origin`, metres.
+    """
+
+    origin: np.ndarray
+    direction: np.ndarray
+    range_offset: float
+
+
+def rays(beams: Beams, columns: int) -> Rays:
+    """The rays of one revolution (Ouster Sensor Documentation, Lidar Range to XYZ)."""
+    # The encoder runs clockwise. The half rotation is there because the lidar is mounted backwards on the sensor.
+    encoder = 2 * np.pi * (1 - np.arange(columns) / columns) + np.pi
+    azimuth = encoder - np.radians(beams.azimuth)[:, None]
+    altitude = np.radians(beams.altitude)[:, None]
+    x, y = np.cos(altitude) * np.cos(azimuth), np.cos(altitude) * np.sin(azimuth)
+    direction = np.stack([x, y, np.broadcast_to(np.sin(altitude), x.shape)], -1)
+    offset = beams.beam_offset / 1000
+    height = np.full(columns, beams.height / 1000)
+    return Rays(np.stack([offset * np.cos(encoder), offset * np.sin(encoder), height], -1), direction, offset)
+
+
+class Echoes(NamedTuple):
+    """What the beams hit, before noise; f4 (beam, column) each.
+
+    Attributes:
+        distance: metres from the origin of the beam, infinite where it hits nothing.
+        reflectivity: of the surface times the cosine of incidence, 0 to 1; above 1 for retroreflectors.
+        light: ambient light that the surface reflects, as a fraction of full white.
+    """
+
+    distance: np.ndarray
+    reflectivity: np.ndarray
+    light: np.ndarray
+
+
+def column_times(end: float, period: float, columns: int) -> np.ndarray:
+    """Instants of the columns of a sweep that ends at `end`, f8 (column,) seconds."""
+    return end - period + period * np.arange(columns) / columns
+
+
+def sweep(world: World, motion: Motion, rays: Rays, end: float, period: float) -> Echoes:
+    """One revolution that ends at `end`; each column sees the world and has the sensor's pose at its own instant."""
+    times = column_times(end, period, len(rays.origin))
+    state = motion.at(times)
+    shape = rays.direction.shape[:2]
+    echoes = Echoes(np.empty(shape, "f4"), np.empty(shape, "f4"), np.empty(shape, "f4"))
+    for left in range(0, len(times), _COLUMNS_AT_ONCE):
+        part = slice(left, left + _COLUMNS_AT_ONCE)
+        middle = float(times[part].mean())
+        some_rays = rays._replace(origin=rays.origin[part], direction=rays.direction[:, part])
+        poses = Poses(state.rot[part], state.pos[part])
+        images = Echoes(*(image[:, part] for image in echoes))
+        cast_rays(world.at(middle), MATERIAL_TABLE, world.light, some_rays, poses, times[part] - middle, images)
+    return echoes
+
+
+@compiled
+def cast_rays(
+    solids: Solids, materials: MaterialTable, light: Light, rays: Rays, poses: Poses, lag: np.ndarray, echoes: Echoes
+) -> None:
+    """Cast the rays of some columns, tile by tile.
+
+    Args:
+        poses: of the sensor in the scene frame at the columns' instants.
+        lag: f8 (column,), seconds from the instant of `solids` to each column's.
+        echoes: takes the results.
+    """
+    beams, columns = echoes.distance.shape
+    candidates = np.empty(len(solids.kind), np.int64)
+    origins, directions = np.empty((TILE, 3)), np.empty((TILE, TILE, 3))
+    axis, apex, normal = np.empty(3), np.empty(3), np.empty(3)
+    for left in range(0, columns, TILE):
+        width = min(TILE, columns - left)
+        for c in range(width):
+            for k in range(3):
+                origins[c, k] = poses.pos[left + c, k] + _rotated(poses.rot, left + c, k, rays.origin[left + c])
+        apex[:] = origins[width // 2]
+        slack, longest_lag = 0.0, 0.0
+        for c in range(width):
+            slack = max(slack, np.sqrt(np.sum((origins[c] - apex) ** 2)))
+            longest_lag = max(longest_lag, abs(lag[left + c]))
+        for top in range(0, beams, TILE):
+            height = min(TILE, beams - top)
+            axis[:] = 0.0
+            for b in range(height):
+                for c in range(width):
+                    for k in range(3):
+                        directions[b, c, k] = _rotated(poses.rot, left + c, k, rays.direction[top + b, left + c])
+                        axis[k] += directions[b, c, k]
+            axis /= np.sqrt(np.sum(axis**2))
+            cos = 1.0
+            for b in range(height):
+                for c in range(width):
+                    d = directions[b, c]
+                    cos = min(cos, d[0] * axis[0] + d[1] * axis[1] + d[2] * axis[2])
+            near = cull(solids, apex, slack, axis, cos, longest_lag, candidates)
+            for b in range(height):
+                for c in range(width):
+                    row, column, o, d = top + b, left + c, origins[c], directions[b, c]
+                    t, i = nearest(solids, near, o, d, lag[column])
+                    echoes.distance[row, column] = t
+                    echoes.reflectivity[row, column] = echoes.light[row, column] = 0.0
+                    if i < 0:
+                        continue
+                    v = lag[column] * solids.velocity[i]
+                    x, y, z = o[0] + t * d[0] - v[0], o[1] + t * d[1] - v[1], o[2] + t * d[2] - v[2]
+                    u, w = surface(solids, i, x, y, z, normal)
+                    m = solids.material[i]
+                    texture = shade(materials.texture[m], materials.grain[m], materials.contrast[m], u, w)
+                    cos_incidence = abs(d[0] * normal[0] + d[1] * normal[1] + d[2] * normal[2])
+                    sun = max(0.0, normal[0] * light.sun[0] + normal[1] * light.sun[1] + normal[2] * light.sun[2])
+                    full = materials.reflectivity[m] * texture
+                    # A retroreflector returns light at any angle of incidence.
+                    retroreflector = materials.reflectivity[m] > 1.0
+                    echoes.reflectivity[row, column] = full if retroreflector else full * cos_incidence
+                    lit = light.ambient + light.strength * sun
+                    echoes.light[row, column] = min(full, 1.0) * lit + materials.glow[m]
+
+
+@inlined
+def _rotated(rot: np.ndarray, n: int, k: int, v: np.ndarray) -> float:
+    """Component `k` of the vector `v` after the `n`-th rotation."""
+    return rot[n, k, 0] * v[0] + rot[n, k, 1] * v[1] + rot[n, k, 2] * v[2]
+
+
+class Scan(NamedTuple):
+    """A sweep as the sensor transmits it, staggered; (beam, column) each.
+
+    Attributes:
+        rng: u2, mm, 0 = no return.
+        rfl: u1, calibrated reflectivity: per cent up to 100, logarithmic above.
+        nir: u2, near-infrared photons.
+    """
+
+    rng: np.ndarray
+    rfl: np.ndarray
+    nir: np.ndarray
+
+
+def measure(echoes: Echoes, rays: Rays, detection_range: float, infrared: float, rng: np.random.Generator) -> Scan:
+    """Echoes with the errors of a real sensor: range noise, missed returns, speckle, shot noise, clipping.
+
+    Args:
+        detection_range: as in `Beams`.
+        infrared: as in `Light`.
+    """
+    shape = echoes.distance.shape
+    hit = np.isfinite(echoes.distance) & (echoes.distance > 0.25)
+    distance = np.where(hit, echoes.distance, np.float32(1.0))
+    # Received power falls with the square of the range. The probability of detection is a logistic function of it.
+    margin = np.log(np.maximum(echoes.reflectivity, 1e-4) / 0.1) + 2 * np.log(detection_range / distance)
+    probability = 0.998 / (1 + np.exp(-4 * margin))
+    detected = hit & (rng.random(shape, "f4") < probability)
+    sigma = 0.003 + 0.00012 * distance
+    metres = distance + rays.range_offset + sigma * rng.standard_normal(shape, "f4")
+    mm = np.where(detected, np.clip(np.rint(metres * 1000), 1, CLIPPED_RANGE_MM), 0)
+    percent = 100 * echoes.reflectivity * (1 + 0.03 * rng.standard_normal(shape, "f4"))
+    logarithmic = 100 + 40 * np.log2(np.maximum(percent, 100) / 100)
+    level = np.where(detected, np.clip(np.rint(np.where(percent > 100, logarithmic, percent)), 0, 255), 0)
+    photons = infrared * echoes.light + 6
+    photons = photons + np.sqrt(photons) * rng.standard_normal(shape, "f4")
+    return Scan(mm.astype("u2"), level.astype("u1"), np.clip(np.rint(photons), 0, 65535).astype("u2"))

@@ -1,0 +1,80 @@
+"""Propagation paths: what a moving radar receives from the scatterers that it can see during one frame."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rover_pipeline.simulate.scene.raycast import visible
+from rover_pipeline.simulate.scene.scatterers import Scatterers
+from rover_pipeline.simulate.scene.world import World
+
+#: Instants of a frame at which distances are computed, as fractions of its duration; a cubic runs between them.
+NODES = np.array([0.0, 1 / 3, 2 / 3, 1.0])
+#: The node at which visibility, incidence angles and the antenna pattern are evaluated, once for the whole frame.
+_REFERENCE = 1
+#: Specular reflection near normal incidence: cross-section over the diffuse one, and the width of the peak (radians).
+_SPECULAR, _SPECULAR_WIDTH = 25.0, 0.12
+#: Metres that a scatterer is lifted off its surface, so that this surface does not hide it.
+_LIFT = 1e-3
+
+
+class Paths(NamedTuple):
+    """Propagation paths to S visible scatterers during one frame.
+
+    Attributes:
+        distance: f8 (4, S), metres at the `NODES` of the frame, one way.
+        direction: f8 (2, S, 2), left and up components of the unit vector to the scatterer at the start and the end of
+            the frame, in the radar frame.
+        amplitude: f8 (S,), of the echo; 1 for a square metre of cross-section at one metre on the antenna's axis.
+        phase: f8 (S,), radians, of the reflection.
+    """
+
+    distance: np.ndarray
+    direction: np.ndarray
+    amplitude: np.ndarray
+    phase: np.ndarray
+
+
+def paths(
+    world: World, scatterers: Scatterers, times: np.ndarray, pos: np.ndarray, rot: np.ndarray, max_range: float
+) -> Paths:
+    """Propagation paths of a frame. There is one reflection on each: no multipath.
+
+    A scatterer counts for the whole frame if at its second node it is in front of the radar, faces it, and no solid,
+    a moving body included, hides it. There is no diffraction.
+
+    Args:
+        times: f8 (4,), seconds, the frame's `NODES`.
+        pos, rot: f8 (4, 3) and (4, 3, 3), the radar's poses then, scene-from-radar.
+        max_range: metres; scatterers that are farther away at any node are left out.
+    """
+    points = np.repeat(scatterers.point[None], len(times), 0)
+    normal = scatterers.normal.copy()
+    for number, body in enumerate(world.bodies):
+        own = scatterers.body == number
+        for node, time in enumerate(times):
+            position, rotation, _ = body.at(float(time))
+            points[node, own] = position + scatterers.point[own] @ rotation.T
+        normal[own] = scatterers.normal[own] @ rotation.T  # Of the last node: bodies hardly rotate in a frame.
+    to_point = np.einsum("nsi,nij->nsj", points - pos[:, None], rot)
+    distance = np.linalg.norm(to_point, axis=-1)
+    unit = to_point / distance[..., None]
+    line_of_sight = points[_REFERENCE] - pos[_REFERENCE]
+    cos_incidence = -np.einsum("si,si->s", normal, line_of_sight) / distance[_REFERENCE]
+    in_front, in_range = unit[_REFERENCE, :, 0] > 0.05, (distance.max(0) < max_range) & (distance.min(0) > 0.1)
+    keep = np.flatnonzero(in_front & (cos_incidence > 0.02) & in_range)
+    lifted = points[_REFERENCE, keep] + _LIFT * normal[keep]
+    keep = keep[visible(world.at(float(times[_REFERENCE])), pos[_REFERENCE], lifted)]
+    distance, unit, cos_incidence = distance[:, keep], unit[:, keep], cos_incidence[keep]
+    incidence = np.arccos(np.minimum(cos_incidence, 1.0))
+    reflection = np.sqrt(cos_incidence * (1 + _SPECULAR * np.exp(-((incidence / _SPECULAR_WIDTH) ** 2))))
+    # Transmitter and receiver are patch antennas: a broad beam in azimuth, a narrow one in elevation.
+    pattern = unit[_REFERENCE, :, 0] ** 1.5 * np.exp(-((unit[_REFERENCE, :, 2] / 0.5) ** 2))
+    return Paths(
+        distance=distance,
+        direction=unit[[0, -1]][:, :, 1:],
+        amplitude=scatterers.amplitude[keep] * reflection * pattern / distance[_REFERENCE] ** 2,
+        phase=scatterers.phase[keep],
+    )
