@@ -1,4 +1,4 @@
-"""Pages and a browser that several tests share."""
+"""A page and a browser that several tests share."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.report.scene import walk
 
 @pytest.fixture(scope="session")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The walk with every result. Not to be changed."""
+    """The recording of a walk with every result. Tests must not change it."""
     return walk(tmp_path_factory.mktemp("scene") / "walk")
 
 
 @pytest.fixture(scope="session")
 def files(scene: Path) -> dict[str, bytes]:
-    """Its page and summary."""
+    """The page and the summary of the walk."""
     return report_files(scene, ReportOptions(instants=3, picture_width=96))
 
 
@@ -41,5 +41,5 @@ def page(files: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory) -> P
 @pytest.fixture(scope="session")
 def tab() -> Iterator[Tab]:
     """A browser without a network."""
-    with chromium() as found:
-        yield found
+    with chromium() as tab:
+        yield tab
