@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
+from rover_pipeline.report.formatting import count, duration, join, percent
 from rover_pipeline.report.options import ReportOptions
 from rover_pipeline.report.summary import (
     Finding,
@@ -16,7 +17,6 @@ from rover_pipeline.report.summary import (
     SyncSummary,
     Verdict,
 )
-from rover_pipeline.report.formatting import count, duration, join, percent
 
 _ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "note": 2}
 #: A line that begins with a sensor or with a file of a sensor.

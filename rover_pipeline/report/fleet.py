@@ -20,8 +20,8 @@ from rover_pipeline.format.provenance import PROVENANCE, fingerprint, read_prove
 from rover_pipeline.format.sensor import TS
 from rover_pipeline.format.trace import CONFIG, is_trace
 from rover_pipeline.format.virtual import VirtualWriter, in_the_way
-from rover_pipeline.report.page import PAGE, REPORT, SUMMARY, environment
 from rover_pipeline.report.summary import SensorSummary, Summary, Verdict
+from rover_pipeline.report.templating import PAGE, REPORT, SUMMARY, environment
 from rover_pipeline.workflow.traces import locate_traces
 
 #: The step that provenance names.

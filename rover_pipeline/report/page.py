@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup, escape
-
-from rover_pipeline import __version__
-from rover_pipeline.format.info import size_text
 from rover_pipeline.format.trace import Trace, require_trace
-from rover_pipeline.report import findings, formatting
+from rover_pipeline.report import findings
 from rover_pipeline.report.draw import charts
 from rover_pipeline.report.draw.frames import draw_instants
 from rover_pipeline.report.draw.maps import read_floor_plan, read_map_view
@@ -36,11 +30,9 @@ from rover_pipeline.report.read.processing import (
 from rover_pipeline.report.read.sensors import SensorRecord, is_simulated, read_sensors, read_sidecar
 from rover_pipeline.report.read.sync import Residuals, read_residuals, summarise_sync
 from rover_pipeline.report.summary import Summary
+from rover_pipeline.report.templating import PAGE, REPORT, SUMMARY, environment
 from rover_pipeline.validation.check import problems
 
-#: Name of the folder that the page is published in.
-REPORT = "_report"
-PAGE, SUMMARY = "index.html", "summary.json"
 _MAP = "_map"
 
 
@@ -176,36 +168,3 @@ def _template_values(trace: Trace, contents: Contents, options: ReportOptions) -
         "options": {name: content.get("options") or {} for name, content in provenances.items()},
         "descriptions": {channel.name: channel.description for channel in track.quality} if track else {},
     }
-
-
-@functools.cache
-def environment() -> Environment:
-    """The templates, and the filters that they use."""
-    templates = Environment(
-        loader=PackageLoader("rover_pipeline.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    for function in (
-        formatting.count, formatting.duration, formatting.elapsed, formatting.metres, formatting.milliseconds,
-        formatting.offset, formatting.percent, formatting.ppm, formatting.significant, formatting.utc,
-    ):  # fmt: skip
-        templates.filters[function.__name__] = function
-    templates.filters |= {"size": size_text, "code": _mark_code, "colour": charts.colour_name}
-    templates.globals |= {"version": __version__, "include_raw": lambda name: Markup(_template_text(name))}
-    return templates
-
-
-def _mark_code(text: str) -> Markup:
-    """Text as HTML, with the parts between backticks as code."""
-    parts = text.split("`")
-    return Markup("").join(
-        Markup("<code>{}</code>").format(part) if i % 2 else escape(part) for i, part in enumerate(parts)
-    )
-
-
-@functools.cache
-def _template_text(name: str) -> str:
-    return (Path(__file__).parent / "templates" / name).read_text(encoding="utf-8")

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from rover_pipeline.report.options import ReportOptions
-from rover_pipeline.report.page import PAGE, SUMMARY, report_files
+from rover_pipeline.report.page import report_files
 from rover_pipeline.report.summary import Summary
+from rover_pipeline.report.templating import PAGE, SUMMARY
 from tests.browser import Tab, chromium
 from tests.report.scene import walk
 

@@ -86,10 +86,21 @@ def test_the_timeline_shows_when_a_sensor_ran_lost_samples_and_was_invalid() -> 
         for shape, begin, end in ((bar, 0, 10.1), (gap, 2, 3), (invalid, 7.1, 8.1)):
             assert shape.vertices[:, 0].min() == pytest.approx(left + begin * scale, abs=2)
             assert shape.vertices[:, 0].max() == pytest.approx(left + end * scale, abs=2)
-        (top, bottom) = bar.vertices[:, 1].min(), bar.vertices[:, 1].max()
-        assert gap.vertices[:, 1].min() == pytest.approx(top, abs=0.1), "gaps hang from the upper edge"
-        assert invalid.vertices[:, 1].max() == pytest.approx(bottom, abs=0.1), "invalid samples stand on the lower edge"
-        assert other.vertices[:, 1].min() > bottom
+        assert other.vertices[:, 1].min() > bar.vertices[:, 1].max()
+
+
+def test_single_samples_of_a_fast_sensor_are_small_marks_on_the_timeline() -> None:
+    ts = np.delete(START_S + np.arange(10_000) / 1000, 2500)
+    valid = np.arange(9999) != 7500
+    chart = charts.timeline([record("imu", ts, valid)], SPAN)
+    for svg in (chart.wide, chart.narrow):
+        (bar,), (gap,), (invalid,) = (shapes(svg, colour, "fill") for colour in ("imu", "bad", "fair"))
+        (top, bottom), (gap_top, gap_bottom), (invalid_top, invalid_bottom) = (
+            (shape.vertices[:, 1].min(), shape.vertices[:, 1].max()) for shape in (bar, gap, invalid)
+        )
+        assert (gap_top, invalid_bottom) == (top, bottom), "gaps hang from the upper edge"
+        heights = np.array([gap_bottom - gap_top, invalid_bottom - invalid_top])
+        np.testing.assert_allclose(heights, (bottom - top) / 4, atol=0.1)
 
 
 def test_a_late_sample_is_a_peak_of_the_jitter() -> None:

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from rover_pipeline.report.options import ReportOptions
-from rover_pipeline.report.page import SUMMARY, report_files
+from rover_pipeline.report.page import report_files
 from rover_pipeline.report.summary import Summary
+from rover_pipeline.report.templating import SUMMARY
 
 Damage = Callable[[np.random.Generator, bytes], bytes]
 

@@ -13,7 +13,7 @@ from rover_pipeline.cli import main
 from rover_pipeline.errors import ConfigError, InTheWayError
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.report.fleet import make_report, write_fleet
-from rover_pipeline.report.page import PAGE, REPORT, SUMMARY
+from rover_pipeline.report.templating import PAGE, REPORT, SUMMARY
 from tests.browser import Tab
 from tests.kit import small_trace, times
 

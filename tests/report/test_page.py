@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from rover_pipeline.report.options import ReportOptions
-from rover_pipeline.report.page import PAGE, report_files
+from rover_pipeline.report.page import report_files
+from rover_pipeline.report.templating import PAGE
 from tests.browser import Tab
 from tests.kit import small_trace
 from tests.report.scene import walk

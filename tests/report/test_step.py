@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rover_pipeline.format.trace import link_trace
 from rover_pipeline.report.fleet import make_report
-from rover_pipeline.report.page import REPORT
+from rover_pipeline.report.templating import REPORT
 from tests.kit import check_virtual_sensor, small_trace
 
 

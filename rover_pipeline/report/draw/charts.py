@@ -13,10 +13,10 @@ from matplotlib.path import Path
 from rover_pipeline.report.draw.downsampling import downsample_curve, nonzero_runs, share_of_bins
 from rover_pipeline.report.draw.figures import LEFT, RIGHT, ROW, TICKS, Canvas, Chart, draw_chart, set_time_axis
 from rover_pipeline.report.draw.maps import FloorPlan
-from rover_pipeline.report.draw.svg import COLOURS
+from rover_pipeline.report.draw.svg import COLOURS, colour_name
 from rover_pipeline.report.formatting import elapsed
 from rover_pipeline.report.read.motion import SpeedCurve, Track
-from rover_pipeline.report.read.sensors import USUAL_SENSORS, SensorRecord
+from rover_pipeline.report.read.sensors import SensorRecord
 from rover_pipeline.report.read.sync import Residuals
 from rover_pipeline.report.read.timestamps import fit_line, sample_numbers, sensor_intervals
 
@@ -28,13 +28,6 @@ _MAX_STRIPES = 400
 #: Margins above and below the axes of the path, and its width on a desktop, pixels.
 _PATH_TOP, _PATH_BOTTOM, _PATH_WIDTH = 4, 40, 620.0
 _TIME_MARK_STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200)
-
-
-def colour_name(sensor: str) -> str:
-    """The name of a sensor's colour in `COLOURS`."""
-    if sensor.startswith("_"):
-        return "derived"
-    return sensor if sensor in USUAL_SENSORS else "other"
 
 
 def timeline(records: Sequence[SensorRecord], span: Span) -> Chart:

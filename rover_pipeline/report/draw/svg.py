@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree
 
+from rover_pipeline.report.read.sensors import USUAL_SENSORS
+
 _VARIABLES = (
     "ink", "muted", "grid", "accent", "bad", "fair", "good", "lidar", "radar", "camera", "imu", "other", "derived",
     "card",
@@ -17,6 +19,13 @@ _SVG = "{http://www.w3.org/2000/svg}"
 #: Attributes with coordinates in pixels.
 _COORDINATES = ("d", "transform", "x", "y", "points")
 _MORE_THAN_TWO_DECIMALS = re.compile(r"(-?\d+\.\d\d)\d+")
+
+
+def colour_name(sensor: str) -> str:
+    """The name of a sensor's colour in `COLOURS`."""
+    if sensor.startswith("_"):
+        return "derived"
+    return sensor if sensor in USUAL_SENSORS else "other"
 
 
 def themed_svg(file: bytes) -> str:
