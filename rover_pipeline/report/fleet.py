@@ -54,10 +54,6 @@ class Row:
         return self.summary.verdict if self.summary else "none"
 
     @property
-    def rank(self) -> int:
-        return _RANK[self.verdict]
-
-    @property
     def errors(self) -> int:
         return self._count("error")
 
@@ -150,7 +146,7 @@ def write_fleet(entries: Sequence[str], out: Path | None = None) -> tuple[Path, 
                 problem = f"has no report, for it cannot be written: {error}"
             rows.append(read_row(trace, name, directory, problem))
             advance(1)
-    rows.sort(key=lambda row: (row.rank, -row.errors, -row.warnings, -(row.lost + row.invalid), row.name))
+    rows.sort(key=lambda row: (_RANK[row.verdict], -row.errors, -row.warnings, -(row.lost + row.invalid), row.name))
     summaries = {f"{row.name}/{REPORT}/{SUMMARY}": row.path / REPORT / SUMMARY for row in rows if row.summary}
     inputs = {name: fingerprint(path) for name, path in summaries.items()}
     with named_if_not_written(directory), VirtualWriter(directory) as writer:

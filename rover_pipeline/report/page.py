@@ -13,22 +13,8 @@ from rover_pipeline.report.draw import charts
 from rover_pipeline.report.draw.frames import draw_instants
 from rover_pipeline.report.draw.maps import read_floor_plan, read_map_view
 from rover_pipeline.report.options import ReportOptions
-from rover_pipeline.report.read.motion import (
-    SpeedCurve,
-    Track,
-    compare_radar_speed,
-    read_speed,
-    read_track,
-    summarise_track,
-)
-from rover_pipeline.report.read.processing import (
-    measured_values,
-    package_versions,
-    read_provenances,
-    summarise_steps,
-)
+from rover_pipeline.report.read import motion, processing, sync
 from rover_pipeline.report.read.sensors import SensorRecord, is_simulated, read_sensors, read_sidecar
-from rover_pipeline.report.read.sync import Residuals, read_residuals, summarise_sync
 from rover_pipeline.report.summary import Summary
 from rover_pipeline.report.templating import PAGE, REPORT, SUMMARY, environment
 from rover_pipeline.validation.check import problems
@@ -63,11 +49,11 @@ class Contents:
     derived: Sequence[SensorRecord]
     span: tuple[float, float]
     provenances: Mapping[str, Mapping[str, Any]]
-    track: Track | None
-    pose_speed: SpeedCurve | None
+    track: motion.Track | None
+    pose_speed: motion.SpeedCurve | None
     pose_source: str
-    radar_speed: SpeedCurve | None
-    residuals: Mapping[str, Residuals]
+    radar_speed: motion.SpeedCurve | None
+    residuals: Mapping[str, sync.Residuals]
 
 
 def read_contents(trace: Trace, options: ReportOptions) -> Contents:
@@ -79,22 +65,22 @@ def read_contents(trace: Trace, options: ReportOptions) -> Contents:
     span = (min(record.ts[0] for record in timed), max(record.ts[-1] for record in timed)) if timed else (0.0, 0.0)
     provenances = {
         name: content
-        for name, content in read_provenances(trace.path, without=REPORT).items()
+        for name, content in processing.read_provenances(trace.path, without=REPORT).items()
         if content.get("step") != "simulate"
     }
 
-    track = read_track(records.get("_odom"))
-    pose_speed, pose_source = read_speed(records.get("_radar_pose")), "_radar_pose"
+    track = motion.read_track(records.get("_odom"))
+    pose_speed, pose_source = motion.read_speed(records.get("_radar_pose")), "_radar_pose"
     if pose_speed is None:
         pose_speed, pose_source = track, "_odom"
-    measured_speed = read_speed(records.get("_radar_velocity"))
-    residuals = read_residuals(records.get("_sync"), provenances.get("_sync"))
+    measured_speed = motion.read_speed(records.get("_radar_velocity"))
+    residuals = sync.read_residuals(records.get("_sync"), provenances.get("_sync"))
 
-    steps = summarise_steps(trace.path, provenances)
-    motion = summarise_track(track, read_track(records.get("_truth"))) if track else None
+    steps = processing.summarise_steps(trace.path, provenances)
+    moved = motion.summarise_track(track, motion.read_track(records.get("_truth"))) if track else None
     sidecar = read_sidecar(trace.path, "radar")
-    radar_speed = compare_radar_speed(sidecar, pose_speed, measured_speed) if "radar" in records else None
-    sync = [summarise_sync(name, each, provenances.get("_sync")) for name, each in residuals.items()]
+    radar_speed = motion.compare_radar_speed(sidecar, pose_speed, measured_speed) if "radar" in records else None
+    sync_summaries = [sync.summarise_sync(name, each, provenances.get("_sync")) for name, each in residuals.items()]
     evidence = findings.Evidence(
         raw=[record.summary for record in raw],
         virtual=[record.summary for record in derived],
@@ -103,7 +89,7 @@ def read_contents(trace: Trace, options: ReportOptions) -> Contents:
         unused=_unused_sensors(raw, provenances),
         steps=steps,
         radar_speed=radar_speed,
-        sync=sync,
+        sync=sync_summaries,
     )
     found = findings.find(evidence, options)
     summary = Summary(
@@ -118,9 +104,9 @@ def read_contents(trace: Trace, options: ReportOptions) -> Contents:
         + sum(step.bytes for step in steps if step.sensor not in records),
         simulated=is_simulated(records.values()),
         sensors=tuple(record.summary for record in records.values()),
-        motion=motion,
+        motion=moved,
         radar_speed=radar_speed,
-        sync=tuple(sync),
+        sync=tuple(sync_summaries),
         steps=tuple(steps),
     )
     return Contents(
@@ -147,7 +133,7 @@ def _template_values(trace: Trace, contents: Contents, options: ReportOptions) -
     summary, span, track = contents.summary, contents.span, contents.track
     max_doppler = summary.radar_speed.max_doppler_mps if summary.radar_speed else None
     shown = [record for record in (*contents.raw, *contents.derived) if len(record.ts)]
-    sync = contents.records.get("_sync")
+    sync_ts = contents.records["_sync"].ts if contents.residuals else None
     provenances = contents.provenances
     return {
         "summary": summary,
@@ -159,12 +145,12 @@ def _template_values(trace: Trace, contents: Contents, options: ReportOptions) -
         "path": charts.path(track, read_floor_plan(trace.path / _MAP)) if track else None,
         "speed": charts.speed(contents.pose_speed, contents.radar_speed, max_doppler, span, contents.pose_source),
         "quality": charts.quality(track, span) if track else None,
-        "residuals": charts.residuals(contents.residuals, sync.ts, span) if contents.residuals and sync else None,
+        "residuals": charts.residuals(contents.residuals, sync_ts, span) if sync_ts is not None else None,
         "above": read_map_view(trace.path / _MAP),
         "radar_estimate": contents.radar_speed is not None,
         "instants": draw_instants(trace, contents.records, span[0], options.instants, options.picture_width),
-        "packages": package_versions(provenances),
-        "measured": {name: measured_values(content) for name, content in provenances.items()},
+        "packages": processing.package_versions(provenances),
+        "measured": {name: processing.measured_values(content) for name, content in provenances.items()},
         "options": {name: content.get("options") or {} for name, content in provenances.items()},
         "descriptions": {channel.name: channel.description for channel in track.quality} if track else {},
     }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -21,12 +20,9 @@ PAGE, SUMMARY = "index.html", "summary.json"
 @functools.cache
 def environment() -> Environment:
     """The templates, and the filters that they use."""
+    loader = PackageLoader("rover_pipeline.report")
     templates = Environment(
-        loader=PackageLoader("rover_pipeline.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     for function in (
         formatting.count, formatting.duration, formatting.elapsed, formatting.metres, formatting.milliseconds,
@@ -34,18 +30,12 @@ def environment() -> Environment:
     ):  # fmt: skip
         templates.filters[function.__name__] = function
     templates.filters |= {"size": size_text, "code": _mark_code, "colour": colour_name}
-    templates.globals |= {"version": __version__, "include_raw": lambda name: Markup(_template_text(name))}
+    templates.globals["version"] = __version__
+    templates.globals["include_raw"] = lambda name: Markup(loader.get_source(templates, name)[0])
     return templates
 
 
 def _mark_code(text: str) -> Markup:
     """Text as HTML, with the parts between backticks as code."""
-    parts = text.split("`")
-    return Markup("").join(
-        Markup("<code>{}</code>").format(part) if i % 2 else escape(part) for i, part in enumerate(parts)
-    )
-
-
-@functools.cache
-def _template_text(name: str) -> str:
-    return (Path(__file__).parent / "templates" / name).read_text(encoding="utf-8")
+    parts = enumerate(text.split("`"))
+    return Markup("").join(Markup("<code>{}</code>").format(part) if i % 2 else escape(part) for i, part in parts)

@@ -54,11 +54,11 @@ def timeline(records: Sequence[SensorRecord], span: Span) -> Chart:
             (begin, end), *_ = intervals.running - span[0]
             _draw_bars(axes, [(begin, end, top, bottom)], colour_name(record.name))
             # Gaps hang from the upper edge, invalid samples stand on the lower edge.
-            for kind, edge, sign, colour in (
+            for each, edge, sign, colour in (
                 (intervals.missing, top, 1, "bad"),
                 (intervals.invalid, bottom, -1, "fair"),
             ):
-                marks = _visible_marks(kind, intervals.period, span, canvas.mark_bins)
+                marks = _visible_marks(each, intervals.period, span, canvas.mark_bins)
                 _draw_bars(axes, [(a, b, edge, edge + sign * height * share) for a, b, share in marks], colour)
             if canvas.narrow:
                 axes.text(0, top - 4, record.name, va="bottom", ha="left", fontsize=12)

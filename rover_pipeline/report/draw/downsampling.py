@@ -51,8 +51,6 @@ def nonzero_runs(values: np.ndarray) -> list[tuple[int, int, float]]:
 
 def downsample_mask(mask: np.ndarray, factor: int) -> np.ndarray:
     """A mask, bool (row, column), by an integer factor: a block is 1 if any of its cells is set. Returns f8."""
-    if factor == 1:
-        return mask.astype("f8")
     rows, columns = (-(-size // factor) for size in mask.shape)
     padded = np.zeros((rows * factor, columns * factor), bool)
     padded[: mask.shape[0], : mask.shape[1]] = mask

@@ -14,19 +14,15 @@ from rover_pipeline.errors import FormatError
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.trace import Trace
 from rover_pipeline.radar.axes import AXES
-from rover_pipeline.report.draw.images import (
-    EmbeddedImage,
-    apply_colour_map,
-    embed_image,
-    polar_to_cartesian,
-    resize_image,
-)
+from rover_pipeline.report.draw.images import EmbeddedImage, colourise, embed_image, polar_to_cartesian, resize_image
 from rover_pipeline.report.read.sensors import USUAL_SENSORS, SensorRecord, read_sidecar
 
 #: Colours span at most this many decibels below the strongest cell; they end at the noise if that is higher.
 _COLOUR_SPAN_DB = 70.0
 #: Range that the sensor writes if a target is beyond what 16 bits hold, mm.
 _CLIPPED_RANGE = 65535
+#: Draws several samples, (frame, ...), with the same colour scale as images, u1 (row, column, 3 or 4).
+_Render = Callable[[np.ndarray], list[np.ndarray]]
 
 
 class Frame(NamedTuple):
@@ -57,14 +53,13 @@ class Instant(NamedTuple):
 
 @dataclass(frozen=True)
 class _Images:
-    """A channel with images; `render` draws several samples, (frame, ...), with the same colour scale."""
+    """A channel with images."""
 
     title: str
     record: SensorRecord
     channel: Any
-    render: Callable[[np.ndarray], list[np.ndarray]]
-    scale: str = ""
-    half_width: bool = False
+    render: _Render
+    scale: str
 
     @property
     def has_sample(self) -> np.ndarray:
@@ -106,7 +101,7 @@ def nearest_samples(ts: np.ndarray, times: np.ndarray) -> np.ndarray:
 
 
 def _draw_frames(source: _Images, times: np.ndarray) -> list[Frame]:
-    record, whole = source.record, source.has_sample
+    record, whole, half_width = source.record, source.has_sample, source.title in _HALF_WIDTH
     ts, valid, samples = record.ts[whole], record.valid[whole], record.samples[whole]
     nearest = nearest_samples(ts, times)
     decoded: dict[int, np.ndarray] = {}
@@ -118,69 +113,48 @@ def _draw_frames(source: _Images, times: np.ndarray) -> list[Frame]:
     rendered = source.render(np.stack(list(decoded.values()))) if decoded else []
     images = {sample: embed_image(image) for sample, image in zip(decoded, rendered, strict=True)}
     return [
-        Frame(
-            source.title, source.scale, images.get(sample), float(ts[sample] - time), not valid[sample],
-            source.half_width,
-        )
+        Frame(source.title, source.scale, images.get(sample), float(ts[sample] - time), not valid[sample], half_width)
         for sample, time in zip(nearest.tolist(), times, strict=True)
-    ]  # fmt: skip
+    ]
 
 
 def _readable_images(trace: Trace, records: Mapping[str, SensorRecord], width: int) -> list[_Images]:
-    """All channels with images, in the order of the page."""
-    readable = []
-    for find in (_camera, _lidar, _range_doppler, _range_azimuth, _bev):
+    """All channels with images, in the order of the page; only the first channel that a trace has for each title."""
+    readable, titles = [], set()
+    for title, name, channel, prepare in _CHANNELS:
+        record = records.get(name)
+        if title in titles or not record or not record.sensor or channel not in record.sensor.specs:
+            continue
+        titles.add(title)
         try:
-            source = find(trace, records, width)
+            render, scale = prepare(trace, record.sensor, width)
+            images = _Images(title, record, trace.source(name, channel).channel(channel), render, scale)
         except FormatError:
             continue  # The findings name it.
-        if source is not None and source.has_sample.any():
-            readable.append(source)
+        if images.has_sample.any():
+            readable.append(images)
     return readable
 
 
-def _sensor_with(records: Mapping[str, SensorRecord], name: str, channel: str) -> tuple[SensorRecord, Sensor] | None:
-    record = records.get(name)
-    return (record, record.sensor) if record and record.sensor and channel in record.sensor.specs else None
+def _camera(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, str]:
+    return lambda images: [resize_image(image, width) for image in images], ""
 
 
-def _camera(trace: Trace, records: Mapping[str, SensorRecord], width: int) -> _Images | None:
-    """`_camera_frames` if there are any: the raw video may show faces that the frames do not.
-
-    Public traces keep an anonymised video in `_camera/`.
-    """
-
-    def render(images: np.ndarray) -> list[np.ndarray]:
-        return [resize_image(image, width) for image in images]
-
-    for name, channel in (("_camera_frames", "image"), ("camera", "video.avi"), ("_camera", "video.avi")):
-        if found := _sensor_with(records, name, channel):
-            return _Images("camera", found[0], trace.source(name, channel).channel(channel), render)
-    return None
-
-
-def _lidar(trace: Trace, records: Mapping[str, SensorRecord], width: int) -> _Images | None:
-    found = _sensor_with(records, "_lidar_image", "rng")
-    if found is None:
-        return None
-    record, sensor = found
+def _lidar(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, str]:
+    aspect = _lidar_aspect(trace)
 
     def render(images: np.ndarray) -> list[np.ndarray]:
         metres = images.astype("f4") / 1000
         metres[(images == 0) | (images == _CLIPPED_RANGE)] = np.nan
         measured = metres[np.isfinite(metres)]
         near, far = np.percentile(measured, (2, 98)) if len(measured) else (0.5, 50.0)
-        return [
-            resize_image(
-                apply_colour_map(each, np.log(near), np.log(far), "turbo_r"), width, _lidar_aspect(trace, each)
-            )
-            for each in np.log(np.maximum(metres, 1e-3))
-        ]
+        low, high, values = np.log(near), np.log(far), np.log(np.maximum(metres, 1e-3))
+        return [resize_image(colourise(each, low, high, "turbo_r"), width, aspect) for each in values]
 
-    return _Images("lidar", record, sensor.channel("rng"), render, "range, near is red")
+    return render, "range, near is red"
 
 
-def _lidar_aspect(trace: Trace, image: np.ndarray) -> float:
+def _lidar_aspect(trace: Trace) -> float:
     """Width over height of a sweep, so that a degree of azimuth is as wide as a degree of elevation is high."""
     intrinsics = read_sidecar(trace.path, "lidar").get("beam_intrinsics")
     elevations = intrinsics.get("beam_altitude_angles") if isinstance(intrinsics, dict) else None
@@ -188,14 +162,10 @@ def _lidar_aspect(trace: Trace, image: np.ndarray) -> float:
         span = float(np.ptp(np.asarray(elevations, "f8")))
     except (TypeError, ValueError):
         span = 0.0
-    return float(np.clip(360 / span, 3, 8)) if span > 0 and image.ndim == 2 else 4.0
+    return float(np.clip(360 / span, 3, 8)) if span > 0 else 4.0
 
 
-def _range_doppler(trace: Trace, records: Mapping[str, SensorRecord], width: int) -> _Images | None:
-    found = _sensor_with(records, "_radar_range_doppler", "power")
-    if found is None:
-        return None
-    record, sensor = found
+def _range_doppler(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, str]:
     axes = _read_axes(sensor.path)
     ranges, doppler = axes.get("range"), axes.get("doppler")
     scale = ""
@@ -205,56 +175,51 @@ def _range_doppler(trace: Trace, records: Mapping[str, SensorRecord], width: int
     def render(power: np.ndarray) -> list[np.ndarray]:
         low, high = _decibel_limits(power)
         # The rows of an image go down, but targets that move away belong to the top.
-        return [resize_image(apply_colour_map(each[::-1], low, high, "inferno"), width, 4.0) for each in power]
+        return [resize_image(colourise(each[::-1], low, high, "inferno"), width, 4.0) for each in power]
 
-    return _Images("range-Doppler", record, sensor.channel("power"), render, scale)
-
-
-def _range_azimuth(trace: Trace, records: Mapping[str, SensorRecord], width: int) -> _Images | None:
-    return _birds_eye_images(
-        records, "_radar_range_azimuth", "power", "range-azimuth", _decibel_limits, "inferno", width
-    )
+    return render, scale
 
 
-def _bev(trace: Trace, records: Mapping[str, SensorRecord], width: int) -> _Images | None:
-    def limits(cells: np.ndarray) -> tuple[float, float]:
-        return 0, max(1, int(cells.max(initial=0)))
-
-    return _birds_eye_images(records, "_bev", "occupancy", "occupancy", limits, "cividis", width)
+def _range_azimuth(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, str]:
+    return _birds_eye_view(sensor, "power", _decibel_limits, "inferno", width)
 
 
-def _birds_eye_images(
-    records: Mapping[str, SensorRecord],
-    name: str,
-    channel: str,
-    title: str,
-    limits: Callable[[np.ndarray], tuple[float, float]],
-    colour_map: str,
-    width: int,
-) -> _Images | None:
-    """Polar images as bird's-eye views, u1 (row, column, 4), RGBA, transparent where the sensor does not measure.
+def _bev(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, str]:
+    return _birds_eye_view(sensor, "occupancy", lambda cells: (0, max(1, int(cells.max(initial=0)))), "cividis", width)
+
+
+def _birds_eye_view(
+    sensor: Sensor, channel: str, limits: Callable[[np.ndarray], tuple[float, float]], colour_map: str, width: int
+) -> tuple[_Render, str]:
+    """Draw polar images as RGBA, transparent where the sensor does not measure.
 
     Args:
-        limits: gives the values with the first and the last colour of the map.
+        limits: gives the values with the first and the last colour for all images together.
     """
-    found = _sensor_with(records, name, channel)
-    if found is None:
-        return None
-    record, sensor = found
     azimuth, ranges = _polar_axes(sensor.path, sensor.specs[channel].shape)
 
     def render(images: np.ndarray) -> list[np.ndarray]:
         low, high = limits(images)
-        views = []
-        for image in images:
-            view, inside = polar_to_cartesian(image, azimuth, ranges, width)
-            alpha = np.where(inside, 255, 0).astype("u1")
-            views.append(np.dstack([apply_colour_map(view, low, high, colour_map), alpha]))
-        return views
+        views = (polar_to_cartesian(image, azimuth, ranges, width) for image in images)
+        return [np.dstack([colourise(view, low, high, colour_map), 255 * area.astype("u1")]) for view, area in views]
 
     stored = _read_axes(sensor.path).get("range")
-    scale = "" if stored is None else f"to {stored[-1]:.0f} m"
-    return _Images(title, record, sensor.channel(channel), render, scale, half_width=True)
+    return render, "" if stored is None else f"to {stored[-1]:.0f} m"
+
+
+#: Title, sensor, channel and renderer of everything that can be shown, in the order of the page. `_camera_frames` comes
+#: before the raw video, which may show faces that the frames do not. Public traces have an anonymised one in `_camera`.
+_CHANNELS: tuple[tuple[str, str, str, Callable[[Trace, Sensor, int], tuple[_Render, str]]], ...] = (
+    ("camera", "_camera_frames", "image", _camera),
+    ("camera", "camera", "video.avi", _camera),
+    ("camera", "_camera", "video.avi", _camera),
+    ("lidar", "_lidar_image", "rng", _lidar),
+    ("range-Doppler", "_radar_range_doppler", "power", _range_doppler),
+    ("range-azimuth", "_radar_range_azimuth", "power", _range_azimuth),
+    ("occupancy", "_bev", "occupancy", _bev),
+)
+#: Titles of images that are as clear at half the width.
+_HALF_WIDTH = {"range-azimuth", "occupancy"}
 
 
 def _decibel_limits(power: np.ndarray) -> tuple[float, float]:

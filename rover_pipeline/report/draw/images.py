@@ -41,7 +41,7 @@ def resize_image(image: np.ndarray, width: int, aspect: float | None = None) -> 
     return cv2.resize(image, (new_width, new_height), interpolation=cv2.INTER_AREA if smaller else cv2.INTER_LINEAR)
 
 
-def apply_colour_map(values: np.ndarray, low: float, high: float, colour_map: str) -> np.ndarray:
+def colourise(values: np.ndarray, low: float, high: float, colour_map: str) -> np.ndarray:
     """Values as colours, u1 (row, column, 3). NaN is black.
 
     Args:

@@ -39,8 +39,9 @@ def themed_svg(file: bytes) -> str:
         root.remove(defs)  # This style sheet would apply to every element of the page.
     _, _, width, height = root.attrib["viewBox"].split()
     for element in root.iter():
-        element.tag = _without_namespace(element.tag)
-        attributes = {_without_namespace(name): value for name, value in element.attrib.items()}
+        # Names are `{namespace}name`. HTML has no namespaces.
+        element.tag = element.tag.rpartition("}")[2]
+        attributes = {name.rpartition("}")[2]: value for name, value in element.attrib.items()}
         if element.tag == "g":
             attributes.pop("id", None)
         if "style" in attributes:
@@ -65,7 +66,3 @@ def _themed_style(style: str) -> str:
         elif name and name != "font-family":
             themed.append(f"{name}: {_VARIABLE_OF.get(value, value)}")
     return "; ".join(themed)
-
-
-def _without_namespace(name: str) -> str:
-    return name.rpartition("}")[2]
