@@ -25,7 +25,7 @@ from rover_pipeline.format.channels.mjpg import MjpgChannel
 from rover_pipeline.format.meta import ChannelSpec, write_meta
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor
 from rover_pipeline.format.trace import new_trace
-from rover_pipeline.report.page import PAGE, REPORT, SUMMARY
+from rover_pipeline.report.templating import PAGE, REPORT, SUMMARY
 from rover_pipeline.table import find_step
 
 STEP = "_report"

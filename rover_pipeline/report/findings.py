@@ -1,4 +1,4 @@
-"""What is wrong with a recording, worst first, and the verdict in a sentence."""
+"""What is wrong with a recording, worst first, and the verdict in one sentence."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
+from rover_pipeline.report.formatting import count, duration, join, percent
 from rover_pipeline.report.options import ReportOptions
 from rover_pipeline.report.summary import (
     Finding,
-    Motion,
     RadarSpeed,
     SensorSummary,
     Severity,
@@ -17,54 +17,52 @@ from rover_pipeline.report.summary import (
     SyncSummary,
     Verdict,
 )
-from rover_pipeline.report.words import count, duration, join, percent
 
 _ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "note": 2}
-#: A line that begins with a sensor, or a file of one.
-_PLACED = re.compile(r"([\w.-]+(?:/[\w.-]+)*): (.+)", re.DOTALL)
-#: Share of the poses that are not valid above which a trajectory is of no use.
-_LOST_TRACK = 0.5
+#: A line that begins with a sensor or with a file of a sensor.
+_LOCATED = re.compile(r"([\w.-]+(?:/[\w.-]+)*): (.+)", re.DOTALL)
+#: Share of invalid samples above which a sensor or a trajectory is of no use.
+_MAX_INVALID_SHARE = 0.5
 
 
-class Known(NamedTuple):
-    """Everything that a verdict is made from.
+class Evidence(NamedTuple):
+    """Everything that the verdict is based on.
 
     Attributes:
-        checked: lines of `check`; mended: of these, what the reader could make good.
-        unused: raw sensors that no result was made from, while some was from others.
+        checked: lines of `check`; repaired: those of them about damage that the reader can repair.
+        unused: raw sensors that no result was computed from, although other sensors have results.
     """
 
     raw: Sequence[SensorSummary]
     virtual: Sequence[SensorSummary]
     checked: Sequence[str]
-    mended: Collection[str]
+    repaired: Collection[str]
     unused: Sequence[str]
     steps: Sequence[StepSummary]
-    motion: Motion | None
     radar_speed: RadarSpeed | None
     sync: Sequence[SyncSummary]
 
 
-def find(known: Known, options: ReportOptions) -> list[Finding]:
-    """All findings, worst first; of equals in the order of the page."""
-    found = [
-        *_checked(known.checked, known.mended),
-        *_recording(known.raw, options),
-        *(finding for sensor in known.raw for finding in _sensor(sensor, options)),
-        *_results(known, options),
+def find(evidence: Evidence, options: ReportOptions) -> list[Finding]:
+    """All findings without repetitions, worst first; equally bad ones in the order of the page."""
+    findings = [
+        *_check_findings(evidence.checked, evidence.repaired),
+        *_start_and_end(evidence.raw, options),
+        *(finding for sensor in evidence.raw for finding in _raw_sensor(sensor, options)),
+        *_results(evidence, options),
     ]
-    unique = list({(each.place, each.text): each for each in found}.values())
+    unique = list({(each.place, each.text): each for each in findings}.values())
     return sorted(unique, key=lambda each: _ORDER[each.severity])
 
 
 def verdict(findings: Sequence[Finding]) -> Verdict:
     """The worst of the findings as one word."""
-    found = {each.severity for each in findings}
-    return "bad" if "error" in found else "fair" if "warning" in found else "good"
+    severities = {each.severity for each in findings}
+    return "bad" if "error" in severities else "fair" if "warning" in severities else "good"
 
 
 def headline(findings: Sequence[Finding], raw: Sequence[SensorSummary], seconds: float) -> str:
-    """The verdict as a sentence."""
+    """The verdict as one sentence."""
     errors = [each for each in findings if each.severity == "error"]
     warnings = [each for each in findings if each.severity == "warning"]
     if errors:
@@ -78,22 +76,22 @@ def _sensor_of(finding: Finding) -> str:
     return finding.place.partition("/")[0]
 
 
-def _checked(lines: Sequence[str], mended: Collection[str]) -> Iterator[Finding]:
-    """What `check` says. A result can be made again, a raw sensor cannot."""
+def _check_findings(lines: Sequence[str], repaired: Collection[str]) -> Iterator[Finding]:
+    """What `check` says. Damaged raw sensors are errors; results are not, because they can be computed again."""
     for line in lines:
         place, text = _split(line, "trace")
-        severity: Severity = "warning" if place.startswith("_") or line in mended else "error"
+        severity: Severity = "warning" if place.startswith("_") or line in repaired else "error"
         yield Finding(severity=severity, place=place, text=text)
 
 
 def _split(line: str, otherwise: str) -> tuple[str, str]:
-    """Place and text of `place: text`."""
-    match = _PLACED.match(line)
+    """The parts of `place: text`; the place is `otherwise` if a line does not begin with one."""
+    match = _LOCATED.match(line)
     return (match[1], match[2]) if match else (otherwise, line)
 
 
-def _recording(raw: Sequence[SensorSummary], options: ReportOptions) -> Iterator[Finding]:
-    """Sensors beside one another: who comes late, and who leaves early."""
+def _start_and_end(raw: Sequence[SensorSummary], options: ReportOptions) -> Iterator[Finding]:
+    """Sensors that start later or end earlier than the others."""
     if not raw:
         yield Finding(severity="error", place="trace", text="holds no raw sensor")
     running = [sensor for sensor in raw if sensor.start_s is not None and sensor.end_s is not None]
@@ -114,8 +112,8 @@ def _recording(raw: Sequence[SensorSummary], options: ReportOptions) -> Iterator
             )
 
 
-def _sensor(sensor: SensorSummary, options: ReportOptions) -> Iterator[Finding]:
-    """One raw sensor."""
+def _raw_sensor(sensor: SensorSummary, options: ReportOptions) -> Iterator[Finding]:
+    """Whether the sensor can be read, is complete, valid and as fast as it was configured."""
 
     def finding(severity: Severity, text: str, advice: str = "") -> Finding:
         return Finding(severity=severity, place=sensor.name, text=text, advice=advice)
@@ -142,8 +140,8 @@ def _sensor(sensor: SensorSummary, options: ReportOptions) -> Iterator[Finding]:
     if sensor.invalid:
         share = sensor.invalid / sensor.samples
         text = f"has {sensor.invalid:,} of {count(sensor.samples, 'sample')} not valid ({percent(share)})"
-        severe: Severity = "error" if share > _LOST_TRACK else "warning"
-        yield finding(severe if share > options.max_invalid_share else "note", text)
+        above: Severity = "error" if share > _MAX_INVALID_SHARE else "warning"
+        yield finding(above if share > options.max_invalid_share else "note", text)
     if sensor.clock_ppm is not None and abs(sensor.clock_ppm) > 1e6 * options.max_rate_error:
         yield finding(
             "warning",
@@ -152,16 +150,16 @@ def _sensor(sensor: SensorSummary, options: ReportOptions) -> Iterator[Finding]:
         )
 
 
-def _results(known: Known, options: ReportOptions) -> Iterator[Finding]:
-    """Results: what their steps noticed, and what they are not sure of."""
-    for name in known.unused:
+def _results(evidence: Evidence, options: ReportOptions) -> Iterator[Finding]:
+    """What the steps noticed, and results with many invalid samples."""
+    for name in evidence.unused:
         yield Finding(
             severity="warning",
             place=name,
             text="has no result, others have: its processing failed or was not asked for",
             advice="`rover-pipeline check` looks at every sample.",
         )
-    for step in known.steps:
+    for step in evidence.steps:
         for note in step.notes:
             place, text = _split(note, step.sensor)
             yield Finding(severity="warning", place=place, text=text)
@@ -171,16 +169,16 @@ def _results(known: Known, options: ReportOptions) -> Iterator[Finding]:
         if step.dropped:
             text = f"{count(step.dropped, 'sample')} of its input left out: not all channels have them"
             yield Finding(severity="warning", place=step.sensor, text=text)
-    expected = {sensor.invalid / sensor.samples for sensor in known.raw if sensor.samples}
-    for sensor in known.virtual:
+    raw_shares = [sensor.invalid / sensor.samples for sensor in evidence.raw if sensor.samples]
+    for sensor in evidence.virtual:
         share = sensor.invalid / sensor.samples if sensor.samples else 0.0
         if sensor.error:
             yield Finding(severity="error", place=sensor.name, text=f"cannot be read: {sensor.error}")
-        elif share > options.max_invalid_share and share > max(expected, default=0.0):
+        elif share > options.max_invalid_share and share > max(raw_shares, default=0.0):
             text = f"has {sensor.invalid:,} of {count(sensor.samples, 'sample')} not to be trusted ({percent(share)})"
-            lost = sensor.name == "_odom" and share > _LOST_TRACK
-            yield Finding(severity="error" if lost else "warning", place=sensor.name, text=text)
-    speed = known.radar_speed
+            useless = sensor.name == "_odom" and share > _MAX_INVALID_SHARE
+            yield Finding(severity="error" if useless else "warning", place=sensor.name, text=text)
+    speed = evidence.radar_speed
     if speed and speed.above_share:
         yield Finding(
             severity="warning" if speed.above_share > options.max_invalid_share else "note",
@@ -188,7 +186,7 @@ def _results(known: Known, options: ReportOptions) -> Iterator[Finding]:
             text=f"is faster than its maximum Doppler, {speed.max_doppler_mps:.2f} m/s, for "
             f"{percent(speed.above_share)} of the time: what stands still ahead wraps to the wrong sign",
         )
-    for each in known.sync:
+    for each in evidence.sync:
         share = each.missing / max(1, each.matched + each.missing)
         if share > options.max_invalid_share:
             text = f"has no sample near {percent(share)} of the reference's"

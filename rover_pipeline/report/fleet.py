@@ -1,4 +1,4 @@
-"""The page of many recordings, worst first, made from the `summary.json` of each."""
+"""The page of many recordings, worst first, from the `summary.json` of each."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ from rover_pipeline.format.provenance import PROVENANCE, fingerprint, read_prove
 from rover_pipeline.format.sensor import TS
 from rover_pipeline.format.trace import CONFIG, is_trace
 from rover_pipeline.format.virtual import VirtualWriter, in_the_way
-from rover_pipeline.report.page import PAGE, REPORT, SUMMARY, environment
-from rover_pipeline.report.summary import Summary, Verdict
+from rover_pipeline.report.summary import SensorSummary, Summary, Verdict
+from rover_pipeline.report.templating import PAGE, REPORT, SUMMARY, environment
+from rover_pipeline.workflow.traces import locate_traces
 from rover_pipeline.table import find_step
 
-#: What makes the page, as provenance says.
+#: The step that provenance names.
 STEP = "rover_pipeline.report.fleet"
 VERSION = 1
 FLEET = "fleet.json"
 _RANK = {"bad": 0, "none": 1, "fair": 2, "good": 3}
-#: Side of the square that a path is drawn in, and its margin.
+#: Side of the square with the path of a recording, and its margin, pixels.
 _SIDE, _MARGIN = 44.0, 3.0
 
 
@@ -38,9 +39,9 @@ class Row:
     """A recording on the page.
 
     Attributes:
-        name: its path below the folder that was asked for.
-        link: address of its page, relative to the fleet's; empty when it has none.
-        summary: None when it has none that can be read, for the reason in `problem`.
+        name: path of the trace below the folder that the command was given.
+        link: address of its page, relative to the page of the fleet; empty when it has none.
+        summary: None when it cannot be read; `problem` tells why.
     """
 
     name: str
@@ -54,10 +55,6 @@ class Row:
         return self.summary.verdict if self.summary else "none"
 
     @property
-    def rank(self) -> int:
-        return _RANK[self.verdict]
-
-    @property
     def errors(self) -> int:
         return self._count("error")
 
@@ -68,22 +65,22 @@ class Row:
     @property
     def lost(self) -> float:
         """Share of raw samples that are missing."""
-        lost, there = self._raw("lost"), self._raw("samples")
-        return lost / max(1, lost + there)
+        lost, samples = self._sum_of_raw("lost"), self._sum_of_raw("samples")
+        return lost / max(1, lost + samples)
 
     @property
     def invalid(self) -> float:
         """Share of raw samples with `valid` = 0."""
-        return self._raw("invalid") / max(1, self._raw("samples"))
+        return self._sum_of_raw("invalid") / max(1, self._sum_of_raw("samples"))
 
     @property
     def sensors(self) -> list[str]:
-        raw = self.summary.sensors if self.summary else ()
-        return [each.name for each in raw if not each.name.startswith("_")]
+        """Names of the raw sensors."""
+        return [sensor.name for sensor in self._raw_sensors]
 
     @property
     def path_svg(self) -> str:
-        """The way it went as points of a polyline in a square of 44; empty without a trajectory."""
+        """The path from above as points of an SVG polyline in a square of 44 pixels; empty without a trajectory."""
         motion = self.summary.motion if self.summary else None
         if motion is None or len(motion.path_m) < 2:
             return ""
@@ -96,9 +93,12 @@ class Row:
     def _count(self, severity: str) -> int:
         return sum(each.severity == severity for each in self.summary.findings) if self.summary else 0
 
-    def _raw(self, figure: str) -> int:
-        raw = self.summary.sensors if self.summary else ()
-        return sum(int(getattr(each, figure)) for each in raw if not each.name.startswith("_"))
+    def _sum_of_raw(self, name: str) -> int:
+        return sum(int(getattr(sensor, name)) for sensor in self._raw_sensors)
+
+    @property
+    def _raw_sensors(self) -> list[SensorSummary]:
+        return [each for each in self.summary.sensors if not each.name.startswith("_")] if self.summary else []
 
 
 class FleetEntry(BaseModel):
@@ -118,63 +118,55 @@ class FleetEntry(BaseModel):
 
 
 def write_fleet(entries: Sequence[str], out: Path | None = None) -> tuple[Path, list[Row]]:
-    """Make the page of traces, and of those in folders, after the pages of those that have none.
+    """Write the page of many recordings, after the pages of those that have none or have changed since.
 
     Args:
-        out: folder of the page; `_report` in the folder of traces that was given, unless given.
+        entries: traces, and folders with traces.
+        out: directory of the page; `_report` in the folder with traces, if `entries` is one.
 
     Raises:
-        ConfigError: no folder to write to was given, and none is obvious.
-        InTheWayError: something that is not a page of many recordings stands there.
+        ConfigError: `out` is missing although `entries` is not one folder with traces.
+        InTheWayError: the directory holds something else than the page of many recordings.
     """
-    place = (out or _obvious(entries)).absolute()
-    if problem := in_the_way(place):
+    directory = (out or _default_directory(entries)).absolute()
+    if problem := in_the_way(directory):
         raise InTheWayError(problem)
-    before = read_provenance(place)
+    before = read_provenance(directory)
     if before is not None and before.get("step") != STEP:
         raise InTheWayError(
-            f"{place}: holds {before.get('sensor', 'a result')} of one recording; choose another folder"
+            f"{directory}: holds {before.get('sensor', 'a result')} of one recording; choose another folder"
         )
-    named = _named(entries)
+    traces = _traces_by_name(entries)
     rows = []
-    with progress("report", len(named), unit="recording") as advance:
-        for name, trace in named.items():
+    with progress("report", len(traces), unit="recording") as advance:
+        for name, trace in traces.items():
             problem = ""
             try:
                 make_report(trace)
             except (RoverError, OSError) as error:
                 problem = f"has no report, for it cannot be written: {error}"
-            rows.append(read_row(trace, name, place, problem))
+            rows.append(read_row(trace, name, directory, problem))
             advance(1)
-    rows.sort(key=lambda row: (row.rank, -row.errors, -row.warnings, -(row.lost + row.invalid), row.name))
-    with named_if_not_written(place), VirtualWriter(place) as writer:
+    rows.sort(key=lambda row: (_RANK[row.verdict], -row.errors, -row.warnings, -(row.lost + row.invalid), row.name))
+    summaries = {f"{row.name}/{REPORT}/{SUMMARY}": row.path / REPORT / SUMMARY for row in rows if row.summary}
+    inputs = {name: fingerprint(path) for name, path in summaries.items()}
+    with named_if_not_written(directory), VirtualWriter(directory) as writer:
         for name, content in fleet_files(rows).items():
             (writer.partial / name).write_bytes(content)
-        found = {row.name: row.path / REPORT / SUMMARY for row in rows if row.summary}
-        writer.commit(
-            {
-                "step": STEP,
-                "version": VERSION,
-                "inputs": {f"{name}/{REPORT}/{SUMMARY}": fingerprint(path) for name, path in found.items()},
-                "packages": versions(),
-            }
-        )
-    return place / PAGE, rows
+        writer.commit({"step": STEP, "version": VERSION, "inputs": inputs, "packages": versions()})
+    return directory / PAGE, rows
 
 
 def fleet_files(rows: Sequence[Row]) -> dict[str, bytes]:
     """The page and its figures, by file name."""
-    html = (
-        environment()
-        .get_template("fleet.html")
-        .render(
-            rows=rows,
-            tally={verdict: sum(row.verdict == verdict for row in rows) for verdict in _RANK},
-            seconds=sum(row.summary.duration_s for row in rows if row.summary),
-            raw_bytes=sum(row.summary.raw_bytes for row in rows if row.summary),
-            metres=sum(row.summary.motion.distance_m for row in rows if row.summary and row.summary.motion),
-        )
-    )
+    summaries = [row.summary for row in rows if row.summary]
+    html = environment().get_template("fleet.html").render(
+        rows=rows,
+        tally={verdict: sum(row.verdict == verdict for row in rows) for verdict in _RANK},
+        seconds=sum(summary.duration_s for summary in summaries),
+        raw_bytes=sum(summary.raw_bytes for summary in summaries),
+        metres=sum(summary.motion.distance_m for summary in summaries if summary.motion),
+    )  # fmt: skip
     entries = [
         FleetEntry(
             trace=str(row.path),
@@ -193,39 +185,36 @@ def fleet_files(rows: Sequence[Row]) -> dict[str, bytes]:
 
 
 def make_report(trace: Path) -> Path:
-    """The page of one trace, made when there is none or the trace has changed since; options stay what they were.
+    """Write the page of one trace if it is missing or older than the trace. The options stay as they were.
 
-    A run of the workflow makes no page of a recording that one of its results stumbled over: here it gets one.
+    The workflow writes no page of a recording if a step before failed: such a recording gets its page here.
 
     Raises:
-        RoverError: something of others is in the way, or nothing can be written there.
+        RoverError: the directory holds files of someone else, or cannot be written.
     """
-    place = trace / REPORT
-    before = read_provenance(place) or {}
-    made = place / PROVENANCE
-    if not (place / SUMMARY).exists() or any(path.stat().st_mtime > made.stat().st_mtime for path in _told(trace)):
+    directory = trace / REPORT
+    before = read_provenance(directory) or {}
+    page = directory / PROVENANCE
+    if not (directory / SUMMARY).exists() or any(
+        path.stat().st_mtime > page.stat().st_mtime for path in _inputs(trace)
+    ):
         stamps = tuple(name for name in before.get("files", ()) if name.startswith("."))
         request = Request(before.get("options", {}))
-        run_step(find_step("_report"), trace, REPORT, request, stamps=stamps)
-    return place / PAGE
+        run_step(find_step("rover_pipeline.report.steps:report"), trace, REPORT, request, stamps=stamps)
+    return directory / PAGE
 
 
-def _told(trace: Path) -> list[Path]:
-    """Files that change whenever a sensor of a trace does, as far as they are there."""
+def _inputs(trace: Path) -> list[Path]:
+    """Those files of a trace of which one changes whenever a sensor does."""
     folders = [Path(entry.path) for entry in os.scandir(trace) if entry.is_dir() and entry.name != REPORT]
-    names = {True: PROVENANCE, False: TS}
-    found = [folder / names[folder.name.startswith("_")] for folder in folders]
-    return [path for path in (trace / CONFIG, *found) if path.exists()]
+    paths = [folder / (PROVENANCE if folder.name.startswith("_") else TS) for folder in folders]
+    return [path for path in (trace / CONFIG, *paths) if path.exists()]
 
 
-def read_row(trace: Path, name: str, place: Path, problem: str = "") -> Row:
-    """What the summary of a trace says, for a page in the folder `place`.
-
-    Args:
-        problem: why it has none, if it is known.
-    """
+def read_row(trace: Path, name: str, directory: Path, problem: str = "") -> Row:
+    """The row of a trace, for a page in `directory`; `problem` tells why there is no summary, if that is known."""
     page, path = trace / REPORT / PAGE, trace / REPORT / SUMMARY
-    link = quote(os.path.relpath(page, place)) if page.exists() else ""
+    link = quote(os.path.relpath(page, directory)) if page.exists() else ""
     try:
         return Row(name, trace, link, Summary.model_validate_json(path.read_bytes()))
     except FileNotFoundError:
@@ -236,14 +225,14 @@ def read_row(trace: Path, name: str, place: Path, problem: str = "") -> Row:
         return Row(name, trace, link, None, f"has a {SUMMARY} that cannot be read: {error.strerror}")
 
 
-def _named(entries: Sequence[str]) -> dict[str, Path]:
-    """Traces by the name they have on the page: their paths from the folder that all lie in."""
+def _traces_by_name(entries: Sequence[str]) -> dict[str, Path]:
+    """Traces by their name on the page: their paths relative to the folder that contains all of them."""
     traces = [path.absolute() for path in locate_traces(list(entries), Path.cwd(), None)]
     common = Path(os.path.commonpath(traces)) if len(traces) > 1 else traces[0].parent
     return {str(trace.relative_to(common)): trace for trace in traces}
 
 
-def _obvious(entries: Sequence[str]) -> Path:
+def _default_directory(entries: Sequence[str]) -> Path:
     folder = Path(entries[0])
     if len(entries) == 1 and folder.is_dir() and not is_trace(folder):
         return folder / REPORT

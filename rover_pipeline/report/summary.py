@@ -1,4 +1,4 @@
-"""What `summary.json` says: the figures of the page, for programs. `docs/summary.md` is made from these models.
+"""Models of `summary.json`, the figures of the page for programs. `docs/summary.md` is generated from them:
 
 python -m rover_pipeline.report.summary > docs/summary.md
 """
@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-#: Raised when a key changes its meaning or goes away; new keys leave it as it is.
+#: Raised when a key changes its meaning or is removed, but not for new keys.
 SCHEMA = 1
 
 Severity = Literal["error", "warning", "note"]
@@ -17,7 +17,7 @@ Verdict = Literal["bad", "fair", "good"]
 
 
 class _Model(BaseModel):
-    """Immutable; keys that a later version adds are ignored, so that old programs read new summaries."""
+    """Immutable. Unknown keys are ignored, so that a program can read the summaries of later versions."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 

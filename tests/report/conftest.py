@@ -1,4 +1,4 @@
-"""Pages and a browser that several tests share."""
+"""A page and a browser that several tests share."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ from pathlib import Path
 import pytest
 
 from rover_pipeline.report.options import ReportOptions
-from rover_pipeline.report.page import PAGE, SUMMARY, report_files
+from rover_pipeline.report.page import report_files
 from rover_pipeline.report.summary import Summary
+from rover_pipeline.report.templating import PAGE, SUMMARY
 from tests.browser import Tab, chromium
 from tests.report.scene import walk
 
 
 @pytest.fixture(scope="session")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The walk with every result. Not to be changed."""
+    """The recording of a walk with every result. Tests must not change it."""
     return walk(tmp_path_factory.mktemp("scene") / "walk")
 
 
 @pytest.fixture(scope="session")
 def files(scene: Path) -> dict[str, bytes]:
-    """Its page and summary."""
+    """The page and the summary of the walk."""
     return report_files(scene, ReportOptions(instants=3, picture_width=96))
 
 
@@ -41,5 +42,5 @@ def page(files: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory) -> P
 @pytest.fixture(scope="session")
 def tab() -> Iterator[Tab]:
     """A browser without a network."""
-    with chromium() as found:
-        yield found
+    with chromium() as tab:
+        yield tab

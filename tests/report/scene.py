@@ -1,4 +1,4 @@
-"""A recording with every result, of a walk whose figures are known, made without any processing."""
+"""A recording of a walk with known figures, with every result, written without any processing."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ AZIMUTHS, RANGES = 16, 24
 
 
 def lidar_times() -> np.ndarray:
-    """Times of the lidar's sweeps, those that it lost left out."""
+    """Times of the lidar's sweeps, without those that it lost."""
     return np.delete(START_S + np.arange(FRAMES) / 10, LOST)
 
 
 def walk(trace: Path) -> Path:
-    """The recording, at `trace`."""
+    """Write the recording to `trace`."""
     small_trace(trace, FRAMES, sensors=("lidar", "radar", "camera", "imu"), beams=BEAMS, columns=COLUMNS)
     _retime(trace / "radar", START_S + 0.013 + np.arange(FRAMES) / 10)
     _retime(trace / "imu", START_S - 0.002 + np.arange(FRAMES) / 10)
@@ -62,16 +62,16 @@ def walk(trace: Path) -> Path:
     sensor(trace, "_radar_pose", radar_ts, pos=np.zeros((FRAMES, 3)), vel=fast)
     sensor(trace, "_radar_velocity", radar_ts, valid, vel=(1.1 * fast).astype("f4"))
     nearest = np.abs(radar_ts[None] - ts[:, None]).argmin(axis=1)
-    away = radar_ts[nearest] - ts
+    residuals = radar_ts[nearest] - ts
     index = np.where(np.arange(len(ts)) < 2, -1, nearest).astype("i4")
-    sensor(trace, "_sync", ts, radar=index, radar_dt=away.astype("f4"))
+    sensor(trace, "_sync", ts, radar=index, radar_dt=residuals.astype("f4"))
     _radar_images(trace, radar_ts, valid)
     _map(trace / "_map")
     return trace
 
 
 def sensor(trace: Path, name: str, ts: np.ndarray, valid: np.ndarray | None = None, **channels: np.ndarray) -> None:
-    """A sensor, in the place of one that may be there, with a word on what made it when it is virtual."""
+    """Write a sensor, replacing an existing one, and its provenance if it is virtual."""
     folder = trace / name
     for file in folder.glob("*"):
         file.unlink()
@@ -86,7 +86,7 @@ def sensor(trace: Path, name: str, ts: np.ndarray, valid: np.ndarray | None = No
 
 
 def provenance(folder: Path, *, samples: int, invalid: int, source: str, **more: object) -> None:
-    """A `provenance.json` as the runner writes it, as far as a page tells of it."""
+    """Write a `provenance.json` as the runner does, as far as the page shows it."""
     reference = f"{source}/{TS}"
     content = {
         "made_by": MADE_BY, "sensor": folder.name, "step": f"rover_pipeline.test:make{folder.name}", "version": 2,

@@ -1,4 +1,4 @@
-"""Whatever is damaged in a trace, raw or made, it has a page: that is when it is needed most."""
+"""A trace has a page whatever is damaged in it, because this is when the page is needed most."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from rover_pipeline.report.options import ReportOptions
-from rover_pipeline.report.page import SUMMARY, report_files
+from rover_pipeline.report.page import report_files
 from rover_pipeline.report.summary import Summary
+from rover_pipeline.report.templating import SUMMARY
 
 Damage = Callable[[np.random.Generator, bytes], bytes]
 
@@ -39,28 +40,28 @@ def _other_json(rng: np.random.Generator, data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_damaged_trace_has_a_page_that_says_so(scene: Path, tmp_path: Path, seed: int) -> None:
+def test_the_page_of_a_damaged_trace_tells_the_damage(scene: Path, tmp_path: Path, seed: int) -> None:
     rng = np.random.default_rng(seed)
     trace = tmp_path / "damaged"
     shutil.copytree(scene, trace)
-    files = sorted(path for path in trace.rglob("*") if path.is_file())
-    for path in rng.choice(np.array(files, object), 6, replace=False):
+    paths = sorted(path for path in trace.rglob("*") if path.is_file())
+    for path in rng.choice(np.array(paths, object), 6, replace=False):
         kinds = [_cut, _scatter, _grow, _blank, *([_other_json] * 3 if path.suffix in (".json", ".yaml") else [])]
         path.write_bytes(kinds[rng.integers(len(kinds))](rng, path.read_bytes()))
-    made = report_files(trace, ReportOptions(instants=1, picture_width=64))
-    summary = Summary.model_validate_json(made[SUMMARY])
+    files = report_files(trace, ReportOptions(instants=1, picture_width=64))
+    summary = Summary.model_validate_json(files[SUMMARY])
     assert summary.verdict != "good" and summary.findings
 
 
-def test_values_that_no_axis_is_made_for_are_left_out(scene: Path, tmp_path: Path) -> None:
+def test_implausibly_large_values_are_left_out(scene: Path, tmp_path: Path) -> None:
     trace = tmp_path / "damaged"
     shutil.copytree(scene, trace)
-    for place, kind in (("lidar/ts", "f8"), ("_odom/pos", "f8"), ("_radar_pose/vel", "f8"), ("_sync/radar_dt", "f4")):
-        values = np.fromfile(trace / place, kind)
+    for channel, kind in (("lidar/ts", "f8"), ("_odom/pos", "f8"), ("_radar_pose/vel", "f8"), ("_sync/radar_dt", "f4")):
+        values = np.fromfile(trace / channel, kind)
         values[7] = 1e300 if kind == "f8" else 1e38
-        values.tofile(trace / place)
-    made = report_files(trace, ReportOptions(instants=0))
-    summary = Summary.model_validate_json(made[SUMMARY])
+        values.tofile(trace / channel)
+    files = report_files(trace, ReportOptions(instants=0))
+    summary = Summary.model_validate_json(files[SUMMARY])
     assert summary.duration_s < 10
     assert summary.motion is not None and summary.motion.distance_m < 20
     assert summary.radar_speed is not None and summary.radar_speed.max_speed_mps == pytest.approx(2)

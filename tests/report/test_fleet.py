@@ -1,4 +1,4 @@
-"""The page of many recordings: the worst comes first, each leads to its own page, and it can be sorted and searched."""
+"""The page of many recordings: worst first, with links to the page of each, and it can be sorted and searched."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rover_pipeline.cli import main
 from rover_pipeline.errors import ConfigError, InTheWayError
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.report.fleet import make_report, write_fleet
-from rover_pipeline.report.page import PAGE, REPORT, SUMMARY
+from rover_pipeline.report.templating import PAGE, REPORT, SUMMARY
 from tests.browser import Tab
 from tests.kit import small_trace, times
 
@@ -22,7 +22,7 @@ SENSORS = ("imu", "lidar")
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Recordings in folders of days: good, one with a gap, one without a sidecar, one whose name is awkward."""
+    """Recordings in folders of days: a good one, one with a gap, one without a sidecar, one with a name to escape."""
     fleet = tmp_path / "fleet"
     for name in ("mon/good", "mon/gap", "tue/broken", "tue/#1 50% <b>"):
         small_trace(fleet / name, 12, sensors=SENSORS, invalid={})
@@ -31,7 +31,7 @@ def folder(tmp_path: Path) -> Path:
     return fleet
 
 
-def test_the_worst_comes_first_and_leads_to_its_page(folder: Path, tab: Tab) -> None:
+def test_the_worst_recording_comes_first_and_is_linked_to_its_page(folder: Path, tab: Tab) -> None:
     page, rows = write_fleet([str(folder)])
     assert page == folder / REPORT / PAGE
     names = ["tue/broken", "mon/gap", "mon/good", "tue/#1 50% <b>"]
@@ -50,7 +50,7 @@ def test_the_worst_comes_first_and_leads_to_its_page(folder: Path, tab: Tab) -> 
     assert [entry["verdict"] for entry in entries] == ["bad", "fair", "good", "good"]
 
 
-def test_it_can_be_sorted_and_searched_on_a_desk_and_a_phone(folder: Path, tab: Tab) -> None:
+def test_recordings_can_be_sorted_and_searched_on_a_desktop_and_a_phone(folder: Path, tab: Tab) -> None:
     page, _ = write_fleet([str(folder)])
     rows = "[...document.querySelectorAll('tbody tr')].filter(e => e.checkVisibility())"
     shown = f"{rows}.map(e => e.querySelector('a').innerText)"
@@ -77,34 +77,34 @@ def test_it_can_be_sorted_and_searched_on_a_desk_and_a_phone(folder: Path, tab: 
         assert tab.complaints == []
 
 
-def test_pages_are_made_when_they_are_missing_or_older_than_the_trace(folder: Path) -> None:
+def test_pages_are_written_when_they_are_missing_or_older_than_the_trace(folder: Path) -> None:
     trace = folder / "mon" / "good"
-    made = make_report(trace)
-    before = made.stat().st_mtime_ns
-    assert make_report(trace) == made and made.stat().st_mtime_ns == before
+    page = make_report(trace)
+    before = page.stat().st_mtime_ns
+    assert make_report(trace) == page and page.stat().st_mtime_ns == before
     (times(12) + 0.5).tofile(trace / "imu" / "ts")
     make_report(trace)
-    assert made.stat().st_mtime_ns > before
-    before = made.stat().st_mtime_ns
+    assert page.stat().st_mtime_ns > before
+    before = page.stat().st_mtime_ns
     (trace / "config.yaml").write_text("imu: {args: {fps: 20}}")
     make_report(trace)
-    assert made.stat().st_mtime_ns > before
+    assert page.stat().st_mtime_ns > before
     assert '"start_s":1700000000.0' in (trace / REPORT / SUMMARY).read_text().replace(" ", "")
 
 
-def test_a_recording_whose_page_cannot_be_made_is_listed_and_the_status_says_so(
+def test_a_recording_whose_page_cannot_be_written_is_listed_and_sets_the_exit_status(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "mon" / "good" / REPORT).mkdir()
     (folder / "mon" / "good" / REPORT / "notes.txt").write_text("mine")
     assert main(["report", str(folder)]) == 1
-    told = capsys.readouterr()
-    assert "was not made by rover_pipeline" in told.err and told.out.strip() == str(folder / REPORT / PAGE)
+    output = capsys.readouterr()
+    assert "was not made by rover_pipeline" in output.err and output.out.strip() == str(folder / REPORT / PAGE)
     assert "without a report" in (folder / REPORT / PAGE).read_text()
     assert (folder / "mon" / "good" / REPORT / "notes.txt").read_text() == "mine"
 
 
-def test_the_command_makes_the_page_of_one_recording_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_writes_the_page_of_one_recording_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trace = folder / "mon" / "good"
     assert main(["report", str(trace)]) == 0
     assert capsys.readouterr().out.strip() == str(trace / REPORT / PAGE)
@@ -114,16 +114,19 @@ def test_the_command_makes_the_page_of_one_recording_too(folder: Path, capsys: p
     assert provenance is not None and len(provenance["inputs"]) == 3
 
 
-def test_nothing_of_others_is_written_over(folder: Path) -> None:
+def test_files_of_someone_else_are_not_overwritten(folder: Path) -> None:
     make_report(folder / "mon" / "good")
-    for place, problem in ((folder / "mon" / "good" / REPORT, "of one recording"), (folder / "mon", "was not made by")):
+    for directory, problem in (
+        (folder / "mon" / "good" / REPORT, "of one recording"),
+        (folder / "mon", "was not made by"),
+    ):
         with pytest.raises(InTheWayError, match=problem):
-            write_fleet([str(folder)], place)
+            write_fleet([str(folder)], directory)
     with pytest.raises(ConfigError, match="-o DIR"):
         write_fleet([str(folder / "mon" / "good"), str(folder / "mon" / "gap")])
 
 
-def test_a_summary_of_a_later_version_is_read_and_a_damaged_one_named(folder: Path) -> None:
+def test_a_summary_of_a_later_version_is_read_and_a_damaged_one_is_reported(folder: Path) -> None:
     write_fleet([str(folder)])
     summary = folder / "mon" / "good" / REPORT / SUMMARY
     content = json.loads(summary.read_text())
@@ -131,6 +134,6 @@ def test_a_summary_of_a_later_version_is_read_and_a_damaged_one_named(folder: Pa
     shutil.copy(summary, folder / "mon" / "gap" / REPORT / SUMMARY)
     (folder / "tue" / "broken" / REPORT / SUMMARY).write_text('{"trace": 3}')
     _, rows = write_fleet([str(folder)])
-    found = {row.name: row for row in rows}
-    assert found["mon/good"].verdict == found["mon/gap"].verdict == "good"
-    assert found["tue/broken"].verdict == "none" and "cannot be read" in found["tue/broken"].problem
+    by_name = {row.name: row for row in rows}
+    assert by_name["mon/good"].verdict == by_name["mon/gap"].verdict == "good"
+    assert by_name["tue/broken"].verdict == "none" and "cannot be read" in by_name["tue/broken"].problem

@@ -1,4 +1,4 @@
-"""The page in a browser: everything that was recorded is on it, nothing is fetched, nothing sticks out."""
+"""The page in a browser: it shows the whole recording, fetches nothing, and fits the window."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from rover_pipeline.report.options import ReportOptions
-from rover_pipeline.report.page import PAGE, report_files
+from rover_pipeline.report.page import report_files
+from rover_pipeline.report.templating import PAGE
 from tests.browser import Tab
 from tests.kit import small_trace
 from tests.report.scene import walk
@@ -25,13 +26,30 @@ SECTIONS = {
     "look": "What does it look like?",
     "processing": "How was it processed?",
 }
-#: A desk, a phone, and the narrowest phone there is.
+#: A desktop, a phone, and the narrowest phone there is.
 WIDTHS = (1280, 390, 320)
+#: Name and box, in pixels of the page, of every chart and image.
+_CHARTS_AND_IMAGES = """
+[...document.querySelectorAll('main .chart, main img')].map(e => {
+  const box = e.getBoundingClientRect();
+  const name = e.tagName == 'IMG' ? 'image' : e.ariaLabel;
+  return [name, box.left + scrollX, box.top + scrollY, box.right + scrollX, box.bottom + scrollY];
+})
+"""
+#: CSS variables with the colours of marks and curves in a chart, by the first word of its label.
+_COLOURS_OF_CHARTS = {
+    "Timeline": ("lidar", "radar", "camera", "imu", "derived", "bad", "fair"),
+    "Distance": ("lidar", "radar", "camera", "imu"),
+    "Time": ("radar",),
+    "The": ("accent", "good", "bad"),
+    "Speed": ("lidar", "bad"),
+    "Quality": ("lidar",),
+}
 _HEADINGS = """
 Object.fromEntries([...document.querySelectorAll('main > section')].map(e => [e.id, e.querySelector('h2').innerText]))
 """
-#: What reaches beyond the right edge, but for what can be scrolled by itself.
-_STICKS_OUT = """
+#: Elements that reach beyond the right edge, except for those inside of a scrollable element.
+_TOO_WIDE = """
 [...document.querySelectorAll('body *')]
   .filter(e => !e.closest('.strip, pre, dialog, .skip, .only-read'))
   .filter(e => e.getBoundingClientRect().right > innerWidth + 0.5)
@@ -41,19 +59,19 @@ _STICKS_OUT = """
 
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", WIDTHS)
-def test_the_page_shows_every_section_and_asks_nobody_for_anything(
+def test_the_page_shows_every_section_and_fetches_nothing(
     tab: Tab, page: Path, tmp_path: Path, width: int, dark: bool
 ) -> None:
     tab.open(page, width=width, dark=dark)
     assert tab.complaints == [] and tab.requests == []
     assert tab.run(_HEADINGS) == SECTIONS
     assert tab.run("document.documentElement.scrollWidth") <= width
-    assert tab.run(_STICKS_OUT) == []
+    assert tab.run(_TOO_WIDE) == []
     shown = ".wide" if width > 640 else ".narrow"
     size = "e.checkVisibility() ? e.innerHTML.length : 0"
     charts = tab.run(f"[...document.querySelectorAll('main .chart {shown} svg')].map(e => {size})")
     assert [size > 1000 for size in charts] == [True, False, False, True, True, True], (
-        "timeline, path, speed and quality are seen, jitter and sync when they are unfolded"
+        "timeline, path, speed and quality are visible, jitter and sync only when they are unfolded"
     )
     pictures = tab.run("[...document.querySelectorAll('main img')].map(e => e.complete && e.naturalWidth)")
     assert len(pictures) == 3 * 5 + 1 and all(pictures), "every picture can be decoded"
@@ -62,10 +80,44 @@ def test_the_page_shows_every_section_and_asks_nobody_for_anything(
     tab.screenshot(tmp_path / "page.png")
     image = cv2.imread(str(tmp_path / "page.png"))
     assert image is not None and image.shape[1] == width and image.shape[0] > 2000
-    assert np.ptp(image[::7, ::7].reshape(-1, 3), axis=0).min() > 100, "something is to be seen"
+    assert np.ptp(image[::7, ::7].reshape(-1, 3), axis=0).min() > 100, "the page is not blank"
 
 
-def test_the_verdict_and_the_figures_are_read_out(tab: Tab, page: Path) -> None:
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_charts_are_drawn_in_the_colours_of_the_theme_and_images_are_not_blank(
+    tab: Tab, page: Path, tmp_path: Path, width: int, dark: bool
+) -> None:
+    tab.open(page, width=width, dark=dark)
+    tab.run("document.querySelectorAll('details').forEach(e => { e.open = true })")
+    boxes = tab.run(_CHARTS_AND_IMAGES)
+    tab.screenshot(tmp_path / "page.png")
+    screenshot = cv2.imread(str(tmp_path / "page.png"), cv2.IMREAD_COLOR_RGB)
+    assert screenshot is not None
+    charts = [name for name, *_ in boxes if name != "image"]
+    assert [name.split()[0] for name in charts] == ["Timeline", "Distance", "Time", "The", "Speed", "Quality"]
+    assert len(boxes) - len(charts) == 3 * 5 + 1
+    for name, left, top, right, bottom in boxes:
+        crop = screenshot[round(top) : round(bottom), round(left) : min(round(right), width)].astype(int)
+        if crop.size == 0:
+            continue  # a strip of images continues beyond the window
+        if name == "image":
+            assert crop.std(axis=(0, 1)).max() > 5, "an image is not blank"
+        for colour in _COLOURS_OF_CHARTS.get(name.split()[0], ()):
+            value = tab.run(f"getComputedStyle(document.documentElement).getPropertyValue('--{colour}')").strip()
+            rgb = np.array([int(value[i : i + 2], 16) for i in (1, 3, 5)])
+            assert _similar_pixels(crop, rgb) > 20, f"{name} shows {colour}"
+
+
+def _similar_pixels(image: np.ndarray, rgb: np.ndarray) -> int:
+    """Number of pixels with the hue of a colour. A line may be blended with the background to half its saturation."""
+    chroma, wanted = image - image.mean(axis=-1, keepdims=True), rgb - rgb.mean()
+    projection = chroma @ wanted
+    cosine = projection / np.maximum(np.linalg.norm(chroma, axis=-1) * np.linalg.norm(wanted), 1e-9)
+    return int(((projection > 0.4 * wanted @ wanted) & (cosine > 0.95)).sum())
+
+
+def test_the_page_tells_the_verdict_and_the_figures(tab: Tab, page: Path) -> None:
     tab.open(page, width=390)
     text = tab.run("document.body.innerText")
     for words in ("Usable, with", "lost 3 samples (7.5 %) in 2 gaps", "maximum Doppler", "5.8 m", "10 Hz", "_odom"):
@@ -73,7 +125,7 @@ def test_the_verdict_and_the_figures_are_read_out(tab: Tab, page: Path) -> None:
     assert "walk" in tab.run("document.title")
 
 
-def test_a_picture_that_is_tapped_is_enlarged(tab: Tab, page: Path) -> None:
+def test_an_image_is_enlarged_by_a_tap(tab: Tab, page: Path) -> None:
     tab.open(page, width=1280)
     assert tab.run("document.querySelector('dialog').open") is False
     tab.run("document.querySelector('.frames button').click()")
@@ -85,7 +137,7 @@ def test_a_picture_that_is_tapped_is_enlarged(tab: Tab, page: Path) -> None:
     assert tab.complaints == []
 
 
-def test_everything_has_a_name_and_no_id_is_taken_twice(files: dict[str, bytes]) -> None:
+def test_images_have_a_text_and_ids_are_unique(files: dict[str, bytes]) -> None:
     names = _Names()
     names.feed(files[PAGE].decode())
     assert names.open == []
@@ -98,7 +150,7 @@ def test_everything_has_a_name_and_no_id_is_taken_twice(files: dict[str, bytes])
 
 
 @pytest.mark.parametrize("sensor", ["lidar", "radar", "camera", "imu"])
-def test_a_trace_with_one_sensor_has_a_good_page_too(tab: Tab, tmp_path: Path, sensor: str) -> None:
+def test_a_trace_with_one_sensor_has_a_page_too(tab: Tab, tmp_path: Path, sensor: str) -> None:
     trace = small_trace(tmp_path / "alone", 8, sensors=(sensor,), invalid={})
     path = tmp_path / PAGE
     path.write_bytes(report_files(trace, ReportOptions(instants=2))[PAGE])
@@ -106,7 +158,7 @@ def test_a_trace_with_one_sensor_has_a_good_page_too(tab: Tab, tmp_path: Path, s
     assert tab.complaints == [] and tab.requests == []
     expected = ["complete", "wrong", *(["look"] if sensor == "camera" else [])]
     assert list(tab.run(_HEADINGS)) == expected
-    assert tab.run(_STICKS_OUT) == []
+    assert tab.run(_TOO_WIDE) == []
 
 
 def test_the_same_trace_gives_the_same_bytes(tmp_path: Path, files: dict[str, bytes]) -> None:
@@ -114,7 +166,7 @@ def test_the_same_trace_gives_the_same_bytes(tmp_path: Path, files: dict[str, by
     assert report_files(again, ReportOptions(instants=3, picture_width=96)) == files
 
 
-def test_names_that_are_markup_are_shown_and_not_obeyed(tab: Tab, tmp_path: Path) -> None:
+def test_markup_in_a_name_is_shown_as_text(tab: Tab, tmp_path: Path) -> None:
     trace = small_trace(tmp_path / "a<script>alert(1)</script>", 8, sensors=("imu",), invalid={})
     path = tmp_path / PAGE
     path.write_bytes(report_files(trace, ReportOptions())[PAGE])
@@ -124,7 +176,7 @@ def test_names_that_are_markup_are_shown_and_not_obeyed(tab: Tab, tmp_path: Path
 
 
 class _Names(HTMLParser):
-    """What a page's elements are called, and whether each that is opened is closed."""
+    """Ids, references and headings of a page, and whether each element that is opened is closed."""
 
     _VOID = frozenset({"meta", "link", "img", "input", "br", "path", "use", "circle", "polyline", "image", "rect"})
 

@@ -6,16 +6,16 @@ from pathlib import Path
 
 from rover_pipeline.format.trace import link_trace
 from rover_pipeline.report.fleet import make_report
-from rover_pipeline.report.page import REPORT
+from rover_pipeline.report.templating import REPORT
 from tests.kit import check_virtual_sensor, small_trace
 
 
-def test_the_page_keeps_the_promises_of_every_result(tmp_path: Path) -> None:
+def test_the_page_is_published_like_every_result(tmp_path: Path) -> None:
     trace = small_trace(tmp_path / "trace", 5, sensors=("radar",))
     check_virtual_sensor("_report", trace, REPORT, {"instants": 0}, kills=1)
 
 
-def test_a_tree_that_mirrors_recordings_does_not_take_over_their_pages(tmp_path: Path) -> None:
+def test_a_tree_of_links_to_recordings_does_not_contain_their_pages(tmp_path: Path) -> None:
     trace = small_trace(tmp_path / "trace", 5, sensors=("imu",))
     make_report(trace)
     link_trace(trace, tmp_path / "mirror")

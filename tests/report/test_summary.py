@@ -1,4 +1,4 @@
-"""The figures of a page are those of the recording, and what is wrong with a recording is said."""
+"""The figures of the page are those of the recording, and damage of a recording is reported."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from rover_pipeline.report.options import ReportOptions
-from rover_pipeline.report.page import SUMMARY, report_files
+from rover_pipeline.report.page import report_files
 from rover_pipeline.report.summary import Finding, Summary, documentation
+from rover_pipeline.report.templating import SUMMARY
+from rover_pipeline.simulate import simulate
 from rover_pipeline.simulate.faults import FAULTS
 from rover_pipeline.simulate.record import simulate
 from tests.conftest import CHECKOUT
@@ -21,9 +23,9 @@ from tests.report.scene import provenance, sensor
 
 
 def summarise(trace: Path, **options: float) -> Summary:
-    """The summary of a trace, without pictures."""
-    made = report_files(trace, ReportOptions.model_validate({"instants": 0, **options}))
-    return Summary.model_validate_json(made[SUMMARY])
+    """The summary of a trace, without images."""
+    files = report_files(trace, ReportOptions.model_validate({"instants": 0, **options}))
+    return Summary.model_validate_json(files[SUMMARY])
 
 
 def findings(summary: Summary, severity: str) -> dict[str, Finding]:
@@ -44,7 +46,7 @@ def test_sensors_are_described_as_they_were_recorded(summary: Summary) -> None:
     assert summary.start_s == pytest.approx(START_S - 0.002)
 
 
-def test_the_walk_is_as_long_and_as_fast_as_it_was(summary: Summary) -> None:
+def test_length_and_speed_of_the_walk_are_measured(summary: Summary) -> None:
     motion = summary.motion
     assert motion is not None
     length = 1.5 * 3.9
@@ -53,11 +55,10 @@ def test_the_walk_is_as_long_and_as_fast_as_it_was(summary: Summary) -> None:
     assert motion.end_to_start_m == pytest.approx(length / np.sqrt(2))
     assert motion.max_speed_mps == motion.median_speed_mps == pytest.approx(1.5)
     assert (motion.samples, motion.invalid) == (walked.FRAMES - 3, 1)
-    least, median, most = motion.quality["inlier_ratio"]
-    np.testing.assert_allclose([least, median, most], [0.8, 0.85, 0.9], rtol=1e-6)
+    np.testing.assert_allclose(motion.quality["inlier_ratio"], [0.8, 0.85, 0.9], rtol=1e-6)
 
 
-def test_speed_is_held_against_the_largest_doppler(summary: Summary) -> None:
+def test_speed_is_compared_with_the_maximum_doppler(summary: Summary) -> None:
     speed = summary.radar_speed
     assert speed is not None
     assert speed.max_doppler_mps == pytest.approx(walked.MAX_DOPPLER)
@@ -70,17 +71,20 @@ def test_sync_residuals_are_percentiles_of_the_matched_samples(summary: Summary)
     (radar,) = summary.sync
     ts = walked.lidar_times()
     others = START_S + 0.013 + np.arange(walked.FRAMES) / 10
-    away = 1e3 * (others[None] - ts[:, None])[np.arange(len(ts)), np.abs(others[None] - ts[:, None]).argmin(axis=1)][2:]
+    differences = others[None] - ts[:, None]
+    residuals = 1e3 * differences[np.arange(len(ts)), np.abs(differences).argmin(axis=1)][2:]
     assert (radar.matched, radar.missing) == (len(ts) - 2, 2)
-    found = [radar.p50_ms, radar.p95_ms, radar.p99_ms, radar.max_ms]
-    np.testing.assert_allclose(np.array(found, "f8"), np.percentile(np.abs(away), [50, 95, 99, 100]), rtol=1e-4)
-    assert radar.median_ms == pytest.approx(np.median(away), rel=1e-4)
+    percentiles = [radar.p50_ms, radar.p95_ms, radar.p99_ms, radar.max_ms]
+    np.testing.assert_allclose(
+        np.array(percentiles, "f8"), np.percentile(np.abs(residuals), [50, 95, 99, 100]), rtol=1e-4
+    )
+    assert radar.median_ms == pytest.approx(np.median(residuals), rel=1e-4)
 
 
-def test_the_reference_is_not_matched_with_itself_and_clocks_come_from_the_step(tmp_path: Path) -> None:
+def test_the_reference_is_not_matched_with_itself_and_clock_drift_comes_from_the_step(tmp_path: Path) -> None:
     trace = small_trace(tmp_path / "trace", 20, sensors=("imu", "lidar"), invalid={})
-    ts, index, away = times(20), np.arange(20, dtype="i4"), np.full(20, 0.004, "f4")
-    sensor(trace, "_sync", ts, imu=index, imu_dt=away, lidar=index, lidar_dt=0 * away)
+    ts, index, residuals = times(20), np.arange(20, dtype="i4"), np.full(20, 0.004, "f4")
+    sensor(trace, "_sync", ts, imu=index, imu_dt=residuals, lidar=index, lidar_dt=0 * residuals)
     clock = {"drift_ppm": 1.25, "latency_ms": {"p95": 3.5}}
     measured = {"reference": "lidar", "sensors": {"imu": clock, "lidar": clock}}
     provenance(trace / "_sync", samples=20, invalid=0, source="lidar", measured=measured)
@@ -89,7 +93,7 @@ def test_the_reference_is_not_matched_with_itself_and_clocks_come_from_the_step(
     assert imu.p95_ms == pytest.approx(4)
 
 
-def test_steps_tell_what_made_the_results(summary: Summary, scene: Path) -> None:
+def test_steps_are_described_by_provenance(summary: Summary, scene: Path) -> None:
     steps = {each.sensor: each for each in summary.steps}
     assert steps["_odom"].invalid == 1 and steps["_odom"].version == 2 and steps["_odom"].seconds == 1.5
     files = [path for path in (scene / "_map").iterdir() if path.is_file()]
@@ -109,7 +113,7 @@ def test_a_clean_recording_is_good(tmp_path: Path) -> None:
     assert summary.headline == "Complete: 3 sensors for 1.9 s, and nothing wrong was found."
 
 
-def test_a_sensor_that_falls_silent_comes_late_or_leaves_early_is_an_error(tmp_path: Path) -> None:
+def test_gaps_late_starts_and_early_ends_are_reported(tmp_path: Path) -> None:
     trace = small_trace(tmp_path / "trace", 60, sensors=("lidar", "imu", "camera"), invalid={})
     (times(60) + np.where(np.arange(60) < 30, 0, 2.5)).tofile(trace / "imu" / "ts")
     (times(60) + 1.5).tofile(trace / "camera" / "ts")
@@ -133,7 +137,7 @@ def test_a_sensor_that_falls_silent_comes_late_or_leaves_early_is_an_error(tmp_p
         ("wrong-shape", "error", "lidar/lidar.json", "describes samples of"),
     ],
 )
-def test_what_damages_recordings_is_found(
+def test_every_kind_of_damage_is_reported(
     tiny: Path, tmp_path: Path, fault: str, severity: str, place: str, text: str
 ) -> None:
     trace = tmp_path / "damaged"
@@ -141,10 +145,10 @@ def test_what_damages_recordings_is_found(
     FAULTS[fault].damage(trace)
     summary = summarise(trace)
     assert text in findings(summary, severity)[place].text
-    assert str(tmp_path) not in summary.model_dump_json(), "a page does not tell where a recording lies"
+    assert str(tmp_path) not in summary.model_dump_json(), "the page does not tell where the recording lies"
 
 
-def test_a_recording_that_was_cut_off_says_so_once_a_sensor(tmp_path: Path) -> None:
+def test_a_sensor_that_was_cut_off_is_reported_once(tmp_path: Path) -> None:
     trace = small_trace(tmp_path / "cut", 20, sensors=("lidar", "imu"), invalid={})
     for name in ("rng", "rfl"):
         path = trace / "lidar" / name
@@ -156,7 +160,7 @@ def test_a_recording_that_was_cut_off_says_so_once_a_sensor(tmp_path: Path) -> N
     assert sensors["lidar"].whole < sensors["lidar"].samples == 20 and sensors["imu"].whole == 20
 
 
-def test_what_steps_noticed_is_repeated_once(tmp_path: Path) -> None:
+def test_the_notes_of_steps_are_reported_once(tmp_path: Path) -> None:
     trace = small_trace(tmp_path / "trace", 20, sensors=("radar", "lidar"), invalid={})
     note = "radar/iq: I and Q seem swapped: try radar.sample_order: iiqq"
     for name in ("_one", "_two"):
@@ -169,7 +173,7 @@ def test_what_steps_noticed_is_repeated_once(tmp_path: Path) -> None:
     assert "has no result" in findings(summary, "warning")["lidar"].text
 
 
-def test_a_result_made_from_other_bytes_is_a_warning_not_an_error(tmp_path: Path) -> None:
+def test_a_result_of_other_input_bytes_is_a_warning_not_an_error(tmp_path: Path) -> None:
     trace = small_trace(tmp_path / "trace", 20, sensors=("lidar",), invalid={})
     sensor(trace, "_one", times(20))
     assert summarise(trace).verdict == "good"

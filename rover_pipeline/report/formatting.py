@@ -1,4 +1,4 @@
-"""Figures as people read them."""
+"""Numbers, times and lists as text for people."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 _MINUS = "\N{MINUS SIGN}"
 
 
-def count(number: int, what: str) -> str:
+def count(number: int, noun: str) -> str:
     """1 sample, 2,000 samples."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def duration(seconds: float) -> str:
@@ -47,15 +47,15 @@ def offset(seconds: float) -> str:
 
 
 def ppm(value: float) -> str:
-    """-2 ppm, +1.4 %: a small difference of rates, or a large one."""
+    """A relative difference, in percent if it is large: -2 ppm, +1.4 %."""
     if abs(value) < 0.5:
         return "0 ppm"
     text = f"{value:+,.0f} ppm" if abs(value) < 1000 else f"{value / 1e4:+.2f} %"
     return text.replace("-", _MINUS)
 
 
-def figure(value: float) -> str:
-    """Three digits that matter: 0.0123, 1.5, 1,230, 13.5 M, 4.2e-05."""
+def significant(value: float) -> str:
+    """A number with three significant digits: 0.0123, 1.5, 1,230, 13.5 M, 4.2e-05."""
     sign, size = _MINUS if value < 0 else "", abs(value)
     for factor, unit in ((1e9, " G"), (1e6, " M")):
         if size >= factor:
@@ -72,25 +72,25 @@ def metres(value: float) -> str:
     return f"{value:.2f} m" if value < 10 else f"{value:,.1f} m"
 
 
-def instant(epoch_s: float) -> str:
-    """2026-11-21 08:29:51 UTC."""
+def utc(epoch_s: float) -> str:
+    """Seconds since the Unix epoch: 2026-11-21 08:29:51 UTC."""
     try:
         return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     except (OverflowError, OSError, ValueError):
         return f"{epoch_s:.3f} s"
 
 
-def clock(seconds: float, longest: float) -> str:
-    """A time since the start, as long as the longest needs: 12.4 s, 2:05."""
+def elapsed(seconds: float, longest: float) -> str:
+    """A time since the begin, in the format that the longest such time needs: 12.4 s, 2:05."""
     if longest < 60:
         return f"{seconds:.1f} s"
     hours, rest = divmod(round(seconds), 3600)
     return f"{hours}:{rest // 60:02}:{rest % 60:02}" if longest >= 3600 else f"{rest // 60}:{rest % 60:02}"
 
 
-def join(items: Sequence[str], most: int = 3) -> str:
-    """a, b and c; each once."""
+def join(items: Sequence[str], maximum: int = 3) -> str:
+    """A list without repetitions: a, b and c. Longer ones end with the number of the remaining items."""
     unique = list(dict.fromkeys(items))
-    if len(unique) > most:
-        unique = [*unique[: most - 1], f"{len(unique) - most + 1} more"]
+    if len(unique) > maximum:
+        unique = [*unique[: maximum - 1], f"{len(unique) - maximum + 1} more"]
     return " and ".join([", ".join(unique[:-1]), unique[-1]]) if len(unique) > 1 else "".join(unique)

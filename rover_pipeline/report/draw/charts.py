@@ -1,0 +1,259 @@
+"""The charts of the page. Each function takes arrays and returns a figure in two widths."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.patches import PathPatch
+from matplotlib.path import Path
+
+from rover_pipeline.report.draw.downsampling import downsample_curve, nonzero_runs, share_of_bins
+from rover_pipeline.report.draw.figures import LEFT, RIGHT, ROW, TICKS, Canvas, Chart, draw_chart, set_time_axis
+from rover_pipeline.report.draw.maps import FloorPlan
+from rover_pipeline.report.draw.svg import COLOURS, colour_name
+from rover_pipeline.report.formatting import elapsed
+from rover_pipeline.report.read.motion import SpeedCurve, Track
+from rover_pipeline.report.read.sensors import SensorRecord
+from rover_pipeline.report.read.sync import Residuals
+from rover_pipeline.report.read.timestamps import fit_line, sample_numbers, sensor_intervals
+
+#: First and last time of a chart, s.
+Span = tuple[float, float]
+
+#: Largest number of stripes that mark invalid poses.
+_MAX_STRIPES = 400
+#: Margins above and below the axes of the path, and its width on a desktop, pixels.
+_PATH_TOP, _PATH_BOTTOM, _PATH_WIDTH = 4, 40, 620.0
+_TIME_MARK_STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200)
+
+
+def timeline(records: Sequence[SensorRecord], span: Span) -> Chart:
+    """When each sensor ran: a bar per sensor, with its gaps and invalid samples."""
+    records = [record for record in records if len(record.ts)]
+    names = [record.name for record in records]
+    heights = np.array([11 if record.virtual else 26 for record in records], float)
+    # On a phone the name of a sensor is above its bar.
+    pitches = {True: heights + 21, False: heights + 7}
+
+    def draw(canvas: Canvas) -> None:
+        # As wide as the longest name, with seven pixels per letter.
+        left = 14 if canvas.narrow else 16 + 7 * max(map(len, names))
+        axes = canvas.add_axes(left, RIGHT, 2, TICKS)
+        edges = np.concatenate([[0], np.cumsum(pitches[canvas.narrow])])
+        set_time_axis(axes, span[1] - span[0], canvas.narrow)
+        axes.set_ylim(edges[-1], 0)
+        axes.grid(axis="y", visible=False)
+        axes.spines["left"].set_visible(False)
+        centres = edges[1:] - heights / 2 - (0 if canvas.narrow else 4)
+        for record, centre, height in zip(records, centres, heights, strict=True):
+            intervals = sensor_intervals(record.ts, record.valid)
+            top, bottom = centre - height / 2, centre + height / 2
+            (begin, end), *_ = intervals.running - span[0]
+            _draw_bars(axes, [(begin, end, top, bottom)], colour_name(record.name))
+            # Gaps hang from the upper edge, invalid samples stand on the lower edge.
+            for each, edge, sign, colour in (
+                (intervals.missing, top, 1, "bad"),
+                (intervals.invalid, bottom, -1, "fair"),
+            ):
+                marks = _visible_marks(each, intervals.period, span, canvas.mark_bins)
+                _draw_bars(axes, [(a, b, edge, edge + sign * height * share) for a, b, share in marks], colour)
+            if canvas.narrow:
+                axes.text(0, top - 4, record.name, va="bottom", ha="left", fontsize=12)
+        if canvas.narrow:
+            axes.set_yticks([])
+        else:
+            axes.set_yticks(centres, names)
+            for text in axes.get_yticklabels():
+                text.set_color(COLOURS["ink"])
+
+    label = f"Timeline of {', '.join(names)}. The figures are in the table below."
+    return draw_chart("timeline", label, draw, lambda narrow: float(pitches[narrow].sum()) + TICKS)
+
+
+def _visible_marks(intervals: np.ndarray, period: float, span: Span, bins: int) -> list[tuple[float, float, float]]:
+    """Intervals as marks that are large enough to be seen: begin and end, s after the begin of the span, and height.
+
+    If few samples fall into a bin, each interval has a mark of full height (1) that is at least a bin wide. Otherwise
+    each bin has a mark as high as the covered share of it, in eighths and at least a quarter: a single frame
+    of a minute must be visible, but must not look like the whole minute.
+    """
+    width = (span[1] - span[0]) / bins
+    if 2 * period > width:
+        return [(float(a - span[0]), float(max(b, a + width) - span[0]), 1.0) for a, b in intervals]
+    share = share_of_bins(intervals, span, bins)
+    levels = np.where(share > 1e-9, np.maximum(np.ceil(8 * share - 1e-6), 2) / 8, 0)
+    return [(a * width, b * width, level) for a, b, level in nonzero_runs(levels)]
+
+
+def _draw_bars(axes: Axes, bars: Sequence[tuple[float, float, float, float]], colour: str) -> None:
+    """Bars, (left, right, lower, upper) each, as one path: thousands of SVG elements would make the page slow."""
+    if not bars:
+        return
+    corners = [[(a, low), (b, low), (b, high), (a, high), (a, low)] for a, b, low, high in bars]
+    codes = [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY] * len(bars)
+    axes.add_patch(PathPatch(Path(np.concatenate(corners), codes), facecolor=COLOURS[colour], linewidth=0))
+
+
+class _Curve(NamedTuple):
+    """A curve with axes of its own: its values at the times `ts`, s."""
+
+    title: str
+    ts: np.ndarray
+    values: np.ndarray
+    colour: str
+
+
+def _curve_rows(
+    name: str, label: str, curves: Sequence[_Curve], span: Span, width: float = 1, stripes: Sequence[Span] = ()
+) -> Chart:
+    """Curves above one another, with lines of `width` pixels; stripes mark the same time intervals in all of them."""
+
+    def draw(canvas: Canvas) -> None:
+        rows = canvas.add_rows([curve.title for curve in curves], span[1] - span[0])
+        for axes, curve in zip(rows, curves, strict=True):
+            x, y = downsample_curve(curve.ts - span[0], curve.values, canvas.curve_bins)
+            axes.plot(x, y, color=COLOURS[curve.colour], linewidth=width)
+            for begin, end in stripes:
+                axes.axvspan(begin, end, color=COLOURS["fair"], alpha=0.35, linewidth=0)
+            axes.locator_params(axis="y", nbins=3)
+
+    return draw_chart(name, label, draw, ROW * len(curves) + TICKS)
+
+
+def jitter(records: Sequence[SensorRecord], span: Span) -> Chart | None:
+    """How far the time stamps of each raw sensor are from a constant rate."""
+    curves = []
+    for record in records:
+        if not record.virtual and len(record.ts) > 2:
+            _, residual = fit_line(sample_numbers(record.ts), record.ts)
+            curves.append(_Curve(f"{record.name}, ms", record.ts, 1e3 * residual, colour_name(record.name)))
+    names = ", ".join(curve.title.removesuffix(", ms") for curve in curves)
+    label = f"Distance of each sample's time from a constant rate, for {names}"
+    return _curve_rows("jitter", label, curves, span) if curves else None
+
+
+def path(track: Track, plan: FloorPlan | None) -> Chart:
+    """The path of the lidar from above, on the occupancy grid if there is one."""
+    xy = track.pos[:, :2]
+    low, high = np.nanmin(xy, axis=0), np.nanmax(xy, axis=0)
+    if plan is not None:
+        low, high = np.minimum(low, plan.low), np.maximum(high, plan.high)
+    margin = 0.04 * max(float((high - low).max()), 1.0)
+    low, high = low - margin, high + margin
+    x_size, y_size = high - low
+
+    def height(narrow: bool) -> float:
+        width = 352.0 if narrow else _PATH_WIDTH
+        inside = float(np.clip((width - LEFT - RIGHT) * y_size / x_size, 180, 460 if narrow else 560))
+        return inside + _PATH_TOP + _PATH_BOTTOM
+
+    def draw(canvas: Canvas) -> None:
+        axes = canvas.add_axes(LEFT, RIGHT, _PATH_TOP, _PATH_BOTTOM)
+        if plan is not None:
+            extent = (plan.low[0], plan.high[0], plan.low[1], plan.high[1])
+            axes.imshow(plan.image, extent=extent, interpolation="none", aspect="auto", zorder=1.5)
+        keep = _evenly_spaced_poses(track.valid, 240 if canvas.narrow else 600)
+        axes.plot(xy[keep, 0], xy[keep, 1], color=COLOURS["accent"], linewidth=2.4, zorder=3)
+        first, *_, last = np.flatnonzero(track.valid)
+        box = {"boxstyle": "round,pad=0.15", "facecolor": COLOURS["card"], "alpha": 0.75, "linewidth": 0}
+        for pose, text in _time_marks(track.ts - track.ts[first], track.valid, 4 if canvas.narrow else 6):
+            axes.plot(*xy[pose], "o", color=COLOURS["accent"], markersize=4, zorder=4)
+            axes.annotate(
+                text, xy[pose], (6, 5), textcoords="offset points", fontsize=10, color=COLOURS["muted"], zorder=5,
+                bbox=box,
+            )  # fmt: skip
+        for end, colour, text in ((first, "good", "start"), (last, "bad", "end")):
+            axes.plot(*xy[end], "o", color=COLOURS[colour], markersize=9, zorder=6)
+            axes.annotate(text, xy[end], (8, -12), textcoords="offset points", zorder=7, weight="bold", bbox=box)
+        # The scale is the same along x and y: the limits of the shorter side are widened.
+        size_px = np.array([canvas.width - LEFT - RIGHT, canvas.height - _PATH_TOP - _PATH_BOTTOM])
+        half = size_px * float(((high - low) / size_px).max()) / 2
+        (left, bottom), (right, top) = (low + high) / 2 - half, (low + high) / 2 + half
+        axes.set(xlim=(left, right), ylim=(bottom, top), xlabel="x, m", ylabel="y, m")
+        axes.yaxis.labelpad = 0
+        axes.tick_params(length=0)
+        axes.locator_params(nbins=6)
+
+    background = " on the occupancy grid" if plan is not None else ""
+    return draw_chart("path", f"The path of the lidar from above{background}", draw, height, _PATH_WIDTH)
+
+
+def _evenly_spaced_poses(valid: np.ndarray, maximum: int) -> np.ndarray:
+    """Indices of at most `maximum` evenly spaced poses, and of those on both sides of a change of `valid`."""
+    even = np.linspace(0, len(valid) - 1, min(len(valid), maximum)).round().astype(int)
+    changes = np.flatnonzero(np.diff(valid.astype(int)))[:maximum]
+    return np.unique(np.concatenate([even, changes, changes + 1]))
+
+
+def _time_marks(seconds: np.ndarray, valid: np.ndarray, maximum: int) -> list[tuple[int, str]]:
+    """Poses at round times, neither at the begin nor near the end, and these times as text."""
+    last = float(seconds[-1])
+    step = next((step for step in _TIME_MARK_STEPS_S if last / step <= maximum), None)
+    if step is None:
+        return []
+    times = np.arange(step, last - 0.3 * step, step)
+    texts = [f"{time:g} s" if last < 60 else elapsed(float(time), last) for time in times]
+    poses = np.searchsorted(seconds, times)
+    return [(int(pose), text) for pose, text in zip(poses, texts, strict=True) if valid[pose]]
+
+
+def speed(
+    pose: SpeedCurve | None, measured: SpeedCurve | None, max_doppler: float | None, span: Span, source: str
+) -> Chart | None:
+    """Speeds over time and the maximum Doppler.
+
+    Args:
+        pose: speed of the poses of the sensor `source`; measured: speed of `_radar_velocity`.
+        max_doppler: largest radial speed that does not wrap, m/s.
+    """
+    if pose is None and measured is None:
+        return None
+
+    def draw(canvas: Canvas) -> None:
+        (axes,) = canvas.add_rows(["speed, m/s"], span[1] - span[0])
+        top = 0.1
+        for curve, colour, label, width, alpha in (
+            (measured, "radar", "_radar_velocity", 4.5, 0.5),
+            (pose, "lidar", source, 1.6, 1),
+        ):
+            if curve is not None:
+                x, y = downsample_curve(curve.ts - span[0], curve.speed, canvas.curve_bins)
+                axes.plot(x, y, color=COLOURS[colour], linewidth=width, alpha=alpha, label=label)
+                top = max(top, float(np.nanmax(y, initial=0.0)) if np.isfinite(y).any() else 0.0)
+        if max_doppler is not None:
+            axes.axhline(max_doppler, color=COLOURS["bad"], linewidth=1.4, linestyle=(0, (5, 3)))
+            axes.annotate(
+                f"maximum Doppler {max_doppler:.2f} m/s", (1, max_doppler), (-2, 4),
+                xycoords=("axes fraction", "data"), textcoords="offset points", ha="right", color=COLOURS["bad"],
+                fontsize=11,
+            )  # fmt: skip
+            top = max(top, 1.1 * max_doppler)
+        axes.set_ylim(0, 1.1 * top)
+        axes.locator_params(axis="y", nbins=5)
+
+    limit = f", maximum Doppler {max_doppler:.2f} m/s" if max_doppler is not None else ""
+    return draw_chart("speed", f"Speed over time{limit}", draw, 230)
+
+
+def quality(track: Track, span: Span) -> Chart | None:
+    """The quality channels of the odometry over time; stripes mark invalid poses."""
+    if not track.quality:
+        return None
+    intervals = sensor_intervals(track.ts, track.valid.astype("u1"))
+    stripes = [(a, b) for a, b, _ in _visible_marks(intervals.invalid, intervals.period, span, _MAX_STRIPES)]
+    curves = [_Curve(each.name.replace("_", " "), track.ts, each.values, "lidar") for each in track.quality]
+    label = "Quality of the odometry over time: " + ", ".join(channel.name for channel in track.quality)
+    return _curve_rows("quality", label, curves, span, width=1.2, stripes=stripes)
+
+
+def residuals(residuals: Mapping[str, Residuals], ts: np.ndarray, span: Span) -> Chart:
+    """Signed sync residuals of each sensor at the times `ts` of the reference's samples."""
+    curves = [
+        _Curve(f"{name}, ms", ts, np.where(nearest >= 0, 1e3 * seconds, np.nan), colour_name(name))
+        for name, (nearest, seconds) in residuals.items()
+    ]
+    label = "Time from each reference sample to the nearest sample of " + ", ".join(residuals)
+    return _curve_rows("residuals", label, curves, span)

@@ -1,0 +1,253 @@
+"""What the recording looks like: the frames of the sensors at evenly spaced instants, next to one another."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rover_pipeline.errors import FormatError
+from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.format.trace import Trace
+from rover_pipeline.radar.axes import AXES
+from rover_pipeline.report.draw.images import EmbeddedImage, colourise, embed_image, polar_to_cartesian, resize_image
+from rover_pipeline.report.read.sensors import USUAL_SENSORS, SensorRecord, read_sidecar
+
+#: Colours span at most this many decibels below the strongest cell; they end at the noise if that is higher.
+_COLOUR_SPAN_DB = 70.0
+#: Range that the sensor writes if a target is beyond what 16 bits hold, mm.
+_CLIPPED_RANGE = 65535
+#: Draws several samples, (frame, ...), with the same colour scale as images, u1 (row, column, 3 or 4).
+_Render = Callable[[np.ndarray], list[np.ndarray]]
+
+
+class Frame(NamedTuple):
+    """One image of an instant.
+
+    Attributes:
+        title: the sensor; scale: what its axes span, empty for a camera.
+        image: None when the sample cannot be decoded.
+        offset_s: its time after the instant, s.
+        invalid: whether its `valid` is 0.
+        half_width: whether it is as clear at half the width.
+    """
+
+    title: str
+    scale: str
+    image: EmbeddedImage | None
+    offset_s: float
+    invalid: bool
+    half_width: bool
+
+
+class Instant(NamedTuple):
+    """The frames nearest to one sample of the reference sensor, `time` seconds after the begin of the recording."""
+
+    time: float
+    frames: list[Frame]
+
+
+@dataclass(frozen=True)
+class _Images:
+    """A channel with images."""
+
+    title: str
+    record: SensorRecord
+    channel: Any
+    render: _Render
+    scale: str
+
+    @property
+    def has_sample(self) -> np.ndarray:
+        """Which time stamps have a sample, bool (sample,): a power cut may leave time stamps without images."""
+        return self.record.samples < len(self.channel)
+
+
+def draw_instants(
+    trace: Trace, records: Mapping[str, SensorRecord], begin: float, instants: int, width: int
+) -> list[Instant]:
+    """The frames of a trace at evenly spaced instants; none without images.
+
+    Args:
+        begin: of the recording, s.
+        instants: number of instants; width: of the images, pixels.
+    """
+    reference = next((records[name] for name in USUAL_SENSORS if name in records and len(records[name].ts)), None)
+    sources = _readable_images(trace, records, width)
+    if reference is None or not sources or not instants:
+        return []
+    times = _instant_times(reference, instants)
+    frames = [_draw_frames(source, times) for source in sources]
+    return [Instant(float(time - begin), list(row)) for time, row in zip(times, zip(*frames, strict=True), strict=True)]
+
+
+def _instant_times(reference: SensorRecord, instants: int) -> np.ndarray:
+    """Times of the valid samples nearest to the middles of equal parts of the recording, f8, without repetitions."""
+    ts = reference.ts[reference.valid != 0] if (reference.valid != 0).any() else reference.ts
+    middles = ts[0] + (np.arange(instants) + 0.5) / instants * (ts[-1] - ts[0])
+    return np.unique(ts[nearest_samples(ts, middles)])
+
+
+def nearest_samples(ts: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """Index of the sample nearest to each time, the earlier one of two equally near. Time stamps ascend, f8, s."""
+    if len(ts) == 1:
+        return np.zeros(len(times), int)
+    after = np.clip(np.searchsorted(ts, times), 1, len(ts) - 1)
+    return np.where(times - ts[after - 1] <= ts[after] - times, after - 1, after)
+
+
+def _draw_frames(source: _Images, times: np.ndarray) -> list[Frame]:
+    record, whole, half_width = source.record, source.has_sample, source.title in _HALF_WIDTH
+    ts, valid, samples = record.ts[whole], record.valid[whole], record.samples[whole]
+    nearest = nearest_samples(ts, times)
+    decoded: dict[int, np.ndarray] = {}
+    for sample in np.unique(nearest).tolist():
+        try:
+            decoded[sample] = source.channel.read(int(samples[sample]), int(samples[sample]) + 1)[0]
+        except FormatError:
+            continue  # The findings name it.
+    rendered = source.render(np.stack(list(decoded.values()))) if decoded else []
+    images = {sample: embed_image(image) for sample, image in zip(decoded, rendered, strict=True)}
+    return [
+        Frame(source.title, source.scale, images.get(sample), float(ts[sample] - time), not valid[sample], half_width)
+        for sample, time in zip(nearest.tolist(), times, strict=True)
+    ]
+
+
+def _readable_images(trace: Trace, records: Mapping[str, SensorRecord], width: int) -> list[_Images]:
+    """All channels with images, in the order of the page; only the first channel that a trace has for each title."""
+    readable, titles = [], set()
+    for title, name, channel, prepare in _CHANNELS:
+        record = records.get(name)
+        if title in titles or not record or not record.sensor or channel not in record.sensor.specs:
+            continue
+        titles.add(title)
+        try:
+            render, scale = prepare(trace, record.sensor, width)
+            images = _Images(title, record, trace.source(name, channel).channel(channel), render, scale)
+        except FormatError:
+            continue  # The findings name it.
+        if images.has_sample.any():
+            readable.append(images)
+    return readable
+
+
+def _camera(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, str]:
+    return lambda images: [resize_image(image, width) for image in images], ""
+
+
+def _lidar(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, str]:
+    aspect = _lidar_aspect(trace)
+
+    def render(images: np.ndarray) -> list[np.ndarray]:
+        metres = images.astype("f4") / 1000
+        metres[(images == 0) | (images == _CLIPPED_RANGE)] = np.nan
+        measured = metres[np.isfinite(metres)]
+        near, far = np.percentile(measured, (2, 98)) if len(measured) else (0.5, 50.0)
+        low, high, values = np.log(near), np.log(far), np.log(np.maximum(metres, 1e-3))
+        return [resize_image(colourise(each, low, high, "turbo_r"), width, aspect) for each in values]
+
+    return render, "range, near is red"
+
+
+def _lidar_aspect(trace: Trace) -> float:
+    """Width over height of a sweep, so that a degree of azimuth is as wide as a degree of elevation is high."""
+    intrinsics = read_sidecar(trace.path, "lidar").get("beam_intrinsics")
+    elevations = intrinsics.get("beam_altitude_angles") if isinstance(intrinsics, dict) else None
+    try:
+        span = float(np.ptp(np.asarray(elevations, "f8")))
+    except (TypeError, ValueError):
+        span = 0.0
+    return float(np.clip(360 / span, 3, 8)) if span > 0 else 4.0
+
+
+def _range_doppler(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, str]:
+    axes = _read_axes(sensor.path)
+    ranges, doppler = axes.get("range"), axes.get("doppler")
+    scale = ""
+    if ranges is not None and doppler is not None:
+        scale = f"to {ranges[-1]:.0f} m, ±{np.abs(doppler).max():.1f} m/s"
+
+    def render(power: np.ndarray) -> list[np.ndarray]:
+        low, high = _decibel_limits(power)
+        # The rows of an image go down, but targets that move away belong to the top.
+        return [resize_image(colourise(each[::-1], low, high, "inferno"), width, 4.0) for each in power]
+
+    return render, scale
+
+
+def _range_azimuth(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, str]:
+    return _birds_eye_view(sensor, "power", _decibel_limits, "inferno", width)
+
+
+def _bev(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, str]:
+    return _birds_eye_view(sensor, "occupancy", lambda cells: (0, max(1, int(cells.max(initial=0)))), "cividis", width)
+
+
+def _birds_eye_view(
+    sensor: Sensor, channel: str, limits: Callable[[np.ndarray], tuple[float, float]], colour_map: str, width: int
+) -> tuple[_Render, str]:
+    """Draw polar images as RGBA, transparent where the sensor does not measure.
+
+    Args:
+        limits: gives the values with the first and the last colour for all images together.
+    """
+    azimuth, ranges = _polar_axes(sensor.path, sensor.specs[channel].shape)
+
+    def render(images: np.ndarray) -> list[np.ndarray]:
+        low, high = limits(images)
+        views = (polar_to_cartesian(image, azimuth, ranges, width) for image in images)
+        return [np.dstack([colourise(view, low, high, colour_map), 255 * area.astype("u1")]) for view, area in views]
+
+    stored = _read_axes(sensor.path).get("range")
+    return render, "" if stored is None else f"to {stored[-1]:.0f} m"
+
+
+#: Title, sensor, channel and renderer of everything that can be shown, in the order of the page. `_camera_frames` comes
+#: before the raw video, which may show faces that the frames do not. Public traces have an anonymised one in `_camera`.
+_CHANNELS: tuple[tuple[str, str, str, Callable[[Trace, Sensor, int], tuple[_Render, str]]], ...] = (
+    ("camera", "_camera_frames", "image", _camera),
+    ("camera", "camera", "video.avi", _camera),
+    ("camera", "_camera", "video.avi", _camera),
+    ("lidar", "_lidar_image", "rng", _lidar),
+    ("range-Doppler", "_radar_range_doppler", "power", _range_doppler),
+    ("range-azimuth", "_radar_range_azimuth", "power", _range_azimuth),
+    ("occupancy", "_bev", "occupancy", _bev),
+)
+#: Titles of images that are as clear at half the width.
+_HALF_WIDTH = {"range-azimuth", "occupancy"}
+
+
+def _decibel_limits(power: np.ndarray) -> tuple[float, float]:
+    """Values with the first and the last colour of several frames, dB."""
+    finite = power[np.isfinite(power)]
+    if not len(finite):
+        return -_COLOUR_SPAN_DB, 0.0
+    high = float(finite.max())
+    return max(high - _COLOUR_SPAN_DB, float(np.median(finite))), high
+
+
+def _read_axes(folder: Path) -> dict[str, np.ndarray]:
+    """Values of the bins of each axis in `axes.json`: m, m/s, radians; empty when they cannot be read."""
+    try:
+        content = json.loads((folder / AXES).read_text(encoding="utf-8"))
+        stored = {name: axis["values"] for name, axis in content.items() if axis["values"]}
+        axes = {name: np.asarray(values, "f8") for name, values in stored.items()}
+        return {name: values for name, values in axes.items() if values.ndim == 1 and np.isfinite(values).all()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def _polar_axes(folder: Path, shape: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Azimuth, radians to the right, and range, m, of each bin; without `axes.json` half a circle and bin numbers."""
+    axes = _read_axes(folder)
+    azimuth, ranges = axes.get("azimuth"), axes.get("range")
+    if azimuth is None or len(azimuth) != shape[0] or (np.diff(azimuth) <= 0).any():
+        azimuth = np.linspace(-np.pi / 2, np.pi / 2, shape[0])
+    if ranges is None or len(ranges) != shape[1] or (np.diff(ranges) <= 0).any():
+        ranges = np.arange(shape[1], dtype="f8")
+    return azimuth, ranges

@@ -1,0 +1,75 @@
+"""Images of the map: the occupancy grid under the path, and the view from above."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import cv2
+import numpy as np
+import yaml
+
+from rover_pipeline.report.draw.downsampling import downsample_mask
+from rover_pipeline.report.draw.images import EmbeddedImage, embed_image, resize_image
+
+#: Longest side of the occupancy grid, and width of the view from above, pixels.
+_GRID_SIZE, _VIEW_WIDTH = 900, 900
+#: A grey that is visible on white and on black.
+_GREY = 128
+_WALL_OPACITY, _FLOOR_OPACITY = 0.85, 0.16
+#: How map_server writes cells that are unknown.
+_UNKNOWN = 205
+
+
+class FloorPlan(NamedTuple):
+    """An occupancy grid as an image.
+
+    Attributes:
+        image: u1, (row, column, 4), RGBA, the largest y first.
+        low, high: corners of its box, f8 (2,), m.
+    """
+
+    image: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+def read_floor_plan(folder: Path) -> FloorPlan | None:
+    """The grid that ROS' map_server would load from a folder; None when it is missing or cannot be read."""
+    try:
+        metadata = yaml.safe_load((folder / "occupancy.yaml").read_text(encoding="utf-8"))
+        data = (folder / "occupancy.pgm").read_bytes()
+        resolution, (x, y, *_) = float(metadata["resolution"]), metadata["origin"]
+        origin = np.array([float(x), float(y)])
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError, ValueError):
+        return None
+    pixels = cv2.imdecode(np.frombuffer(data, "u1"), cv2.IMREAD_GRAYSCALE) if data else None
+    if pixels is None or not 0 < resolution < 1e3 or not (np.abs(origin) < 1e6).all():
+        return None
+    known = pixels != _UNKNOWN
+    if metadata.get("negate"):
+        pixels = 255 - pixels
+    rows, columns = np.flatnonzero(known.any(axis=1)), np.flatnonzero(known.any(axis=0))
+    if not len(rows):
+        return None
+    crop = np.s_[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
+    height = len(pixels)
+    low = origin + resolution * np.array([columns[0], height - 1 - rows[-1]])
+    high = origin + resolution * np.array([columns[-1] + 1, height - rows[0]])
+    wall, floor = (pixels[crop] < 128) & known[crop], (pixels[crop] >= 128) & known[crop]
+    factor = max(1, int(np.ceil(max(wall.shape) / _GRID_SIZE)))
+    # A wall is one cell thin: a mean over blocks of cells would make it fade.
+    opacity = np.maximum(_WALL_OPACITY * downsample_mask(wall, factor), _FLOOR_OPACITY * downsample_mask(floor, factor))
+    image = np.full((*opacity.shape, 4), _GREY, "u1")
+    image[..., 3] = np.round(255 * opacity)
+    return FloorPlan(image, low, high)
+
+
+def read_map_view(folder: Path) -> EmbeddedImage | None:
+    """The view of the map from above, `bev.png`, made smaller; None when it is missing or cannot be read."""
+    try:
+        data = (folder / "bev.png").read_bytes()
+    except OSError:
+        return None
+    image = cv2.imdecode(np.frombuffer(data, "u1"), cv2.IMREAD_COLOR_RGB) if data else None
+    return None if image is None else embed_image(resize_image(image, _VIEW_WIDTH))

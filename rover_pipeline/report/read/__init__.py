@@ -1,0 +1,1 @@
+"""What is read from a trace, and the figures computed from it."""

@@ -1,0 +1,191 @@
+"""Where the rover went and how fast: figures and curves from `_odom`, `_radar_pose` and `_radar_velocity`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rover_pipeline.errors import FormatError
+from rover_pipeline.format.sensor import TS, VALID, Sensor
+from rover_pipeline.report.read.sensors import SensorRecord
+from rover_pipeline.report.read.timestamps import plausible_or_nan
+from rover_pipeline.report.summary import Motion, RadarSpeed
+
+#: Channels of `_odom` with the states; all others tell how good these are.
+_STATE_CHANNELS = {TS, VALID, "pos", "rot", "vel", "acc", "avel"}
+#: Larger coordinates and speeds come from damaged files.
+_MAX_COORDINATE_M, _MAX_SPEED_MPS = 1e6, 1e3
+#: Points of the path in `summary.json`.
+_PATH_POINTS = 200
+#: Distance between the poses that the path length is summed over, s.
+_VERTEX_PERIOD_S = 0.3
+
+
+@dataclass(frozen=True)
+class QualityChannel:
+    """A scalar channel of `_odom` that tells how good the poses are: f8, (frame,)."""
+
+    name: str
+    description: str
+    values: np.ndarray
+
+
+@dataclass(frozen=True)
+class SpeedCurve:
+    """Speed over time: f8 (frame,) each, s and m/s; NaN where it is not valid."""
+
+    ts: np.ndarray
+    speed: np.ndarray
+
+
+@dataclass(frozen=True)
+class Track(SpeedCurve):
+    """Positions and speeds of the lidar in the world frame.
+
+    Attributes:
+        ts: f8, (frame,), s.
+        speed: f8, (frame,), m/s; NaN where `valid` is 0.
+        pos: f8, (frame, 3), m; NaN where `valid` is 0.
+        valid: bool, (frame,).
+    """
+
+    pos: np.ndarray
+    valid: np.ndarray
+    quality: list[QualityChannel] = field(default_factory=list)
+
+
+def read_track(odom: SensorRecord | None) -> Track | None:
+    """The track of `_odom` or `_truth`; None when it cannot be read or has fewer than two valid poses."""
+    if odom is None or odom.sensor is None or len(odom.ts) < 2:
+        return None
+    pos, count = _read_vectors(odom.sensor, "pos"), len(odom.ts)
+    if pos is None or len(pos) != count:
+        return None
+    plausible = (np.abs(np.where(np.isfinite(pos), pos, np.inf)) < _MAX_COORDINATE_M).all(axis=1)
+    valid = (odom.valid != 0) & plausible
+    if valid.sum() < 2:
+        return None
+    vel = _read_vectors(odom.sensor, "vel")
+    if vel is None or len(vel) != count:
+        vel = np.gradient(pos, odom.ts, axis=0)
+    speed = np.where(valid, _norm(vel), np.nan)
+    pos = np.where(valid[:, None], pos, np.nan)
+    return Track(odom.ts, speed, pos, valid, _read_quality(odom.sensor, count))
+
+
+def _read_quality(sensor: Sensor, count: int) -> list[QualityChannel]:
+    channels = []
+    for name, spec in sensor.specs.items():
+        if name in _STATE_CHANNELS or spec.shape or spec.format != "raw":
+            continue
+        try:
+            values = sensor.channel(name).read()
+        except FormatError:
+            continue
+        if len(values) == count and values.dtype.kind in "fiub":
+            channels.append(QualityChannel(name, spec.desc or spec.description or "", plausible_or_nan(values)))
+    return channels
+
+
+def summarise_track(track: Track, truth: Track | None = None) -> Motion:
+    """The figures of a track; `truth` is the ground truth of a simulated recording."""
+    pos = track.pos[track.valid]
+    speed = track.speed[np.isfinite(track.speed)]
+    keep = np.unique(np.linspace(0, len(pos) - 1, min(len(pos), _PATH_POINTS)).round().astype(int))
+    quality = {}
+    for channel in track.quality:
+        values = channel.values[np.isfinite(channel.values)]
+        if len(values):
+            quality[channel.name] = (float(values.min()), float(np.median(values)), float(values.max()))
+    return Motion(
+        distance_m=_path_length(track),
+        extent_m=tuple(np.ptp(pos, axis=0).tolist()),
+        end_to_start_m=float(np.linalg.norm(pos[-1] - pos[0])),
+        max_speed_mps=float(speed.max(initial=0.0)),
+        median_speed_mps=float(np.median(speed)) if len(speed) else 0.0,
+        invalid=int((~track.valid).sum()),
+        samples=len(track.ts),
+        quality=quality,
+        truth_rms_m=_rms_distance(track, truth) if truth else None,
+        path_m=tuple((round(float(x), 3), round(float(y), 3)) for x, y in pos[keep, :2]),
+    )
+
+
+def _path_length(track: Track) -> float:
+    """Length of the path, m. Adding up the steps between all poses would count the noise of each pose as distance."""
+    ts, pos = track.ts[track.valid], track.pos[track.valid]
+    _, first = np.unique(np.floor((ts - ts[0]) / _VERTEX_PERIOD_S).astype(int), return_index=True)
+    vertices = pos[np.append(first, len(pos) - 1)]
+    return float(np.linalg.norm(np.diff(vertices, axis=0), axis=1).sum())
+
+
+def _rms_distance(track: Track, truth: Track) -> float | None:
+    """RMS distance of the poses from the ground truth at the same times, m. Both are in the same world frame."""
+    _, ours, true = np.intersect1d(track.ts, truth.ts, return_indices=True)
+    return _rms(np.linalg.norm(track.pos[ours] - truth.pos[true], axis=1))
+
+
+def _rms(values: np.ndarray) -> float | None:
+    finite = values[np.isfinite(values)]
+    return float(np.sqrt(np.mean(finite**2))) if len(finite) else None
+
+
+def read_speed(record: SensorRecord | None) -> SpeedCurve | None:
+    """Norm of the channel `vel` of a sensor; None when it is missing or cannot be read."""
+    if record is None or record.sensor is None:
+        return None
+    vel = _read_vectors(record.sensor, "vel")
+    if vel is None or len(vel) != len(record.ts) or not len(vel):
+        return None
+    return SpeedCurve(record.ts, np.where(record.valid != 0, _norm(vel), np.nan))
+
+
+def _norm(vel: np.ndarray) -> np.ndarray:
+    """Speeds of velocities, f8 (frame,), m/s; NaN where they are too large to be true."""
+    plausible = np.all(np.abs(np.where(np.isfinite(vel), vel, np.inf)) < _MAX_SPEED_MPS, axis=1)
+    return np.linalg.norm(np.where(plausible[:, None], vel, np.nan), axis=1)
+
+
+def compare_radar_speed(
+    sidecar: Mapping[str, Any], pose: SpeedCurve | None, measured: SpeedCurve | None
+) -> RadarSpeed | None:
+    """Speed of the radar against its maximum Doppler; None when `radar.json` does not tell the Doppler axis.
+
+    Args:
+        sidecar: content of `radar.json`.
+        pose: speed of the radar according to its poses.
+        measured: speed of the radar according to its own Doppler measurements.
+    """
+    try:
+        max_doppler = float(sidecar["doppler_resolution"]) * int(sidecar["shape"][0]) / 2
+    except (KeyError, TypeError, ValueError, IndexError):
+        return None
+    if not 0 < max_doppler < _MAX_SPEED_MPS:
+        return None
+    speeds = pose.speed[np.isfinite(pose.speed)] if pose else np.empty(0)
+    difference = None
+    if pose and measured and len(speeds):
+        # The poses are interpolated at the times of the radar's frames, but not extrapolated.
+        known = np.isfinite(pose.speed)
+        expected = np.interp(measured.ts, pose.ts[known], pose.speed[known], left=np.nan, right=np.nan)
+        difference = _rms(expected - measured.speed)
+    return RadarSpeed(
+        max_doppler_mps=max_doppler,
+        above_share=float((speeds > max_doppler).mean()) if len(speeds) else None,
+        max_speed_mps=float(speeds.max()) if len(speeds) else None,
+        difference_mps=difference,
+    )
+
+
+def _read_vectors(sensor: Sensor, name: str) -> np.ndarray | None:
+    """A channel of vectors, f8 (frame, 3); None when it is missing or cannot be read."""
+    spec = sensor.specs.get(name)
+    if spec is None or spec.shape != (3,):
+        return None
+    try:
+        return sensor.channel(name).read().astype("f8")
+    except FormatError:
+        return None

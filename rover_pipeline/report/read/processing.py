@@ -1,0 +1,79 @@
+"""How the results of a trace were processed: what the `provenance.json` of each says."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rover_pipeline.format.provenance import read_provenance
+from rover_pipeline.report.summary import StepSummary
+
+#: Longest text of a measured value on the page, characters: a list of a thousand numbers is not for people.
+_MAX_TEXT = 60
+
+
+def read_provenances(trace: Path, without: str) -> dict[str, dict[str, Any]]:
+    """Content of `provenance.json` of every result of this package by folder name; `without` is left out."""
+    names = sorted(entry.name for entry in os.scandir(trace) if entry.name.startswith("_") and entry.name != without)
+    provenances = {name: read_provenance(trace / name) for name in names}
+    return {name: content for name, content in provenances.items() if content}
+
+
+def summarise_steps(trace: Path, provenances: Mapping[str, Mapping[str, Any]]) -> list[StepSummary]:
+    """The steps in the order in which they were started; those without a start time come first."""
+    steps = []
+    for name, content in provenances.items():
+        time = content.get("time")
+        time = time if isinstance(time, dict) else {}
+        notes = content.get("notes", ())
+        steps.append(
+            StepSummary(
+                sensor=name,
+                step=str(content.get("step", "?")),
+                version=content.get("version", "?"),
+                samples=_count(content, "samples"),
+                invalid=_count(content, "invalid"),
+                corrupt=_count(content, "corrupt"),
+                dropped=_count(content, "dropped"),
+                bytes=_folder_bytes(trace / name),
+                seconds=time.get("seconds"),
+                started=str(time.get("started", "")),
+                notes=tuple(map(str, notes)) if isinstance(notes, list) else (),
+            )
+        )
+    return sorted(steps, key=lambda step: (step.started, step.sensor))
+
+
+def _folder_bytes(folder: Path) -> int:
+    """Bytes of all files in a folder and its subfolders. Hidden files at its top are temporary and do not count."""
+    paths = (path for path in folder.rglob("*") if not path.relative_to(folder).parts[0].startswith("."))
+    return sum(path.stat().st_size for path in paths if path.is_file())
+
+
+def package_versions(provenances: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Versions of each package; several if the package was updated between two steps."""
+    packages: dict[str, set[str]] = {}
+    for content in provenances.values():
+        for name, version in (content.get("packages") or {}).items():
+            packages.setdefault(str(name), set()).add(str(version))
+    return {name: sorted(versions) for name, versions in sorted(packages.items())}
+
+
+def measured_values(provenance: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Names and values, as text, of what a step measured, as far as the text is short."""
+    values = provenance.get("measured")
+    if not isinstance(values, dict):
+        return []
+    texts = {str(name): _text(value) for name, value in values.items()}
+    return [(name.replace("_", " "), text) for name, text in texts.items() if len(text) <= _MAX_TEXT]
+
+
+def _text(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _count(content: Mapping[str, Any], key: str) -> int:
+    value = content.get(key, 0)
+    return value if isinstance(value, int) else 0

@@ -1,0 +1,216 @@
+"""Every sensor's time stamps, gaps, invalid samples and storage. Of the samples only `ts` and `valid` are read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rover_pipeline.errors import FormatError
+from rover_pipeline.format.collection import parse_collection
+from rover_pipeline.format.info import stored_bytes
+from rover_pipeline.format.provenance import read_provenance
+from rover_pipeline.format.sensor import TS, VALID, Sensor
+from rover_pipeline.format.trace import CONFIG, Trace
+from rover_pipeline.report.read.timestamps import timing_statistics
+from rover_pipeline.report.summary import ChannelSummary, Intervals, SensorSummary
+
+#: Time stamps further than this from a sensor's median time are damaged, s.
+_MAX_DISTANCE_S = 30 * 86400.0
+#: The usual sensors in the order of the page.
+USUAL_SENSORS = ("lidar", "radar", "camera", "imu")
+
+
+@dataclass(frozen=True)
+class SensorRecord:
+    """One sensor, as far as it can be read.
+
+    Attributes:
+        ts: its plausible time stamps in ascending order, f8 (sample,), s.
+        valid: u1, (sample,).
+        samples: index of each of these samples in the sensor's channels, (sample,).
+        sensor: None when `meta.json` cannot be read.
+        repaired: lines of `check` about damage that the reader can repair.
+        truncated: lines of `check` that show that the recording was cut off.
+    """
+
+    summary: SensorSummary
+    ts: np.ndarray = field(default_factory=lambda: np.empty(0))
+    valid: np.ndarray = field(default_factory=lambda: np.empty(0, "u1"))
+    samples: np.ndarray = field(default_factory=lambda: np.empty(0, int))
+    sensor: Sensor | None = None
+    repaired: frozenset[str] = frozenset()
+    truncated: frozenset[str] = frozenset()
+
+    @property
+    def name(self) -> str:
+        return self.summary.name
+
+    @property
+    def virtual(self) -> bool:
+        return self.name.startswith("_")
+
+    @property
+    def ground_truth(self) -> bool:
+        """Whether this is the ground truth that the simulator wrote beside the recording."""
+        return self.name == "_truth" or self.name.startswith("_truth_")
+
+
+def usual_sensors_first(names: Collection[str]) -> list[str]:
+    """The names of the usual sensors in the order of the page, then all others as they come."""
+    return [*(name for name in USUAL_SENSORS if name in names), *(name for name in names if name not in USUAL_SENSORS)]
+
+
+def read_sensors(trace: Trace) -> list[SensorRecord]:
+    """All sensors of a trace: first the usual ones, then the others by name."""
+    rates = nominal_rates(trace.path / CONFIG)
+    return [_read_sensor(trace, name, rates.get(name)) for name in usual_sensors_first(trace.sensors())]
+
+
+def _read_sensor(trace: Trace, name: str, nominal_hz: float | None) -> SensorRecord:
+    try:
+        sensor = Sensor(trace.path / name)
+    except FormatError as error:
+        return SensorRecord(SensorSummary(name=name, error=_without_folder(trace, error)))
+    repaired: list[str] = []
+    truncated: list[str] = []
+    read = (_read_channel(trace, name, channel, repaired, truncated) for channel in sensor.specs)
+    channels = tuple(channel for channel in read if channel)
+    size = sum(channel.bytes for channel in channels)
+    try:
+        stored_ts = sensor.channel(TS).read().astype("f8").reshape(-1)
+    except FormatError as error:
+        summary = SensorSummary(name=name, error=_without_folder(trace, error), bytes=size, channels=channels)
+        return SensorRecord(summary, sensor=sensor)
+    plausible = np.flatnonzero(_plausible(stored_ts))
+    samples = plausible[np.argsort(stored_ts[plausible], kind="stable")]
+    ts, valid = stored_ts[samples], _read_valid(sensor, len(stored_ts))[samples]
+    truncated += [
+        f"{sensor.path / channel.name}: has {channel.samples} samples where ts has {len(stored_ts)}"
+        for channel in channels
+    ]
+    summary = SensorSummary(
+        name=name,
+        samples=len(stored_ts),
+        whole=min((channel.samples for channel in channels), default=0),
+        start_s=float(ts[0]) if len(ts) else None,
+        end_s=float(ts[-1]) if len(ts) else None,
+        nominal_hz=nominal_hz,
+        invalid=int((valid == 0).sum()),
+        bytes=size,
+        channels=channels,
+        **_timing_figures(ts, nominal_hz),
+    )
+    lines = (frozenset(_without_folder(trace, line) for line in lines) for lines in (repaired, truncated))
+    return SensorRecord(summary, ts, valid, samples, sensor, *lines)
+
+
+def _timing_figures(ts: np.ndarray, nominal_hz: float | None) -> dict[str, Any]:
+    """Fields of `SensorSummary` about the rate and the gaps; none for fewer than three samples."""
+    timing = timing_statistics(ts)
+    if timing is None:
+        return {}
+    return {
+        "rate_hz": timing.rate,
+        "clock_ppm": 1e6 * (timing.rate / nominal_hz - 1) if nominal_hz else None,
+        "gaps": len(timing.gaps),
+        "lost": timing.lost,
+        "longest_gap_s": float(np.diff(timing.gaps, axis=1).max(initial=0.0)),
+        "intervals": Intervals(
+            median_ms=1e3 * timing.period,
+            p95_ms=1e3 * timing.p95_deviation,
+            max_ms=1e3 * timing.max_deviation,
+            jitter_ms=1e3 * timing.jitter,
+        ),
+    }
+
+
+def _plausible(ts: np.ndarray) -> np.ndarray:
+    """Time stamps that can belong to one recording, bool (sample,). A damaged one would stretch charts over years."""
+    finite = np.isfinite(ts)
+    median = np.median(ts[finite]) if finite.any() else 0.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        return finite & (np.abs(ts - median) < _MAX_DISTANCE_S)
+
+
+def _read_channel(
+    trace: Trace, sensor: str, name: str, repaired: list[str], truncated: list[str]
+) -> ChannelSummary | None:
+    """One channel; None when it cannot be read. What `check` says about it is appended to the lists.
+
+    Published traces keep a copy of the camera's video in another folder.
+    """
+    try:
+        channel = trace.source(sensor, name).channel(name)
+        size = stored_bytes(channel.path)
+    except (FormatError, OSError):
+        return None
+    repaired += channel.notes
+    truncated += [f"{channel.path}: {channel.leftover}"] if channel.leftover else []
+    spec = channel.spec
+    ratio = len(channel) * spec.sample_bytes / size if size else 1.0
+    return ChannelSummary(
+        name=name, format=spec.format, type=spec.type, shape=spec.shape, samples=len(channel), bytes=size, ratio=ratio
+    )
+
+
+def _read_valid(sensor: Sensor, count: int) -> np.ndarray:
+    """`valid`, u1 (count,); 1 for samples where it is missing or cannot be read."""
+    valid = np.ones(count, "u1")
+    if VALID in sensor.specs:
+        try:
+            stored = sensor.channel(VALID).read()
+        except FormatError:
+            return valid
+        if stored.ndim == 1:
+            valid[: len(stored)] = stored[:count] != 0
+    return valid
+
+
+def nominal_rates(config: Path) -> dict[str, float]:
+    """Rates that the collection configuration asks for, Hz, of every sensor that it describes."""
+    try:
+        content = parse_collection(config.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, FormatError):
+        return {}
+    rates = {}
+    for name, section in content.items():
+        arguments = section.get("args") if isinstance(section, dict) else None
+        if not isinstance(arguments, dict):
+            continue
+        try:
+            if "fps" in arguments:
+                rate = float(arguments["fps"])
+            elif "mode" in arguments:  # the lidar's, like `2048x10`: columns x sweeps per second
+                rate = float(str(arguments["mode"]).partition("x")[2])
+            else:
+                rate = 1e3 / float(arguments["radar"]["frame_period"])
+        except (ValueError, TypeError, KeyError, ZeroDivisionError):
+            continue
+        if 0 < rate < 1e6:
+            rates[str(name)] = rate
+    return rates
+
+
+def is_simulated(records: Iterable[SensorRecord]) -> bool:
+    """Whether the simulator of this package wrote the recording."""
+    folders = [record.sensor.path for record in records if record.ground_truth and record.sensor]
+    return any((read_provenance(folder) or {}).get("step") == "simulate" for folder in folders)
+
+
+def read_sidecar(trace: Path, sensor: str) -> dict[str, Any]:
+    """The content of `<sensor>/<sensor>.json`; empty when it is missing or cannot be read."""
+    try:
+        content = json.loads((trace / sensor / f"{sensor}.json").read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _without_folder(trace: Trace, message: object) -> str:
+    """A message with paths relative to the trace, so that a shared page does not reveal where the recording lies."""
+    return str(message).replace(f"{trace.path}/", "")

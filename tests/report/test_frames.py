@@ -1,0 +1,159 @@
+"""The frames of an instant are those nearest to it, and show every target at its true position."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from rover_pipeline.format.meta import read_meta, write_meta
+from rover_pipeline.format.trace import Trace
+from rover_pipeline.report.draw.frames import draw_instants, nearest_samples
+from rover_pipeline.report.read.sensors import read_sensors
+from tests.kit import START_S, small_trace, times
+from tests.report.scene import lidar_times, sensor, walk
+from tests.report.test_images import decode
+
+AZIMUTH = np.radians(np.linspace(-60, 60, 121))
+RANGES = np.arange(0, 10.1, 0.1)
+POLAR = {"azimuth": {"values": AZIMUTH.tolist()}, "range": {"values": RANGES.tolist()}}
+
+
+def brightness(image: np.ndarray) -> np.ndarray:
+    return image[..., :3].astype(int).sum(axis=-1)
+
+
+def redness(image: np.ndarray) -> np.ndarray:
+    """The lidar's colour map ends with red for near targets."""
+    return image[..., 0].astype(int) - image[..., 2]
+
+
+class Scene(NamedTuple):
+    """A sample with one target.
+
+    Attributes:
+        sensor, channel: whose sample it is.
+        values: a sample without the target; target: index of the target in it.
+        value: of the target.
+        position: row and column of the target in the image, as fractions of its size.
+        axis: axis of the sample that is horizontal in the image.
+        contrast: large where the target is.
+    """
+
+    sensor: str
+    channel: str
+    values: np.ndarray
+    target: Any
+    value: float
+    position: tuple[float, float]
+    axis: int
+    contrast: Callable[[np.ndarray], np.ndarray] = brightness
+
+
+#: A target at 30 degrees to the right and 8 m in the bird's-eye view.
+_POLAR_TARGET = np.s_[88:93, 77:84]
+_POLAR_POSITION = (1 - 0.8 * np.cos(np.radians(30)), 0.5 + 0.8 * 0.5 / (2 * np.sin(np.radians(60))))
+SCENES = {
+    "camera": Scene(
+        "_camera_frames", "image", np.full((40, 64, 3), 30, "u1"), np.s_[4:12, 48:56], 255, (8 / 40, 52 / 64), 1
+    ),
+    "lidar": Scene(
+        "_lidar_image", "rng", np.full((16, 64), 20_000, "u2"), np.s_[2:6, 48:56], 1000, (4 / 16, 52 / 64), 1, redness
+    ),
+    "range-Doppler": Scene(
+        "_radar_range_doppler", "power", np.zeros((16, 32), "f4"), np.s_[10:14, 22:26], 60, (4 / 16, 24 / 32), 1
+    ),
+    "range-azimuth": Scene(
+        "_radar_range_azimuth", "power", np.zeros((121, 101), "f4"), _POLAR_TARGET, 60, _POLAR_POSITION, 0
+    ),
+    "occupancy": Scene("_bev", "occupancy", np.zeros((121, 101), "u1"), _POLAR_TARGET, 1, _POLAR_POSITION, 0),
+}
+
+
+def draw(trace: Path, scene: Scene, sample: np.ndarray) -> np.ndarray:
+    """The image of a sample, as the page shows it."""
+    small_trace(trace, 4, invalid={})
+    sensor(trace, scene.sensor, times(4), **{scene.channel: np.stack([sample] * 4)})
+    (trace / scene.sensor / "axes.json").write_text(json.dumps(POLAR))
+    records = {record.name: record for record in read_sensors(Trace(trace))}
+    ((_, (frame,)),) = draw_instants(Trace(trace), records, START_S, instants=1, width=240)
+    assert frame.image is not None
+    return decode(frame.image)
+
+
+@pytest.mark.parametrize("kind", SCENES)
+def test_a_target_is_shown_at_its_position_and_a_mirrored_sample_as_a_mirrored_image(tmp_path: Path, kind: str) -> None:
+    scene = SCENES[kind]
+    sample = scene.values.copy()
+    sample[scene.target] = scene.value
+    image = draw(tmp_path / "trace", scene, sample)
+    contrast = scene.contrast(image)
+    rows, columns = np.nonzero(contrast > (contrast.max() + np.median(contrast)) / 2)
+    assert 0 < len(rows) < 0.1 * contrast.size, "the target is small"
+    assert np.ptp(contrast) > 100, "the target stands out"
+    height, width = contrast.shape
+    position = (rows.mean() + 0.5) / height, (columns.mean() + 0.5) / width
+    np.testing.assert_allclose(position, scene.position, atol=0.02)
+    mirrored = draw(tmp_path / "mirrored", scene, np.flip(sample, scene.axis))
+    assert np.abs(mirrored[:, ::-1].astype(int) - image).mean() < 2
+    assert np.abs(mirrored.astype(int) - image).max() > 60, "a mirrored image differs"
+
+
+def test_pixels_without_a_range_are_black(tmp_path: Path) -> None:
+    scene = SCENES["lidar"]
+    for number, no_range in enumerate((0, 65535)):
+        sample = np.tile(np.linspace(1000, 20_000, 64), (16, 1)).astype("u2")
+        sample[:8, :32] = no_range
+        image = brightness(draw(tmp_path / str(number), scene, sample))
+        height, width = image.shape
+        assert image[: height // 2 - 4, : width // 2 - 4].max() < 60
+        assert image[height // 2 + 4 :].min() > 60 and image[:, width // 2 + 4 :].min() > 60
+
+
+def test_instants_are_evenly_spaced_and_frames_are_the_nearest_ones(scene: Path) -> None:
+    records = {record.name: record for record in read_sensors(Trace(scene))}
+    instants = draw_instants(Trace(scene), records, START_S, instants=5, width=64)
+    ts = lidar_times() - START_S
+    for i, instant in enumerate(instants):
+        middle = ts[0] + (i + 0.5) / 5 * (ts[-1] - ts[0])
+        assert abs(instant.time - middle) == pytest.approx(np.abs(ts - middle).min(), abs=1e-6)
+        frames = {frame.title: frame for frame in instant.frames}
+        assert list(frames) == ["camera", "lidar", "range-Doppler", "range-azimuth", "occupancy"]
+        assert frames["lidar"].offset_s == 0
+        radar = records["_radar_range_doppler"].ts - START_S - instant.time
+        assert frames["range-Doppler"].offset_s == pytest.approx(radar[np.abs(radar).argmin()], abs=1e-6)
+
+
+def test_invalid_frames_are_marked_and_those_that_cannot_be_decoded_have_no_image(tmp_path: Path) -> None:
+    trace = walk(tmp_path / "walk")
+    valid = np.zeros(40, "u1")
+    valid.tofile(trace / "_radar_range_azimuth" / "valid")
+    data = (trace / "camera" / "video.avi").read_bytes()
+    (trace / "camera" / "video.avi").write_bytes(data.replace(b"\xff\xd8", b"\0\0"))
+    records = {record.name: record for record in read_sensors(Trace(trace))}
+    (instant,) = draw_instants(Trace(trace), records, START_S, instants=1, width=64)
+    frames = {frame.title: frame for frame in instant.frames}
+    assert frames["range-azimuth"].invalid and not frames["lidar"].invalid
+    assert frames["camera"].image is None and frames["lidar"].image is not None
+
+
+def test_the_earlier_one_of_two_equally_near_samples_is_the_nearest() -> None:
+    assert nearest_samples(np.array([0.0, 1, 2]), np.array([-5, 0.5, 1.4, 1.6, 9])).tolist() == [0, 0, 1, 2, 2]
+    assert nearest_samples(np.array([7.0]), np.array([1.0, 9])).tolist() == [0, 0]
+
+
+def test_the_anonymised_video_of_a_public_trace_is_shown(tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "public", 6, sensors=("camera", "imu"), invalid={})
+    shutil.copytree(trace / "camera", trace / "_camera")
+    (trace / "camera" / "video.avi").unlink()
+    only_ts = {name: spec for name, spec in read_meta(trace / "camera").items() if name == "ts"}
+    write_meta(trace / "camera", only_ts)
+    records = {record.name: record for record in read_sensors(Trace(trace))}
+    instants = draw_instants(Trace(trace), records, START_S, instants=2, width=64)
+    assert [[frame.title for frame in instant.frames] for instant in instants] == [["camera"], ["camera"]]
+    assert all(frame.image for instant in instants for frame in instant.frames)
