@@ -12,6 +12,7 @@ from typing import Any, TextIO, TypeVar
 
 import numpy as np
 
+from rover_pipeline.engine.exchange import Exchange
 from rover_pipeline.engine.parallel import DaskOptions, Workers, run_ranges
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.engine.task import FrameJob
@@ -97,10 +98,10 @@ class Recording:
                 yield result
 
     @contextmanager
-    def scratch(self) -> Iterator[Path]:
-        """A folder for what functions that are mapped leave for one another, seen by all of them; gone afterwards."""
+    def exchange(self) -> Iterator[Exchange]:
+        """A store for arrays that mapped functions hand to one another. It is empty at first, and deleted afterwards."""
         with TemporaryDirectory(prefix=".scratch", dir=self._job.partial) as folder:
-            yield Path(folder)
+            yield Exchange(Path(folder))
 
     @property
     def readable(self) -> np.ndarray:

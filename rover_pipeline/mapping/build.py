@@ -17,8 +17,8 @@ from rover_pipeline.mapping.options import MapStepOptions
 from rover_pipeline.mapping.ply import ply
 from rover_pipeline.mapping.sweeps import Part, Sensor, add_sweeps, put, reach
 from rover_pipeline.mapping.track import Track
-from rover_pipeline.mapping.voxel_kernels import BIAS
 from rover_pipeline.mapping.voxels import VoxelMap
+from rover_pipeline.numerics.voxel_table import BIAS
 
 if TYPE_CHECKING:
     from rover_pipeline.engine.recording import Recording
