@@ -73,7 +73,8 @@ def drifted(state: State, times: np.ndarray, drift: float, seed: int) -> State:
         off = drift / np.sqrt(3) * (way[b] - way[a]) * (always + rng.normal(0, 0.7, 6))
         pos.append(pos[-1] + rot[-1] @ state.rot[a].T @ (state.pos[b] - state.pos[a]) + off[:3])
         rot.append(rot[-1] @ state.rot[a].T @ state.rot[b] @ exp(off[None, 3:] / 8)[0])
-    return correct_trajectory(state, times, times[keys], (state.pos[keys], state.rot[keys]), (np.array(pos), np.array(rot)))
+    old = state.pos[keys], state.rot[keys]
+    return correct_trajectory(state, times, times[keys], old, (np.array(pos), np.array(rot)))
 
 
 def injected(trace: Path, drift: float, seed: int) -> str:

@@ -99,7 +99,7 @@ class Recording:
 
     @contextmanager
     def exchange(self) -> Iterator[Exchange]:
-        """A store for arrays that mapped functions hand to one another. It is empty at first, and deleted afterwards."""
+        """A store for arrays that mapped functions hand to one another. It is deleted afterwards."""
         with TemporaryDirectory(prefix=".scratch", dir=self._job.partial) as folder:
             yield Exchange(Path(folder))
 

@@ -113,7 +113,7 @@ class VoxelMap:
 
 
 def _doubled(rows: np.ndarray, level: int) -> np.ndarray:
-    """The voxels of twice the edge that hold these; positions are shifted to the new voxel's corner. Keys may repeat."""
+    """The voxels of twice the edge that hold these. Positions are shifted to the new corner, and keys may repeat."""
     fine = np.stack(unpack_key(rows[:, 0]), -1)
     coarse = fine >> 1
     doubled = rows.copy()

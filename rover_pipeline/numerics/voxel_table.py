@@ -35,9 +35,11 @@ def unpack_key(key: Any) -> Any:
 voxel_key, voxel_indices = inlined(pack_key), inlined(unpack_key)
 
 
-@inlined
+@compiled
 def find_slot(table: np.ndarray, key: int) -> Any:
     """The slot that holds a voxel, or the empty slot where it belongs.
+
+    It is no `inlined` function: that would count references to the table at each call, for half as much time again.
 
     Args:
         table: has a power of two of slots, and at least one empty slot.

@@ -16,8 +16,8 @@ class OdometrySection(Options):
 
     backend: Literal["small_gicp", "kiss_icp", "ouster"] = Field(
         "small_gicp",
-        description="Library that registers the sweeps first, which gives the initial guess of the trajectory. kiss_icp "
-        "and ouster, at their defaults on all pixels, are baselines to compare with (extra `kiss-icp`).",
+        description="Library that registers the sweeps first, for the initial guess of the trajectory. kiss_icp and "
+        "ouster, at their defaults on all pixels, are baselines to compare with (extra `kiss-icp`).",
     )
     passes: int = Field(
         3,

@@ -34,7 +34,7 @@ class Quality(NamedTuple):
 
     def known(self) -> np.ndarray:
         """Which frames have a quality, bool (frame,)."""
-        return ~np.isnan(self).any(axis=0)
+        return np.isfinite(np.array(self)).all(axis=0)
 
     def valid(self, options: OdometrySection) -> np.ndarray:
         """Which frames are as good as the options demand, bool (frame,)."""

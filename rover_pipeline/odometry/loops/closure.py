@@ -161,7 +161,7 @@ def plausible(loops: list[Loop], bounds: dict[tuple[int, int], np.ndarray], opti
 
 
 def _confirmed(loops: list[Loop], path: np.ndarray, options: OdometrySection) -> list[Loop]:
-    """The loops that a loop of another keyframe nearby agrees with. A single one may be of a location that looks alike."""
+    """The loops that a loop of another keyframe nearby confirms. A single one may be of a location that looks alike."""
     confirmed = []
     for loop in loops:
         for other in loops:

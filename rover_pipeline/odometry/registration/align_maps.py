@@ -41,7 +41,7 @@ def align(
     deviations: np.ndarray,
     gates: Sequence[float],
 ) -> Alignment:
-    """The pose of a map in another one, by Gauss-Newton on the distances of its planes' centres from the other's planes.
+    """The pose of a map in another one, by Gauss-Newton on the distances of its centres from the other's planes.
 
     Args:
         centres: (N, 3), metres, of the planes of the map.

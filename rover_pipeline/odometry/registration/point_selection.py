@@ -1,4 +1,4 @@
-"""The points of a sweep that are registered: a selection of the pixels of a range image, or of the points of a cloud."""
+"""The points of a sweep that are registered: some of the pixels of a range image, or of the points of a cloud."""
 
 from __future__ import annotations
 
