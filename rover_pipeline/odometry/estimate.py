@@ -76,7 +76,7 @@ def estimate(
         usable = quality.known() & largest_world(seams, quality.known())
         state, measured["loops"] = _close_loops(reader, state, quality, usable)
 
-    # Poses are valid where the sweep fits the map, in the largest of the worlds that segments without overlap make.
+    # Poses are valid where the sweep fits the map, in the largest of the worlds of segments that are not connected.
     valid = quality.valid(options) & (recording.valid != 0)
     valid &= largest_world(seams, valid)
     first = int(np.argmax(valid)) if valid.any() else 0

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rover_pipeline.odometry.options import OdometrySection
-from rover_pipeline.odometry.registration.options import SweepFit
+from rover_pipeline.odometry.registration.batch import SweepFit
 from rover_pipeline.odometry.segments.merge import Seam
 
 #: Differences of two segments at a seam above which the user is warned, metres and degrees.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,7 +40,10 @@ _UNKNOWN_ERROR, _MAX_ERROR = 0.01, 1.0
 #: Longest time between poses that the lidar's motion is interpolated across, seconds.
 _MAX_GAP = 0.5
 
+#: The sweeps of some frames, given their numbers.
 SweepSource = Callable[[Sequence[int]], Iterable[Sweep]]
+#: `Recording.map`: the results of a function of a range, for every range, in order; and a title.
+RangeMap = Callable[[Callable[[int, int], Any], Sequence[tuple[int, int]], str], Iterator[Any]]
 
 
 class Loop(NamedTuple):
@@ -51,22 +54,13 @@ class Loop(NamedTuple):
     match: Match
 
 
-class RangeMap(Protocol):
-    """Results of a function of a range, for every range, in order: `Recording.map`."""
-
-    def __call__(
-        self, function: Callable[[int, int], Any], ranges: Sequence[tuple[int, int]], title: str
-    ) -> Iterator[Any]: ...
-
-
 @dataclass
 class _CandidateMatching:
     """Matches candidates. It is sent to other processes.
 
     Attributes:
-        sweeps: of some frames, given their numbers.
         pos: f8 (K, 3), of the keyframes.
-        pairs, bounds: see `Candidates`.
+        pairs, bounds: see `find_candidates`.
     """
 
     sweeps: SweepSource

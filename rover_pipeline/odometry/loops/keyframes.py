@@ -29,18 +29,6 @@ class Keyframe(NamedTuple):
     map_frames: tuple[int, ...]
 
 
-class Candidates(NamedTuple):
-    """Pairs of keyframes that may be visits of one location.
-
-    Attributes:
-        pairs: numbers of the keyframes, the earlier one first.
-        bounds: f8 (pair, 2), largest corrections that drift explains, metres and radians.
-    """
-
-    pairs: list[tuple[int, int]]
-    bounds: np.ndarray
-
-
 def find_keyframes(pos: np.ndarray, times: np.ndarray, usable: np.ndarray, spacing: float) -> list[Keyframe]:
     """Keyframes all along the path, with the first and the last frame.
 
@@ -76,12 +64,17 @@ def path_length(pos: np.ndarray) -> np.ndarray:
     return np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(pos, axis=0), axis=1))])
 
 
-def find_candidates(pos: np.ndarray, path: np.ndarray, variances: np.ndarray, options: OdometrySection) -> Candidates:
-    """Pairs of keyframes that may be visits of one location, as far as the drift that is allowed for can tell.
+def find_candidates(
+    pos: np.ndarray, path: np.ndarray, variances: np.ndarray, options: OdometrySection
+) -> tuple[list[tuple[int, int]], np.ndarray]:
+    """Pairs of keyframes that may be visits of one location, the earlier one first, and how far they may be off.
 
     Args:
         pos: f8 (K, 3), of the keyframes; path: f8 (K,), path length to each of them; metres.
         variances: f8 (K,), of the path to each of them, as the odometry itself estimates it, m2.
+
+    Returns:
+        Numbers of the keyframes; f8 (pair, 2), largest corrections that drift explains, metres and radians.
     """
     pairs, bounds = [], []
     for second in range(len(pos)):
@@ -101,4 +94,4 @@ def find_candidates(pos: np.ndarray, path: np.ndarray, variances: np.ndarray, op
         for first in sorted(visits):
             pairs.append((first, second))
             bounds.append((MIN_BOUND + drift[first], _MIN_ANGLE + drift[first] / LEVER_ARM))
-    return Candidates(pairs, np.array(bounds).reshape(-1, 2))
+    return pairs, np.array(bounds).reshape(-1, 2)

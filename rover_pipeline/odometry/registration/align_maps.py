@@ -9,7 +9,7 @@ import numpy as np
 
 from rover_pipeline.kinematics.rotation import exp, log
 from rover_pipeline.kinematics.state import Poses
-from rover_pipeline.odometry.registration.point_to_plane import PointWeights, Statistics, pose_equations
+from rover_pipeline.odometry.registration.point_to_plane import SCALE, PointWeights, Statistics, pose_equations
 from rover_pipeline.odometry.surfels.kernels import SurfelTables
 
 #: Standard deviation of the centre of a plane, metres.
@@ -67,4 +67,4 @@ def plane_distances(
 ) -> tuple[np.ndarray, np.ndarray, Statistics]:
     """Normal equations of one pose, (1, 3) and (1, 3, 3), of a map in another; see `pose_equations`."""
     column = np.zeros(len(centres), "i4")
-    return pose_equations(centres.astype("f4"), column, pos, rot, tables, PointWeights(gate, noise, 2.0, 1))
+    return pose_equations(centres.astype("f4"), column, pos, rot, tables, PointWeights(gate, noise, SCALE, 1))

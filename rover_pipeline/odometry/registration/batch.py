@@ -7,14 +7,15 @@ and in any order, so that the result has no seams.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import solveh_banded
 
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro, Sweep
-from rover_pipeline.odometry.registration.options import RegistrationOptions, SweepFit
-from rover_pipeline.odometry.registration.point_to_plane import pose_equations, transform_points
+from rover_pipeline.odometry.options import OdometrySection
+from rover_pipeline.odometry.registration.point_to_plane import SCALE, PointWeights, pose_equations, transform_points
 from rover_pipeline.odometry.registration.spline_equations import (
     AngularRates,
     SplineEquations,
@@ -25,8 +26,25 @@ from rover_pipeline.odometry.registration.spline_equations import (
 from rover_pipeline.odometry.spline.bspline import ORDER, SplineTrajectory, basis, control_range
 from rover_pipeline.odometry.surfels.surfel_map import SurfelMap
 
+#: Largest distance of a point from its plane, metres. The trajectory is nearly right before a batch pass.
+_GATE = 0.05
 
-def build_map(sweeps: Iterable[Sweep], trajectory: SplineTrajectory, options: RegistrationOptions) -> SurfelMap:
+
+class SweepFit(NamedTuple):
+    """How well a sweep lies on the map.
+
+    Attributes:
+        inliers: fraction of the points that lie on a plane.
+        residual: root mean square of their distances from the planes, metres.
+        information: f8 (6, 6), information matrix of a displacement (1/m2) and a rotation (1/rad2) of the sweep.
+    """
+
+    inliers: float
+    residual: float
+    information: np.ndarray
+
+
+def build_map(sweeps: Iterable[Sweep], trajectory: SplineTrajectory, options: OdometrySection) -> SurfelMap:
     """The map of sweeps whose trajectory is known."""
     surfels = SurfelMap(options.voxels)
     for sweep in sweeps:
@@ -43,20 +61,18 @@ def normal_equations(
     sweeps: Iterable[Sweep],
     trajectory: SplineTrajectory,
     surfels: SurfelMap,
-    options: RegistrationOptions,
+    options: OdometrySection,
     gyro: Gyro = NO_GYRO,
 ) -> tuple[SplineEquations, list[SweepFit]]:
     """Normal equations of the trajectory's control points from sweeps and rates, and how well each sweep fits."""
     count = len(trajectory.pos)
-    equations = _no_equations(count)
+    equations, weights = _no_equations(count), PointWeights(_GATE, options.range_noise, SCALE, 1)
     low, high = count, 0
     fits = []
     for sweep in sweeps:
         instants = trajectory.locate(sweep.times)
         pos, rot = trajectory.poses(instants)
-        matrix, right, statistics = pose_equations(
-            sweep.points, sweep.column, pos, rot, surfels.tables, options.final_weights
-        )
+        matrix, right, statistics = pose_equations(sweep.points, sweep.column, pos, rot, surfels.tables, weights)
         add_poses(matrix, right, instants.first, basis(instants.fraction), equations)
         first, end = control_range(instants)
         low, high = min(low, first), max(high, end)
@@ -65,7 +81,7 @@ def normal_equations(
         fits.append(SweepFit(inliers / max(points, 1), residual, matrix.sum(0)))
     if len(gyro.times):
         instants = trajectory.locate(gyro.times)
-        rates = AngularRates(gyro.rates, instants, options.rate_noise**-2)
+        rates = AngularRates(gyro.rates, instants, options.gyro_noise**-2)
         add_rates(trajectory.control_points, rates, equations)
         first, end = control_range(instants)
         low, high = min(low, first), max(high, end)
@@ -73,9 +89,7 @@ def normal_equations(
     return SplineEquations(part.start, equations.blocks[part].copy(), equations.right[part].copy()), fits
 
 
-def solve(
-    trajectory: SplineTrajectory, parts: Iterable[SplineEquations], options: RegistrationOptions
-) -> SplineTrajectory:
+def solve(trajectory: SplineTrajectory, parts: Iterable[SplineEquations], options: OdometrySection) -> SplineTrajectory:
     """The trajectory after one step of Gauss-Newton on the sum of all normal equations and a prior without jerk."""
     count = len(trajectory.pos)
     prior = _no_equations(count)

@@ -10,6 +10,9 @@ from rover_pipeline.numerics.compiled import compiled
 from rover_pipeline.numerics.voxel_table import find_slot
 from rover_pipeline.odometry.surfels.kernels import IS_PLANE, THICKNESS, SurfelTables, surfel_key
 
+#: Distance of a point from its plane, in standard deviations, beyond which it counts less.
+SCALE = 2.0
+
 
 class PointWeights(NamedTuple):
     """Which points of a sweep are used, and how much they count.
@@ -17,7 +20,7 @@ class PointWeights(NamedTuple):
     Attributes:
         gate: largest distance of a point from its plane, metres.
         noise: standard deviation of a range, metres.
-        scale: distance, in standard deviations, beyond which a point counts less (Geman and McClure).
+        scale: of the robust weight of Geman and McClure, in standard deviations; see `SCALE`.
         stride: one point in so many is used.
     """
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, TypeGuard
+from typing import TypeGuard
 
 import numpy as np
 
@@ -11,8 +11,7 @@ from rover_pipeline.kinematics.state import State
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro, Sweep
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.registration.backends import make_backend
-from rover_pipeline.odometry.registration.batch import build_map, normal_equations, solve
-from rover_pipeline.odometry.registration.options import RegistrationOptions, SweepFit
+from rover_pipeline.odometry.registration.batch import SweepFit, build_map, normal_equations, solve
 from rover_pipeline.odometry.registration.point_selection import sweep_of_cloud
 from rover_pipeline.odometry.registration.scan_to_map import register_sweeps
 from rover_pipeline.odometry.spline.bspline import SplineTrajectory, fit_spline
@@ -26,18 +25,6 @@ _GUESS_JERK = 30.0
 _MARGIN = 1e-6
 
 
-class Registered(NamedTuple):
-    """Sweeps that are registered to one another.
-
-    Attributes:
-        trajectory: in the sweeps' own world. Its knots are at multiples of their distance.
-        surfels: the map; empty where no sweep was usable.
-    """
-
-    trajectory: SplineTrajectory
-    surfels: SurfelMap
-
-
 def register(
     sweeps: Iterable[tuple[Sweep | None, np.ndarray | None]],
     ends: np.ndarray,
@@ -45,8 +32,8 @@ def register(
     *,
     metadata: str | None = None,
     gyro: Gyro = NO_GYRO,
-) -> Registered:
-    """The lidar's trajectory over some sweeps.
+) -> tuple[SplineTrajectory, SurfelMap]:
+    """The lidar's trajectory over some sweeps, in a world of their own, and their map.
 
     Args:
         sweeps: with the range images they are from, if any; None for those that must not be used.
@@ -62,13 +49,12 @@ def register(
         rotation = gyro.rotation(used[-1].end, sweep.end) if used else None
         poses.append(backend.register(sweep, ranges if backend.needs_image else None, rotation))
         used.append(sweep)
-    registration = RegistrationOptions.of(options)
     if not used:
-        return Registered(_at_rest(ends, options), SurfelMap(options.voxels))
+        return _at_rest(ends, options), SurfelMap(options.voxels)
     guess = _through_poses(used, np.stack(poses), ends, options)
     if options.passes > 1:
-        return Registered(*register_sweeps(used, guess, registration, gyro.without_bias(guess)))
-    return Registered(guess, build_map(used, guess, registration))
+        return register_sweeps(used, guess, options, gyro.without_bias(guess))
+    return guess, build_map(used, guess, options)
 
 
 def is_usable(sweep: Sweep | None, options: OdometrySection) -> TypeGuard[Sweep]:
@@ -91,14 +77,12 @@ def register_at_once(
         metadata: `lidar.json`; None for points that are not from an Ouster lidar.
     """
     trajectory, _ = register(((sweep, None) for sweep in sweeps), ts, options, metadata=metadata)
-    registration = RegistrationOptions.of(options)
     used = [sweep for sweep in sweeps if is_usable(sweep, options)]
     fits: list[SweepFit] = []
     for _ in range(max(1, batch_passes(options))):
-        surfels = build_map(used, trajectory, registration)
-        equations, fits = normal_equations(used, trajectory, surfels, registration)
+        equations, fits = normal_equations(used, trajectory, build_map(used, trajectory, options), options)
         if batch_passes(options):
-            trajectory = solve(trajectory, [equations], registration)
+            trajectory = solve(trajectory, [equations], options)
     return trajectory.at(ts), fits
 
 

@@ -11,10 +11,10 @@ import numpy as np
 
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro, Sweep
+from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.registration.batch import build_map, normal_equations, solve, world_points
-from rover_pipeline.odometry.registration.options import RegistrationOptions
-from rover_pipeline.odometry.registration.point_to_plane import PointWeights, pose_equations
-from rover_pipeline.odometry.registration.spline_equations import AngularRates, SplineSweep, register_sweep
+from rover_pipeline.odometry.registration.point_to_plane import SCALE, PointWeights, pose_equations
+from rover_pipeline.odometry.registration.spline_equations import AngularRates, Schedule, SplineSweep, register_sweep
 from rover_pipeline.odometry.spline.bspline import ORDER, SplineTrajectory, basis, control_range
 from rover_pipeline.odometry.spline.kernels import ControlPoints
 from rover_pipeline.odometry.surfels.surfel_map import SurfelMap
@@ -23,12 +23,16 @@ from rover_pipeline.odometry.surfels.surfel_map import SurfelMap
 _GUESS = PointWeights(gate=0.2, noise=0.1, scale=1.0, stride=8)
 #: Number of sweeps that a segment's map begins with.
 _FIRST_SWEEPS = 20
+#: Largest distance of a point from its plane, metres, and one point in so many is used, for each iteration.
+_GATES, _STRIDES = np.array((0.4, 0.2, 0.1, 0.05, 0.05)), np.array((4, 4, 4, 1, 1))
+#: Smallest fraction of inliers of a sweep that fits the map, and largest correction of its initial guess, metres.
+_MIN_INLIERS, _MAX_CORRECTION = 0.3, 0.5
 #: Information that holds the first sweep in its place.
 _FIXED = 1e8
 
 
 def register_sweeps(
-    sweeps: Sequence[Sweep], guess: SplineTrajectory, options: RegistrationOptions, gyro: Gyro = NO_GYRO
+    sweeps: Sequence[Sweep], guess: SplineTrajectory, options: OdometrySection, gyro: Gyro = NO_GYRO
 ) -> tuple[SplineTrajectory, SurfelMap]:
     """The trajectory of sweeps, and their map.
 
@@ -51,13 +55,14 @@ def register_sweeps(
 
 
 def _register_in_order(
-    sweeps: Sequence[Sweep], guess: SplineTrajectory, options: RegistrationOptions, gyro: Gyro
+    sweeps: Sequence[Sweep], guess: SplineTrajectory, options: OdometrySection, gyro: Gyro
 ) -> tuple[SplineTrajectory, SurfelMap]:
     """The trajectory of sweeps, each registered to the map of those before it, and the map.
 
     Each sweep moves the control points that act on it. What is known about them from the sweeps before is kept as an
     information matrix, from which control points that no later sweep depends on are marginalised.
     """
+    schedule = Schedule(_GATES, _STRIDES, options.range_noise, SCALE, options.jerk)
     estimate, surfels = guess.copy(), SurfelMap(options.voxels)
     surfels.insert(world_points(sweeps[0], estimate))
     low, reached = control_range(estimate.locate(sweeps[0].times))
@@ -77,16 +82,16 @@ def _register_in_order(
             control,
             prior,
             surfels.tables,
-            options.schedule,
+            schedule,
         )
         correction = np.abs(control.pos - estimate.pos[start:stop]).max()
-        fits = not (statistics.inliers < options.min_inliers * statistics.points or correction > options.max_correction)
+        fits = not (statistics.inliers < _MIN_INLIERS * statistics.points or correction > _MAX_CORRECTION)
         if fits:
             estimate.pos[start:stop], estimate.rot[start:stop] = control.pos, control.rot
         else:
             # The sweep does not fit the map. Keep its initial guess and leave it out of the map, so that a wrong pose
             # cannot attract the sweeps after it.
-            information = np.eye(6 * (stop - start)) * options.max_correction**-2
+            information = np.eye(6 * (stop - start)) * _MAX_CORRECTION**-2
             information[: len(prior), : len(prior)] += prior
         low, reached = start, stop
         # A sweep enters the map one sweep later: the next sweep still moves some of its control points.
@@ -99,14 +104,14 @@ def _register_in_order(
 
 
 def _rates_of(
-    trajectory: SplineTrajectory, start: int, stop: int, gyro: Gyro, options: RegistrationOptions
+    trajectory: SplineTrajectory, start: int, stop: int, gyro: Gyro, options: OdometrySection
 ) -> AngularRates:
     """The rates on which no other control points act than those from `start` to `stop`."""
     begin = trajectory.start + (start + ORDER - 1) * trajectory.step
     end = trajectory.start + (stop - ORDER + 1) * trajectory.step
     part = gyro.between(begin, end)
     instants = trajectory.locate(part.times).relative_to(start)
-    return AngularRates(part.rates, instants, options.rate_noise**-2)
+    return AngularRates(part.rates, instants, options.gyro_noise**-2)
 
 
 def _extrapolate(

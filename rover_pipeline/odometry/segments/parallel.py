@@ -12,8 +12,7 @@ from rover_pipeline.engine.recording import Recording
 from rover_pipeline.lidar.geometry import rays, sensor_info, stagger
 from rover_pipeline.odometry.observations import Gyro, Sweep
 from rover_pipeline.odometry.options import OdometryOptions
-from rover_pipeline.odometry.registration.batch import build_map, normal_equations, solve
-from rover_pipeline.odometry.registration.options import RegistrationOptions, SweepFit
+from rover_pipeline.odometry.registration.batch import SweepFit, build_map, normal_equations, solve
 from rover_pipeline.odometry.registration.point_selection import PointSelection
 from rover_pipeline.odometry.registration.register import batch_passes, is_usable, register
 from rover_pipeline.odometry.registration.spline_equations import SplineEquations
@@ -116,7 +115,7 @@ def refine_in_batch(
             fits: list[SweepFit | None] = []
             equations = _collected(recording.map(segments.equations, ranges, "refine", processes=True), fits)
             if batch_passes(options):
-                trajectory = solve(trajectory, equations, RegistrationOptions.of(options))
+                trajectory = solve(trajectory, equations, options)
             else:
                 for _ in equations:
                     pass  # the fits are wanted
@@ -150,7 +149,7 @@ class _BatchPass:
         reader, options = self.reader, self.reader.options
         _, trajectory = self.trajectory.window(*reader.span(start, stop))
         sweeps = (sweep for sweep, _ in reader.read(start, stop) if is_usable(sweep, options))
-        surfels = build_map(sweeps, trajectory, RegistrationOptions.of(options))
+        surfels = build_map(sweeps, trajectory, options)
         self.store.put(str(self.ranges.index((start, stop))), surfels.sums())
 
     def equations(self, start: int, stop: int) -> tuple[SplineEquations, list[SweepFit | None]]:
@@ -172,7 +171,7 @@ class _BatchPass:
         # Each rate belongs to one segment only. Otherwise it would count twice.
         until = reader.times[stop] + reader.begin if stop < len(reader.times) else end
         gyro = reader.gyro.between(begin, until).without_bias(trajectory)
-        equations, results = normal_equations(sweeps(), trajectory, surfels, RegistrationOptions.of(options), gyro)
+        equations, results = normal_equations(sweeps(), trajectory, surfels, options, gyro)
         fits: list[SweepFit | None] = [None] * (stop - start)
         for number, fit in zip(used, results, strict=True):
             fits[number] = fit
