@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,8 +13,6 @@ from rover_pipeline.kinematics.clock import clock
 from rover_pipeline.kinematics.mount import find_mount
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.lidar.geometry import sensor_info, sweep_span
-from rover_pipeline.odometry.loops.closure import close_loops
-from rover_pipeline.odometry.loops.pose_graph import load_gtsam
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.quality import Quality, largest_world, seam_summary, warnings_of
@@ -56,7 +55,7 @@ def estimate(
     if recording.count == 0:
         raise ValueError("there is no sweep")
     if options.loops:
-        load_gtsam()  # an error now, not after the registration
+        _load_loops()  # an error now, not after the registration
     reader, gyro_used = _open(recording, options, metadata, config, imu)
 
     # Segments are registered in parallel, sweep after sweep, and then merged.
@@ -88,6 +87,14 @@ def estimate(
         "valid": valid,
     }
     return result, Inspection(measured, warnings_of(seams, valid, recording.valid))
+
+
+def _load_loops() -> ModuleType:
+    """The module of the extra `loops`. Its imports, such as OpenCV, would make every start half a second slower."""
+    from rover_pipeline.odometry.loops import closure, pose_graph
+
+    pose_graph.load_gtsam()
+    return closure
 
 
 def _open(
@@ -128,4 +135,7 @@ def _close_loops(
     usable = usable & (recording.valid != 0) & quality.usable_for_loops(options)
     errors = np.full(len(usable), np.inf)
     errors[usable] = quality.information[usable] ** -0.5
-    return close_loops(state, reader.times, usable, errors, options, sweeps=reader.select, map_ranges=recording.map)
+    closed: tuple[State, dict[str, Any]] = _load_loops().close_loops(
+        state, reader.times, usable, errors, options, sweeps=reader.select, map_ranges=recording.map
+    )
+    return closed

@@ -18,7 +18,7 @@ from rover_pipeline.format.meta import ChannelSpec
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor, SensorWriter
 from rover_pipeline.kinematics.state import State
-from rover_pipeline.odometry import estimate
+from rover_pipeline.odometry.loops import closure
 from rover_pipeline.odometry.loops.pose_graph import correct_trajectory
 from rover_pipeline.simulate import PRESETS, lidar, ouster
 from rover_pipeline.simulate.loop import ellipse
@@ -98,7 +98,7 @@ def test_a_correct_trajectory_stays_the_same_to_the_last_bit(round_trip: Path) -
 def test_any_number_of_threads_removes_drift_with_the_same_result(
     round_trip: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    close_loops = estimate.close_loops
+    close_loops = closure.close_loops
 
     def close_loops_after_drift(state: State, times: np.ndarray, *rest: Any, **options: Any) -> Any:
         """As if the odometry had drifted by 13 cm along the path."""
@@ -109,7 +109,7 @@ def test_any_number_of_threads_removes_drift_with_the_same_result(
         return close_loops(bad[-1], times, *rest, **options)
 
     bad: list[State] = []
-    monkeypatch.setattr(estimate, "close_loops", close_loops_after_drift)
+    monkeypatch.setattr(closure, "close_loops", close_loops_after_drift)
     truth = state_of(round_trip / "_truth")
     closed, measured = run(round_trip, loops=True, loop_drift=0.03)
     assert len(measured["loops"]["accepted"]) >= 3
