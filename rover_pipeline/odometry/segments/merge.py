@@ -102,10 +102,11 @@ def _transform(before: SurfelMap, after: SurfelMap, old: State, new: State) -> t
     # Rotations are about the middle of the shared frames, so that they do not move these frames.
     middle = new.pos.mean(axis=0)
     guess = Poses(rot, pos + rot @ middle)
-    found = align(
+    alignment = align(
         centres - middle, before.tables, guess=guess, expected=guess, deviations=_POSE_DEVIATIONS, gates=_GATES
     )
-    return Poses(found.rot, found.pos - found.rot @ middle), int(found.statistics.inliers)
+    rot, pos = alignment.rot, alignment.pos - alignment.rot @ middle
+    return Poses(rot, pos), int(alignment.statistics.inliers)
 
 
 def _blended(old: SplineTrajectory, new: SplineTrajectory, shared: np.ndarray) -> SplineTrajectory:
