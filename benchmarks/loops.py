@@ -24,12 +24,12 @@ from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.kinematics.timestamps import smooth_times
 from rover_pipeline.lidar.geometry import sensor_info, sweep_span
-from rover_pipeline.odometry.loops import close_loops
+from rover_pipeline.odometry.loops.closure import close_loops
+from rover_pipeline.odometry.loops.keyframes import path_length
+from rover_pipeline.odometry.loops.pose_graph import correct_trajectory
 from rover_pipeline.odometry.observations import NO_GYRO
 from rover_pipeline.odometry.options import OdometryOptions
-from rover_pipeline.odometry.parts import Reader
-from rover_pipeline.odometry.places import travelled
-from rover_pipeline.odometry.pose_graph import bend
+from rover_pipeline.odometry.segments.parallel import SweepReader
 
 #: Presets, seconds of them that pass some places twice.
 SEQUENCES = {"indoor": 60.0, "smooth": 60.0, "stairs": 85.0, "bike": 70.0}
@@ -56,7 +56,7 @@ def steps(trace: Path, **options: Any) -> str:
     on = step(trace, 2, loops=True, **options)
     same = plain == [Sensor(trace / "_odom").channel(name).read().tobytes() for name in State._fields]
     told = json.loads((trace / "_odom" / PROVENANCE).read_text())["measured"]["loops"]
-    way = travelled(load(trace).truth.pos)[-1]
+    way = path_length(load(trace).truth.pos)[-1]
     return (
         f"| {trace.name} {options or ''} | {way:.0f} | {1e3 * off[1]:.3f} | {1e3 * on[1]:.3f} | "
         f"{'same bytes' if same else f'{off[1] / on[1]:.1f}x'} | {len(told['accepted'])} of {told['candidates']} | "
@@ -66,14 +66,15 @@ def steps(trace: Path, **options: Any) -> str:
 
 def drifted(state: State, times: np.ndarray, drift: float, seed: int) -> State:
     """A trajectory with errors that add up over the way, of `drift` metres a metre and a turn to go with it."""
-    rng, way = np.random.default_rng(seed), travelled(state.pos)
+    rng, way = np.random.default_rng(seed), path_length(state.pos)
     keys = np.unique(np.append(np.searchsorted(way, np.arange(0, way[-1], 2.0)), len(way) - 1))
     always, pos, rot = rng.normal(0, 0.5, 6), [state.pos[0]], [state.rot[0]]
     for a, b in pairwise(keys):
         off = drift / np.sqrt(3) * (way[b] - way[a]) * (always + rng.normal(0, 0.7, 6))
         pos.append(pos[-1] + rot[-1] @ state.rot[a].T @ (state.pos[b] - state.pos[a]) + off[:3])
         rot.append(rot[-1] @ state.rot[a].T @ state.rot[b] @ exp(off[None, 3:] / 8)[0])
-    return bend(state, times, times[keys], (state.pos[keys], state.rot[keys]), (np.array(pos), np.array(rot)))
+    old = state.pos[keys], state.rot[keys]
+    return correct_trajectory(state, times, times[keys], old, (np.array(pos), np.array(rot)))
 
 
 def injected(trace: Path, drift: float, seed: int) -> str:
@@ -83,7 +84,7 @@ def injected(trace: Path, drift: float, seed: int) -> str:
     times = times - times[0]
     options = OdometryOptions(loops=True)
     span = sweep_span(sensor_info(metadata), "end")
-    reader = Reader(cast(Recording, images), times, *span, options, metadata, NO_GYRO)
+    reader = SweepReader(cast(Recording, images), times, *span, options, metadata, NO_GYRO)
     bad = drifted(found.truth, times, drift, seed)
     known, begin = np.ones(len(times), bool), time.perf_counter()
     fixed, told = close_loops(
@@ -92,8 +93,8 @@ def injected(trace: Path, drift: float, seed: int) -> str:
         known,
         np.full(len(times), 1e-3),
         options,
-        sweeps=reader.some,
-        spread=lambda task, ranges, title: (task(*each) for each in ranges),
+        sweeps=reader.select,
+        map_ranges=lambda task, ranges, title: (task(*each) for each in ranges),
     )
     seconds = time.perf_counter() - begin
     before, after = (

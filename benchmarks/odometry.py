@@ -30,8 +30,8 @@ from rover_pipeline.lidar.geometry import rays, returns, sensor_info, sweep_span
 from rover_pipeline.lidar.ouster_slam import OusterOdometry
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometryOptions
-from rover_pipeline.odometry.register import register_at_once
-from rover_pipeline.odometry.sweeps import Selection
+from rover_pipeline.odometry.registration.point_selection import PointSelection
+from rover_pipeline.odometry.registration.register import register_at_once
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.record import simulate
 
@@ -76,8 +76,14 @@ def load(trace: Path) -> Recording:
 def ours(found: Recording, **options: Any) -> tuple[Poses, State]:
     chosen = OdometryOptions(**options)
     begin, period = sweep_span(sensor_info(found.metadata), "end")
-    reach = chosen.min_range, chosen.max_range
-    selection = Selection(*rays(found.metadata), points=chosen.points, reach=reach, begin=begin, period=period)
+    selection = PointSelection(
+        *rays(found.metadata),
+        points=chosen.points,
+        min_range=chosen.min_range,
+        max_range=chosen.max_range,
+        begin=begin,
+        period=period,
+    )
 
     def sweeps(count: int) -> list[Sweep]:
         return [selection.sweep(found.rng[i], i, found.ts[i]) for i in range(count)]

@@ -12,6 +12,7 @@ from typing import Any, TextIO, TypeVar
 
 import numpy as np
 
+from rover_pipeline.engine.exchange import Exchange
 from rover_pipeline.engine.options import DaskOptions
 from rover_pipeline.engine.parallel import Processes, ordered_map
 from rover_pipeline.engine.progress import progress
@@ -103,10 +104,10 @@ class Recording:
                 yield result
 
     @contextmanager
-    def scratch(self) -> Iterator[Path]:
-        """A folder for what functions that are mapped leave for one another, seen by all of them; gone afterwards."""
+    def exchange(self) -> Iterator[Exchange]:
+        """A store for arrays that mapped functions hand to one another. It is deleted afterwards."""
         with TemporaryDirectory(prefix=".scratch", dir=self._task.partial) as folder:
-            yield Path(folder)
+            yield Exchange(Path(folder))
 
     @property
     def readable(self) -> np.ndarray:

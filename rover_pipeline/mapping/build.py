@@ -18,8 +18,8 @@ from rover_pipeline.mapping.grid import FREE, OCCUPIED, Frame, Grid, classify, f
 from rover_pipeline.mapping.options import MapStepOptions
 from rover_pipeline.mapping.ply import ply
 from rover_pipeline.mapping.sweeps import Part, Sensor, add_sweeps, put, reach
-from rover_pipeline.mapping.voxel_kernels import BIAS
 from rover_pipeline.mapping.voxels import VoxelMap
+from rover_pipeline.numerics.voxel_table import BIAS
 
 #: Sweeps in which the floor is looked for.
 _FLOOR_SWEEPS = 8

@@ -1,25 +1,14 @@
-"""Compiled inner loops of the voxels. Kernels that call one another belong in one file: Numba's cache on disk notices a
-changed file only for the kernel that Python calls."""
+"""Compiled inner loops of the voxel map."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from rover_pipeline.numerics.compiled import compiled
+from rover_pipeline.numerics.voxel_table import EMPTY, find_slot, voxel_key
 
-#: Voxel coordinates are packed into one integer, 21 bits each.
-BITS = 21
-BIAS = 1 << (BITS - 1)
-#: Units in which places within a voxel are summed, of its edge before any doubling.
+#: Units in which positions within a voxel are summed, per edge of a voxel before any doubling.
 UNITS = 1024
-#: Key of an empty place in a table.
-EMPTY = -1
-
-
-@compiled
-def _hash(key: int, size: int) -> int:
-    """First place to look for `key` in an open-addressed table whose size is a power of two (Fibonacci hashing)."""
-    return ((key * 0x1E3779B97F4A7C15) >> 32) & (size - 1)
 
 
 @compiled
@@ -35,80 +24,57 @@ def add_points(
         rfl: u1 (N,).
         start: the first point to add.
         edge: of a voxel, m.
-        table: i8 (slot, 4): key; number of points and sum of reflectivity; sums of x and of y; sum of z. Places are in
-            units within the voxel.
-        used: slots that are taken.
+        table: i8 (slot, 4): key (see `numerics.voxel_table`); number of points and sum of reflectivity; sums of x and
+            of y; sum of z. Positions are in units within the voxel.
+        used: number of voxels in the table.
 
     Returns:
-        The point that stopped it (N at the end), and the slots taken now.
+        The first point that was not added (N at the end), and the number of voxels in the table.
     """
-    size = len(table)
-    limit = size * 3 // 5
-    last, at = EMPTY, 0
+    limit = len(table) * 3 // 5
+    last, slot = EMPTY, 0
     scale = 1.0 / edge
     for n in range(start, len(points)):
         if np.isnan(points[n, 0]):
             continue
         x, y, z = points[n, 0] * scale, points[n, 1] * scale, points[n, 2] * scale
         i, j, k = int(np.floor(x)), int(np.floor(y)), int(np.floor(z))
-        key = ((i + BIAS) << (2 * BITS)) | ((j + BIAS) << BITS) | (k + BIAS)
+        key = voxel_key(i, j, k)
         if key != last:  # neighbours in a beam are mostly in the same voxel
-            at = _hash(key, size)
-            while table[at, 0] != key:
-                if table[at, 0] == EMPTY:
-                    if used >= limit:
-                        return n, used
-                    table[at, 0] = key
-                    used += 1
-                    break
-                at = (at + 1) & (size - 1)
+            slot = find_slot(table, key)
+            if table[slot, 0] == EMPTY:
+                if used >= limit:
+                    return n, used
+                table[slot, 0] = key
+                used += 1
             last = key
-        table[at, 1] += (1 << 32) | int(rfl[n])
-        table[at, 2] += (int((x - i) * UNITS) << 32) | int((y - j) * UNITS)
-        table[at, 3] += int((z - k) * UNITS)
+        table[slot, 1] += (1 << 32) | int(rfl[n])
+        table[slot, 2] += (int((x - i) * UNITS) << 32) | int((y - j) * UNITS)
+        table[slot, 3] += int((z - k) * UNITS)
     return len(points), used
 
 
 @compiled
-def add_rows(
-    new_keys: np.ndarray, new_sums: np.ndarray, start: int, keys: np.ndarray, sums: np.ndarray, used: int
-) -> tuple[int, int]:
+def add_rows(rows: np.ndarray, start: int, table: np.ndarray, used: int) -> tuple[int, int]:
     """Adds voxels, some of which may be the same, to a table of voxels until it is 60 % full.
 
     Args:
-        new_keys, new_sums: i8 (N,) and (N, 5): points, sums of x, y, z and of reflectivity.
+        rows: i8 (N, 6): key; number of points; sums of x, y, z and of reflectivity.
         start: the first row to add.
-        keys, sums: i8 (slot,) and (slot, 5).
-        used: slots that are taken.
+        table: i8 (slot, 6).
+        used: number of voxels in the table.
 
     Returns:
-        The row that stopped it (N at the end), and the slots taken now.
+        The first row that was not added (N at the end), and the number of voxels in the table.
     """
-    size = len(keys)
-    limit = size * 3 // 5
-    for n in range(start, len(new_keys)):
-        key = new_keys[n]
-        at = _hash(key, size)
-        while keys[at] != key:
-            if keys[at] == EMPTY:
-                if used >= limit:
-                    return n, used
-                keys[at] = key
-                used += 1
-                break
-            at = (at + 1) & (size - 1)
-        for part in range(5):
-            sums[at, part] += new_sums[n, part]
-    return len(new_keys), used
-
-
-@compiled
-def move_slots(old: np.ndarray, table: np.ndarray) -> None:
-    """Copies the taken slots of a table of points to an empty larger one."""
-    size = len(table)
-    for n in range(len(old)):
-        if old[n, 0] != EMPTY:
-            at = _hash(old[n, 0], size)
-            while table[at, 0] != EMPTY:
-                at = (at + 1) & (size - 1)
-            table[at] = old[n]
+    limit = len(table) * 3 // 5
+    for n in range(start, len(rows)):
+        slot = find_slot(table, rows[n, 0])
+        if table[slot, 0] == EMPTY:
+            if used >= limit:
+                return n, used
+            table[slot, 0] = rows[n, 0]
+            used += 1
+        for part in range(1, 6):
+            table[slot, part] += rows[n, part]
+    return len(rows), used

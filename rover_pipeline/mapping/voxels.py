@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rover_pipeline.mapping.voxel_kernels import BIAS, BITS, EMPTY, UNITS, add_points, add_rows, move_slots
+from rover_pipeline.mapping.voxel_kernels import UNITS, add_points, add_rows
+from rover_pipeline.numerics.voxel_table import EMPTY, copy_voxels, empty_table, pack_key, unpack_key
 
-_MASK = (1 << BITS) - 1
+_FIRST_SLOTS = 1 << 14
 
 
 class Cloud(NamedTuple):
@@ -31,7 +32,7 @@ class PointTable:
     def __init__(self, edge: float) -> None:
         self.edge = edge
         self._used = 0
-        self._table = _empty_slots(1 << 14)
+        self._table = empty_table(_FIRST_SLOTS, 4)
 
     def add(self, points: np.ndarray, rfl: np.ndarray) -> None:
         """Add points, f8 (N, 3) m, NaN = none, with their reflectivity, u1 (N,)."""
@@ -40,12 +41,12 @@ class PointTable:
             done, self._used = add_points(points, rfl, done, self.edge, self._table, self._used)
             if done == len(points):
                 return
-            larger = _empty_slots(4 * len(self._table))
-            move_slots(self._table, larger)
+            larger = empty_table(4 * len(self._table), 4)
+            copy_voxels(self._table, larger)
             self._table = larger
 
     def rows(self) -> np.ndarray:
-        """The voxels, i8 (N, 4), as `kernels.add_points` packs them."""
+        """The voxels, i8 (N, 4), as `voxel_kernels.add_points` packs them."""
         return self._table[self._table[:, 0] != EMPTY]
 
 
@@ -59,7 +60,7 @@ class VoxelMap:
     def __init__(self, edge: float, most: int) -> None:
         self.level = 0
         self._edge, self._most = edge, most
-        self._clear(1 << 14)
+        self._used, self._table = 0, empty_table(_FIRST_SLOTS, 6)
 
     def __len__(self) -> int:
         return self._used
@@ -74,60 +75,48 @@ class VoxelMap:
 
         A voxel, once there, stays: whatever order tables come in, the edge ends at the first size that is enough.
         """
-        keys, low = rows[:, 0], (1 << 32) - 1
-        sums = np.stack([rows[:, 1] >> 32, rows[:, 2] >> 32, rows[:, 2] & low, rows[:, 3], rows[:, 1] & low], -1)
+        low = (1 << 32) - 1
+        rows = np.stack(
+            [rows[:, 0], rows[:, 1] >> 32, rows[:, 2] >> 32, rows[:, 2] & low, rows[:, 3], rows[:, 1] & low], -1
+        )
         for level in range(self.level):
-            keys, sums = _doubled(keys, sums, level)
-        self._insert(keys, sums)
+            rows = _doubled(rows, level)
+        self._insert(rows)
         while self._used > self._most:
-            taken = self._keys != EMPTY
-            keys, sums = _doubled(self._keys[taken], self._sums[taken], self.level)
+            rows = _doubled(self._rows(), self.level)
             self.level += 1
-            self._clear(1 << 14)
-            self._insert(keys, sums)
+            self._used, self._table = 0, empty_table(_FIRST_SLOTS, 6)
+            self._insert(rows)
 
     def cloud(self) -> Cloud:
         """The map: a point for each voxel, in the order of their keys."""
-        taken = np.flatnonzero(self._keys != EMPTY)
-        taken = taken[np.argsort(self._keys[taken])]
-        keys, sums = self._keys[taken], self._sums[taken]
-        count = sums[:, 0]
-        # The place of a point was rounded down to a unit: half a one is added.
-        within = (sums[:, 1:4] / count[:, None] + 0.5) / UNITS
-        xyz = (_coordinates(keys) * (1 << self.level) + within) * self._edge
-        return Cloud(xyz, (sums[:, 4] / count).astype("f4"), count.astype("u4"))
+        rows = self._rows()
+        rows = rows[np.argsort(rows[:, 0])]
+        count = rows[:, 1]
+        # Positions were rounded down to a unit, so half a unit is added.
+        within = (rows[:, 2:5] / count[:, None] + 0.5) / UNITS
+        xyz = (np.stack(unpack_key(rows[:, 0]), -1) * (1 << self.level) + within) * self._edge
+        return Cloud(xyz, (rows[:, 5] / count).astype("f4"), count.astype("u4"))
 
-    def _clear(self, size: int) -> None:
-        self._used, self._keys, self._sums = 0, np.full(size, EMPTY, "i8"), np.zeros((size, 5), "i8")
+    def _rows(self) -> np.ndarray:
+        return self._table[self._table[:, 0] != EMPTY]
 
-    def _insert(self, keys: np.ndarray, sums: np.ndarray) -> None:
+    def _insert(self, rows: np.ndarray) -> None:
         done = 0
         while True:
-            done, self._used = add_rows(keys, sums, done, self._keys, self._sums, self._used)
-            if done == len(keys):
+            done, self._used = add_rows(rows, done, self._table, self._used)
+            if done == len(rows):
                 return
-            taken = self._keys != EMPTY
-            old_keys, old_sums = self._keys[taken], self._sums[taken]
-            self._clear(2 * len(self._keys))
-            _, self._used = add_rows(old_keys, old_sums, 0, self._keys, self._sums, 0)
+            larger = empty_table(2 * len(self._table), 6)
+            copy_voxels(self._table, larger)
+            self._table = larger
 
 
-def _empty_slots(size: int) -> np.ndarray:
-    table = np.zeros((size, 4), "i8")
-    table[:, 0] = EMPTY
-    return table
-
-
-def _coordinates(keys: np.ndarray) -> np.ndarray:
-    """Voxel coordinates, i8 (N, 3), of packed keys."""
-    return np.stack([(keys >> shift & _MASK) - BIAS for shift in (2 * BITS, BITS, 0)], -1)
-
-
-def _doubled(keys: np.ndarray, sums: np.ndarray, level: int) -> tuple[np.ndarray, np.ndarray]:
-    """The voxels of twice the edge that hold these; places are shifted to the new voxel's corner. Rows may repeat."""
-    fine = _coordinates(keys)
+def _doubled(rows: np.ndarray, level: int) -> np.ndarray:
+    """The voxels of twice the edge that hold these. Positions are shifted to the new corner, and keys may repeat."""
+    fine = np.stack(unpack_key(rows[:, 0]), -1)
     coarse = fine >> 1
-    shifted = sums.copy()
-    shifted[:, 1:4] += (fine - 2 * coarse) * (UNITS << level) * sums[:, :1]
-    i, j, k = (coarse + BIAS).T
-    return i << (2 * BITS) | j << BITS | k, shifted
+    doubled = rows.copy()
+    doubled[:, 0] = pack_key(*coarse.T)
+    doubled[:, 2:5] += (fine - 2 * coarse) * (UNITS << level) * rows[:, 1:2]
+    return doubled

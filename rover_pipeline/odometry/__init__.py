@@ -1,1 +1,1 @@
-"""Odometry: where the lidar was, from what it saw. Arrays in, arrays out."""
+"""Odometry: the lidar's trajectory from its own sweeps and the gyroscope's rates."""

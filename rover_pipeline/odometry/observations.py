@@ -1,15 +1,22 @@
-"""What the lidar and the gyroscope saw of the motion, and how much each is believed."""
+"""What the lidar and the gyroscope measured."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.kinematics.rotation import exp, log
+from rover_pipeline.odometry.spline.bspline import SplineTrajectory
+
+#: Largest time without a rate at either end of an interval whose rotation the gyroscope tells, seconds.
+_MAX_GAP = 0.05
+#: Smallest number of rates that a bias is estimated from.
+_MIN_RATES = 10
+
 
 class Sweep(NamedTuple):
-    """Points of a sweep in the lidar frame, each seen at the instant of its column.
+    """Points of a sweep in the lidar frame, each measured at the instant of its column.
 
     Attributes:
         points: f4 (N, 3), metres.
@@ -39,46 +46,24 @@ class Gyro(NamedTuple):
         part = slice(*np.searchsorted(self.times, (start, stop)))
         return Gyro(self.times[part], self.rates[part])
 
+    def rotation(self, start: float, stop: float) -> np.ndarray | None:
+        """Rotation vector (3,) from one instant to another, radians; None where rates are missing."""
+        part = self.between(start, stop)
+        if len(part.times) < 2 or part.times[0] - start > _MAX_GAP or stop - part.times[-1] > _MAX_GAP:
+            return None
+        edges = np.concatenate([[start], (part.times[1:] + part.times[:-1]) / 2, [stop]])
+        rotation = np.eye(3)
+        for step in exp(part.rates * np.diff(edges)[:, None]):
+            rotation = rotation @ step
+        return log(rotation[None])[0]
+
+    def without_bias(self, trajectory: SplineTrajectory) -> Gyro:
+        """The rates within a trajectory, minus the median of their differences from its angular velocities."""
+        part = self.between(trajectory.start, trajectory.stop)
+        if len(part.times) < _MIN_RATES:
+            return NO_GYRO
+        bias = np.median(part.rates - trajectory.at(part.times).avel, axis=0)
+        return Gyro(part.times, part.rates - bias)
+
 
 NO_GYRO = Gyro(np.zeros(0), np.zeros((0, 3)))
-
-
-@dataclass(frozen=True)
-class Refinement:
-    """How points are weighed.
-
-    Attributes:
-        voxels: edges of the voxels of the map, metres, finest first.
-        noise: standard deviation of a range, metres.
-        scale: distance from a plane, in standard deviations, from where on points count less.
-        jerk: expected of the motion, m/s3 and rad/s3.
-        rate_noise: standard deviation of a measured angular velocity, rad/s.
-        gates: greatest distance from a plane, metres, iteration by iteration.
-        strides: one point in so many is looked at, iteration by iteration.
-        least_inliers: share of points within the last gate, below which a sweep is left where it was guessed.
-        furthest: from where it was guessed, metres, beyond which too.
-    """
-
-    voxels: tuple[float, ...] = (0.25, 0.5, 1.0)
-    noise: float = 0.01
-    scale: float = 2.0
-    jerk: float = 30.0
-    rate_noise: float = 0.02
-    gates: tuple[float, ...] = (0.4, 0.2, 0.1, 0.05, 0.05)
-    strides: tuple[int, ...] = (4, 4, 4, 1, 1)
-    least_inliers: float = 0.3
-    furthest: float = 0.5
-
-
-class Fit(NamedTuple):
-    """How well a sweep lies on the map.
-
-    Attributes:
-        inliers: share of the points within the last gate of a plane.
-        residual: root mean square of their distances, metres.
-        matrix: f8 (6, 6), information of a displacement (1/m2) and a rotation (1/rad2) of the whole sweep.
-    """
-
-    inliers: float
-    residual: float
-    matrix: np.ndarray

@@ -1,4 +1,4 @@
-"""A lidar that sees a room, for recordings whose ranges are otherwise random."""
+"""A lidar in a simulated room, for recordings whose ranges are otherwise random."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real sweeps: their odometry agrees with what others made of them."""
+"""The odometry of real sweeps agrees with reference trajectories."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.importers.ouster import import_ouster
 from rover_pipeline.odometry.options import OdometryOptions
-from rover_pipeline.odometry.register import register_clouds
+from rover_pipeline.odometry.registration.register import register_clouds
 from rover_pipeline.table import find_step
 from tests.kit import write_lidar_image
 from tests.odometry.truth import state_of
 
 
-def test_the_way_of_22_clouds_is_as_long_as_both_reference_estimates(captures: Path) -> None:
+def test_the_path_of_22_clouds_is_as_long_as_both_reference_estimates(captures: Path) -> None:
     folder = captures / "lidar_hdl64_straight"
     clouds = (np.load(path)["xyz_mm"] / 1000 for path in sorted(folder.glob("*.npz")))
     state = register_clouds(clouds, np.arange(22) / 10, OdometryOptions())
@@ -23,8 +23,8 @@ def test_the_way_of_22_clouds_is_as_long_as_both_reference_estimates(captures: P
     for reference in (16.84, 16.90):
         assert abs(length / reference - 1) < 0.01
     poses = np.loadtxt(folder / "reference_estimate_gicp.txt").reshape(-1, 3, 4)
-    found = (state.pos - state.pos[0]) @ state.rot[0]
-    assert np.linalg.norm(found - poses[:, :, 3], axis=1).max() < 0.15
+    estimate = (state.pos - state.pos[0]) @ state.rot[0]
+    assert np.linalg.norm(estimate - poses[:, :, 3], axis=1).max() < 0.15
 
 
 def test_three_sweeps_of_a_drive_are_within_5_cm_of_the_makers_poses(captures: Path, tmp_path: Path) -> None:
@@ -34,5 +34,5 @@ def test_three_sweeps_of_a_drive_are_within_5_cm_of_the_makers_poses(captures: P
     write_lidar_image(trace)
     run_step(find_step("_odom"), trace, "_odom", Request())
     poses = np.loadtxt(captures / "ouster" / f"{name}_poses_kitti.txt").reshape(-1, 3, 4)
-    found = state_of(trace / "_odom")
-    assert np.linalg.norm(found.pos - poses[:, :, 3], axis=1).max() < 0.05
+    estimate = state_of(trace / "_odom")
+    assert np.linalg.norm(estimate.pos - poses[:, :, 3], axis=1).max() < 0.05

@@ -1,4 +1,4 @@
-"""`_odom` with loops on, of a lidar that goes round a pillar in a room a little more than once."""
+"""`_odom` with loop closure, of a lidar that walks a little more than one lap around a pillar in a room."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from rover_pipeline.format.meta import ChannelSpec
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor, SensorWriter
 from rover_pipeline.kinematics.state import State
-from rover_pipeline.odometry import loops
-from rover_pipeline.odometry.pose_graph import bend
+from rover_pipeline.odometry.loops import closure
+from rover_pipeline.odometry.loops.pose_graph import correct_trajectory
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.motion.motion import WALKING, Motion
 from rover_pipeline.simulate.motion.path import ellipse
@@ -33,8 +33,8 @@ pytest.importorskip("gtsam", reason="GTSAM is in the extra `loops`")
 
 ODOM = find_step("_odom")
 FRAMES = 54
-#: Sweeps that the recording itself marks as bad.
-BAD = [4, 40, 41]
+#: Sweeps that are not valid in the recording itself.
+INVALID = [4, 40, 41]
 
 
 def room() -> World:
@@ -60,7 +60,7 @@ def round_trip(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for number, end in enumerate(ends):
             echoes = lidar.sweep(world, motion, rays, end, 0.1)
             scan = lidar.measure(echoes, rays, beams.detection_range, 100.0, np.random.default_rng(number))
-            writer.append(ts=1.7e9 + end, valid=number not in BAD, rng=scan.rng[None])
+            writer.append(ts=1.7e9 + end, valid=number not in INVALID, rng=scan.rng[None])
     (trace / "lidar" / "lidar.json").write_text(json.dumps(ouster.metadata(beams, 512, 10)))
     (trace / "config.yaml").write_text("")
     states = motion.at(ends)._asdict()
@@ -72,11 +72,11 @@ def round_trip(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(trace: Path, threads: int = 1, **options: object) -> tuple[State, dict[str, Any]]:
-    """The states of the sweeps, and what was measured."""
+    """The states of the sweeps, and the measurements in the provenance."""
     shutil.rmtree(trace / "_odom", ignore_errors=True)
     run_step(ODOM, trace, "_odom", Request({"loop_apart": 5.0, "loop_spacing": 1.0, **options}), threads=threads)
     measured = json.loads((trace / "_odom" / PROVENANCE).read_text())["measured"]
-    assert (np.flatnonzero(Sensor(trace / "_odom").channel("valid").read() == 0) == BAD).all()
+    assert (np.flatnonzero(Sensor(trace / "_odom").channel("valid").read() == 0) == INVALID).all()
     return state_of(trace / "_odom"), measured
 
 
@@ -84,45 +84,45 @@ def same(one: State, other: State) -> bool:
     return all(a.tobytes() == b.tobytes() for a, b in zip(one, other, strict=True))
 
 
-def test_a_way_that_is_right_stays_to_the_last_bit(round_trip: Path) -> None:
+def test_a_correct_trajectory_stays_the_same_to_the_last_bit(round_trip: Path) -> None:
     plain, measured = run(round_trip)
     assert "loops" not in measured
-    found, measured = run(round_trip, loops=True)
-    told = measured["loops"]
-    assert len(told["accepted"]) >= 3 and told["largest"] is None
-    for each in told["accepted"]:
+    closed, measured = run(round_trip, loops=True)
+    summary = measured["loops"]
+    assert len(summary["accepted"]) >= 3 and summary["largest"] is None
+    for each in summary["accepted"]:
         assert each["metres"] < 0.003 and each["inliers"] > 0.5
         assert each["frames"][1] - each["frames"][0] >= 25
-    assert same(found, plain)
+    assert same(closed, plain)
 
 
-def test_drift_is_taken_out_the_same_way_by_any_number_of_threads(
+def test_any_number_of_threads_removes_drift_with_the_same_result(
     round_trip: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    close = loops.close_loops
+    close_loops = closure.close_loops
 
-    def drifting(state: State, times: np.ndarray, *rest: Any, **how: Any) -> Any:
-        """As if the odometry had gone wrong by 13 cm on the way round."""
+    def close_loops_after_drift(state: State, times: np.ndarray, *rest: Any, **options: Any) -> Any:
+        """As if the odometry had drifted by 13 cm along the path."""
         keys = np.array([0, 15, 30, 45, FRAMES - 1])
-        off = np.outer(np.linspace(0, 1, len(keys)), [0.12, -0.05, 0.04])
+        drift = np.outer(np.linspace(0, 1, len(keys)), [0.12, -0.05, 0.04])
         old = state.pos[keys], state.rot[keys]
-        bad.append(bend(state, times, times[keys], old, (old[0] + off, old[1])))
-        return close(bad[-1], times, *rest, **how)
+        bad.append(correct_trajectory(state, times, times[keys], old, (old[0] + drift, old[1])))
+        return close_loops(bad[-1], times, *rest, **options)
 
     bad: list[State] = []
-    monkeypatch.setattr(loops, "close_loops", drifting)
+    monkeypatch.setattr(closure, "close_loops", close_loops_after_drift)
     truth = state_of(round_trip / "_truth")
-    found, measured = run(round_trip, loops=True, loop_drift=0.03)
+    closed, measured = run(round_trip, loops=True, loop_drift=0.03)
     assert len(measured["loops"]["accepted"]) >= 3
     assert 0.03 < measured["loops"]["largest"]["metres"] < 0.2
-    before, after = errors(bad[0], truth), errors(found, truth)
+    before, after = errors(bad[0], truth), errors(closed, truth)
     assert before.pos > 0.03 and after.pos < before.pos / 3 and after.vel < before.vel
-    np.testing.assert_allclose(found.pos[0], 0, atol=1e-12)
+    np.testing.assert_allclose(closed.pos[0], 0, atol=1e-12)
     again, _ = run(round_trip, threads=2, loops=True, loop_drift=0.03)
-    assert same(found, again)
+    assert same(closed, again)
 
 
-def test_without_its_library_the_option_names_the_extra(round_trip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_gtsam_the_error_names_the_extra(round_trip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gtsam", None)
     with pytest.raises(RoverError, match=r"odometry.loops needs .* 'rover-pipeline\[loops\]'"):
         run(round_trip, loops=True)

@@ -1,10 +1,11 @@
-"""The map of planes."""
+"""The surfel map."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from rover_pipeline.odometry.surfels import SurfelMap
+from rover_pipeline.odometry.surfels.kernels import IS_PLANE
+from rover_pipeline.odometry.surfels.surfel_map import SurfelMap
 
 
 def wall(rng: np.random.Generator, count: int) -> np.ndarray:
@@ -21,22 +22,21 @@ def test_planes_lie_in_a_wall_and_face_as_it_does() -> None:
     for block in np.split(wall(np.random.default_rng(0), 20_000), 10):
         surfels.insert(block)
     for level in surfels.levels:
-        planes = level.planes[: level.count]
-        planes = planes[planes[:, 7] > 0]
+        planes = level.planes()
         assert len(planes) > 20
         assert np.abs((planes[:, :3] - [1.0, 2.0, 0.5]) @ [0.6, 0.8, 0.0]).max() < 0.003
         assert np.abs(planes[:, 3:6] @ [0.6, 0.8, 0.0]).min() > 0.99
         assert np.median(planes[:, 6]) < 0.006
 
 
-def test_points_all_over_the_place_are_no_plane() -> None:
+def test_points_that_fill_a_volume_have_no_plane() -> None:
     surfels = SurfelMap((0.5,))
     surfels.insert(np.random.default_rng(1).uniform(-1, 1, (50_000, 3)))
-    # Voxels at the rim that hold a thin slice of the cloud may pass for one.
+    # Voxels at the border of the volume hold a thin slice of it, which may look like a plane.
     assert len(surfels.centres) < 0.05 * surfels.levels[0].count
 
 
-def test_a_thinned_map_finds_the_same_planes() -> None:
+def test_a_thinned_map_has_the_same_planes() -> None:
     surfels = SurfelMap((0.25, 0.5, 1.0))
     surfels.insert(wall(np.random.default_rng(2), 20_000))
     thin = surfels.thin()
@@ -44,7 +44,7 @@ def test_a_thinned_map_finds_the_same_planes() -> None:
     np.testing.assert_array_equal(thin.centres, surfels.centres)
 
 
-def test_the_map_does_not_depend_on_how_points_are_handed_over() -> None:
+def test_the_sums_do_not_depend_on_the_size_of_the_blocks_that_are_inserted() -> None:
     points = wall(np.random.default_rng(3), 5000)
     once, often = SurfelMap((0.5,)), SurfelMap((0.5,))
     once.insert(points)
@@ -52,11 +52,12 @@ def test_the_map_does_not_depend_on_how_points_are_handed_over() -> None:
         often.insert(block)
     count = once.levels[0].count
     assert often.levels[0].count == count
-    np.testing.assert_array_equal(once.levels[0].keys[:count], often.levels[0].keys[:count])
-    np.testing.assert_array_equal(once.levels[0].sums[:count, :10], often.levels[0].sums[:count, :10])
+    one, other = once.levels[0].voxels, often.levels[0].voxels
+    np.testing.assert_array_equal(one.keys[:count], other.keys[:count])
+    np.testing.assert_array_equal(one.sums[:count, :10], other.sums[:count, :10])
 
 
-def test_maps_of_parts_add_up_to_the_map_of_the_whole() -> None:
+def test_the_maps_of_segments_add_up_to_the_map_of_all_points() -> None:
     points = np.split(wall(np.random.default_rng(2), 6_000), 3)
     sizes = (0.25, 0.5)
     whole, added = SurfelMap(sizes), SurfelMap(sizes)
@@ -66,7 +67,8 @@ def test_maps_of_parts_add_up_to_the_map_of_the_whole() -> None:
         own.insert(part)
         added.add(own.sums())
     for one, other in zip(whole.levels, added.levels, strict=True):
-        order, twin = np.argsort(one.keys[: one.count]), np.argsort(other.keys[: other.count])
-        np.testing.assert_array_equal(one.keys[order], other.keys[twin])
-        np.testing.assert_allclose(one.sums[order, :10], other.sums[twin, :10], atol=1e-9)
-        assert (other.planes[twin, 7] >= one.planes[order, 7]).all() and other.planes[:, 7].sum() > 20
+        rows, twins = (np.argsort(each.voxels.keys[: each.count]) for each in (one, other))
+        np.testing.assert_array_equal(one.voxels.keys[rows], other.voxels.keys[twins])
+        np.testing.assert_allclose(one.voxels.sums[rows, :10], other.voxels.sums[twins, :10], atol=1e-9)
+        assert (other.voxels.planes[twins, IS_PLANE] >= one.voxels.planes[rows, IS_PLANE]).all()
+        assert len(other.planes()) > 20

@@ -1,4 +1,4 @@
-"""Trajectories against the truth."""
+"""Errors of trajectories."""
 
 from __future__ import annotations
 
@@ -24,22 +24,21 @@ class Errors(NamedTuple):
 
 
 def state_of(sensor: Path, keep: np.ndarray | None = None) -> State:
-    """The states that a sensor holds, those of some of its samples."""
-    found = Sensor(sensor)
+    """The states of all samples of a sensor, or of some of them."""
     part = slice(None) if keep is None else keep
-    return State(*(found.channel(name).read()[part] for name in CHANNELS))
+    return State(*(Sensor(sensor).channel(name).read()[part] for name in CHANNELS))
 
 
-def errors(found: State, truth: State) -> Errors:
-    """Errors of a trajectory in the world that suits it best."""
-    turn = Rotation.from_matrix(truth.rot @ np.swapaxes(found.rot, 1, 2)).mean().as_matrix()
-    apart = found.pos @ turn.T - truth.pos
-    angle = Rotation.from_matrix(np.swapaxes(truth.rot, 1, 2) @ turn @ found.rot).as_rotvec()
+def errors(estimate: State, truth: State) -> Errors:
+    """Errors of a trajectory after its world is aligned with that of the truth."""
+    rotation = Rotation.from_matrix(truth.rot @ np.swapaxes(estimate.rot, 1, 2)).mean().as_matrix()
+    distances = estimate.pos @ rotation.T - truth.pos
+    angles = Rotation.from_matrix(np.swapaxes(truth.rot, 1, 2) @ rotation @ estimate.rot).as_rotvec()
     return Errors(
-        _rms(apart - apart.mean(axis=0)),
-        float(np.degrees(_rms(angle))),
-        _rms(found.vel @ turn.T - truth.vel),
-        _rms(found.avel - truth.avel),
+        _rms(distances - distances.mean(axis=0)),
+        float(np.degrees(_rms(angles))),
+        _rms(estimate.vel @ rotation.T - truth.vel),
+        _rms(estimate.avel - truth.avel),
     )
 
 

@@ -1,0 +1,216 @@
+"""Loop closure: the drift of the odometry is removed where the lidar comes back to a location that it has visited.
+
+Keyframes along the path have local maps. Each keyframe is matched with earlier ones that are near to it, as far as the
+drift that is allowed for can tell. A match is a loop if walls and floors of both visits agree, if drift explains it,
+and if another match agrees with it. A pose graph corrects the keyframes, and the trajectory follows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rover_pipeline.kinematics.rotation import log
+from rover_pipeline.kinematics.state import State
+from rover_pipeline.kinematics.trajectory import Trajectory
+from rover_pipeline.odometry.loops.keyframes import (
+    LEVER_ARM,
+    MIN_BOUND,
+    Keyframe,
+    find_candidates,
+    find_keyframes,
+    path_length,
+)
+from rover_pipeline.odometry.loops.loop_matching import LocalMap, Match, match
+from rover_pipeline.odometry.loops.pose_graph import LoopConstraint, correct_trajectory, optimize
+from rover_pipeline.odometry.observations import Sweep
+from rover_pipeline.odometry.options import OdometrySection
+
+#: Smallest number of walls that two visits must share.
+_MIN_WALLS = 60
+#: Error of a match, however well its planes fit: metres and radians.
+_MATCH_ERROR = 0.003, 0.0005
+#: Squared Mahalanobis distance that one in a thousand of correct matches exceeds (chi square, 6 degrees of freedom).
+_CHI_SQUARE = 22.5
+#: Standard deviation that a frame whose sweep is not usable adds to the path, and the largest one of others, metres.
+_UNKNOWN_ERROR, _MAX_ERROR = 0.01, 1.0
+#: Longest time between poses that the lidar's motion is interpolated across, seconds.
+_MAX_GAP = 0.5
+
+#: The sweeps of some frames, given their numbers.
+SweepSource = Callable[[Sequence[int]], Iterable[Sweep]]
+#: `Recording.map`: the results of a function of a range, for every range, in order; and a title.
+RangeMap = Callable[[Callable[[int, int], Any], Sequence[tuple[int, int]], str], Iterator[Any]]
+
+
+class Loop(NamedTuple):
+    """A keyframe that is matched with an earlier one; numbers of the keyframes."""
+
+    first: int
+    second: int
+    match: Match
+
+
+@dataclass
+class _CandidateMatching:
+    """Matches candidates. It is sent to other processes.
+
+    Attributes:
+        pos: f8 (K, 3), of the keyframes.
+        pairs, bounds: see `find_candidates`.
+    """
+
+    sweeps: SweepSource
+    motion: Trajectory
+    keyframes: list[Keyframe]
+    pos: np.ndarray
+    pairs: list[tuple[int, int]]
+    bounds: np.ndarray
+    voxels: tuple[float, ...]
+
+    def __call__(self, start: int, stop: int) -> list[Loop]:
+        """The candidates `start:stop` with their matches, which are not checked yet."""
+        loops = []
+        for (first, second), (metres, radians) in zip(
+            self.pairs[start:stop], self.bounds[start:stop].tolist(), strict=True
+        ):
+            old, new = (
+                LocalMap(self.sweeps(self.keyframes[each].map_frames), self.motion, self.pos[second], self.voxels)
+                for each in (first, second)
+            )
+            matched = match(old, new, metres, radians)
+            if matched is not None:
+                loops.append(Loop(first, second, matched))
+        return loops
+
+
+def close_loops(
+    state: State,
+    times: np.ndarray,
+    usable: np.ndarray,
+    errors: np.ndarray,
+    options: OdometrySection,
+    *,
+    sweeps: SweepSource,
+    map_ranges: RangeMap,
+) -> tuple[State, dict[str, Any]]:
+    """The trajectory without the drift that loops reveal, and a summary for the provenance.
+
+    Args:
+        state: the trajectory at N frames; times: f8 (N,), seconds.
+        usable: bool (N,), frames whose sweeps may be used.
+        errors: f8 (N,), standard deviations of their positions in the least certain direction, metres.
+        sweeps: those of some frames, given their numbers; their instants are in the same time as `times`.
+        map_ranges: works on ranges of candidates in parallel.
+    """
+    keyframes = find_keyframes(state.pos, times, usable, options.loop_spacing)
+    frames = np.array([keyframe.frame for keyframe in keyframes], "i8")
+    pos, rot = state.pos[frames], state.rot[frames]
+    finite = np.flatnonzero(np.isfinite(state.pos).all(axis=1))
+    path = path_length(state.pos[finite])[np.searchsorted(finite, frames)]
+    variances = np.cumsum(np.where(usable, np.minimum(errors, _MAX_ERROR), _UNKNOWN_ERROR) ** 2)[frames]
+    pairs, bounds = find_candidates(pos, path, variances, options)
+    motion = Trajectory(times, state, usable, max_gap=_MAX_GAP)
+    matching = _CandidateMatching(sweeps, motion, keyframes, pos, pairs, bounds, options.voxels)
+    ranges = [(n, n + 1) for n in range(len(pairs))]
+    loops = [loop for part in map_ranges(matching, ranges, "loops") for loop in part]
+    summary: dict[str, Any] = {"places": len(keyframes), "candidates": len(pairs), "accepted": [], "largest": None}
+    loops = _confirmed(plausible(loops, dict(zip(pairs, bounds, strict=True)), options), path, options)
+    if not loops:
+        return state, summary
+    drift = options.loop_drift * np.diff(path) + 1e-4
+    deviations = np.stack([np.hypot(drift, np.sqrt(np.diff(variances))), drift / LEVER_ARM], axis=1)
+    new_pos, new_rot, kept = optimize(pos, rot, deviations, [constraint_of(loop, pos, rot) for loop in loops])
+    loops = [loop for loop, keep in zip(loops, kept, strict=True) if keep]
+    summary["accepted"] = [_summary(loop, frames) for loop in loops]
+    if not any(reveals_drift(loop.match, options.loop_least) for loop in loops):
+        return state, summary
+    summary["largest"] = {
+        "metres": _rounded(np.linalg.norm(new_pos - pos, axis=1).max()),
+        "degrees": _rounded(np.degrees(np.linalg.norm(log(new_rot @ np.swapaxes(rot, 1, 2)), axis=1).max())),
+    }
+    # Frames before the first keyframe and after the last one have no pose.
+    inside = slice(frames[0], frames[-1] + 1)
+    part = correct_trajectory(state.select(inside), times[inside], times[frames], (pos, rot), (new_pos, new_rot))
+    corrected = State(*(array.copy() for array in state))
+    for whole, array in zip(corrected, part, strict=True):
+        whole[inside] = array
+    return corrected, summary
+
+
+def plausible(loops: list[Loop], bounds: dict[tuple[int, int], np.ndarray], options: OdometrySection) -> list[Loop]:
+    """The loops that fit the earlier visit well and that the drift that is allowed for explains."""
+    return [
+        loop
+        for loop in loops
+        if loop.match.inliers >= options.loop_inliers
+        and loop.match.walls >= _MIN_WALLS
+        and loop.match.residual <= options.max_residual
+        and np.linalg.norm(loop.match.shift) <= bounds[loop.first, loop.second][0]
+        and np.linalg.norm(log(loop.match.rotation[None])[0]) <= bounds[loop.first, loop.second][1]
+    ]
+
+
+def _confirmed(loops: list[Loop], path: np.ndarray, options: OdometrySection) -> list[Loop]:
+    """The loops that a loop of another keyframe nearby confirms. A single one may be of a location that looks alike."""
+    confirmed = []
+    for loop in loops:
+        for other in loops:
+            between = abs(path[loop.first] - path[other.first]) + abs(path[loop.second] - path[other.second])
+            if other.second == loop.second or between > 10 * options.loop_spacing:
+                continue
+            difference = _size(loop.match.shift - other.match.shift, loop.match.rotation.T @ other.match.rotation)
+            if difference <= MIN_BOUND / 2 + options.loop_drift * between:
+                confirmed.append(loop)
+                break
+    return confirmed
+
+
+def _size(shift: np.ndarray, rotation: np.ndarray) -> float:
+    """How far a motion moves the lidar or its surroundings, metres."""
+    return float(max(np.linalg.norm(shift), LEVER_ARM * np.linalg.norm(log(rotation[None])[0])))
+
+
+def reveals_drift(matched: Match, minimum: float) -> bool:
+    """Whether a match moves a visit by more than `minimum`, metres, and by more than its own error explains."""
+    motion = np.concatenate([matched.shift, log(matched.rotation[None])[0]])
+    significant = motion @ np.linalg.solve(_covariance(matched), motion) > _CHI_SQUARE
+    return bool(significant) and _size(matched.shift, matched.rotation) > minimum
+
+
+def _covariance(matched: Match) -> np.ndarray:
+    """Covariance matrix of a match's shift and rotation, f8 (6, 6), m2 and rad2."""
+    return np.linalg.inv(matched.information) + np.diag([_MATCH_ERROR[0] ** 2] * 3 + [_MATCH_ERROR[1] ** 2] * 3)
+
+
+def constraint_of(loop: Loop, pos: np.ndarray, rot: np.ndarray) -> LoopConstraint:
+    """The relative pose that a loop gives to two of the keyframes, whose poses are f8 (K, 3) and (K, 3, 3)."""
+    first, second, matched = loop
+    # The axes of the measured pose of the second keyframe.
+    measured = matched.rotation @ rot[second]
+    axes = np.zeros((6, 6))
+    axes[:3, :3], axes[3:, 3:] = measured.T, rot[second].T
+    to_first = rot[first].T
+    return LoopConstraint(
+        first,
+        second,
+        to_first @ (pos[second] + matched.shift - pos[first]),
+        to_first @ matched.rotation @ rot[second],
+        axes @ _covariance(matched) @ axes.T,
+    )
+
+
+def _summary(loop: Loop, frames: np.ndarray) -> dict[str, Any]:
+    return {
+        "frames": [int(frames[loop.first]), int(frames[loop.second])],
+        "metres": _rounded(np.linalg.norm(loop.match.shift)),
+        "degrees": _rounded(np.degrees(np.linalg.norm(log(loop.match.rotation[None])[0]))),
+        "inliers": _rounded(loop.match.inliers),
+    }
+
+
+def _rounded(value: Any) -> float:
+    return float(f"{value:.3g}")

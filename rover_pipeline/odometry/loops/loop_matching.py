@@ -1,0 +1,184 @@
+"""Matching of two local maps: how one has to be moved to lie on the other, and whether both are of one location.
+
+The motion is searched for near the odometry's estimate, by the correlation of walls seen from above (after Olson,
+"Real-Time Correlative Scan Matching", ICRA 2009) and of the heights of floors. Then planes are aligned with planes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import cv2
+import numpy as np
+from scipy import fft
+
+from rover_pipeline.kinematics.rotation import exp
+from rover_pipeline.kinematics.state import Poses
+from rover_pipeline.kinematics.trajectory import Trajectory
+from rover_pipeline.odometry.observations import Sweep
+from rover_pipeline.odometry.registration.align_maps import CENTRE_NOISE, align, plane_distances
+from rover_pipeline.odometry.registration.point_to_plane import transform_points
+from rover_pipeline.odometry.surfels.kernels import NORMAL
+from rover_pipeline.odometry.surfels.surfel_map import SurfelMap
+
+#: Cells of the bird's-eye views, metres. Heights have steps of half a cell.
+_CELL = 0.2
+#: Half the width of the bird's-eye views, metres.
+_VIEW = 40.0
+#: Steps of the heading that are tried, radians, and their largest number to each side.
+_ANGLE_STEP, _MAX_STEPS = np.radians(1.0), 8
+#: Largest vertical component of a wall's normal, and smallest one of a floor's.
+_WALL, _FLOOR = 0.5, 0.9
+#: Smallest number of walls of a map that can be matched.
+_MIN_WALLS = 6
+#: Largest distances of a plane's centre from another plane, metres, for each iteration.
+_GATES = (0.5, 0.3, 0.2, 0.1, 0.05, 0.05, 0.05, 0.05)
+#: How much larger the fraction of inliers has to be at another location than at the estimated one. Where walls repeat,
+#: the nearest match is the most likely one.
+_CLEARLY_BETTER = 0.1
+
+
+class Match(NamedTuple):
+    """The motion that puts a visit of a location on an earlier visit.
+
+    Attributes:
+        shift: f8 (3,), of the origin of the local map, metres in the world.
+        rotation: f8 (3, 3), about that origin, in the world.
+        information: f8 (6, 6), of `shift` (1/m2) and of a rotation after `rotation` (1/rad2).
+        inliers: smallest of four fractions: of the walls and floors of either visit that lie on planes of the other.
+        residual: root mean square distance of the inliers, metres.
+        walls: number of walls that lie on planes of the other visit.
+    """
+
+    shift: np.ndarray
+    rotation: np.ndarray
+    information: np.ndarray
+    inliers: float
+    residual: float
+    walls: int
+
+
+class LocalMap:
+    """The planes around a keyframe.
+
+    Args:
+        sweeps: of one visit.
+        motion: the lidar's in the world.
+        origin: f8 (3,), of the map in the world, metres.
+        sizes: edges of the voxels, metres.
+    """
+
+    def __init__(
+        self, sweeps: Iterable[Sweep], motion: Trajectory, origin: np.ndarray, sizes: tuple[float, ...]
+    ) -> None:
+        surfels = SurfelMap(sizes)
+        for sweep in sweeps:
+            state, known = motion.at(sweep.times)
+            part = known[sweep.column]
+            if part.any():
+                surfels.insert(transform_points(sweep.points[part], sweep.column[part], state.pos - origin, state.rot))
+        planes = surfels.levels[0].planes()
+        self.tables = surfels.tables
+        self.centres, vertical = planes[:, :3], np.abs(planes[:, NORMAL + 2])
+        self.walls = self.centres[vertical < _WALL]
+        self.floors = self.centres[vertical > _FLOOR]
+
+
+def match(first: LocalMap, second: LocalMap, bound: float, angle: float) -> Match | None:
+    """The best match of a later visit with an earlier one; None where there are too few walls.
+
+    Both maps are in the same axes, z upward within some 20 degrees, and have the same origin, that of the later visit.
+
+    Args:
+        bound: largest correction of the position, metres.
+        angle: largest correction of the rotation, radians.
+    """
+    if len(second.walls) < _MIN_WALLS or len(first.walls) < _MIN_WALLS:
+        return None
+    best = _aligned(first, second, Poses(np.eye(3), np.zeros(3)), bound, angle)
+    if bound > _GATES[0] / 2:
+        other = _aligned(first, second, _search(first, second, bound, angle), bound, angle)
+        if other.inliers > best.inliers + _CLEARLY_BETTER:
+            best = other
+    return best
+
+
+def _search(first: LocalMap, second: LocalMap, bound: float, angle: float) -> Poses:
+    """The motion with a rotation about the vertical that puts most walls on walls and most floors on floors."""
+    near = first.walls[np.abs(first.walls[:, :2]).max(1) < _VIEW + bound, :2]
+    walls = second.walls[np.abs(second.walls[:, :2]).max(1) < _VIEW, :2]
+    half = int(np.ceil((_VIEW + bound) / _CELL)) + 2
+    size = fft.next_fast_len(2 * half, real=True)
+    # The blur lets a wall match that is half a cell away.
+    spectrum = fft.rfft2(cv2.GaussianBlur(_birds_eye_view(near, half, size), (5, 5), 1.0))
+    offsets = np.fft.fftfreq(size, 1 / size).astype(int)
+    allowed = np.hypot(offsets[:, None], offsets[None]) <= int(bound / _CELL)
+    steps = min(_MAX_STEPS, int(angle / _ANGLE_STEP))
+    best, shift, heading = -1.0, np.zeros(2), 0.0
+    for step in sorted(range(-steps, steps + 1), key=abs):
+        cos, sin = np.cos(step * _ANGLE_STEP), np.sin(step * _ANGLE_STEP)
+        view = _birds_eye_view(walls @ np.array([[cos, sin], [-sin, cos]]), half, size)
+        scores = np.where(allowed, fft.irfft2(spectrum * np.conj(fft.rfft2(view)), s=(size, size)), -1.0)
+        row, column = np.unravel_index(int(scores.argmax()), scores.shape)
+        if scores[row, column] > best:
+            best, heading = float(scores[row, column]), step * _ANGLE_STEP
+            shift = _CELL * np.array([offsets[row], offsets[column]], "f8")
+    return Poses(exp(np.array([[0.0, 0.0, heading]]))[0], np.append(shift, _search_height(first, second, bound)))
+
+
+def _birds_eye_view(points: np.ndarray, half: int, size: int) -> np.ndarray:
+    """Occupied cells, f4 (size, size) by x and y: 1 in cells that have walls, else 0."""
+    view = np.zeros((size, size), "f4")
+    cells = np.floor(points / _CELL).astype("i8") + half
+    cells = cells[((cells >= 0) & (cells < size)).all(1)]
+    view[cells[:, 0], cells[:, 1]] = 1
+    return view
+
+
+def _search_height(first: LocalMap, second: LocalMap, bound: float) -> float:
+    """The shift along z, metres, that puts most floors on floors."""
+    if not len(second.floors) or not len(first.floors):
+        return 0.0
+    edges = np.arange(-_VIEW, _VIEW + _CELL / 2, _CELL / 2)
+    old, new = (np.histogram(each.floors[:, 2], edges)[0].astype("f8") for each in (first, second))
+    old = np.convolve(old, [0.5, 1.0, 0.5], "same")
+    largest = int(2 * bound / _CELL)
+    steps = np.array(sorted(range(-largest, largest + 1), key=abs))
+    scores = [old[max(n, 0) : len(old) + min(n, 0)] @ new[max(-n, 0) : len(new) - max(n, 0)] for n in steps]
+    return float(steps[int(np.argmax(scores))] * _CELL / 2)
+
+
+def _aligned(first: LocalMap, second: LocalMap, guess: Poses, bound: float, angle: float) -> Match:
+    """The match after the planes of the later visit are aligned with those of the earlier one."""
+    result = align(
+        second.centres,
+        first.tables,
+        guess=guess,
+        expected=Poses(np.eye(3), np.zeros(3)),
+        deviations=np.array([bound] * 3 + [angle] * 3),
+        gates=_GATES,
+    )
+    pos, rot = result.pos[None], result.rot[None]
+    back_rot = np.swapaxes(rot, 1, 2)
+    back_pos = -(back_rot @ pos[0])
+    fractions, inliers, squares = [], 0, 0.0
+    for old, new in ((first.walls, second.walls), (first.floors, second.floors)):
+        if len(old) and len(new):
+            count, sum_squares = _inliers(new, first, pos, rot)
+            fractions += [count / len(new), _inliers(old, second, back_pos, back_rot)[0] / len(old)]
+            inliers, squares = inliers + count, squares + sum_squares
+    return Match(
+        shift=result.pos,
+        rotation=result.rot,
+        information=result.information,
+        inliers=min(fractions),
+        residual=float(np.sqrt(squares / max(inliers, 1))),
+        walls=_inliers(second.walls, first, pos, rot)[0],
+    )
+
+
+def _inliers(centres: np.ndarray, other: LocalMap, pos: np.ndarray, rot: np.ndarray) -> tuple[int, float]:
+    """How many planes lie on planes of the other map, and the sum of their squared distances, m2."""
+    *_, statistics = plane_distances(centres, other.tables, pos, rot, _GATES[-1], CENTRE_NOISE)
+    return int(statistics.inliers), statistics.squared_distances

@@ -1,0 +1,143 @@
+"""A pose graph: keyframes, relative poses by the odometry, loops that may be wrong, and the poses that fit them best.
+
+Solved by GTSAM (Dellaert, "Factor Graphs and GTSAM", 2012) with graduated non-convexity, which rejects loops that the
+others contradict: Yang, Antonante, Tzoumas, Carlone, "Graduated Non-Convexity for Robust Spatial Perception" (RA-L
+2020).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.interpolate import CubicSpline
+from scipy.spatial.transform import Rotation, RotationSpline
+
+from rover_pipeline.errors import MissingExtraError
+from rover_pipeline.kinematics.state import State
+
+#: Probability that a correct loop is not rejected.
+_INLIER_PROBABILITY = 0.999
+#: Standard deviation that fixes the first keyframe, metres and radians.
+_FIXED = 1e-6
+#: GTSAM has the rotation before the translation.
+_ROTATION_FIRST = [3, 4, 5, 0, 1, 2]
+
+
+class LoopConstraint(NamedTuple):
+    """A measured pose of one keyframe in the frame of an earlier one.
+
+    Attributes:
+        first, second: numbers of the keyframes.
+        pos: f8 (3,), metres; rot: f8 (3, 3).
+        covariance: f8 (6, 6), of a displacement (m2) and a rotation (rad2) in the frame of the second.
+    """
+
+    first: int
+    second: int
+    pos: np.ndarray
+    rot: np.ndarray
+    covariance: np.ndarray
+
+
+def load_gtsam() -> Any:
+    """The module `gtsam`.
+
+    Raises:
+        MissingExtraError: it is not installed.
+    """
+    try:
+        import gtsam
+    except ImportError as error:
+        raise MissingExtraError("odometry.loops", "loops") from error
+    return gtsam
+
+
+def optimize(
+    pos: np.ndarray, rot: np.ndarray, deviations: np.ndarray, loops: Sequence[LoopConstraint]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The poses of the keyframes that fit the odometry and the loops best.
+
+    Args:
+        pos, rot: f8 (K, 3), (K, 3, 3), world-from-lidar, by the odometry. The first one is fixed.
+        deviations: f8 (K - 1, 2), standard deviations of each pose in the frame of the one before, metres and radians.
+
+    Returns:
+        pos, rot; bool (loop,): the loops that are not rejected.
+
+    Raises:
+        MissingExtraError: GTSAM is not installed.
+    """
+    gtsam = load_gtsam()
+    poses = [gtsam.Pose3(gtsam.Rot3(r), p) for r, p in zip(rot, pos, strict=True)]
+    graph, start = gtsam.NonlinearFactorGraph(), gtsam.Values()
+    for number, pose in enumerate(poses):
+        start.insert(number, pose)
+    graph.add(gtsam.PriorFactorPose3(0, poses[0], gtsam.noiseModel.Isotropic.Sigma(6, _FIXED)))
+    for number, (metres, radians) in enumerate(deviations):
+        noise = gtsam.noiseModel.Diagonal.Sigmas(np.array([radians] * 3 + [metres] * 3))
+        between = poses[number].between(poses[number + 1])
+        graph.add(gtsam.BetweenFactorPose3(number, number + 1, between, noise))
+    for loop in loops:
+        noise = gtsam.noiseModel.Gaussian.Covariance(loop.covariance[np.ix_(_ROTATION_FIRST, _ROTATION_FIRST)])
+        measured = gtsam.Pose3(gtsam.Rot3(loop.rot), loop.pos)
+        graph.add(gtsam.BetweenFactorPose3(loop.first, loop.second, measured, noise))
+    params = gtsam.GncLMParams()
+    params.setLossType(gtsam.GncLossType.TLS)
+    params.setKnownInliers(list(range(len(poses))))
+    solver = gtsam.GncLMOptimizer(graph, start, params)
+    solver.setInlierCostThresholdsAtProbability(_INLIER_PROBABILITY)
+    result = solver.optimize()
+    optimized = [result.atPose3(number) for number in range(len(poses))]
+    kept = np.asarray(solver.getWeights())[len(poses) :] > 0.5
+    return (
+        np.stack([each.translation() for each in optimized]),
+        np.stack([each.rotation().matrix() for each in optimized]),
+        kept,
+    )
+
+
+def correct_trajectory(
+    state: State,
+    times: np.ndarray,
+    at: np.ndarray,
+    old: tuple[np.ndarray, np.ndarray],
+    new: tuple[np.ndarray, np.ndarray],
+) -> State:
+    """A trajectory that follows its keyframes to their new poses. The correction is smooth up to the acceleration.
+
+    With the path m(t) through the old keyframes, a position x becomes m(t) + d(t) + C(t) (x - m(t)). The displacement d
+    and the rotation C are splines in time. C acts about the path, since the world's origin may be far away.
+
+    Args:
+        state: at N instants, times: f8 (N,), seconds, within those of the keyframes.
+        at: f8 (K,), instants of the keyframes, rising, at least two.
+        old, new: poses of the keyframes before and after, f8 (K, 3) and (K, 3, 3) each.
+    """
+    path, shift = (CubicSpline(at, each, bc_type="natural") for each in (old[0], new[0] - old[0]))
+    rotations = RotationSpline(at, Rotation.from_matrix(new[1] @ np.swapaxes(old[1], 1, 2)))
+    rot = rotations(times).as_matrix()
+    # RotationSpline gives rates in the rotated frame. Here they are in the world.
+    avel, aacc = (_rotated(rot, rotations(times, order)) for order in (1, 2))
+    pos, vel, acc = (
+        _rotated(rot, value - path(times, order)) for order, value in enumerate((state.pos, state.vel, state.acc))
+    )
+    tangential = np.cross(avel, pos)
+    return State(
+        pos=pos + path(times) + shift(times),
+        rot=rot @ state.rot,
+        vel=vel + tangential + path(times, 1) + shift(times, 1),
+        acc=acc
+        + 2 * np.cross(avel, vel)
+        + np.cross(aacc, pos)
+        + np.cross(avel, tangential)
+        + path(times, 2)
+        + shift(times, 2),
+        avel=state.avel + _rotated(np.swapaxes(rot @ state.rot, 1, 2), avel),
+    )
+
+
+def _rotated(rot: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    rotated: np.ndarray = np.einsum("nij,nj->ni", rot, vectors)
+    return rotated

@@ -1,0 +1,106 @@
+"""Quality of the poses: which are valid, which are in one world, and what the user is warned of."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rover_pipeline.odometry.options import OdometrySection
+from rover_pipeline.odometry.registration.batch import SweepFit
+from rover_pipeline.odometry.segments.merge import Seam
+
+#: Differences of two segments at a seam above which the user is warned, metres and degrees.
+_WIDE_SEAM = 0.05, 0.5
+
+
+class Quality(NamedTuple):
+    """How well the sweep of each frame fits the map; NaN where no sweep was used.
+
+    Attributes:
+        inliers: f8 (frame,), fraction of points on planes.
+        residual: f8 (frame,), root mean square of their distances, metres.
+        information: f8 (frame,), smallest eigenvalue of the information matrix, 1/m2.
+    """
+
+    inliers: np.ndarray
+    residual: np.ndarray
+    information: np.ndarray
+
+    @staticmethod
+    def of(fits: list[SweepFit | None]) -> Quality:
+        """The quality by the fits of all frames."""
+        return Quality(*np.array([_quality(fit) for fit in fits]).T)
+
+    def known(self) -> np.ndarray:
+        """Which frames have a quality, bool (frame,)."""
+        return np.isfinite(np.array(self)).all(axis=0)
+
+    def valid(self, options: OdometrySection) -> np.ndarray:
+        """Which frames are as good as the options demand, bool (frame,)."""
+        return (
+            (self.inliers >= options.min_inliers)
+            & (self.residual <= options.max_residual)
+            & (self.information >= options.max_error**-2)
+        )
+
+    def usable_for_loops(self, options: OdometrySection) -> np.ndarray:
+        """Which frames may be part of local maps, bool (frame,). Drift makes their residuals large."""
+        return (self.inliers >= options.min_inliers) & (self.information > 0)
+
+
+def _quality(fit: SweepFit | None) -> tuple[float, float, float]:
+    if fit is None or not np.isfinite(fit.information).all():
+        return np.nan, np.nan, np.nan
+    matrix = fit.information.copy()
+    # A rotation moves a point by its distance times the angle. The mean distance makes both units the same.
+    distance = np.sqrt(max(np.trace(matrix[3:, 3:]), 1e-12) / max(np.trace(matrix[:3, :3]), 1e-12))
+    matrix[3:] /= distance
+    matrix[:, 3:] /= distance
+    return fit.inliers, fit.residual, float(max(np.linalg.eigvalsh(matrix)[0], 0.0))
+
+
+def largest_world(seams: list[Seam], counted: np.ndarray) -> np.ndarray:
+    """The frames of connected segments, bool (frame,): of several worlds, the one with the most counted frames.
+
+    Args:
+        counted: bool (frame,).
+    """
+    world = np.zeros(len(counted), int)
+    for seam in seams:
+        world[seam.frame :] += not seam.connected
+    return world == np.argmax(np.bincount(world, counted))
+
+
+def seam_summary(seam: Seam) -> dict[str, Any]:
+    """A seam as it is written to the provenance."""
+    return {
+        "frame": seam.frame,
+        "metres": float(f"{seam.metres:.3g}"),
+        "degrees": float(f"{seam.degrees:.3g}"),
+        "planes": seam.planes,
+    }
+
+
+def warnings_of(seams: list[Seam], valid: np.ndarray, raw: np.ndarray) -> list[str]:
+    """What the user is warned of.
+
+    Args:
+        valid, raw: bool and u1 (frame,), whether the poses and the raw sweeps are valid.
+    """
+    warnings = []
+    for seam in seams:
+        if not seam.connected:
+            warnings.append(
+                f"frame {seam.frame}: the parts that meet here have seen nothing in common; only those on one side are "
+                "trusted"
+            )
+        elif not (seam.metres <= _WIDE_SEAM[0] and seam.degrees <= _WIDE_SEAM[1]):
+            warnings.append(
+                f"frame {seam.frame}: the parts that meet here differ by {seam.metres:.3f} m and {seam.degrees:.2f} "
+                "degrees; a longer odometry.overlap may help"
+            )
+    lost = int((~valid & (raw != 0)).sum())
+    if lost:
+        warnings.append(f"{lost} of {len(valid)} sweeps are not to be trusted: see inliers, residual and information")
+    return warnings

@@ -1,0 +1,151 @@
+"""Sweep-to-sweep registration by libraries: the initial guess of the trajectory, and a baseline to compare with.
+
+Each backend takes whole sweeps and returns the lidar's pose at the end of the sweep in the frame of its first sweep,
+as f8 (4, 4). None of the libraries' types leave this module.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import small_gicp
+
+from rover_pipeline.errors import MissingExtraError
+from rover_pipeline.kinematics.rotation import exp, log
+from rover_pipeline.lidar.geometry import OusterOdometry, returns
+from rover_pipeline.odometry.observations import Sweep
+from rover_pipeline.odometry.options import OdometrySection
+from rover_pipeline.odometry.registration.point_to_plane import transform_points
+
+#: Approximate number of points of a sweep that small_gicp is given. More make the initial guess no better.
+_POINTS = 5000
+#: How often the first two sweeps are registered to one another until their motion is right.
+_FIRST_ITERATIONS = 4
+
+
+class Backend(Protocol):
+    """Registers sweeps in their order.
+
+    Attributes:
+        needs_image: whether it uses all pixels of the sweep and not only the selected points.
+    """
+
+    needs_image: bool
+
+    def register(self, sweep: Sweep, ranges: np.ndarray | None, rotation: np.ndarray | None) -> np.ndarray:
+        """The lidar's pose at the end of a sweep, (4, 4).
+
+        Args:
+            ranges: u2 (beam, column), mm, staggered, of all pixels; None for points that are not from an image.
+            rotation: of the lidar since the end of the sweep before, rotation vector (3,); None without a gyroscope.
+        """
+        ...
+
+
+class SmallGicp:
+    """Generalized ICP of a downsampled sweep on a map of Gaussian voxels, by small_gicp (Koide, JOSS 2024).
+
+    A sweep is deskewed with the velocity of the sweep before (constant-velocity model).
+
+    Args:
+        spacing: of the points that are registered, metres.
+        voxel: edge of the map's voxels, metres.
+    """
+
+    needs_image = False
+
+    def __init__(self, spacing: float, voxel: float) -> None:
+        self._spacing, self._voxel = spacing, voxel
+        self._map = small_gicp.GaussianVoxelMap(voxel)
+        self._pose, self._velocity, self._avel = np.eye(4), np.zeros(3), np.zeros(3)
+        self._before: Sweep | None = None
+        self._count = 0
+
+    def register(self, sweep: Sweep, ranges: np.ndarray | None, rotation: np.ndarray | None) -> np.ndarray:
+        if self._before is None:
+            cloud = self._cloud(sweep, self._avel)
+        elif self._count > 1:
+            cloud = self._align(sweep, self._before, rotation)
+        else:
+            # No velocity is known yet: deskew both of the first two sweeps with the motion from one to the other.
+            for _ in range(_FIRST_ITERATIONS):
+                self._map = small_gicp.GaussianVoxelMap(self._voxel)
+                self._pose = np.eye(4)
+                self._map.insert(self._cloud(self._before, self._avel), self._pose)
+                cloud = self._align(sweep, self._before, rotation)
+        self._map.insert(cloud, self._pose)
+        self._before = sweep
+        self._count += 1
+        return self._pose
+
+    def _align(self, sweep: Sweep, before: Sweep, rotation: np.ndarray | None) -> Any:
+        """Updates the pose and the velocities to the end of a sweep. Returns the deskewed points."""
+        span = sweep.end - before.end
+        avel = self._avel if rotation is None else rotation / span
+        guess = np.eye(4)
+        guess[:3, :3], guess[:3, 3] = exp(avel[None] * span)[0], self._velocity * span
+        cloud = self._cloud(sweep, avel)
+        result = small_gicp.align(self._map, cloud, self._pose @ guess, max_iterations=15)
+        motion = np.linalg.inv(self._pose) @ result.T_target_source
+        # Both velocities are in the frame at the end of the sweep, where the next one begins.
+        self._velocity = motion[:3, :3].T @ motion[:3, 3] / span
+        self._avel = log(motion[None, :3, :3])[0] / span
+        self._pose = result.T_target_source
+        return cloud
+
+    def _cloud(self, sweep: Sweep, avel: np.ndarray) -> Any:
+        """The sweep deskewed to its end and downsampled."""
+        since = (sweep.times - sweep.end)[:, None]
+        part = slice(None, None, max(1, len(sweep.points) // _POINTS))
+        points = transform_points(sweep.points[part], sweep.column[part], since * self._velocity, exp(since * avel))
+        return small_gicp.preprocess_points(points, self._spacing, num_neighbors=10)[0]
+
+
+class KissIcp:
+    """KISS-ICP at its defaults (Vizzo et al., RA-L 2023), on all pixels of a sweep."""
+
+    needs_image = True
+
+    def __init__(self, metadata: str | None) -> None:
+        try:
+            from kiss_icp.config import load_config
+            from kiss_icp.kiss_icp import KissICP
+        except ImportError as error:
+            raise MissingExtraError("odometry.backend: kiss_icp", "kiss-icp") from error
+        self._odometry = KissICP(load_config(None))
+        self._metadata = metadata
+
+    def register(self, sweep: Sweep, ranges: np.ndarray | None, rotation: np.ndarray | None) -> np.ndarray:
+        points, fraction = sweep.points, np.zeros(len(sweep.points))
+        if ranges is not None and self._metadata is not None:
+            points, column = returns(ranges, self._metadata)
+            fraction = column / ranges.shape[1]
+        self._odometry.register_frame(points.astype("f8"), fraction)
+        return np.array(self._odometry.last_pose)
+
+
+class OusterSlam:
+    """ouster-sdk's SLAM at its defaults, on all pixels of a sweep."""
+
+    needs_image = True
+
+    def __init__(self, metadata: str | None) -> None:
+        if metadata is None:
+            raise ValueError("odometry.backend: ouster takes sweeps of an Ouster lidar only")
+        self._odometry = OusterOdometry(metadata)
+
+    def register(self, sweep: Sweep, ranges: np.ndarray | None, rotation: np.ndarray | None) -> np.ndarray:
+        assert ranges is not None
+        return self._odometry.register(ranges, sweep.times)
+
+
+def make_backend(options: OdometrySection, metadata: str | None) -> Backend:
+    """The backend of the options, before its first sweep.
+
+    Args:
+        metadata: `lidar.json`; None for points that are not from an Ouster lidar.
+    """
+    if options.backend == "kiss_icp":
+        return KissIcp(metadata)
+    return OusterSlam(metadata) if options.backend == "ouster" else SmallGicp(options.spacing, options.voxel)

@@ -1,0 +1,145 @@
+"""Compiled inner loops of points on planes: points in the world, and the normal equations of the lidar's poses."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rover_pipeline.numerics.compiled import compiled
+from rover_pipeline.numerics.voxel_table import find_slot
+from rover_pipeline.odometry.surfels.kernels import IS_PLANE, THICKNESS, SurfelTables, surfel_key
+
+#: Distance of a point from its plane, in standard deviations, beyond which it counts less.
+SCALE = 2.0
+
+
+class PointWeights(NamedTuple):
+    """Which points of a sweep are used, and how much they count.
+
+    Attributes:
+        gate: largest distance of a point from its plane, metres.
+        noise: standard deviation of a range, metres.
+        scale: of the robust weight of Geman and McClure, in standard deviations; see `SCALE`.
+        stride: one point in so many is used.
+    """
+
+    gate: float
+    noise: float
+    scale: float
+    stride: int
+
+
+class Statistics(NamedTuple):
+    """How well points lie on a map.
+
+    Attributes:
+        points: number of points that were used.
+        inliers: number of those that lie on a plane.
+        squared_distances: sum of the squared distances of the inliers from their planes, m2.
+    """
+
+    points: float
+    inliers: float
+    squared_distances: float
+
+
+class PoseEquations(NamedTuple):
+    """Normal equations of C poses, each for a displacement in the world and a rotation in the lidar frame.
+
+    Attributes:
+        matrix: f8 (C, 6, 6).
+        right: f8 (C, 6).
+        statistics: of the points that they are from.
+    """
+
+    matrix: np.ndarray
+    right: np.ndarray
+    statistics: Statistics
+
+
+@compiled
+def transform_points(points: np.ndarray, column: np.ndarray, pos: np.ndarray, rot: np.ndarray) -> np.ndarray:
+    """Points in the world, f8 (N, 3).
+
+    Args:
+        points: f4 (N, 3), lidar frame.
+        column: i4 (N,), which of the poses each point was measured from.
+        pos, rot: f8 (C, 3), (C, 3, 3).
+    """
+    out = np.empty((len(points), 3))
+    for n in range(len(points)):
+        c = column[n]
+        for i in range(3):
+            out[n, i] = (
+                pos[c, i] + rot[c, i, 0] * points[n, 0] + rot[c, i, 1] * points[n, 1] + rot[c, i, 2] * points[n, 2]
+            )
+    return out
+
+
+@compiled
+def pose_equations(
+    points: np.ndarray,
+    column: np.ndarray,
+    pos: np.ndarray,
+    rot: np.ndarray,
+    tables: SurfelTables,
+    weights: PointWeights,
+) -> PoseEquations:
+    """Normal equations of each column's pose, from the squared distances of its points from planes of the map.
+
+    A point's plane is that of the finest voxel that has one within the gate.
+
+    Args:
+        points: f4 (N, 3), lidar frame.
+        column: i4 (N,), rising.
+        pos, rot: f8 (C, 3), (C, 3, 3), poses of the columns.
+    """
+    matrix, right = np.zeros((len(pos), 6, 6)), np.zeros((len(pos), 6))
+    total, inliers, squared_distances = 0.0, 0.0, 0.0
+    gate, noise, scale, stride = weights
+    sizes, slots, planes = tables
+    j = np.empty(6)
+    for n in range(0, len(points), stride):
+        c = column[n]
+        r = rot[c]
+        x, y, z = np.float64(points[n, 0]), np.float64(points[n, 1]), np.float64(points[n, 2])
+        wx = pos[c, 0] + r[0, 0] * x + r[0, 1] * y + r[0, 2] * z
+        wy = pos[c, 1] + r[1, 0] * x + r[1, 1] * y + r[1, 2] * z
+        wz = pos[c, 2] + r[2, 0] * x + r[2, 1] * y + r[2, 2] * z
+        total += 1
+        matched, distance, variance = False, 0.0, 0.0
+        for level in range(len(sizes)):
+            table = slots[level]
+            key = surfel_key(wx, wy, wz, sizes[level])
+            slot = find_slot(table, key)
+            if table[slot, 0] != key:
+                continue
+            p = planes[level][table[slot, 1]]
+            if p[IS_PLANE] > 0:
+                distance = (wx - p[0]) * p[3] + (wy - p[1]) * p[4] + (wz - p[2]) * p[5]
+                if abs(distance) < gate:
+                    matched = True
+                    j[0], j[1], j[2] = p[3], p[4], p[5]
+                    variance = noise * noise + p[THICKNESS] * p[THICKNESS]
+                    break
+        if not matched:
+            continue
+        inliers += 1
+        squared_distances += distance * distance
+        # The derivative by the rotation is the point times the normal, as a cross product in the lidar frame.
+        u = r[0, 0] * j[0] + r[1, 0] * j[1] + r[2, 0] * j[2]
+        v = r[0, 1] * j[0] + r[1, 1] * j[1] + r[2, 1] * j[2]
+        w = r[0, 2] * j[0] + r[1, 2] * j[1] + r[2, 2] * j[2]
+        j[3], j[4], j[5] = y * w - z * v, z * u - x * w, x * v - y * u
+        robust = 1 / (1 + distance * distance / (variance * scale * scale))
+        weight = robust * robust / variance * stride
+        for a in range(6):
+            right[c, a] -= weight * distance * j[a]
+            for b in range(a + 1):
+                matrix[c, a, b] += weight * j[a] * j[b]
+    for c in range(len(pos)):
+        for a in range(6):
+            for b in range(a):
+                matrix[c, b, a] = matrix[c, a, b]
+    return PoseEquations(matrix, right, Statistics(total, inliers, squared_distances))

@@ -1,0 +1,161 @@
+"""Scan-to-map registration in continuous time: sweep after sweep is registered to the map of those before it.
+
+Every point is transformed by the lidar's pose at the instant of its own column, so no sweep is deskewed beforehand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rover_pipeline.kinematics.rotation import exp
+from rover_pipeline.odometry.observations import NO_GYRO, Gyro, Sweep
+from rover_pipeline.odometry.options import OdometrySection
+from rover_pipeline.odometry.registration.batch import build_map, normal_equations, solve, world_points
+from rover_pipeline.odometry.registration.point_to_plane import SCALE, PointWeights, pose_equations
+from rover_pipeline.odometry.registration.spline_equations import AngularRates, Schedule, SplineSweep, register_sweep
+from rover_pipeline.odometry.spline.bspline import ORDER, SplineTrajectory, basis, control_range
+from rover_pipeline.odometry.spline.kernels import ControlPoints
+from rover_pipeline.odometry.surfels.surfel_map import SurfelMap
+
+#: Weights that tell a good initial guess from a bad one: points within 0.2 m of a plane count.
+_GUESS = PointWeights(gate=0.2, noise=0.1, scale=1.0, stride=8)
+#: Number of sweeps that a segment's map begins with.
+_FIRST_SWEEPS = 20
+#: Largest distance of a point from its plane, metres, and one point in so many is used, for each iteration.
+_GATES, _STRIDES = np.array((0.4, 0.2, 0.1, 0.05, 0.05)), np.array((4, 4, 4, 1, 1))
+#: Smallest fraction of inliers of a sweep that fits the map, and largest correction of its initial guess, metres.
+_MIN_INLIERS, _MAX_CORRECTION = 0.3, 0.5
+#: Information that holds the first sweep in its place.
+_FIXED = 1e8
+
+
+def register_sweeps(
+    sweeps: Sequence[Sweep], guess: SplineTrajectory, options: OdometrySection, gyro: Gyro = NO_GYRO
+) -> tuple[SplineTrajectory, SurfelMap]:
+    """The trajectory of sweeps, and their map.
+
+    The first sweeps are refined in batch until they agree with one another. All later sweeps are registered to them,
+    so the motion of the first ones has to be right before anything else.
+
+    Args:
+        guess: a trajectory that is roughly right over the length of a sweep; its drift does not matter.
+    """
+    first = sweeps[:_FIRST_SWEEPS]
+    trajectory = guess.copy()
+    for _ in range(2):
+        trajectory, surfels = _register_in_order(first, trajectory, options, gyro)
+        for _ in range(2):
+            equations, _ = normal_equations(first, trajectory, surfels, options, gyro)
+            trajectory = solve(trajectory, [equations], options)
+            surfels = build_map(first, trajectory, options)
+    middle = len(first) // 2
+    return _register_in_order(sweeps[middle:], _continued(trajectory, guess, first[-1].end), options, gyro)
+
+
+def _register_in_order(
+    sweeps: Sequence[Sweep], guess: SplineTrajectory, options: OdometrySection, gyro: Gyro
+) -> tuple[SplineTrajectory, SurfelMap]:
+    """The trajectory of sweeps, each registered to the map of those before it, and the map.
+
+    Each sweep moves the control points that act on it. What is known about them from the sweeps before is kept as an
+    information matrix, from which control points that no later sweep depends on are marginalised.
+    """
+    schedule = Schedule(_GATES, _STRIDES, options.range_noise, SCALE, options.jerk)
+    estimate, surfels = guess.copy(), SurfelMap(options.voxels)
+    surfels.insert(world_points(sweeps[0], estimate))
+    low, reached = control_range(estimate.locate(sweeps[0].times))
+    information = _FIXED * np.eye(6 * (reached - low))
+    before, before_fits = sweeps[0], False
+    for sweep in sweeps[1:]:
+        instants = estimate.locate(sweep.times)
+        first, end = control_range(instants)
+        start, stop = min(first, reached - ORDER + 1), max(end, reached)
+        if stop > reached:
+            _extrapolate(estimate, guess, before.times[-1], slice(reached, stop), sweep, surfels)
+        prior = _marginalise(information, 6 * (start - low))
+        control = ControlPoints(estimate.pos[start:stop].copy(), estimate.rot[start:stop].copy(), estimate.step)
+        information, statistics = register_sweep(
+            SplineSweep(sweep.points, sweep.column, instants.relative_to(start), basis(instants.fraction)),
+            _rates_of(estimate, start, stop, gyro, options),
+            control,
+            prior,
+            surfels.tables,
+            schedule,
+        )
+        correction = np.abs(control.pos - estimate.pos[start:stop]).max()
+        fits = not (statistics.inliers < _MIN_INLIERS * statistics.points or correction > _MAX_CORRECTION)
+        if fits:
+            estimate.pos[start:stop], estimate.rot[start:stop] = control.pos, control.rot
+        else:
+            # The sweep does not fit the map. Keep its initial guess and leave it out of the map, so that a wrong pose
+            # cannot attract the sweeps after it.
+            information = np.eye(6 * (stop - start)) * _MAX_CORRECTION**-2
+            information[: len(prior), : len(prior)] += prior
+        low, reached = start, stop
+        # A sweep enters the map one sweep later: the next sweep still moves some of its control points.
+        if before_fits:
+            surfels.insert(world_points(before, estimate))
+        before, before_fits = sweep, fits
+    if before_fits:
+        surfels.insert(world_points(before, estimate))
+    return estimate, surfels
+
+
+def _rates_of(
+    trajectory: SplineTrajectory, start: int, stop: int, gyro: Gyro, options: OdometrySection
+) -> AngularRates:
+    """The rates on which no other control points act than those from `start` to `stop`."""
+    begin = trajectory.start + (start + ORDER - 1) * trajectory.step
+    end = trajectory.start + (stop - ORDER + 1) * trajectory.step
+    part = gyro.between(begin, end)
+    instants = trajectory.locate(part.times).relative_to(start)
+    return AngularRates(part.rates, instants, options.gyro_noise**-2)
+
+
+def _extrapolate(
+    estimate: SplineTrajectory,
+    guess: SplineTrajectory,
+    end: float,
+    new: slice,
+    sweep: Sweep,
+    surfels: SurfelMap,
+) -> None:
+    """Sets the first values of control points that no sweep before has moved.
+
+    The lidar either keeps its velocity at the instant `end`, or moves as the guess does from there on. The motion that
+    puts more of the sweep's points on planes is taken.
+    """
+    here, there = estimate.at(np.array([end])), guess.at(np.array([end]))
+    rotation = here.rot[0] @ there.rot[0].T
+    since = (estimate.start + (np.arange(new.start, new.stop) - 1) * estimate.step - end)[:, None]
+    choices = (
+        (here.pos + since * here.vel, here.rot @ exp(since * here.avel)),
+        (here.pos + (guess.pos[new] - there.pos) @ rotation.T, rotation @ guess.rot[new]),
+    )
+    scores = []
+    for pos, rot in choices:
+        estimate.pos[new], estimate.rot[new] = pos, rot
+        poses = estimate.poses(estimate.locate(sweep.times))
+        *_, statistics = pose_equations(sweep.points, sweep.column, *poses, surfels.tables, _GUESS)
+        scores.append(statistics.inliers - statistics.squared_distances / _GUESS.gate**2)
+    estimate.pos[new], estimate.rot[new] = choices[int(np.argmax(scores))]
+
+
+def _continued(first: SplineTrajectory, then: SplineTrajectory, when: float) -> SplineTrajectory:
+    """`first` until the instant `when`, then the motion of `then` from there on."""
+    here, there = first.at(np.array([when])), then.at(np.array([when]))
+    rotation = here.rot[0] @ there.rot[0].T
+    joined = then.transformed(rotation, here.pos[0] - rotation @ there.pos[0])
+    known = int(first.locate(np.array([when])).first[0]) + 2
+    joined.pos[:known], joined.rot[:known] = first.pos[:known], first.rot[:known]
+    return joined
+
+
+def _marginalise(information: np.ndarray, drop: int) -> np.ndarray:
+    """Information matrix of the other unknowns after the first `drop` are marginalised (Schur complement)."""
+    if drop == 0:
+        return information
+    a, b, c = information[:drop, :drop], information[:drop, drop:], information[drop:, drop:]
+    return c - b.T @ np.linalg.solve(a + 1e-6 * np.eye(drop), b)

@@ -1,0 +1,234 @@
+"""Compiled inner loops of the registration in continuous time: the normal equations of the control points of a spline,
+and their solution for one sweep.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rover_pipeline.numerics.compiled import compiled
+from rover_pipeline.odometry.registration.point_to_plane import PointWeights, Statistics, pose_equations
+from rover_pipeline.odometry.spline.kernels import (
+    THIRD_DIFFERENCE,
+    ControlPoints,
+    Instants,
+    evaluate_spline,
+    exp_so3,
+    log_so3,
+    multiply,
+)
+from rover_pipeline.odometry.surfels.kernels import SurfelTables
+
+
+class SplineEquations(NamedTuple):
+    """Normal equations of M neighbouring control points, each for a displacement and a rotation as in `PoseEquations`.
+
+    Attributes:
+        first: number of the first control point.
+        blocks: f8 (M, 4, 6, 6), block [m, k] is that of control points m and m - k.
+        right: f8 (M, 6).
+    """
+
+    first: int
+    blocks: np.ndarray
+    right: np.ndarray
+
+
+class AngularRates(NamedTuple):
+    """Measured angular velocities.
+
+    Attributes:
+        rates: f8 (G, 3), rad/s, in the lidar frame.
+        instants: of the G rates.
+        information: inverse of the variance of a rate, s2/rad2.
+    """
+
+    rates: np.ndarray
+    instants: Instants
+    information: float
+
+
+class SplineSweep(NamedTuple):
+    """A sweep whose columns have been located on the spline.
+
+    Attributes:
+        points: f4 (N, 3), metres, lidar frame.
+        column: i4 (N,), rising, column of each point.
+        instants: of the C columns.
+        basis: f8 (C, 4), weights of the four control points that act on each column.
+    """
+
+    points: np.ndarray
+    column: np.ndarray
+    instants: Instants
+    basis: np.ndarray
+
+
+class Schedule(NamedTuple):
+    """Iterations of the registration of a sweep. Names are those of `PointWeights`.
+
+    Attributes:
+        gates: f8 (iteration,).
+        strides: i8 (iteration,).
+        jerk: expected of the motion, m/s3 and rad/s3.
+    """
+
+    gates: np.ndarray
+    strides: np.ndarray
+    noise: float
+    scale: float
+    jerk: float
+
+
+@compiled
+def add_poses(
+    matrix: np.ndarray, right: np.ndarray, first: np.ndarray, weights: np.ndarray, equations: SplineEquations
+) -> None:
+    """Adds normal equations of C poses to those of the control points that act on the poses (chain rule).
+
+    Args:
+        matrix, right: f8 (C, 6, 6), (C, 6).
+        first: i8 (C,), first control point of each pose.
+        weights: f8 (C, 4), derivatives of a pose by its four control points.
+        equations: whose first control point is number 0.
+    """
+    for c in range(len(first)):
+        for k in range(4):
+            m, wk = first[c] + k, weights[c, k]
+            for a in range(6):
+                equations.right[m, a] += wk * right[c, a]
+            for other in range(k + 1):
+                w = wk * weights[c, other]
+                block = equations.blocks[m, k - other]
+                for a in range(6):
+                    for b in range(6):
+                        block[a, b] += w * matrix[c, a, b]
+
+
+@compiled
+def add_smoothness(control: ControlPoints, information: float, start: int, equations: SplineEquations) -> None:
+    """Adds a prior without jerk: third differences of the control points from number `start` on are zero.
+
+    Args:
+        information: of a third difference.
+    """
+    pos, rot, _ = control
+    differences = np.empty((len(rot), 3))
+    for m in range(start, len(rot) - 1):
+        log_so3(rot[m], rot[m + 1], differences[m])
+    for m in range(start, len(pos) - 3):
+        for i in range(6):
+            if i < 3:
+                error = pos[m + 3, i] - 3 * pos[m + 2, i] + 3 * pos[m + 1, i] - pos[m, i]
+            else:
+                error = differences[m + 2, i - 3] - 2 * differences[m + 1, i - 3] + differences[m, i - 3]
+            for k in range(4):
+                equations.right[m + k, i] -= information * THIRD_DIFFERENCE[k] * error
+                for other in range(k + 1):
+                    value = information * THIRD_DIFFERENCE[k] * THIRD_DIFFERENCE[other]
+                    equations.blocks[m + k, k - other, i, i] += value
+
+
+@compiled
+def add_rates(control: ControlPoints, gyro: AngularRates, equations: SplineEquations) -> None:
+    """Adds measured angular velocities."""
+    rates, instants, information = gyro
+    if len(rates) == 0:
+        return
+    step = control.step
+    _, _, _, _, avel = evaluate_spline(control, instants)
+    matrix, right, weights = np.zeros((len(rates), 6, 6)), np.zeros((len(rates), 6)), np.empty((len(rates), 4))
+    for n in range(len(rates)):
+        u = instants.fraction[n]
+        weights[n, 0], weights[n, 3] = -(1 - u) * (1 - u) / (2 * step), u * u / (2 * step)
+        weights[n, 1] = (3 * u * u - 4 * u) / (2 * step)
+        weights[n, 2] = -weights[n, 0] - weights[n, 1] - weights[n, 3]
+        for i in range(3):
+            matrix[n, 3 + i, 3 + i] = information
+            right[n, 3 + i] = information * (rates[n, i] - avel[n, i])
+    add_poses(matrix, right, instants.first, weights, equations)
+
+
+@compiled
+def register_sweep(
+    sweep: SplineSweep,
+    gyro: AngularRates,
+    control: ControlPoints,
+    prior: np.ndarray,
+    tables: SurfelTables,
+    schedule: Schedule,
+) -> tuple[np.ndarray, Statistics]:
+    """Moves the control points of one sweep, in place, until its points lie on planes of the map (Gauss-Newton).
+
+    Args:
+        control: the M control points that act on the sweep or on its rates.
+        prior: f8 (6 K, 6 K), information matrix of the first K control points about where they are.
+
+    Returns:
+        Information matrix of the control points, f8 (6 M, 6 M), and the statistics of the last iteration.
+    """
+    pos, rot, step = control
+    count, known = len(pos), len(prior) // 6
+    prior_pos, prior_rot = pos[:known].copy(), rot[:known].copy()
+    deviation, rotation = np.empty(6 * known), np.empty((3, 3))
+    information, statistics = np.zeros((6 * count, 6 * count)), Statistics(0.0, 0.0, 0.0)
+    for iteration in range(len(schedule.gates)):
+        gate = schedule.gates[iteration]
+        # While the gate is wide, the pose is wrong by more than the noise: outliers must not decide yet.
+        weights = PointWeights(gate, max(schedule.noise, gate / 5), schedule.scale, schedule.strides[iteration])
+        at_pos, at_rot, _, _, _ = evaluate_spline(control, sweep.instants)
+        matrix, right, statistics = pose_equations(sweep.points, sweep.column, at_pos, at_rot, tables, weights)
+        equations = SplineEquations(0, np.zeros((count, 4, 6, 6)), np.zeros((count, 6)))
+        add_poses(matrix, right, sweep.instants.first, sweep.basis, equations)
+        # Third differences of the first K control points are part of the prior already.
+        add_smoothness(control, 1 / (schedule.jerk * step**3) ** 2, max(0, known - 3), equations)
+        add_rates(control, gyro, equations)
+        information[:] = 0.0
+        for m in range(count):
+            for k in range(min(4, m + 1)):
+                for a in range(6):
+                    for b in range(6):
+                        information[6 * m + a, 6 * (m - k) + b] = equations.blocks[m, k, a, b]
+                        information[6 * (m - k) + b, 6 * m + a] = equations.blocks[m, k, a, b]
+        for m in range(known):
+            log_so3(prior_rot[m], rot[m], deviation[6 * m + 3 : 6 * m + 6])
+            for a in range(3):
+                deviation[6 * m + a] = pos[m, a] - prior_pos[m, a]
+        update = equations.right.ravel()
+        for i in range(6 * known):
+            for j in range(6 * known):
+                information[i, j] += prior[i, j]
+                update[i] -= prior[i, j] * deviation[j]
+        _solve(information, update)
+        for m in range(count):
+            for a in range(3):
+                pos[m, a] += update[6 * m + a]
+            exp_so3(update[6 * m + 3], update[6 * m + 4], update[6 * m + 5], rotation)
+            multiply(rot[m].copy(), rotation, rot[m])
+    return information, statistics
+
+
+@compiled
+def _solve(matrix: np.ndarray, right: np.ndarray) -> None:
+    """Replaces `right` by the solution of a positive definite system, by Cholesky decomposition; keeps `matrix`."""
+    n = len(right)
+    lower = np.empty((n, n))
+    for i in range(n):
+        for j in range(i + 1):
+            total = matrix[i, j]
+            for k in range(j):
+                total -= lower[i, k] * lower[j, k]
+            if i == j:
+                lower[i, i] = np.sqrt(max(total, 1e-6))
+            else:
+                lower[i, j] = total / lower[j, j]
+    for i in range(n):
+        for k in range(i):
+            right[i] -= lower[i, k] * right[k]
+        right[i] /= lower[i, i]
+    for i in range(n - 1, -1, -1):
+        for k in range(i + 1, n):
+            right[i] -= lower[k, i] * right[k]
+        right[i] /= lower[i, i]

@@ -1,0 +1,1 @@
+"""Segments: parts of a recording that are registered independently and then joined."""

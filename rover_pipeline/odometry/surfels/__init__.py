@@ -1,0 +1,1 @@
+"""The map: small planes (surfels) in voxels of several sizes."""
