@@ -24,10 +24,9 @@ from rover_pipeline.lidar.options import LidarOptions
 from rover_pipeline.mapping.options import MapOptions
 from rover_pipeline.occupancy.options import DepthSection, OccupancySection
 from rover_pipeline.odometry.options import OdometrySection
-from rover_pipeline.options import InputOptions, Options
+from rover_pipeline.options import InputOptions, Options, ReportOptions
 from rover_pipeline.poses.options import PosesSection
 from rover_pipeline.radar.options import RadarOptions
-from rover_pipeline.report.options import ReportOptions
 from rover_pipeline.sync.options import SyncOptions
 
 

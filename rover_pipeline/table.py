@@ -18,15 +18,33 @@ from rover_pipeline.lidar.table import STEPS as LIDAR
 from rover_pipeline.mapping.table import STEPS as MAPPING
 from rover_pipeline.occupancy.table import STEPS as OCCUPANCY
 from rover_pipeline.odometry.table import STEPS as ODOMETRY
+from rover_pipeline.options import ReportOptions
 from rover_pipeline.poses.table import STEPS as POSES
 from rover_pipeline.radar.table import STEPS as RADAR
-from rover_pipeline.report.table import STEPS as REPORT
 from rover_pipeline.sync.table import STEPS as SYNC
+
+#: The page of a recording, which shows all the others.
+REPORT = Step(
+    sensor="_report",
+    function="rover_pipeline.report.steps:report",
+    version=1,
+    sections=("report",),
+    options=ReportOptions,
+    recording=True,
+    reads=("config.yaml", "*/ts", "*/valid"),
+    products={
+        "index.html": "A page that shows the recording at a glance; opens without a network.",
+        "summary.json": "The figures of the page, as docs/summary.md describes.",
+    },
+    waits_for_all=True,
+    default=True,
+    summary="A page, `index.html`, that shows the recording at a glance, and its figures.",
+)
 
 #: Virtual sensors and folders of files, by name.
 TABLE: dict[str, Step] = {
     each.sensor: each
-    for each in (*LIDAR, *RADAR, *ODOMETRY, *POSES, *SYNC, *OCCUPANCY, *CAMERA, *IMU, *MAPPING, *REPORT)
+    for each in (*LIDAR, *RADAR, *ODOMETRY, *POSES, *SYNC, *OCCUPANCY, *CAMERA, *IMU, *MAPPING, REPORT)
 }
 
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
+from rover_pipeline.options import ReportOptions
 from rover_pipeline.report.formatting import count, duration, join, percent
-from rover_pipeline.report.options import ReportOptions
 from rover_pipeline.report.summary import (
     Finding,
     RadarSpeed,

@@ -22,7 +22,6 @@ from rover_pipeline.format.trace import CONFIG, is_trace
 from rover_pipeline.format.virtual import VirtualWriter, in_the_way
 from rover_pipeline.report.summary import SensorSummary, Summary, Verdict
 from rover_pipeline.report.templating import PAGE, REPORT, SUMMARY, environment
-from rover_pipeline.workflow.traces import locate_traces
 from rover_pipeline.table import find_step
 
 #: The step that provenance names.

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from rover_pipeline.format.trace import Trace, require_trace
+from rover_pipeline.options import ReportOptions
 from rover_pipeline.report import findings
 from rover_pipeline.report.draw import charts
 from rover_pipeline.report.draw.frames import draw_instants
 from rover_pipeline.report.draw.maps import read_floor_plan, read_map_view
-from rover_pipeline.report.options import ReportOptions
 from rover_pipeline.report.read import motion, processing, sync
 from rover_pipeline.report.read.sensors import SensorRecord, is_simulated, read_sensors, read_sidecar
 from rover_pipeline.report.summary import Summary

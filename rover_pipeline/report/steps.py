@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rover_pipeline.engine.recording import Recording
-from rover_pipeline.report.options import ReportOptions
+from rover_pipeline.options import ReportOptions
 from rover_pipeline.report.page import report_files
 
 

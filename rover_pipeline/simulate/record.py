@@ -15,6 +15,7 @@ import numpy as np
 import yaml
 
 from rover_pipeline import __version__
+from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import ConfigError, did_you_mean
 from rover_pipeline.format.channels import encode_sample
@@ -23,7 +24,6 @@ from rover_pipeline.format.provenance import MADE_BY, PROVENANCE, versions
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
 from rover_pipeline.format.trace import CONFIG, new_trace
 from rover_pipeline.simulate.faults import FAULTS
-from rover_pipeline.simulate.ordered import in_order
 from rover_pipeline.simulate.presets import PRESETS, Preset
 from rover_pipeline.simulate.rig import PACKETS_LOST_EVERY, Rig, build
 from rover_pipeline.simulate.scene.scatterers import scatter
@@ -109,7 +109,9 @@ def _record_sensor(folder: Path, sensor: str, rig: Rig, duration: float, threads
         SensorWriter(folder / sensor, {TS: TS_SPEC, **source.channels}) as writer,
         SensorWriter(folder / truth_name, truth_specs) as truth_writer,
     ):
-        for tick, values in in_order(sample, clock.ticks(duration, rig.key(sensor)), threads=threads):
+        for tick, values in ordered_map(
+            sample, clock.ticks(duration, rig.key(sensor)), threads=threads, held=8 * threads
+        ):
             writer.append(ts=tick.stamp)
             for name, value in values.items():
                 if isinstance(value, bytes):

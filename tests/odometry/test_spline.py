@@ -6,20 +6,20 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+from rover_pipeline.kinematics.state import State
 from rover_pipeline.odometry.spline.bspline import SplineTrajectory, fit_spline
 from rover_pipeline.simulate import PRESETS
-from rover_pipeline.simulate.motion import Kinematics
 from rover_pipeline.simulate.rig import build
 
 
 @pytest.fixture(scope="module")
-def walk() -> tuple[np.ndarray, Kinematics, SplineTrajectory]:
+def walk() -> tuple[np.ndarray, State, SplineTrajectory]:
     times = np.arange(1.0, 8.0, 0.1)
     truth = build(PRESETS["indoor"], 0).motion.at(times)
     return times, truth, fit_spline(times, truth.pos, truth.rot, 0.9, 8.0, 0.05, 30.0)
 
 
-def test_velocities_are_the_derivatives_of_poses(walk: tuple[np.ndarray, Kinematics, SplineTrajectory]) -> None:
+def test_velocities_are_the_derivatives_of_poses(walk: tuple[np.ndarray, State, SplineTrajectory]) -> None:
     _, _, trajectory = walk
     times, step = np.linspace(1.2, 7.8, 301), 1e-4
     before, here, after = (trajectory.at(times + shift) for shift in (-step, 0.0, step))
@@ -30,7 +30,7 @@ def test_velocities_are_the_derivatives_of_poses(walk: tuple[np.ndarray, Kinemat
 
 
 def test_a_fit_passes_through_the_poses_of_a_walk_and_has_its_velocity(
-    walk: tuple[np.ndarray, Kinematics, SplineTrajectory],
+    walk: tuple[np.ndarray, State, SplineTrajectory],
 ) -> None:
     times, truth, trajectory = walk
     state = trajectory.at(times[2:-2])
@@ -41,7 +41,7 @@ def test_a_fit_passes_through_the_poses_of_a_walk_and_has_its_velocity(
 
 
 def test_angular_velocities_do_not_depend_on_the_world_frame(
-    walk: tuple[np.ndarray, Kinematics, SplineTrajectory],
+    walk: tuple[np.ndarray, State, SplineTrajectory],
 ) -> None:
     times, _, trajectory = walk
     rotation, shift = Rotation.from_euler("zyx", [2.0, 0.3, -0.4]).as_matrix(), np.array([3.0, -2.0, 1.0])

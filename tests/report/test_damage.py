@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rover_pipeline.report.options import ReportOptions
+from rover_pipeline.options import ReportOptions
 from rover_pipeline.report.page import report_files
 from rover_pipeline.report.summary import Summary
 from rover_pipeline.report.templating import SUMMARY

@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 import pytest
 
-from rover_pipeline.report.options import ReportOptions
+from rover_pipeline.options import ReportOptions
 from rover_pipeline.report.page import report_files
 from rover_pipeline.report.templating import PAGE
 from tests.browser import Tab

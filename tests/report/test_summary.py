@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rover_pipeline.report.options import ReportOptions
+from rover_pipeline.options import ReportOptions
 from rover_pipeline.report.page import report_files
 from rover_pipeline.report.summary import Finding, Summary, documentation
 from rover_pipeline.report.templating import SUMMARY
-from rover_pipeline.simulate import simulate
 from rover_pipeline.simulate.faults import FAULTS
 from rover_pipeline.simulate.record import simulate
 from tests.conftest import CHECKOUT

@@ -13,7 +13,8 @@ import small_gicp
 
 from rover_pipeline.errors import MissingExtraError
 from rover_pipeline.kinematics.rotation import exp, log
-from rover_pipeline.lidar.geometry import OusterOdometry, returns
+from rover_pipeline.lidar.geometry import returns
+from rover_pipeline.lookup import load
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.registration.point_to_plane import transform_points
@@ -133,7 +134,7 @@ class OusterSlam:
     def __init__(self, metadata: str | None) -> None:
         if metadata is None:
             raise ValueError("odometry.backend: ouster takes sweeps of an Ouster lidar only")
-        self._odometry = OusterOdometry(metadata)
+        self._odometry = load("rover_pipeline.lidar.ouster_slam:OusterOdometry")(metadata)
 
     def register(self, sweep: Sweep, ranges: np.ndarray | None, rotation: np.ndarray | None) -> np.ndarray:
         assert ranges is not None
