@@ -107,7 +107,7 @@ def _lidar_in_camera(
         if (number := motion.trajectory.index(stamp)) is not None:
             lidar = motion.nodes(number)
             rotation[i] = camera.rot[i].T @ lidar.rot
-            position[i] = (lidar.pos - camera.pos[i]) @ camera.rot[i]
+            position[i] = np.einsum("ji,kj->ki", camera.rot[i], lidar.pos - camera.pos[i])
     return rotation, position
 
 
