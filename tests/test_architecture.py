@@ -20,6 +20,24 @@ MOST_LINES = 350
 EXTRAS = {"distributed", "gtsam", "kiss_icp", "onnxruntime", "pypcd4", "rerun"}
 #: Calls that write to the disk.
 WRITING = {"write_bytes", "write_text", "savez", "savez_compressed", "save", "tofile", "imwrite", "replace_file"}
+#: Calls that read from the disk.
+READING = {"open", "read_text", "read_bytes", "fromfile", "memmap", "imread"}
+#: Rooms that take arrays and give arrays.
+MATHS = {
+    "camera",
+    "imu",
+    "kinematics",
+    "lidar",
+    "mapping",
+    "numerics",
+    "occupancy",
+    "odometry",
+    "poses",
+    "radar",
+    "sync",
+}
+#: The user's ONNX model is no channel: its digest is part of the options.
+READERS = {"camera/options.py"}
 #: Who may write, besides the format: whatever is no virtual sensor.
 WRITERS = {
     "engine/command.py": "the log of a job",
@@ -62,6 +80,18 @@ def test_only_the_format_and_named_modules_write_files(path: Path) -> None:
             assert not (called == "open" and {"w", "wb", "a", "x"} & set(modes)), (
                 f"{name}:{node.lineno} opens for writing"
             )
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in SOURCES if relative(path).split("/")[0] in MATHS and relative(path) not in READERS],
+    ids=relative,
+)
+def test_maths_modules_open_no_files(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call):
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            assert called not in READING | WRITING, f"{relative(path)}:{node.lineno} calls {called}"
 
 
 def test_reading_the_table_and_the_configuration_imports_no_maths() -> None:
