@@ -1,4 +1,4 @@
-"""Declarations of the virtual sensors that show lidar returns as other sensors see them."""
+"""Declarations of the virtual sensors that show lidar returns in the geometry of other sensors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FILES = {
 
 
 def _level(options: OccupancyOptions) -> Mapping[str, Any]:
-    """To take the tilt out: how the lidar was turned, and what the accelerometer measured meanwhile."""
+    """To remove the tilt, the rotation of the lidar and the accelerometer are read too."""
     if not options.level:
         return {}
     imu = {"imu_ts": "imu/ts?", "imu_acc": "imu/acc?", "imu_valid": "imu/valid?"}
@@ -45,7 +45,7 @@ STEPS = (
         variant=_level,
         inspect="rover_pipeline.occupancy.steps:inspect_cells",
         default=True,
-        summary="Cells that hold lidar returns, seen from the radar and on its range bins.",
+        summary="Cells of azimuth and range that hold lidar returns, in the radar's frame and with its range bins.",
     ),
     Step(
         sensor="_occupancy",
@@ -66,7 +66,7 @@ STEPS = (
         },
         variant=_level,
         inspect="rover_pipeline.occupancy.steps:inspect_cells",
-        summary="The same in three dimensions.",
+        summary="The same cells with elevation as a third dimension.",
     ),
     Step(
         sensor="_camera_depth",
@@ -92,6 +92,6 @@ STEPS = (
         },
         variant=_motion,
         inspect="rover_pipeline.occupancy.depth_steps:inspect_lens",
-        summary="The nearest lidar return in each pixel, mm along the camera's axis, 0 = none.",
+        summary="Depth of the nearest lidar return in each pixel, mm along the camera's axis, 0 = none.",
     ),
 )
