@@ -45,7 +45,7 @@ class MapBuilder:
 
     @staticmethod
     def of(recording: Recording, metadata: str, motion: SweepMotion, options: MapStepOptions) -> MapBuilder:
-        """Estimate the floor, and turn the world so that its z is the floor's normal.
+        """Estimate the floor, and rotate the world so that its z is the floor's normal.
 
         Args:
             motion: of the lidar, in the frame of `_odom`.
