@@ -70,12 +70,7 @@ class FrameTask:
         return self.write(start, result, readable), state
 
     def call_function(
-        self,
-        arrays: Mapping[str, Any],
-        start: int,
-        stop: int,
-        function: Callable[..., Any] | None = None,
-        **extra: Any,
+        self, arrays: Mapping[str, Any], start: int, stop: int, function: Callable[..., Any] | None = None, **extra: Any
     ) -> Any:
         """Call the step's function, or another one with the same arguments. Its errors name the frames."""
         arguments = {**arrays, **self.inputs.whole, **self.inputs.texts, **extra}

@@ -10,10 +10,7 @@ from rover_pipeline.numerics.compiled import compiled
 
 
 def project_returns(
-    rng: np.ndarray,
-    direction: np.ndarray,
-    offset: np.ndarray,
-    poses: Poses | None = None,
+    rng: np.ndarray, direction: np.ndarray, offset: np.ndarray, poses: Poses | None = None
 ) -> np.ndarray:
     """Points of a sweep, f4 (beam, column, 3), metres; NaN where there is no return.
 
@@ -46,12 +43,7 @@ def _project(rng: np.ndarray, direction: np.ndarray, offset: np.ndarray, xyz: np
 
 @compiled
 def _project_deskewed(
-    rng: np.ndarray,
-    direction: np.ndarray,
-    offset: np.ndarray,
-    rot: np.ndarray,
-    pos: np.ndarray,
-    xyz: np.ndarray,
+    rng: np.ndarray, direction: np.ndarray, offset: np.ndarray, rot: np.ndarray, pos: np.ndarray, xyz: np.ndarray
 ) -> None:
     _project(rng, direction, offset, xyz)
     for b in range(rng.shape[0]):

@@ -13,13 +13,7 @@ from rover_pipeline.numerics.compiled import compiled
 
 @compiled
 def transform_points(
-    xyz: np.ndarray,
-    rng: np.ndarray,
-    near: int,
-    far: int,
-    rot: np.ndarray,
-    pos: np.ndarray,
-    out: np.ndarray,
+    xyz: np.ndarray, rng: np.ndarray, near: int, far: int, rot: np.ndarray, pos: np.ndarray, out: np.ndarray
 ) -> None:
     """Moves the points of a sweep to the map by the lidar's pose at each column's own instant.
 

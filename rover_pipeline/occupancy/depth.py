@@ -42,12 +42,7 @@ class DepthCamera:
 
 @compiled
 def _project(
-    rng: np.ndarray,
-    xyz: np.ndarray,
-    rotation: np.ndarray,
-    translation: np.ndarray,
-    lens: np.ndarray,
-    out: np.ndarray,
+    rng: np.ndarray, xyz: np.ndarray, rotation: np.ndarray, translation: np.ndarray, lens: np.ndarray, out: np.ndarray
 ) -> None:
     fx, fy, cx, cy, k1, k2, k3, k4, p1, p2, max_square, min_depth = lens
     height, width = out.shape
