@@ -31,10 +31,8 @@ from tests.kit import environment, pictures, small_trace, snapshot, step_command
 from tests.workflow.runs import snakemake
 
 FRAMES = 6
-STEPS = {
-    "lidar": ("_lidar_image", "_lidar_image"),
-    "radar": ("_radar_range_doppler", "_radar_range_doppler"),
-}
+#: A virtual sensor that is made from each raw one.
+STEPS = {"lidar": "_lidar_image", "radar": "_radar_range_doppler"}
 
 
 def meta(sensor: Path, change: Callable[[dict[str, Any]], object]) -> None:
@@ -251,9 +249,9 @@ def test_a_step_fails_with_one_line_and_changes_no_file(case: Bad, trace: Path) 
     message = expected(case.message, trace)
     case.damage(trace)
     before = snapshot(trace)
-    step, name = STEPS[case.sensor]
+    name = STEPS[case.sensor]
     done = subprocess.run(
-        step_command(step, trace / name, Request(case.options)),
+        step_command(name, trace / name, Request(case.options)),
         env=environment(), capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 1 and done.stdout == ""
@@ -279,8 +277,8 @@ def test_check_reports_the_damage_with_exit_1_and_names_no_other_sensor(
 
 
 def test_check_of_a_clean_trace_prints_nothing_with_exit_0(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for step, name in STEPS.values():
-        run_step(find_step(step), trace, name, Request())
+    for name in STEPS.values():
+        run_step(find_step(name), trace, name, Request())
     everything = small_trace(trace.with_name("rec2"), 4, sensors=["lidar", "radar", "camera", "imu"])
     assert main(["check", str(trace), str(everything)]) == 0
     assert capsys.readouterr().out == ""
@@ -340,8 +338,8 @@ def test_check_reports_problems_that_no_step_notices(
     damage: Callable[[Path], object], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     trace = small_trace(tmp_path / "rec", FRAMES, sensors=["lidar", "radar", "imu"])
-    for step, name in STEPS.values():
-        run_step(find_step(step), trace, name, Request())
+    for name in STEPS.values():
+        run_step(find_step(name), trace, name, Request())
     add_pictures(trace / "_pictures")
     assert main(["check", str(trace)]) == 0
     damage(trace)
@@ -365,9 +363,9 @@ def test_a_recording_that_was_cut_off_is_used_up_to_its_shortest_channel(trace: 
     whole = shutil.copytree(trace, trace.with_name("whole"))
     cut(trace / "radar/iq", -100)  # 5 whole samples, beside 6 of ts and 7 of valid
     (trace / "radar/valid").write_bytes((trace / "radar/valid").read_bytes() + b"\1")
-    step, name = STEPS["radar"]
-    run_step(find_step(step), whole, name, Request())
-    result = run_step(find_step(step), trace, name, Request(input=InputOptions(truncate=True, mark_corrupt=False)))
+    name = STEPS["radar"]
+    run_step(find_step(name), whole, name, Request())
+    result = run_step(find_step(name), trace, name, Request(input=InputOptions(truncate=True, mark_corrupt=False)))
     assert (result.samples, result.invalid) == (5, 1)
     made, wanted = Sensor(trace / name), Sensor(whole / name)
     assert made.length() == 5
@@ -383,10 +381,10 @@ def test_a_corrupt_frame_is_zero_and_not_valid_with_mark_corrupt(trace: Path) ->
     whole = shutil.copytree(trace, trace.with_name("whole"))
     corrupt(trace, sample=3)
     corrupt(trace, "lidar/nir", 0)
-    step, name = STEPS["lidar"]
-    run_step(find_step(step), whole, name, Request())
+    name = STEPS["lidar"]
+    run_step(find_step(name), whole, name, Request())
     request = Request(input=InputOptions(truncate=False, mark_corrupt=True))
-    result = run_step(find_step(step), trace, name, request, threads=2)
+    result = run_step(find_step(name), trace, name, request, threads=2)
     assert (result.samples, result.invalid) == (6, 3)
     made, wanted = Sensor(trace / name), Sensor(whole / name)
     assert made.valid(6).tolist() == [0, 0, 1, 0, 1, 1], "sample 1 was not valid in the recording either"
@@ -400,12 +398,12 @@ def test_a_corrupt_frame_is_zero_and_not_valid_with_mark_corrupt(trace: Path) ->
 
 
 def test_a_missing_index_is_rebuilt_and_noted_and_the_recording_is_not_written_to(trace: Path) -> None:
-    step, name = STEPS["lidar"]
-    run_step(find_step(step), trace, name, Request())
+    name = STEPS["lidar"]
+    run_step(find_step(name), trace, name, Request())
     wanted = snapshot(trace / name)
     (trace / "lidar/rng_i").unlink()
     before = snapshot(trace / "lidar")
-    run_step(find_step(step), trace, name, Request())
+    run_step(find_step(name), trace, name, Request())
     found = snapshot(trace / name)
     assert {key for key in wanted if found[key] != wanted[key]} == {PROVENANCE}
     assert "lidar/rng_i: is missing or empty; 6 samples were indexed" in found[PROVENANCE].decode()
@@ -443,21 +441,21 @@ def test_the_installed_command_ends_with_the_error(trace: Path, tmp_path: Path) 
 
 
 def test_a_full_disk_is_an_error_that_names_the_result_and_leaves_no_part_of_it(trace: Path) -> None:
-    step, sensor = STEPS["lidar"]
+    name = STEPS["lidar"]
     # A limit on the size of files fails in the same way as a full disk, at the first write beyond it.
-    limited = ["bash", "-c", 'ulimit -f 1; exec "$@"', "bash", *step_command(step, trace / sensor, Request())]
+    limited = ["bash", "-c", 'ulimit -f 1; exec "$@"', "bash", *step_command(name, trace / name, Request())]
     done = subprocess.run(limited, env=environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr == (
-        f"rover-pipeline: {trace / sensor}: cannot be written: File too large; nothing of it is left behind\n"
+        f"rover-pipeline: {trace / name}: cannot be written: File too large; nothing of it is left behind\n"
     )
-    assert not (trace / sensor).exists()
+    assert not (trace / name).exists()
 
 
 def test_a_damaged_result_is_to_be_made_again_not_recorded_again(trace: Path) -> None:
     for damage in (lambda path: cut(path, -3), lambda path: cut(path, 0)):
-        step, name = STEPS["lidar"]
-        run_step(find_step(step), trace, name, Request())
+        name = STEPS["lidar"]
+        run_step(find_step(name), trace, name, Request())
         damage(trace / name / "rng")
         with pytest.raises(RoverError, match=rf"{trace / name}/rng: .*remove {trace / name} and make it again$"):
             Sensor(trace / name).length()

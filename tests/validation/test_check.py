@@ -52,15 +52,12 @@ def clean(tmp_path_factory: pytest.TempPathFactory) -> Path:
         tmp_path_factory.mktemp("promises") / "rec", COUNT, sensors=("lidar", "radar", "imu"),
         invalid={"lidar": (INVALID,), "radar": (INVALID,)},
     )  # fmt: skip
-    for name, step in {
-        "_lidar_image": "_lidar_image",
-        "_radar_points": "_radar_points",
-        "_radar_range_doppler": "_radar_range_doppler",
-    }.items():
-        run_step(find_step(step), trace, name, Request())
+    for name in ("_lidar_image", "_radar_points", "_radar_range_doppler"):
+        run_step(find_step(name), trace, name, Request())
     vectors, eye = np.zeros((COUNT, 3)), np.tile(np.eye(3), (COUNT, 1, 1))
     lidar = (f"lidar/{TS}", f"lidar/{VALID}", "lidar/rng")
-    ours(trace / "_odom", {**dict.fromkeys(("pos", "vel", "acc", "avel"), vectors), "rot": eye}, lidar)
+    fit = {"inliers": np.ones(COUNT, "f4"), "residual": np.zeros(COUNT, "f4"), "information": np.ones(COUNT)}
+    ours(trace / "_odom", {**dict.fromkeys(("pos", "vel", "acc", "avel"), vectors), "rot": eye, **fit}, lidar)
     ours(
         trace / "_radar_pose", {**dict.fromkeys(("pos", "vel", "acc"), vectors), "rot": eye}, ("radar/ts", "_odom/pos")
     )
