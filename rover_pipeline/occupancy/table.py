@@ -29,43 +29,37 @@ def _motion(options: DepthOptions) -> Mapping[str, Any]:
     return {"whole": {"odometry": ODOMETRY, "recorded_ts": "camera/ts"}} if options.motion else {}
 
 
-STEPS = (
-    Step(
-        sensor="_bev",
+def _cells(sensor: str, flat: bool, axes: str, summary: str) -> Step:
+    # Nearly all cells are empty, so that three dimensions with compression take less space than two without it.
+    cells = Output(f"1 = a lidar return is in the cell. {axes}.", "raw" if flat else "lzmaf", type="u1")
+    return Step(
+        sensor=sensor,
         function="rover_pipeline.occupancy.steps:occupancy",
         version=1,
         sections=("occupancy", "rig"),
         options=OccupancyOptions,
         inputs={"rng": "_lidar_image/rng"},
         files=_FILES,
-        constants={"flat": True},
-        outputs={
-            "occupancy": Output("1 = a lidar return is in the cell. [azimuth, range], to the right, away.", type="u1")
-        },
+        constants={"flat": flat},
+        outputs={"occupancy": cells},
         variant=_level,
         inspect="rover_pipeline.occupancy.steps:inspect_cells",
-        default=True,
+        default=flat,
+        summary=summary,
+    )
+
+
+STEPS = (
+    _cells(
+        "_bev",
+        flat=True,
+        axes="[azimuth, range], to the right, away",
         summary="Cells of azimuth and range that hold lidar returns, in the radar's frame and with its range bins.",
     ),
-    Step(
-        sensor="_occupancy",
-        function="rover_pipeline.occupancy.steps:occupancy",
-        version=1,
-        sections=("occupancy", "rig"),
-        options=OccupancyOptions,
-        inputs={"rng": "_lidar_image/rng"},
-        files=_FILES,
-        constants={"flat": False},
-        # Nearly all cells are empty: compressed, three dimensions take less space than two.
-        outputs={
-            "occupancy": Output(
-                "1 = a lidar return is in the cell. [elevation, azimuth, range], up, to the right, away.",
-                "lzmaf",
-                type="u1",
-            )
-        },
-        variant=_level,
-        inspect="rover_pipeline.occupancy.steps:inspect_cells",
+    _cells(
+        "_occupancy",
+        flat=False,
+        axes="[elevation, azimuth, range], up, to the right, away",
         summary="The same cells with elevation as a third dimension.",
     ),
     Step(

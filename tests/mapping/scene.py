@@ -79,7 +79,7 @@ def walk(count: int = 24, bodies: bool = False) -> Scene:
     scans = [
         lidar.measure(
             lidar.sweep(rig.world, rig.motion, rays, end, PERIOD),
-            rays, rig.beams.reach, 60.0, np.random.default_rng(number)
+            rays, rig.beams.reach, 60.0, np.random.default_rng(number),
         )
         for number, end in enumerate(ends)
     ]  # fmt: skip
