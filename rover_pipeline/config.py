@@ -1,7 +1,7 @@
-"""The one place that reads configuration: a strict model of `config/config.yaml`.
+"""The configuration: a strict model of `config/config.yaml`. No other module reads it.
 
-Every domain owns the model of its own section, next to the code it configures; here they are put together. The
-commented default file is generated from the models: `python -m rover_pipeline.config > config/config.yaml`.
+The model of each section is next to the code that it configures, and here they are put together. The default file with
+its comments is generated from the models: `python -m rover_pipeline.config > config/config.yaml`.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Config(Options):
 
     traces: list[str] | None = Field(
         None,
-        description="Recordings: a path, a glob, or a list of them. A folder that holds many traces stands for all of "
-        "them. null = simulate a small one under demo/.",
+        description="Recordings: a path, a glob, or a list of them. A directory of traces stands for all of them. "
+        "null = simulate a small recording under demo/.",
     )
     outputs: list[str] = Field(
         ["default"],
@@ -44,12 +44,12 @@ class Config(Options):
     )
     output_root: str | None = Field(
         None,
-        description="Where results go: null = beside the raw sensors; otherwise a folder that mirrors the traces, for "
-        "read-only storage.",
+        description="Directory of the results. null = results are written beside the raw sensors. A path is for "
+        "recordings on read-only storage: it gets a directory for each trace.",
     )
-    extra_rules: list[str] = Field([], description="Your own .smk files.")
+    extra_rules: list[str] = Field([], description="Paths of your own .smk files.")
     extra: dict[str, dict[str, Any]] = Field({}, description="Options of your own rules, by section.")
-    input: InputOptions = Field(InputOptions(), description="Recordings that are not whole.")
+    input: InputOptions = Field(InputOptions(), description="Treatment of damaged recordings.")
     radar: RadarOptions = Field(RadarOptions(), description="Radar processing.")
     lidar: LidarOptions = Field(LidarOptions(), description="Lidar processing.")
     odometry: OdometrySection = Field(OdometrySection(), description="Odometry of the lidar: `_odom`.")
@@ -57,18 +57,22 @@ class Config(Options):
         RigOptions(),
         description="Extrinsics: each sensor's pose in the lidar frame, {translation: [x, y, z], rotation: [[...], "
         "[...], [...]]}, m and lidar-from-sensor. null = as in the section `rig` of the recording's own config.yaml, "
-        "else the lidar's pose.",
+        "or the lidar's pose if there is none.",
     )
     poses: PosesSection = Field(
         PosesSection(), description="Poses of the sensors: `_radar_pose`, `_camera_pose`, `_imu_pose`."
     )
-    sync: SyncOptions = Field(SyncOptions(), description="Which samples belong together, and when they were taken.")
+    sync: SyncOptions = Field(
+        SyncOptions(), description="Matching of sensors in time, and the times at which samples were taken."
+    )
     occupancy: OccupancySection = Field(
         OccupancySection(),
-        description="Polar cells that hold lidar returns: `_occupancy`, `_bev`. Range bin k holds what is nearest to k "
-        "times the resolution, in slant range; azimuth grows to the right, elevation upward.",
+        description="Polar cells that hold lidar returns: `_occupancy`, `_bev`. Range bin k holds slant ranges around "
+        "k times the resolution. Azimuth is positive to the right, elevation upward.",
     )
-    depth: DepthSection = Field(DepthSection(), description="The lidar in the camera's pixels: `_camera_depth`.")
+    depth: DepthSection = Field(
+        DepthSection(), description="Depth of the camera's pixels, measured by the lidar: `_camera_depth`."
+    )
     camera: CameraOptions = Field(CameraOptions(), description="Camera processing.")
     imu: ImuSection = Field(ImuSection(), description="Bias-corrected IMU and its orientation (`_imu_filtered`).")
     map: MapOptions = Field(
@@ -76,12 +80,12 @@ class Config(Options):
         description="The map of a recording: points, occupancy grid and picture. Heights are above the floor.",
     )
     report: ReportOptions = Field(ReportOptions(), description="The page of each recording.")
-    dask: DaskOptions = Field(DaskOptions(), description="How work is spread; nothing here changes a result.")
+    dask: DaskOptions = Field(DaskOptions(), description="Parallel work. No option of this section changes a result.")
 
     @field_validator("traces", "outputs", "extra_rules", mode="before")
     @classmethod
     def _one_or_many(cls, value: object) -> object:
-        # The command line hands over numbers, paths and lists alike.
+        # The command line gives numbers, paths and lists.
         if value is None or isinstance(value, dict):
             return value
         items = value if isinstance(value, (list, tuple)) else [value]
@@ -91,7 +95,7 @@ class Config(Options):
         """Plain values of a dotted section, such as `radar.range_doppler` or `extra.mine`; empty for "".
 
         Args:
-            around: with the options of the sections around it: `radar.board` belongs to `radar.range_doppler` too.
+            around: True = include the options of the enclosing sections. `radar.range_doppler` then has `radar.board`.
 
         Raises:
             ConfigError: there is no such section.

@@ -1,4 +1,4 @@
-"""Errors meant for users: one line that names the place and says what to do."""
+"""Errors for users: one line that names the file or option and says what to do."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ ERROR_MARK = "error: "
 
 
 class RoverError(Exception):
-    """A problem the user can act on. The message is one line; no traceback is shown."""
+    """A problem that the user can solve. The message is one line, and no traceback is shown."""
 
     def __init__(self, message: str) -> None:
         super().__init__(" ".join(str(message).split()))
 
 
 class ConfigError(RoverError):
-    """An option is unknown, misspelled or out of its range."""
+    """An option is unknown or has a wrong value."""
 
 
 class FormatError(RoverError):
-    """A trace, sensor or channel is not what its metadata says."""
+    """A trace, sensor or channel does not agree with its metadata."""
 
 
 class SampleError(FormatError):
-    """One sample of a channel cannot be decoded; the others may be fine.
+    """One sample of a channel cannot be decoded. The others may be intact.
 
     Attributes:
         sample: index of the sample in its channel.
@@ -41,12 +41,12 @@ class SampleError(FormatError):
         self.sample = sample
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Errors travel back from Dask workers by pickle, which replays __init__.
+        # Dask workers send errors by pickle, which calls __init__ with these arguments.
         return (type(self), (self.args[0], self.sample))
 
 
 class InTheWayError(RoverError):
-    """A directory that this program did not make stands where a result belongs."""
+    """A file or directory that this program did not make has the path of a result."""
 
 
 class MissingExtraError(RoverError):
@@ -60,48 +60,48 @@ class MissingExtraError(RoverError):
         return (type(self), (self.purpose, self.extra))
 
 
-#: A disk that is full or read-only, a quota or a limit on files that is reached: never of something that is read.
-_OF_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+#: A full disk, a quota, a limit on the size of files, a read-only file system: errors that only writing can cause.
+_WRITE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 @contextmanager
-def named_if_not_written(place: Path) -> Iterator[None]:
-    """Gives the operating system's errors of writing (a full disk, a quota) a place, instead of no file or scratch."""
+def named_if_not_written(path: Path) -> Iterator[None]:
+    """Turns errors of writing into one that names `path`. The operating system names a scratch file or no file."""
     try:
         yield
     except OSError as error:
-        if error.errno is None or (error.filename is not None and error.errno not in _OF_WRITING):
+        if error.errno is None or (error.filename is not None and error.errno not in _WRITE_ERRORS):
             raise
-        raise RoverError(f"{place}: cannot be written: {error.strerror}; nothing of it is left behind") from error
+        raise RoverError(f"{path}: cannot be written: {error.strerror}; nothing of it is left behind") from error
 
 
 def describe(error: Exception) -> str:
-    """One line for any error: what a user can act on, or where to look when it is a fault of ours."""
+    """One line for any error. An error that is our own fault points to `--debug`."""
     if isinstance(error, RoverError):
         return str(error)
     if isinstance(error, OSError) and error.strerror:
-        place = f"{error.filename}: " if error.filename else ""
-        return f"{place}{error.strerror}"
+        path = f"{error.filename}: " if error.filename else ""
+        return f"{path}{error.strerror}"
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text} (unexpected; --debug shows where)"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A closing clause that names the nearest known word, or all of them."""
+    """The last clause of a message: the known name that is nearest to `name`, or all known names."""
     known = list(known)
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     return f"did you mean {near[0]!r}?" if near else "known: " + ", ".join(sorted(known))
 
 
 def explain(error: ValidationError) -> str:
-    """The first problem of a pydantic error as `place: what is wrong`, in one line."""
+    """The first problem of a pydantic error in one line, as `field: what is wrong`."""
     first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"]) or "top level"
+    field = ".".join(str(part) for part in first["loc"]) or "top level"
     given = "" if first["type"] == "missing" else f" (got {short(first['input'])})"
-    return f"{place}: {first['msg'].removeprefix('Value error, ')}{given}"
+    return f"{field}: {first['msg'].removeprefix('Value error, ')}{given}"
 
 
 def short(value: object, limit: int = 60) -> str:
-    """A value as a message quotes it, cut off where it would fill the screen."""
+    """A value as a message quotes it, cut off after `limit` characters."""
     text = repr(value)
     return text if len(text) <= limit else text[: limit - 3] + "..."

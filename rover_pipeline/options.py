@@ -1,4 +1,4 @@
-"""The base of every section of the configuration: typed, immutable, and strict about names."""
+"""The base of every section of the configuration. Options are typed, immutable, and have no unknown names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rover_pipeline.errors import ConfigError, did_you_mean, explain
 
 
 class Options(BaseModel):
-    """A section of the configuration. Unknown keys are errors, fields carry their documentation."""
+    """A section of the configuration. Unknown keys are errors, and every field has a description."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -20,10 +20,10 @@ class Options(BaseModel):
         """Validate plain values.
 
         Args:
-            section: dotted name to put before a key in messages.
+            section: dotted name that stands before a key in messages.
 
         Raises:
-            ConfigError: names the key, and the nearest known one when it is unknown.
+            ConfigError: a key is unknown, or a value is wrong. The message names the key.
         """
         try:
             return cls.model_validate(values)
@@ -51,16 +51,17 @@ class Options(BaseModel):
 
 
 class InputOptions(Options):
-    """What may be used of a recording that is not whole."""
+    """Treatment of damaged recordings."""
 
     truncate: bool = Field(
         False,
-        description="Use the whole samples that all channels share of a recording that was cut off, instead of "
-        "stopping with an error.",
+        description="true = use a recording whose channels have unequal lengths up to the last sample that all "
+        "channels hold. false = stop with an error.",
     )
     mark_corrupt: bool = Field(
         False,
-        description="Replace samples that cannot be decoded by zeros with `valid` = 0, instead of stopping.",
+        description="true = replace samples that cannot be decoded by zeros with `valid` = 0. false = stop with an "
+        "error.",
     )
 
 

@@ -1,4 +1,4 @@
-"""Bad recordings end in one clear line that names the place, a non-zero exit, and nothing half-written."""
+"""A bad recording causes one line of error that names the file, a non-zero exit code, and no partial result."""
 
 from __future__ import annotations
 
@@ -31,10 +31,8 @@ from tests.kit import environment, pictures, small_trace, snapshot, step_command
 from tests.workflow.runs import snakemake
 
 FRAMES = 6
-STEPS = {
-    "lidar": ("_lidar_image", "_lidar_image"),
-    "radar": ("_radar_range_doppler", "_radar_range_doppler"),
-}
+#: A virtual sensor that is made from each raw one.
+STEPS = {"lidar": "_lidar_image", "radar": "_radar_range_doppler"}
 
 
 def meta(sensor: Path, change: Callable[[dict[str, Any]], object]) -> None:
@@ -45,7 +43,7 @@ def meta(sensor: Path, change: Callable[[dict[str, Any]], object]) -> None:
 
 
 def offset(trace: Path, channel: str, sample: int) -> int:
-    """Where a sample of a compressed channel begins."""
+    """Byte at which a sample of a compressed channel begins."""
     return int(np.fromfile(trace / f"{channel}_i", "<u8")[sample])
 
 
@@ -56,7 +54,7 @@ def corrupt(trace: Path, channel: str = "lidar/rng", sample: int = 3) -> None:
 
 
 def cut(path: Path, size: int) -> None:
-    """Cut a file to a size, or by one when it is negative."""
+    """Cut a file to a size; a negative one is the number of bytes to remove."""
     os.truncate(path, size if size >= 0 else path.stat().st_size + size)
 
 
@@ -65,13 +63,13 @@ def emptied(trace: Path, name: str) -> None:
 
 
 def each(*actions: Callable[[Path], object]) -> Callable[[Path], None]:
-    """One kind of damage after the other."""
+    """Several kinds of damage, one after the other."""
 
-    def all_of_them(trace: Path) -> None:
+    def damage(trace: Path) -> None:
         for action in actions:
             action(trace)
 
-    return all_of_them
+    return damage
 
 
 def with_ts(path: Path, at: int, value: float) -> None:
@@ -81,13 +79,13 @@ def with_ts(path: Path, at: int, value: float) -> None:
 
 
 class Bad(NamedTuple):
-    """Something wrong with a recording: what is done to it, and what the message has to say."""
+    """A damage to a recording, and the message that it must cause."""
 
     damage: Callable[[Path], object]
     message: str
     sensor: str = "radar"
     options: Mapping[str, Any] = {}
-    #: What `check` says, when not the same; None when the recording as such is fine.
+    #: The message of `check`; "" = the same as that of the step, None = the recording itself is not damaged.
     check: str | None = ""
 
 
@@ -247,13 +245,13 @@ def expected(text: str, trace: Path) -> str:
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_a_step_says_it_in_one_line_and_leaves_nothing(case: Bad, trace: Path) -> None:
+def test_a_step_fails_with_one_line_and_changes_no_file(case: Bad, trace: Path) -> None:
     message = expected(case.message, trace)
     case.damage(trace)
     before = snapshot(trace)
-    step, name = STEPS[case.sensor]
+    name = STEPS[case.sensor]
     done = subprocess.run(
-        step_command(step, trace / name, Request(case.options)),
+        step_command(name, trace / name, Request(case.options)),
         env=environment(), capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 1 and done.stdout == ""
@@ -263,7 +261,7 @@ def test_a_step_says_it_in_one_line_and_leaves_nothing(case: Bad, trace: Path) -
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_check_says_it_with_exit_1_and_names_no_other_sensor(
+def test_check_reports_the_damage_with_exit_1_and_names_no_other_sensor(
     case: Bad, trace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     message = expected(case.message if case.check == "" else case.check or "", trace)
@@ -278,9 +276,9 @@ def test_check_says_it_with_exit_1_and_names_no_other_sensor(
         assert all(f"{trace}/{case.sensor}" in line for line in lines), lines
 
 
-def test_check_of_a_clean_trace_says_nothing_with_exit_0(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for step, name in STEPS.values():
-        run_step(find_step(step), trace, name, Request())
+def test_check_of_a_clean_trace_prints_nothing_with_exit_0(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in STEPS.values():
+        run_step(find_step(name), trace, name, Request())
     everything = small_trace(trace.with_name("rec2"), 4, sensors=["lidar", "radar", "camera", "imu"])
     assert main(["check", str(trace), str(everything)]) == 0
     assert capsys.readouterr().out == ""
@@ -336,12 +334,12 @@ ODDITIES: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize(("damage", "message"), ODDITIES.values(), ids=ODDITIES)
-def test_check_reports_what_no_step_stumbles_over(
+def test_check_reports_problems_that_no_step_notices(
     damage: Callable[[Path], object], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     trace = small_trace(tmp_path / "rec", FRAMES, sensors=["lidar", "radar", "imu"])
-    for step, name in STEPS.values():
-        run_step(find_step(step), trace, name, Request())
+    for name in STEPS.values():
+        run_step(find_step(name), trace, name, Request())
     add_pictures(trace / "_pictures")
     assert main(["check", str(trace)]) == 0
     damage(trace)
@@ -352,7 +350,7 @@ def test_check_reports_what_no_step_stumbles_over(
 
 
 def add_pictures(sensor: Path) -> None:
-    """A sensor of three pictures that others made."""
+    """A sensor of three pictures by another program."""
     from rover_pipeline.format.sensor import TS, TS_SPEC, SensorWriter
     from tests.kit import spec_of
 
@@ -361,13 +359,13 @@ def add_pictures(sensor: Path) -> None:
         writer.append(ts=times(3), image=images)
 
 
-def test_a_recording_that_was_cut_off_is_used_as_far_as_all_channels_go(trace: Path) -> None:
+def test_a_recording_that_was_cut_off_is_used_up_to_its_shortest_channel(trace: Path) -> None:
     whole = shutil.copytree(trace, trace.with_name("whole"))
     cut(trace / "radar/iq", -100)  # 5 whole samples, beside 6 of ts and 7 of valid
     (trace / "radar/valid").write_bytes((trace / "radar/valid").read_bytes() + b"\1")
-    step, name = STEPS["radar"]
-    run_step(find_step(step), whole, name, Request())
-    result = run_step(find_step(step), trace, name, Request(input=InputOptions(truncate=True, mark_corrupt=False)))
+    name = STEPS["radar"]
+    run_step(find_step(name), whole, name, Request())
+    result = run_step(find_step(name), trace, name, Request(input=InputOptions(truncate=True, mark_corrupt=False)))
     assert (result.samples, result.invalid) == (5, 1)
     made, wanted = Sensor(trace / name), Sensor(whole / name)
     assert made.length() == 5
@@ -376,17 +374,17 @@ def test_a_recording_that_was_cut_off_is_used_as_far_as_all_channels_go(trace: P
     provenance = json.loads((trace / name / PROVENANCE).read_text())
     assert provenance["samples"] == 5 and provenance["dropped"] >= 1
     assert any("the last 1,948 bytes" in note for note in provenance["notes"])
-    assert not any(str(trace) in note for note in provenance["notes"]), "places are named within the trace"
+    assert not any(str(trace) in note for note in provenance["notes"]), "paths are relative to the trace"
 
 
-def test_a_corrupt_frame_is_zero_and_marked_when_the_config_says_so(trace: Path) -> None:
+def test_a_corrupt_frame_is_zero_and_not_valid_with_mark_corrupt(trace: Path) -> None:
     whole = shutil.copytree(trace, trace.with_name("whole"))
     corrupt(trace, sample=3)
     corrupt(trace, "lidar/nir", 0)
-    step, name = STEPS["lidar"]
-    run_step(find_step(step), whole, name, Request())
+    name = STEPS["lidar"]
+    run_step(find_step(name), whole, name, Request())
     request = Request(input=InputOptions(truncate=False, mark_corrupt=True))
-    result = run_step(find_step(step), trace, name, request, threads=2)
+    result = run_step(find_step(name), trace, name, request, threads=2)
     assert (result.samples, result.invalid) == (6, 3)
     made, wanted = Sensor(trace / name), Sensor(whole / name)
     assert made.valid(6).tolist() == [0, 0, 1, 0, 1, 1], "sample 1 was not valid in the recording either"
@@ -400,19 +398,19 @@ def test_a_corrupt_frame_is_zero_and_marked_when_the_config_says_so(trace: Path)
 
 
 def test_a_missing_index_is_rebuilt_and_noted_and_the_recording_is_not_written_to(trace: Path) -> None:
-    step, name = STEPS["lidar"]
-    run_step(find_step(step), trace, name, Request())
+    name = STEPS["lidar"]
+    run_step(find_step(name), trace, name, Request())
     wanted = snapshot(trace / name)
     (trace / "lidar/rng_i").unlink()
     before = snapshot(trace / "lidar")
-    run_step(find_step(step), trace, name, Request())
+    run_step(find_step(name), trace, name, Request())
     found = snapshot(trace / name)
     assert {key for key in wanted if found[key] != wanted[key]} == {PROVENANCE}
     assert "lidar/rng_i: is missing or empty; 6 samples were indexed" in found[PROVENANCE].decode()
     assert snapshot(trace / "lidar") == before
 
 
-def test_the_workflow_ends_with_the_line_and_makes_what_it_can(trace: Path, tmp_path: Path) -> None:
+def test_the_workflow_ends_with_the_errors_and_makes_the_other_results(trace: Path, tmp_path: Path) -> None:
     third = offset(trace, "lidar/rng", 3)
     corrupt(trace)
     cut(trace / "radar/iq", -100)
@@ -430,7 +428,7 @@ def test_the_workflow_ends_with_the_line_and_makes_what_it_can(trace: Path, tmp_
     assert Sensor(trace / "_radar_range_doppler").length() == 5
 
 
-def test_the_installed_command_ends_with_the_line(trace: Path, tmp_path: Path) -> None:
+def test_the_installed_command_ends_with_the_error(trace: Path, tmp_path: Path) -> None:
     with_ts(trace / "radar/ts", 4, np.nan)
     command = [sys.executable, "-m", "rover_pipeline", "run", str(trace), "--outputs", "radar_range_doppler"]
     done = subprocess.run(
@@ -442,39 +440,39 @@ def test_the_installed_command_ends_with_the_line(trace: Path, tmp_path: Path) -
     assert not (trace / "_radar_range_doppler" / META).exists()
 
 
-def test_a_disk_that_takes_no_more_is_named_and_keeps_nothing_half_written(trace: Path) -> None:
-    step, sensor = STEPS["lidar"]
-    # A limit on the size of files fails the way a full disk does, at the first write beyond it.
-    limited = ["bash", "-c", 'ulimit -f 1; exec "$@"', "bash", *step_command(step, trace / sensor, Request())]
+def test_a_full_disk_is_an_error_that_names_the_result_and_leaves_no_part_of_it(trace: Path) -> None:
+    name = STEPS["lidar"]
+    # A limit on the size of files fails in the same way as a full disk, at the first write beyond it.
+    limited = ["bash", "-c", 'ulimit -f 1; exec "$@"', "bash", *step_command(name, trace / name, Request())]
     done = subprocess.run(limited, env=environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr == (
-        f"rover-pipeline: {trace / sensor}: cannot be written: File too large; nothing of it is left behind\n"
+        f"rover-pipeline: {trace / name}: cannot be written: File too large; nothing of it is left behind\n"
     )
-    assert not (trace / sensor).exists()
+    assert not (trace / name).exists()
 
 
 def test_a_damaged_result_is_to_be_made_again_not_recorded_again(trace: Path) -> None:
     for damage in (lambda path: cut(path, -3), lambda path: cut(path, 0)):
-        step, name = STEPS["lidar"]
-        run_step(find_step(step), trace, name, Request())
+        name = STEPS["lidar"]
+        run_step(find_step(name), trace, name, Request())
         damage(trace / name / "rng")
         with pytest.raises(RoverError, match=rf"{trace / name}/rng: .*remove {trace / name} and make it again$"):
             Sensor(trace / name).length()
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS])
-def test_a_file_system_that_refuses_to_be_written_is_named_with_the_result(number: int, tmp_path: Path) -> None:
-    place, scratch = tmp_path / "_lidar_image", tmp_path / "_lidar_image" / ".lock"
-    said = rf"^{place}: cannot be written: {os.strerror(number)}; nothing of it is left"
-    with pytest.raises(RoverError, match=said), named_if_not_written(place):
+def test_an_error_of_writing_names_the_result_instead_of_a_scratch_file(number: int, tmp_path: Path) -> None:
+    path, scratch = tmp_path / "_lidar_image", tmp_path / "_lidar_image" / ".lock"
+    message = rf"^{path}: cannot be written: {os.strerror(number)}; nothing of it is left"
+    with pytest.raises(RoverError, match=message), named_if_not_written(path):
         raise OSError(number, os.strerror(number), str(scratch))
     missing = OSError(errno.ENOENT, "No such file or directory", "input")
-    with pytest.raises(FileNotFoundError), named_if_not_written(place):
+    with pytest.raises(FileNotFoundError), named_if_not_written(path):
         raise missing
 
 
-def test_a_read_only_recording_is_told_before_any_job_unless_its_results_are_there(
+def test_a_read_only_recording_is_an_error_before_any_job_unless_its_results_exist(
     trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writable = {tmp_path / "out": True, trace: False}

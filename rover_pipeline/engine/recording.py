@@ -1,4 +1,4 @@
-"""A whole recording, for a step that is called once: read from any frame, work spread over ranges of frames."""
+"""A whole recording, for a step that is called once: frames are read in any order, and work runs in parallel."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ R = TypeVar("R")
 
 
 @dataclass
-class _Spread:
-    """How work of a recording is spread. Stays in the process that runs the step."""
+class _Workers:
+    """Where the work of a recording runs. It stays in the process that runs the step."""
 
     label: str
     threads: int
@@ -34,19 +34,19 @@ class _Spread:
 
 
 class Recording:
-    """The inputs of a step, to be read in any order.
+    """The inputs of a step, which can be read in any order.
 
-    Can be sent to other processes, as part of what `map` is given.
+    A function that is given to `map` can hold the recording, also when it runs in another process.
 
     Attributes:
         count: number of frames.
         ts: f8, (frame,), s.
-        valid: u1, (frame,); 0 = not to be trusted.
+        valid: u1, (frame,); 0 = the frame cannot be trusted.
     """
 
-    def __init__(self, task: FrameTask, spread: _Spread) -> None:
+    def __init__(self, task: FrameTask, workers: _Workers) -> None:
         self._task = task
-        self._spread: _Spread | None = spread
+        self._workers: _Workers | None = workers
         self._corrupt: set[int] = set()
         self.count = task.inputs.count
         self.ts = task.inputs.ts
@@ -55,10 +55,10 @@ class Recording:
     def read(self, argument: str, start: int, stop: int) -> np.ndarray:
         """Frames `start:stop` of an input, (frame, ...).
 
-        Frames that cannot be decoded are zeros where `input.mark_corrupt` is set, and will not be valid.
+        With `input.mark_corrupt` a frame that cannot be decoded is zero here and not valid in the result.
 
         Raises:
-            SampleError: a frame cannot be decoded.
+            SampleError: a frame cannot be decoded, and `input.mark_corrupt` is not set.
         """
         readable = np.ones(stop - start, bool)
         block = self._task.read_input(argument, start, stop, readable)
@@ -74,28 +74,28 @@ class Recording:
         held: int | None = None,
         processes: bool = False,
     ) -> Iterator[R]:
-        """Results of `function(start, stop)` on every range, in order, worked on in parallel.
+        """Results of `function(start, stop)` for every range, in order. The ranges are processed in parallel.
 
-        The ranges are part of the result: they must follow from options, never from the number of workers.
+        The result depends on the ranges. They must follow from options, never from the number of workers.
 
         Args:
-            function: goes to other processes by pickle when a Dask scheduler is configured. Its results are small.
+            function: is sent to other processes by pickle when a Dask scheduler is configured. Its results are small.
             title: of the progress that is shown.
-            held: results held at a time, where they are not so small; no more ranges are worked on at once.
-            processes: for a function that holds the interpreter's lock, on ranges that take seconds each: it runs in
-                processes, and its results are copied between them.
+            held: maximum number of results held at a time, for larger ones. No more ranges are processed at once.
+            processes: True = run in processes and copy the results between them. It is for a function that holds the
+                interpreter's lock and takes seconds for each range.
         """
-        spread = self._spread
-        if spread is None:
-            raise RoverError("Recording.map: is called inside a function that it maps; nothing spreads work twice")
-        label = f"{spread.label} {title}".rstrip()
-        with progress(label, sum(stop - start for start, stop in ranges), log=spread.log) as advance:
+        workers = self._workers
+        if workers is None:
+            raise RoverError("Recording.map: is called inside a function that Recording.map runs; call it outside")
+        label = f"{workers.label} {title}".rstrip()
+        with progress(label, sum(stop - start for start, stop in ranges), log=workers.log) as advance:
             results = ordered_map(
                 _Tracked(self, function),
                 ranges,
-                threads=spread.threads,
-                processes=spread.processes if processes else None,
-                scheduler=spread.dask.scheduler,
+                threads=workers.threads,
+                processes=workers.processes if processes else None,
+                scheduler=workers.dask.scheduler,
                 done=lambda frames: advance(frames[1] - frames[0]),
                 held=held,
             )
@@ -111,17 +111,17 @@ class Recording:
 
     @property
     def readable(self) -> np.ndarray:
-        """Which frames could be decoded as far as they were read, bool, (frame,)."""
+        """Whether a frame could be decoded, bool (frame,); True for frames that were not read."""
         readable = np.ones(self.count, bool)
         readable[sorted(self._corrupt)] = False
         return readable
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_spread": None}
+        return {**self.__dict__, "_workers": None}
 
 
 class _Tracked:
-    """A function that also says which frames it could not decode, wherever it runs."""
+    """A function that also returns the frames that could not be decoded, in whatever process it runs."""
 
     def __init__(self, recording: Recording, function: Callable[[int, int], Any]) -> None:
         self.recording, self.function = recording, function
@@ -144,6 +144,6 @@ _thread = threading.local()
 def opened_recording(
     task: FrameTask, *, label: str, threads: int, dask: DaskOptions, log: TextIO | None
 ) -> Iterator[Recording]:
-    """The recording of a task's inputs, whose work goes to `threads`, or as many processes, or to a Dask scheduler."""
+    """The recording of a task's inputs. Work runs in `threads`, in as many processes, or at a Dask scheduler."""
     with closing(Processes(threads)) as processes:
-        yield Recording(task, _Spread(label, threads, dask, log, processes))
+        yield Recording(task, _Workers(label, threads, dask, log, processes))

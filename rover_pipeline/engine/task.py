@@ -1,4 +1,4 @@
-"""A step on a range of frames: reads its slice of the inputs, calls the function, writes its slice of the result."""
+"""A step on a range of frames: it reads the frames of the inputs, calls the function, and writes the result."""
 
 from __future__ import annotations
 
@@ -20,12 +20,17 @@ from rover_pipeline.format.meta import ChannelSpec, spec_for
 from rover_pipeline.format.sensor import VALID, VALID_SPEC
 from rover_pipeline.options import Options
 
-#: Frames that a step's `inspect` is shown.
+#: Number of frames that a step's `inspect` is called with.
 _INSPECTED = 4
 
 
 class Part(NamedTuple):
-    """What comes back from a range of frames: counts, and samples of channels that are appended to in order."""
+    """Summary of a range of frames.
+
+    Attributes:
+        invalid, corrupt: number of frames that are not valid, and that could not be decoded.
+        encoded: channel -> encoded samples, for channels to which samples are appended in order.
+    """
 
     invalid: int
     corrupt: int
@@ -34,12 +39,12 @@ class Part(NamedTuple):
 
 @dataclass
 class FrameTask:
-    """A step and its opened inputs. Called with ranges of frames, in threads or in other processes.
+    """A step and its opened inputs. It is called with ranges of frames, in threads or in other processes.
 
     Attributes:
-        partial: folder of the channels that are being written.
-        specs: of those channels; empty until `probe` has found them.
-        mark_corrupt: frames that cannot be decoded become zeros that are not valid, instead of an error.
+        partial: directory of the channels that are being written.
+        specs: of those channels; empty until `probe` is called.
+        mark_corrupt: True = frames that cannot be decoded become zeros that are not valid; False = they are an error.
     """
 
     step: Step
@@ -58,21 +63,16 @@ class FrameTask:
         return self.write(start, {name: array[keep] for name, array in result.items()}, readable[keep])
 
     def advance_state(self, state: Any, start: int, stop: int) -> tuple[Part, Any]:
-        """The same for an ordered step."""
+        """Process a range of frames of an ordered step; returns the state after it too."""
         arrays, readable = self.read(start, stop)
         returned, state = self.call_function(arrays, start, stop, state=state)
         result = self.as_channels(returned, stop - start)
         return self.write(start, result, readable), state
 
     def call_function(
-        self,
-        arrays: Mapping[str, Any],
-        start: int,
-        stop: int,
-        function: Callable[..., Any] | None = None,
-        **extra: Any,
+        self, arrays: Mapping[str, Any], start: int, stop: int, function: Callable[..., Any] | None = None, **extra: Any
     ) -> Any:
-        """What the step's function, or another that takes the same, returns; its errors name the frames."""
+        """Call the step's function, or another one with the same arguments. Its errors name the frames."""
         arguments = {**arrays, **self.inputs.whole, **self.inputs.texts, **extra}
         if self.step.takes("shapes"):
             arguments["shapes"] = self.inputs.shapes
@@ -92,7 +92,7 @@ class FrameTask:
         return f"{self.inputs.paths}: samples {start} to {stop - 1}: {self.step.name}"
 
     def output(self, name: str) -> Output | None:
-        """What is declared of a channel; None when nothing is."""
+        """The declaration of a channel; None when it is not declared."""
         outputs = self.step.outputs
         if name in outputs:
             return outputs[name]
@@ -101,7 +101,7 @@ class FrameTask:
         return Output(outputs[EVERY].desc.format(name=name), outputs[EVERY].format)
 
     def as_channels(self, returned: Any, count: int) -> dict[str, np.ndarray]:
-        """The function's result by channel, checked for length, and for type and shape once those are known."""
+        """The function's result by channel. Lengths are checked, and types and shapes if `specs` has them."""
         outputs = self.step.outputs
         result = dict(returned) if isinstance(returned, Mapping) else {next(iter(outputs)): returned}
         if missing := set(outputs) - {EVERY} - set(result):
@@ -112,11 +112,14 @@ class FrameTask:
             result[name] = array = np.asarray(array)
             spec = self.specs.get(name)
             if array.shape[:1] != (count,) or (name == VALID and array.shape != (count,)):
-                raise RoverError(f"{self.step.name}: {name}: {array.shape} is not one sample for {count} frames")
+                raise RoverError(
+                    f"{self.step.name}: {name}: an array of {array.shape} does not hold one sample for each of {count} "
+                    "frames"
+                )
             if spec and (array.shape[1:] != spec.shape or array.dtype != spec.dtype):
                 raise RoverError(
-                    f"{self.step.name}: {name}: {list(array.shape[1:])} of {array.dtype} after "
-                    f"{list(spec.shape)} of {spec.type} for the first frame"
+                    f"{self.step.name}: {name}: samples of {list(array.shape[1:])} and {array.dtype}, but the first "
+                    f"frame gave {list(spec.shape)} and {spec.type}"
                 )
         return result
 
@@ -131,13 +134,13 @@ class FrameTask:
                 specs[name] = spec_for(result[name], output.desc, output.stored_as(self.options))
             except ValidationError as error:
                 raise RoverError(
-                    f"{self.step.name}: {name}: no channel holds {result[name].shape[1:]} of "
-                    f"{result[name].dtype}: {explain(error)}"
+                    f"{self.step.name}: {name}: samples of {result[name].shape[1:]} and {result[name].dtype} cannot be "
+                    f"stored in a channel: {explain(error)}"
                 ) from error
         return specs
 
     def read(self, start: int, stop: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """Blocks of the inputs and, (frame,) bool, which frames could be decoded."""
+        """Blocks of the inputs, and bool (frame,), whether a frame could be decoded."""
         readable = np.ones(stop - start, bool)
         return {
             argument: self.read_input(argument, start, stop, readable)
@@ -145,16 +148,16 @@ class FrameTask:
         }, readable
 
     def read_input(self, argument: str, start: int, stop: int, readable: np.ndarray) -> np.ndarray:
-        """A block of one input; frames of it that cannot be decoded are cleared in `readable`."""
+        """A block of one input. `readable` becomes False for frames that cannot be decoded."""
         if argument in self.inputs.channels:
             return self._read_channel(self.inputs.channels[argument], start, stop, readable)
-        near = self.inputs.nearest[argument]
-        wanted, position = np.unique(near.samples[start:stop], return_inverse=True)
-        decoded = np.ones(len(wanted), bool)
-        breaks = [0, *(np.flatnonzero(np.diff(wanted) > 1) + 1), len(wanted)]
-        runs = [slice(first, last) for first, last in pairwise(breaks)]
+        nearest = self.inputs.nearest[argument]
+        samples, position = np.unique(nearest.samples[start:stop], return_inverse=True)
+        decoded = np.ones(len(samples), bool)
+        breaks = [0, *(np.flatnonzero(np.diff(samples) > 1) + 1), len(samples)]
+        runs = [slice(first, last) for first, last in pairwise(breaks)]  # of samples that follow one another
         block = [
-            self._read_channel(near.channel, int(wanted[run][0]), int(wanted[run][-1]) + 1, decoded[run])
+            self._read_channel(nearest.channel, int(samples[run][0]), int(samples[run][-1]) + 1, decoded[run])
             for run in runs
         ]
         readable &= decoded[position]
@@ -166,7 +169,7 @@ class FrameTask:
         except SampleError as error:
             if not self.mark_corrupt:
                 raise SampleError(
-                    f"{error}. To keep the others, set `input.mark_corrupt: true`", error.sample
+                    f"{error}. To keep the other samples, set `input.mark_corrupt: true`", error.sample
                 ) from error
         block = np.zeros((stop - start, *channel.spec.shape), channel.spec.dtype)
         for frame in range(start, stop):
@@ -177,7 +180,7 @@ class FrameTask:
         return block
 
     def write(self, start: int, result: Mapping[str, np.ndarray], readable: np.ndarray) -> Part:
-        """Write results of frames from `start` on; what is encoded comes back, to be appended in order."""
+        """Write the results of frames from `start` on. Encoded samples are returned, to be appended in order."""
         count = len(readable)
         valid = self.inputs.valid[start : start + count] * readable.astype("u1")
         if VALID in result:
@@ -192,26 +195,25 @@ class FrameTask:
         return Part(int((valid == 0).sum()), int((~readable).sum()), encoded)
 
     def inspect(self) -> Inspection:
-        """What the step's own look at a few valid frames, spread over the recording, shows."""
+        """Call the step's `inspect` with a few valid frames that are spread over the recording."""
         if self.step.inspect is None:
             return Inspection({})
-        usable = np.flatnonzero(self.inputs.valid)
-        chosen = usable[np.unique(np.linspace(0, len(usable) - 1, _INSPECTED).astype(int))] if len(usable) else usable
-        blocks = [self.read(int(frame), int(frame) + 1) for frame in chosen]
-        whole = [arrays for arrays, readable in blocks if readable.all()]
-        near = {argument: each.channel for argument, each in self.inputs.nearest.items()}
+        valid = np.flatnonzero(self.inputs.valid)
+        frames = valid[np.unique(np.linspace(0, len(valid) - 1, _INSPECTED).astype(int))] if len(valid) else valid
+        blocks = [self.read(int(frame), int(frame) + 1) for frame in frames]
+        decoded = [arrays for arrays, readable in blocks if readable.all()]
+        nearest = {argument: each.channel for argument, each in self.inputs.nearest.items()}
         arrays = {
             name: np.concatenate(
-                [np.empty((0, *channel.spec.shape), channel.spec.dtype), *(each[name] for each in whole)]
+                [np.empty((0, *channel.spec.shape), channel.spec.dtype), *(each[name] for each in decoded)]
             )
-            for name, channel in {**self.inputs.channels, **near}.items()
+            for name, channel in {**self.inputs.channels, **nearest}.items()
         }
-        return self.call_function(
-            arrays, int(chosen[0]) if len(chosen) else 0, self.inputs.count, function=self.step.look
-        )
+        first = int(frames[0]) if len(frames) else 0
+        return self.call_function(arrays, first, self.inputs.count, function=self.step.look)
 
     def probe(self) -> None:
-        """Find type and shape of every channel, from the result on the first frame."""
+        """Set type and shape of every channel from the result for the first frame."""
         arrays, _ = self.read(0, 1)
         if self.step.ordered:
             returned, _state = self.call_function(arrays, 0, 1, state=None)

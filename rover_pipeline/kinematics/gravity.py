@@ -1,4 +1,4 @@
-"""Which way is up, and sensors turned upright."""
+"""The direction of up, and rotations without tilt."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import numpy as np
 def up_of_gravity(
     acc: np.ndarray, rot: np.ndarray, change: np.ndarray, seconds: float, upward: np.ndarray
 ) -> np.ndarray | None:
-    """The direction away from gravity in the world, f8 (3,), from what an accelerometer felt on the way.
+    """The direction away from gravity in the world, f8 (3,), from the measurements of an accelerometer.
 
-    Over some time the mean of what it feels is gravity and the change of velocity.
+    Their mean over some time is gravity plus the mean acceleration, which is the change of velocity by the time.
 
     Args:
         acc: f8 (N, 3), m/s2, gravity included, in the sensor frame.
         rot: f8 (N, 3, 3), world-from-sensor.
-        change: f8 (3,), of velocity from the first to the last, m/s; seconds: between them.
-        upward: f8 (3,), a direction that is upward rather than downward.
+        change: f8 (3,), change of the velocity from the first to the last measurement, m/s; seconds: between them.
+        upward: f8 (3,), a direction less than 90 degrees from up.
 
     Returns:
-        None when the mean is not about as large as gravity.
+        None when the mean is less than half of gravity or more than one and a half times as large.
     """
     if not len(acc) or seconds <= 0:
         return None
@@ -27,14 +27,14 @@ def up_of_gravity(
     size = np.linalg.norm(mean)
     if not 0.5 < size / 9.81 < 1.5:
         return None
-    # Some devices give what they feel, others the pull of gravity, which is the opposite.
+    # Some devices report the specific force, which points up at rest, others gravity, which points down.
     sign = np.sign(mean @ upward) or 1.0
     up = sign * mean - change / seconds
     return np.asarray(up / np.linalg.norm(up))
 
 
-def uprighted(rotation: np.ndarray, up: np.ndarray) -> np.ndarray:
-    """Upright-from-sensor rotations that keep the sensors' heading, f8 (N, 3, 3).
+def remove_tilt(rotation: np.ndarray, up: np.ndarray) -> np.ndarray:
+    """Level-from-sensor rotations, f8 (N, 3, 3): a level frame has the sensor's heading, and its z is up.
 
     Args:
         rotation: f8 (N, 3, 3), world-from-sensor.

@@ -48,14 +48,14 @@ def find_mount(sensor: Mounted, rig: RigOptions, recorded: str | None) -> Mount:
         recorded: text of the recording's `config.yaml`; None when there is none.
 
     Raises:
-        ConfigError: the recording's section tells no rigid pose.
-        FormatError: the recording's `config.yaml` is no YAML.
+        ConfigError: the recording's section does not hold a rigid pose.
+        FormatError: the recording's `config.yaml` is not YAML.
     """
     configured: MountOptions | None = getattr(rig, sensor)
     if configured is not None:
         return _mount(configured, "config")
-    found = _recorded(sensor, recorded)
-    return _mount(found, "config.yaml") if found else IDENTITY
+    from_recording = _recorded(sensor, recorded)
+    return _mount(from_recording, "config.yaml") if from_recording else IDENTITY
 
 
 def _recorded(sensor: Mounted, text: str | None) -> MountOptions | None:
@@ -78,6 +78,6 @@ def _recorded(sensor: Mounted, text: str | None) -> MountOptions | None:
 
 
 def _mount(options: MountOptions, source: Literal["config", "config.yaml"]) -> Mount:
-    # The nearest rotation takes away what rounding in a text file left.
+    # A matrix in a text file is rounded, so the nearest rotation is used.
     left, _, right = np.linalg.svd(np.array(options.rotation, "f8"))
     return Mount(np.array(options.translation, "f8"), left @ right, source)

@@ -45,25 +45,25 @@ class MountOptions(Options):
         error = max(abs(_dot(columns[i], columns[j]) - (i == j)) for i in range(3) for j in range(3))
         if error > _TOLERANCE:
             raise ValueError(
-                f"is no rotation: its columns are not orthogonal unit vectors, R'R is off the identity by up to "
+                f"is no rotation: its columns are not orthogonal unit vectors, R'R differs from the identity by up to "
                 f"{error:.3g} where {_TOLERANCE:g} is allowed"
             )
         (a, b, c), (d, e, f), (g, h, i) = rows
         if (determinant := a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g)) < 0:
             raise ValueError(
-                f"is no rotation: it mirrors (determinant {determinant:.3g}, must be 1); the frame is front-left-up"
+                f"is a reflection: its determinant is {determinant:.3g} and must be 1; the frame is front-left-up"
             )
         return rows
 
 
 class RigOptions(Options):
     """Extrinsics: each sensor's pose in the lidar frame, `{translation: [x, y, z], rotation: [[...], [...], [...]]}`
-    in metres and as a 3x3 lidar-from-sensor matrix. null = what the recording's config.yaml says in its own `rig`
-    section, else the lidar's pose."""
+    in metres and as a 3x3 lidar-from-sensor matrix. null = as in the section `rig` of the recording's config.yaml, or
+    the lidar's pose if there is none."""
 
-    radar: MountOptions | None = Field(None, description="Of the radar.")
-    camera: MountOptions | None = Field(None, description="Of the camera: front along the view, left, up.")
-    imu: MountOptions | None = Field(None, description="Of the IMU.")
+    radar: MountOptions | None = Field(None, description="Pose of the radar.")
+    camera: MountOptions | None = Field(None, description="Pose of the camera: its front is along the optical axis.")
+    imu: MountOptions | None = Field(None, description="Pose of the IMU.")
 
 
 def _dot(a: tuple[float, ...], b: tuple[float, ...]) -> float:
@@ -71,9 +71,9 @@ def _dot(a: tuple[float, ...], b: tuple[float, ...]) -> float:
 
 
 class TimesSection(Options):
-    """`_lidar_times`, `_radar_times`, `_camera_times`, `_imu_times`: when samples were taken. The host hears of each
-    with a varying latency; lost samples are counted. `constant` = one rate for the whole recording, `drifting` = a rate
-    for every block."""
+    """`_lidar_times`, `_radar_times`, `_camera_times`, `_imu_times`: the times at which samples were taken. Samples
+    arrive at the host with a varying latency, and some are lost. `constant` = the clock has one rate for the whole
+    recording, `drifting` = one rate for every block."""
 
     lidar: ClockModel = Field("drifting", description="Model of the lidar's clock.")
     radar: ClockModel = Field("drifting", description="Model of the radar's clock.")

@@ -1,8 +1,8 @@
 """Rotations: the logarithm and exponential of SO(3), and the interpolation between two rotations.
 
-The interpolation knows the angular velocities at both ends. From R0 the body turns by the rotation vector phi(t),
-R(t) = R0 exp(phi(t)): a cubic whose ends and slopes are those of the two rotations. Angular velocity and acceleration
-are its exact derivatives: with phi' and phi'',
+The interpolation keeps the angular velocities at both ends. The rotation is R(t) = R0 exp(phi(t)), where the rotation
+vector phi(t) is the cubic with the values and slopes of the two rotations at the ends. Angular velocity and
+acceleration are its exact derivatives. With phi' and phi'',
 
     w  = phi' - a phi x phi' + b phi x (phi x phi'),    a = (1 - cos p) / p^2,  b = (p - sin p) / p^3,  p = |phi|
 
@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-#: Angles below which the coefficients are taken from their series, radians.
+#: Angle below which the coefficients come from their series, radians.
 _SMALL = 1e-2
 
 
@@ -31,7 +31,7 @@ def exp(vector: np.ndarray) -> np.ndarray:
 
 
 class RotationState(NamedTuple):
-    """A rotating body at N instants.
+    """Rotation of a body at N instants.
 
     Attributes:
         rot: f8 (N, 3, 3), world-from-body.
@@ -45,21 +45,21 @@ class RotationState(NamedTuple):
 
 
 def interpolate_rotation(
-    rot: tuple[np.ndarray, np.ndarray], avel: tuple[np.ndarray, np.ndarray], span: np.ndarray, share: np.ndarray
+    rot: tuple[np.ndarray, np.ndarray], avel: tuple[np.ndarray, np.ndarray], span: np.ndarray, fraction: np.ndarray
 ) -> RotationState:
     """The rotations between N pairs of rotations.
 
     Args:
-        rot: world-from-body at both ends, f8 (N, 3, 3); less than half a turn from one another.
+        rot: world-from-body at both ends, f8 (N, 3, 3); the angle between them is less than 180 degrees.
         avel: angular velocities at both ends, f8 (N, 3), rad/s, in the body's own frame.
         span: seconds from one end to the other, f8 (N,).
-        share: of the span that has gone by, f8 (N,), 0 to 1.
+        fraction: of the span that has passed, f8 (N,), 0 to 1.
     """
     first = Rotation.from_matrix(rot[0])
     whole = (first.inv() * Rotation.from_matrix(rot[1])).as_rotvec()
     begin, end = avel[0] * span[:, None], _slope_of(whole, avel[1] * span[:, None])
-    s = share[:, None]
-    # The cubic through 0 and `whole` with slopes `begin` and `end`, by powers of the share.
+    s = fraction[:, None]
+    # The cubic through 0 and `whole` with slopes `begin` and `end`, by powers of the fraction.
     square, cube = 3 * whole - 2 * begin - end, begin + end - 2 * whole
     phi = ((cube * s + square) * s + begin) * s
     rate = ((3 * cube * s + 2 * square) * s + begin) / span[:, None]
@@ -69,7 +69,7 @@ def interpolate_rotation(
 
 
 def _slope_of(phi: np.ndarray, avel: np.ndarray) -> np.ndarray:
-    """phi' that goes with an angular velocity: the inverse of the right Jacobian, (N, 3)."""
+    """phi' of an angular velocity, by the inverse of the right Jacobian, (N, 3)."""
     angle = np.linalg.norm(phi, axis=1, keepdims=True)
     safe = np.maximum(angle, _SMALL)
     exact = 1 / safe**2 - (1 + np.cos(safe)) / (2 * safe * np.sin(safe))
@@ -86,14 +86,14 @@ def _derivatives(phi: np.ndarray, rate: np.ndarray, rate2: np.ndarray) -> tuple[
     sin, cos = np.sin(safe), np.cos(safe)
     a = np.where(small, 1 / 2 - p2 / 24, (1 - cos) / safe**2)
     b = np.where(small, 1 / 6 - p2 / 120, (safe - sin) / safe**3)
-    # da/dt and db/dt, over phi . phi'.
+    # da/dt and db/dt, divided by phi . phi'.
     da = np.where(small, -1 / 12 + p2 / 180, (safe * sin - 2 * (1 - cos)) / safe**4)
     db = np.where(small, -1 / 60 + p2 / 1260, (3 * sin - 2 * safe - safe * cos) / safe**5)
     along = (phi * rate).sum(axis=1, keepdims=True)
     once = np.cross(phi, rate)
     twice = np.cross(phi, once)
     spin = rate - a * once + b * twice
-    turned = np.cross(phi, rate2)
-    change = rate2 - da * along * once - a * turned
-    change += db * along * twice + b * (np.cross(rate, once) + np.cross(phi, turned))
+    once2 = np.cross(phi, rate2)
+    change = rate2 - da * along * once - a * once2
+    change += db * along * twice + b * (np.cross(rate, once) + np.cross(phi, once2))
     return spin, change

@@ -24,15 +24,16 @@ class State(NamedTuple):
     avel: np.ndarray
 
     def select(self, chosen: int | slice | np.ndarray) -> State:
-        """The same at some of the instants."""
+        """The states at some of the instants."""
         return State(*(array[chosen] for array in self))
 
-    def turned(self, turn: np.ndarray) -> State:
-        """The same in another world frame, (3, 3) other-from-world, with the same origin."""
-        return State(self.pos @ turn.T, turn @ self.rot, self.vel @ turn.T, self.acc @ turn.T, self.avel)
+    def rotated(self, rotation: np.ndarray) -> State:
+        """The same states in another world frame, (3, 3) other-from-world, with the same origin."""
+        pos, vel, acc = (vector @ rotation.T for vector in (self.pos, self.vel, self.acc))
+        return State(pos, rotation @ self.rot, vel, acc, self.avel)
 
     def finite(self) -> np.ndarray:
-        """Which instants have finite numbers only, bool (N,)."""
+        """Whether all numbers of an instant are finite, bool (N,)."""
         return np.all([np.isfinite(array).all(axis=tuple(range(1, array.ndim))) for array in self], axis=0)
 
 

@@ -6,8 +6,13 @@ trajectory into poses of columns.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from copy import copy
+
 import numpy as np
 
+from rover_pipeline.kinematics.clock import odometry_clock
+from rover_pipeline.kinematics.options import TimesSection
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.kinematics.trajectory import Trajectory
@@ -26,15 +31,20 @@ class SweepMotion:
 
     Args:
         trajectory: of the lidar, with one state for each sweep.
-        begin: first column of a sweep after the sweep's time, seconds.
+        begin: time from a sweep's time stamp to its first column, seconds.
         period: length of a sweep, seconds.
-        parts: of a sweep, at whose ends the trajectory is evaluated.
+        parts: number of parts of a sweep, at whose ends the trajectory is evaluated.
     """
 
     def __init__(self, trajectory: Trajectory, begin: float, period: float, parts: int = PARTS) -> None:
-        self.trajectory = trajectory
+        self.trajectory, self.period = trajectory, period
         self._delays = begin + period * np.arange(parts + 1) / parts
-        self._begin, self._period = begin, period
+
+    def rotated(self, rotation: np.ndarray) -> SweepMotion:
+        """The same motion in another world frame, (3, 3) other-from-world, with the same origin."""
+        motion = copy(self)
+        motion.trajectory = self.trajectory.rotated(rotation)
+        return motion
 
     def columns(self, number: int, count: int) -> Poses:
         """Poses of the lidar in the world at each of `count` columns of a sweep.
@@ -57,23 +67,31 @@ class SweepMotion:
         acceleration and the angular velocity of the sweep's own state. A walker is then half a centimetre away at most.
         """
         states, stamp = self.trajectory.states.select(number), self.trajectory.ts[number]
-        found, known = self.trajectory.at(stamp + self._delays)
+        poses, known = self.trajectory.at(stamp + self._delays)
         since = self._delays[~known, None]
         if len(since):
-            found.pos[~known] = states.pos + states.vel * since + states.acc * since**2 / 2
-            found.rot[~known] = states.rot @ exp(since * states.avel)
-        return Poses(found.rot, found.pos)
+            poses.pos[~known] = states.pos + states.vel * since + states.acc * since**2 / 2
+            poses.rot[~known] = states.rot @ exp(since * states.avel)
+        return Poses(poses.rot, poses.pos)
 
     def _between(self, nodes: Poses, count: int) -> Poses:
         """Poses at the columns, on straight lines between those at the nodes."""
-        at = (len(self._delays) - 1) * np.arange(count) / count
-        left = at.astype("i8")
-        share = (at - left)[:, None]
-        pos = (1 - share) * nodes.pos[left] + share * nodes.pos[left + 1]
-        rot = (1 - share[..., None]) * nodes.rot[left] + share[..., None] * nodes.rot[left + 1]
+        position = (len(self._delays) - 1) * np.arange(count) / count
+        left = position.astype("i8")
+        fraction = (position - left)[:, None]
+        pos = (1 - fraction) * nodes.pos[left] + fraction * nodes.pos[left + 1]
+        rot = (1 - fraction[..., None]) * nodes.rot[left] + fraction[..., None] * nodes.rot[left + 1]
         return Poses(rot, pos)
 
 
-def odometry_gap(period: float) -> float:
-    """Longest time between two states of the lidar that counts as no gap, seconds, for a lidar of this period."""
-    return MAX_GAP_PERIODS * period
+def odometry_motion(
+    odometry: Mapping[str, np.ndarray], times: TimesSection, begin: float, period: float
+) -> SweepMotion:
+    """The lidar's motion through the states of `_odom` at times without jitter. A missing sweep is a gap.
+
+    Args:
+        odometry: the channels of `_odom`.
+        begin, period: as for `SweepMotion`, seconds.
+    """
+    ts = odometry_clock(odometry, times)
+    return SweepMotion(Trajectory.of(odometry, ts, max_gap=MAX_GAP_PERIODS * period), begin, period)

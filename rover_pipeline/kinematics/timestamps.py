@@ -1,10 +1,11 @@
-"""When samples were taken, from when the host heard of them.
+"""Times at which samples were taken, estimated from the times at which they arrived at the host.
 
-A sensor samples at a steady rate that drifts slowly against the host's clock; some samples are lost on the way, and
-every one arrives late by a varying latency that is never negative. So times of equal spacing, lost samples counted,
-are the highest line that no arrival lies below: piecewise linear in the sample's number, least total latency (the
-linear programme of Moon, Skelly and Towsley, Estimation and removal of clock skew from network delay measurements,
-INFOCOM 1999, with joints). What all latencies have in common cannot be told from arrivals and stays in the times.
+A sensor samples at a steady rate that drifts slowly against the host's clock. Some samples are lost, and every sample
+arrives with a varying latency that is never negative. The sampling time is a piecewise linear function of the sample's
+number, where lost samples have numbers too. The estimate is the highest such function that no arrival lies below, which
+is the one with the smallest total latency. It is a linear programme (Moon, Skelly and Towsley, Estimation and removal
+of clock skew from network delay measurements, INFOCOM 1999; here with more than one segment). The minimum latency
+cannot be estimated from arrivals, so it remains in the times.
 """
 
 from __future__ import annotations
@@ -17,18 +18,19 @@ from scipy.sparse import csr_array, vstack
 
 from rover_pipeline.kinematics.options import ClockModel
 
-#: A sample may come this share of a period before its time, and the rest of it late, without a look at the next ones.
+#: An arrival up to this fraction of a period before a sample's expected arrival still belongs to that sample.
 _EARLY = 0.3
-#: Share of a period by which the counted phase gives way to late samples, each.
+#: Maximum fraction of a period by which a late sample moves the expected arrival of the samples after it.
 _LEAK = 0.002
-#: An arrival this many median deviations before its neighbours' is a fault of the host's clock, not a low latency.
+#: An arrival this many median absolute deviations before the median is a fault of the host's clock.
 _OUTLIER = 8.0
-#: Arrivals, fewer of which do not tell what their deviations are like.
-_ENOUGH = 30
-#: Intervals whose median deviation is more than this share of their median follow no rate that could be counted by.
+#: Minimum number of arrivals from which a median absolute deviation is estimated.
+_MIN_ARRIVALS = 30
+#: Intervals are too irregular to count samples when their median absolute deviation is above this fraction of their
+#: median.
 _IRREGULAR = 0.35
-#: Typical latency above which, in periods, a fit explains nothing.
-_UNSTEADY = 0.25
+#: Median latency, in periods, above which the fit is rejected.
+_MAX_LATENCY = 0.25
 
 
 class Times(NamedTuple):
@@ -36,10 +38,10 @@ class Times(NamedTuple):
 
     Attributes:
         smooth: f8 (N,), seconds, increasing.
-        number: i8 (N,), of each sample from 0 on, lost ones counted.
-        period: mean of the sensor's sampling, seconds; NaN for a single sample.
-        drift_ppm: how much longer the last block's period is than the first one's, in millionths.
-        steady: False when the arrivals follow no steady rate; `smooth` then holds what was recorded.
+        number: i8 (N,), number of each sample from 0 on; lost samples are counted.
+        period: mean sampling period, seconds; NaN for a single sample.
+        drift_ppm: how much longer the period of the last block is than that of the first one, in millionths.
+        steady: False when the arrivals follow no steady rate; `smooth` then holds the recorded times.
     """
 
     smooth: np.ndarray
@@ -56,8 +58,8 @@ def smooth_times(
 
     Args:
         ts: f8 (N,), seconds, increasing; at least one.
-        model: "constant" = one rate for the whole recording, "drifting" = one for every block.
-        block: seconds, about; the blocks of a recording are equally long.
+        model: "constant" = one rate for the whole recording, "drifting" = one rate for every block.
+        block: approximate length of a block, seconds; the blocks of a recording are equally long.
         bend_ppm: largest change of the rate from one block to the next, in millionths.
     """
     count = len(ts)
@@ -68,30 +70,30 @@ def smooth_times(
     number = _count(ts, period) if regular else np.arange(count)
     length = float(number[-1]) * period
     blocks = 1 if model == "constant" else max(1, round(length / block))
-    joints = np.linspace(0.0, number[-1], blocks + 1)
+    knots = np.linspace(0.0, number[-1], blocks + 1)
     late = ts - (ts[0] + number * period)
-    knots = _envelope(number, late, joints, bend_ppm * 1e-6 * period)
-    smooth = ts[0] + number * period + np.interp(number, joints, knots)
-    slopes = period + np.diff(knots) / np.diff(joints)
-    mean = float(period + (knots[-1] - knots[0]) / number[-1])
-    if np.median(ts - smooth) > _UNSTEADY * mean or (np.diff(smooth) <= 0).any():
+    values = _envelope(number, late, knots, bend_ppm * 1e-6 * period)
+    smooth = ts[0] + number * period + np.interp(number, knots, values)
+    slopes = period + np.diff(values) / np.diff(knots)
+    mean = float(period + (values[-1] - values[0]) / number[-1])
+    if np.median(ts - smooth) > _MAX_LATENCY * mean or (np.diff(smooth) <= 0).any():
         return Times(ts.copy(), number, mean, 0.0, False)
     return Times(smooth, number, mean, float((slopes[-1] / slopes[0] - 1) * 1e6), True)
 
 
 def _typical_period(ts: np.ndarray) -> tuple[float, bool]:
-    """Seconds from one sample to the next one taken, and whether intervals are regular enough to count by it."""
+    """The sampling period, seconds, and whether the intervals are regular enough to count samples with it."""
     steps = np.diff(ts)
     period = float(np.quantile(steps, 0.5, method="lower"))
     if np.quantile(np.abs(steps - period), 0.5, method="lower") > _IRREGULAR * period:
         return float((ts[-1] - ts[0]) / len(steps)), False
-    apart = 1
-    while apart < len(ts):
-        # The longer the interval, the less of its length is jitter; the last estimate counts what was lost in it.
-        long = ts[apart:] - ts[:-apart]
-        period = float(np.median(long / np.maximum(np.round(long / period), 1)))
-        apart *= 2
-        if apart > (len(ts) - 1) // 2:
+    stride = 1
+    while stride < len(ts):
+        # Jitter is a smaller part of a longer interval. The last estimate gives the number of periods in it.
+        intervals = ts[stride:] - ts[:-stride]
+        period = float(np.median(intervals / np.maximum(np.round(intervals / period), 1)))
+        stride *= 2
+        if stride > (len(ts) - 1) // 2:
             break
     return period, True
 
@@ -99,78 +101,79 @@ def _typical_period(ts: np.ndarray) -> tuple[float, bool]:
 def _count(ts: np.ndarray, period: float) -> np.ndarray:
     """Number of each sample, i8 (N,), the first one 0: strictly increasing, with gaps where samples were lost.
 
-    Follows the earliest arrivals: whatever is late belongs to the number before. When more samples come than the time
-    since the last one has room for, they had been waiting: the ones before them were late too, by whole periods.
+    The earliest arrivals define the expected arrival of each number, and an arrival belongs to the last number that
+    was expected before it. Several samples can arrive together after they have waited for the host. Their numbers then
+    repeat, and the numbers of the samples before them are reduced, because those samples were late by whole periods.
     """
     numbers = [0]
-    anchor, phase = 0, float(ts[0])  # the sample of number `anchor` would arrive at `phase` at the earliest
-    for now in ts[1:].tolist():
-        number = anchor + int(np.floor((now - phase) / period + _EARLY))
-        crowded = number <= numbers[-1]
+    anchor, expected = 0, float(ts[0])  # the earliest expected arrival of the sample with the number `anchor`
+    for arrival in ts[1:].tolist():
+        number = anchor + int(np.floor((arrival - expected) / period + _EARLY))
+        repeated = number <= numbers[-1]
         numbers.append(number)
-        at = len(numbers) - 2
-        while crowded and at >= 0 and numbers[at] >= numbers[at + 1]:
-            numbers[at] = numbers[at + 1] - 1
-            at -= 1
-        phase += (number - anchor) * period
+        i = len(numbers) - 2
+        while repeated and i >= 0 and numbers[i] >= numbers[i + 1]:
+            numbers[i] = numbers[i + 1] - 1
+            i -= 1
+        expected += (number - anchor) * period
         anchor = number
-        late = now - phase
-        phase = now if late < 0 or at < 0 else phase + min(late, _LEAK * period)
-    found = np.array(numbers)
-    first: np.ndarray = found - found[0]
-    return first
+        late = arrival - expected
+        expected = arrival if late < 0 or i < 0 else expected + min(late, _LEAK * period)
+    counted = np.array(numbers)
+    from_zero: np.ndarray = counted - counted[0]
+    return from_zero
 
 
-def _envelope(number: np.ndarray, late: np.ndarray, joints: np.ndarray, bend: float) -> np.ndarray:
-    """Values at the joints of the highest piecewise linear function that no arrival lies below, f8 (joint,) seconds.
+def _envelope(number: np.ndarray, late: np.ndarray, knots: np.ndarray, bend: float) -> np.ndarray:
+    """Values at the knots of the highest piecewise linear function that no arrival lies below, f8 (knot,) seconds.
 
     Args:
         number: i8 (N,); late: f8 (N,), arrivals after equally spaced times, seconds.
-        joints: f8 (joint,), numbers at which the slope may change.
-        bend: largest change of the slope at a joint, seconds a number.
+        knots: f8 (knot,), numbers at which the slope may change.
+        bend: largest change of the slope at a knot, seconds per number.
     """
-    block = np.clip(np.searchsorted(joints, number, side="right") - 1, 0, len(joints) - 2)
-    share = (number - joints[block]) / np.diff(joints)[block]
+    block = np.clip(np.searchsorted(knots, number, side="right") - 1, 0, len(knots) - 2)
+    fraction = (number - knots[block]) / np.diff(knots)[block]
     keep = ~_outliers(late, block)
-    gain = np.bincount(block[keep], 1 - share[keep], len(joints))
-    gain += np.bincount(block[keep] + 1, share[keep], len(joints))
-    # Only corners of the convex hull of a block's arrivals can bound a line from above.
-    inside = np.flatnonzero(keep)
-    parts = np.split(inside, np.flatnonzero(np.diff(block[inside])) + 1)
+    gain = np.bincount(block[keep], 1 - fraction[keep], len(knots))
+    gain += np.bincount(block[keep] + 1, fraction[keep], len(knots))
+    # Only the corners of the convex hull of a block's arrivals can limit a line.
+    kept = np.flatnonzero(keep)
+    parts = np.split(kept, np.flatnonzero(np.diff(block[kept])) + 1)
     corners = np.concatenate([part[_lower_hull(number[part], late[part])] for part in parts])
     rows = np.repeat(np.arange(len(corners)), 2)
     columns = np.stack([block[corners], block[corners] + 1], 1).ravel()
-    weights = np.stack([1 - share[corners], share[corners]], 1).ravel()
-    shape = len(corners), len(joints)
+    weights = np.stack([1 - fraction[corners], fraction[corners]], 1).ravel()
+    shape = len(corners), len(knots)
     limits, bounds = [csr_array((weights, (rows, columns)), shape)], [late[corners]]
-    if len(joints) > 2:
-        middle = np.arange(len(joints) - 2)
-        step = joints[1] - joints[0]
-        turn = csr_array(
-            (np.tile([1.0, -2.0, 1.0], len(middle)), (np.repeat(middle, 3), (middle[:, None] + [0, 1, 2]).ravel())),
-            (len(middle), len(joints)),
+    if len(knots) > 2:
+        inner = np.arange(len(knots) - 2)
+        step = knots[1] - knots[0]
+        change = csr_array(
+            (np.tile([1.0, -2.0, 1.0], len(inner)), (np.repeat(inner, 3), (inner[:, None] + [0, 1, 2]).ravel())),
+            (len(inner), len(knots)),
         )
-        limits += [turn, -turn]
-        bounds += [np.full(2 * len(middle), bend * step)]
-    # The solver's tolerances are absolute: in units of the spread they are far below anything that matters.
+        limits += [change, -change]
+        bounds += [np.full(2 * len(inner), bend * step)]
+    # The solver's tolerances are absolute, and they are small in units of the spread of the arrivals.
     unit = float(np.ptp(late)) or 1.0
-    solved = linprog(-gain, vstack(limits), np.concatenate(bounds) / unit, bounds=(None, None), method="highs")
-    if not solved.success:
-        raise ValueError(f"no line fits below the arrivals: {solved.message}")
-    knots: np.ndarray = solved.x * unit
-    return knots
+    solution = linprog(-gain, vstack(limits), np.concatenate(bounds) / unit, bounds=(None, None), method="highs")
+    if not solution.success:
+        raise ValueError(f"no line fits below the arrivals: {solution.message}")
+    values: np.ndarray = solution.x * unit
+    return values
 
 
 def _outliers(late: np.ndarray, block: np.ndarray) -> np.ndarray:
-    """Arrivals far earlier than those of their block, bool (N,)."""
-    found = np.zeros(len(late), bool)
+    """Arrivals far earlier than the others of their block, bool (N,)."""
+    outliers = np.zeros(len(late), bool)
     for part in np.split(np.arange(len(late)), np.flatnonzero(np.diff(block)) + 1):
-        if len(part) < _ENOUGH:
+        if len(part) < _MIN_ARRIVALS:
             continue
-        middle = np.median(late[part])
-        deviation = np.median(np.abs(late[part] - middle))
-        found[part] = late[part] < middle - max(_OUTLIER * deviation, 1e-6)
-    return found
+        median = np.median(late[part])
+        deviation = np.median(np.abs(late[part] - median))
+        outliers[part] = late[part] < median - max(_OUTLIER * deviation, 1e-6)
+    return outliers
 
 
 def _lower_hull(x: np.ndarray, y: np.ndarray) -> np.ndarray:

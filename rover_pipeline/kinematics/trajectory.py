@@ -20,8 +20,8 @@ class Trajectory:
     Args:
         ts: f8 (N,), instants of the states, seconds, increasing.
         states: of the lidar at these instants.
-        valid: (N,), 0 = the state is not to be trusted: nothing is known between it and its neighbours.
-        max_gap: seconds; nothing is known between states that are farther apart.
+        valid: (N,), 0 = the state cannot be trusted: the motion is not known between it and its neighbours.
+        max_gap: seconds; the motion is not known between states with a longer time between them.
         stamps: f8 (N,), recorded times of the states where `ts` holds corrected ones, seconds.
     """
 
@@ -51,14 +51,14 @@ class Trajectory:
         states, stamps = State(*(odometry[name] for name in State._fields)), odometry["ts"]
         return Trajectory(stamps if ts is None else ts, states, odometry["valid"], max_gap=max_gap, stamps=stamps)
 
-    def turned(self, turn: np.ndarray) -> Trajectory:
-        """The same in another world frame, (3, 3) other-from-world, with the same origin."""
-        return Trajectory(self.ts, self.states.turned(turn), self.valid, max_gap=self.max_gap, stamps=self.stamps)
+    def rotated(self, rotation: np.ndarray) -> Trajectory:
+        """The same trajectory in another world frame, (3, 3) other-from-world, with the same origin."""
+        return Trajectory(self.ts, self.states.rotated(rotation), self.valid, max_gap=self.max_gap, stamps=self.stamps)
 
     def index(self, stamp: float) -> int | None:
         """Number of the valid state whose recorded time is `stamp`, seconds; None where there is none."""
-        at = int(np.searchsorted(self.stamps, stamp))
-        return at if at < len(self.stamps) and self.stamps[at] == stamp and self.valid[at] else None
+        number = int(np.searchsorted(self.stamps, stamp))
+        return number if number < len(self.stamps) and self.stamps[number] == stamp and self.valid[number] else None
 
     def at(self, time: np.ndarray, mount: Mount = IDENTITY) -> tuple[State, np.ndarray]:
         """A sensor of the rig at N instants, f8 seconds. The trajectory is never extrapolated.
@@ -67,21 +67,20 @@ class Trajectory:
             mount: the sensor's pose in the lidar frame.
 
         Returns:
-            The sensor's state, and bool (N,), where it is known. It is NaN before, after and in gaps.
+            The sensor's state, and bool (N,), whether it is known. Unknown states are NaN.
         """
-        count = len(time)
-        found = State(*(np.full((count, *each.shape[1:]), np.nan) for each in self.states))
+        states = State(*(np.full((len(time), *each.shape[1:]), np.nan) for each in self.states))
         known, left = self._bracket(np.asarray(time, "f8"))
         if known.any():
-            for whole, part in zip(found, self._between(time[known], left[known], mount), strict=True):
+            for whole, part in zip(states, self._between(time[known], left[known], mount), strict=True):
                 whole[known] = part
-        return found, known
+        return states, known
 
     def _bracket(self, time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Whether each instant lies between two valid states, or on one, and the first state of its interval."""
         last = len(self.ts) - 2
         if last < 0:
-            # A single state has a place but no motion.
+            # A single state has a pose but no motion.
             return np.zeros(len(time), bool), np.zeros(len(time), "i8")
         left = np.clip(np.searchsorted(self.ts, time, side="right") - 1, 0, last)
         inside = (time >= self.ts[0]) & (time <= self.ts[-1])
@@ -95,20 +94,21 @@ class Trajectory:
         """State of a mounted sensor at instants in the intervals that begin with the states `left`."""
         begin, end = self.states.select(left), self.states.select(left + 1)
         span = self.ts[left + 1] - self.ts[left]
-        share = (time - self.ts[left]) / span
+        fraction = (time - self.ts[left]) / span
         pos, vel, acc = _quintic(
-            (begin.pos, begin.vel, begin.acc), (end.pos, end.vel, end.acc), span[:, None], share[:, None]
+            (begin.pos, begin.vel, begin.acc), (end.pos, end.vel, end.acc), span[:, None], fraction[:, None]
         )
-        turn = interpolate_rotation((begin.rot, end.rot), (begin.avel, end.avel), span, share)
-        arm = np.broadcast_to(mount.translation, turn.avel.shape)
-        swing = np.cross(turn.avel, arm)
-        pull = np.cross(turn.aacc, arm) + np.cross(turn.avel, swing)
+        lidar = interpolate_rotation((begin.rot, end.rot), (begin.avel, end.avel), span, fraction)
+        # Velocity and acceleration that the rotation adds at the end of the lever arm, in the lidar frame.
+        arm = np.broadcast_to(mount.translation, lidar.avel.shape)
+        arm_vel = np.cross(lidar.avel, arm)
+        arm_acc = np.cross(lidar.aacc, arm) + np.cross(lidar.avel, arm_vel)
         return State(
-            pos=pos + _rotated(turn.rot, arm),
-            rot=turn.rot @ mount.rotation,
-            vel=vel + _rotated(turn.rot, swing),
-            acc=acc + _rotated(turn.rot, pull),
-            avel=turn.avel @ mount.rotation,
+            pos=pos + _rotated(lidar.rot, arm),
+            rot=lidar.rot @ mount.rotation,
+            vel=vel + _rotated(lidar.rot, arm_vel),
+            acc=acc + _rotated(lidar.rot, arm_acc),
+            avel=lidar.avel @ mount.rotation,
         )
 
 
@@ -121,7 +121,7 @@ _Motion = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def _quintic(begin: _Motion, end: _Motion, span: np.ndarray, s: np.ndarray) -> _Motion:
-    """The polynomial of degree five with given value, first and second derivative at both ends, at share `s`."""
+    """The polynomial of degree five with given value, first and second derivative at both ends, at the fraction `s`."""
     x0, v0, a0 = begin[0], begin[1] * span, begin[2] * span**2
     step, v1, a1 = end[0] - x0, end[1] * span, end[2] * span**2
     c3 = 10 * step - 6 * v0 - 4 * v1 - 1.5 * a0 + 0.5 * a1

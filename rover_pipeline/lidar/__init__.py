@@ -1,1 +1,1 @@
-"""Lidar: from staggered range images to what they show. Arrays in, arrays out."""
+"""Lidar: from staggered range images to destaggered ones and to points. Arrays in, arrays out."""

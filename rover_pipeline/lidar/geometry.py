@@ -7,8 +7,7 @@ import functools
 import numpy as np
 from ouster.sdk import core
 
-#: A range that the recorder clipped, mm: no return.
-CLIPPED = 65535
+from rover_pipeline.lidar.ranges import CLIPPED
 
 
 @functools.lru_cache(maxsize=4)
@@ -25,25 +24,33 @@ def sensor_info(metadata: str) -> core.SensorInfo:
 
 
 def destagger(images: np.ndarray, info: core.SensorInfo) -> np.ndarray:
-    """Align columns to azimuth. Any integer type, (frame, beam, column) in and out."""
+    """Align columns to azimuth. Any integer type, (frame, beam, column) in and out.
+
+    Raises:
+        ValueError: the images are of a sensor with other pixels.
+    """
+    return _shifted(images, info, inverse=False)
+
+
+def stagger(images: np.ndarray, info: core.SensorInfo) -> np.ndarray:
+    """The inverse of `destagger`: columns in time order. (frame, beam, column) in and out."""
+    return _shifted(images, info, inverse=True)
+
+
+def _shifted(images: np.ndarray, info: core.SensorInfo, inverse: bool) -> np.ndarray:
     beams, columns = info.format.pixels_per_column, info.format.columns_per_frame
     if images.shape[1:] != (beams, columns):
         raise ValueError(
             f"lidar.json is of a sensor with {beams} x {columns} pixels, the images have {images.shape[1:]}"
         )
-    return np.stack([core.destagger(info, image) for image in images])
-
-
-def stagger(images: np.ndarray, info: core.SensorInfo) -> np.ndarray:
-    """The opposite of `destagger`: columns in the order they were taken. (frame, beam, column) in and out."""
-    return np.stack([core.destagger(info, image, inverse=True) for image in images])
+    return np.stack([core.destagger(info, image, inverse=inverse) for image in images])
 
 
 def sweep_span(info: core.SensorInfo, reference: str) -> tuple[float, float]:
-    """Begin of a sweep after its time stamp, and its length, s.
+    """Time from the time stamp of a sweep to its first column, and the length of a sweep, s.
 
     Args:
-        reference: the instant of the sweep that stamps refer to: `start`, `middle` or `end`.
+        reference: the instant of the sweep that time stamps refer to: `start`, `middle` or `end`.
     """
     period = 1 / info.format.fps
     return -period * {"start": 0.0, "middle": 0.5, "end": 1.0}[reference], period
@@ -58,7 +65,7 @@ def projection(metadata: str) -> core.XYZLutFloat:
 
 @functools.lru_cache(maxsize=4)
 def rays(metadata: str) -> tuple[np.ndarray, np.ndarray]:
-    """Lines that returns lie on: a range of r mm is at `start + r * direction`, m, in the sensor frame.
+    """Lines on which returns lie: a range of r mm is at `start + r * direction`, m, in the sensor frame.
 
     Returns:
         `start` and `direction` (per mm), f8 (beam, column, 3) each, staggered.
@@ -72,10 +79,10 @@ def rays(metadata: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def returns(ranges: np.ndarray, metadata: str) -> tuple[np.ndarray, np.ndarray]:
-    """Points of a staggered image of ranges, u2 (beam, column) mm, that are returns.
+    """Points of the returns in a staggered range image, u2 (beam, column) mm.
 
     Returns:
-        f4 (N, 3), m, in the sensor frame, and the column of each, i8 (N,).
+        f4 (N, 3), m, in the sensor frame, and the column of each point, i8 (N,).
     """
     beam, column = np.nonzero((ranges > 0) & (ranges < CLIPPED))
     return projection(metadata)(ranges.astype("u4"))[beam, column], column

@@ -1,4 +1,4 @@
-"""Options of everything that is made from the lidar."""
+"""Options of the steps that read the lidar."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from rover_pipeline.options import Options
 
 
 class CaptureOptions(Options):
-    """How sweeps came to be: what all lidar steps need."""
+    """How sweeps were recorded. All lidar steps need it."""
 
     ts_reference: Literal["start", "middle", "end"] = Field(
         "end",
-        description="Instant of a sweep that lidar/ts refers to: `end` where the host's arrival time is recorded, as "
-        "the rig, `import ouster` and `simulate` do, else `middle` or `start`.",
+        description="Instant of a sweep that lidar/ts refers to. It is `end` where the time of arrival at the host is "
+        "recorded, as the rig, `import ouster` and `simulate` do, otherwise `middle` or `start`.",
     )
 
 
@@ -25,13 +25,13 @@ class PointsSection(Options):
 
     compensate: bool = Field(
         False,
-        description="Undo the motion within each sweep with `_odom`: every point as seen from where the lidar was at "
-        "the instant that ts refers to.",
+        description="Undo the motion within each sweep with `_odom` (deskew): all points are in the frame that the "
+        "lidar had at the instant that lidar/ts refers to.",
     )
 
 
 class PointsOptions(CaptureOptions, PointsSection):
-    """What the step of `_lidar_points` is given."""
+    """Options of the step `_lidar_points`."""
 
     times: TimesSection = TimesSection()
 

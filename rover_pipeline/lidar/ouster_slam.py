@@ -1,15 +1,16 @@
-"""Odometry of Ouster lidars by the maker's own library, as a peer. It takes long to import, so it stands apart."""
+"""Odometry by ouster-sdk, for comparison. The library takes long to import, so it has this module of its own."""
 
 from __future__ import annotations
 
 import numpy as np
 from ouster.sdk import core, mapping
 
-from rover_pipeline.lidar.geometry import CLIPPED, sensor_info
+from rover_pipeline.lidar.geometry import sensor_info
+from rover_pipeline.lidar.ranges import CLIPPED
 
 
 class OusterOdometry:
-    """ouster-sdk's SLAM at its defaults; what it logs is its own."""
+    """ouster-sdk's SLAM with its default options. It writes log lines of its own."""
 
     def __init__(self, metadata: str) -> None:
         self._info = sensor_info(metadata)
@@ -18,16 +19,16 @@ class OusterOdometry:
         self._start: float | None = None
 
     def register(self, ranges: np.ndarray, times: np.ndarray) -> np.ndarray:
-        """Pose at the last column of a sweep in the frame of the first one's, f8 (4, 4).
+        """Pose at the last column of a sweep, in the frame of the first pose; f8 (4, 4).
 
         Args:
             ranges: u2 (beam, column), mm, staggered.
-            times: f8, of some columns, the first one's first, seconds.
+            times: f8, seconds, of which the first one is that of the first column.
         """
         return self.poses(ranges, times)[-1]
 
     def poses(self, ranges: np.ndarray, times: np.ndarray) -> np.ndarray:
-        """The same for every column, f8 (column, 4, 4)."""
+        """Poses at every column of a sweep, f8 (column, 4, 4). Arguments as for `register`."""
         columns = self._info.format.columns_per_frame
         period = 1 / self._info.format.fps
         if self._start is None:

@@ -1,46 +1,39 @@
-"""Points of a sweep: which of them are returns, and where they lie once the lidar's own motion is undone."""
+"""Points of a sweep in the sensor frame, with or without the lidar's own motion during the sweep."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from rover_pipeline.kinematics.state import Poses
+from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.numerics.compiled import compiled
 
 
 def project_returns(
-    rng: np.ndarray,
-    direction: np.ndarray,
-    offset: np.ndarray,
-    poses: Poses | None = None,
+    rng: np.ndarray, direction: np.ndarray, offset: np.ndarray, poses: Poses | None = None
 ) -> np.ndarray:
     """Points of a sweep, f4 (beam, column, 3), metres; NaN where there is no return.
 
     Args:
         rng: u2 (beam, column), mm; 0 and 65535 are no returns.
-        direction, offset: f4 (beam * column, 3), metres a millimetre, metres: of ouster-sdk's projection.
-        poses: of the lidar at each column, from whose frame its points are moved; None = they are not moved.
+        direction, offset: f4 (beam * column, 3), metres per millimetre and metres, of ouster-sdk's projection.
+        poses: of the lidar at each column, in the frame of the result; None = each column stays in its own frame.
     """
-    # One pass over the images: the time goes into memory traffic, not arithmetic.
+    # The kernels pass over the images once, because memory traffic takes longer than the arithmetic.
     xyz = np.empty((*rng.shape, 3), "f4")
     direction, offset = direction.reshape(xyz.shape), offset.reshape(xyz.shape)
     if poses is None:
         _project(rng, direction, offset, xyz)
     else:
-        _project_moved(rng, direction, offset, poses.rot.astype("f4"), poses.pos.astype("f4"), xyz)
+        _project_deskewed(rng, direction, offset, poses.rot.astype("f4"), poses.pos.astype("f4"), xyz)
     return xyz
-
-
-def stacked(sweeps: list[np.ndarray]) -> np.ndarray:
-    """(frame, ...) of frames; a single one is not copied."""
-    return sweeps[0][None] if len(sweeps) == 1 else np.stack(sweeps)
 
 
 @compiled
 def _project(rng: np.ndarray, direction: np.ndarray, offset: np.ndarray, xyz: np.ndarray) -> None:
     for b in range(rng.shape[0]):
         for c in range(rng.shape[1]):
-            if rng[b, c] == 0 or rng[b, c] == 65535:
+            if rng[b, c] == 0 or rng[b, c] == CLIPPED:
                 xyz[b, c, 0] = xyz[b, c, 1] = xyz[b, c, 2] = np.nan
                 continue
             distance = np.float32(rng[b, c])
@@ -49,13 +42,8 @@ def _project(rng: np.ndarray, direction: np.ndarray, offset: np.ndarray, xyz: np
 
 
 @compiled
-def _project_moved(
-    rng: np.ndarray,
-    direction: np.ndarray,
-    offset: np.ndarray,
-    rot: np.ndarray,
-    pos: np.ndarray,
-    xyz: np.ndarray,
+def _project_deskewed(
+    rng: np.ndarray, direction: np.ndarray, offset: np.ndarray, rot: np.ndarray, pos: np.ndarray, xyz: np.ndarray
 ) -> None:
     _project(rng, direction, offset, xyz)
     for b in range(rng.shape[0]):

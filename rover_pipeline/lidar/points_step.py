@@ -6,12 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from rover_pipeline.kinematics.clock import odometry_clock
-from rover_pipeline.kinematics.sweep import SweepMotion, odometry_gap
-from rover_pipeline.kinematics.trajectory import Trajectory
+from rover_pipeline.kinematics.state import Poses
+from rover_pipeline.kinematics.sweep import odometry_motion
 from rover_pipeline.lidar.geometry import projection, sensor_info, sweep_span
 from rover_pipeline.lidar.options import PointsOptions
-from rover_pipeline.lidar.points import project_returns, stacked
+from rover_pipeline.lidar.points import project_returns
 
 
 def points(
@@ -24,29 +23,28 @@ def points(
     metadata: str,
     odometry: Mapping[str, np.ndarray] | None = None,
 ) -> dict[str, np.ndarray]:
-    """Points of each sweep by ouster-sdk's projection, without the motion within the sweep where the options say so.
+    """Points of each sweep by ouster-sdk's projection, deskewed if `options.compensate` is set.
 
     Args:
         rng, rfl, nir: (frame, beam, column), columns in time order; ranges in mm, 0 and 65535 are no returns.
         ts: f8 (frame,), time stamps, seconds.
         metadata: `lidar.json`, the sensor's own, of old or new firmware.
-        odometry: the channels of `_odom`, to undo the motion.
+        odometry: the channels of `_odom`, for the deskew.
 
     Returns:
-        `xyz` f4 (frame, beam, column, 3), m; the others as they are. With motion undone a sweep has `valid` 0 where
-        `_odom` does not know the motion; its points are then those of a lidar that stands still.
+        `xyz` f4 (frame, beam, column, 3), m; `rfl` and `nir` as given. After a deskew `valid` is 0 for sweeps without
+        a valid state in `_odom`; their points are not deskewed.
     """
     project = projection(metadata)
-    if not options.compensate or odometry is None:
-        xyz = [project_returns(image, project.direction, project.offset) for image in rng]
-        return {"xyz": stacked(xyz), "rfl": rfl, "nir": nir}
-    begin, period = sweep_span(sensor_info(metadata), options.ts_reference)
-    trajectory = Trajectory.of(odometry, odometry_clock(odometry, options.times), max_gap=odometry_gap(period))
-    motion = SweepMotion(trajectory, begin, period)
-    xyz, valid = [], np.zeros(len(rng), bool)
-    for i, image in enumerate(rng):
-        number = trajectory.index(float(ts[i]))
-        valid[i] = number is not None
-        poses = None if number is None else motion.relative_columns(number, rng.shape[2])
-        xyz.append(project_returns(image, project.direction, project.offset, poses))
-    return {"xyz": stacked(xyz), "rfl": rfl, "nir": nir, "valid": valid}
+    poses: list[Poses | None] = [None] * len(rng)
+    if options.compensate and odometry is not None:
+        motion = odometry_motion(odometry, options.times, *sweep_span(sensor_info(metadata), options.ts_reference))
+        numbers = [motion.trajectory.index(stamp) for stamp in ts.tolist()]
+        poses = [None if number is None else motion.relative_columns(number, rng.shape[2]) for number in numbers]
+    sweeps = [
+        project_returns(image, project.direction, project.offset, pose) for image, pose in zip(rng, poses, strict=True)
+    ]
+    xyz = sweeps[0][None] if len(sweeps) == 1 else np.stack(sweeps)  # a single sweep is not copied
+    if not options.compensate:
+        return {"xyz": xyz, "rfl": rfl, "nir": nir}
+    return {"xyz": xyz, "rfl": rfl, "nir": nir, "valid": np.array([pose is not None for pose in poses])}

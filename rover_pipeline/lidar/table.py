@@ -13,7 +13,7 @@ _IMAGES = {"rng": "lidar/rng", "rfl": "lidar/rfl", "nir": "lidar/nir"}
 
 
 def _points_variant(options: PointsOptions) -> Mapping[str, Any]:
-    """What the points are made from, and seen from."""
+    """Deskewed points need the odometry, and say to which instant they belong."""
     if not options.compensate:
         return {}
     seen_from = "all as seen from where the lidar was at the instant that ts refers to (lidar.ts_reference), by _odom."
@@ -62,7 +62,7 @@ STEPS = (
             ),
         },
         variant=_points_variant,
-        summary="Points in the sensor frame, m, NaN without a return, columns in time order; "
-        "`lidar: {points: {compensate: true}}` undoes the motion within sweeps.",
+        summary="Points in the sensor frame, m, NaN without a return, columns in time order. "
+        "`lidar: {points: {compensate: true}}` undoes the motion within sweeps (deskew).",
     ),
 )

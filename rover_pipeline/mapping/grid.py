@@ -1,4 +1,4 @@
-"""The 2-D occupancy grid: hits and misses by cell, and the files of ROS' map_server."""
+"""The 2-D occupancy grid: hits and misses of every cell, and the files of ROS map_server."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import NamedTuple
 import cv2
 import numpy as np
 
-#: Pixels of map_server's pictures.
+#: Values of the pixels in map_server's pictures.
 FREE, OCCUPIED, UNKNOWN = 254, 0, 205
 
 
-class Frame(NamedTuple):
-    """The cells of a grid.
+class Extent(NamedTuple):
+    """The rectangle of cells that a grid covers.
 
     Attributes:
-        left, bottom: index of the first cell, counted from that whose corner is in the origin.
-        width, height: cells along x and y.
-        edge: of a cell, m.
+        left, bottom: index of the first cell. Cell 0 has its lower left corner in the origin of the world.
+        width, height: number of cells along x and y.
+        edge: length of a cell's edge, m.
     """
 
     left: int
@@ -28,12 +28,17 @@ class Frame(NamedTuple):
 
     @property
     def corner(self) -> np.ndarray:
-        """Where the first cell begins, f8 (2,), m."""
+        """The lower left corner of the first cell, f8 (2,), m."""
         return np.array([self.left, self.bottom]) * self.edge
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and columns."""
+        return self.height, self.width
 
-class Seen(NamedTuple):
-    """Cells that some sweeps saw: flat indices in a frame, ascending, and what of each; (N,)."""
+
+class CellCounts(NamedTuple):
+    """The cells that some sweeps observed, (N,) each: ascending flat indices in an extent, and counts as in `Grid`."""
 
     cells: np.ndarray
     hits: np.ndarray
@@ -41,61 +46,59 @@ class Seen(NamedTuple):
     tops: np.ndarray
 
 
-def frame_around(places: np.ndarray, reach: float, edge: float, most: int | None = None) -> Frame:
-    """The cells within `reach` of places, f8 (N, 2), m; the edge doubles while they are more than `most`."""
+def extent_around(positions: np.ndarray, max_range: float, edge: float, max_cells: int | None = None) -> Extent:
+    """The cells within `max_range` of positions, f8 (N, 2), m. The edge doubles until they are at most `max_cells`."""
     while True:
-        low = np.floor((places.min(0) - reach) / edge).astype(int) - 1
-        high = np.floor((places.max(0) + reach) / edge).astype(int) + 2
+        low = np.floor((positions.min(0) - max_range) / edge).astype(int) - 1
+        high = np.floor((positions.max(0) + max_range) / edge).astype(int) + 2
         width, height = (int(n) for n in high - low)
-        if not most or width * height <= most:
-            return Frame(int(low[0]), int(low[1]), width, height, edge)
+        if not max_cells or width * height <= max_cells:
+            return Extent(int(low[0]), int(low[1]), width, height, edge)
         edge *= 2
 
 
 class Grid:
-    """Counts, by cell, of the sweeps that hit something and of those that looked through.
+    """For each cell, the number of sweeps that hit something in it and of sweeps whose rays only passed through.
 
     Attributes:
-        hits, misses: u4 (row, column); row 0 has the least y, column 0 the least x.
-        tops: u1 of the same shape: how high surfaces up to the top of the band reach, as `kernels.mark_hits` says.
+        hits, misses: u4 (row, column); row 0 has the smallest y, column 0 the smallest x.
+        tops: u1 (row, column), height of the highest surface in the cell, in the levels of `kernels.count_hits`.
     """
 
-    def __init__(self, frame: Frame) -> None:
-        self.frame = frame
-        shape = (frame.height, frame.width)
-        self.hits, self.misses, self.tops = np.zeros(shape, "u4"), np.zeros(shape, "u4"), np.zeros(shape, "u1")
+    def __init__(self, extent: Extent) -> None:
+        self.extent = extent
+        self.hits, self.misses = np.zeros(extent.shape, "u4"), np.zeros(extent.shape, "u4")
+        self.tops = np.zeros(extent.shape, "u1")
 
-    def add(self, seen: Seen) -> None:
-        """Add what other sweeps saw, whose indices are of this frame."""
-        self.hits.ravel()[seen.cells] += seen.hits
-        self.misses.ravel()[seen.cells] += seen.misses
+    def add(self, counts: CellCounts) -> None:
+        """Add the counts of other sweeps, whose cell indices are those of this grid."""
+        self.hits.ravel()[counts.cells] += counts.hits
+        self.misses.ravel()[counts.cells] += counts.misses
         tops = self.tops.ravel()
-        tops[seen.cells] = np.maximum(tops[seen.cells], seen.tops)
+        tops[counts.cells] = np.maximum(tops[counts.cells], counts.tops)
 
     def cropped(self, margin: int = 4) -> Grid:
-        """The part that was seen at all. Raises ValueError when nothing was."""
-        seen = (self.hits > 0) | (self.misses > 0) | (self.tops > 0)
-        rows, columns = np.flatnonzero(seen.any(1)), np.flatnonzero(seen.any(0))
+        """The part with observed cells and a margin around it. Raises ValueError when no cell was observed."""
+        observed = (self.hits > 0) | (self.misses > 0) | (self.tops > 0)
+        rows, columns = np.flatnonzero(observed.any(1)), np.flatnonzero(observed.any(0))
         if not len(rows):
-            raise ValueError("no cell of the grid was seen")
-        top, bottom = max(0, rows[0] - margin), min(self.frame.height, rows[-1] + 1 + margin)
-        left, right = max(0, columns[0] - margin), min(self.frame.width, columns[-1] + 1 + margin)
-        part = object.__new__(Grid)
-        part.frame = Frame(
-            self.frame.left + int(left), self.frame.bottom + int(top), int(right - left), int(bottom - top),
-            self.frame.edge,
-        )  # fmt: skip
+            raise ValueError("no cell of the grid was observed")
+        bottom, top = max(0, int(rows[0]) - margin), min(self.extent.height, int(rows[-1]) + 1 + margin)
+        left, right = max(0, int(columns[0]) - margin), min(self.extent.width, int(columns[-1]) + 1 + margin)
+        first_column, first_row, edge = self.extent.left + left, self.extent.bottom + bottom, self.extent.edge
+        part = object.__new__(Grid)  # its arrays are views of ours
+        part.extent = Extent(first_column, first_row, right - left, top - bottom, edge)
         part.hits, part.misses, part.tops = (
-            array[top:bottom, left:right] for array in (self.hits, self.misses, self.tops)
+            array[bottom:top, left:right] for array in (self.hits, self.misses, self.tops)
         )
         return part
 
 
 def classify(grid: Grid, occupied_above: float) -> np.ndarray:
-    """Cells as map_server's pixels, u1 (row, column), row 0 with the least y.
+    """Cells as map_server's pixels, u1 (row, column), row 0 with the smallest y.
 
     Args:
-        occupied_above: least share of hits among the sweeps that saw a cell for it to be occupied.
+        occupied_above: minimum fraction of hits, among the sweeps that observed a cell, for it to be occupied.
     """
     cells = np.full(grid.hits.shape, UNKNOWN, "u1")
     for row, hits, misses in zip(cells, grid.hits, grid.misses, strict=True):
@@ -106,19 +109,19 @@ def classify(grid: Grid, occupied_above: float) -> np.ndarray:
 
 
 def pgm(cells: np.ndarray) -> bytes:
-    """A binary PGM of cells, u1 (row, column), row 0 with the least y: that is the last row of the picture."""
-    done, data = cv2.imencode(".pgm", np.ascontiguousarray(cells[::-1]))
-    if not done:
+    """A binary PGM of cells, u1 (row, column). Row 0 has the smallest y, so it is the last row of the picture."""
+    encoded, data = cv2.imencode(".pgm", np.ascontiguousarray(cells[::-1]))
+    if not encoded:
         raise ValueError(f"OpenCV cannot write a PGM of {cells.shape}")
     return data.tobytes()
 
 
-def yaml_text(frame: Frame, image: str, remarks: tuple[str, ...] = ()) -> str:
+def yaml_text(extent: Extent, image: str, remarks: tuple[str, ...] = ()) -> str:
     """The description that map_server reads; `origin` is the corner of the lower left pixel, m.
 
-    The thresholds are map_saver's own: 205 is 0.19608 of the way to black, and only below 0.196 is a cell free.
+    The thresholds are those of map_saver. Pixel 205 is an occupancy of 0.19608, and only cells below 0.196 are free.
     """
-    x, y = (round(float(value), 9) for value in frame.corner)
+    x, y = (round(float(value), 9) for value in extent.corner)
     lines = [f"# {remark}" for remark in remarks]
-    lines += [f"image: {image}", "mode: trinary", f"resolution: {frame.edge:.9g}", f"origin: [{x!r}, {y!r}, 0.0]"]
+    lines += [f"image: {image}", "mode: trinary", f"resolution: {extent.edge:.9g}", f"origin: [{x!r}, {y!r}, 0.0]"]
     return "\n".join([*lines, "negate: 0", "occupied_thresh: 0.65", "free_thresh: 0.196", ""])

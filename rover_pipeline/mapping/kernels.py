@@ -1,4 +1,8 @@
-"""Compiled inner loops of the map: points placed, directions looked in, cells counted."""
+"""Compiled inner loops of the map: points moved to the map, sectors of a sweep, and counts of cells.
+
+A sector is a direction, a few columns wide, in which a sweep's beams look. In each sector one ray in the plane of the
+grid says which cells are free.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +12,16 @@ from rover_pipeline.numerics.compiled import compiled
 
 
 @compiled
-def place(
-    xyz: np.ndarray,
-    rng: np.ndarray,
-    near: int,
-    far: int,
-    rot: np.ndarray,
-    pos: np.ndarray,
-    out: np.ndarray,
+def transform_points(
+    xyz: np.ndarray, rng: np.ndarray, near: int, far: int, rot: np.ndarray, pos: np.ndarray, out: np.ndarray
 ) -> None:
-    """Takes the points of a sweep from the lidar at each column's own instant to the map; NaN for no return.
+    """Moves the points of a sweep to the map by the lidar's pose at each column's own instant.
 
     Args:
         xyz: f4 (beam, column, 3), m, lidar frame.
-        rng: u2 (beam, column), mm; returns are used from `near` up to, not including, `far`.
+        rng: u2 (beam, column), mm. A point is used when its range is at least `near` and less than `far`.
         rot, pos: f8 (column, 3, 3), f8 (column, 3): pose of the lidar at each column.
-        out: f8 (beam, column, 3), filled.
+        out: f8 (beam, column, 3), filled; NaN where a point is not used.
     """
     beams, columns = rng.shape
     for beam in range(beams):
@@ -38,7 +36,7 @@ def place(
 
 
 @compiled
-def look(
+def find_rays(
     points: np.ndarray,
     pos: np.ndarray,
     sectors: np.ndarray,
@@ -49,23 +47,24 @@ def look(
     entry: np.ndarray,
     heights: np.ndarray,
 ) -> None:
-    """What a sweep says about the heights between `low` and `high`, direction by direction.
+    """Finds the ray of each sector through the band of heights between `low` and `high`.
 
     Args:
         points: f8 (beam, column, 3), m, z up; NaN = no return.
-        pos: f8 (column, 3), the lidar at each column.
-        sectors: i4 (beam, column), the direction that a pixel belongs to.
+        pos: f8 (column, 3), position of the lidar at each column.
+        sectors: i4 (beam, column), the sector of each pixel.
         low, high: m above the lidar.
-        nearest: f8 (sector, 5): squared distance, place and place of the lidar, in x and y, of the nearest point in
-            the band; infinite distance where there is none.
-        farthest: the same of the farthest place in the band that a beam passed through on its way; zero if none.
-        entry: f8 (sector,), squared distance at which beams come into the band: zero unless the lidar is outside of it,
-            infinite where none does.
-        heights: f8 (2,), the least and the greatest height above the lidar so far; updated.
+        nearest: f8 (sector, 5), filled: the nearest point in the band as squared horizontal distance, x and y of the
+            point, x and y of the lidar. The distance is infinite where no point is in the band.
+        farthest: f8 (sector, 5), filled: the same for the farthest position at which a beam was still in the band on
+            its way to a point outside. The distance is zero where there is none.
+        entry: f8 (sector,), filled: squared horizontal distance at which beams enter the band. It is zero when the
+            lidar itself is in the band, and infinite where no beam enters it.
+        heights: f8 (2,), minimum and maximum height of a point above the lidar; updated.
     """
     nearest[:, 0] = np.inf
     farthest[:, 0] = 0.0
-    edge = low if low > 0.0 else (high if high < 0.0 else 0.0)  # of the band, towards the lidar
+    edge = low if low > 0.0 else (high if high < 0.0 else 0.0)  # the limit that faces a lidar outside of the band
     entry[:] = np.inf if edge != 0.0 else 0.0
     beams, columns = sectors.shape
     for beam in range(beams):
@@ -83,44 +82,45 @@ def look(
                     nearest[s, 0], nearest[s, 1], nearest[s, 2] = distance, pos[c, 0] + dx, pos[c, 1] + dy
                     nearest[s, 3], nearest[s, 4] = pos[c, 0], pos[c, 1]
                 continue
-            # Where the beam left the band on its way to the point; it never did when the lidar is outside too.
-            share = 0.0
+            # The fraction of the beam after which it leaves the band; it never does when the lidar is outside too.
+            fraction = 0.0
             if dz < low <= 0.0:
-                share = low / dz
+                fraction = low / dz
             elif dz > high >= 0.0:
-                share = high / dz
-            if share * share * distance > farthest[s, 0]:
-                farthest[s, 0] = share * share * distance
-                farthest[s, 1], farthest[s, 2] = pos[c, 0] + share * dx, pos[c, 1] + share * dy
+                fraction = high / dz
+            if fraction * fraction * distance > farthest[s, 0]:
+                farthest[s, 0] = fraction * fraction * distance
+                farthest[s, 1], farthest[s, 2] = pos[c, 0] + fraction * dx, pos[c, 1] + fraction * dy
                 farthest[s, 3], farthest[s, 4] = pos[c, 0], pos[c, 1]
 
 
 @compiled
-def mark_hits(
+def count_hits(
     points: np.ndarray,
     pos: np.ndarray,
     band: np.ndarray,
     corner: np.ndarray,
     edge: float,
     sweep: int,
-    seen: np.ndarray,
+    hit_by: np.ndarray,
     hits: np.ndarray,
     tops: np.ndarray,
 ) -> int:
-    """Counts the cells in which a sweep has a point in the band, each once, and notes how high surfaces reach.
+    """Counts once each cell in which a sweep has a point in the band, and updates the heights of surfaces.
 
     Args:
-        points, pos: as for `look`.
+        points, pos: as for `find_rays`.
         band: f8 (3,), m above the lidar: the floor, and the bottom and the top of the band.
-        corner: f8 (2,), m: where the window of cells begins.
+        corner: f8 (2,), m: lower left corner of the cells.
         edge: of a cell, m.
         sweep: number of this sweep, from 1 on.
-        seen: u2 (row, column of the grid), the last sweep that hit a cell.
-        hits: u2 of the same shape, sweeps that did.
-        tops: u1 of the same shape: 1 at the floor and below, 255 at the top of the band, 0 = nothing at or below it.
+        hit_by: u2 (row, column), number of the last sweep that hit the cell.
+        hits: u2 (row, column), number of sweeps that did.
+        tops: u1 (row, column), height of the highest surface up to the top of the band: 0 = nothing, 1 = at the floor
+            or below, 255 = at the top of the band.
 
     Returns:
-        Points in the band.
+        The number of points in the band.
     """
     floor, low, high = band
     beams, columns = points.shape[:2]
@@ -139,34 +139,35 @@ def mark_hits(
                 tops[i, j] = top
             if dz >= low:
                 count += 1
-                if seen[i, j] != sweep:
-                    seen[i, j] = sweep
+                if hit_by[i, j] != sweep:
+                    hit_by[i, j] = sweep
                     hits[i, j] += 1
     return count
 
 
 @compiled
-def mark_rays(
+def count_misses(
     nearest: np.ndarray,
     farthest: np.ndarray,
     entry: np.ndarray,
     corner: np.ndarray,
     edge: float,
     sweep: int,
-    seen: np.ndarray,
-    passed: np.ndarray,
+    hit_by: np.ndarray,
+    passed_by: np.ndarray,
     misses: np.ndarray,
 ) -> None:
-    """Counts the cells that a sweep looked through without a hit, each once.
+    """Counts once each cell that a sweep's rays pass through and in which the sweep has no hit.
 
-    Every sector is followed from the lidar, or where its beams come into the band, to its nearest point in the band or,
-    where there is none, as far as a beam was in the band (Amanatides and Woo, A Fast Voxel Traversal Algorithm for Ray
-    Tracing, 1987).
+    The ray of a sector begins at the lidar, or where beams enter the band. It ends at the nearest point in the band,
+    or, where there is none, at the farthest position at which a beam was in the band (Amanatides and Woo, A Fast Voxel
+    Traversal Algorithm for Ray Tracing, 1987).
 
     Args:
-        passed: u2 (row, column), the last sweep that looked through a cell.
-        misses: u2 of the same shape, sweeps that did.
-        nearest, farthest, entry, corner, edge, sweep, seen: as for `look` and `mark_hits`, which came before.
+        nearest, farthest, entry: as `find_rays` fills them.
+        corner, edge, sweep, hit_by: as for `count_hits`, which must have been called for this sweep.
+        passed_by: u2 (row, column), number of the last sweep with a ray through the cell.
+        misses: u2 (row, column), number of sweeps with a ray through the cell and no hit.
     """
     for s in range(len(nearest)):
         row = nearest[s] if nearest[s, 0] < np.inf else farthest[s]
@@ -179,17 +180,18 @@ def mark_rays(
         dx, dy = x1 - x0, y1 - y0
         j, i, last_j, last_i = int(x0), int(y0), int(x1), int(y1)
         step_j, step_i = (1 if dx > 0 else -1), (1 if dy > 0 else -1)
-        wide = abs(1.0 / dx) if dx != 0.0 else np.inf
-        high = abs(1.0 / dy) if dy != 0.0 else np.inf
-        next_j = ((j + 1 - x0) if dx > 0 else (x0 - j)) * wide if dx != 0.0 else np.inf
-        next_i = ((i + 1 - y0) if dy > 0 else (y0 - i)) * high if dy != 0.0 else np.inf
+        # Length of the ray in a cell's width and height, and up to the next column and row.
+        per_column = abs(1.0 / dx) if dx != 0.0 else np.inf
+        per_row = abs(1.0 / dy) if dy != 0.0 else np.inf
+        next_j = ((j + 1 - x0) if dx > 0 else (x0 - j)) * per_column if dx != 0.0 else np.inf
+        next_i = ((i + 1 - y0) if dy > 0 else (y0 - i)) * per_row if dy != 0.0 else np.inf
         for _ in range(abs(last_j - j) + abs(last_i - i)):
-            if seen[i, j] != sweep and passed[i, j] != sweep:
-                passed[i, j] = sweep
+            if hit_by[i, j] != sweep and passed_by[i, j] != sweep:
+                passed_by[i, j] = sweep
                 misses[i, j] += 1
             if next_j < next_i:
-                next_j += wide
+                next_j += per_column
                 j += step_j
             else:
-                next_i += high
+                next_i += per_row
                 i += step_i

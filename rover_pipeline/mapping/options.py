@@ -17,34 +17,38 @@ class MapOptions(Options):
     every: int = Field(
         4,
         ge=1,
-        description="Use every n-th of the valid sweeps: at 10 Hz a walker sees a place in dozens, so 4 loses next to "
-        "nothing.",
+        description="Use every n-th of the valid sweeps. At 10 Hz a walking person's lidar observes a surface in "
+        "dozens of sweeps, so with 4 hardly anything is lost.",
     )
-    voxel: float = Field(0.05, gt=0.001, le=10, description="Edge of a voxel of map.ply, m: one point each, the mean.")
+    voxel: float = Field(
+        0.05, gt=0.001, le=10, description="Edge of a voxel, m. map.ply has one point in each, the mean."
+    )
     max_voxels: int = Field(
-        5_000_000, ge=1000, description="Most points in map.ply; the voxel edge doubles until they are no more."
+        5_000_000, ge=1000, description="Maximum number of points in map.ply. The voxel edge doubles until it is kept."
     )
     resolution: float = Field(0.05, gt=0.001, le=10, description="Edge of a cell of the occupancy grid, m.")
     max_cells: int = Field(
-        25_000_000, ge=1000, description="Most cells that the grid may span; their edge doubles until it is kept."
+        25_000_000, ge=1000, description="Maximum number of cells in the grid. Their edge doubles until it is kept."
     )
-    min_range: float = Field(0.5, ge=0, description="Nearer returns are the carrier's own, m.")
+    min_range: float = Field(
+        0.5, ge=0, description="Minimum range of a return, m. Nearer returns are of the person who carries the rig."
+    )
     max_range: float = Field(
-        40.0, gt=0, description="Farther returns are not used, m: a tenth of a degree is 7 cm there."
+        40.0, gt=0, description="Maximum range of a return, m. An error of a tenth of a degree is 7 cm there."
     )
-    z_min: float = Field(0.3, description="What stands lower above the floor is no obstacle in the grid, m.")
-    z_max: float = Field(1.8, gt=0, description="What hangs higher above the floor is no obstacle in the grid, m.")
+    z_min: float = Field(0.3, description="Minimum height of obstacles in the grid above the floor, m.")
+    z_max: float = Field(1.8, gt=0, description="Maximum height of obstacles in the grid above the floor, m.")
     lidar_height: float | None = Field(
         None,
-        description="Height of the lidar above the floor, m, where its first pose was level; null = the floor is found "
-        "in the sweeps.",
+        description="Height of the lidar above the floor, m, for a lidar whose first pose is level. null = the floor "
+        "is estimated from the sweeps.",
     )
     occupied_above: float = Field(
         0.25,
         gt=0,
         lt=1,
-        description="A cell is occupied when this share of the sweeps that saw it met something there. Rays graze "
-        "walls more often than they meet them, so it is well below one half.",
+        description="A cell is occupied when at least this fraction of the sweeps that observed it hit something in "
+        "it. Rays graze a wall more often than they hit it, so it is well below one half.",
     )
 
     @model_validator(mode="after")
@@ -57,7 +61,7 @@ class MapOptions(Options):
 
 
 class MapStepOptions(MapOptions):
-    """What the step of the map is given."""
+    """Options of the step `_map`."""
 
     lidar: LidarOptions = LidarOptions()
     times: TimesSection = TimesSection()

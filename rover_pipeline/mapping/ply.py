@@ -1,4 +1,4 @@
-"""Point clouds as PLY, by plyfile."""
+"""Point clouds as PLY files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def ply(xyz: np.ndarray, comments: tuple[str, ...] = (), **properties: np.ndarra
     Args:
         xyz: (N, 3), m; stored as f4.
         comments: lines of its header.
-        properties: further numbers of the points, (N,) each, stored in their own types.
+        properties: further values of the points, (N,) each, stored in their own types.
     """
     types = [(axis, "<f4") for axis in "xyz"]
     types += [(name, values.dtype.newbyteorder("<").str) for name, values in properties.items()]

@@ -24,6 +24,6 @@ STEPS = (
             "bev.png": "The same from above, with the path of the lidar.",
         },
         default=True,
-        summary="Point cloud, occupancy grid for ROS map_server, and a picture from above.",
+        summary="Point cloud, occupancy grid for ROS map_server, and a picture of both from above.",
     ),
 )

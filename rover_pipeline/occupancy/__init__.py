@@ -1,1 +1,1 @@
-"""What the lidar sees as other sensors would: polar occupancy for the radar, depth for the camera."""
+"""Lidar returns in the geometry of other sensors: polar occupancy for the radar, depth for the camera."""

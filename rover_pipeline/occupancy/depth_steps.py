@@ -1,4 +1,4 @@
-"""Virtual sensor of how far the camera's pixels see: `_camera_depth`."""
+"""Virtual sensor of the depth of the camera's pixels: `_camera_depth`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def inspect_lens(
     published: str | None = None,
     **_: Any,
 ) -> Inspection:
-    """Where the camera is on the rig, and the intrinsics of the pixels, beside them."""
+    """The source of the camera's extrinsics, and the intrinsics of the depth pixels as `camera.json`."""
     lens = _camera(intrinsics, _picture_size(recorded, published), options).lens
     measured = {"extrinsics": find_mount("camera", options.rig, config).source}
     return Inspection(measured, (), {"camera.json": json.dumps(lens.describe(), indent=2) + "\n"})
@@ -49,19 +49,19 @@ def depth(
     odometry: Mapping[str, np.ndarray] | None = None,
     recorded_ts: np.ndarray | None = None,
 ) -> dict[str, np.ndarray]:
-    """The lidar sweep nearest in time to each picture, in the picture's pixels.
+    """Depth by the lidar sweep nearest in time to each picture.
 
     Args:
         ts: f8 (frame,), of the pictures, s.
         rng: u2 (frame, beam, column), mm, destaggered; lidar_ts: f8 (frame,), s: the nearest sweeps.
         metadata: `lidar.json`; intrinsics: `camera.json`; config: `config.yaml`, which may hold the extrinsics.
-        recorded, published: `meta.json` of the camera and of the published one, which say how large pictures are.
-        odometry: the channels of `_odom`; None = the rig is taken to stand still.
+        recorded, published: `meta.json` of `camera/` and of its published copy `_camera/`, for the size of pictures.
+        odometry: the channels of `_odom`; None = assume that the rig stands still.
         recorded_ts: f8 (picture,), times of all pictures, for the clock of the camera.
 
     Returns:
-        `depth` u2 (frame, height, width), mm, 0 = no return, and `valid` = 0 where no sweep is near enough or the
-        odometry does not know the motion.
+        `depth` u2 (frame, height, width), mm, 0 = no return, and `valid` = 0 where no sweep is within the tolerance
+        or the motion is not known.
     """
     info, project = sensor_info(metadata), projection(metadata)
     mount = find_mount("camera", options.rig, config)
@@ -78,11 +78,11 @@ def depth(
         rotation, translation = _lidar_in_camera(pictures, lidar_ts, motion, mount)
     out = np.zeros((len(ts), options.height, options.width), "u2")
     valid = (np.abs(lidar_ts - ts) <= options.tolerance) & np.isfinite(translation).all(axis=(1, 2))
-    drawn_ts = np.nan
+    projected_ts = np.nan
     for i in np.flatnonzero(valid):
-        if lidar_ts[i] != drawn_ts:  # several pictures share a sweep
+        if lidar_ts[i] != projected_ts:  # several pictures share a sweep
             image = stagger(rng[i : i + 1], info)[0]
-            drawn_ts, xyz = lidar_ts[i], project(image.astype("u4"))
+            projected_ts, xyz = lidar_ts[i], project(image.astype("u4"))
         out[i] = camera.depth(image, xyz, rotation[i], translation[i])
     return {"depth": out, "valid": valid.astype("u1")}
 
@@ -90,7 +90,7 @@ def depth(
 def _lidar_in_camera(
     pictures: np.ndarray, sweeps: np.ndarray, motion: SweepMotion, mount: Mount
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Where the lidar was in the course of each sweep, in the frame of the camera at the instant of each picture.
+    """Poses of the lidar during each sweep, in the frame of the camera at the instant of each picture.
 
     Args:
         pictures: f8 (N,), instants of the pictures, seconds.
@@ -118,11 +118,11 @@ def _camera(intrinsics: str, size: tuple[int, int], options: DepthOptions) -> De
 
 
 def _picture_size(*metas: str | None) -> tuple[int, int]:
-    """Width and height of the recorded pictures, from the `meta.json` that lists them."""
+    """Width and height of the recorded pictures, from the first `meta.json` that lists them."""
     for meta in filter(None, metas):
         try:
             height, width = json.loads(meta)["video.avi"]["shape"][:2]
             return int(width), int(height)
         except (ValueError, KeyError, TypeError):
             continue
-    raise ValueError("neither camera/meta.json nor _camera/meta.json says how large the pictures of video.avi are")
+    raise ValueError("neither camera/meta.json nor _camera/meta.json gives the shape of video.avi")

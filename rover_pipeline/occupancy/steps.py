@@ -1,4 +1,4 @@
-"""Virtual sensors of which cells around the radar are occupied: `_occupancy`, `_bev`."""
+"""Virtual sensors of the occupied cells around the radar: `_occupancy`, `_bev`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from rover_pipeline.engine.step import Inspection
-from rover_pipeline.kinematics.gravity import up_of_gravity, uprighted
+from rover_pipeline.kinematics.gravity import remove_tilt, up_of_gravity
 from rover_pipeline.kinematics.mount import IDENTITY, Mount, find_mount
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.lidar.geometry import projection, sensor_info, stagger
 from rover_pipeline.numerics.nearest import nearest_samples
 from rover_pipeline.occupancy.options import OccupancyOptions
-from rover_pipeline.occupancy.polar import Grid, Occupancy, edges
+from rover_pipeline.occupancy.polar import PolarGrid, PolarOccupancy, edges
 from rover_pipeline.radar.axes import AXES, range_axis
 
 
@@ -35,29 +35,29 @@ def occupancy(
     imu_acc: np.ndarray | None = None,
     imu_valid: np.ndarray | None = None,
 ) -> dict[str, np.ndarray]:
-    """Cells that hold a return of each sweep, seen from the radar or the lidar.
+    """Cells that hold a return of each sweep, in the frame of the radar or the lidar.
 
     Args:
         rng: u2 (frame, beam, column), mm, destaggered.
-        rot: f8 (frame, 3, 3), world-from-lidar, to take the tilt out; None = the tilt stays.
-        flat: without elevation.
+        rot: f8 (frame, 3, 3), world-from-lidar, to remove the tilt; None = keep the tilt.
+        flat: True = one elevation bin, which is no axis of the result.
         metadata: `lidar.json`.
         config: `config.yaml`, which may hold the extrinsics.
-        sidecar, radar: `radar.json` and the radar's `meta.json`, which say how large and how many its range bins are.
-        odometry, imu_ts, imu_acc, imu_valid: the channels of `_odom` and the accelerometer, which show the way up.
+        sidecar, radar: `radar.json` and the radar's `meta.json`, for the size and number of its range bins.
+        odometry, imu_ts, imu_acc, imu_valid: the channels of `_odom` and of the accelerometer, for the direction of up.
 
     Returns:
-        `occupancy` u1 (frame, elevation, azimuth, range), or (frame, azimuth, range) when flat; `valid` = 0 where
-        odometry does not know how the lidar is turned.
+        `occupancy` u1 (frame, elevation, azimuth, range), or (frame, azimuth, range) when flat; `valid` = 0 where the
+        rotation of the lidar is needed and not known.
     """
-    mount, finder = _origin(options, config), _finder(options, flat, sidecar, radar)
+    mount, polar = _origin(options, config), _occupancy(options, flat, sidecar, radar)
     rotations = np.broadcast_to(mount.rotation.T, (len(rng), 3, 3))
     if rot is not None and odometry is not None:
         up, _ = _up(options, config, odometry, imu_ts, imu_acc, imu_valid)
-        rotations = uprighted(rot @ mount.rotation, up) @ mount.rotation.T
+        rotations = remove_tilt(rot @ mount.rotation, up) @ mount.rotation.T
     project = projection(metadata)
     cells = np.stack([
-        finder.cells(image, project(image.astype("u4")), rotation, mount.translation)
+        polar.cells(image, project(image.astype("u4")), rotation, mount.translation)
         for image, rotation in zip(stagger(rng, sensor_info(metadata)), rotations, strict=True)
     ])  # fmt: skip
     return {"occupancy": cells[:, 0] if flat else cells, "valid": np.isfinite(rotations).all(axis=(1, 2))}
@@ -76,7 +76,7 @@ def inspect_cells(
     imu_valid: np.ndarray | None = None,
     **_: Any,
 ) -> Inspection:
-    """The middles of the cells in `axes.json`, where they are seen from, and which way is up."""
+    """The centres of the cells as `axes.json`, the source of the extrinsics, and the direction of up."""
     measured: dict[str, Any] = {"origin": options.origin, "extrinsics": _origin(options, config).source}
     if odometry is not None:
         up, source = _up(options, config, odometry, imu_ts, imu_acc, imu_valid)
@@ -89,16 +89,14 @@ def _origin(options: OccupancyOptions, config: str | None) -> Mount:
 
 
 @functools.lru_cache(maxsize=8)
-def _finder(options: OccupancyOptions, flat: bool, sidecar: str | None, radar: str | None) -> Occupancy:
+def _occupancy(options: OccupancyOptions, flat: bool, sidecar: str | None, radar: str | None) -> PolarOccupancy:
+    return PolarOccupancy(_grid(options, flat, sidecar, radar))
 
-    return Occupancy(_grid(options, flat, sidecar, radar))
 
-
-def _grid(options: OccupancyOptions, flat: bool, sidecar: str | None, radar: str | None) -> Grid:
-
+def _grid(options: OccupancyOptions, flat: bool, sidecar: str | None, radar: str | None) -> PolarGrid:
     resolution, bins = (0.1, 256) if sidecar is None else range_axis(sidecar, radar)
     elevation, count = ((-90.0, 90.0), 1) if flat else (options.elevation, options.elevation_bins)
-    return Grid(
+    return PolarGrid(
         azimuth=edges(options.azimuth, options.azimuth_bins),
         elevation=edges(elevation, count),
         resolution=options.range_resolution or resolution,
@@ -108,8 +106,8 @@ def _grid(options: OccupancyOptions, flat: bool, sidecar: str | None, radar: str
     )
 
 
-def _axes(grid: Grid) -> str:
-    """The text of `axes.json`: the middle of every bin."""
+def _axes(grid: PolarGrid) -> str:
+    """The text of `axes.json`: the centre of every bin."""
     axes = {}
     for name, limits, positive in (("elevation", grid.elevation, "up"), ("azimuth", grid.azimuth, "right")):
         if len(limits) > 2 or name == "azimuth":
@@ -131,7 +129,7 @@ def _up(
     imu_acc: np.ndarray | None,
     imu_valid: np.ndarray | None,
 ) -> tuple[np.ndarray, str]:
-    """The direction away from gravity in the world, and which sensor it comes from."""
+    """The direction of up in the world frame, and where it comes from."""
     first = np.array([0.0, 0.0, 1.0]), "first pose"
     trajectory = Trajectory.of(odometry)
     states, ts = trajectory.states.select(trajectory.valid), trajectory.ts[trajectory.valid]

@@ -1,4 +1,4 @@
-"""Declarations of the virtual sensors that show lidar returns as other sensors see them."""
+"""Declarations of the virtual sensors that show lidar returns in the geometry of other sensors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FILES = {
 
 
 def _level(options: OccupancyOptions) -> Mapping[str, Any]:
-    """To take the tilt out: how the lidar was turned, and what the accelerometer measured meanwhile."""
+    """To remove the tilt, the rotation of the lidar and the accelerometer are read too."""
     if not options.level:
         return {}
     imu = {"imu_ts": "imu/ts?", "imu_acc": "imu/acc?", "imu_valid": "imu/valid?"}
@@ -30,7 +30,7 @@ def _motion(options: DepthOptions) -> Mapping[str, Any]:
 
 
 def _cells(sensor: str, flat: bool, axes: str, summary: str) -> Step:
-    # Nearly all cells are empty: compressed, three dimensions take less space than two.
+    # Nearly all cells are empty, so that three dimensions with compression take less space than two without it.
     cells = Output(f"1 = a lidar return is in the cell. {axes}.", "raw" if flat else "lzmaf", type="u1")
     return Step(
         sensor=sensor,
@@ -54,18 +54,18 @@ STEPS = (
         "_bev",
         flat=True,
         axes="[azimuth, range], to the right, away",
-        summary="Cells that hold lidar returns, seen from the radar and on its range bins.",
+        summary="Cells of azimuth and range that hold lidar returns, in the radar's frame and with its range bins.",
     ),
     _cells(
         "_occupancy",
         flat=False,
         axes="[elevation, azimuth, range], up, to the right, away",
-        summary="The same in three dimensions.",
+        summary="The same cells with elevation as a third dimension.",
     ),
     Step(
         sensor="_camera_depth",
         function="rover_pipeline.occupancy.depth_steps:depth",
-        version=1,
+        version=2,
         sections=("depth", "rig", "lidar", "sync.times"),
         options=DepthOptions,
         inputs={"ts": "camera/ts"},
@@ -86,6 +86,6 @@ STEPS = (
         },
         variant=_motion,
         inspect="rover_pipeline.occupancy.depth_steps:inspect_lens",
-        summary="The nearest lidar return in each pixel, mm along the camera's axis, 0 = none.",
+        summary="Depth of the nearest lidar return in each pixel, mm along the camera's axis, 0 = none.",
     ),
 )

@@ -1,1 +1,1 @@
-"""Poses of every sensor at its own times, from the lidar's. Arrays in, arrays out."""
+"""Poses of every sensor at its own times, from the lidar's trajectory. Arrays in, arrays out."""

@@ -12,17 +12,17 @@ class PosesSection(Options):
     """`_radar_pose`, `_camera_pose`, `_imu_pose`: poses of every sensor at its own times."""
 
     max_gap: float = Field(
-        0.5, gt=0, description="Longest time between two odometry samples that poses are interpolated across, s."
+        0.5, gt=0, description="Maximum time between two states of the odometry for an interpolation between them, s."
     )
     smoothed: bool = Field(
         True,
-        description="Interpolate between times without the jitter of their arrival (`sync.times`), as odometry does; "
-        "false = between the recorded ones.",
+        description="true = interpolate at times without the jitter of their arrival (`sync.times`), as odometry does. "
+        "false = at the recorded times.",
     )
 
 
 class PosesOptions(PosesSection):
-    """What the steps of the poses are given."""
+    """Options of the steps of the poses."""
 
     rig: RigOptions = RigOptions()
     times: TimesSection = TimesSection()

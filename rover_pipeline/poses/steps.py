@@ -26,16 +26,16 @@ def poses(
     config: str | None = None,
     sidecar: str | None = None,
 ) -> tuple[dict[str, np.ndarray], Inspection]:
-    """A sensor of the rig at its own times, from the lidar's trajectory.
+    """States of a sensor of the rig at its own times, from the lidar's trajectory.
 
     Args:
         odometry: the channels of `_odom`.
         config: `config.yaml`, which may hold the extrinsics.
-        sidecar: `radar.json` for the radar: how large a velocity its Doppler bins tell apart.
+        sidecar: `radar.json` for the radar, which gives the maximum velocity of its Doppler bins.
 
     Returns:
-        `pos`, `vel`, `acc` f8 (frame, 3), `rot` f8 (frame, 3, 3), NaN and `valid` = 0 outside the trajectory and
-        beside odometry that is not valid; and where the extrinsics are from, and the largest speed.
+        `pos`, `vel`, `acc` f8 (frame, 3), `rot` f8 (frame, 3, 3), NaN and `valid` = 0 where the trajectory is not
+        known; and an inspection with the source of the extrinsics and the largest speed.
     """
     mount, ts, lidar_ts = find_mount(sensor, options.rig, config), recording.ts, odometry["ts"]
     if options.smoothed:
@@ -50,23 +50,23 @@ def poses(
     if not known.any():
         warnings.append(f"_odom tells of none of the {recording.count} times of {sensor}: all poses are NaN")
     if sidecar is not None:
-        compared, exceeded = _against_doppler(np.einsum("ni,ni->n", state.vel, state.rot[:, :, 0]), sidecar)
-        measured |= compared
+        speeds, exceeded = _compare_with_doppler(np.einsum("ni,ni->n", state.vel, state.rot[:, :, 0]), sidecar)
+        measured |= speeds
         warnings += exceeded
     channels = {name: getattr(state, name) for name in ("pos", "rot", "vel", "acc")}
     return {**channels, "valid": known.astype("u1")}, Inspection(measured, warnings)
 
 
-def _against_doppler(ahead: np.ndarray, sidecar: str) -> tuple[dict[str, Any], list[str]]:
-    """The speed along the boresight, m/s, against the largest that the radar's Doppler bins tell apart."""
-    limit, speed = max_doppler(sidecar), np.abs(ahead)
+def _compare_with_doppler(vel: np.ndarray, sidecar: str) -> tuple[dict[str, Any], list[str]]:
+    """The velocity along the boresight, f8 (frame,) m/s, compared with the maximum of the radar's Doppler bins."""
+    limit, speed = max_doppler(sidecar), np.abs(vel)
     measured = {"max_boresight_speed_mps": _largest(speed), "max_doppler_mps": limit}
     over = 0 if limit is None else int((speed > limit).sum())
     if not over:
         return measured, []
     return measured, [
         f"the radar moves along its boresight at up to {np.nanmax(speed):.2f} m/s, its Doppler bins end at "
-        f"{limit:.2f} m/s: what stands still ahead appears at a wrong velocity in {over} of {len(ahead)} frames"
+        f"{limit:.2f} m/s: what stands still ahead appears at a wrong velocity in {over} of {len(vel)} frames"
     ]
 
 

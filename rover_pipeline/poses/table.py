@@ -29,7 +29,7 @@ STEPS = tuple(
         recording=True,
         default=True,
         summary=f"The {'IMU' if sensor == 'imu' else sensor}'s pose in the world, from `_odom` and `rig`; NaN and "
-        "`valid` = 0 where odometry knows none.",
+        "`valid` = 0 where the odometry is not known.",
     )
     for sensor in get_args(Mounted)
 )

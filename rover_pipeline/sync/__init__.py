@@ -1,1 +1,1 @@
-"""Which samples of different sensors belong together, and when samples were taken."""
+"""Matching of samples of different sensors in time, and the times at which samples were taken."""

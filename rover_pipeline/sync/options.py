@@ -11,12 +11,12 @@ from rover_pipeline.options import Options
 class MatchOptions(Options):
     """`_sync`."""
 
-    reference: RawSensor = Field("lidar", description="Sensor whose samples those of the others are matched with.")
-    tolerance: float = Field(0.1, gt=0, description="Longest time between two samples that belong together, s.")
+    reference: RawSensor = Field("lidar", description="Sensor to whose samples those of the others are matched.")
+    tolerance: float = Field(0.1, gt=0, description="Maximum time between two matched samples, s.")
     smoothed: bool = Field(
         False,
-        description="Match by times without the jitter of their arrival, as in `_lidar_times` and its like, instead of "
-        "the recorded ones.",
+        description="true = match by times without the jitter of their arrival, as in `_lidar_times`. false = match by "
+        "the recorded times.",
     )
 
 

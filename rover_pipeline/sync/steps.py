@@ -14,22 +14,22 @@ from rover_pipeline.kinematics.timestamps import Times
 from rover_pipeline.numerics.nearest import nearest_samples
 from rover_pipeline.sync.options import SyncOptions
 
-#: Length of a recording that is enough to measure a clock's rate to a few millionths, seconds.
-_LONG_S = 30.0
+#: Length of a recording from which a clock's rate is known to a few millionths, seconds.
+_MIN_LENGTH_S = 30.0
 
 _Result = tuple[dict[str, np.ndarray], Inspection]
 
 
 def matched(recording: Recording, *, options: SyncOptions, times: dict[str, np.ndarray]) -> _Result:
-    """The sample of every raw sensor that is nearest in time to each of the reference.
+    """The sample of every raw sensor that is nearest in time to each sample of the reference.
 
     Args:
         recording: of the reference sensor.
         times: f8 (sample,), seconds, of every raw sensor.
 
     Returns:
-        For every sensor S, the reference among them: `S` i4, -1 where none is within the tolerance; `S_dt` f4, s,
-        time of that sample minus that of the reference, NaN where there is none. And how well they match.
+        For every sensor S, including the reference: `S` i4, -1 where no sample is within the tolerance; `S_dt` f4, s,
+        time of that sample minus that of the reference, NaN where there is none. And an inspection with residuals.
     """
     clocks = {name: clock(name, ts, options.times) for name, ts in times.items()}
     used = {name: clocks[name].smooth if options.smoothed else ts for name, ts in times.items()}
@@ -50,10 +50,10 @@ def matched(recording: Recording, *, options: SyncOptions, times: dict[str, np.n
 
 
 def corrected_times(recording: Recording, *, sensor: RawSensor, options: TimesSection) -> _Result:
-    """When samples were taken; see `rover_pipeline.kinematics.timestamps`.
+    """The times at which samples were taken; see `rover_pipeline.kinematics.timestamps`.
 
     Returns:
-        `smooth` f8, s since the Unix epoch; `number` i8, which counts lost samples; and what the clock is like.
+        `smooth` f8, s since the Unix epoch; `number` i8, which counts lost samples; and an inspection of the clock.
     """
     times = clock(sensor, recording.ts, options)
     warnings = [] if times.steady else [f"{sensor}/ts follows no steady rate; smooth is what was recorded"]
@@ -62,33 +62,33 @@ def corrected_times(recording: Recording, *, sensor: RawSensor, options: TimesSe
 
 
 def _describe_clock(times: Times, ts: np.ndarray) -> dict[str, Any]:
-    """What a clock is like, for provenance."""
+    """Figures of a clock for provenance."""
     return {
         "samples": len(ts),
         "lost": int(times.number[-1]) + 1 - len(ts),
         "steady": times.steady,
         "rate_hz": _rounded(1 / times.period, 6),
-        "clock_ppm": _off_whole(times.period) if ts[-1] - ts[0] > _LONG_S else None,
+        "clock_ppm": _rate_error(times.period) if ts[-1] - ts[0] > _MIN_LENGTH_S else None,
         "drift_ppm": _rounded(times.drift_ppm, 2),
         "latency_ms": _spread(ts - times.smooth),
     }
 
 
-def _off_whole(period: float) -> float | None:
-    """How much faster than a whole number of samples a second a clock runs, in millionths; None when it is none."""
+def _rate_error(period: float) -> float | None:
+    """Difference of a clock's rate from its nominal rate, in millionths. The nominal rate is assumed to be a whole
+    number of samples per second; None when the rate is not near one."""
     rate = 1 / period
-    whole = round(rate) if np.isfinite(rate) else 0
-    return _rounded((rate / whole - 1) * 1e6, 1) if whole and abs(rate / whole - 1) < 1e-3 else None
+    nominal = round(rate) if np.isfinite(rate) else 0
+    return _rounded((rate / nominal - 1) * 1e6, 1) if nominal and abs(rate / nominal - 1) < 1e-3 else None
 
 
 def _spread(seconds: np.ndarray) -> dict[str, float] | None:
-    """Percentiles of some times, in milliseconds; None of none."""
+    """Percentiles of times, in milliseconds; None when there are no times."""
     if not len(seconds):
         return None
-    found = np.percentile(seconds * 1e3, [0, 5, 50, 95, 100])
-    return {
-        name: round(float(value), 3) for name, value in zip(("least", "p5", "p50", "p95", "most"), found, strict=True)
-    }
+    percentiles = {"least": 0, "p5": 5, "p50": 50, "p95": 95, "most": 100}
+    values = np.percentile(seconds * 1e3, [*percentiles.values()])
+    return {name: round(float(value), 3) for name, value in zip(percentiles, values, strict=True)}
 
 
 def _rounded(value: float, digits: int) -> float | None:

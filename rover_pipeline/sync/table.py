@@ -52,7 +52,7 @@ STEPS = (
                 "number": Output("Number of each sample from 0 on, lost ones counted.", type="i8"),
             },
             recording=True,
-            summary="Times without the jitter of their arrival, s, and the number of each sample, lost ones counted.",
+            summary="Times without the jitter of their arrival, s, and the number of each sample; lost samples count.",
         )
         for sensor in get_args(RawSensor)
     ),

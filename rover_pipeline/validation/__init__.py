@@ -1,1 +1,1 @@
-"""What this program promises of its results beyond the format: read by `check`, a line for each promise not kept."""
+"""Checks of a trace by the command `check`: rules of the format, and those that our own results follow."""

@@ -1,4 +1,4 @@
-"""The channels of our virtual sensors: which there are, of which type and shape, and that they say what they are."""
+"""Checks of the channels of our virtual sensors: they exist, with the declared type, shape and description."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rover_pipeline.table import TABLE
 
 
 class Kind(NamedTuple):
-    """What a channel holds: numpy type without byte order, and shape of a sample; None is any size."""
+    """Type of a channel's samples without byte order, and their shape, where None stands for any size."""
 
     type: str
     shape: tuple[int | None, ...] = ()
@@ -30,20 +30,20 @@ def _kinds(outputs: Mapping[str, Output]) -> dict[str, Kind]:
     return {name: Kind(out.type, out.shape) for name, out in outputs.items() if out.type}
 
 
-#: Channels that a virtual sensor has besides `ts` and `valid`. It may have others. The truth of a simulation has the
-#: channels of the odometry that it is compared with.
+#: Channels that a virtual sensor must have besides `ts` and `valid`. The truth of a simulation has the channels of the
+#: odometry that is compared with it.
 CHANNELS: dict[str, dict[str, Kind]] = {name: _kinds(step.outputs) for name, step in TABLE.items() if step.outputs}
 CHANNELS["_truth"] = {name: CHANNELS["_odom"][name] for name in State._fields}
 
 
 def channel_problems(sensor: Sensor) -> Iterator[str]:
-    """Channels of a virtual sensor of ours that are missing, of another kind, or without a description."""
+    """Channels of one of our virtual sensors that are missing, of another kind, or without a description."""
     provenance = read_provenance(sensor.path)
     if provenance is None:
         if sensor.name in CHANNELS:
             yield (
-                f"{sensor.path}: has no {PROVENANCE} of ours, so nobody knows what it was made from; move it away and "
-                "run the workflow again if it is meant to be our result"
+                f"{sensor.path}: has no {PROVENANCE} of ours, so its inputs are not known; if it is our result, move "
+                "it away and run the workflow again"
             )
         return
     if VALID not in sensor.specs:
@@ -59,7 +59,7 @@ def channel_problems(sensor: Sensor) -> Iterator[str]:
     for name, spec in sensor.specs.items():
         text = spec.desc or spec.description or ""
         if not text:
-            yield f"{sensor.path / name}: has no desc in meta.json; one says what the channel is"
+            yield f"{sensor.path / name}: has no desc in meta.json; add one that says what the channel is"
         elif spec.shape and "[" not in text:
             yield f"{sensor.path / name}: its desc does not list the axes of {list(spec.shape)} in brackets"
 

@@ -1,6 +1,6 @@
-"""Full validation of a trace: what the format, and our own promises, say about raw and virtual sensors.
+"""Full validation of a trace by the rules of the format and those of our own results.
 
-The published reader's own validation looks only at whether files are there and not empty.
+The validation of the published reader checks only that files exist and are not empty.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from rover_pipeline.engine.options import DaskOptions
 from rover_pipeline.engine.parallel import frame_ranges, ordered_map
@@ -20,29 +20,29 @@ from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import TS, VALID, Sensor
 from rover_pipeline.format.trace import CONFIG, Trace, require_trace
 from rover_pipeline.format.virtual import PARTIAL
+from rover_pipeline.kinematics.options import RawSensor
 from rover_pipeline.validation.channels import channel_problems
 from rover_pipeline.validation.contents import content_problems
 from rover_pipeline.validation.origin import origin_problems, product_problems
 
-_STANDARD = ("radar", "lidar", "camera", "imu")
-# 1990 to 2100: a clock that was never set, or counts milliseconds, is outside.
+#: Times from 1990 to 2100, seconds since 1970. Those of a clock that was not set, or counts milliseconds, are outside.
 _EPOCH_S = (631_152_000.0, 4_102_444_800.0)
 
 
 def problems(path: Path, threads: int = 1, *, decode: bool = True) -> Iterator[str]:
-    """Everything that is wrong with a trace, one line each. Decodes every compressed sample.
+    """Everything that is wrong with a trace, one line for each problem.
 
     Args:
-        threads: samples decoded at once.
-        decode: off = look at everything but the samples, which takes seconds however long the recording is.
+        threads: number of samples that are decoded at once.
+        decode: False = do not decode compressed samples. The check then takes seconds, however long the recording is.
     """
     trace = Trace(require_trace(path))
     if not (path / CONFIG).exists():
-        yield f"{path}: has no {CONFIG}; readers that search folders will not find this trace"
+        yield f"{path}: has no {CONFIG}; readers that search directories will not find this trace"
     names = trace.sensors()
     if not names:
         yield f"{path}: holds no sensor"
-    for name in _STANDARD:
+    for name in get_args(RawSensor):
         if (path / name).is_dir() and name not in names:
             yield f"{path / name}: has no {META}; readers ignore it"
     for entry in sorted(os.listdir(path)):
@@ -71,7 +71,7 @@ def _sensor_problems(trace: Trace, name: str, threads: int, decode: bool) -> Ite
     for channel_name in sensor.specs:
         try:
             if trace.source(name, channel_name).path != path:
-                continue  # published beside it, in `_camera/`
+                continue  # the channel is in the published copy `_camera/`, which is a sensor of its own
             channel = sensor.channel(channel_name)
         except FormatError as error:
             yield str(error)
@@ -101,12 +101,14 @@ def _time_problems(sensor: Sensor, count: int) -> Iterator[str]:
         yield str(error)
         return
     if count and not (_EPOCH_S[0] < ts[0] and ts[-1] < _EPOCH_S[1]):
-        yield f"{sensor.path / TS}: runs from {ts[0]:.3f} to {ts[-1]:.3f}, not seconds since 1970 of our time"
+        yield (
+            f"{sensor.path / TS}: runs from {ts[0]:.3f} to {ts[-1]:.3f}, not seconds since 1970 between 1990 and 2100"
+        )
 
 
 def _undecodable(channel: Channel, threads: int) -> Iterator[str]:
     if channel.spec.format == "raw" or not len(channel):
-        return  # any bytes are samples
+        return  # any bytes are valid samples
     ranges = frame_ranges(len(channel), channel.spec.sample_bytes, DaskOptions(), threads)
     with progress(f"check {'/'.join(channel.path.parts[-3:])}", len(channel)) as advance:
 
@@ -118,7 +120,7 @@ def _undecodable(channel: Channel, threads: int) -> Iterator[str]:
 
 
 class _Decode:
-    """Decodes a range of samples and returns what went wrong."""
+    """Decodes a range of samples and returns the errors."""
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
@@ -126,7 +128,7 @@ class _Decode:
     def __call__(self, frames: tuple[int, int]) -> list[str]:
         start, stop = frames
         errors = []
-        if not self.channel.random_access:  # every range would decode all before it; the first one decodes all
+        if not self.channel.random_access:  # a range needs all samples before it, so the first range decodes all
             start, stop = (0, len(self.channel)) if start == 0 else (0, 0)
         step = 1 if self.channel.random_access else max(1, stop)
         for sample in range(start, stop, step):

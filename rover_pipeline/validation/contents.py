@@ -1,4 +1,4 @@
-"""What the samples of our virtual sensors keep: rotations that turn, NaN where nothing is, indices that exist."""
+"""Checks of the samples of our virtual sensors: proper rotations, NaN without a result, indices that exist."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from rover_pipeline.format.sensor import TS, VALID, Sensor
 from rover_pipeline.format.trace import Trace
 from rover_pipeline.validation.channels import CHANNELS
 
-#: Of what a rotation matrix times its transpose may be off the identity, and a quaternion's length off one.
+#: Maximum difference of a rotation matrix times its transpose from the identity.
 _TOLERANCE = 1e-5
-#: Samples looked at together.
+#: Number of samples that are checked at once.
 _BLOCK = 4096
 
 
 def content_problems(trace: Trace, sensor: Sensor) -> Iterator[str]:
-    """Samples of a virtual sensor of ours that break a promise, the first of each kind."""
+    """For each rule that samples of one of our virtual sensors break, the first such sample."""
     if read_provenance(sensor.path) is None or VALID not in sensor.specs:
         return
     kinds = CHANNELS.get(sensor.name, {})
     if any(name not in sensor.specs or not kind.fits(*_kind(sensor, name)) for name, kind in kinds.items()):
-        return  # said already, and nothing to compare
+        return  # `channel_problems` reports it
     checks: list[Callable[[Sensor, slice, np.ndarray], Iterator[tuple[str, np.ndarray]]]] = []
     checks += [_poses] if {"pos", "rot"} <= set(kinds) else []
     checks += [_BY_NAME[sensor.name]] if sensor.name in _BY_NAME else []
-    told: set[str] = set()
+    reported: set[str] = set()
     try:
         count = min(len(sensor.channel(name)) for name in sensor.specs)
         valid = sensor.valid(count).astype(bool)
@@ -38,11 +38,11 @@ def content_problems(trace: Trace, sensor: Sensor) -> Iterator[str]:
             part = slice(start, min(start + _BLOCK, count))
             for check in checks:
                 for problem, bad in check(sensor, part, valid[part]):
-                    if bad.any() and problem not in told:
-                        told.add(problem)
+                    if bad.any() and problem not in reported:
+                        reported.add(problem)
                         yield f"{sensor.path}: sample {start + int(np.argmax(bad))}: {problem}"
     except FormatError:
-        return  # what cannot be read was named with its channel
+        return  # the check of the channel itself reports it
     if sensor.name == "_sync":
         yield from _sync(trace, sensor, count)
 
@@ -58,9 +58,9 @@ def _read(sensor: Sensor, name: str, part: slice) -> np.ndarray:
 def _poses(sensor: Sensor, part: slice, valid: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
     rot = _read(sensor, "rot", part)
     with np.errstate(invalid="ignore", over="ignore"):
-        off = np.abs(np.swapaxes(rot, 1, 2) @ rot - np.eye(3)).max((1, 2))
-        yield "rot is no rotation: its columns are not orthogonal unit vectors", valid & ~(off < _TOLERANCE)
-        yield "rot mirrors: its determinant is negative", valid & (off < _TOLERANCE) & (np.linalg.det(rot) < 0)
+        orthogonal = np.abs(np.swapaxes(rot, 1, 2) @ rot - np.eye(3)).max((1, 2)) < _TOLERANCE
+        yield "rot is no rotation: its columns are not orthogonal unit vectors", valid & ~orthogonal
+        yield "rot is a reflection: its determinant is negative", valid & orthogonal & (np.linalg.det(rot) < 0)
     for name in ("pos", "vel", "acc", "avel"):
         if name in sensor.specs:
             bad = ~np.isfinite(_read(sensor, name, part)).reshape(len(valid), -1).all(1)
@@ -69,14 +69,14 @@ def _poses(sensor: Sensor, part: slice, valid: np.ndarray) -> Iterator[tuple[str
 
 def _radar_points(sensor: Sensor, part: slice, valid: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
     count = _read(sensor, "count", part).astype(int)
-    most = sensor.specs["doppler"].shape[0]
-    yield f"count is more than the {most} points there is room for", count > most
-    past = np.arange(most) >= count[:, None]
+    capacity = sensor.specs["doppler"].shape[0]
+    yield f"count is more than the {capacity} points of a sample", count > capacity
+    unused = (np.arange(capacity) >= count[:, None])[..., None]
     for name in ("xyz", "doppler", "snr"):
-        values = _read(sensor, name, part).reshape(len(valid), most, -1)
-        number = np.isfinite(values)
-        yield f"{name} is not NaN past count", (past[..., None] & ~np.isnan(values)).any((1, 2))
-        yield f"{name} is not finite before count although valid is 1", valid & (~past[..., None] & ~number).any((1, 2))
+        values = _read(sensor, name, part).reshape(len(valid), capacity, -1)
+        infinite = ~np.isfinite(values)
+        yield f"{name} is not NaN past count", (unused & ~np.isnan(values)).any((1, 2))
+        yield f"{name} is not finite before count although valid is 1", valid & (~unused & infinite).any((1, 2))
 
 
 def _radar_velocity(sensor: Sensor, part: slice, valid: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
@@ -106,20 +106,20 @@ _BY_NAME: dict[str, Any] = {
 
 
 def _sync(trace: Trace, sensor: Sensor, count: int) -> Iterator[str]:
-    """Matches of samples that are not there, and residuals that are missing."""
+    """Matches with samples that do not exist, and matches without a residual."""
     for name in sensor.specs:
         if name in (TS, VALID) or name.endswith("_dt") or f"{name}_dt" not in sensor.specs:
             continue
-        found, residual = (sensor.channel(channel).read(0, count) for channel in (name, f"{name}_dt"))
+        match, residual = (sensor.channel(channel).read(0, count) for channel in (name, f"{name}_dt"))
         if (trace.path / name / META).exists():
             try:
                 samples = len(trace.sensor(name).channel(TS))
             except FormatError:
                 continue
-            bad = (found < -1) | (found >= samples)
+            bad = (match < -1) | (match >= samples)
             if bad.any():
-                at = int(np.argmax(bad))
-                yield f"{sensor.path / name}: sample {at}: is {found[at]}, {name} has samples 0 to {samples - 1}"
-        bad = (found >= 0) & ~np.isfinite(residual)
+                first = int(np.argmax(bad))
+                yield f"{sensor.path / name}: sample {first}: is {match[first]}, {name} has samples 0 to {samples - 1}"
+        bad = (match >= 0) & ~np.isfinite(residual)
         if bad.any():
-            yield f"{sensor.path / f'{name}_dt'}: sample {int(np.argmax(bad))}: is no time although there is a match"
+            yield f"{sensor.path / f'{name}_dt'}: sample {int(np.argmax(bad))}: is not finite although there is a match"

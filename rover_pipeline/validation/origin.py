@@ -1,4 +1,4 @@
-"""Where our results are from: provenance, files that are all there, inputs that are still the same, validity kept."""
+"""Checks of the provenance of our results: their files exist, their inputs are unchanged, invalid stays invalid."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rover_pipeline.table import TABLE, find_step
 
 
 def origin_problems(trace: Trace, sensor: Sensor) -> Iterator[str]:
-    """A virtual sensor of ours that is not whole, or not what its inputs would give now."""
+    """Files that one of our virtual sensors lacks, and inputs that have changed since it was made."""
     provenance = read_provenance(sensor.path)
     if provenance is None:
         return
@@ -28,11 +28,11 @@ def origin_problems(trace: Trace, sensor: Sensor) -> Iterator[str]:
         yield f"{sensor.path / PROVENANCE}: is damaged; run the workflow again"
         return
     yield from _stale(trace, sensor.path, inputs)
-    yield from _kept(trace, sensor, inputs)
+    yield from _validity_problems(trace, sensor, inputs)
 
 
 def product_problems(trace: Trace, name: str) -> Iterator[str]:
-    """A folder of files of ours that is not whole, or not what its inputs would give now."""
+    """Files that one of our results without channels lacks, and inputs that have changed since it was made."""
     path = trace.path / name
     provenance = read_provenance(path)
     if provenance is None:
@@ -53,7 +53,7 @@ def product_problems(trace: Trace, name: str) -> Iterator[str]:
 
 
 def _declared(provenance: dict[str, Any]) -> tuple[str, ...]:
-    """Files that the step of a user's own product declares; none where the step makes sensors or is not installed."""
+    """Files that the step of a user declares as products; none when it makes a sensor or is not installed."""
     try:
         return tuple(find_step(str(provenance.get("step"))).products)
     except (RoverError, ImportError):
@@ -68,36 +68,36 @@ def _files(provenance: dict[str, Any]) -> list[str]:
 def _file_problems(path: Path, provenance: dict[str, Any]) -> Iterator[str]:
     for name in dict.fromkeys(_files(provenance)):
         if not (path / Path(name).name).exists():
-            yield f"{path / name}: is missing though it was made; run the workflow again"
+            yield f"{path / name}: is missing although provenance lists it; run the workflow again"
 
 
 def _inputs(provenance: dict[str, Any]) -> dict[str, dict[str, Any]] | None:
-    """What the result was made from, None when that is not readable."""
+    """The inputs that provenance lists with their fingerprints; None when that part is damaged."""
     inputs = provenance.get("inputs", {})
     if not isinstance(inputs, dict) or not all(isinstance(recorded, dict) for recorded in inputs.values()):
         return None
     return inputs
 
 
-def _stale(trace: Trace, made: Path, inputs: dict[str, dict[str, Any]]) -> Iterator[str]:
-    for place, recorded in inputs.items():
-        name, _, channel = place.partition("/")
-        path = trace.path / place
+def _stale(trace: Trace, result: Path, inputs: dict[str, dict[str, Any]]) -> Iterator[str]:
+    for reference, recorded in inputs.items():
+        name, _, channel = reference.partition("/")
+        path = trace.path / reference
         if not path.exists():
-            with contextlib.suppress(FormatError):  # what is wrong with that sensor is said where its turn is
+            with contextlib.suppress(FormatError):  # the check of that sensor reports it
                 path = trace.source(name, channel).path / channel
         if not path.exists():
-            continue  # raw sensors may be archived once their results are made
+            continue  # raw sensors may be archived after their results are made
         now = fingerprint(path)
         if any(recorded.get(key) != value for key, value in now.items()):
-            yield f"{made}: was made from other bytes of {place}; run the workflow again"
+            yield f"{result}: was made from other bytes of {reference}; run the workflow again"
 
 
-def _kept(trace: Trace, sensor: Sensor, inputs: dict[str, dict[str, Any]]) -> Iterator[str]:
-    """Times that are not those of the sensor it is made from, and samples that are not trusted there but here."""
+def _validity_problems(trace: Trace, sensor: Sensor, inputs: dict[str, dict[str, Any]]) -> Iterator[str]:
+    """Times that differ from those of the sensor's input, and valid samples whose input is not valid."""
     if VALID not in sensor.specs or not inputs:
         return
-    parts = [place.partition("/") for place in inputs]
+    parts = [reference.partition("/") for reference in inputs]
     clock = parts[0][0]
     raw = [name for name, _, _ in parts if not name.startswith("_")]
     for name in dict.fromkeys((clock, *raw)):
@@ -109,15 +109,15 @@ def _kept(trace: Trace, sensor: Sensor, inputs: dict[str, dict[str, Any]]) -> It
             samples = {channel for other, _, channel in parts if other == name} & set(parent.specs) - {TS, VALID}
             if name != clock and not samples:
                 continue  # only its times or a sidecar were read
-            ts, theirs = sensor.channel(TS).read(), parent.channel(TS).read(0, min(count, len(parent.channel(TS))))
-            if not np.array_equal(ts, theirs):
+            ts, parent_ts = sensor.channel(TS).read(), parent.channel(TS).read(0, min(count, len(parent.channel(TS))))
+            if not np.array_equal(ts, parent_ts):
                 if name == clock:
                     yield f"{sensor.path / TS}: differs from that of {name}; run the workflow again"
-                continue  # a sensor with times of its own, of which samples were picked
-            lost = (sensor.valid(count) != 0) & (parent.valid(count) == 0)
+                continue  # an input with times of its own, whose nearest samples were used
+            bad = (sensor.valid(count) != 0) & (parent.valid(count) == 0)
         except FormatError:
-            continue  # said of the sensor itself
-        if lost.any():
+            continue  # the check of that sensor reports it
+        if bad.any():
             yield (
-                f"{sensor.path / VALID}: sample {int(np.argmax(lost))} is 1, it is 0 in {name}; run the workflow again"
+                f"{sensor.path / VALID}: sample {int(np.argmax(bad))} is 1, it is 0 in {name}; run the workflow again"
             )

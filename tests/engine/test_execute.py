@@ -1,4 +1,4 @@
-"""What a step declares is what happens: inputs checked, results written frame by frame, equal for any chunk."""
+"""A step does what it declares: its inputs are checked, and its results are the same for any size of chunks."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ def provenance(trace: Path) -> dict[str, Any]:
     return content
 
 
-# --- When modules are there -------------------------------------------------------------------------------------
+# --- Loading of modules -----------------------------------------------------------------------------------------
 
 
-def test_a_process_that_runs_a_step_looks_for_garbage_once_modules_are_loaded(trace: Path) -> None:
+def test_a_process_that_runs_a_step_collects_garbage_after_modules_are_loaded(trace: Path) -> None:
     command = step_command("tests.toy:watchful", trace / "_toy", Request())
     subprocess.run(command, env=environment(), check=True, capture_output=True)
     assert read(trace, "collecting").tolist() == [1] * FRAMES
@@ -84,7 +84,7 @@ def test_a_declared_step_stays_a_plain_function() -> None:
     assert found.tolist() == [[3.0] * 3] * 2
 
 
-def test_a_step_knows_its_options_and_the_files_it_can_do_without() -> None:
+def test_a_step_declares_its_options_and_its_optional_files() -> None:
     assert find_step("tests.toy:gain").options is toy.GainOptions
     assert find_step("tests.toy:smooth").options is None
     files = find_step("tests.toy:both").files
@@ -103,7 +103,7 @@ def test_a_step_knows_its_options_and_the_files_it_can_do_without() -> None:
         ("tests.nowhere:feature", "no module 'tests.nowhere'"),
     ],
 )
-def test_a_step_that_is_not_there_is_an_error_with_the_nearest_name(name: str, problem: str) -> None:
+def test_a_step_that_does_not_exist_is_an_error_with_the_nearest_name(name: str, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         find_step(name)
 
@@ -144,11 +144,11 @@ def test_an_ordered_step_carries_its_state_over_any_chunks(frames_a_chunk: int, 
     assert read(trace, "total").tobytes() == whole["total"].tobytes()
 
 
-def test_a_step_with_every_format_keeps_the_promises_of_a_virtual_sensor(trace: Path) -> None:
+def test_a_step_with_every_format_obeys_the_contract(trace: Path) -> None:
     check_virtual_sensor("tests.toy:everything", trace, "_toy", kills=4)
 
 
-def test_what_a_step_marks_and_what_was_marked_before_is_not_valid(trace: Path) -> None:
+def test_frames_that_the_step_or_the_recording_marks_are_not_valid(trace: Path) -> None:
     result = run("loud", trace)
     wanted = iq(trace)[:, 0, 0, 0, 0] >= 0
     wanted[2] = False
@@ -190,13 +190,13 @@ def test_samples_of_a_sensor_with_other_times_are_the_nearest(frames_a_chunk: in
     assert {"lidar/ts", "lidar/valid", "lidar/rng", "radar/ts"} <= set(provenance(trace)["inputs"])
 
 
-def test_of_two_samples_as_near_the_earlier_is_taken() -> None:
+def test_of_two_samples_at_the_same_distance_in_time_the_earlier_is_the_nearest() -> None:
     assert nearest_samples(np.array([0.0, 1, 2]), np.array([-5, 0.5, 1.5, 1.6, 9])).tolist() == [0, 0, 1, 2, 2]
     assert nearest_samples(np.array([3.0]), np.array([-5, 3, 9.0])).tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_a_step_on_the_whole_recording_spreads_its_segments(threads: int, trace: Path) -> None:
+def test_a_step_on_the_whole_recording_processes_its_segments_in_parallel(threads: int, trace: Path) -> None:
     assert run("segments", trace, threads=threads, frames=4).invalid == 2
     wanted = [np.square(iq(trace)[at : at + 4], dtype="f8").mean() for at in (0, 4, 8)]
     assert read(trace, "energy").tolist() == np.repeat(wanted, [4, 4, 1]).tolist()
@@ -205,12 +205,12 @@ def test_a_step_on_the_whole_recording_spreads_its_segments(threads: int, trace:
     assert (trace / "_toy" / "segments.txt").read_text() == "3\n"
 
 
-def test_a_step_on_other_times_keeps_the_promises_of_a_virtual_sensor(trace: Path) -> None:
+def test_a_step_on_other_times_obeys_the_contract(trace: Path) -> None:
     shifted_lidar(trace, 0.13)
     check_virtual_sensor("tests.toy:beside", trace, "_toy", kills=4)
 
 
-def test_a_step_on_the_whole_recording_keeps_the_promises_of_a_virtual_sensor(trace: Path) -> None:
+def test_a_step_on_the_whole_recording_obeys_the_contract(trace: Path) -> None:
     check_virtual_sensor("tests.toy:segments", trace, "_toy", kills=4)
 
 
@@ -284,7 +284,7 @@ def test_raw_sensors_are_only_read(trace: Path) -> None:
     assert snapshot(trace) == before
 
 
-# --- What is refused --------------------------------------------------------------------------------------------
+# --- Errors -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -292,15 +292,17 @@ def test_raw_sensors_are_only_read(trace: Path) -> None:
     [
         ("forgetful", "tests.toy:forgetful: did not return the channel 'b' it declares"),
         ("talkative", "tests.toy:talkative: returned 'extra', which it does not declare"),
-        ("short", r"tests.toy:short: a: \(2,\) is not one sample for 3 frames"),
-        ("moody", r"tests.toy:moody: a: \[3\] of float64 after \[1\] of f8 for the first frame"),
+        ("short", r"tests.toy:short: a: an array of \(2,\) does not hold one sample for each of 3 frames"),
+        ("moody", r"tests.toy:moody: a: samples of \[3\] and float64, but the first frame gave \[1\] and f8"),
         ("failing", r"rec/radar/iq: samples . to .: tests.toy:failing: ValueError: first line second line"),
-        ("wordy", r"tests.toy:wordy: a: no channel holds \(\) of <U4: type: unknown type"),
-        ("unsure", r"tests.toy:unsure: valid: \(1, 2\) is not one sample for 1 frames"),
+        ("wordy", r"tests.toy:wordy: a: samples of \(\) and <U4 cannot be stored in a channel: type: unknown type"),
+        ("unsure", r"tests.toy:unsure: valid: an array of \(1, 2\) does not hold one sample for each of 1 frames"),
         ("sonar", "rec/sonar: no such sensor; tests.toy:sonar needs sonar/echo"),
     ],
 )
-def test_a_step_that_breaks_its_word_is_one_line_and_leaves_nothing(name: str, problem: str, trace: Path) -> None:
+def test_a_step_that_breaks_its_declaration_fails_with_one_line_and_leaves_no_result(
+    name: str, problem: str, trace: Path
+) -> None:
     with pytest.raises(RoverError, match=problem) as caught:
         run(name, trace)
     assert "\n" not in str(caught.value)
@@ -314,14 +316,14 @@ def test_options_of_a_step_are_checked_before_anything_is_made(options: dict[str
     assert not (trace / "_toy").exists()
 
 
-def test_sensors_of_unequal_times_are_refused_by_name(trace: Path) -> None:
+def test_sensors_of_unequal_times_are_an_error_that_names_them(trace: Path) -> None:
     ts = Sensor(trace / "lidar").times(FRAMES)
     (ts + 1e-6).tofile(trace / "lidar" / "ts")
     with pytest.raises(FormatError, match="rec/radar: its ts differs from that of lidar"):
         run("both", trace)
 
 
-def test_a_file_that_a_step_needs_is_named_and_one_it_can_do_without_is_not_missed(trace: Path) -> None:
+def test_a_missing_file_is_an_error_unless_it_is_optional(trace: Path) -> None:
     (trace / "radar" / "radar.json").unlink()
     run("both", trace)
     assert "radar/radar.json" not in provenance(trace)["inputs"]
@@ -330,7 +332,7 @@ def test_a_file_that_a_step_needs_is_named_and_one_it_can_do_without_is_not_miss
         run("both", trace)
 
 
-# --- Others at the same time ------------------------------------------------------------------------------------
+# --- Several processes at the same time -------------------------------------------------------------------------
 
 
 def test_the_result_of_a_process_that_was_waited_for_is_not_made_again(trace: Path) -> None:

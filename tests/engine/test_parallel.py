@@ -1,4 +1,4 @@
-"""Work falls into ranges that cover every frame once, run side by side, and come back in order."""
+"""Work is divided into ranges that cover every frame once, run in parallel, and give their results in order."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_ranges_cover_every_frame_once_and_hold_no_more_than_a_chunk(
     assert len(ranges) >= min(count, 2 * threads), "no thread is without work"
 
 
-def test_the_size_of_a_chunk_is_given_in_words_people_use() -> None:
+def test_the_size_of_a_chunk_is_given_with_a_unit() -> None:
     assert DaskOptions.parse({"chunk": "64 MiB"}).chunk == 64 << 20
     assert DaskOptions.parse({"chunk": "500kB"}).chunk == 500_000
     for wrong in ("0", "many", -1):
@@ -51,7 +51,7 @@ def test_the_size_of_a_chunk_is_given_in_words_people_use() -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
-def test_results_come_in_order_whatever_order_they_are_done_in(threads: int) -> None:
+def test_results_come_in_the_order_of_ranges_not_of_completion(threads: int) -> None:
     def task(frames: tuple[int, int]) -> tuple[int, int]:
         start, stop = frames
         time.sleep(0.02 if start % 3 == 0 else 0)  # the first of three ends last
@@ -63,15 +63,15 @@ def test_results_come_in_order_whatever_order_they_are_done_in(threads: int) -> 
     assert sorted(done) == ranges
 
 
-def test_as_many_ranges_as_threads_are_worked_on_at_once_and_no_more() -> None:
+def test_as_many_ranges_as_threads_run_at_once_and_no_more() -> None:
     barrier, guard = threading.Barrier(3), threading.Lock()
-    inside, most = 0, 0
+    inside, maximum = 0, 0
 
     def task(_frames: tuple[int, int]) -> None:
-        nonlocal inside, most
+        nonlocal inside, maximum
         with guard:
             inside += 1
-            most = max(most, inside)
+            maximum = max(maximum, inside)
         barrier.wait(10)  # passes only when three are here together
         time.sleep(0.02)  # time for a fourth to be seen
         with guard:
@@ -79,7 +79,7 @@ def test_as_many_ranges_as_threads_are_worked_on_at_once_and_no_more() -> None:
 
     ranges = [(i, i + 1) for i in range(12)]
     list(ordered_map(task, ranges, threads=3))
-    assert most == 3
+    assert maximum == 3
 
 
 def test_only_a_bounded_number_of_results_is_held_before_they_are_taken() -> None:

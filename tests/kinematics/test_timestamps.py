@@ -33,7 +33,7 @@ def test_the_simulators_jitter_becomes_at_least_ten_times_smaller(sensor: str, s
     ts, true, number = ticks(clock, seconds, seed)
     found = smooth_times(ts)
     assert (found.number == number - number[0]).all() and found.steady
-    # The least delay is common to all arrivals: nothing in them tells of it.
+    # The minimum latency is common to all arrivals, so that it cannot be estimated.
     assert rms(found.smooth - true - clock.delay) < rms(ts - true - clock.delay) / 10
     assert (found.smooth - true).std() < (ts - true).std() / 10
     assert found.period == pytest.approx(clock.period, rel=2e-5)
@@ -75,7 +75,7 @@ def test_a_long_break_is_counted_in_whole_periods() -> None:
     assert np.abs(found.smooth - true).max() < 0.0001
 
 
-def test_one_arrival_before_its_time_does_not_pull_the_others_along() -> None:
+def test_one_arrival_before_its_time_does_not_move_the_times_of_others() -> None:
     rng = np.random.default_rng(5)
     true = 1.7e9 + 0.05 * np.arange(600)
     ts = true + rng.exponential(0.0004, 600)
@@ -83,7 +83,7 @@ def test_one_arrival_before_its_time_does_not_pull_the_others_along() -> None:
     assert np.abs(smooth_times(ts).smooth - true).max() < 0.0002
 
 
-def test_times_that_follow_no_rate_stay_as_they_are_recorded() -> None:
+def test_times_that_follow_no_rate_are_not_changed() -> None:
     ts = 1.7e9 + np.cumsum(np.random.default_rng(6).pareto(0.8, 300) + 0.001)
     found = smooth_times(ts)
     assert not found.steady and (found.smooth == ts).all()

@@ -1,4 +1,4 @@
-"""The continuous trajectory against the simulator's exact motion, and where it says nothing."""
+"""The continuous trajectory compared with the simulator's exact motion, and the instants where it is not known."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_sensor_on_the_rig_is_where_the_simulator_puts_it(preset: str, sensor:
     assert known.all()
     assert np.abs(found.pos - truth.pos).max() < 0.0005
     assert np.abs(found.vel - truth.vel).max() < 0.015
-    # The short waves of the bike's road shake it faster than ten states a second can tell.
+    # The road shakes the bike at frequencies that ten states per second cannot represent.
     assert np.sqrt(np.square(found.acc - truth.acc).sum(-1).mean()) < (0.25 if preset == "bike" else 0.1)
     assert np.degrees(Rotation.from_matrix(np.swapaxes(found.rot, 1, 2) @ truth.rot).magnitude().max()) < 0.02
 
@@ -51,15 +51,15 @@ def test_velocity_and_acceleration_are_the_derivatives_of_the_position() -> None
     np.testing.assert_allclose(((after.vel - before.vel) / (2 * h))[inside], here.acc[inside], atol=1e-4)
 
 
-def test_a_turn_passes_its_ends_with_their_angular_velocities() -> None:
+def test_an_interpolated_rotation_has_the_angular_velocities_of_its_ends() -> None:
     rng = np.random.default_rng(0)
     first, step = Rotation.random(50, rng=rng), Rotation.from_rotvec(rng.normal(size=(50, 3)) * 0.6)
     rot = first.as_matrix(), (first * step).as_matrix()
     avel, span = (rng.normal(size=(50, 3)), rng.normal(size=(50, 3))), rng.uniform(0.05, 2.0, 50)
     for end in (0, 1):
-        turn = interpolate_rotation(rot, avel, span, np.full(50, float(end)))
-        np.testing.assert_allclose(turn.rot, rot[end], atol=1e-9)
-        np.testing.assert_allclose(turn.avel, avel[end], atol=1e-9)
+        state = interpolate_rotation(rot, avel, span, np.full(50, float(end)))
+        np.testing.assert_allclose(state.rot, rot[end], atol=1e-9)
+        np.testing.assert_allclose(state.avel, avel[end], atol=1e-9)
 
 
 @pytest.mark.parametrize("size", [1e-6, 3e-3, 0.3, 2.5])
@@ -68,29 +68,29 @@ def test_angular_velocity_and_acceleration_are_the_derivatives_of_the_rotation(s
     whole = rng.normal(size=(20, 3))
     whole *= size / np.linalg.norm(whole, axis=1, keepdims=True)
     rot = np.tile(np.eye(3), (20, 1, 1)), Rotation.from_rotvec(whole).as_matrix()
-    avel, span, share = (whole + 0.1 * size, whole - 0.2 * size), np.ones(20), rng.uniform(0.1, 0.9, 20)
-    before, here, after = (interpolate_rotation(rot, avel, span, share + shift) for shift in (-h, 0.0, h))
-    spun = (Rotation.from_matrix(before.rot).inv() * Rotation.from_matrix(after.rot)).as_rotvec() / (2 * h)
-    np.testing.assert_allclose(spun, here.avel, rtol=1e-5, atol=1e-8 + 1e-6 * size)
+    avel, span, fraction = (whole + 0.1 * size, whole - 0.2 * size), np.ones(20), rng.uniform(0.1, 0.9, 20)
+    before, here, after = (interpolate_rotation(rot, avel, span, fraction + shift) for shift in (-h, 0.0, h))
+    numeric = (Rotation.from_matrix(before.rot).inv() * Rotation.from_matrix(after.rot)).as_rotvec() / (2 * h)
+    np.testing.assert_allclose(numeric, here.avel, rtol=1e-5, atol=1e-8 + 1e-6 * size)
     np.testing.assert_allclose((after.avel - before.avel) / (2 * h), here.aacc, rtol=1e-5, atol=1e-6 * size)
 
 
-def test_nothing_is_told_outside_the_trajectory_beside_invalid_states_and_in_gaps() -> None:
+def test_the_motion_is_not_known_outside_the_trajectory_beside_invalid_states_and_in_gaps() -> None:
     times = np.array([0.0, 0.1, 0.2, 0.3, 0.4, 1.4, 1.5])
     state = build(PRESETS["indoor"], 0).motion.at(times)
     valid = np.array([1, 1, 0, 1, 1, 1, 1])
     trajectory = Trajectory(times, State(*state), valid, max_gap=0.5)
-    asked = np.array([-1e-9, 0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.9, 1.4, 1.5, 1.5 + 1e-9])
-    told = np.array([0, 1, 1, 1, 0, 0, 0, 1, 1, 1, 0, 1, 1, 0], bool)
-    found, known = trajectory.at(asked)
-    assert (known == told).all()
-    for part in found:
-        assert (np.isfinite(part).all(axis=tuple(range(1, part.ndim))) == told).all()
-    np.testing.assert_allclose(found.pos[asked == 0.1], state.pos[1:2], atol=1e-12)
-    np.testing.assert_allclose(found.pos[asked == 0.4], state.pos[4:5], atol=1e-12)
+    instants = np.array([-1e-9, 0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.9, 1.4, 1.5, 1.5 + 1e-9])
+    expected = np.array([0, 1, 1, 1, 0, 0, 0, 1, 1, 1, 0, 1, 1, 0], bool)
+    states, known = trajectory.at(instants)
+    assert (known == expected).all()
+    for part in states:
+        assert (np.isfinite(part).all(axis=tuple(range(1, part.ndim))) == expected).all()
+    np.testing.assert_allclose(states.pos[instants == 0.1], state.pos[1:2], atol=1e-12)
+    np.testing.assert_allclose(states.pos[instants == 0.4], state.pos[4:5], atol=1e-12)
 
 
-def test_a_state_that_is_not_a_number_is_not_trusted() -> None:
+def test_a_state_with_nan_is_not_valid() -> None:
     times = np.arange(5) / RATE
     state = build(PRESETS["indoor"], 0).motion.at(times)
     state.vel[2] = np.nan
@@ -98,7 +98,7 @@ def test_a_state_that_is_not_a_number_is_not_trusted() -> None:
     assert known.tolist() == [True, False, False, True]
 
 
-def test_a_single_state_or_none_tells_nothing() -> None:
+def test_the_motion_is_not_known_from_a_single_state_or_none() -> None:
     for count in (0, 1):
         state = build(PRESETS["indoor"], 0).motion.at(np.arange(count) * 1.0)
         found, known = Trajectory(np.arange(count) * 1.0, State(*state), np.ones(count)).at(np.zeros(2), IDENTITY)

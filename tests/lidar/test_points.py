@@ -1,4 +1,4 @@
-"""Points of sweeps: those of ouster-sdk, NaN where nothing returned, and at rest once the motion is undone."""
+"""Points of sweeps: those of ouster-sdk, NaN without a return, and without the motion after a deskew."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def projected(beams: int, metadata: str) -> dict[str, np.ndarray]:
 
 
 def old_firmware(metadata: dict[str, Any]) -> dict[str, Any]:
-    """As sensors told it before firmware 2.0: one flat level, and the beams' offset as a single length."""
+    """The metadata as sensors wrote it before firmware 2.0: one level, and the beams' offset as a single length."""
     flat = {key: value for section in metadata.values() for key, value in section.items()}
     for key in ("beam_to_lidar_transform", "udp_profile_lidar", "column_window"):
         flat.pop(key)
@@ -43,7 +43,7 @@ def old_firmware(metadata: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("beams", [8, 64])
-def test_points_are_those_of_the_makers_projection_and_nan_where_nothing_returned(beams: int) -> None:
+def test_points_are_those_of_ouster_sdk_and_nan_without_a_return(beams: int) -> None:
     text = json.dumps(ouster_metadata(beams, 512))
     found = projected(beams, text)
     ranges = images(beams, 512)["rng"]
@@ -64,7 +64,7 @@ def test_the_sidecar_of_old_firmware_gives_the_same_points() -> None:
 
 
 @pytest.mark.parametrize("compensate", [False, True])
-def test_a_ceiling_is_flat_once_the_walkers_motion_is_undone(compensate: bool, drive: Path) -> None:
+def test_a_ceiling_is_flat_only_after_a_deskew(compensate: bool, drive: Path) -> None:
     name = f"_lidar_points_{compensate}"
     run_step(find_step("_lidar_points"), drive, name, Request({"compensate": compensate}))
     made, truth = Sensor(drive / name), Sensor(drive / "_odom")
@@ -83,7 +83,7 @@ def test_a_ceiling_is_flat_once_the_walkers_motion_is_undone(compensate: bool, d
     assert spread < 0.0045 if compensate else spread > 0.006
 
 
-def test_sweeps_whose_motion_nobody_knows_are_marked(drive: Path, tmp_path: Path) -> None:
+def test_deskewed_sweeps_without_a_known_motion_are_not_valid(drive: Path, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     for name in ("lidar", "_odom"):
         shutil.copytree(drive / name, trace / name)

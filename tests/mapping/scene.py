@@ -1,4 +1,4 @@
-"""Sweeps through the simulated flat, with the truth as the trajectory, and what stands where in it."""
+"""Sweeps of a walk through the simulated flat, with the truth as the trajectory, and distances to its solids."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from rover_pipeline.simulate.scene.world import BOX, CYLINDER, World
 from rover_pipeline.simulate.sensors import lidar, ouster
 
 PERIOD = 0.1
-#: Between sweeps: the walk goes on for longer than it is looked at.
-APART = 0.25
+#: Time between sweeps, seconds. It is longer than a sweep, so that few sweeps cover a longer walk.
+INTERVAL = 0.25
 
 
 class Sweeps:
-    """What a step sees of a recording, in memory."""
+    """The interface of `Recording` for arrays in memory."""
 
     def __init__(self, ts: np.ndarray, **channels: np.ndarray) -> None:
         self.ts, self.count, self.valid = ts, len(ts), np.ones(len(ts), "u1")
@@ -47,36 +47,36 @@ class Scene(NamedTuple):
 
     Attributes:
         states: channels of `_odom`.
-        origin, turn: the first pose of the lidar, (3,) and (3, 3), scene-from-world.
+        origin, rotation: the first pose of the lidar, (3,) and (3, 3), scene-from-world.
     """
 
     rig: Rig
     sweeps: Sweeps
     states: dict[str, np.ndarray]
     origin: np.ndarray
-    turn: np.ndarray
+    rotation: np.ndarray
 
-    def made(self, **options: Any) -> tuple[dict[str, bytes], dict[str, Any]]:
-        """The files of its map, and what was measured."""
+    def build_map(self, **options: Any) -> tuple[dict[str, bytes], dict[str, Any]]:
+        """The files of its map, and the figures and warnings about it."""
         metadata = json.dumps(ouster.metadata(self.rig.beams, self.rig.preset.columns, 10))
         settings = MapStepOptions.model_validate({"every": 2} | options)
-        files, told = build(cast(Recording, self.sweeps), metadata=metadata, options=settings, odometry=self.states)
-        return files, {**told.measured, "warnings": told.warnings}
+        files, found = build(cast(Recording, self.sweeps), metadata=metadata, options=settings, odometry=self.states)
+        return files, {**found.measured, "warnings": found.warnings}
 
     def in_scene(self, world: np.ndarray) -> np.ndarray:
         """Points of the world, (N, 3), in the scene."""
-        return self.origin + world @ self.turn.T
+        return self.origin + world @ self.rotation.T
 
 
 def walk(count: int = 24, bodies: bool = False) -> Scene:
-    """Sweeps through the flat, without the people who walk there unless asked for."""
+    """Sweeps of a walk through the flat, with the other people in it if `bodies` is set."""
     rig = build_rig(PRESETS["tiny"], 0)
     if not bodies:
         world = rig.world
         still = [part for part, owner in zip(world.parts, world.owner, strict=True) if owner < 0]
         rig = dataclasses.replace(rig, world=World(still, world.light))
     rays = lidar.rays(rig.beams, rig.preset.columns)
-    ends = 0.4 + APART * np.arange(count)
+    ends = 0.4 + INTERVAL * np.arange(count)
     scans = [
         lidar.measure(
             lidar.sweep(rig.world, rig.motion, rays, end, PERIOD),
@@ -85,21 +85,21 @@ def walk(count: int = 24, bodies: bool = False) -> Scene:
         for number, end in enumerate(ends)
     ]  # fmt: skip
     state = rig.motion.at(ends)
-    origin, turn = state.pos[0], state.rot[0]
+    origin, rotation = state.pos[0], state.rot[0]
     ts = 1_700_000_000.0 + ends
     states = {
         "ts": ts,
         "valid": np.ones(count, "u1"),
-        "pos": (state.pos - origin) @ turn,
-        "rot": turn.T @ state.rot,
-        "vel": state.vel @ turn,
-        "acc": state.acc @ turn,
+        "pos": (state.pos - origin) @ rotation,
+        "rot": rotation.T @ state.rot,
+        "vel": state.vel @ rotation,
+        "acc": state.acc @ rotation,
         "avel": state.avel,
     }
     info = sensor_info(json.dumps(ouster.metadata(rig.beams, rig.preset.columns, 10)))
     rng, rfl = (destagger(np.stack(images), info) for images in zip(*((s.rng, s.rfl) for s in scans), strict=True))
     sweeps = Sweeps(ts, rng=rng, rfl=rfl)
-    return Scene(rig, sweeps, states, origin, turn)
+    return Scene(rig, sweeps, states, origin, rotation)
 
 
 def distance_to_solids(world: World, points: np.ndarray) -> np.ndarray:

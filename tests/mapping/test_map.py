@@ -1,4 +1,4 @@
-"""The map against the flat it was made in: walls where they are, cells on what stands there, files others read."""
+"""The map compared with the simulated flat: positions of walls, occupied and free cells, files that others read."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 import yaml
 from plyfile import PlyData
 
-from rover_pipeline.mapping.floor import level
+from rover_pipeline.mapping.floor import levelling
 from tests.mapping.scene import Scene, distance_to_solids, walk
 
-#: Inner faces of the outer walls that the walk sees: axis, its value, and the stretch along the other axis, m.
+#: Inner faces of the outer walls: axis, its value, and the observed interval along the other axis, m.
 WALLS = {"left": (0, 0.0, (2.4, 7.6)), "back": (1, 8.0, (1.0, 7.0)), "corridor": (1, 0.0, (1.5, 4.5))}
 
 
@@ -24,7 +24,7 @@ def scene() -> Scene:
 
 @pytest.fixture(scope="module")
 def made(scene: Scene) -> dict[str, bytes]:
-    return scene.made(every=1)[0]
+    return scene.build_map(every=1)[0]
 
 
 def points_of(files: dict[str, bytes]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -57,8 +57,8 @@ def wall_errors(scene: Scene, files: dict[str, bytes], wall: str) -> np.ndarray:
     near = (np.abs(points[:, axis] - value) < 0.12) & (points[:, 2] > 2.1) & (points[:, 2] < 2.6)
     off, along = points[near, axis] - value, points[near, 1 - axis]
     pieces = np.arange(start, stop, 0.5)
-    found = [off[(along >= piece) & (along < piece + 0.5)] for piece in pieces]
-    return np.array([np.median(piece) for piece in found if len(piece) > 20])
+    errors = [off[(along >= piece) & (along < piece + 0.5)] for piece in pieces]
+    return np.array([np.median(piece) for piece in errors if len(piece) > 20])
 
 
 @pytest.mark.parametrize("wall", WALLS)
@@ -72,7 +72,7 @@ def test_walls_are_straight_and_within_two_centimetres_of_where_they_are(
 
 
 def test_columns_placed_at_the_wrong_instant_bend_the_walls(scene: Scene) -> None:
-    files, _ = scene.made(every=1, lidar={"ts_reference": "start"})
+    files, _ = scene.build_map(every=1, lidar={"ts_reference": "start"})
     worst = max(np.ptp(wall_errors(scene, files, wall)) for wall in WALLS)
     assert worst > 0.02
 
@@ -86,8 +86,8 @@ def test_nearly_all_points_of_the_map_lie_on_a_surface(scene: Scene, made: dict[
 
 
 def heights_in_band(scene: Scene, centres: np.ndarray) -> np.ndarray:
-    """Least distance to a solid of the columns over cells, (N, 2) m in the map, between 0.3 and 1.8 m: (N,)."""
-    up = level(np.array(scene.made(every=1)[1]["up"]))
+    """Minimum distance to a solid between heights of 0.3 and 1.8 m above cells, (N, 2) m in the map: (N,)."""
+    up = levelling(np.array(scene.build_map(every=1)[1]["up"]))
     best = np.full(len(centres), np.inf)
     for height in np.arange(0.3, 1.801, 0.1):
         column = np.column_stack([centres, np.zeros(len(centres))]) @ up
@@ -108,31 +108,31 @@ def test_occupied_cells_lie_on_what_stands_there_and_free_cells_outside_of_it(
     assert np.mean(free > -0.05) > 0.995
 
 
-def test_where_the_lidar_went_is_free_and_outside_of_the_flat_is_unknown(scene: Scene, made: dict[str, bytes]) -> None:
+def test_the_path_of_the_lidar_is_free_and_outside_of_the_flat_is_unknown(scene: Scene, made: dict[str, bytes]) -> None:
     centres, cells = read_map(made)
     corner, edge = centres[0, 0] - 0.025, 0.05
-    way = scene.states["pos"][:, :2]
-    column, row = np.floor((way - corner) / edge).astype(int).T
+    path = scene.states["pos"][:, :2]
+    column, row = np.floor((path - corner) / edge).astype(int).T
     assert (cells[row, column] == 0).all()
     points = scene.in_scene(np.column_stack([centres.reshape(-1, 2), np.zeros(cells.size)]))
     outside = (points[:, 0] < -3.3) | (points[:, 1] > 8.3) | (points[:, 1] < -0.3)
     assert outside.sum() > 1000 and (cells.ravel()[outside] == -1).all()
 
 
-def test_somebody_who_walked_on_is_no_obstacle() -> None:
+def test_a_person_who_walks_on_is_no_obstacle() -> None:
     scene = walk(16, bodies=True)
-    files, _ = scene.made(every=1)
+    files, _ = scene.build_map(every=1)
     centres, cells = read_map(files)
     body = scene.rig.world.bodies[0]
     times = 0.4 + 0.25 * np.arange(16)
-    way = np.array([body.at(time)[0] for time in times[:12]])
-    world = (way - scene.origin) @ scene.turn
+    path = np.array([body.at(time)[0] for time in times[:12]])
+    world = (path - scene.origin) @ scene.rotation
     corner = centres[0, 0] - 0.025
     column, row = np.floor((world[:, :2] - corner) / 0.05).astype(int).T
     assert np.mean(cells[row, column] == 0) > 0.7
 
 
-def test_the_picture_is_of_the_grid_with_the_way_in_red(made: dict[str, bytes]) -> None:
+def test_the_picture_shows_the_path_in_red(made: dict[str, bytes]) -> None:
     image = cv2.imdecode(np.frombuffer(made["bev.png"], "u1"), cv2.IMREAD_COLOR)
     assert image is not None
     assert 900 <= image.shape[1] <= 2000
@@ -140,24 +140,24 @@ def test_the_picture_is_of_the_grid_with_the_way_in_red(made: dict[str, bytes]) 
     assert np.sum((red > 180) & (green < 90) & (blue < 90)) > 200
 
 
-def test_a_band_without_points_is_refused_with_the_heights_of_the_data(scene: Scene) -> None:
+def test_a_band_without_points_is_an_error_that_names_the_heights_of_the_points(scene: Scene) -> None:
     with pytest.raises(ValueError, match=r"z_min = 4 to map.z_max = 5 m.* points are from -0\.\d+ to 2\.7\d m"):
-        scene.made(z_min=4.0, z_max=5.0)
+        scene.build_map(z_min=4.0, z_max=5.0)
 
 
-def test_ranges_without_points_are_refused(scene: Scene) -> None:
+def test_limits_of_range_without_points_are_an_error(scene: Scene) -> None:
     with pytest.raises(ValueError, match=r"map is empty: 12 sweeps have no return from map.min_range = 39 to"):
-        scene.made(min_range=39.0)
+        scene.build_map(min_range=39.0)
 
 
 def test_sweeps_without_a_valid_pose_are_left_out_and_none_at_all_is_an_error(scene: Scene) -> None:
     bad = scene._replace(states={**scene.states, "valid": np.zeros(len(scene.sweeps.ts), "u1")})
     with pytest.raises(ValueError, match="of 24 sweeps none is valid in lidar and _odom"):
-        bad.made()
+        bad.build_map()
     some = np.ones(len(scene.sweeps.ts), "u1")
     some[4:20] = 0
     wrong = np.where(some[:, None] == 1, scene.states["pos"], 500.0)
-    files, measured = scene._replace(states={**scene.states, "valid": some, "pos": wrong}).made(every=1)
+    files, measured = scene._replace(states={**scene.states, "valid": some, "pos": wrong}).build_map(every=1)
     assert measured["sweeps"] == 8
     assert np.abs(points_of(files)[0]).max() < 25
 
@@ -165,12 +165,12 @@ def test_sweeps_without_a_valid_pose_are_left_out_and_none_at_all_is_an_error(sc
 def test_every_nth_is_counted_among_the_sweeps_that_can_be_used(scene: Scene) -> None:
     valid = np.ones(len(scene.sweeps.ts), "u1")
     valid[::4] = 0
-    _, measured = scene._replace(states={**scene.states, "valid": valid}).made(every=4)
+    _, measured = scene._replace(states={**scene.states, "valid": valid}).build_map(every=4)
     assert measured["sweeps"] == 5, "18 of 24 can be used"
 
 
-def test_the_grid_and_voxels_grow_coarser_rather_than_larger_than_allowed(scene: Scene) -> None:
-    files, measured = scene.made(max_voxels=10_000, max_cells=500_000, max_range=20.0)
+def test_cells_and_voxels_become_larger_when_there_would_be_too_many(scene: Scene) -> None:
+    files, measured = scene.build_map(max_voxels=10_000, max_cells=500_000, max_range=20.0)
     assert measured["points"] <= 10_000 and measured["voxel_m"] in (0.1, 0.2, 0.4)
     assert measured["resolution_m"] == 0.1 and yaml.safe_load(files["occupancy.yaml"])["resolution"] == 0.1
     assert len(measured["warnings"]) == 2

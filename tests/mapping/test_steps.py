@@ -1,4 +1,4 @@
-"""The step that makes `_map`: whole or absent, the same bytes however it is spread, and what it refuses."""
+"""The step `_map`: its result is whole or absent and the same for any number of threads, and bad inputs are errors."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from rover_pipeline.errors import RoverError
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor, SensorWriter
 from rover_pipeline.table import find_step
 from tests.kit import check_virtual_sensor, small_trace, spec_of, write_lidar_image
+from tests.references import check_reference
 
 STEP = "_map"
-REFERENCE = Path(__file__).parents[1] / "reference" / "_map.v2.npz"
 
 
 def trace_with_odometry(path: Path, frames: int = 6, invalid: tuple[int, ...] = (3,)) -> Path:
-    """The small trace, its lidar carried along x at 1 m/s and turned to the left at 0.5 rad/s."""
+    """The small trace, whose lidar moves along x at 1 m/s and rotates to the left at 0.5 rad/s."""
     trace = small_trace(path, frames)
     ts = Sensor(trace / "lidar").times(frames)
     angle = 0.5 * (ts - ts[0])
@@ -43,31 +43,23 @@ def trace_with_odometry(path: Path, frames: int = 6, invalid: tuple[int, ...] = 
     return trace
 
 
-def test_a_map_keeps_the_promises_of_the_contract(tmp_path: Path) -> None:
+def test_a_map_obeys_the_contract(tmp_path: Path) -> None:
     trace = trace_with_odometry(tmp_path / "trace")
     options = {"every": 1, "lidar_height": 1.5, "max_range": 10.0, "resolution": 0.2, "voxel": 0.5}
     check_virtual_sensor(STEP, trace, "_map", options, kills=6)
 
 
 def test_maps_change_only_with_the_version_of_the_step(tmp_path: Path) -> None:
-    """After a change on purpose raise the step's version, delete the old file and run this once to write the new."""
-    described = find_step(STEP)
-    stored = REFERENCE.with_name(f"_map.v{described.version}.npz")
     trace = trace_with_odometry(tmp_path / "trace")
-    run_step(described, trace, "_map", Request({"every": 1}))
+    run_step(find_step(STEP), trace, "_map", Request({"every": 1}))
     vertices = PlyData.read(str(trace / "_map" / "map.ply"))["vertex"].data
-    made = {name: vertices[name] for name in vertices.dtype.names}
-    made["cells"] = cv2.imread(str(trace / "_map" / "occupancy.pgm"), cv2.IMREAD_UNCHANGED)
-    if not stored.exists():
-        np.savez_compressed(stored, **made)
-        pytest.fail(f"{stored.name} was not there and has been written; look at it and commit it")
-    with np.load(stored) as expected:
-        assert set(expected) == set(made)
-        for name, array in made.items():
-            np.testing.assert_allclose(array, expected[name], rtol=1e-4, atol=1e-4 if array.dtype.kind == "f" else 0)
+    arrays = {name: np.array(vertices[name]) for name in vertices.dtype.names}
+    cells = cv2.imread(str(trace / "_map" / "occupancy.pgm"), cv2.IMREAD_UNCHANGED)
+    assert cells is not None
+    check_reference("_map", {**arrays, "cells": cells})
 
 
-def test_odometry_of_other_sweeps_and_of_none_is_refused_by_name(tmp_path: Path) -> None:
+def test_odometry_of_other_sweeps_and_without_a_valid_one_is_an_error(tmp_path: Path) -> None:
     trace = trace_with_odometry(tmp_path / "trace", invalid=tuple(range(6)))
     with pytest.raises(RoverError, match=r"lidar.*build.*of 6 sweeps none is valid in lidar and _odom"):
         run_step(find_step(STEP), trace, "_map", Request())

@@ -1,4 +1,4 @@
-"""Drawing of returns in the camera's pixels against a direct construction."""
+"""Projection of returns into the camera's pixels, compared with a direct construction."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STRAIGHT = BENT.undistorted()
 
 
 def scene(beams: int = 16, columns: int = 192) -> tuple[np.ndarray, np.ndarray]:
-    """Ranges and points all round the lidar, some of them none or clipped."""
+    """Ranges and points all round the lidar. Some ranges are clipped, and some pixels have no return."""
     rng = np.random.default_rng(0)
     azimuth = 2 * np.pi * np.arange(columns) / columns
     altitude = np.linspace(0.6, -0.6, beams)[:, None]
@@ -31,34 +31,34 @@ def scene(beams: int = 16, columns: int = 192) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("lens", [STRAIGHT, BENT], ids=["straight", "bent"])
 def test_the_nearest_return_wins_in_every_pixel_of_a_camera_that_moves(lens: Lens) -> None:
     ranges, points = scene()
-    turns = Slerp([0, 1], Rotation.from_rotvec([[0, 0, 0.0], [0.002, 0.003, 0.01]]))(
+    rotations = Slerp([0, 1], Rotation.from_rotvec([[0, 0, 0.0], [0.002, 0.003, 0.01]]))(
         np.linspace(0, 1, NODES)
     ).as_matrix()
     shifts = np.linspace([0.1, 0.0, -0.2], [0.2, 0.1, -0.25], NODES)
-    found = DepthCamera(lens, 0.3).depth(ranges, points, turns, shifts)
-    wanted = np.zeros((48, 64), "u2")
+    found = DepthCamera(lens, 0.3).depth(ranges, points, rotations, shifts)
+    expected = np.zeros((48, 64), "u2")
     for column in range(ranges.shape[1]):
-        at = column / ranges.shape[1] * (NODES - 1)
-        node, share = int(at), at % 1
-        turn = (1 - share) * turns[node] + share * turns[node + 1]
-        shift = (1 - share) * shifts[node] + share * shifts[node + 1]
-        seen = points[:, column].astype("f8") @ turn.T + shift
-        ahead = seen[:, 0]
+        position = column / ranges.shape[1] * (NODES - 1)
+        node, s = int(position), position % 1
+        rotation = (1 - s) * rotations[node] + s * rotations[node + 1]
+        shift = (1 - s) * shifts[node] + s * shifts[node + 1]
+        in_camera = points[:, column].astype("f8") @ rotation.T + shift
+        ahead = in_camera[:, 0]
         with np.errstate(divide="ignore", invalid="ignore"):
-            x, y = -seen[:, 1] / ahead, -seen[:, 2] / ahead
+            x, y = -in_camera[:, 1] / ahead, -in_camera[:, 2] / ahead
         across, down = lens.pixels(x, y)
         good = (ahead > 0.3) & (ranges[:, column] > 0) & (ranges[:, column] < 65535) & (np.hypot(x, y) < 1.6)
         for u, v, depth in zip(across[good], down[good], ahead[good], strict=True):
             if -0.5 <= u < 63.5 and -0.5 <= v < 47.5:
-                row, place, mm = round(v), round(u), round(depth * 1000)
-                if wanted[row, place] == 0 or mm < wanted[row, place]:
-                    wanted[row, place] = mm
-    assert (wanted > 0).sum() > 300
-    np.testing.assert_array_equal(found, wanted)
+                pixel, mm = (round(v), round(u)), round(depth * 1000)
+                if expected[pixel] == 0 or mm < expected[pixel]:
+                    expected[pixel] = mm
+    assert (expected > 0).sum() > 300
+    np.testing.assert_array_equal(found, expected)
 
 
-def test_a_lens_that_bends_back_far_outside_its_view_shows_nothing_from_there() -> None:
-    # Beyond a tangent of 1.2 this distortion leads back towards the middle of the picture.
+def test_points_that_a_distortion_folds_back_into_the_picture_are_left_out() -> None:
+    # Beyond a tangent of 1.2 this distortion maps points back towards the centre of the picture.
     lens = Lens(64, 48, 20.0, 20.0, 31.5, 23.5, (-0.2, 0.0, 0.0, 0.0))
     points = np.array([[[1.0, 2.2, 0.0]], [[1.0, 0.5, 0.0]]], "f4")
     ranges = np.full((2, 1), 2000, "u2")

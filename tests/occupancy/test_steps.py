@@ -1,4 +1,4 @@
-"""Polar occupancy of a simulated recording against a direct construction, and depth against the simulator's world."""
+"""Polar occupancy compared with a direct construction, and depth compared with the simulator's world."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ def returns(trace: Path, frame: int) -> np.ndarray:
     return points
 
 
-def directly(points: np.ndarray, trace: Path, z: tuple[float, float]) -> np.ndarray:
+def occupied_cells(points: np.ndarray, trace: Path, z: tuple[float, float]) -> np.ndarray:
     """Occupied cells of points in the grid's frame, u1 (elevation, azimuth, range), with the default bins."""
     sidecar = json.loads((trace / "radar" / "radar.json").read_text())
     bins = sidecar["shape"][-1]
     out = np.zeros((32, 128, bins), "u1")
     x, y, up = points.T
     distance = np.sqrt(x * x + y * y + up * up)
-    at = np.rint(distance / sidecar["range_resolution"]).astype(int)
+    slant = np.rint(distance / sidecar["range_resolution"]).astype(int)
     azimuth = np.floor((np.degrees(np.arctan2(-y, x)) + 90) / 180 * 128).astype(int)
     elevation = np.floor((np.degrees(np.arctan2(up, np.hypot(x, y))) + 45) / 90 * 32).astype(int)
-    inside = (at < bins) & (azimuth >= 0) & (azimuth < 128) & (elevation >= 0) & (elevation < 32)
+    inside = (slant < bins) & (azimuth >= 0) & (azimuth < 128) & (elevation >= 0) & (elevation < 32)
     inside &= (up >= z[0]) & (up <= z[1])
-    out[elevation[inside], azimuth[inside], at[inside]] = 1
+    out[elevation[inside], azimuth[inside], slant[inside]] = 1
     return out
 
 
@@ -76,25 +76,25 @@ def differing(found: np.ndarray, wanted: np.ndarray) -> int:
 def test_occupied_cells_are_those_of_a_direct_construction_in_the_radars_frame(walk: Path) -> None:
     found = made(walk, "_occupancy").channel("occupancy").read()
     for frame in FRAMES:
-        wanted = directly(in_radar(returns(walk, frame)), walk, (-100, 100))
+        wanted = occupied_cells(in_radar(returns(walk, frame)), walk, (-100, 100))
         assert wanted.sum() > 1000
-        # The projection in single precision moves points by micrometres: across an edge in a million cells, hardly.
+        # The projection in single precision moves points by micrometres, and very few of them to another cell.
         assert differing(found[frame], wanted) <= 2
 
 
-def test_the_picture_from_above_holds_the_cells_between_its_heights_at_all_elevations(walk: Path) -> None:
+def test_the_birds_eye_view_holds_the_cells_between_its_heights_at_all_elevations(walk: Path) -> None:
     found = made(walk, "_bev", bev_z=(-0.3, 0.4)).channel("occupancy").read()
     cells = made(walk, "_occupancy", z=(-0.3, 0.4), elevation=(-90, 90)).channel("occupancy").read()
     assert (found == cells.any(axis=1)).all() and found.any()
     for frame in FRAMES:
         points = in_radar(returns(walk, frame))
-        wanted = directly(points, walk, (-0.3, 0.4)).any(axis=0).astype("u1")
+        wanted = occupied_cells(points, walk, (-0.3, 0.4)).any(axis=0).astype("u1")
         near = np.abs(points[:, 2]) / np.linalg.norm(points, axis=1) < np.sin(np.radians(45))
         assert near[(points[:, 2] > -0.3) & (points[:, 2] < 0.4)].mean() > 0.9
         assert not (wanted & ~found[frame]).sum() > 1
 
 
-def test_axes_and_origin_are_told_beside_the_cells(walk: Path) -> None:
+def test_axes_and_origin_are_stored_beside_the_cells(walk: Path) -> None:
     sensor = made(walk, "_bev")
     axes = json.loads((sensor.path / "axes.json").read_text())
     bins = json.loads((walk / "radar" / "radar.json").read_text())
@@ -105,7 +105,7 @@ def test_axes_and_origin_are_told_beside_the_cells(walk: Path) -> None:
     assert (measured["origin"], measured["extrinsics"]) == ("radar", "config.yaml")
 
 
-def test_cells_can_be_seen_from_the_lidar_all_round_without_a_radar(walk: Path, tmp_path: Path) -> None:
+def test_cells_can_be_in_the_lidar_frame_all_round_without_a_radar(walk: Path, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     shutil.copytree(walk, trace, ignore=shutil.ignore_patterns("radar", "camera", "_*pose"))
     found = made(trace, "_bev", azimuth=(-180, 180), azimuth_bins=90, origin="lidar", min_range=1.0)
@@ -115,7 +115,7 @@ def test_cells_can_be_seen_from_the_lidar_all_round_without_a_radar(walk: Path, 
     angle = np.degrees(np.arctan2(-points[keep, 1], points[keep, 0]))
     wanted = np.zeros((90, 256), "u1")
     wanted[np.floor((angle + 180) / 4).astype(int) % 90, np.rint(distance[keep] / 0.1).astype(int)] = 1
-    # Columns of the lidar lie exactly on edges of bins here; each belongs to one side or the other.
+    # Columns of the lidar lie exactly on edges of bins here, so that rounding puts each into one bin or the other.
     assert differing(cells, wanted) < 0.05 * wanted.sum()
     assert (cells.any(axis=1) == wanted.any(axis=1)).all() and wanted.any(axis=1).all()
 
@@ -123,13 +123,13 @@ def test_cells_can_be_seen_from_the_lidar_all_round_without_a_radar(walk: Path, 
 def test_a_level_grid_does_not_tilt_with_the_rig(walk: Path, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     shutil.copytree(walk, trace)
-    # The world of an estimate that began tilted: everything in it is turned.
-    turn = Rotation.from_euler("xyz", [9, -14, 40], degrees=True).as_matrix()
+    # The world frame of a recording that begins with a tilted rig is rotated.
+    rotation = Rotation.from_euler("xyz", [9, -14, 40], degrees=True).as_matrix()
     rot = Sensor(walk / "_odom").channel("rot").read()
     for name in ("pos", "vel", "acc"):
-        (Sensor(walk / "_odom").channel(name).read() @ turn.T).tofile(trace / "_odom" / name)
-    (turn @ rot).tofile(trace / "_odom" / "rot")
-    up = turn @ json.loads((walk / "_truth" / "truth.json").read_text())["up"]
+        (Sensor(walk / "_odom").channel(name).read() @ rotation.T).tofile(trace / "_odom" / name)
+    (rotation @ rot).tofile(trace / "_odom" / "rot")
+    up = rotation @ json.loads((walk / "_truth" / "truth.json").read_text())["up"]
 
     sensor = made(trace, "_occupancy", level=True, z=(-0.6, 0.6))
     measured = json.loads((sensor.path / PROVENANCE).read_text())["measured"]
@@ -137,14 +137,14 @@ def test_a_level_grid_does_not_tilt_with_the_rig(walk: Path, tmp_path: Path) -> 
     assert np.degrees(np.arccos(measured["up"] @ up)) < 0.5
     found = sensor.channel("occupancy").read()
     for frame in FRAMES:
-        world = turn @ rot[frame] @ MOUNTS["radar"].rotation
+        world = rotation @ rot[frame] @ MOUNTS["radar"].rotation
         front = world[:, 0] - world[:, 0] @ np.array(measured["up"]) * np.array(measured["up"])
         axes = np.stack(
             [front / np.linalg.norm(front), np.cross(measured["up"], front / np.linalg.norm(front)), measured["up"]]
         )
         points = in_radar(returns(walk, frame)) @ world.T @ axes.T
-        wanted = directly(points, walk, (-0.6, 0.6))
-        assert differing(found[frame], wanted) <= 0.002 * wanted.sum() + 2  # `up` is told with five digits
+        wanted = occupied_cells(points, walk, (-0.6, 0.6))
+        assert differing(found[frame], wanted) <= 0.002 * wanted.sum() + 2  # `up` is stored with five digits
     shutil.rmtree(trace / "imu")
     sensor = made(trace, "_bev", level=True)
     assert json.loads((sensor.path / PROVENANCE).read_text())["measured"]["up_from"] == "first pose"
@@ -159,7 +159,7 @@ def test_frames_whose_odometry_is_not_valid_are_not_valid_when_levelled(walk: Pa
     assert (made(trace, "_bev", level=True).channel("valid").read() == valid).all()
 
 
-def test_a_pose_that_is_no_number_gives_no_cells_and_is_not_valid(walk: Path, tmp_path: Path) -> None:
+def test_a_pose_of_nan_gives_no_cells_and_is_not_valid(walk: Path, tmp_path: Path) -> None:
     trace = shutil.copytree(walk, tmp_path / "trace")
     rot = np.fromfile(trace / "_odom" / "rot").reshape(-1, 9)
     rot[3] = np.nan
@@ -170,7 +170,7 @@ def test_a_pose_that_is_no_number_gives_no_cells_and_is_not_valid(walk: Path, tm
     assert found.valid(len(cells)).tolist() == [1, 1, 1, 0, *[1] * (len(cells) - 4)]
 
 
-def test_a_radar_that_does_not_say_how_large_its_bins_are_is_an_error(walk: Path, tmp_path: Path) -> None:
+def test_a_radar_sidecar_without_the_size_of_bins_is_an_error(walk: Path, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     shutil.copytree(walk, trace)
     (trace / "radar" / "radar.json").write_text("{}")
@@ -178,8 +178,8 @@ def test_a_radar_that_does_not_say_how_large_its_bins_are_is_an_error(walk: Path
         made(trace, "_bev")
 
 
-def seen_depth(frame: int, trace: Path) -> np.ndarray:
-    """Depth of each pixel of a picture of 240 x 135 in the simulator's world, f8 metres, infinite where nothing is."""
+def true_depth(frame: int, trace: Path) -> np.ndarray:
+    """Depth of each pixel of a picture of 240 x 135 in the simulator's world, f8 metres, infinite without a surface."""
     rig = build(PRESETS["tiny"], 1)
     lens = json.loads((trace / "camera" / "camera.json").read_text())
     x = (((np.arange(240) + 0.5) * 256 / 240 - 0.5) - lens["cx"]) / lens["fx"]
@@ -197,55 +197,55 @@ def seen_depth(frame: int, trace: Path) -> np.ndarray:
 
 
 def depth_errors(walk: Path, motion: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Metres by which depths of walls are off, and the share of each picture that has a depth."""
+    """Errors of the depths of walls, m, and the fraction of each picture's pixels with a depth."""
     sensor = made(walk, "_camera_depth", width=240, height=135, motion=motion)
     valid = sensor.channel("valid").read()
-    errors, shares = [], []
+    errors, filled = [], []
     for frame in np.flatnonzero(valid)[5::4]:
-        depth, true = sensor.channel("depth").read(frame, frame + 1)[0] / 1000, seen_depth(frame, walk)
-        # Where depth jumps the lidar, which is beside the camera, sees what the camera does not.
+        depth, true = sensor.channel("depth").read(frame, frame + 1)[0] / 1000, true_depth(frame, walk)
+        # The lidar is beside the camera. At edges of depth it observes surfaces that the camera does not.
         smooth = np.ones(true.shape, bool)
         smooth[1:-1, 1:-1] = (
             sum(np.abs(np.roll(true, by, (0, 1)) - true) for by in ((1, 0), (-1, 0), (0, 1), (0, -1)))[1:-1, 1:-1]
             < 0.15
         )
         errors.append((depth - true)[(depth > 0) & smooth & np.isfinite(true)])
-        shares.append((depth > 0).mean())
-    return np.concatenate(errors), np.array(shares)
+        filled.append((depth > 0).mean())
+    return np.concatenate(errors), np.array(filled)
 
 
-def test_walls_are_as_far_from_the_camera_as_in_the_simulators_world(walk: Path) -> None:
-    errors, shares = depth_errors(walk, motion=True)
-    assert len(errors) > 5000 and shares.min() > 0.05
+def test_depths_of_walls_are_those_of_the_simulators_world(walk: Path) -> None:
+    errors, filled = depth_errors(walk, motion=True)
+    assert len(errors) > 5000 and filled.min() > 0.05
     assert abs(np.median(errors)) < 0.004
     assert np.quantile(np.abs(errors), 0.9) < 0.03
 
 
-def test_the_motion_between_sweep_and_picture_matters(walk: Path) -> None:
+def test_depths_are_nearer_to_the_truth_with_the_motion_between_sweep_and_picture(walk: Path) -> None:
     moving, still = (np.abs(depth_errors(walk, motion)[0]).mean() for motion in (True, False))
     assert moving < 0.6 * still
 
 
-def test_pictures_without_a_sweep_near_enough_or_a_known_pose_have_no_depth(walk: Path) -> None:
+def test_pictures_without_a_sweep_in_the_tolerance_or_a_known_pose_have_no_depth(walk: Path) -> None:
     sensor = made(walk, "_camera_depth", width=48, height=27, tolerance=0.03)
     depth, valid, ts = (sensor.channel(name).read() for name in ("depth", "valid", "ts"))
     lidar = Sensor(walk / "lidar").channel("ts").read()
     near = np.abs(lidar - ts[:, None]).min(axis=1) <= 0.03
-    told = (ts >= lidar[0]) & (ts <= lidar[-1])
-    assert (valid == (near & told)).all() and 0 < valid.sum() < len(valid)
+    known = (ts >= lidar[0]) & (ts <= lidar[-1])
+    assert (valid == (near & known)).all() and 0 < valid.sum() < len(valid)
     assert not depth[valid == 0].any() and depth[valid == 1].any(axis=(1, 2)).all()
 
 
-def test_depth_comes_with_its_axes_size_and_lens(walk: Path) -> None:
-    place = made(walk, "_camera_depth", motion=False).path
-    specs: dict[str, Any] = read_meta(place)
+def test_depth_comes_with_its_size_and_lens(walk: Path) -> None:
+    path = made(walk, "_camera_depth", motion=False).path
+    specs: dict[str, Any] = read_meta(path)
     assert (specs["depth"].type, specs["depth"].shape) == ("u2", (270, 480))
-    lens, recorded = (json.loads((walk / name / "camera.json").read_text()) for name in (place.name, "camera"))
+    lens, recorded = (json.loads((walk / name / "camera.json").read_text()) for name in (path.name, "camera"))
     assert lens["fx"] == pytest.approx(recorded["fx"] * 480 / 256)
-    assert json.loads((place / PROVENANCE).read_text())["measured"]["extrinsics"] == "config.yaml"
+    assert json.loads((path / PROVENANCE).read_text())["measured"]["extrinsics"] == "config.yaml"
 
 
-def test_radar_and_lidar_see_the_same_things_in_the_same_cells(walk: Path) -> None:
+def test_the_radars_power_is_high_in_cells_with_lidar_returns(walk: Path) -> None:
     run_step(find_step("_radar_range_azimuth"), walk, "_radar_range_azimuth", Request())
     radar, grid = Sensor(walk / "_radar_range_azimuth"), made(walk, "_bev")
     angles = [
@@ -254,13 +254,13 @@ def test_radar_and_lidar_see_the_same_things_in_the_same_cells(walk: Path) -> No
     same = np.abs(angles[0] - angles[1][:, None]).argmin(axis=1)
     radar_ts, lidar_ts = (sensor.channel("ts").read() for sensor in (radar, grid))
     power, occupied = radar.channel("power").read()[:, same], grid.channel("occupancy").read().astype(bool)
-    shares = []
+    means = []
     for frame, time in enumerate(lidar_ts):
         image = power[np.abs(radar_ts - time).argmin()]
-        image = image - np.median(image, axis=0)  # by direction, at each distance
-        seen = occupied[frame]
-        front = np.zeros_like(seen)
-        front[20:-20, 4:] = True  # where the radar looks, and beyond the coupling of its antennas
-        shares.append((image[seen & front].mean(), image[seen[::-1] & front].mean()))
-    direct, mirrored = np.mean(shares, axis=0)
+        image = image - np.median(image, axis=0)  # relative to the other azimuths in the same range bin
+        cells = occupied[frame]
+        front = np.zeros_like(cells)
+        front[20:-20, 4:] = True  # the radar's field of view, beyond the coupling between its antennas
+        means.append((image[cells & front].mean(), image[cells[::-1] & front].mean()))
+    direct, mirrored = np.mean(means, axis=0)
     assert direct > 2.0 and mirrored < 0.0  # dB

@@ -1,4 +1,4 @@
-"""Samples that belong together, and corrected times, of a simulated recording."""
+"""Matched samples and corrected times of a simulated recording."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ def test_every_sensors_nearest_sample_is_found_by_looking_at_all_of_them(referen
     for name in SENSORS:
         ts = Sensor(drive / name).channel("ts").read()
         every = ts[None] - base[:, None]
-        nearest, apart = np.abs(every).argmin(axis=1), np.abs(every).min(axis=1)
-        found, late = made.channel(name).read(), made.channel(f"{name}_dt").read()
-        assert (found.dtype, late.dtype) == (np.dtype("i4"), np.dtype("f4"))
-        assert (found == np.where(apart <= 0.1, nearest, -1)).all()
+        nearest, difference = np.abs(every).argmin(axis=1), np.abs(every).min(axis=1)
+        match, late = made.channel(name).read(), made.channel(f"{name}_dt").read()
+        assert (match.dtype, late.dtype) == (np.dtype("i4"), np.dtype("f4"))
+        assert (match == np.where(difference <= 0.1, nearest, -1)).all()
         np.testing.assert_array_equal(
-            late, np.where(apart <= 0.1, every[np.arange(len(base)), nearest], np.nan).astype("f4")
+            late, np.where(difference <= 0.1, every[np.arange(len(base)), nearest], np.nan).astype("f4")
         )
     assert (made.channel(reference).read() == np.arange(len(base))).all()
 
 
-def test_what_is_not_within_the_tolerance_is_not_matched(drive: Path) -> None:
+def test_samples_outside_of_the_tolerance_are_not_matched(drive: Path) -> None:
     camera = np.abs(synced(drive, tolerance=0.1).channel("camera_dt").read())
     tolerance = float(np.median(camera)) + 1e-6
     made = synced(drive, tolerance=tolerance)
@@ -56,25 +56,25 @@ def test_what_is_not_within_the_tolerance_is_not_matched(drive: Path) -> None:
     assert (np.isnan(late) == (tight < 0)).all()
 
 
-def test_provenance_tells_residuals_and_clocks(drive: Path) -> None:
+def test_provenance_holds_residuals_and_clocks(drive: Path) -> None:
     made = synced(drive)
-    told = measured(made)["sensors"]
+    figures = measured(made)["sensors"]
     late = made.channel("radar_dt").read()
-    assert told["radar"]["residual_ms"]["p50"] == pytest.approx(np.median(late[np.isfinite(late)]) * 1e3, abs=0.01)
+    assert figures["radar"]["residual_ms"]["p50"] == pytest.approx(np.median(late[np.isfinite(late)]) * 1e3, abs=0.01)
     truth = json.loads((drive / "_truth" / "truth.json").read_text())["clocks"]
     for name in SENSORS:
-        assert told[name]["rate_hz"] == pytest.approx(1 / truth[name]["period"], rel=1e-3)
-        assert 0 <= told[name]["latency_ms"]["least"] < told[name]["latency_ms"]["p95"] < 10
+        assert figures[name]["rate_hz"] == pytest.approx(1 / truth[name]["period"], rel=1e-3)
+        assert 0 <= figures[name]["latency_ms"]["least"] < figures[name]["latency_ms"]["p95"] < 10
 
 
 def test_lost_samples_are_counted(tmp_path: Path) -> None:
     trace = small_trace(tmp_path / "trace", 30)
     np.delete(times(32), [7, 20]).tofile(trace / "radar" / "ts")
-    told = measured(synced(trace))["sensors"]
-    assert (told["lidar"]["lost"], told["radar"]["lost"]) == (0, 2)
+    figures = measured(synced(trace))["sensors"]
+    assert (figures["lidar"]["lost"], figures["radar"]["lost"]) == (0, 2)
 
 
-def test_smoothed_times_are_nearer_to_when_sensors_saw_what_they_saw(drive: Path) -> None:
+def test_smoothed_times_are_nearer_to_the_true_times_of_samples(drive: Path) -> None:
     clocks = json.loads((drive / "_truth" / "truth.json").read_text())["clocks"]
     raw, smooth = synced(drive).channel("imu_dt").read(), synced(drive, smoothed=True).channel("imu_dt").read()
     true = {

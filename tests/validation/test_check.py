@@ -1,4 +1,4 @@
-"""Every promise about results, broken one at a time, is told by `check` in one line that names the place."""
+"""Each rule about results is broken once, and `check` reports it in one line that names the file."""
 
 from __future__ import annotations
 
@@ -47,20 +47,17 @@ def write_provenance(place: Path, inputs: tuple[str, ...], files: list[str], ste
 
 @pytest.fixture(scope="module")
 def clean(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A trace with results of ours in which nothing is wrong."""
+    """A trace with results of ours and without any problem."""
     trace = small_trace(
         tmp_path_factory.mktemp("promises") / "rec", COUNT, sensors=("lidar", "radar", "imu"),
         invalid={"lidar": (INVALID,), "radar": (INVALID,)},
     )  # fmt: skip
-    for name, step in {
-        "_lidar_image": "_lidar_image",
-        "_radar_points": "_radar_points",
-        "_radar_range_doppler": "_radar_range_doppler",
-    }.items():
-        run_step(find_step(step), trace, name, Request())
+    for name in ("_lidar_image", "_radar_points", "_radar_range_doppler"):
+        run_step(find_step(name), trace, name, Request())
     vectors, eye = np.zeros((COUNT, 3)), np.tile(np.eye(3), (COUNT, 1, 1))
     lidar = (f"lidar/{TS}", f"lidar/{VALID}", "lidar/rng")
-    ours(trace / "_odom", {**dict.fromkeys(("pos", "vel", "acc", "avel"), vectors), "rot": eye}, lidar)
+    fit = {"inliers": np.ones(COUNT, "f4"), "residual": np.zeros(COUNT, "f4"), "information": np.ones(COUNT)}
+    ours(trace / "_odom", {**dict.fromkeys(("pos", "vel", "acc", "avel"), vectors), "rot": eye, **fit}, lidar)
     ours(
         trace / "_radar_pose", {**dict.fromkeys(("pos", "vel", "acc"), vectors), "rot": eye}, ("radar/ts", "_odom/pos")
     )
@@ -76,7 +73,7 @@ def clean(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for file in files:
         (trace / "_map" / file).write_text("something")
     write_provenance(trace / "_map", (*lidar, "_odom/pos"), files)
-    (trace / "_slam").mkdir()  # of others, and free
+    (trace / "_slam").mkdir()  # of another program, so that no rule of ours applies
     return trace
 
 
@@ -86,7 +83,7 @@ def trace(clean: Path, tmp_path: Path) -> Path:
 
 
 def put(place: str, type: str, at: int, value: object, *shape: int) -> Callable[[Path], None]:
-    """Change one sample, or the part of it that the shape leaves to say, of a raw channel."""
+    """Change the sample `at` of a raw channel whose samples have this shape."""
 
     def damage(trace: Path) -> None:
         values = np.fromfile(trace / place, type).reshape(COUNT, *shape)
@@ -110,7 +107,7 @@ def remove(place: str) -> Callable[[Path], None]:
 
 
 def radar_points(name: str, at: int, value: float) -> Callable[[Path], None]:
-    """Change what is past the count of a sample."""
+    """Change the last point of a sample, which is past its count."""
 
     def damage(trace: Path) -> None:
         values = np.fromfile(trace / "_radar_points" / name, "f4").reshape(COUNT, -1)
@@ -125,7 +122,7 @@ def fewer(trace: Path) -> None:
     path.write_bytes(path.read_bytes()[:-24])
 
 
-PROMISES: dict[str, tuple[Callable[[Path], object], str]] = {
+RULES: dict[str, tuple[Callable[[Path], object], str]] = {
     "equal counts": (fewer, "_odom/vel: has 4 samples where ts has 5"),
     "times rise": (put("_odom/ts", "f8", 2, times(COUNT)[0]), "_odom/ts: sample 2 at byte 16"),
     "times are finite": (put("imu/ts", "f8", 2, np.nan), "imu/ts: sample 2 at byte 16: is nan, not a time"),
@@ -151,7 +148,7 @@ PROMISES: dict[str, tuple[Callable[[Path], object], str]] = {
         "_odom/rot: its desc does not list the axes of [3, 3] in brackets",
     ),
     "published files": (
-        remove("_radar_range_doppler/axes.json"), "_radar_range_doppler/axes.json: is missing though it was made",
+        remove("_radar_range_doppler/axes.json"), "_radar_range_doppler/axes.json: is missing although provenance",
     ),
     "same inputs": (put("lidar/valid", "u1", 0, 0), "_lidar_image: was made from other bytes of lidar/valid"),
     "same sidecars": (
@@ -168,9 +165,11 @@ PROMISES: dict[str, tuple[Callable[[Path], object], str]] = {
     "rotations of other poses": (
         put("_radar_pose/rot", "f8", 2, np.nan, 3, 3), "_radar_pose: sample 2: rot is no rotation",
     ),
-    "rotations do not mirror": (put("_odom/rot", "f8", 3, np.diag([1, 1, -1]), 3, 3), "_odom: sample 3: rot mirrors"),
+    "rotations are no reflections": (
+        put("_odom/rot", "f8", 3, np.diag([1, 1, -1]), 3, 3), "_odom: sample 3: rot is a reflection",
+    ),
     "poses are finite": (put("_odom/pos", "f8", 4, np.inf, 3), "_odom: sample 4: pos is not finite although valid"),
-    "count has room": (put("_radar_points/count", "u2", 2, 60000), "_radar_points: sample 2: count is more than the"),
+    "count fits": (put("_radar_points/count", "u2", 2, 60000), "_radar_points: sample 2: count is more than the"),
     "NaN past count": (radar_points("snr", 4, 3.0), "_radar_points: sample 4: snr is not NaN past count"),
     "covariances": (
         put("_radar_velocity/cov", "f4", 0, np.diag([1, 1, -1]), 3, 3),
@@ -179,8 +178,8 @@ PROMISES: dict[str, tuple[Callable[[Path], object], str]] = {
     "quaternions": (put("_imu_filtered/quat", "f4", 2, 1.0, 4), "_imu_filtered: sample 2: quat is no rotation"),
     "matches exist": (put("_sync/radar", "i4", 2, 99), "_sync/radar: sample 2: is 99, radar has samples 0 to 4"),
     "matches are not below none": (put("_sync/radar", "i4", 2, -2), "_sync/radar: sample 2: is -2, radar has"),
-    "residuals": (put("_sync/radar_dt", "f4", 2, np.nan), "_sync/radar_dt: sample 2: is no time although there is"),
-    "products are whole": (remove("_map/bev.png"), "_map/bev.png: is missing though it was made"),
+    "residuals": (put("_sync/radar_dt", "f4", 2, np.nan), "_sync/radar_dt: sample 2: is not finite although there is"),
+    "products are whole": (remove("_map/bev.png"), "_map/bev.png: is missing although provenance"),
     "products hold something": (lambda t: (t / "_map/map.ply").write_bytes(b""), "_map/map.ply: is empty"),
     "products are of their inputs": (
         put("_odom/pos", "f8", 0, 1.0, 3), "_map: was made from other bytes of _odom/pos",
@@ -194,12 +193,12 @@ PROMISES: dict[str, tuple[Callable[[Path], object], str]] = {
 }  # fmt: skip
 
 
-def test_nothing_is_said_of_a_trace_that_keeps_every_promise(clean: Path) -> None:
+def test_a_trace_that_obeys_every_rule_has_no_problem(clean: Path) -> None:
     assert list(problems(clean)) == []
 
 
-@pytest.mark.parametrize(("damage", "message"), PROMISES.values(), ids=PROMISES)
-def test_a_broken_promise_is_told_in_one_line(
+@pytest.mark.parametrize(("damage", "message"), RULES.values(), ids=RULES)
+def test_a_broken_rule_is_reported_in_one_line(
     damage: Callable[[Path], object], message: str, trace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     damage(trace)
@@ -208,7 +207,7 @@ def test_a_broken_promise_is_told_in_one_line(
     assert [f"rec/{message}" in line for line in lines].count(True) == 1, lines
 
 
-def test_results_of_others_are_only_asked_what_the_format_asks(trace: Path) -> None:
+def test_results_of_other_programs_are_checked_only_by_the_rules_of_the_format(trace: Path) -> None:
     with SensorWriter(trace / "_camera", {TS: TS_SPEC, "segment": spec_of(np.zeros((3, 4, 4), "u1"))}) as writer:
         writer.append(ts=times(3), segment=np.zeros((3, 4, 4), "u1"))
     assert list(problems(trace)) == []

@@ -1,0 +1,60 @@
+"""Stored results of small recordings, with which the results of every version of a step are compared."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rover_pipeline.table import TABLE
+
+DIRECTORY = Path(__file__).parent / "reference"
+#: Key of the processor and the libraries that a reference was made with.
+_MADE_WITH = "made with"
+
+
+def check_reference(sensor: str, arrays: Mapping[str, np.ndarray], tolerance: float | None = None) -> None:
+    """Compare a result with the reference of its step's version, which is written if there is none.
+
+    After a change on purpose raise the version of the step, delete the old file and run the test once.
+
+    Integers must be the same. Floating-point numbers must be the same bit for bit when the reference was made with the
+    same model of processor and the same libraries. Others round differently in the last bits, so that numbers are then
+    compared to 1e-4, relative and absolute.
+
+    Args:
+        tolerance: absolute tolerance of floating-point numbers in their unit, whatever the reference was made with. It
+            is for iterations, which amplify differences in the last bits.
+    """
+    path = DIRECTORY / f"{sensor}.v{TABLE[sensor].version}.npz"
+    if not path.exists():
+        np.savez_compressed(path, **arrays, **{_MADE_WITH: np.array(_made_with())})  # type: ignore[arg-type]
+        pytest.fail(f"{path.name} did not exist and has been written; look at its numbers and commit it")
+    with np.load(path) as reference:
+        assert set(reference) == {*arrays, _MADE_WITH}
+        same_rounding = str(reference[_MADE_WITH]) == _made_with()
+        for name, array in arrays.items():
+            expected = reference[name]
+            assert (array.dtype, array.shape) == (expected.dtype, expected.shape), name
+            if array.dtype.kind == "f" and tolerance is not None:
+                np.testing.assert_allclose(array, expected, rtol=0, atol=tolerance, err_msg=name)
+            elif array.dtype.kind == "f" and not same_rounding:
+                np.testing.assert_allclose(array, expected, rtol=1e-4, atol=1e-4, err_msg=name)
+            elif array.tobytes() != expected.tobytes():
+                np.testing.assert_array_equal(array, expected, err_msg=name)
+                pytest.fail(f"{name}: bits of NaN or of the sign of zero differ")
+
+
+def _made_with() -> str:
+    """Model of the processor, and versions of the libraries whose rounding a result depends on."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    libraries = [f"{name} {version(name)}" for name in ("numpy", "numba", "scipy")]
+    return ", ".join([models[0] if models else platform.processor() or platform.machine(), *libraries])
