@@ -80,7 +80,7 @@ def estimate(
     valid &= largest_world(seams, valid)
     first = int(np.argmax(valid)) if valid.any() else 0
     result = {
-        **state._replace(pos=state.pos - state.pos[first]).turned(state.rot[first].T)._asdict(),
+        **state._replace(pos=state.pos - state.pos[first]).rotated(state.rot[first].T)._asdict(),
         "inliers": quality.inliers.astype("f4"),
         "residual": quality.residual.astype("f4"),
         "information": quality.information,

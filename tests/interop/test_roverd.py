@@ -25,8 +25,8 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = small_trace(tmp_path_factory.mktemp("roverd") / "trace", sensors=("lidar", "radar", "camera", "imu"))
     write_room(path)
     write_lens(path)
-    for sensor, step in SENSORS.items():
-        run_step(find_step(step), path, sensor, Request(OPTIONS.get(sensor, {})), stamps=(".options-0",))
+    for sensor in SENSORS:
+        run_step(find_step(sensor), path, sensor, Request(OPTIONS.get(sensor, {})), stamps=(".options-0",))
     return path
 
 
