@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import platform
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from rover_pipeline.format.provenance import versions
 from rover_pipeline.table import TABLE
 
 DIRECTORY = Path(__file__).parent / "reference"
@@ -50,11 +51,12 @@ def check_reference(sensor: str, arrays: Mapping[str, np.ndarray], tolerance: fl
 
 
 def _made_with() -> str:
-    """Model of the processor, and versions of the libraries whose rounding a result depends on."""
+    """Model and instruction sets of the processor, and versions of the libraries whose rounding a result depends on."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
-        lines = []
-    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    libraries = [f"{name} {version(name)}" for name in ("numpy", "numba", "scipy")]
-    return ", ".join([models[0] if models else platform.processor() or platform.machine(), *libraries])
+        lines = [f"model name: {platform.processor() or platform.machine()}"]
+    known = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in reversed(lines))}
+    flags = hashlib.blake2b(known.get("flags", "").encode(), digest_size=6).hexdigest()
+    libraries = [f"{name} {version}" for name, version in versions().items() if name != "rover-pipeline"]
+    return ", ".join([known.get("model name", "unknown"), flags, *libraries])
