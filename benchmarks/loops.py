@@ -29,7 +29,7 @@ from rover_pipeline.odometry.loops.keyframes import path_length
 from rover_pipeline.odometry.loops.pose_graph import correct_trajectory
 from rover_pipeline.odometry.observations import NO_GYRO
 from rover_pipeline.odometry.options import OdometryOptions
-from rover_pipeline.odometry.segments.parallel import SweepReader
+from rover_pipeline.odometry.segments import SweepReader
 
 #: Presets, seconds of them that pass some places twice.
 SEQUENCES = {"indoor": 60.0, "smooth": 60.0, "stairs": 85.0, "bike": 70.0}

@@ -76,21 +76,14 @@ def load(trace: Path) -> Recording:
 def ours(found: Recording, **options: Any) -> tuple[Poses, State]:
     chosen = OdometryOptions(**options)
     begin, period = sweep_span(sensor_info(found.metadata), "end")
-    selection = PointSelection(
-        *rays(found.metadata),
-        points=chosen.points,
-        min_range=chosen.min_range,
-        max_range=chosen.max_range,
-        begin=begin,
-        period=period,
-    )
+    selection = PointSelection(*rays(found.metadata), chosen, begin=begin, period=period)
 
     def sweeps(count: int) -> list[Sweep]:
         return [selection.sweep(found.rng[i], i, found.ts[i]) for i in range(count)]
 
-    register_at_once(sweeps(4), found.ts[:4], chosen, metadata=found.metadata)  # compiles
+    register_at_once(sweeps(4), found.ts[:4], chosen)  # compiles
     start = time.perf_counter()
-    state, _ = register_at_once(sweeps(len(found.ts)), found.ts, chosen, metadata=found.metadata)
+    state = register_at_once(sweeps(len(found.ts)), found.ts, chosen)
     return Poses(state.pos, state.rot, (time.perf_counter() - start) / len(found.ts)), state
 
 

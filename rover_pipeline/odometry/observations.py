@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.kinematics.rotation import exp, log
-from rover_pipeline.odometry.spline.bspline import SplineTrajectory
+from rover_pipeline.odometry.spline import SplineTrajectory
 
 #: Largest time without a rate at either end of an interval whose rotation the gyroscope tells, seconds.
 _MAX_GAP = 0.05

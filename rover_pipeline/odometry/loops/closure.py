@@ -60,23 +60,20 @@ class _CandidateMatching:
 
     Attributes:
         pos: f8 (K, 3), of the keyframes.
-        pairs, bounds: see `find_candidates`.
+        candidates: see `find_candidates`.
     """
 
     sweeps: SweepSource
     motion: Trajectory
     keyframes: list[Keyframe]
     pos: np.ndarray
-    pairs: list[tuple[int, int]]
-    bounds: np.ndarray
+    candidates: dict[tuple[int, int], tuple[float, float]]
     voxels: tuple[float, ...]
 
     def __call__(self, start: int, stop: int) -> list[Loop]:
         """The candidates `start:stop` with their matches, which are not checked yet."""
         loops = []
-        for (first, second), (metres, radians) in zip(
-            self.pairs[start:stop], self.bounds[start:stop].tolist(), strict=True
-        ):
+        for (first, second), (metres, radians) in list(self.candidates.items())[start:stop]:
             old, new = (
                 LocalMap(self.sweeps(self.keyframes[each].map_frames), self.motion, self.pos[second], self.voxels)
                 for each in (first, second)
@@ -112,13 +109,13 @@ def close_loops(
     finite = np.flatnonzero(np.isfinite(state.pos).all(axis=1))
     path = path_length(state.pos[finite])[np.searchsorted(finite, frames)]
     variances = np.cumsum(np.where(usable, np.minimum(errors, _MAX_ERROR), _UNKNOWN_ERROR) ** 2)[frames]
-    pairs, bounds = find_candidates(pos, path, variances, options)
+    candidates = find_candidates(pos, path, variances, options)
     motion = Trajectory(times, state, usable, max_gap=_MAX_GAP)
-    matching = _CandidateMatching(sweeps, motion, keyframes, pos, pairs, bounds, options.voxels)
-    ranges = [(n, n + 1) for n in range(len(pairs))]
+    matching = _CandidateMatching(sweeps, motion, keyframes, pos, candidates, options.voxels)
+    ranges = [(n, n + 1) for n in range(len(candidates))]
     loops = [loop for part in map_ranges(matching, ranges, "loops") for loop in part]
-    summary: dict[str, Any] = {"places": len(keyframes), "candidates": len(pairs), "accepted": [], "largest": None}
-    loops = _confirmed(plausible(loops, dict(zip(pairs, bounds, strict=True)), options), path, options)
+    summary: dict[str, Any] = {"places": len(keyframes), "candidates": len(candidates), "accepted": [], "largest": None}
+    loops = _confirmed(plausible(loops, candidates, options), path, options)
     if not loops:
         return state, summary
     drift = options.loop_drift * np.diff(path) + 1e-4
@@ -141,7 +138,9 @@ def close_loops(
     return corrected, summary
 
 
-def plausible(loops: list[Loop], bounds: dict[tuple[int, int], np.ndarray], options: OdometrySection) -> list[Loop]:
+def plausible(
+    loops: list[Loop], bounds: dict[tuple[int, int], tuple[float, float]], options: OdometrySection
+) -> list[Loop]:
     """The loops that fit the earlier visit well and that the drift that is allowed for explains."""
     return [
         loop
@@ -193,12 +192,11 @@ def constraint_of(loop: Loop, pos: np.ndarray, rot: np.ndarray) -> LoopConstrain
     measured = matched.rotation @ rot[second]
     axes = np.zeros((6, 6))
     axes[:3, :3], axes[3:, 3:] = measured.T, rot[second].T
-    to_first = rot[first].T
     return LoopConstraint(
         first,
         second,
-        to_first @ (pos[second] + matched.shift - pos[first]),
-        to_first @ matched.rotation @ rot[second],
+        rot[first].T @ (pos[second] + matched.shift - pos[first]),
+        rot[first].T @ matched.rotation @ rot[second],
         axes @ _covariance(matched) @ axes.T,
     )
 

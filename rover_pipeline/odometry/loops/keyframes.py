@@ -66,7 +66,7 @@ def path_length(pos: np.ndarray) -> np.ndarray:
 
 def find_candidates(
     pos: np.ndarray, path: np.ndarray, variances: np.ndarray, options: OdometrySection
-) -> tuple[list[tuple[int, int]], np.ndarray]:
+) -> dict[tuple[int, int], tuple[float, float]]:
     """Pairs of keyframes that may be visits of one location, the earlier one first, and how far they may be off.
 
     Args:
@@ -74,9 +74,9 @@ def find_candidates(
         variances: f8 (K,), of the path to each of them, as the odometry itself estimates it, m2.
 
     Returns:
-        Numbers of the keyframes; f8 (pair, 2), largest corrections that drift explains, metres and radians.
+        Numbers of the keyframes -> largest corrections that drift explains, metres and radians.
     """
-    pairs, bounds = [], []
+    candidates = {}
     for second in range(len(pos)):
         between = path[second] - path
         drift = options.loop_drift * between + 3 * np.sqrt(np.maximum(variances[second] - variances, 0.0))
@@ -92,6 +92,6 @@ def find_candidates(
             if all(abs(path[first] - path[other]) >= options.loop_apart for other in visits):
                 visits.append(int(first))
         for first in sorted(visits):
-            pairs.append((first, second))
-            bounds.append((MIN_BOUND + drift[first], _MIN_ANGLE + drift[first] / LEVER_ARM))
-    return pairs, np.array(bounds).reshape(-1, 2)
+            largest = float(drift[first])
+            candidates[first, second] = MIN_BOUND + largest, float(_MIN_ANGLE) + largest / LEVER_ARM
+    return candidates

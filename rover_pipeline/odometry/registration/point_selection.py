@@ -8,8 +8,8 @@ import numpy as np
 
 from rover_pipeline.lidar.geometry import CLIPPED
 from rover_pipeline.numerics.compiled import compiled
-from rover_pipeline.numerics.voxel_table import pack_key
 from rover_pipeline.odometry.observations import Sweep
+from rover_pipeline.odometry.options import OdometrySection
 
 #: Largest number of columns of a sweep that are used. A walker moves by a millimetre from one to the next.
 _MAX_COLUMNS = 512
@@ -36,8 +36,6 @@ class PointSelection:
 
     Args:
         start, direction: f8 (beam, column, 3), m and m/mm: a range r is at `start + r * direction`.
-        points: approximate number of pixels of a sweep.
-        min_range, max_range: of the returns that are used, metres.
         begin, period: of a sweep: its first column after its time stamp, and its length; seconds.
     """
 
@@ -45,16 +43,14 @@ class PointSelection:
         self,
         start: np.ndarray,
         direction: np.ndarray,
+        options: OdometrySection,
         *,
-        points: int,
-        min_range: float,
-        max_range: float,
         begin: float,
         period: float,
     ) -> None:
         beams, columns = start.shape[:2]
         used = np.arange(0, columns, max(1, -(-columns // _MAX_COLUMNS)))
-        every = max(1, round(beams * len(used) / points))
+        every = max(1, round(beams * len(used) / options.points))
         self._patterns = []
         for pattern in range(every):
             chosen = [np.arange((pattern + i) % every, beams, every) for i in range(len(used))]
@@ -63,7 +59,7 @@ class PointSelection:
             column = used[number]
             self._patterns.append(_Pixels(beam, column, number, start[beam, column], direction[beam, column]))
         self._times = begin + period * used / columns
-        self._range_mm = min_range * 1000, max_range * 1000
+        self._range_mm = options.min_range * 1000, options.max_range * 1000
 
     def sweep(self, ranges: np.ndarray, number: int, stamp: float) -> Sweep:
         """The selected points of one sweep.
@@ -75,20 +71,6 @@ class PointSelection:
         """
         points, column = _project(ranges, self._patterns[number % len(self._patterns)], *self._range_mm)
         return Sweep(points, column, stamp + self._times, stamp)
-
-
-def sweep_of_cloud(points: np.ndarray, stamp: float, *, spacing: float) -> Sweep:
-    """A sweep of points that all count as measured at one instant, such as those of a deskewed cloud.
-
-    Args:
-        points: (N, 3), metres, lidar frame.
-        stamp: the instant, seconds.
-        spacing: the first point in every cube of this edge is selected; metres.
-    """
-    keys = pack_key(*np.floor(points / spacing).astype("i8").T)
-    _, first = np.unique(keys, return_index=True)
-    selected = points[np.sort(first)].astype("f4")
-    return Sweep(selected, np.zeros(len(selected), "i4"), np.array([stamp]), stamp)
 
 
 @compiled
