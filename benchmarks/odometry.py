@@ -28,9 +28,8 @@ from rover_pipeline.kinematics.state import State
 from rover_pipeline.kinematics.timestamps import smooth_times
 from rover_pipeline.lidar.geometry import rays, returns, sensor_info, sweep_span
 from rover_pipeline.lidar.ouster_slam import OusterOdometry
-from rover_pipeline.odometry.observations import Sweep
+from rover_pipeline.odometry.observations import PointSelection, Sweep
 from rover_pipeline.odometry.options import OdometryOptions
-from rover_pipeline.odometry.registration.point_selection import PointSelection
 from rover_pipeline.odometry.registration.register import register_at_once
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.record import simulate

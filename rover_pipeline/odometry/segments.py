@@ -22,10 +22,9 @@ from rover_pipeline.engine.recording import Recording
 from rover_pipeline.kinematics.rotation import exp, log
 from rover_pipeline.kinematics.state import Poses, State
 from rover_pipeline.lidar.geometry import rays, sensor_info, stagger
-from rover_pipeline.odometry.observations import Gyro, Sweep
+from rover_pipeline.odometry.observations import Gyro, PointSelection, Sweep
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.registration.batch import SweepFit, build_map, normal_equations, solve
-from rover_pipeline.odometry.registration.point_selection import PointSelection
 from rover_pipeline.odometry.registration.point_to_plane import align
 from rover_pipeline.odometry.registration.register import batch_passes, register
 from rover_pipeline.odometry.registration.spline_equations import SplineEquations

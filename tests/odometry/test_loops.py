@@ -14,8 +14,7 @@ from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.odometry.loops.closure import Loop as LoopMatch
-from rover_pipeline.odometry.loops.closure import close_loops, constraint_of, plausible, reveals_drift
-from rover_pipeline.odometry.loops.keyframes import path_length
+from rover_pipeline.odometry.loops.closure import close_loops, constraint_of, path_length, plausible, reveals_drift
 from rover_pipeline.odometry.loops.loop_matching import LocalMap, Match, match
 from rover_pipeline.odometry.loops.pose_graph import LoopConstraint, correct_trajectory, optimize
 from rover_pipeline.odometry.observations import Sweep

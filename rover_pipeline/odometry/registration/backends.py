@@ -1,12 +1,15 @@
 """Sweep-to-sweep registration by libraries: the initial guess of the trajectory, and a baseline to compare with.
 
-Each backend takes whole sweeps and returns the lidar's pose at the end of the sweep in the frame of its first sweep,
-as f8 (4, 4). None of the libraries' types leave this module.
+Each backend has a method `register`, which takes one sweep after the other and returns the lidar's pose at the end of
+the sweep in the frame of the first sweep, f8 (4, 4). Its arguments:
+    sweep: the selected points.
+    ranges: u2 (beam, column), mm, staggered, of all pixels; SmallGicp does without.
+    rotation: of the lidar since the end of the sweep before, rotation vector (3,); None without a gyroscope.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import small_gicp
@@ -23,19 +26,6 @@ from rover_pipeline.odometry.registration.point_to_plane import transform_points
 _POINTS = 5000
 #: How often the first two sweeps are registered to one another until their motion is right.
 _FIRST_ITERATIONS = 4
-
-
-class Backend(Protocol):
-    """Registers sweeps in their order."""
-
-    def register(self, sweep: Sweep, ranges: np.ndarray | None, rotation: np.ndarray | None) -> np.ndarray:
-        """The lidar's pose at the end of a sweep, (4, 4).
-
-        Args:
-            ranges: u2 (beam, column), mm, staggered, of all pixels; small_gicp does without.
-            rotation: of the lidar since the end of the sweep before, rotation vector (3,); None without a gyroscope.
-        """
-        ...
 
 
 class SmallGicp:
@@ -125,7 +115,7 @@ class OusterSlam:
         return self._odometry.register(ranges, sweep.times)
 
 
-def make_backend(options: OdometrySection, metadata: str) -> Backend:
+def make_backend(options: OdometrySection, metadata: str) -> SmallGicp | KissIcp | OusterSlam:
     """The backend of the options, before its first sweep of a lidar with this `lidar.json`."""
     if options.backend == "kiss_icp":
         return KissIcp(metadata)
