@@ -57,12 +57,8 @@ def largest_world(seams: list[Seam], counted: np.ndarray) -> np.ndarray:
 
 def seam_summary(seam: Seam) -> dict[str, Any]:
     """A seam as it is written to the provenance."""
-    return {
-        "frame": seam.frame,
-        "metres": float(f"{seam.metres:.3g}"),
-        "degrees": float(f"{seam.degrees:.3g}"),
-        "planes": seam.planes,
-    }
+    rounded = {name: float(f"{getattr(seam, name):.3g}") for name in ("metres", "degrees")}
+    return seam._asdict() | rounded
 
 
 def warnings_of(seams: list[Seam], valid: np.ndarray, raw: np.ndarray) -> list[str]:

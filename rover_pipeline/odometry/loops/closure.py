@@ -143,10 +143,8 @@ def close_loops(
     # Frames before the first keyframe and after the last one have no pose.
     inside = slice(frames[0], frames[-1] + 1)
     part = correct_trajectory(state.select(inside), times[inside], times[frames], (pos, rot), (new_pos, new_rot))
-    corrected = State(*(array.copy() for array in state))
-    for whole, array in zip(corrected, part, strict=True):
-        whole[inside] = array
-    return corrected, summary
+    outside = (state.select(slice(inside.start)), state.select(slice(inside.stop, None)))
+    return State(*(np.concatenate(arrays) for arrays in zip(outside[0], part, outside[1], strict=True))), summary
 
 
 def _find_keyframes(pos: np.ndarray, times: np.ndarray, usable: np.ndarray, spacing: float) -> list[_Keyframe]:

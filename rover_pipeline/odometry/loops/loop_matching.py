@@ -35,6 +35,8 @@ _GATES = (0.5, 0.3, 0.2, 0.1, 0.05, 0.05, 0.05, 0.05)
 #: How much larger the fraction of inliers has to be at another location than at the estimated one. Where walls repeat,
 #: the nearest match is the most likely one.
 _CLEARLY_BETTER = 0.1
+#: The odometry's estimate of the motion between two local maps: there is no drift to correct.
+_UNMOVED = Poses(np.eye(3), np.zeros(3))
 
 
 class Match(NamedTuple):
@@ -94,7 +96,7 @@ def match(first: LocalMap, second: LocalMap, bound: float, angle: float) -> Matc
     """
     if len(second.walls) < _MIN_WALLS or len(first.walls) < _MIN_WALLS:
         return None
-    best = _aligned(first, second, Poses(np.eye(3), np.zeros(3)), bound, angle)
+    best = _aligned(first, second, _UNMOVED, bound, angle)
     if bound > _GATES[0] / 2:
         other = _aligned(first, second, _search(first, second, bound, angle), bound, angle)
         if other.inliers > best.inliers + _CLEARLY_BETTER:
@@ -149,13 +151,9 @@ def _search_height(first: LocalMap, second: LocalMap, bound: float) -> float:
 
 def _aligned(first: LocalMap, second: LocalMap, guess: Poses, bound: float, angle: float) -> Match:
     """The match after the planes of the later visit are aligned with those of the earlier one."""
+    deviations = np.array([bound] * 3 + [angle] * 3)
     (rot, pos), information, _ = align(
-        second.centres,
-        first.tables,
-        guess=guess,
-        expected=Poses(np.eye(3), np.zeros(3)),
-        deviations=np.array([bound] * 3 + [angle] * 3),
-        gates=_GATES,
+        second.centres, first.tables, guess=guess, expected=_UNMOVED, deviations=deviations, gates=_GATES
     )
     there, back = Poses(rot[None], pos[None]), Poses(rot.T[None], -(rot.T @ pos)[None])
     fractions, inliers, squares = [], 0, 0.0
@@ -164,14 +162,8 @@ def _aligned(first: LocalMap, second: LocalMap, guess: Poses, bound: float, angl
             count, sum_squares = _inliers(new, first, there)
             fractions += [count / len(new), _inliers(old, second, back)[0] / len(old)]
             inliers, squares = inliers + count, squares + sum_squares
-    return Match(
-        shift=pos,
-        rotation=rot,
-        information=information,
-        inliers=min(fractions),
-        residual=float(np.sqrt(squares / max(inliers, 1))),
-        walls=_inliers(second.walls, first, there)[0],
-    )
+    residual = float(np.sqrt(squares / max(inliers, 1)))
+    return Match(pos, rot, information, min(fractions), residual, walls=_inliers(second.walls, first, there)[0])
 
 
 def _inliers(centres: np.ndarray, other: LocalMap, pose: Poses) -> tuple[int, float]:

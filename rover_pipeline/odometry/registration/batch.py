@@ -7,7 +7,6 @@ and in any order, so that the result has no seams.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import solveh_banded
@@ -35,19 +34,9 @@ from rover_pipeline.odometry.surfels import SurfelMap
 #: Largest distance of a point from its plane, metres. The trajectory is nearly right before a batch pass.
 _GATE = 0.05
 
-
-class SweepFit(NamedTuple):
-    """How well a sweep lies on the map; NaN where it is not used.
-
-    Attributes:
-        inliers: fraction of the points that lie on a plane.
-        residual: root mean square of their distances from the planes, metres.
-        information: smallest eigenvalue of the information matrix of the sweep's pose, 1/m2.
-    """
-
-    inliers: float = np.nan
-    residual: float = np.nan
-    information: float = np.nan
+#: How well a sweep lies on the map: inliers, residual and information as in `quality.Quality`.
+SweepFit = tuple[float, float, float]
+_NO_FIT = (np.nan, np.nan, np.nan)
 
 
 def build_map(sweeps: Iterable[Sweep], trajectory: SplineTrajectory, options: OdometrySection) -> SurfelMap:
@@ -73,14 +62,14 @@ def normal_equations(
     """Normal equations of the trajectory's control points from sweeps and rates, and how well each sweep fits.
 
     Args:
-        sweeps: None for those that must not be used, which have no fit either.
+        sweeps: None for those that must not be used, whose fit is NaN.
     """
     equations, weights = _no_equations(trajectory), PointWeights(_GATE, options.range_noise, SCALE, 1)
     fits: list[SweepFit] = []
     ranges: list[tuple[int, int]] = []
     for sweep in sweeps:
         if sweep is None:
-            fits.append(SweepFit())
+            fits.append(_NO_FIT)
             continue
         instants = trajectory.locate(sweep.times)
         pos, rot = trajectory.poses(instants)
@@ -101,14 +90,14 @@ def normal_equations(
 def _fit(information: np.ndarray, statistics: Statistics) -> SweepFit:
     """The fit of a sweep, given the information matrix of its displacement (1/m2) and its rotation (1/rad2)."""
     if not np.isfinite(information).all():
-        return SweepFit()
+        return _NO_FIT
     # A rotation moves a point by its distance times the angle. The mean distance makes both units the same.
     distance = np.sqrt(max(np.trace(information[3:, 3:]), 1e-12) / max(np.trace(information[:3, :3]), 1e-12))
     information[3:] /= distance
     information[:, 3:] /= distance
     points, inliers, squared_distances = statistics
     residual = float(np.sqrt(squared_distances / max(inliers, 1)))
-    return SweepFit(inliers / max(points, 1), residual, float(max(np.linalg.eigvalsh(information)[0], 0.0)))
+    return inliers / max(points, 1), residual, float(max(np.linalg.eigvalsh(information)[0], 0.0))
 
 
 def solve(
