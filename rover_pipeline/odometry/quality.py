@@ -26,10 +26,6 @@ class Quality(NamedTuple):
     residual: np.ndarray
     information: np.ndarray
 
-    def known(self) -> np.ndarray:
-        """Which frames have a quality, bool (frame,)."""
-        return np.isfinite(np.array(self)).all(axis=0)
-
     def valid(self, options: OdometrySection) -> np.ndarray:
         """Which frames are as good as the options demand, bool (frame,)."""
         return (

@@ -94,13 +94,19 @@ class SweepReader:
                 yield sweep if sweep and len(sweep.points) >= self.options.min_points else None, ranges
 
     def select(self, numbers: Iterable[int]) -> Iterator[Sweep]:
-        """The sweeps of those of some frames that `read` gives any of."""
+        """The sweeps of some frames, without those that are not valid or have too few points."""
         return (sweep for number in numbers for sweep, _ in self.read(number, number + 1) if sweep)
 
     def span(self, start: int, stop: int) -> tuple[float, float]:
         """First and last instant of some sweeps, seconds."""
         first, last = self.times[start] + self.begin, self.times[stop - 1] + self.begin + self.period
         return float(min(first, self.times[start])), float(max(last, self.times[stop - 1]))
+
+    def register(self, start: int, stop: int) -> Segment:
+        """A segment, registered independently of the others."""
+        sweeps, ends = self.read(start, stop), self.times[start:stop]
+        trajectory, surfels = register(sweeps, ends, self.options, self.metadata, self.gyro)
+        return Segment(start, stop, trajectory, surfels.thin())
 
     @cached_property
     def _selection(self) -> PointSelection:
@@ -140,14 +146,6 @@ class Seam(NamedTuple):
     def connected(self) -> bool:
         """Whether the segments have enough planes in common to be in one world."""
         return self.planes >= _MIN_PLANES
-
-
-def register_segment(reader: SweepReader, start: int, stop: int) -> Segment:
-    """A segment, registered independently of the others."""
-    trajectory, surfels = register(
-        reader.read(start, stop), reader.times[start:stop], reader.options, reader.metadata, reader.gyro
-    )
-    return Segment(start, stop, trajectory, surfels.thin())
 
 
 def merge(segments: Iterable[Segment], ts: np.ndarray) -> tuple[SplineTrajectory, list[Seam]]:

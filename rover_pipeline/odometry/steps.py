@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,14 +15,7 @@ from rover_pipeline.lookup import load
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.quality import Quality, largest_world, seam_summary, warnings_of
-from rover_pipeline.odometry.segments import (
-    SweepReader,
-    merge,
-    refine_in_batch,
-    register_segment,
-    split,
-    without_overlap,
-)
+from rover_pipeline.odometry.segments import SweepReader, merge, refine_in_batch, split, without_overlap
 from rover_pipeline.odometry.spline import SplineTrajectory
 
 #: Largest angular rate that can be true, rad/s. Larger ones, and NaN, are damage: no gyroscope of a rig measures them.
@@ -67,21 +59,19 @@ def odom(
 
     # Segments are registered in parallel, sweep after sweep, and then merged.
     segments = split(times, options.segment, options.overlap)
-    registered = recording.map(partial(register_segment, reader), segments, "register", processes=True)
+    registered = recording.map(reader.register, segments, "register", processes=True)
     trajectory, seams = merge(registered, times)
 
     # The whole trajectory is refined against the map of all its sweeps, which leaves no seams.
     trajectory, fits = refine_in_batch(reader, trajectory, without_overlap(segments))
     state, quality = trajectory.at(times), Quality(*np.array(fits).T)
-    measured: dict[str, Any] = {
-        "segments": len(segments),
-        "gyroscope": gyro_used,
-        "seams": [seam_summary(seam) for seam in seams],
-    }
+    summaries = [seam_summary(seam) for seam in seams]
+    measured: dict[str, Any] = {"segments": len(segments), "gyroscope": gyro_used, "seams": summaries}
     if options.loops:
         # Its imports, such as OpenCV, would make every start half a second slower.
         close_loops = load("rover_pipeline.odometry.loops.closure:close_loops")
-        usable = quality.usable_for_loops(options) & (recording.valid != 0) & largest_world(seams, quality.known())
+        usable = quality.usable_for_loops(options) & (recording.valid != 0)
+        usable &= largest_world(seams, np.isfinite(quality.inliers))
         errors = np.full(len(usable), np.inf)
         errors[usable] = quality.information[usable] ** -0.5
         state, measured["loops"] = close_loops(

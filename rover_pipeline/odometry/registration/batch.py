@@ -14,13 +14,7 @@ from scipy.linalg import solveh_banded
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro, Sweep
 from rover_pipeline.odometry.options import OdometrySection
-from rover_pipeline.odometry.registration.point_to_plane import (
-    SCALE,
-    PointWeights,
-    Statistics,
-    pose_equations,
-    transform_points,
-)
+from rover_pipeline.odometry.registration.point_to_plane import SCALE, PointWeights, pose_equations, transform_points
 from rover_pipeline.odometry.registration.spline_equations import (
     AngularRates,
     SplineEquations,
@@ -76,7 +70,7 @@ def normal_equations(
         matrix, right, statistics = pose_equations(sweep.points, sweep.column, pos, rot, surfels.tables, weights)
         add_poses(matrix, right, instants.first, instants.weights(), equations)
         ranges.append(instants.control_range())
-        fits.append(_fit(matrix.sum(0), statistics))
+        fits.append(_fit(matrix.sum(0), *statistics))
     if len(gyro.times):
         instants = trajectory.locate(gyro.times)
         rates = AngularRates(gyro.rates, instants, options.gyro_noise**-2)
@@ -87,15 +81,14 @@ def normal_equations(
     return SplineEquations(low, equations.blocks[part].copy(), equations.right[part].copy()), fits
 
 
-def _fit(information: np.ndarray, statistics: Statistics) -> SweepFit:
-    """The fit of a sweep, given the information matrix of its displacement (1/m2) and its rotation (1/rad2)."""
+def _fit(information: np.ndarray, points: float, inliers: float, squared_distances: float) -> SweepFit:
+    """The fit of a sweep, given its `Statistics` and the information of its displacement and rotation."""
     if not np.isfinite(information).all():
         return _NO_FIT
     # A rotation moves a point by its distance times the angle. The mean distance makes both units the same.
     distance = np.sqrt(max(np.trace(information[3:, 3:]), 1e-12) / max(np.trace(information[:3, :3]), 1e-12))
     information[3:] /= distance
     information[:, 3:] /= distance
-    points, inliers, squared_distances = statistics
     residual = float(np.sqrt(squared_distances / max(inliers, 1)))
     return inliers / max(points, 1), residual, float(max(np.linalg.eigvalsh(information)[0], 0.0))
 
