@@ -61,13 +61,7 @@ class PointSelection:
     """
 
     def __init__(
-        self,
-        start: np.ndarray,
-        direction: np.ndarray,
-        options: OdometrySection,
-        *,
-        begin: float,
-        period: float,
+        self, start: np.ndarray, direction: np.ndarray, options: OdometrySection, *, begin: float, period: float
     ) -> None:
         beams, columns = start.shape[:2]
         used = np.arange(0, columns, max(1, -(-columns // _MAX_COLUMNS)))

@@ -232,7 +232,7 @@ def fit_spline(
         return solveh_banded(band, right, lower=True)
 
     nearest = np.clip(np.searchsorted(times, start + (np.arange(count) - 1) * step), 0, len(times) - 1)
-    spline = spline._replace(rot=rot[nearest], pos=solve(pos, np.zeros((count - ORDER + 1, 3))))
+    spline = spline._replace(rot=rot[nearest].copy(), pos=solve(pos, np.zeros((count - ORDER + 1, 3))))
     # Rotations are not linear in their control points: Gauss-Newton.
     for _ in range(6):
         error = log(np.swapaxes(spline.at(times).rot, 1, 2) @ rot)
