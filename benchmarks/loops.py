@@ -24,12 +24,11 @@ from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.kinematics.timestamps import smooth_times
 from rover_pipeline.lidar.geometry import sensor_info, sweep_span
-from rover_pipeline.odometry.loops.closure import close_loops
-from rover_pipeline.odometry.loops.keyframes import path_length
+from rover_pipeline.odometry.loops.closure import close_loops, path_length
 from rover_pipeline.odometry.loops.pose_graph import correct_trajectory
 from rover_pipeline.odometry.observations import NO_GYRO
 from rover_pipeline.odometry.options import OdometryOptions
-from rover_pipeline.odometry.segments.parallel import SweepReader
+from rover_pipeline.odometry.segments import SweepReader
 
 #: Presets, seconds of them that pass some places twice.
 SEQUENCES = {"indoor": 60.0, "smooth": 60.0, "stairs": 85.0, "bike": 70.0}

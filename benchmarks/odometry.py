@@ -28,9 +28,8 @@ from rover_pipeline.kinematics.state import State
 from rover_pipeline.kinematics.timestamps import smooth_times
 from rover_pipeline.lidar.geometry import rays, returns, sensor_info, sweep_span
 from rover_pipeline.lidar.ouster_slam import OusterOdometry
-from rover_pipeline.odometry.observations import Sweep
+from rover_pipeline.odometry.observations import PointSelection, Sweep
 from rover_pipeline.odometry.options import OdometryOptions
-from rover_pipeline.odometry.registration.point_selection import PointSelection
 from rover_pipeline.odometry.registration.register import register_at_once
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.record import simulate
@@ -76,21 +75,14 @@ def load(trace: Path) -> Recording:
 def ours(found: Recording, **options: Any) -> tuple[Poses, State]:
     chosen = OdometryOptions(**options)
     begin, period = sweep_span(sensor_info(found.metadata), "end")
-    selection = PointSelection(
-        *rays(found.metadata),
-        points=chosen.points,
-        min_range=chosen.min_range,
-        max_range=chosen.max_range,
-        begin=begin,
-        period=period,
-    )
+    selection = PointSelection(*rays(found.metadata), chosen, begin=begin, period=period)
 
     def sweeps(count: int) -> list[Sweep]:
         return [selection.sweep(found.rng[i], i, found.ts[i]) for i in range(count)]
 
-    register_at_once(sweeps(4), found.ts[:4], chosen, metadata=found.metadata)  # compiles
+    register_at_once(sweeps(4), found.ts[:4], chosen)  # compiles
     start = time.perf_counter()
-    state, _ = register_at_once(sweeps(len(found.ts)), found.ts, chosen, metadata=found.metadata)
+    state = register_at_once(sweeps(len(found.ts)), found.ts, chosen)
     return Poses(state.pos, state.rot, (time.perf_counter() - start) / len(found.ts)), state
 
 

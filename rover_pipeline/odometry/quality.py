@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rover_pipeline.odometry.options import OdometrySection
-from rover_pipeline.odometry.registration.batch import SweepFit
-from rover_pipeline.odometry.segments.merge import Seam
+from rover_pipeline.odometry.segments import Seam
 
 #: Differences of two segments at a seam above which the user is warned, metres and degrees.
 _WIDE_SEAM = 0.05, 0.5
@@ -27,15 +26,6 @@ class Quality(NamedTuple):
     residual: np.ndarray
     information: np.ndarray
 
-    @staticmethod
-    def of(fits: list[SweepFit | None]) -> Quality:
-        """The quality by the fits of all frames."""
-        return Quality(*np.array([_quality(fit) for fit in fits]).T)
-
-    def known(self) -> np.ndarray:
-        """Which frames have a quality, bool (frame,)."""
-        return np.isfinite(np.array(self)).all(axis=0)
-
     def valid(self, options: OdometrySection) -> np.ndarray:
         """Which frames are as good as the options demand, bool (frame,)."""
         return (
@@ -47,17 +37,6 @@ class Quality(NamedTuple):
     def usable_for_loops(self, options: OdometrySection) -> np.ndarray:
         """Which frames may be part of local maps, bool (frame,). Drift makes their residuals large."""
         return (self.inliers >= options.min_inliers) & (self.information > 0)
-
-
-def _quality(fit: SweepFit | None) -> tuple[float, float, float]:
-    if fit is None or not np.isfinite(fit.information).all():
-        return np.nan, np.nan, np.nan
-    matrix = fit.information.copy()
-    # A rotation moves a point by its distance times the angle. The mean distance makes both units the same.
-    distance = np.sqrt(max(np.trace(matrix[3:, 3:]), 1e-12) / max(np.trace(matrix[:3, :3]), 1e-12))
-    matrix[3:] /= distance
-    matrix[:, 3:] /= distance
-    return fit.inliers, fit.residual, float(max(np.linalg.eigvalsh(matrix)[0], 0.0))
 
 
 def largest_world(seams: list[Seam], counted: np.ndarray) -> np.ndarray:
@@ -74,12 +53,8 @@ def largest_world(seams: list[Seam], counted: np.ndarray) -> np.ndarray:
 
 def seam_summary(seam: Seam) -> dict[str, Any]:
     """A seam as it is written to the provenance."""
-    return {
-        "frame": seam.frame,
-        "metres": float(f"{seam.metres:.3g}"),
-        "degrees": float(f"{seam.degrees:.3g}"),
-        "planes": seam.planes,
-    }
+    rounded = {name: float(f"{getattr(seam, name):.3g}") for name in ("metres", "degrees")}
+    return seam._asdict() | rounded
 
 
 def warnings_of(seams: list[Seam], valid: np.ndarray, raw: np.ndarray) -> list[str]:

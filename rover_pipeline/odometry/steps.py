@@ -1,13 +1,25 @@
-"""Virtual sensor `_odom`: the trajectory of the lidar."""
+"""Virtual sensor `_odom`: the trajectory of the lidar over a recording, from beginning to end."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
 from rover_pipeline.engine.recording import Recording
 from rover_pipeline.engine.step import Inspection
-from rover_pipeline.odometry.estimate import Imu, estimate
+from rover_pipeline.kinematics.clock import clock
+from rover_pipeline.kinematics.mount import find_mount
+from rover_pipeline.lidar.geometry import sensor_info, sweep_span
+from rover_pipeline.lookup import load
+from rover_pipeline.odometry.observations import NO_GYRO, Gyro
 from rover_pipeline.odometry.options import OdometryOptions
+from rover_pipeline.odometry.quality import Quality, largest_world, seam_summary, warnings_of
+from rover_pipeline.odometry.segments import SweepReader, merge, refine_in_batch, split, without_overlap
+from rover_pipeline.odometry.spline import SplineTrajectory
+
+#: Largest angular rate that can be true, rad/s. Larger ones, and NaN, are damage: no gyroscope of a rig measures them.
+_MAX_RATE = 100.0
 
 
 def odom(
@@ -20,11 +32,82 @@ def odom(
     imu_avel: np.ndarray | None = None,
     imu_valid: np.ndarray | None = None,
 ) -> tuple[dict[str, np.ndarray], Inspection]:
-    """The lidar's trajectory over a whole recording.
+    """The lidar's trajectory over a whole recording, with its quality.
 
     Args:
         recording: of `rng`, u2 (frame, beam, column), mm, destaggered.
         metadata: `lidar.json`; config: `config.yaml`, which may hold the extrinsics.
         imu_ts, imu_avel, imu_valid: f8 (sample,), s; (sample, 3), rad/s, IMU frame; u1 (sample,).
+
+    Raises:
+        MissingExtraError: loops are asked for, but GTSAM is not installed.
+        ValueError: the recording has no sweep.
     """
-    return estimate(recording, options, metadata, config, Imu(imu_ts, imu_avel, imu_valid))
+    if recording.count == 0:
+        raise ValueError("there is no sweep")
+    if options.loops:
+        load("rover_pipeline.odometry.loops.pose_graph:load_gtsam")()  # an error now, not after the registration
+    times = clock("lidar", recording.ts, options.times).smooth
+    # Seconds since the first sweep. Those since 1970 have too few digits left for a fraction of a microsecond.
+    times, origin = times - times[0], times[0]
+    gyro, gyro_used = _gyro(imu_ts, imu_avel, imu_valid, options, config)
+    gyro = gyro._replace(times=gyro.times - origin)
+    begin, period = sweep_span(sensor_info(metadata), options.lidar.ts_reference)
+    reader = SweepReader(recording, times, begin, period, options, metadata, gyro)
+    # Compiles kernels here once. Processes are forked from this one, and each of them would have to compile them.
+    SplineTrajectory.at_rest(0.0, 1.0, options.knots).at(times[:1])
+
+    # Segments are registered in parallel, sweep after sweep, and then merged.
+    segments = split(times, options.segment, options.overlap)
+    registered = recording.map(reader.register, segments, "register", processes=True)
+    trajectory, seams = merge(registered, times)
+
+    # The whole trajectory is refined against the map of all its sweeps, which leaves no seams.
+    trajectory, fits = refine_in_batch(reader, trajectory, without_overlap(segments))
+    state, quality = trajectory.at(times), Quality(*np.array(fits).T)
+    summaries = [seam_summary(seam) for seam in seams]
+    measured: dict[str, Any] = {"segments": len(segments), "gyroscope": gyro_used, "seams": summaries}
+    if options.loops:
+        # Its imports, such as OpenCV, would make every start half a second slower.
+        close_loops = load("rover_pipeline.odometry.loops.closure:close_loops")
+        usable = quality.usable_for_loops(options) & (recording.valid != 0)
+        usable &= largest_world(seams, np.isfinite(quality.inliers))
+        errors = np.full(len(usable), np.inf)
+        errors[usable] = quality.information[usable] ** -0.5
+        state, measured["loops"] = close_loops(
+            state, times, usable, errors, options, sweeps=reader.select, map_ranges=recording.map
+        )
+
+    # Poses are valid where the sweep fits the map, in the largest of the worlds of segments that are not connected.
+    valid = quality.valid(options) & (recording.valid != 0)
+    valid &= largest_world(seams, valid)
+    first = int(np.argmax(valid)) if valid.any() else 0
+    result = {
+        **state._replace(pos=state.pos - state.pos[first]).rotated(state.rot[first].T)._asdict(),
+        "inliers": quality.inliers.astype("f4"),
+        "residual": quality.residual.astype("f4"),
+        "information": quality.information,
+        "valid": valid,
+    }
+    return result, Inspection(measured, warnings_of(seams, valid, recording.valid))
+
+
+def _gyro(
+    ts: np.ndarray | None,
+    avel: np.ndarray | None,
+    valid: np.ndarray | None,
+    options: OdometryOptions,
+    config: str | None,
+) -> tuple[Gyro, str]:
+    """Angular rates in the lidar frame, and whether and why they are used; arguments as in `odom`."""
+    if not options.imu:
+        return NO_GYRO, "not asked for"
+    if ts is None or avel is None or len(ts) < 2:
+        return NO_GYRO, "none recorded"
+    mount = find_mount("imu", options.rig, config)
+    if not mount.known:
+        return NO_GYRO, "not used: section rig does not say how the IMU is turned"
+    good = (np.abs(avel) <= _MAX_RATE).all(axis=1)
+    if valid is not None:
+        good &= valid != 0
+    return Gyro(clock("imu", ts, options.times).smooth[good], avel[good].astype("f8") @ mount.rotation.T), "used"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from rover_pipeline.radar.angles import virtual_antennas
@@ -15,21 +13,6 @@ from rover_pipeline.radar.point_kernels import strongest_beams
 #: Intervals of azimuth beams and number of elevation beams, equally spaced in the sine: fine enough to refine the
 #: strongest beam by a parabola.
 _AZIMUTHS, _ELEVATIONS = 64, 17
-
-
-class Points(NamedTuple):
-    """Points of a frame, by falling SNR.
-
-    Attributes:
-        direction: f8 (point, 3), unit vector, front-left-up.
-        range, doppler: f8 (point,), position between the bins, in bins; zero velocity at `doppler // 2`.
-        snr: f8 (point,), power over noise.
-    """
-
-    direction: np.ndarray
-    range: np.ndarray
-    doppler: np.ndarray
-    snr: np.ndarray
 
 
 class PointFinder:
@@ -51,8 +34,8 @@ class PointFinder:
         self._row_steering = np.exp(-1j * np.pi * phases).astype("c8")
         self._rows = np.ascontiguousarray(rows)
 
-    def __call__(self, spectrum: np.ndarray, power: np.ndarray) -> Points:
-        """Points of a frame.
+    def __call__(self, spectrum: np.ndarray, power: np.ndarray) -> tuple[Peaks, np.ndarray]:
+        """The peaks of a frame and their directions, unit vectors, front-left-up, f8 (peak, 3).
 
         Args:
             spectrum: c8 (tx, rx, doppler, range), Doppler bins in FFT order.
@@ -63,7 +46,7 @@ class PointFinder:
         threshold = 10 ** (options.threshold_db / 10)
         peaks = find_peaks(power, self.noise(power), threshold, windows, options.first_bin)
         peaks = Peaks(*(values[: options.max_points] for values in peaks))
-        return Points(self.directions(spectrum, peaks), peaks.range, peaks.doppler, peaks.snr)
+        return peaks, self.directions(spectrum, peaks)
 
     def noise(self, power: np.ndarray) -> np.ndarray:
         """The noise estimate of each cell by the CFAR of the options, f8 (doppler, range)."""

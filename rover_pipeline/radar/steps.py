@@ -1,4 +1,10 @@
-"""Virtual sensors made from the radar's I/Q samples: spectra and points."""
+"""Virtual sensors made from the radar's I/Q samples: spectra, points and how far a frame can be trusted.
+
+Arguments mean the same in all functions:
+    iq: i2, (frame, chirp, tx, rx, word), the words of complex samples as `Q Q I I`.
+    sidecar: `radar.json`; its `shape` tells real from complex samples. Without it they are what the board makes.
+    config: `config.yaml`, which names the board.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +18,16 @@ from rover_pipeline.engine.step import Inspection
 from rover_pipeline.radar.angles import Magnitudes, RangeAzimuth, azimuth_sines, elevation_sines
 from rover_pipeline.radar.axes import AXES, describe_axes, resolutions
 from rover_pipeline.radar.boards import assumed_board, find_board, recorded_board
-from rover_pipeline.radar.iq_order import SWAPPED_RATIO, mirrored_energy_ratio
 from rover_pipeline.radar.options import PointsOptions, RangeAzimuthOptions, RangeDopplerOptions, SpectrumOptions
 from rover_pipeline.radar.points import PointFinder
 from rover_pipeline.radar.spectrum import RangeDoppler, decibel
+
+#: Ratio of the energy at negative beat frequencies to that at positive ones, above which I and Q seem swapped. Complex
+#: samples resolve ranges over the whole spectrum, so the far walls of a room alone give a ratio of 2 to 3; recordings
+#: of whole rooms with swapped words gave 10 and more.
+_SWAPPED_RATIO = 8.0
+#: Range bins left out at both ends of each half: leakage of the antenna coupling, and the edge of the ADC's filter.
+_EDGE = 4
 
 
 def check_order(
@@ -36,15 +48,29 @@ def check_order(
         )
     if not len(iq) or _is_real(shape[-1], sidecar):
         return Inspection({}, warnings)
-    share = mirrored_energy_ratio(iq, _transform(shape, options, False))
+    share = _mirrored_energy_ratio(iq, _transform(shape, options, False))
     measured = {"mirrored_range_energy": float(f"{share:.3g}") if np.isfinite(share) else None}
-    if share > SWAPPED_RATIO:
+    if share > _SWAPPED_RATIO:
         other = "iiqq" if options.sample_order == "qqii" else "qqii"
         warnings.append(
             f"radar/iq: the mirrored half of the range spectrum holds {share:.1f} times the energy of the other; "
             f"unless all there is lies beyond half of the range, I and Q seem swapped: try radar.sample_order: {other}"
         )
     return Inspection(measured, warnings)
+
+
+def _mirrored_energy_ratio(frames: np.ndarray, transform: RangeDoppler) -> float:
+    """Energy at negative beat frequencies over energy at positive ones; NaN if there is no energy at all.
+
+    Args:
+        frames: i2, (frame, chirp, tx, rx, word), complex samples.
+    """
+    profile = sum(transform.power(frame).sum(axis=0, dtype="f8") for frame in frames)
+    half = transform.samples // 2
+    edge = min(_EDGE, half // 4)
+    negative = float(np.sum(profile[half + edge : 2 * half - edge]))
+    positive = float(np.sum(profile[1 + edge : half - edge]))
+    return negative / positive if positive > 0 else float("nan")
 
 
 def inspect_spectra(
@@ -77,15 +103,9 @@ def inspect_spectra(
 def range_doppler(
     iq: np.ndarray, *, options: RangeDopplerOptions, sidecar: str | None = None, config: str | None = None
 ) -> np.ndarray:
-    """Range-Doppler power of each frame.
+    """Range-Doppler power of each frame, f4 (frame, doppler, range), dB re one squared ADC count.
 
-    Args:
-        iq: i2, (frame, chirp, tx, rx, word), the words of complex samples as `Q Q I I`.
-        sidecar: `radar.json`; its `shape` tells real from complex samples. Complex without it.
-        config: `config.yaml`.
-
-    Returns:
-        f4, (frame, doppler, range), dB re one squared ADC count.
+    Samples are complex where there is no sidecar.
     """
     transform = _transform(iq.shape[1:], options, _is_real(iq.shape[-1], sidecar))
     return np.stack([decibel(transform.power(frame)) for frame in iq])
@@ -94,16 +114,7 @@ def range_doppler(
 def range_azimuth(
     iq: np.ndarray, *, options: RangeAzimuthOptions, sidecar: str | None = None, config: str | None = None
 ) -> np.ndarray:
-    """Power of each frame by direction and distance.
-
-    Args:
-        iq: i2, (frame, chirp, tx, rx, word), the words of complex samples as `Q Q I I`.
-        sidecar: `radar.json`; its `shape` tells real from complex samples. What the board makes without it.
-        config: `config.yaml`, which names the board.
-
-    Returns:
-        f4, (frame, azimuth, range), dB re one squared ADC count.
-    """
+    """Power of each frame by direction and distance, f4 (frame, azimuth, range), dB re one squared ADC count."""
     azimuth = _azimuth(iq.shape[1:], options, config)
     return np.stack([decibel(azimuth.power(each)) for each in _spectra(iq, options, sidecar, config)])
 
@@ -112,11 +123,6 @@ def spectrum(
     iq: np.ndarray, *, options: SpectrumOptions, sidecar: str | None = None, config: str | None = None
 ) -> np.ndarray:
     """Magnitude of the four-dimensional spectrum of each frame.
-
-    Args:
-        iq: i2, (frame, chirp, tx, rx, word), the words of complex samples as `Q Q I I`.
-        sidecar: `radar.json`; its `shape` tells real from complex samples. What the board makes without it.
-        config: `config.yaml`, which names the board.
 
     Returns:
         f2, (frame, doppler, elevation, azimuth, range), ADC counts: divided by the coherent gain of chirps, samples
@@ -136,10 +142,8 @@ def points(
     """Targets of each frame. A frame that is not whole has none.
 
     Args:
-        iq: i2, (frame, chirp, tx, rx, word), the words of complex samples as `Q Q I I`.
         whole: u1, (frame,), 0 = packets of the frame were lost.
-        sidecar: `radar.json`, which says how large bins are.
-        config: `config.yaml`, which names the board.
+        sidecar: must say how large bins are.
 
     Returns:
         `xyz` f4 (frame, point, 3), `doppler` and `snr` f4 (frame, point), `count` u2 (frame,).
@@ -155,17 +159,27 @@ def points(
     doppler, snr = np.full((2, len(iq), most), np.nan, "f4")
     count = np.zeros(len(iq), "u2")
     for i in np.flatnonzero(whole):
-        targets = find(*transform.spectrum_and_power(iq[i]))
-        count[i] = n = len(targets.snr)
-        xyz[i, :n] = targets.direction * (targets.range * metres)[:, None]
-        doppler[i, :n] = (targets.doppler - shape[0] // 2) * mps
-        snr[i, :n] = 10 * np.log10(targets.snr)
+        peaks, direction = find(*transform.spectrum_and_power(iq[i]))
+        count[i] = n = len(peaks.snr)
+        xyz[i, :n] = direction * (peaks.range * metres)[:, None]
+        doppler[i, :n] = (peaks.doppler - shape[0] // 2) * mps
+        snr[i, :n] = 10 * np.log10(peaks.snr)
     return {"xyz": xyz, "doppler": doppler, "snr": snr, "count": count}
+
+
+def quality(iq: np.ndarray) -> np.ndarray:
+    """Share of the stored values of each frame that are at the limits of their type, f4 (frame,), 0 to 1.
+
+    A receiver that saturates clips the signal, which makes targets where there are none. Clipping inside the radar's
+    chip, before its filters, need not reach these limits and is not seen here.
+    """
+    limits = np.iinfo("i2")
+    clipped = (iq == limits.max) | (iq == limits.min)
+    return clipped.reshape(len(iq), -1).mean(axis=1, dtype="f8").astype("f4")
 
 
 @functools.lru_cache(maxsize=8)
 def _transform(shape: tuple[int, ...], options: RangeDopplerOptions, real: bool) -> RangeDoppler:
-
     return RangeDoppler(
         shape,
         options.range_window,
@@ -188,14 +202,12 @@ def _spectra(
 
 @functools.lru_cache(maxsize=8)
 def _azimuth(shape: tuple[int, ...], options: RangeAzimuthOptions, config: str | None) -> RangeAzimuth:
-
     board = find_board(options.board, config, shape)
     return RangeAzimuth(board, shape[0], options.azimuth_bins, options.azimuth_window, options.compensate_tdm)
 
 
 @functools.lru_cache(maxsize=8)
 def _magnitudes(shape: tuple[int, ...], options: SpectrumOptions, config: str | None) -> Magnitudes:
-
     return Magnitudes(
         find_board(options.board, config, shape),
         options.doppler_bins or shape[0],
@@ -207,14 +219,12 @@ def _magnitudes(shape: tuple[int, ...], options: SpectrumOptions, config: str | 
 
 @functools.lru_cache(maxsize=8)
 def _finder(shape: tuple[int, ...], options: PointsOptions, config: str | None) -> PointFinder:
-
     return PointFinder(find_board(options.board, config, shape), options)
 
 
 def _has_real_samples(
     shape: tuple[int, ...], options: RangeDopplerOptions, sidecar: str | None, config: str | None
 ) -> bool:
-
     board = find_board(options.board, config, shape)
     real = board.real if sidecar is None else _is_real(shape[-1], sidecar)
     if real != board.real:

@@ -95,7 +95,7 @@ STEPS = (
     ),
     Step(
         sensor="_radar_velocity",
-        function="rover_pipeline.radar.ego_motion:velocity",
+        function="rover_pipeline.radar.velocity:velocity",
         version=2,
         sections=("radar.velocity",),
         options=VelocityOptions,
@@ -113,7 +113,7 @@ STEPS = (
     ),
     Step(
         sensor="_radar_quality",
-        function="rover_pipeline.radar.quality:quality",
+        function="rover_pipeline.radar.steps:quality",
         version=1,
         inputs={"iq": "radar/iq"},
         outputs={"clipped": Output("Share of the I and Q values at the limits of their type, 0 to 1.", type="f4")},

@@ -1,4 +1,4 @@
-"""The radar's own velocity (ego-motion) from the Doppler of static points.
+"""Virtual sensor `_radar_velocity`: the radar's own velocity (ego-motion) from the Doppler of static points.
 
 A static point in direction u recedes at -u . v when the radar moves at v. A consensus over pairs of points separates
 static points from moving ones; weighted least squares over the static points then gives the velocity (D. Kellner et
@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rover_pipeline.radar.options import VelocitySection
+from rover_pipeline.radar.axes import resolutions
+from rover_pipeline.radar.options import VelocityOptions, VelocitySection
 
 #: Iterations of reweighted least squares; each takes weights and inliers from the estimate before.
 _ITERATIONS = 6
@@ -37,6 +38,35 @@ class Velocity(NamedTuple):
     cov: np.ndarray
     inliers: int
     determined: bool
+
+
+def velocity(
+    xyz: np.ndarray, doppler: np.ndarray, count: np.ndarray, *, options: VelocityOptions, sidecar: str
+) -> dict[str, np.ndarray]:
+    """The radar's own velocity at each frame, from points at rest.
+
+    Args:
+        xyz: f4 (frame, point, 3), m; doppler: f4 (frame, point), m/s; count: u2 (frame,), points of each frame.
+        sidecar: `radar.json`, which says how large Doppler bins are.
+
+    Returns:
+        `vel` f4 (frame, 3), `cov` f4 (frame, 3, 3), NaN where there are too few points, `inliers` u2 (frame,), and
+        `valid` = 0 where the points do not determine the velocity.
+    """
+    _, mps = resolutions(sidecar) or (0.0, 0.0)
+    if not mps:
+        raise ValueError("radar.json must give range_resolution and doppler_resolution, both above zero")
+    estimates = []
+    for positions, speeds, n in zip(xyz, doppler, count, strict=True):
+        direction = positions[:n].astype("f8")
+        direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+        estimates.append(ego_velocity(direction, speeds[:n].astype("f8"), mps, options))
+    return {
+        "vel": np.array([each.vel for each in estimates], "f4"),
+        "cov": np.array([each.cov for each in estimates], "f4"),
+        "inliers": np.array([each.inliers for each in estimates], "u2"),
+        "valid": np.array([each.determined for each in estimates], "u1"),
+    }
 
 
 def ego_velocity(direction: np.ndarray, doppler: np.ndarray, bin_mps: float, options: VelocitySection) -> Velocity:

@@ -14,8 +14,7 @@ from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.odometry.loops.closure import Loop as LoopMatch
-from rover_pipeline.odometry.loops.closure import close_loops, constraint_of, plausible, reveals_drift
-from rover_pipeline.odometry.loops.keyframes import path_length
+from rover_pipeline.odometry.loops.closure import close_loops, constraint_of, path_length, plausible, reveals_drift
 from rover_pipeline.odometry.loops.loop_matching import LocalMap, Match, match
 from rover_pipeline.odometry.loops.pose_graph import LoopConstraint, correct_trajectory, optimize
 from rover_pipeline.odometry.observations import Sweep
@@ -149,7 +148,7 @@ def test_drift_between_two_laps_is_removed(laps: Walk, drift: float, allowed: fl
 
 def test_matches_that_fit_badly_or_need_more_drift_than_is_allowed_for_are_no_loops() -> None:
     good = Match(np.array([0.3, 0.0, 0.1]), exp(np.array([[0.0, 0.0, 0.02]]))[0], np.eye(6), 0.8, 0.01, 300)
-    bounds, options = {(0, 9): np.array([0.4, 0.03])}, OdometrySection()
+    bounds, options = {(0, 9): (0.4, 0.03)}, OdometrySection()
     assert plausible([LoopMatch(0, 9, good)], bounds, options)
     for bad in (
         good._replace(shift=np.array([0.3, 0.3, 0.1])),

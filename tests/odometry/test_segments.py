@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rover_pipeline.odometry.segments.split import split, without_overlap
+from rover_pipeline.odometry.segments import split, without_overlap
 
 
 @st.composite

@@ -7,7 +7,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from rover_pipeline.kinematics.state import State
-from rover_pipeline.odometry.spline.bspline import SplineTrajectory, fit_spline
+from rover_pipeline.odometry.spline import SplineTrajectory, fit_spline
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.rig import build
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rover_pipeline.odometry.surfels.kernels import IS_PLANE
-from rover_pipeline.odometry.surfels.surfel_map import SurfelMap
+from rover_pipeline.odometry.surfels import IS_PLANE, SurfelMap
 
 
 def wall(rng: np.random.Generator, count: int) -> np.ndarray:

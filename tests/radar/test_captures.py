@@ -16,8 +16,6 @@ from rover_pipeline.radar.options import PointsOptions
 from rover_pipeline.radar.steps import points
 from rover_pipeline.table import find_step
 
-STEPS = "rover_pipeline.radar.steps"
-
 
 @pytest.fixture
 def still_life(captures: Path, tmp_path: Path) -> Path:
@@ -28,7 +26,7 @@ def still_life(captures: Path, tmp_path: Path) -> Path:
 
 
 def test_points_of_the_still_life_are_at_its_targets_with_zero_doppler(still_life: Path) -> None:
-    run_step(find_step(f"{STEPS}:points"), still_life, "_radar_points", Request())
+    run_step(find_step("_radar_points"), still_life, "_radar_points", Request())
     sensor = Sensor(still_life / "_radar_points")
     count = int(sensor.channel("count").read()[0])
     xyz, doppler = sensor.channel("xyz").read()[0, :count], sensor.channel("doppler").read()[0, :count]
@@ -47,7 +45,7 @@ def test_the_order_of_words_of_the_still_life_is_measured_and_a_wrong_one_report
     provenances = []
     for order in ("qqii", "iiqq"):
         run_step(
-            find_step(f"{STEPS}:range_azimuth"), still_life, "_radar_range_azimuth", Request({"sample_order": order})
+            find_step("_radar_range_azimuth"), still_life, "_radar_range_azimuth", Request({"sample_order": order})
         )
         provenances.append(json.loads((still_life / "_radar_range_azimuth" / PROVENANCE).read_text()))
     assert provenances[0]["measured"]["mirrored_range_energy"] < 0.1 and not provenances[0]["notes"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rover_pipeline.radar.quality import quality
+from rover_pipeline.radar.steps import quality
 from tests.kit import check_virtual_sensor, small_trace
 
 

@@ -15,13 +15,11 @@ from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.table import find_step
 from tests.kit import small_trace
 
-STEPS = "rover_pipeline.radar.steps"
-
 
 @pytest.mark.parametrize(("name", "channel"), [("range_doppler", "power"), ("range_azimuth", "power")])
 def test_the_axes_beside_a_channel_have_its_shape(name: str, channel: str, tmp_path: Path) -> None:
     trace = small_trace(tmp_path / "trace", sensors=("radar",))
-    run_step(find_step(f"{STEPS}:{name}"), trace, f"_radar_{name}", Request())
+    run_step(find_step(f"_radar_{name}"), trace, f"_radar_{name}", Request())
     sensor = Sensor(trace / f"_radar_{name}")
     axes = json.loads((sensor.path / "axes.json").read_text())
     assert tuple(len(axis["values"]) for axis in axes.values()) == sensor.specs[channel].shape
@@ -33,7 +31,7 @@ def test_the_axes_beside_a_channel_have_its_shape(name: str, channel: str, tmp_p
 
 def test_a_recording_without_a_valid_frame_still_has_its_axes(tmp_path: Path) -> None:
     trace = small_trace(tmp_path / "trace", 3, sensors=("radar",), invalid={"radar": (0, 1, 2)})
-    run_step(find_step(f"{STEPS}:range_doppler"), trace, "_radar_range_doppler", Request())
+    run_step(find_step("_radar_range_doppler"), trace, "_radar_range_doppler", Request())
     assert (trace / "_radar_range_doppler" / "axes.json").exists()
     assert json.loads((trace / "_radar_range_doppler" / PROVENANCE).read_text())["measured"] == {}
 
@@ -41,7 +39,7 @@ def test_a_recording_without_a_valid_frame_still_has_its_axes(tmp_path: Path) ->
 def test_bins_of_unknown_size_have_no_values(tmp_path: Path) -> None:
     trace = small_trace(tmp_path / "trace", sensors=("radar",))
     (trace / "radar" / "radar.json").unlink()
-    run_step(find_step(f"{STEPS}:range_doppler"), trace, "_radar_range_doppler", Request())
+    run_step(find_step("_radar_range_doppler"), trace, "_radar_range_doppler", Request())
     axes = json.loads((trace / "_radar_range_doppler" / "axes.json").read_text())
     assert axes["range"]["values"] is None and axes["doppler"]["values"] is None
 
@@ -49,12 +47,12 @@ def test_bins_of_unknown_size_have_no_values(tmp_path: Path) -> None:
 def test_an_unknown_board_stops_the_step_with_a_list_of_the_known_ones(tmp_path: Path) -> None:
     trace = small_trace(tmp_path / "trace", sensors=("radar",))
     with pytest.raises(RoverError, match=r"'AWR9' is unknown.*AWR1642, AWR1843"):
-        run_step(find_step(f"{STEPS}:points"), trace, "_radar_points", Request({"board": "AWR9"}))
+        run_step(find_step("_radar_points"), trace, "_radar_points", Request({"board": "AWR9"}))
     assert not (trace / "_radar_points").exists()
 
 
 def test_options_of_the_radar_section_reach_all_of_its_steps() -> None:
     config = Config.parse({"radar": {"board": "AWR1642", "points": {"max_points": 9}}})
-    section = config.section("radar.points")
+    section = config.section("radar.points", around=True)
     assert (section["board"], section["sample_order"], section["max_points"]) == ("AWR1642", "qqii", 9)
     assert "traces" not in section and "range_doppler" not in section

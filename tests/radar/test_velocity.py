@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rover_pipeline.radar.ego_motion import velocity
 from rover_pipeline.radar.options import PointsOptions, VelocityOptions
 from rover_pipeline.radar.steps import points
-from rover_pipeline.radar.velocity import ego_velocity
+from rover_pipeline.radar.velocity import ego_velocity, velocity
 from tests.radar.motion import frames
 from tests.radar.scenes import texts
 

@@ -16,19 +16,23 @@ import numpy as np
 from rover_pipeline.kinematics.rotation import log
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.kinematics.trajectory import Trajectory
-from rover_pipeline.odometry.loops.keyframes import (
-    LEVER_ARM,
-    MIN_BOUND,
-    Keyframe,
-    find_candidates,
-    find_keyframes,
-    path_length,
-)
 from rover_pipeline.odometry.loops.loop_matching import LocalMap, Match, match
 from rover_pipeline.odometry.loops.pose_graph import LoopConstraint, correct_trajectory, optimize
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometrySection
 
+#: Longest time between keyframes, where the lidar stands, seconds.
+_MAX_INTERVAL = 5.0
+#: Number of sweeps of a keyframe's local map, and the longest time from the keyframe to them, seconds.
+_SWEEPS, _MAP_INTERVAL = 12, 3.0
+#: Largest number of earlier visits that a keyframe is matched with.
+_VISITS = 2
+#: Correction that is allowed even without drift, metres and radians: the odometry is that uncertain at least.
+_MIN_BOUND, _MIN_ANGLE = 0.2, np.radians(1.0)
+#: Largest drift that is searched for, metres. Local maps that are farther from one another have nothing in common.
+_MAX_DRIFT = 20.0
+#: Distance at which a rotation moves a point as much as the drift of the position does, metres.
+_LEVER_ARM = 5.0
 #: Smallest number of walls that two visits must share.
 _MIN_WALLS = 60
 #: Error of a match, however well its planes fit: metres and radians.
@@ -46,6 +50,13 @@ SweepSource = Callable[[Sequence[int]], Iterable[Sweep]]
 RangeMap = Callable[[Callable[[int, int], Any], Sequence[tuple[int, int]], str], Iterator[Any]]
 
 
+class _Keyframe(NamedTuple):
+    """A frame of the recording, and the frames that its local map is built from."""
+
+    frame: int
+    map_frames: tuple[int, ...]
+
+
 class Loop(NamedTuple):
     """A keyframe that is matched with an earlier one; numbers of the keyframes."""
 
@@ -60,23 +71,20 @@ class _CandidateMatching:
 
     Attributes:
         pos: f8 (K, 3), of the keyframes.
-        pairs, bounds: see `find_candidates`.
+        candidates: see `_find_candidates`.
     """
 
     sweeps: SweepSource
     motion: Trajectory
-    keyframes: list[Keyframe]
+    keyframes: list[_Keyframe]
     pos: np.ndarray
-    pairs: list[tuple[int, int]]
-    bounds: np.ndarray
+    candidates: dict[tuple[int, int], tuple[float, float]]
     voxels: tuple[float, ...]
 
     def __call__(self, start: int, stop: int) -> list[Loop]:
         """The candidates `start:stop` with their matches, which are not checked yet."""
         loops = []
-        for (first, second), (metres, radians) in zip(
-            self.pairs[start:stop], self.bounds[start:stop].tolist(), strict=True
-        ):
+        for (first, second), (metres, radians) in list(self.candidates.items())[start:stop]:
             old, new = (
                 LocalMap(self.sweeps(self.keyframes[each].map_frames), self.motion, self.pos[second], self.voxels)
                 for each in (first, second)
@@ -106,23 +114,23 @@ def close_loops(
         sweeps: those of some frames, given their numbers; their instants are in the same time as `times`.
         map_ranges: works on ranges of candidates in parallel.
     """
-    keyframes = find_keyframes(state.pos, times, usable, options.loop_spacing)
+    keyframes = _find_keyframes(state.pos, times, usable, options.loop_spacing)
     frames = np.array([keyframe.frame for keyframe in keyframes], "i8")
     pos, rot = state.pos[frames], state.rot[frames]
     finite = np.flatnonzero(np.isfinite(state.pos).all(axis=1))
     path = path_length(state.pos[finite])[np.searchsorted(finite, frames)]
     variances = np.cumsum(np.where(usable, np.minimum(errors, _MAX_ERROR), _UNKNOWN_ERROR) ** 2)[frames]
-    pairs, bounds = find_candidates(pos, path, variances, options)
+    candidates = _find_candidates(pos, path, variances, options)
     motion = Trajectory(times, state, usable, max_gap=_MAX_GAP)
-    matching = _CandidateMatching(sweeps, motion, keyframes, pos, pairs, bounds, options.voxels)
-    ranges = [(n, n + 1) for n in range(len(pairs))]
+    matching = _CandidateMatching(sweeps, motion, keyframes, pos, candidates, options.voxels)
+    ranges = [(n, n + 1) for n in range(len(candidates))]
     loops = [loop for part in map_ranges(matching, ranges, "loops") for loop in part]
-    summary: dict[str, Any] = {"places": len(keyframes), "candidates": len(pairs), "accepted": [], "largest": None}
-    loops = _confirmed(plausible(loops, dict(zip(pairs, bounds, strict=True)), options), path, options)
+    summary: dict[str, Any] = {"places": len(keyframes), "candidates": len(candidates), "accepted": [], "largest": None}
+    loops = _confirmed(plausible(loops, candidates, options), path, options)
     if not loops:
         return state, summary
     drift = options.loop_drift * np.diff(path) + 1e-4
-    deviations = np.stack([np.hypot(drift, np.sqrt(np.diff(variances))), drift / LEVER_ARM], axis=1)
+    deviations = np.stack([np.hypot(drift, np.sqrt(np.diff(variances))), drift / _LEVER_ARM], axis=1)
     new_pos, new_rot, kept = optimize(pos, rot, deviations, [constraint_of(loop, pos, rot) for loop in loops])
     loops = [loop for loop, keep in zip(loops, kept, strict=True) if keep]
     summary["accepted"] = [_summary(loop, frames) for loop in loops]
@@ -135,13 +143,81 @@ def close_loops(
     # Frames before the first keyframe and after the last one have no pose.
     inside = slice(frames[0], frames[-1] + 1)
     part = correct_trajectory(state.select(inside), times[inside], times[frames], (pos, rot), (new_pos, new_rot))
-    corrected = State(*(array.copy() for array in state))
-    for whole, array in zip(corrected, part, strict=True):
-        whole[inside] = array
-    return corrected, summary
+    outside = (state.select(slice(inside.start)), state.select(slice(inside.stop, None)))
+    return State(*(np.concatenate(arrays) for arrays in zip(outside[0], part, outside[1], strict=True))), summary
 
 
-def plausible(loops: list[Loop], bounds: dict[tuple[int, int], np.ndarray], options: OdometrySection) -> list[Loop]:
+def _find_keyframes(pos: np.ndarray, times: np.ndarray, usable: np.ndarray, spacing: float) -> list[_Keyframe]:
+    """Keyframes all along the path, with the first and the last frame.
+
+    Args:
+        pos: f8 (N, 3), metres, NaN where the odometry has none; times: f8 (N,), seconds.
+        usable: bool (N,), frames whose sweeps may be part of a map.
+        spacing: path length between keyframes, metres.
+    """
+    frames = np.flatnonzero(np.isfinite(pos).all(axis=1))
+    if not len(frames):
+        return []
+    path, times = path_length(pos[frames]), times[frames]
+    keys = [0]
+    for n in range(1, len(frames)):
+        if path[n] - path[keys[-1]] >= spacing or times[n] - times[keys[-1]] >= _MAX_INTERVAL:
+            keys.append(n)
+    # The last frame replaces a keyframe that is near to it, because splines need similar distances.
+    if len(keys) > 1 and path[-1] - path[keys[-1]] < spacing / 2 and times[-1] - times[keys[-1]] < _MAX_INTERVAL / 2:
+        keys.pop()
+    if keys[-1] != len(frames) - 1:
+        keys.append(len(frames) - 1)
+    keyframes = []
+    for key in keys:
+        near = (np.abs(times - times[key]) <= _MAP_INTERVAL) & (np.abs(path - path[key]) <= spacing)
+        around = frames[near & usable[frames]]
+        chosen = around[np.unique(np.linspace(0, len(around) - 1, min(len(around), _SWEEPS)).round().astype(int))]
+        keyframes.append(_Keyframe(int(frames[key]), tuple(chosen.tolist())))
+    return keyframes
+
+
+def path_length(pos: np.ndarray) -> np.ndarray:
+    """Length of the path from the first of some positions to each of them, f8 (N,), metres."""
+    return np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(pos, axis=0), axis=1))])
+
+
+def _find_candidates(
+    pos: np.ndarray, path: np.ndarray, variances: np.ndarray, options: OdometrySection
+) -> dict[tuple[int, int], tuple[float, float]]:
+    """Pairs of keyframes that may be visits of one location, the earlier one first, and how far they may be off.
+
+    Args:
+        pos: f8 (K, 3), of the keyframes; path: f8 (K,), path length to each of them; metres.
+        variances: f8 (K,), of the path to each of them, as the odometry itself estimates it, m2.
+
+    Returns:
+        Numbers of the keyframes -> largest corrections that drift explains, metres and radians.
+    """
+    candidates = {}
+    for second in range(len(pos)):
+        between = path[second] - path
+        drift = options.loop_drift * between + 3 * np.sqrt(np.maximum(variances[second] - variances, 0.0))
+        drift = np.minimum(drift, _MAX_DRIFT)
+        distance = np.linalg.norm(pos - pos[second], axis=1)
+        near = (between >= options.loop_apart) & (distance <= 1.5 * options.loop_spacing + drift)
+        visits: list[int] = []
+        order = np.argsort(distance, kind="stable")
+        for first in order[near[order]]:
+            if len(visits) == _VISITS:
+                break
+            # Each earlier visit gives one pair, with the nearest of its keyframes.
+            if all(abs(path[first] - path[other]) >= options.loop_apart for other in visits):
+                visits.append(int(first))
+        for first in sorted(visits):
+            largest = float(drift[first])
+            candidates[first, second] = _MIN_BOUND + largest, float(_MIN_ANGLE) + largest / _LEVER_ARM
+    return candidates
+
+
+def plausible(
+    loops: list[Loop], bounds: dict[tuple[int, int], tuple[float, float]], options: OdometrySection
+) -> list[Loop]:
     """The loops that fit the earlier visit well and that the drift that is allowed for explains."""
     return [
         loop
@@ -163,7 +239,7 @@ def _confirmed(loops: list[Loop], path: np.ndarray, options: OdometrySection) ->
             if other.second == loop.second or between > 10 * options.loop_spacing:
                 continue
             difference = _size(loop.match.shift - other.match.shift, loop.match.rotation.T @ other.match.rotation)
-            if difference <= MIN_BOUND / 2 + options.loop_drift * between:
+            if difference <= _MIN_BOUND / 2 + options.loop_drift * between:
                 confirmed.append(loop)
                 break
     return confirmed
@@ -171,7 +247,7 @@ def _confirmed(loops: list[Loop], path: np.ndarray, options: OdometrySection) ->
 
 def _size(shift: np.ndarray, rotation: np.ndarray) -> float:
     """How far a motion moves the lidar or its surroundings, metres."""
-    return float(max(np.linalg.norm(shift), LEVER_ARM * np.linalg.norm(log(rotation[None])[0])))
+    return float(max(np.linalg.norm(shift), _LEVER_ARM * np.linalg.norm(log(rotation[None])[0])))
 
 
 def reveals_drift(matched: Match, minimum: float) -> bool:
@@ -193,12 +269,11 @@ def constraint_of(loop: Loop, pos: np.ndarray, rot: np.ndarray) -> LoopConstrain
     measured = matched.rotation @ rot[second]
     axes = np.zeros((6, 6))
     axes[:3, :3], axes[3:, 3:] = measured.T, rot[second].T
-    to_first = rot[first].T
     return LoopConstraint(
         first,
         second,
-        to_first @ (pos[second] + matched.shift - pos[first]),
-        to_first @ matched.rotation @ rot[second],
+        rot[first].T @ (pos[second] + matched.shift - pos[first]),
+        rot[first].T @ matched.rotation @ rot[second],
         axes @ _covariance(matched) @ axes.T,
     )
 

@@ -17,10 +17,8 @@ from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.odometry.observations import Sweep
-from rover_pipeline.odometry.registration.align_maps import CENTRE_NOISE, align, plane_distances
-from rover_pipeline.odometry.registration.point_to_plane import transform_points
-from rover_pipeline.odometry.surfels.kernels import NORMAL
-from rover_pipeline.odometry.surfels.surfel_map import SurfelMap
+from rover_pipeline.odometry.registration.point_to_plane import CENTRE_NOISE, align, plane_distances, transform_points
+from rover_pipeline.odometry.surfels import NORMAL, SurfelMap
 
 #: Cells of the bird's-eye views, metres. Heights have steps of half a cell.
 _CELL = 0.2
@@ -37,6 +35,8 @@ _GATES = (0.5, 0.3, 0.2, 0.1, 0.05, 0.05, 0.05, 0.05)
 #: How much larger the fraction of inliers has to be at another location than at the estimated one. Where walls repeat,
 #: the nearest match is the most likely one.
 _CLEARLY_BETTER = 0.1
+#: The odometry's estimate of the motion between two local maps: there is no drift to correct.
+_UNMOVED = Poses(np.eye(3), np.zeros(3))
 
 
 class Match(NamedTuple):
@@ -96,7 +96,7 @@ def match(first: LocalMap, second: LocalMap, bound: float, angle: float) -> Matc
     """
     if len(second.walls) < _MIN_WALLS or len(first.walls) < _MIN_WALLS:
         return None
-    best = _aligned(first, second, Poses(np.eye(3), np.zeros(3)), bound, angle)
+    best = _aligned(first, second, _UNMOVED, bound, angle)
     if bound > _GATES[0] / 2:
         other = _aligned(first, second, _search(first, second, bound, angle), bound, angle)
         if other.inliers > best.inliers + _CLEARLY_BETTER:
@@ -151,34 +151,22 @@ def _search_height(first: LocalMap, second: LocalMap, bound: float) -> float:
 
 def _aligned(first: LocalMap, second: LocalMap, guess: Poses, bound: float, angle: float) -> Match:
     """The match after the planes of the later visit are aligned with those of the earlier one."""
-    result = align(
-        second.centres,
-        first.tables,
-        guess=guess,
-        expected=Poses(np.eye(3), np.zeros(3)),
-        deviations=np.array([bound] * 3 + [angle] * 3),
-        gates=_GATES,
+    deviations = np.array([bound] * 3 + [angle] * 3)
+    (rot, pos), information, _ = align(
+        second.centres, first.tables, guess=guess, expected=_UNMOVED, deviations=deviations, gates=_GATES
     )
-    pos, rot = result.pos[None], result.rot[None]
-    back_rot = np.swapaxes(rot, 1, 2)
-    back_pos = -(back_rot @ pos[0])
+    there, back = Poses(rot[None], pos[None]), Poses(rot.T[None], -(rot.T @ pos)[None])
     fractions, inliers, squares = [], 0, 0.0
     for old, new in ((first.walls, second.walls), (first.floors, second.floors)):
         if len(old) and len(new):
-            count, sum_squares = _inliers(new, first, pos, rot)
-            fractions += [count / len(new), _inliers(old, second, back_pos, back_rot)[0] / len(old)]
+            count, sum_squares = _inliers(new, first, there)
+            fractions += [count / len(new), _inliers(old, second, back)[0] / len(old)]
             inliers, squares = inliers + count, squares + sum_squares
-    return Match(
-        shift=result.pos,
-        rotation=result.rot,
-        information=result.information,
-        inliers=min(fractions),
-        residual=float(np.sqrt(squares / max(inliers, 1))),
-        walls=_inliers(second.walls, first, pos, rot)[0],
-    )
+    residual = float(np.sqrt(squares / max(inliers, 1)))
+    return Match(pos, rot, information, min(fractions), residual, walls=_inliers(second.walls, first, there)[0])
 
 
-def _inliers(centres: np.ndarray, other: LocalMap, pos: np.ndarray, rot: np.ndarray) -> tuple[int, float]:
+def _inliers(centres: np.ndarray, other: LocalMap, pose: Poses) -> tuple[int, float]:
     """How many planes lie on planes of the other map, and the sum of their squared distances, m2."""
-    *_, statistics = plane_distances(centres, other.tables, pos, rot, _GATES[-1], CENTRE_NOISE)
+    *_, statistics = plane_distances(centres, other.tables, pose.pos, pose.rot, _GATES[-1], CENTRE_NOISE)
     return int(statistics.inliers), statistics.squared_distances

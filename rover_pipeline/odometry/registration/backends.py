@@ -1,12 +1,15 @@
 """Sweep-to-sweep registration by libraries: the initial guess of the trajectory, and a baseline to compare with.
 
-Each backend takes whole sweeps and returns the lidar's pose at the end of the sweep in the frame of its first sweep,
-as f8 (4, 4). None of the libraries' types leave this module.
+Each backend has a method `register`, which takes one sweep after the other and returns the lidar's pose at the end of
+the sweep in the frame of the first sweep, f8 (4, 4). Its arguments:
+    sweep: the selected points.
+    ranges: u2 (beam, column), mm, staggered, of all pixels; SmallGicp does without.
+    rotation: of the lidar since the end of the sweep before, rotation vector (3,); None without a gyroscope.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import small_gicp
@@ -25,25 +28,6 @@ _POINTS = 5000
 _FIRST_ITERATIONS = 4
 
 
-class Backend(Protocol):
-    """Registers sweeps in their order.
-
-    Attributes:
-        needs_image: whether it uses all pixels of the sweep and not only the selected points.
-    """
-
-    needs_image: bool
-
-    def register(self, sweep: Sweep, ranges: np.ndarray | None, rotation: np.ndarray | None) -> np.ndarray:
-        """The lidar's pose at the end of a sweep, (4, 4).
-
-        Args:
-            ranges: u2 (beam, column), mm, staggered, of all pixels; None for points that are not from an image.
-            rotation: of the lidar since the end of the sweep before, rotation vector (3,); None without a gyroscope.
-        """
-        ...
-
-
 class SmallGicp:
     """Generalized ICP of a downsampled sweep on a map of Gaussian voxels, by small_gicp (Koide, JOSS 2024).
 
@@ -53,8 +37,6 @@ class SmallGicp:
         spacing: of the points that are registered, metres.
         voxel: edge of the map's voxels, metres.
     """
-
-    needs_image = False
 
     def __init__(self, spacing: float, voxel: float) -> None:
         self._spacing, self._voxel = spacing, voxel
@@ -106,9 +88,7 @@ class SmallGicp:
 class KissIcp:
     """KISS-ICP at its defaults (Vizzo et al., RA-L 2023), on all pixels of a sweep."""
 
-    needs_image = True
-
-    def __init__(self, metadata: str | None) -> None:
+    def __init__(self, metadata: str) -> None:
         try:
             from kiss_icp.config import load_config
             from kiss_icp.kiss_icp import KissICP
@@ -118,22 +98,16 @@ class KissIcp:
         self._metadata = metadata
 
     def register(self, sweep: Sweep, ranges: np.ndarray | None, rotation: np.ndarray | None) -> np.ndarray:
-        points, fraction = sweep.points, np.zeros(len(sweep.points))
-        if ranges is not None and self._metadata is not None:
-            points, column = returns(ranges, self._metadata)
-            fraction = column / ranges.shape[1]
-        self._odometry.register_frame(points.astype("f8"), fraction)
+        assert ranges is not None
+        points, column = returns(ranges, self._metadata)
+        self._odometry.register_frame(points.astype("f8"), column / ranges.shape[1])
         return np.array(self._odometry.last_pose)
 
 
 class OusterSlam:
     """ouster-sdk's SLAM at its defaults, on all pixels of a sweep."""
 
-    needs_image = True
-
-    def __init__(self, metadata: str | None) -> None:
-        if metadata is None:
-            raise ValueError("odometry.backend: ouster takes sweeps of an Ouster lidar only")
+    def __init__(self, metadata: str) -> None:
         self._odometry = load("rover_pipeline.lidar.ouster_slam:OusterOdometry")(metadata)
 
     def register(self, sweep: Sweep, ranges: np.ndarray | None, rotation: np.ndarray | None) -> np.ndarray:
@@ -141,12 +115,8 @@ class OusterSlam:
         return self._odometry.register(ranges, sweep.times)
 
 
-def make_backend(options: OdometrySection, metadata: str | None) -> Backend:
-    """The backend of the options, before its first sweep.
-
-    Args:
-        metadata: `lidar.json`; None for points that are not from an Ouster lidar.
-    """
+def make_backend(options: OdometrySection, metadata: str) -> SmallGicp | KissIcp | OusterSlam:
+    """The backend of the options, before its first sweep of a lidar with this `lidar.json`."""
     if options.backend == "kiss_icp":
         return KissIcp(metadata)
     return OusterSlam(metadata) if options.backend == "ouster" else SmallGicp(options.spacing, options.voxel)

@@ -1,17 +1,22 @@
-"""Compiled inner loops of points on planes: points in the world, and the normal equations of the lidar's poses."""
+"""Points on planes: the normal equations of poses, compiled, and the alignment of two surfel maps."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.kinematics.rotation import exp, log
+from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.numerics.compiled import compiled
 from rover_pipeline.numerics.voxel_table import find_slot
-from rover_pipeline.odometry.surfels.kernels import IS_PLANE, THICKNESS, SurfelTables, surfel_key
+from rover_pipeline.odometry.surfels import IS_PLANE, THICKNESS, SurfelTables, surfel_key
 
 #: Distance of a point from its plane, in standard deviations, beyond which it counts less.
 SCALE = 2.0
+#: Standard deviation of the centre of a plane, metres.
+CENTRE_NOISE = 0.004
 
 
 class PointWeights(NamedTuple):
@@ -44,20 +49,6 @@ class Statistics(NamedTuple):
     squared_distances: float
 
 
-class PoseEquations(NamedTuple):
-    """Normal equations of C poses, each for a displacement in the world and a rotation in the lidar frame.
-
-    Attributes:
-        matrix: f8 (C, 6, 6).
-        right: f8 (C, 6).
-        statistics: of the points that they are from.
-    """
-
-    matrix: np.ndarray
-    right: np.ndarray
-    statistics: Statistics
-
-
 @compiled
 def transform_points(points: np.ndarray, column: np.ndarray, pos: np.ndarray, rot: np.ndarray) -> np.ndarray:
     """Points in the world, f8 (N, 3).
@@ -85,15 +76,19 @@ def pose_equations(
     rot: np.ndarray,
     tables: SurfelTables,
     weights: PointWeights,
-) -> PoseEquations:
+) -> tuple[np.ndarray, np.ndarray, Statistics]:
     """Normal equations of each column's pose, from the squared distances of its points from planes of the map.
 
-    A point's plane is that of the finest voxel that has one within the gate.
+    A point's plane is that of the finest voxel that has one within the gate. Unknowns are a displacement in the world
+    and a rotation in the lidar frame.
 
     Args:
         points: f4 (N, 3), lidar frame.
         column: i4 (N,), rising.
         pos, rot: f8 (C, 3), (C, 3, 3), poses of the columns.
+
+    Returns:
+        Matrices, f8 (C, 6, 6); right sides, f8 (C, 6); how well the points lie on the map.
     """
     matrix, right = np.zeros((len(pos), 6, 6)), np.zeros((len(pos), 6))
     total, inliers, squared_distances = 0.0, 0.0, 0.0
@@ -142,4 +137,46 @@ def pose_equations(
         for a in range(6):
             for b in range(a):
                 matrix[c, b, a] = matrix[c, a, b]
-    return PoseEquations(matrix, right, Statistics(total, inliers, squared_distances))
+    return matrix, right, Statistics(total, inliers, squared_distances)
+
+
+def align(
+    centres: np.ndarray,
+    tables: SurfelTables,
+    *,
+    guess: Poses,
+    expected: Poses,
+    deviations: np.ndarray,
+    gates: Sequence[float],
+) -> tuple[Poses, np.ndarray, Statistics]:
+    """The pose of a map in another one, by Gauss-Newton on the distances of its centres from the other's planes.
+
+    Args:
+        centres: (N, 3), metres, of the planes of the map.
+        tables: the other map.
+        guess: where the iterations begin, (3, 3) and (3,).
+        expected, deviations: mean of the prior, and its standard deviations, f8 (6,), metres and radians. It decides in
+            directions that the planes leave open.
+        gates: largest distances of a centre from its plane, metres, for each iteration, falling.
+
+    Returns:
+        The pose, (3, 3) and (3,); the information of a displacement (1/m2) and of a rotation after it (1/rad2), with
+        the prior's, f8 (6, 6); the statistics of the last iteration.
+    """
+    information = deviations**-2
+    pos, rot = guess.pos[None].copy(), guess.rot[None].copy()
+    for gate in gates:
+        noise = gate / 5 if gate > gates[-1] else CENTRE_NOISE
+        matrix, right, statistics = plane_distances(centres, tables, pos, rot, gate, noise)
+        deviation = np.concatenate([pos[0] - expected.pos, log(expected.rot.T[None] @ rot)[0]])
+        update = np.linalg.solve(matrix[0] + np.diag(information), right[0] - information * deviation)
+        pos, rot = pos + update[:3], rot @ exp(update[None, 3:])
+    return Poses(rot[0], pos[0]), matrix[0] + np.diag(information), statistics
+
+
+def plane_distances(
+    centres: np.ndarray, tables: SurfelTables, pos: np.ndarray, rot: np.ndarray, gate: float, noise: float
+) -> tuple[np.ndarray, np.ndarray, Statistics]:
+    """Normal equations of one pose, (1, 3) and (1, 3, 3), of a map in another; see `pose_equations`."""
+    column = np.zeros(len(centres), "i4")
+    return pose_equations(centres.astype("f4"), column, pos, rot, tables, PointWeights(gate, noise, SCALE, 1))

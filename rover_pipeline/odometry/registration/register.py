@@ -1,36 +1,45 @@
-"""Odometry of consecutive sweeps: an initial guess by a library, then registration in continuous time."""
+"""Odometry of consecutive sweeps: an initial guess by a library, then scan-to-map registration in continuous time.
+
+Sweep after sweep is registered to the map of those before it. Every point is transformed by the lidar's pose at the
+instant of its own column, so no sweep is deskewed beforehand.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TypeGuard
 
 import numpy as np
 
+from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro, Sweep
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.registration.backends import make_backend
-from rover_pipeline.odometry.registration.batch import SweepFit, build_map, normal_equations, solve
-from rover_pipeline.odometry.registration.point_selection import sweep_of_cloud
-from rover_pipeline.odometry.registration.scan_to_map import register_sweeps
-from rover_pipeline.odometry.spline.bspline import SplineTrajectory, fit_spline
-from rover_pipeline.odometry.surfels.surfel_map import SurfelMap
+from rover_pipeline.odometry.registration.batch import build_map, normal_equations, solve, world_points
+from rover_pipeline.odometry.registration.point_to_plane import PointWeights, pose_equations
+from rover_pipeline.odometry.registration.spline_equations import AngularRates, register_sweep
+from rover_pipeline.odometry.spline import ORDER, SplineTrajectory, fit_spline
+from rover_pipeline.odometry.surfels import SurfelMap
 
-#: Spacing of the points of a cloud that are used, metres: several of them lie in the smallest voxel, of 0.25 m.
-_CLOUD_SPACING = 0.2
 #: Jerk of the spline through the poses of the backend, m/s3 and rad/s3.
 _GUESS_JERK = 30.0
 #: What a trajectory goes on after the last instant that it is needed at, seconds, so that rounding cannot cut it off.
 _MARGIN = 1e-6
+#: Weights that tell a good initial guess from a bad one: points within 0.2 m of a plane count.
+_GUESS = PointWeights(gate=0.2, noise=0.1, scale=1.0, stride=8)
+#: Number of sweeps that a segment's map begins with.
+_FIRST_SWEEPS = 20
+#: Smallest fraction of inliers of a sweep that fits the map, and largest correction of its initial guess, metres.
+_MIN_INLIERS, _MAX_CORRECTION = 0.3, 0.5
+#: Information that holds the first sweep in its place.
+_FIXED = 1e8
 
 
 def register(
     sweeps: Iterable[tuple[Sweep | None, np.ndarray | None]],
     ends: np.ndarray,
     options: OdometrySection,
-    *,
-    metadata: str | None = None,
+    metadata: str,
     gyro: Gyro = NO_GYRO,
 ) -> tuple[SplineTrajectory, SurfelMap]:
     """The lidar's trajectory over some sweeps, in a world of their own, and their map.
@@ -38,28 +47,29 @@ def register(
     Args:
         sweeps: with the range images they are from, if any; None for those that must not be used.
         ends: f8 (frame,), instants that the poses refer to, of all the sweeps, seconds.
-        metadata: `lidar.json`; None for points that are not from an Ouster lidar.
+        metadata: `lidar.json`.
     """
     backend = make_backend(options, metadata)
     used: list[Sweep] = []
     poses: list[np.ndarray] = []
     for sweep, ranges in sweeps:
-        if not is_usable(sweep, options):
+        if sweep is None:
             continue
         rotation = gyro.rotation(used[-1].end, sweep.end) if used else None
-        poses.append(backend.register(sweep, ranges if backend.needs_image else None, rotation))
+        poses.append(backend.register(sweep, ranges, rotation))
         used.append(sweep)
+    begin = min([ends[0], *(sweep.times[0] for sweep in used)])
+    last = max([ends[-1], *(sweep.times[-1] for sweep in used)]) + _MARGIN
+    # The knots of all segments of a recording are on one grid, so that segments can be joined.
+    begin = np.floor(begin / options.knots) * options.knots
     if not used:
-        return _at_rest(ends, options), SurfelMap(options.voxels)
-    guess = _through_poses(used, np.stack(poses), ends, options)
+        return SplineTrajectory.at_rest(begin, last, options.knots), SurfelMap(options.voxels)
+    instants, matrices = np.array([sweep.end for sweep in used]), np.stack(poses)
+    rot, pos = matrices[:, :3, :3], matrices[:, :3, 3]
+    guess = fit_spline(instants, pos, rot, begin, last, options.knots, _GUESS_JERK)
     if options.passes > 1:
-        return register_sweeps(used, guess, options, gyro.without_bias(guess))
+        return _register_to_map(used, guess, options, gyro.without_bias(guess))
     return guess, build_map(used, guess, options)
-
-
-def is_usable(sweep: Sweep | None, options: OdometrySection) -> TypeGuard[Sweep]:
-    """Whether a sweep has enough points."""
-    return sweep is not None and len(sweep.points) >= options.min_points
 
 
 def batch_passes(options: OdometrySection) -> int:
@@ -67,53 +77,146 @@ def batch_passes(options: OdometrySection) -> int:
     return max(0, options.passes - 2)
 
 
-def register_at_once(
-    sweeps: Sequence[Sweep], ts: np.ndarray, options: OdometrySection, *, metadata: str | None = None
-) -> tuple[State, list[SweepFit]]:
-    """The lidar's trajectory over sweeps that are in memory, as one segment, and how well each of them fits the map.
+def register_at_once(sweeps: Sequence[Sweep], ts: np.ndarray, options: OdometrySection) -> State:
+    """The lidar's trajectory over sweeps that are in memory, as one segment, by the backend small_gicp.
 
     Args:
         ts: f8 (frame,), instants that the poses refer to, seconds.
-        metadata: `lidar.json`; None for points that are not from an Ouster lidar.
     """
-    trajectory, _ = register(((sweep, None) for sweep in sweeps), ts, options, metadata=metadata)
-    used = [sweep for sweep in sweeps if is_usable(sweep, options)]
-    fits: list[SweepFit] = []
-    for _ in range(max(1, batch_passes(options))):
-        equations, fits = normal_equations(used, trajectory, build_map(used, trajectory, options), options)
-        if batch_passes(options):
-            trajectory = solve(trajectory, [equations], options)
-    return trajectory.at(ts), fits
+    trajectory, _ = register(((sweep, None) for sweep in sweeps), ts, options, metadata="")
+    for _ in range(batch_passes(options)):
+        surfels = build_map(sweeps, trajectory, options)
+        trajectory, _ = solve(trajectory, [normal_equations(sweeps, trajectory, surfels, options)], options)
+    return trajectory.at(ts)
 
 
-def register_clouds(clouds: Iterable[np.ndarray], ts: np.ndarray, options: OdometrySection) -> State:
-    """The lidar's trajectory over clouds of points without columns or instants, such as deskewed ones.
+def _register_to_map(
+    sweeps: Sequence[Sweep], guess: SplineTrajectory, options: OdometrySection, gyro: Gyro
+) -> tuple[SplineTrajectory, SurfelMap]:
+    """The trajectory of sweeps, and their map.
+
+    The first sweeps are refined in batch until they agree with one another. All later sweeps are registered to them,
+    so the motion of the first ones has to be right before anything else.
 
     Args:
-        clouds: (N, 3) each, metres, lidar frame.
-        ts: f8 (frame,), instants of the clouds, seconds.
+        guess: a trajectory that is roughly right over the length of a sweep; its drift does not matter.
     """
-    near, far = options.min_range, options.max_range
-    inside = (cloud[(np.square(cloud).sum(1) >= near**2) & (np.square(cloud).sum(1) <= far**2)] for cloud in clouds)
-    sweeps = [
-        sweep_of_cloud(cloud, stamp, spacing=_CLOUD_SPACING) for cloud, stamp in zip(inside, ts.tolist(), strict=True)
-    ]
-    return register_at_once(sweeps, ts, options)[0]
+    first = sweeps[:_FIRST_SWEEPS]
+    trajectory = guess.copy()
+    for _ in range(2):
+        trajectory, surfels = _register_in_order(first, trajectory, options, gyro)
+        for _ in range(2):
+            equations = normal_equations(first, trajectory, surfels, options, gyro)
+            trajectory, _ = solve(trajectory, [equations], options)
+            surfels = build_map(first, trajectory, options)
+    middle = len(first) // 2
+    return _register_in_order(sweeps[middle:], _continued(trajectory, guess, first[-1].end), options, gyro)
 
 
-def _at_rest(ends: np.ndarray, options: OdometrySection) -> SplineTrajectory:
-    """The trajectory where no sweep is usable."""
-    begin = np.floor(ends[0] / options.knots) * options.knots
-    return SplineTrajectory.at_rest(begin, ends[-1] + _MARGIN, options.knots)
+def _register_in_order(
+    sweeps: Sequence[Sweep], guess: SplineTrajectory, options: OdometrySection, gyro: Gyro
+) -> tuple[SplineTrajectory, SurfelMap]:
+    """The trajectory of sweeps, each registered to the map of those before it, and the map.
+
+    Each sweep moves the control points that act on it. What is known about them from the sweeps before is kept as an
+    information matrix, from which control points that no later sweep depends on are marginalised.
+    """
+    estimate, surfels = guess.copy(), SurfelMap(options.voxels)
+    surfels.insert(world_points(sweeps[0], estimate))
+    low, reached = estimate.locate(sweeps[0].times).control_range()
+    information = _FIXED * np.eye(6 * (reached - low))
+    before, before_fits = sweeps[0], False
+    for sweep in sweeps[1:]:
+        instants = estimate.locate(sweep.times)
+        first, end = instants.control_range()
+        start, stop = min(first, reached - ORDER + 1), max(end, reached)
+        if stop > reached:
+            _extrapolate(estimate, guess, before.times[-1], slice(reached, stop), sweep, surfels)
+        prior = _marginalise(information, 6 * (start - low))
+        moved = estimate.part(start, stop).copy()
+        information, statistics = register_sweep(
+            sweep,
+            instants.relative_to(start),
+            instants.weights(),
+            _rates_of(estimate, start, stop, gyro, options),
+            moved,
+            prior,
+            surfels.tables,
+            options.range_noise,
+            options.jerk,
+        )
+        correction = np.abs(moved.pos - estimate.pos[start:stop]).max()
+        fits = not (statistics.inliers < _MIN_INLIERS * statistics.points or correction > _MAX_CORRECTION)
+        if fits:
+            estimate.pos[start:stop], estimate.rot[start:stop] = moved.pos, moved.rot
+        else:
+            # The sweep does not fit the map. Keep its initial guess and leave it out of the map, so that a wrong pose
+            # cannot attract the sweeps after it.
+            information = np.eye(6 * (stop - start)) * _MAX_CORRECTION**-2
+            information[: len(prior), : len(prior)] += prior
+        low, reached = start, stop
+        # A sweep enters the map one sweep later: the next sweep still moves some of its control points.
+        if before_fits:
+            surfels.insert(world_points(before, estimate))
+        before, before_fits = sweep, fits
+    if before_fits:
+        surfels.insert(world_points(before, estimate))
+    return estimate, surfels
 
 
-def _through_poses(
-    sweeps: list[Sweep], poses: np.ndarray, ends: np.ndarray, options: OdometrySection
-) -> SplineTrajectory:
-    """The trajectory through the backend's poses, f8 (sweep, 4, 4), from the first column to the last end."""
-    begin = min(ends[0], *(sweep.times[0] for sweep in sweeps))
-    last = max(ends[-1], *(sweep.times[-1] for sweep in sweeps))
-    instants = np.array([sweep.end for sweep in sweeps])
-    # The knots of all segments of a recording are on one grid, so that segments can be joined.
-    begin = np.floor(begin / options.knots) * options.knots
-    return fit_spline(instants, poses[:, :3, 3], poses[:, :3, :3], begin, last + _MARGIN, options.knots, _GUESS_JERK)
+def _rates_of(
+    trajectory: SplineTrajectory, start: int, stop: int, gyro: Gyro, options: OdometrySection
+) -> AngularRates:
+    """The rates on which no other control points act than those from `start` to `stop`."""
+    begin = trajectory.start + (start + ORDER - 1) * trajectory.step
+    end = trajectory.start + (stop - ORDER + 1) * trajectory.step
+    part = gyro.between(begin, end)
+    instants = trajectory.locate(part.times).relative_to(start)
+    return AngularRates(part.rates, instants, options.gyro_noise**-2)
+
+
+def _extrapolate(
+    estimate: SplineTrajectory,
+    guess: SplineTrajectory,
+    end: float,
+    new: slice,
+    sweep: Sweep,
+    surfels: SurfelMap,
+) -> None:
+    """Sets the first values of control points that no sweep before has moved.
+
+    The lidar either keeps its velocity at the instant `end`, or moves as the guess does from there on. The motion that
+    puts more of the sweep's points on planes is taken.
+    """
+    here, there = estimate.at(np.array([end])), guess.at(np.array([end]))
+    rotation = here.rot[0] @ there.rot[0].T
+    since = (estimate.start + (np.arange(new.start, new.stop) - 1) * estimate.step - end)[:, None]
+    choices = (
+        (here.pos + since * here.vel, here.rot @ exp(since * here.avel)),
+        (here.pos + (guess.pos[new] - there.pos) @ rotation.T, rotation @ guess.rot[new]),
+    )
+    scores = []
+    for pos, rot in choices:
+        estimate.pos[new], estimate.rot[new] = pos, rot
+        poses = estimate.poses(estimate.locate(sweep.times))
+        *_, statistics = pose_equations(sweep.points, sweep.column, *poses, surfels.tables, _GUESS)
+        scores.append(statistics.inliers - statistics.squared_distances / _GUESS.gate**2)
+    estimate.pos[new], estimate.rot[new] = choices[int(np.argmax(scores))]
+
+
+def _continued(first: SplineTrajectory, then: SplineTrajectory, when: float) -> SplineTrajectory:
+    """`first` until the instant `when`, then the motion of `then` from there on."""
+    here, there = first.at(np.array([when])), then.at(np.array([when]))
+    rotation = here.rot[0] @ there.rot[0].T
+    joined = then.transformed(rotation, here.pos[0] - rotation @ there.pos[0])
+    known = int(first.locate(np.array([when])).first[0]) + 2
+    joined.pos[:known], joined.rot[:known] = first.pos[:known], first.rot[:known]
+    return joined
+
+
+def _marginalise(information: np.ndarray, drop: int) -> np.ndarray:
+    """Information matrix of the other unknowns after the first `drop` are marginalised (Schur complement)."""
+    if drop == 0:
+        return information
+    a, b, c = information[:drop, :drop], information[:drop, drop:], information[drop:, drop:]
+    return c - b.T @ np.linalg.solve(a + 1e-6 * np.eye(drop), b)

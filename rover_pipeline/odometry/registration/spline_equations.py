@@ -9,21 +9,25 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.numerics.compiled import compiled
-from rover_pipeline.odometry.registration.point_to_plane import PointWeights, Statistics, pose_equations
-from rover_pipeline.odometry.spline.kernels import (
+from rover_pipeline.odometry.observations import Sweep
+from rover_pipeline.odometry.registration.point_to_plane import SCALE, PointWeights, Statistics, pose_equations
+from rover_pipeline.odometry.spline import (
     THIRD_DIFFERENCE,
-    ControlPoints,
     Instants,
+    SplineTrajectory,
     evaluate_spline,
     exp_so3,
     log_so3,
     multiply,
 )
-from rover_pipeline.odometry.surfels.kernels import SurfelTables
+from rover_pipeline.odometry.surfels import SurfelTables
+
+#: Gate and stride of the points (see `PointWeights`) in each iteration of the registration of a sweep.
+_GATES, _STRIDES = np.array((0.4, 0.2, 0.1, 0.05, 0.05)), np.array((4, 4, 4, 1, 1))
 
 
 class SplineEquations(NamedTuple):
-    """Normal equations of M neighbouring control points, each for a displacement and a rotation as in `PoseEquations`.
+    """Normal equations of M neighbouring control points, each for a displacement and a rotation as in `pose_equations`.
 
     Attributes:
         first: number of the first control point.
@@ -48,38 +52,6 @@ class AngularRates(NamedTuple):
     rates: np.ndarray
     instants: Instants
     information: float
-
-
-class SplineSweep(NamedTuple):
-    """A sweep whose columns have been located on the spline.
-
-    Attributes:
-        points: f4 (N, 3), metres, lidar frame.
-        column: i4 (N,), rising, column of each point.
-        instants: of the C columns.
-        basis: f8 (C, 4), weights of the four control points that act on each column.
-    """
-
-    points: np.ndarray
-    column: np.ndarray
-    instants: Instants
-    basis: np.ndarray
-
-
-class Schedule(NamedTuple):
-    """Iterations of the registration of a sweep. Names are those of `PointWeights`.
-
-    Attributes:
-        gates: f8 (iteration,).
-        strides: i8 (iteration,).
-        jerk: expected of the motion, m/s3 and rad/s3.
-    """
-
-    gates: np.ndarray
-    strides: np.ndarray
-    noise: float
-    scale: float
-    jerk: float
 
 
 @compiled
@@ -108,13 +80,13 @@ def add_poses(
 
 
 @compiled
-def add_smoothness(control: ControlPoints, information: float, start: int, equations: SplineEquations) -> None:
+def add_smoothness(trajectory: SplineTrajectory, information: float, start: int, equations: SplineEquations) -> None:
     """Adds a prior without jerk: third differences of the control points from number `start` on are zero.
 
     Args:
         information: of a third difference.
     """
-    pos, rot, _ = control
+    _, _, pos, rot = trajectory
     differences = np.empty((len(rot), 3))
     for m in range(start, len(rot) - 1):
         log_so3(rot[m], rot[m + 1], differences[m])
@@ -132,13 +104,13 @@ def add_smoothness(control: ControlPoints, information: float, start: int, equat
 
 
 @compiled
-def add_rates(control: ControlPoints, gyro: AngularRates, equations: SplineEquations) -> None:
+def add_rates(trajectory: SplineTrajectory, gyro: AngularRates, equations: SplineEquations) -> None:
     """Adds measured angular velocities."""
     rates, instants, information = gyro
     if len(rates) == 0:
         return
-    step = control.step
-    _, _, _, _, avel = evaluate_spline(control, instants)
+    step = trajectory.step
+    _, _, _, _, avel = evaluate_spline(trajectory, instants)
     matrix, right, weights = np.zeros((len(rates), 6, 6)), np.zeros((len(rates), 6)), np.empty((len(rates), 4))
     for n in range(len(rates)):
         u = instants.fraction[n]
@@ -153,38 +125,45 @@ def add_rates(control: ControlPoints, gyro: AngularRates, equations: SplineEquat
 
 @compiled
 def register_sweep(
-    sweep: SplineSweep,
+    sweep: Sweep,
+    instants: Instants,
+    basis: np.ndarray,
     gyro: AngularRates,
-    control: ControlPoints,
+    trajectory: SplineTrajectory,
     prior: np.ndarray,
     tables: SurfelTables,
-    schedule: Schedule,
+    noise: float,
+    jerk: float,
 ) -> tuple[np.ndarray, Statistics]:
     """Moves the control points of one sweep, in place, until its points lie on planes of the map (Gauss-Newton).
 
     Args:
-        control: the M control points that act on the sweep or on its rates.
+        instants: of the C columns of the sweep.
+        basis: f8 (C, 4), weights of the four control points that act on each column.
+        trajectory: the M control points that act on the sweep or on its rates.
         prior: f8 (6 K, 6 K), information matrix of the first K control points about where they are.
+        noise: standard deviation of a range, metres.
+        jerk: expected of the motion, m/s3 and rad/s3.
 
     Returns:
         Information matrix of the control points, f8 (6 M, 6 M), and the statistics of the last iteration.
     """
-    pos, rot, step = control
+    _, step, pos, rot = trajectory
     count, known = len(pos), len(prior) // 6
     prior_pos, prior_rot = pos[:known].copy(), rot[:known].copy()
     deviation, rotation = np.empty(6 * known), np.empty((3, 3))
     information, statistics = np.zeros((6 * count, 6 * count)), Statistics(0.0, 0.0, 0.0)
-    for iteration in range(len(schedule.gates)):
-        gate = schedule.gates[iteration]
+    for iteration in range(len(_GATES)):
+        gate = _GATES[iteration]
         # While the gate is wide, the pose is wrong by more than the noise: outliers must not decide yet.
-        weights = PointWeights(gate, max(schedule.noise, gate / 5), schedule.scale, schedule.strides[iteration])
-        at_pos, at_rot, _, _, _ = evaluate_spline(control, sweep.instants)
+        weights = PointWeights(gate, max(noise, gate / 5), SCALE, _STRIDES[iteration])
+        at_pos, at_rot, _, _, _ = evaluate_spline(trajectory, instants)
         matrix, right, statistics = pose_equations(sweep.points, sweep.column, at_pos, at_rot, tables, weights)
         equations = SplineEquations(0, np.zeros((count, 4, 6, 6)), np.zeros((count, 6)))
-        add_poses(matrix, right, sweep.instants.first, sweep.basis, equations)
+        add_poses(matrix, right, instants.first, basis, equations)
         # Third differences of the first K control points are part of the prior already.
-        add_smoothness(control, 1 / (schedule.jerk * step**3) ** 2, max(0, known - 3), equations)
-        add_rates(control, gyro, equations)
+        add_smoothness(trajectory, 1 / (jerk * step**3) ** 2, max(0, known - 3), equations)
+        add_rates(trajectory, gyro, equations)
         information[:] = 0.0
         for m in range(count):
             for k in range(min(4, m + 1)):

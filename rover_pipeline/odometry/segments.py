@@ -1,0 +1,277 @@
+"""Segments of a recording: how it is split, how segments are worked on in parallel, and how they are merged.
+
+What is sent to threads, processes or other machines is a `SweepReader`, which reads the sweeps there. A segment shares
+some frames with the one before. The transform between their two worlds comes from the planes that both have observed
+and, in directions that the planes leave open, from the poses of the shared frames.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from rover_pipeline.engine.exchange import Exchange
+from rover_pipeline.engine.recording import Recording
+from rover_pipeline.kinematics.rotation import exp, log
+from rover_pipeline.kinematics.state import Poses, State
+from rover_pipeline.lidar.geometry import rays, sensor_info, stagger
+from rover_pipeline.odometry.observations import Gyro, PointSelection, Sweep
+from rover_pipeline.odometry.options import OdometryOptions
+from rover_pipeline.odometry.registration.batch import SweepFit, build_map, normal_equations, solve
+from rover_pipeline.odometry.registration.point_to_plane import align
+from rover_pipeline.odometry.registration.register import batch_passes, register
+from rover_pipeline.odometry.registration.spline_equations import SplineEquations
+from rover_pipeline.odometry.spline import SplineTrajectory
+from rover_pipeline.odometry.surfels import SurfelMap
+
+#: Number of sweeps that are read at once.
+_BLOCK = 8
+#: Standard deviations of the transform that shared poses give, metres and radians. They are large, so that planes
+#: decide wherever they can.
+_POSE_DEVIATIONS = np.array([0.01] * 3 + [0.003] * 3)
+#: Smallest number of planes in common with which two segments are connected.
+_MIN_PLANES = 30
+_GATES = (0.3, 0.2, 0.1, 0.05, 0.05, 0.05)
+
+
+def split(ts: np.ndarray, length: float, overlap: float) -> list[tuple[int, int]]:
+    """First frame, and one after the last, of equally long segments of which neighbours overlap.
+
+    Args:
+        ts: f8 (N,), seconds.
+        length, overlap: seconds.
+    """
+    span = float(ts[-1] - ts[0])
+    count = max(1, round(span / length))
+    edges = ts[0] + span * np.arange(1, count) / count
+    starts = [0]
+    for start in np.searchsorted(ts, edges - overlap / 2):
+        # Where many sweeps are missing, a segment would consist of its overlaps only.
+        if ts[start] - ts[starts[-1]] >= overlap:
+            starts.append(int(start))
+    stops = np.append(np.searchsorted(ts, ts[starts[1:]] + overlap), len(ts))
+    return [(start, int(stop)) for start, stop in zip(starts, stops, strict=True)]
+
+
+def without_overlap(segments: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The segments cut in the middle of their overlaps, so that each frame is in one of them."""
+    edges = [(before[1] + after[0]) // 2 for before, after in itertools.pairwise(segments)]
+    return list(zip([segments[0][0], *edges], [*edges, segments[-1][1]], strict=True))
+
+
+@dataclass
+class SweepReader:
+    """Sweeps of a recording, as the odometry takes them.
+
+    Attributes:
+        times: f8 (frame,), time stamps of the sweeps, seconds since the first one.
+        begin, period: of a sweep: its first column after its time stamp, and its length; seconds.
+        gyro: of the whole recording.
+    """
+
+    recording: Recording
+    times: np.ndarray
+    begin: float
+    period: float
+    options: OdometryOptions
+    metadata: str
+    gyro: Gyro
+
+    def read(self, start: int, stop: int) -> Iterator[tuple[Sweep | None, np.ndarray]]:
+        """Sweeps with the range images they are from; None for those that are not valid or have too few points."""
+        info, selection = sensor_info(self.metadata), self._selection
+        for first in range(start, stop, _BLOCK):
+            last = min(first + _BLOCK, stop)
+            for number, ranges in enumerate(stagger(self.recording.read("rng", first, last), info), first):
+                sweep = selection.sweep(ranges, number, self.times[number]) if self.recording.valid[number] else None
+                yield sweep if sweep and len(sweep.points) >= self.options.min_points else None, ranges
+
+    def select(self, numbers: Iterable[int]) -> Iterator[Sweep]:
+        """The sweeps of some frames, without those that are not valid or have too few points."""
+        return (sweep for number in numbers for sweep, _ in self.read(number, number + 1) if sweep)
+
+    def span(self, start: int, stop: int) -> tuple[float, float]:
+        """First and last instant of some sweeps, seconds."""
+        first, last = self.times[start] + self.begin, self.times[stop - 1] + self.begin + self.period
+        return float(min(first, self.times[start])), float(max(last, self.times[stop - 1]))
+
+    def register(self, start: int, stop: int) -> Segment:
+        """A segment, registered independently of the others."""
+        sweeps, ends = self.read(start, stop), self.times[start:stop]
+        trajectory, surfels = register(sweeps, ends, self.options, self.metadata, self.gyro)
+        return Segment(start, stop, trajectory, surfels.thin())
+
+    @cached_property
+    def _selection(self) -> PointSelection:
+        return PointSelection(*rays(self.metadata), self.options, begin=self.begin, period=self.period)
+
+
+class Segment(NamedTuple):
+    """A part of a recording that is registered independently.
+
+    Attributes:
+        start, stop: its first frame, and one after its last.
+        trajectory: in the segment's own world. The knots of all segments are on one grid.
+        surfels: the finest levels of the map.
+    """
+
+    start: int
+    stop: int
+    trajectory: SplineTrajectory
+    surfels: SurfelMap
+
+
+class Seam(NamedTuple):
+    """Where two segments overlap.
+
+    Attributes:
+        frame: the first shared one.
+        metres, degrees: root mean square differences of the poses of the shared frames.
+        planes: number of planes that both segments have observed.
+    """
+
+    frame: int
+    metres: float
+    degrees: float
+    planes: int
+
+    @property
+    def connected(self) -> bool:
+        """Whether the segments have enough planes in common to be in one world."""
+        return self.planes >= _MIN_PLANES
+
+
+def merge(segments: Iterable[Segment], ts: np.ndarray) -> tuple[SplineTrajectory, list[Seam]]:
+    """One trajectory in the world of the first segment. Segments come in order, and two are in memory at a time.
+
+    Args:
+        ts: f8 (frame,), instants of the frames of the recording, seconds.
+    """
+    seams: list[Seam] = []
+    before: Segment | None = None
+    # The pose of the segment's world in the world of the first segment.
+    world_rot, world_pos = np.eye(3), np.zeros(3)
+    for segment in segments:
+        if before is None:
+            merged = segment.trajectory.copy()
+        else:
+            shared = ts[segment.start : before.stop]
+            old, new = before.trajectory.at(shared), segment.trajectory.at(shared)
+            (rot, pos), planes = _transform(before.surfels, segment.surfels, old, new)
+            angles = log(np.swapaxes(old.rot, 1, 2) @ rot @ new.rot)
+            distances = new.pos @ rot.T + pos - old.pos
+            seams.append(Seam(segment.start, _rms(distances), float(np.degrees(_rms(angles))), planes))
+            world_rot, world_pos = world_rot @ rot, world_rot @ pos + world_pos
+            merged = _blended(merged, segment.trajectory.transformed(world_rot, world_pos), shared)
+        before = segment
+    return merged, seams
+
+
+def _transform(before: SurfelMap, after: SurfelMap, old: State, new: State) -> tuple[Poses, int]:
+    """The pose of a segment's world in the world of the segment before, and the number of planes in common.
+
+    Args:
+        before, after: the maps of the two segments.
+        old, new: states of the shared frames in the two worlds.
+    """
+    rot = Rotation.from_matrix(old.rot @ np.swapaxes(new.rot, 1, 2)).mean().as_matrix()
+    pos = (old.pos - new.pos @ rot.T).mean(axis=0)
+    centres = after.centres
+    if not len(centres):
+        return Poses(rot, pos), 0
+    # Rotations are about the middle of the shared frames, so that they do not move these frames.
+    middle = new.pos.mean(axis=0)
+    guess = Poses(rot, pos + rot @ middle)
+    (rot, pos), _, statistics = align(
+        centres - middle, before.tables, guess=guess, expected=guess, deviations=_POSE_DEVIATIONS, gates=_GATES
+    )
+    return Poses(rot, pos - rot @ middle), int(statistics.inliers)
+
+
+def _blended(old: SplineTrajectory, new: SplineTrajectory, shared: np.ndarray) -> SplineTrajectory:
+    """`old` until the shared instants and `new` after them, with a smooth transition of pose and velocity between."""
+    offset = round((new.start - old.start) / old.step)
+    count = offset + len(new.pos)
+    blend = SplineTrajectory(old.start, old.step, np.empty((count, 3)), np.empty((count, 3, 3)))
+    blend.pos[:offset], blend.rot[:offset] = old.pos[:offset], old.rot[:offset]
+    blend.pos[offset:], blend.rot[offset:] = new.pos, new.rot
+    both = slice(offset, min(len(old.pos), count))
+    # A control point has its largest weight at its own knot, one knot after the first instant that it acts on.
+    instants = old.start + (np.arange(both.start, both.stop) - 1) * old.step
+    span = max(shared[-1] - shared[0], old.step)
+    weight = np.clip((instants - shared[0]) / span, 0, 1)[:, None]
+    weight = weight**2 * (3 - 2 * weight)
+    blend.pos[both] = old.pos[both] + weight * (blend.pos[both] - old.pos[both])
+    blend.rot[both] = old.rot[both] @ exp(weight * log(np.swapaxes(old.rot[both], 1, 2) @ blend.rot[both]))
+    return blend
+
+
+def _rms(vectors: np.ndarray) -> float:
+    return float(np.sqrt((vectors**2).sum(axis=1).mean()))
+
+
+def refine_in_batch(
+    reader: SweepReader, trajectory: SplineTrajectory, ranges: Sequence[tuple[int, int]]
+) -> tuple[SplineTrajectory, list[SweepFit]]:
+    """The trajectory after the batch passes that the options ask for, and how well each sweep fits the map.
+
+    A segment is registered to its own map and to those of its neighbours, which are kept outside of memory: memory does
+    not grow with the recording.
+
+    Args:
+        ranges: frames of the segments, each frame in one of them.
+    """
+    recording, options = reader.recording, reader.options
+    for _ in range(max(1, batch_passes(options))):
+        with recording.exchange() as store:
+            segments = _BatchPass(reader, trajectory, ranges, store)
+            deque(recording.map(segments.put_map, ranges, "map", processes=True), maxlen=0)
+            results = recording.map(segments.equations, ranges, "refine", processes=True)
+            if batch_passes(options):
+                trajectory, fits = solve(trajectory, results, options)
+            else:
+                fits = [fit for _, part in results for fit in part]
+    return trajectory, fits
+
+
+@dataclass
+class _BatchPass:
+    """What each segment contributes to one batch pass: first its map, then normal equations.
+
+    Attributes:
+        store: the sums of the segments' maps, by the number of the segment.
+    """
+
+    reader: SweepReader
+    trajectory: SplineTrajectory
+    ranges: Sequence[tuple[int, int]]
+    store: Exchange
+
+    def put_map(self, start: int, stop: int) -> None:
+        """Make the map of a segment and put it into the store."""
+        reader, options = self.reader, self.reader.options
+        _, trajectory = self.trajectory.window(*reader.span(start, stop))
+        surfels = build_map((sweep for sweep, _ in reader.read(start, stop) if sweep), trajectory, options)
+        self.store.put(str(self.ranges.index((start, stop))), surfels.sums())
+
+    def equations(self, start: int, stop: int) -> tuple[SplineEquations, list[SweepFit]]:
+        """Normal equations of a segment, and how well each of its sweeps fits."""
+        reader, options = self.reader, self.reader.options
+        surfels, segment = SurfelMap(options.voxels), self.ranges.index((start, stop))
+        for near in range(max(0, segment - 1), min(segment + 2, len(self.ranges))):
+            surfels.add(self.store.get(str(near)))
+        begin, end = reader.span(start, stop)
+        low, trajectory = self.trajectory.window(begin, end)
+        # Each rate belongs to one segment only. Otherwise it would count twice.
+        until = reader.times[stop] + reader.begin if stop < len(reader.times) else end
+        gyro = reader.gyro.between(begin, until).without_bias(trajectory)
+        sweeps = (sweep for sweep, _ in reader.read(start, stop))
+        equations, fits = normal_equations(sweeps, trajectory, surfels, options, gyro)
+        return equations._replace(first=equations.first + low), fits

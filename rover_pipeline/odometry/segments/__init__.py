@@ -1,1 +1,0 @@
-"""Segments: parts of a recording that are registered independently and then joined."""

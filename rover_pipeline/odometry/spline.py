@@ -1,0 +1,242 @@
+"""The lidar's trajectory in continuous time: uniform cubic B-splines of positions in R3 and, cumulative, of rotations
+on SO(3).
+
+Method: Sommer, Usenko, Schubert, Demmel, Cremers, "Efficient Derivative Computation for Cumulative B-Splines on Lie
+Groups" (CVPR 2020). Rotations are world-from-lidar, angular velocities are in the lidar frame.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import solveh_banded
+
+from rover_pipeline.kinematics.rotation import exp, log
+from rover_pipeline.kinematics.state import State
+from rover_pipeline.numerics.compiled import compiled
+
+#: Number of control points that act on an instant.
+ORDER = 4
+#: Third difference of four control points: their jerk times the cube of the knot distance.
+THIRD_DIFFERENCE = np.array([-1.0, 3.0, -3.0, 1.0])
+
+
+class Instants(NamedTuple):
+    """Instants as the spline locates them.
+
+    Attributes:
+        first: i8 (N,), number of the first of the four control points that act on each instant.
+        fraction: f8 (N,), of the knot interval that has gone by, 0 to 1.
+    """
+
+    first: np.ndarray
+    fraction: np.ndarray
+
+    def relative_to(self, start: int) -> Instants:
+        """The same for a part of the spline that begins with control point `start`."""
+        return Instants(self.first - start, self.fraction)
+
+    def control_range(self) -> tuple[int, int]:
+        """Number of the first control point that acts on any of the instants, and one after the last."""
+        return int(self.first.min()), int(self.first.max()) + ORDER
+
+    def weights(self) -> np.ndarray:
+        """Weights of the four control points that act on each instant, f8 (N, 4)."""
+        u = self.fraction[:, None]
+        return np.concatenate(
+            [(1 - u) ** 3, 3 * u**3 - 6 * u**2 + 4, -3 * u**3 + 3 * u**2 + 3 * u + 1, u**3], axis=1
+        ) / 6  # fmt: skip
+
+
+@compiled
+def exp_so3(x: float, y: float, z: float, out: np.ndarray) -> None:
+    """Writes the rotation matrix of a rotation vector (Rodrigues)."""
+    square = x * x + y * y + z * z
+    if square < 1e-8:
+        a, b = 1 - square / 6, 0.5 - square / 24
+    else:
+        angle = np.sqrt(square)
+        a, b = np.sin(angle) / angle, (1 - np.cos(angle)) / square
+    out[0, 0], out[1, 1], out[2, 2] = 1 - b * (y * y + z * z), 1 - b * (x * x + z * z), 1 - b * (x * x + y * y)
+    out[0, 1], out[1, 0] = b * x * y - a * z, b * x * y + a * z
+    out[0, 2], out[2, 0] = b * x * z + a * y, b * x * z - a * y
+    out[1, 2], out[2, 1] = b * y * z - a * x, b * y * z + a * x
+
+
+@compiled
+def log_so3(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
+    """Writes the rotation vector of a'b, for rotations that differ by much less than 180 degrees."""
+    trace = 0.0
+    for i in range(3):
+        for k in range(3):
+            trace += a[k, i] * b[k, i]
+    for i in range(3):
+        j, k = (i + 1) % 3, (i + 2) % 3
+        out[i] = 0.0
+        for n in range(3):
+            out[i] += a[n, k] * b[n, j] - a[n, j] * b[n, k]
+    sine = 0.5 * np.sqrt(out[0] ** 2 + out[1] ** 2 + out[2] ** 2)
+    angle = np.arctan2(sine, 0.5 * (trace - 1))
+    scale = 0.5 if sine < 1e-9 else 0.5 * angle / sine
+    for i in range(3):
+        out[i] *= scale
+
+
+@compiled
+def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
+    """Writes the product of two 3x3 matrices."""
+    for i in range(3):
+        for j in range(3):
+            out[i, j] = a[i, 0] * b[0, j] + a[i, 1] * b[1, j] + a[i, 2] * b[2, j]
+
+
+@compiled
+def evaluate_spline(
+    trajectory: SplineTrajectory, instants: Instants
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Position, rotation, velocity, acceleration and angular velocity (lidar frame) at N instants."""
+    _, step, pos, rot = trajectory
+    count = len(instants.first)
+    out_pos, out_vel, out_acc = np.zeros((count, 3)), np.zeros((count, 3)), np.zeros((count, 3))
+    out_rot, out_avel = np.empty((count, 3, 3)), np.empty((count, 3))
+    differences = np.empty((len(rot), 3))
+    for m in range(len(rot) - 1):
+        log_so3(rot[m], rot[m + 1], differences[m])
+    factor, product = np.empty((3, 3)), np.empty((3, 3))
+    weight, rate, rate2, sums, sum_rates = np.empty(4), np.empty(4), np.empty(4), np.empty(3), np.empty(3)
+    avel = np.empty(3)
+    for n in range(count):
+        u, m = instants.fraction[n], instants.first[n]
+        v = 1 - u
+        weight[0], weight[1], weight[2], weight[3] = v * v * v / 6, (3 * u**3 - 6 * u * u + 4) / 6, 0.0, u * u * u / 6
+        weight[2] = 1 - weight[0] - weight[1] - weight[3]
+        rate[0], rate[1], rate[3] = -v * v / 2, (3 * u * u - 4 * u) / 2, u * u / 2
+        rate[2] = -rate[0] - rate[1] - rate[3]
+        rate2[0], rate2[1], rate2[2], rate2[3] = v, 3 * u - 2, 1 - 3 * u, u
+        for k in range(4):
+            for i in range(3):
+                out_pos[n, i] += weight[k] * pos[m + k, i]
+                out_vel[n, i] += rate[k] * pos[m + k, i] / step
+                out_acc[n, i] += rate2[k] * pos[m + k, i] / (step * step)
+        # The cumulative form: each rotation difference is scaled by the sum of the weights after it.
+        for k in range(3):
+            sums[k], sum_rates[k] = 0.0, 0.0
+            for j in range(k + 1, 4):
+                sums[k] += weight[j]
+                sum_rates[k] += rate[j] / step
+        out_rot[n] = rot[m]
+        avel[:] = 0.0
+        for k in range(3):
+            delta = differences[m + k]
+            exp_so3(sums[k] * delta[0], sums[k] * delta[1], sums[k] * delta[2], factor)
+            multiply(out_rot[n], factor, product)
+            out_rot[n] = product
+            for i in range(3):
+                out_avel[n, i] = factor[0, i] * avel[0] + factor[1, i] * avel[1] + factor[2, i] * avel[2]
+            for i in range(3):
+                avel[i] = out_avel[n, i] + sum_rates[k] * delta[i]
+        out_avel[n] = avel
+    return out_pos, out_rot, out_vel, out_acc, out_avel
+
+
+class SplineTrajectory(NamedTuple):
+    """A trajectory by control points at equal distances in time.
+
+    Attributes:
+        start: first instant that the trajectory is defined at, seconds.
+        step: distance of the knots, seconds.
+        pos: f8 (M, 3), control points of the position, metres.
+        rot: f8 (M, 3, 3), control points of the rotation, world-from-lidar.
+    """
+
+    start: float
+    step: float
+    pos: np.ndarray
+    rot: np.ndarray
+
+    @staticmethod
+    def at_rest(start: float, stop: float, step: float) -> SplineTrajectory:
+        """A lidar that stays at the origin from `start` to `stop`, seconds."""
+        count = int(np.ceil((stop - start) / step)) + ORDER - 1
+        return SplineTrajectory(start, step, np.zeros((count, 3)), np.tile(np.eye(3), (count, 1, 1)))
+
+    @property
+    def stop(self) -> float:
+        """Last instant that the trajectory is defined at, seconds."""
+        return self.start + (len(self.pos) - ORDER + 1) * self.step
+
+    def copy(self) -> SplineTrajectory:
+        return SplineTrajectory(self.start, self.step, self.pos.copy(), self.rot.copy())
+
+    def locate(self, times: np.ndarray) -> Instants:
+        """Where N instants, f8 seconds, lie between the knots. Instants outside count as the nearest one inside."""
+        knots = (np.asarray(times, "f8") - self.start) / self.step
+        first = np.clip(np.floor(knots), 0, len(self.pos) - ORDER).astype("i8")
+        return Instants(first, np.clip(knots - first, 0.0, 1.0))
+
+    def at(self, times: np.ndarray) -> State:
+        """State at N instants, f8 seconds. Outside of the trajectory it is that at the nearest end."""
+        return State(*evaluate_spline(self, self.locate(times)))
+
+    def poses(self, instants: Instants) -> tuple[np.ndarray, np.ndarray]:
+        """Positions, f8 (N, 3), and rotations, f8 (N, 3, 3), at some instants that are near to one another."""
+        low, high = instants.control_range()
+        pos, rot, *_ = evaluate_spline(self.part(low, high), instants.relative_to(low))
+        return pos, rot
+
+    def part(self, low: int, high: int) -> SplineTrajectory:
+        """A view of the control points from number `low` until before `high`."""
+        return SplineTrajectory(self.start + low * self.step, self.step, self.pos[low:high], self.rot[low:high])
+
+    def window(self, begin: float, end: float) -> tuple[int, SplineTrajectory]:
+        """The part that acts from one instant to another, seconds, and the number of its first control point."""
+        low, high = self.locate(np.array([begin, end])).control_range()
+        return low, self.part(low, high)
+
+    def transformed(self, rot: np.ndarray, pos: np.ndarray) -> SplineTrajectory:
+        """The trajectory in another world, given the pose of the old world in the new one, (3, 3) and (3,)."""
+        return SplineTrajectory(self.start, self.step, self.pos @ rot.T + pos, rot @ self.rot)
+
+
+def fit_spline(
+    times: np.ndarray, pos: np.ndarray, rot: np.ndarray, start: float, stop: float, step: float, jerk: float
+) -> SplineTrajectory:
+    """The trajectory through poses at N instants that has the smallest jerk between them.
+
+    Args:
+        times: f8 (N,), seconds, within `start` and `stop`.
+        pos, rot: f8 (N, 3), (N, 3, 3).
+        jerk: expected m/s3 and rad/s3, relative to errors of the poses of a millimetre and a milliradian.
+    """
+    spline = SplineTrajectory.at_rest(start, stop, step)
+    count = len(spline.pos)
+    instants = spline.locate(times)
+    first, weights = instants.first, instants.weights()
+    band = np.zeros((ORDER, count))
+    for i in range(ORDER):
+        for j in range(i + 1):
+            np.add.at(band[i - j], first + j, weights[:, i] * weights[:, j])
+    prior = 1e-3**2 / (jerk * step**3) ** 2 * np.outer(THIRD_DIFFERENCE, THIRD_DIFFERENCE)
+    for i in range(ORDER):
+        for j in range(i + 1):
+            band[i - j, j : count - ORDER + 1 + j] += prior[i, j]
+    # Control points that no pose determines, near the ends, would make the matrix singular.
+    band[0] += 1e-12
+
+    def solve(errors: np.ndarray, jerks: np.ndarray) -> np.ndarray:
+        right = np.zeros((count, 3))
+        for i in range(ORDER):
+            np.add.at(right, first + i, weights[:, i, None] * errors)
+            right[i : count - ORDER + 1 + i] -= prior[i, i] / THIRD_DIFFERENCE[i] * jerks
+        return solveh_banded(band, right, lower=True)
+
+    nearest = np.clip(np.searchsorted(times, start + (np.arange(count) - 1) * step), 0, len(times) - 1)
+    spline = spline._replace(rot=rot[nearest].copy(), pos=solve(pos, np.zeros((count - ORDER + 1, 3))))
+    # Rotations are not linear in their control points: Gauss-Newton.
+    for _ in range(6):
+        error = log(np.swapaxes(spline.at(times).rot, 1, 2) @ rot)
+        differences = log(np.swapaxes(spline.rot[:-1], 1, 2) @ spline.rot[1:])
+        jerks = differences[2:] - 2 * differences[1:-1] + differences[:-2]
+        spline = spline._replace(rot=spline.rot @ exp(solve(error, jerks)))
+    return spline

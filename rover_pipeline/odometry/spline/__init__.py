@@ -1,1 +1,0 @@
-"""The trajectory as a uniform cubic B-spline on R3 x SO(3)."""

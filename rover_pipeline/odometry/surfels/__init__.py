@@ -1,1 +1,0 @@
-"""The map: small planes (surfels) in voxels of several sizes."""
