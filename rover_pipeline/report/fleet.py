@@ -15,10 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import ConfigError, InTheWayError, RoverError, explain, named_if_not_written
-from rover_pipeline.format.discovery import locate_traces
 from rover_pipeline.format.provenance import PROVENANCE, fingerprint, read_provenance, versions
 from rover_pipeline.format.sensor import TS
-from rover_pipeline.format.trace import CONFIG, is_trace
+from rover_pipeline.format.trace import CONFIG, is_trace, locate_traces
 from rover_pipeline.format.virtual import VirtualWriter, in_the_way
 from rover_pipeline.report.summary import SensorSummary, Summary, Verdict
 from rover_pipeline.report.templating import PAGE, REPORT, SUMMARY, environment

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rover_pipeline.format.channels.base import Channel, EncodedWriter, sync_file
+from rover_pipeline.format.channels.base import Channel, EncodedWriter, close_synced, sync_file
 from rover_pipeline.format.meta import ChannelSpec
 
 
@@ -67,8 +67,7 @@ class BlobWriter(EncodedWriter):
         path = self.path / f"{number:06d}.{self.suffix}"
         with path.open("xb") as file:
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+            close_synced(file)
 
     def close(self) -> None:
         sync_file(self.path)
