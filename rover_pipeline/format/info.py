@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from rover_pipeline.errors import FormatError
+from rover_pipeline.format.channels import Channel
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import PROVENANCE, read_provenance
 from rover_pipeline.format.sensor import TS, Sensor
@@ -102,7 +103,12 @@ def _sensor_info(path: Path) -> dict[str, Any]:
     duration = float(ts[-1] - ts[0]) if len(ts) > 1 else 0.0
     intervals = np.diff(ts)
     gaps = intervals[intervals > GAP_PERIODS * np.median(intervals)] if len(intervals) else intervals
-    channels = {name: _channel_info(sensor, name) for name in sensor.specs}
+    channels: dict[str, dict[str, Any]] = {}
+    for name in sensor.specs:
+        try:
+            channels[name] = channel_info(sensor.channel(name))
+        except FormatError as error:
+            channels[name] = {"error": str(error)}
     try:
         invalid = int((sensor.valid(len(ts)) == 0).sum())
     except FormatError:
@@ -140,13 +146,9 @@ def _product_info(path: Path) -> dict[str, Any]:
     return {"bytes": sum(files.values()), "made_by": _made_by(path), "files": files}
 
 
-def _channel_info(sensor: Sensor, name: str) -> dict[str, Any]:
-    spec = sensor.specs[name]
-    try:
-        samples = len(sensor.channel(name))
-    except FormatError as error:
-        return {"error": str(error)}
-    size = stored_bytes(sensor.path / name)
+def channel_info(channel: Channel) -> dict[str, Any]:
+    """Description of a channel, its number of samples, bytes on disk and compression ratio."""
+    spec, samples, size = channel.spec, len(channel), stored_bytes(channel.path)
     return {
         "format": spec.format,
         "type": spec.type,

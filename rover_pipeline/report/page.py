@@ -74,13 +74,14 @@ def read_contents(trace: Trace, options: ReportOptions) -> Contents:
     if pose_speed is None:
         pose_speed, pose_source = track, "_odom"
     measured_speed = motion.read_speed(records.get("_radar_velocity"))
-    residuals = sync.read_residuals(records.get("_sync"), provenances.get("_sync"))
+    sync_measured = processing.measured_values(provenances.get("_sync", {}))
+    residuals = sync.read_residuals(records.get("_sync"), sync_measured)
 
     steps = processing.summarise_steps(trace.path, provenances)
     moved = motion.summarise_track(track, motion.read_track(records.get("_truth"))) if track else None
     sidecar = read_sidecar(trace.path, "radar")
     radar_speed = motion.compare_radar_speed(sidecar, pose_speed, measured_speed) if "radar" in records else None
-    sync_summaries = [sync.summarise_sync(name, each, provenances.get("_sync")) for name, each in residuals.items()]
+    sync_summaries = [sync.summarise_sync(name, each, sync_measured) for name, each in residuals.items()]
     evidence = findings.Evidence(
         raw=[record.summary for record in raw],
         virtual=[record.summary for record in derived],
@@ -150,7 +151,7 @@ def _template_values(trace: Trace, contents: Contents, options: ReportOptions) -
         "radar_estimate": contents.radar_speed is not None,
         "instants": draw_instants(trace, contents.records, span[0], options.instants, options.picture_width),
         "packages": processing.package_versions(provenances),
-        "measured": {name: processing.measured_values(content) for name, content in provenances.items()},
+        "measured": {name: processing.measured_texts(content) for name, content in provenances.items()},
         "options": {name: content.get("options") or {} for name, content in provenances.items()},
         "descriptions": {channel.name: channel.description for channel in track.quality} if track else {},
     }
