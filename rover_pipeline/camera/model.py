@@ -86,9 +86,8 @@ class Model:
     def _tensor(self, picture: np.ndarray) -> np.ndarray:
         if self._size:
             picture = resize(picture, *self._size)
-        if self._dtype is np.uint8:
-            values = picture
-        else:
+        values = picture
+        if self._dtype is not np.uint8:
             values = picture.astype("f4") / (255 if self.options.input == "unit" else 1)
             values = (values - np.array(self.options.mean, "f4")) / np.array(self.options.std, "f4")
         values = np.moveaxis(values, -1, 0) if self.options.layout == "nchw" else values

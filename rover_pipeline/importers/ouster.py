@@ -94,15 +94,13 @@ def _write_lidar(capture: Path, metadata: Path | None, trace: Path, start: float
 
 def end_of_sweep(scan: Any) -> float:
     """When the host received the last packet of a sweep, s; without host times the sensor's time of its last column."""
-    arrived = scan.packet_timestamp.max()
-    return float(arrived if arrived else scan.timestamp.max()) / 1e9
+    return float(scan.packet_timestamp.max() or scan.timestamp.max()) / 1e9
 
 
 def _image(capture: Path, scan: Any, field: str, dtype: np.dtype[Any]) -> np.ndarray:
     if not scan.has_field(field):
         raise FormatError(f"{capture}: has no field {field}; it holds {', '.join(sorted(scan.fields))}")
-    values = scan.field(field)
-    return np.minimum(values, np.iinfo(dtype).max).astype(dtype)
+    return np.minimum(scan.field(field), np.iinfo(dtype).max).astype(dtype)
 
 
 def _warn_of_losses(capture: Path, scan: Any, start: float | None) -> None:

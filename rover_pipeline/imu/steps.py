@@ -44,10 +44,8 @@ def filtered(recording: Recording, *, options: ImuOptions) -> tuple[dict[str, np
             "imu: was never at rest: the gyro's bias is estimated from the motion, which is less certain, and the "
             "accelerometer's is taken for 0"
         )
-    if result.gaps:
-        warnings.append(
-            f"imu: {len(result.gaps)} gaps of up to {max(result.gaps):.1f} s: how far it turned in them is unknown"
-        )
+    if gaps := result.gaps:
+        warnings.append(f"imu: {len(gaps)} gaps of up to {max(gaps):.1f} s: how far it turned in them is unknown")
     if not times.steady:
         warnings.append("imu: its times follow no steady rate and are used as they were recorded")
     finite = np.isfinite(acc).all(axis=1) & np.isfinite(avel).all(axis=1)

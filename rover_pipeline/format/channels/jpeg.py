@@ -89,8 +89,9 @@ def frame_size(data: bytes) -> tuple[int, int] | None:
 def check_spec(path: Path, spec: ChannelSpec) -> None:
     """Raise FormatError when the channel at `path` cannot hold RGB pictures."""
     if spec.type != "u1" or len(spec.shape) != 3 or spec.shape[2] != 3:
-        problem = f"holds RGB pictures: u1 of [height, width, 3], not {spec.type} of {list(spec.shape)}"
-        raise FormatError(f"{path}: {problem}")
+        raise FormatError(
+            f"{path}: holds RGB pictures: u1 of [height, width, 3], not {spec.type} of {list(spec.shape)}"
+        )
 
 
 class PictureChannel(Channel):

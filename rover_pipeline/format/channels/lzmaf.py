@@ -124,13 +124,12 @@ def stream_size(data: memoryview | bytes) -> int | None:
     """
     if len(data) < 2 * _HEADER or data[: len(_MAGIC)] != _MAGIC or not _is_footer(data[-_HEADER:], data[6:8]):
         return None
-    length = 4 * (int.from_bytes(data[-8:-4], "little") + 1)
+    length = 4 * (int.from_bytes(data[-8:-4], "little") + 1)  # of the index
     index = bytes(data[-_HEADER - length : -_HEADER])
     if len(data) < 2 * _HEADER + length or struct.unpack("<I", index[-4:])[0] != binascii.crc32(index[:-4]):
         return None
     try:
-        records, position = _varint(index, 1)
-        total = 0
+        total, (records, position) = 0, _varint(index, 1)
         for _ in range(records):
             _, position = _varint(index, position)
             size, position = _varint(index, position)
