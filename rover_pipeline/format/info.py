@@ -140,9 +140,8 @@ def _products(path: Path) -> list[str]:
 
 
 def _product_info(path: Path) -> dict[str, Any]:
-    hidden = (".", PROVENANCE)
-    files = {entry.name: stored_bytes(Path(entry.path)) for entry in os.scandir(path)}
-    files = {name: size for name, size in sorted(files.items()) if not name.startswith(hidden)}
+    names = sorted(entry.name for entry in os.scandir(path) if not entry.name.startswith((".", PROVENANCE)))
+    files = {name: stored_bytes(path / name) for name in names}
     return {"bytes": sum(files.values()), "made_by": _made_by(path), "files": files}
 
 

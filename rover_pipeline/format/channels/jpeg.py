@@ -89,9 +89,8 @@ def frame_size(data: bytes) -> tuple[int, int] | None:
 def check_spec(path: Path, spec: ChannelSpec) -> None:
     """Raise FormatError when the channel at `path` cannot hold RGB pictures."""
     if spec.type != "u1" or len(spec.shape) != 3 or spec.shape[2] != 3:
-        raise FormatError(
-            f"{path}: holds RGB pictures: u1 of [height, width, 3], not {spec.type} of {list(spec.shape)}"
-        )
+        problem = f"holds RGB pictures: u1 of [height, width, 3], not {spec.type} of {list(spec.shape)}"
+        raise FormatError(f"{path}: {problem}")
 
 
 class PictureChannel(Channel):

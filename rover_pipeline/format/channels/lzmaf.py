@@ -129,7 +129,8 @@ def stream_size(data: memoryview | bytes) -> int | None:
     if len(data) < 2 * _HEADER + length or struct.unpack("<I", index[-4:])[0] != binascii.crc32(index[:-4]):
         return None
     try:
-        total, (records, position) = 0, _varint(index, 1)
+        records, position = _varint(index, 1)
+        total = 0
         for _ in range(records):
             _, position = _varint(index, position)
             size, position = _varint(index, position)
