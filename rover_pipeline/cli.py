@@ -281,7 +281,7 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _traces(entries: Sequence[str]) -> list[Path]:
-    return list(load("rover_pipeline.format.discovery:locate_traces")(list(entries), Path(), None))
+    return list(load("rover_pipeline.format.trace:locate_traces")(list(entries), Path(), None))
 
 
 def _profile(arguments: argparse.Namespace) -> int:

@@ -52,15 +52,12 @@ class Lens:
             k = tuple(float(value) for value in content.get("k", Lens.k))
             p = tuple(float(value) for value in content.get("p", Lens.p))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ValueError(
-                f"camera.json must give the numbers fx, fy, cx, cy, and lists k and p ({error})"
-            ) from error
+            problem = f"must give the numbers fx, fy, cx, cy, and lists k and p ({error})"
+            raise ValueError(f"camera.json {problem}") from error
         lens = Lens(width, height, fx, fy, cx, cy, k, p)
         if len(k) != 4 or len(p) != 2 or not np.isfinite([fx, fy, cx, cy, *k, *p]).all() or min(fx, fy) <= 0:
-            raise ValueError(
-                "camera.json must give finite numbers: fx and fy above zero, four in k, two in p; it gives "
-                f"{lens.describe()}"
-            )
+            problem = "must give finite numbers: fx and fy above zero, four in k, two in p"
+            raise ValueError(f"camera.json {problem}; it gives {lens.describe()}")
         return lens
 
     @property

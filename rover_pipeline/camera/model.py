@@ -14,12 +14,6 @@ from rover_pipeline.errors import MissingExtraError
 _TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(uint8)": np.uint8}
 
 
-@functools.lru_cache(maxsize=2)
-def load(options: ModelOptions) -> Model:
-    """The model, cached for the next block of pictures."""
-    return Model(options)
-
-
 class Model:
     """A model whose input is one picture, (1, 3, height, width) or (1, height, width, 3).
 
@@ -92,9 +86,8 @@ class Model:
     def _tensor(self, picture: np.ndarray) -> np.ndarray:
         if self._size:
             picture = resize(picture, *self._size)
-        if self._dtype is np.uint8:
-            values = picture
-        else:
+        values = picture
+        if self._dtype is not np.uint8:
             values = picture.astype("f4") / (255 if self.options.input == "unit" else 1)
             values = (values - np.array(self.options.mean, "f4")) / np.array(self.options.std, "f4")
         values = np.moveaxis(values, -1, 0) if self.options.layout == "nchw" else values
@@ -124,3 +117,7 @@ class Model:
 
     def _problem(self, text: str) -> ValueError:
         return ValueError(f"camera.model {self._name}: {text}")
+
+
+#: The model of some options, cached for the next block of pictures.
+load = functools.lru_cache(maxsize=2)(Model)

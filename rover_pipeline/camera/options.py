@@ -97,7 +97,5 @@ class ModelOptions(Options):
 class CameraOptions(Options):
     """Camera processing."""
 
-    frames: FramesOptions = Field(FramesOptions(), description="Pictures at another size (`_camera_frames`).")
-    model: ModelOptions = Field(
-        ModelOptions(), description="Your own model, applied to `_camera_frames` (`_camera_model`, extra `model`)."
-    )
+    frames: FramesOptions = FramesOptions()
+    model: ModelOptions = ModelOptions()

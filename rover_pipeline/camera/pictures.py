@@ -35,5 +35,4 @@ def _undistortion_map(lens: Lens) -> tuple[np.ndarray, np.ndarray]:
     columns, rows = lens.pixels(x, y)
     # Beyond this angle the model folds back and would show the scene nearer the centre a second time.
     columns[np.hypot(x, y) > lens.max_tangent] = -2.0
-    pixels, fractions = cv2.convertMaps(columns.astype("f4"), rows.astype("f4"), cv2.CV_16SC2)
-    return pixels, fractions
+    return cv2.convertMaps(columns.astype("f4"), rows.astype("f4"), cv2.CV_16SC2)

@@ -12,19 +12,18 @@ from rover_pipeline.camera.options import FramesOptions, ModelOptions
 from rover_pipeline.camera.pictures import resize, undistort
 from rover_pipeline.engine.step import Inspection
 from rover_pipeline.format.channels import Channel
-from rover_pipeline.format.channels.jpeg import FACTORS, reduced
-from rover_pipeline.format.channels.pictures import PictureChannel
+from rover_pipeline.format.channels.jpeg import FACTORS, PictureChannel, reduced
 
 _Shapes = dict[str, tuple[int, ...]]
 
 
 def smaller(video: Channel, *, options: FramesOptions) -> Channel:
-    """The video with pictures decoded at the least size that is not below that of the result."""
+    """The video with pictures decoded at the smallest size that is not below that of the result."""
     if not isinstance(video, PictureChannel):
         return video
-    width, height = options.size(video.spec.shape[1], video.spec.shape[0])
-    fitting = [factor for factor in FACTORS if reduced(video.spec.shape, factor) >= (height, 0)]
-    fitting = [factor for factor in fitting if reduced(video.spec.shape, factor)[1] >= width]
+    stored = video.spec.shape
+    width, height = options.size(stored[1], stored[0])
+    fitting = [each for each in FACTORS if np.all(np.greater_equal(reduced(stored, each)[:2], (height, width)))]
     return video.reduced(max(fitting, default=1))
 
 
@@ -34,7 +33,8 @@ def inspect_lens(
     """The intrinsics of the resized pictures, beside them."""
     if camera is None:
         return Inspection({})
-    lens = _lens(camera, shapes["video"])
+    height, width, _ = shapes["video"]
+    lens = Lens.parse(camera, width, height)
     if options.undistort:
         lens = lens.undistorted()
     warnings = []
@@ -55,13 +55,13 @@ def frames(video: np.ndarray, *, options: FramesOptions, shapes: _Shapes, camera
     Returns:
         u1 RGB, (frame, height, width, 3).
     """
-    stored = shapes["video"]
-    width, height = options.size(stored[1], stored[0])
+    stored_height, stored_width, _ = shapes["video"]
+    width, height = options.size(stored_width, stored_height)
     if not options.undistort:
         return np.stack([resize(picture, width, height) for picture in video])
     if camera is None:
         raise ValueError("camera.frames.undistort needs the lens: camera/camera.json is not there")
-    lens = _lens(camera, stored).resized(video.shape[2], video.shape[1])
+    lens = Lens.parse(camera, stored_width, stored_height).resized(video.shape[2], video.shape[1])
     return np.stack([resize(undistort(picture, lens), width, height) for picture in video])
 
 
@@ -83,8 +83,3 @@ def model(image: np.ndarray, *, options: ModelOptions) -> dict[str, np.ndarray]:
     """
     run = load(options)
     return {options.output: np.stack([run(picture) for picture in image])}
-
-
-def _lens(camera: str, shape: tuple[int, ...]) -> Lens:
-
-    return Lens.parse(camera, shape[1], shape[0])

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 from rover_pipeline.errors import ConfigError, InTheWayError, did_you_mean
 from rover_pipeline.export.output import new_output
-from rover_pipeline.format.discovery import locate_traces
+from rover_pipeline.format.trace import locate_traces
 
 #: The product that the point cloud formats export instead of sweeps when it is named as the sensor.
 MAP = "_map"

@@ -12,15 +12,10 @@ from rover_pipeline.errors import FormatError
 def parse_collection(text: str | None, path: str = "config.yaml") -> dict[str, Any]:
     """The sections of a recording's `config.yaml`: sensors by name, and `rig`.
 
-    Args:
-        text: content of the file; None when there is no file.
-        path: path of the file, for messages.
-
-    Returns:
-        Its sections. Empty when the file is empty or holds no mapping, because the format asks only that it exists.
+    Empty when there is no text (None), or no mapping in it, because the format asks only that the file exists.
 
     Raises:
-        FormatError: the text is not valid YAML.
+        FormatError: the text of the file at `path` is not valid YAML.
     """
     try:
         content = yaml.safe_load(text or "")

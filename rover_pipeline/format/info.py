@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from rover_pipeline.errors import FormatError
+from rover_pipeline.format.channels import Channel
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import PROVENANCE, read_provenance
 from rover_pipeline.format.sensor import TS, Sensor
@@ -26,11 +27,10 @@ def trace_info(path: Path) -> dict[str, Any]:
     products = {name: _product_info(path / name) for name in _products(path)}
     raw = [each for name, each in sensors.items() if not name.startswith("_") and each.get("samples")]
     start = min((each["start_s"] for each in raw), default=None)
-    end = max((each["start_s"] + each["duration_s"] for each in raw), default=None)
     return {
         "trace": str(path),
         "start_s": start,
-        "duration_s": None if start is None or end is None else end - start,
+        "duration_s": max(each["start_s"] + each["duration_s"] for each in raw) - start if raw else None,
         "bytes": sum(each.get("bytes", 0) for each in (*sensors.values(), *products.values())),
         "sensors": sensors,
         "products": products,
@@ -94,12 +94,6 @@ def _date(seconds: float) -> str:
         return f"{seconds} s"
 
 
-def gaps(ts: np.ndarray) -> np.ndarray:
-    """Intervals between times that are longer than `GAP_PERIODS` median intervals, seconds."""
-    intervals = np.diff(ts)
-    return intervals[intervals > GAP_PERIODS * np.median(intervals)] if len(intervals) else intervals
-
-
 def _sensor_info(path: Path) -> dict[str, Any]:
     try:
         sensor = Sensor(path)
@@ -107,8 +101,14 @@ def _sensor_info(path: Path) -> dict[str, Any]:
     except FormatError as error:
         return {"error": str(error)}
     duration = float(ts[-1] - ts[0]) if len(ts) > 1 else 0.0
-    long_intervals = gaps(ts)
-    channels = {name: _channel_info(sensor, name) for name in sensor.specs}
+    intervals = np.diff(ts)
+    gaps = intervals[intervals > GAP_PERIODS * np.median(intervals)] if len(intervals) else intervals
+    channels: dict[str, dict[str, Any]] = {}
+    for name in sensor.specs:
+        try:
+            channels[name] = channel_info(sensor.channel(name))
+        except FormatError as error:
+            channels[name] = {"error": str(error)}
     try:
         invalid = int((sensor.valid(len(ts)) == 0).sum())
     except FormatError:
@@ -118,8 +118,8 @@ def _sensor_info(path: Path) -> dict[str, Any]:
         "start_s": float(ts[0]) if len(ts) else None,
         "duration_s": duration,
         "rate_hz": (len(ts) - 1) / duration if duration > 0 else None,
-        "gaps": len(long_intervals),
-        "longest_gap_s": float(long_intervals.max(initial=0.0)),
+        "gaps": len(gaps),
+        "longest_gap_s": float(gaps.max(initial=0.0)),
         "invalid": invalid,
         "bytes": sum(channel.get("bytes", 0) for channel in channels.values()),
         "made_by": _made_by(path),
@@ -140,19 +140,14 @@ def _products(path: Path) -> list[str]:
 
 
 def _product_info(path: Path) -> dict[str, Any]:
-    hidden = (".", PROVENANCE)
-    files = {entry.name: stored_bytes(Path(entry.path)) for entry in os.scandir(path)}
-    files = {name: size for name, size in sorted(files.items()) if not name.startswith(hidden)}
+    names = sorted(entry.name for entry in os.scandir(path) if not entry.name.startswith((".", PROVENANCE)))
+    files = {name: stored_bytes(path / name) for name in names}
     return {"bytes": sum(files.values()), "made_by": _made_by(path), "files": files}
 
 
-def _channel_info(sensor: Sensor, name: str) -> dict[str, Any]:
-    spec = sensor.specs[name]
-    try:
-        samples = len(sensor.channel(name))
-    except FormatError as error:
-        return {"error": str(error)}
-    size = stored_bytes(sensor.path / name)
+def channel_info(channel: Channel) -> dict[str, Any]:
+    """Description of a channel, its number of samples, bytes on disk and compression ratio."""
+    spec, samples, size = channel.spec, len(channel), stored_bytes(channel.path)
     return {
         "format": spec.format,
         "type": spec.type,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from rover_pipeline.errors import FormatError, did_you_mean, explain, short
 
@@ -48,7 +48,7 @@ class ChannelSpec(BaseModel):
     shape: tuple[int, ...]
     desc: str | None = None
     description: str | None = None
-    args: dict[str, Any] | None = Field(default=None)
+    args: dict[str, Any] | None = None
 
     @field_validator("type")
     @classmethod
@@ -76,15 +76,10 @@ class ChannelSpec(BaseModel):
         return math.prod(self.shape) * self.dtype.itemsize
 
 
-def spec_for(array: np.ndarray, desc: str, format: Format = "raw", **args: Any) -> ChannelSpec:
+def spec_for(array: np.ndarray, desc: str, format: Format) -> ChannelSpec:
     """Description of a channel whose samples look like those of `array`, (frame, ...)."""
-    return ChannelSpec(
-        format=format,
-        type=f"{array.dtype.kind}{array.dtype.itemsize}",
-        shape=array.shape[1:],
-        desc=desc,
-        args=args or None,
-    )
+    type = f"{array.dtype.kind}{array.dtype.itemsize}"
+    return ChannelSpec(format=format, type=type, shape=array.shape[1:], desc=desc)
 
 
 def read_meta(sensor: Path) -> dict[str, ChannelSpec]:

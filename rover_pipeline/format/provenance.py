@@ -20,9 +20,9 @@ _PARTS = 16
 _PART_BYTES = 1 << 16
 #: Distributions whose version can change the bytes of a result.
 _PACKAGES = (
-    *("dask", "imagecodecs", "matplotlib", "numba", "numpy", "onnxruntime", "opencv-python-headless", "ouster-sdk"),
-    *("plyfile", "scipy", "simplejpeg", "small-gicp", "vqf"),
-)
+    "dask", "imagecodecs", "matplotlib", "numba", "numpy", "onnxruntime", "opencv-python-headless", "ouster-sdk",
+    "plyfile", "scipy", "simplejpeg", "small-gicp", "vqf",
+)  # fmt: skip
 
 
 def read_provenance(sensor: Path) -> dict[str, Any] | None:

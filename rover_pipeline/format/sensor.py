@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 
 from rover_pipeline.errors import FormatError, did_you_mean
-from rover_pipeline.format.channels import Channel, ChannelWriter, create_channel, open_channel
+from rover_pipeline.format.channels import Channel, create_channel, open_channel
 from rover_pipeline.format.channels.base import EncodedWriter, sync_file
 from rover_pipeline.format.meta import ChannelSpec, read_meta, write_meta
 from rover_pipeline.format.provenance import read_provenance
@@ -18,6 +18,7 @@ TS = "ts"
 VALID = "valid"
 TS_SPEC = ChannelSpec(format="raw", type="f8", shape=(), desc="Time of each sample, seconds since the Unix epoch.")
 VALID_SPEC = ChannelSpec(format="raw", type="u1", shape=(), desc="1 = sample can be trusted, 0 = it cannot.")
+_TRUNCATE = "If the recording was interrupted, set `input.truncate: true` to use its whole samples"
 
 
 class Sensor:
@@ -79,14 +80,18 @@ class Sensor:
         Raises:
             FormatError: `ts` is not f8 of shape [], or its times are not finite and strictly increasing.
         """
-        channel = self.channel(TS)
-        if (channel.spec.type, channel.spec.shape) != ("f8", ()):
-            raise channel.fail(f"must be f8 of [], is {channel.spec.type} of {list(channel.spec.shape)}")
+        channel = self._scalars(TS, "f8")
         ts = channel.read(0, count)
         if problem := time_problem(ts):
             remedy = self._remedy("correct ts (a copy of the trace keeps the original)")
             raise channel.fail(f"{problem}; {remedy}")
         return ts
+
+    def _scalars(self, name: str, type: str) -> Channel:
+        channel = self.channel(name)
+        if (channel.spec.type, channel.spec.shape) != (type, ()):
+            raise channel.fail(f"must be {type} of [], is {channel.spec.type} of {list(channel.spec.shape)}")
+        return channel
 
     def _remedy(self, raw: str) -> str:
         """What the user can do about a damaged channel: `raw` when it was recorded; a result can be made again."""
@@ -96,9 +101,7 @@ class Sensor:
         """The first `count` entries of `valid`, u1; all 1 for a sensor without that channel."""
         if VALID not in self.specs:
             return np.ones(count, "u1")
-        channel = self.channel(VALID)
-        if (channel.spec.type, channel.spec.shape) != ("u1", ()):
-            raise channel.fail(f"must be u1 of [], is {channel.spec.type} of {list(channel.spec.shape)}")
+        channel = self._scalars(VALID, "u1")
         valid = channel.read(0, count)
         if valid.max(initial=0) > 1:
             at = int(np.argmax(valid > 1))
@@ -129,9 +132,7 @@ class SensorWriter:
         path.mkdir(parents=True)
         self.path = path
         self.specs = specs
-        self._writers: dict[str, ChannelWriter] = {
-            name: create_channel(path / name, spec) for name, spec in specs.items()
-        }
+        self._writers = {name: create_channel(path / name, spec) for name, spec in specs.items()}
 
     def append(self, **samples: np.ndarray | float) -> None:
         """Add samples, (frame, *shape) each, to every channel; a scalar is one sample of a scalar channel."""
@@ -162,6 +163,3 @@ class SensorWriter:
     ) -> None:
         if kind is None:
             self.close()
-
-
-_TRUNCATE = "If the recording was interrupted, set `input.truncate: true` to use its whole samples"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import fcntl
+import glob
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,7 +62,7 @@ def find_traces(path: Path) -> list[Path]:
     """All traces at or below a directory, sorted. The walk does not go below a trace or into symlinked folders."""
     if is_trace(path):
         return [path]
-    traces: list[Path] = []
+    traces = []
     for folder, subfolders, files in os.walk(path):
         if CONFIG in files and Path(folder) != path:
             traces.append(Path(folder))
@@ -68,6 +70,36 @@ def find_traces(path: Path) -> list[Path]:
         # Hidden folders belong to unfinished traces, version control and Snakemake.
         subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
     return sorted(traces)
+
+
+def locate_traces(entries: list[str], here: Path, output_root: Path | None) -> dict[Path, Path]:
+    """Recordings that the entries of `traces` stand for: directory of results -> directory of the recording.
+
+    With an `output_root` a trace that is an entry itself keeps its name there, one that was found below a folder
+    keeps its path from that folder, and one that matches a glob its path from the part without wildcards.
+
+    Raises:
+        FormatError: an entry stands for no trace, or two traces would have the same directory of results.
+    """
+    located: dict[Path, Path] = {}
+    for entry in entries:
+        pattern = os.path.join(here, os.path.expanduser(entry))
+        is_glob = glob.has_magic(pattern) and not Path(pattern).exists()
+        folders = sorted(Path(name) for name in glob.glob(pattern, recursive=True)) if is_glob else [Path(pattern)]
+        folders = [Path(os.path.normpath(folder)) for folder in folders if folder.is_dir()]
+        if not folders:
+            raise FormatError(f"traces: {entry}: no such directory")
+        traces = [trace for folder in folders for trace in find_traces(folder)]
+        if not traces:
+            raise FormatError(f"traces: {entry}: no trace at or below it: none of its folders has a config.yaml")
+        base = Path(os.path.dirname(re.split(r"[*?\[]", pattern)[0])) if is_glob else folders[0]
+        for trace in dict.fromkeys(traces):
+            relative = trace.relative_to(base) if trace != base else Path(trace.name)
+            results = Path(os.path.normpath(output_root / relative)) if output_root else trace
+            if located.get(results, trace) != trace:
+                raise FormatError(f"traces: {trace} and {located[results]} would both have their results in {results}")
+            located[results] = trace
+    return located
 
 
 @contextmanager
@@ -95,8 +127,9 @@ def new_trace(path: Path) -> Iterator[Path]:
             yield scratch
         sync_file(scratch)
         try:
-            if path.exists():
-                remove_empty_folders(path)
+            # Snakemake makes empty directories before a job starts.
+            for folder, _, _ in os.walk(path, topdown=False):
+                os.rmdir(folder)
             os.rename(scratch, path)
         except OSError as error:
             raise InTheWayError(f"{path}: appeared while the trace was made ({error.strerror})") from error
@@ -116,15 +149,15 @@ def link_trace(source: Path, target: Path) -> None:
         InTheWayError: there is something else at the path of a link.
     """
     target.mkdir(parents=True, exist_ok=True)
-    for entry in os.scandir(source):
-        if entry.name.startswith(".") or (entry.is_dir() and _is_result(Path(entry.path))):
+    for path in source.absolute().iterdir():
+        if path.name.startswith(".") or (path.is_dir() and _is_result(path)):
             continue
-        link, linked = target / entry.name, Path(entry.path).absolute()
+        link = target / path.name
         try:
-            os.symlink(linked, link)
+            os.symlink(path, link)
         except FileExistsError as error:
-            if not link.is_symlink() or Path(os.readlink(link)) != linked:
-                raise InTheWayError(f"{link}: is in the way of a link to {linked}; move it") from error
+            if not link.is_symlink() or Path(os.readlink(link)) != path:
+                raise InTheWayError(f"{link}: is in the way of a link to {path}; move it") from error
     if not (target / CONFIG).exists():
         (target / CONFIG).touch()
 
@@ -140,12 +173,6 @@ def has_files(path: Path) -> bool:
     if path.is_symlink() or not path.is_dir():
         return path.is_symlink() or path.exists()
     return any(has_files(Path(entry.path)) for entry in os.scandir(path))
-
-
-def remove_empty_folders(path: Path) -> None:
-    """Remove a directory that holds only empty directories. Snakemake makes such directories before a job starts."""
-    for folder, _, _ in os.walk(path, topdown=False):
-        os.rmdir(folder)
 
 
 def clear(folder: Path) -> None:

@@ -80,8 +80,7 @@ def import_dca1000(
     Args:
         adc: little-endian int16, frame, chirp, tx, rx, sample; two LVDS lanes, complex samples.
         config: mmWave Studio's `.mmwave.json`, or a collection `config.yaml` with a radar section.
-        order: order of words in the file, "iiqq" or "qqii"; None = as in the configuration.
-        device: name of the board; None = as in the configuration.
+        order: order of words in the file, "iiqq" or "qqii"; device: name of the board; None = as in the configuration.
         start: epoch seconds of the first frame; None = when the configuration was made, or else from when the file was
             last changed.
 
@@ -153,9 +152,8 @@ def read_setup(config: Path, device: str | None) -> Setup:
     try:
         section = content["radar"]["args"]["radar"]
     except (KeyError, TypeError) as error:
-        raise ConfigError(
-            f"{config}: is neither a mmWave Studio JSON nor a configuration with radar.args.radar"
-        ) from error
+        problem = "is neither a mmWave Studio JSON nor a configuration with radar.args.radar"
+        raise ConfigError(f"{config}: {problem}") from error
     capture = Capture.parse({**section, **({"device": device} if device else {})}, f"{config}: radar.args.radar")
     board = BOARDS.get(capture.device, BOARDS["AWR1843"])
     if board.real:
@@ -170,11 +168,10 @@ def _from_mmwave_studio(config: Path, content: Mapping[str, Any], device: str | 
             raise ConfigError(f"{config}: describes {len(devices)} devices, not one")
         rf, raw = devices[0]["rfConfig"], devices[0]["rawDataCaptureConfig"]
         profile = rf["rlProfiles"][0]["rlProfileCfg_t"]
-        frame = rf["rlFrameCfg_t"]
+        frame, output = rf["rlFrameCfg_t"], rf["rlAdcOutCfg_t"]["fmt"]
         tx = frame["chirpEndIdx"] - frame["chirpStartIdx"] + 1
         rx = int(rf["rlChanCfg_t"]["rxChannelEn"], 16).bit_count()
         lanes = int(raw["rlDevLaneEnable_t"]["laneEn"], 16).bit_count()
-        output = rf["rlAdcOutCfg_t"]["fmt"]
         values = {
             "device": device or _device_beside(config),
             "frequency": profile["startFreqConst_GHz"],

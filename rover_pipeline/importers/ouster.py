@@ -54,7 +54,9 @@ def import_ouster(capture: Path, out: Path, metadata: Path | None = None, start:
         config: dict[str, Any] = {"lidar": {"type": "lidar", "args": {"mode": str(info.config.lidar_mode or "")}}}
         if capture.suffix == ".pcap" and _write_imu(capture, metadata, trace):
             config["imu"] = {"type": "imu", "args": {}}
-            config["rig"] = {"imu": _imu_pose(info)}
+            pose = np.asarray(info.imu_to_sensor_transform)  # in the lidar (sensor) frame, mm
+            translation, rotation = (pose[:3, 3] / 1000).tolist(), pose[:3, :3].tolist()
+            config["rig"] = {"imu": {"translation": translation, "rotation": rotation}}
         config["comment"] = f"imported from {capture.name}"
         replace_file(trace / CONFIG, yaml.safe_dump(config, sort_keys=False))
     return count
@@ -67,15 +69,11 @@ def _write_lidar(capture: Path, metadata: Path | None, trace: Path, start: float
         raise FormatError(f"{capture}: holds {len(source.sensor_info)} sensors; one trace holds one lidar")
     info = source.sensor_info[0]
     beams, columns = info.format.pixels_per_column, info.format.columns_per_frame
-    specs = {
-        name: ChannelSpec(format="lzmaf", type=code, shape=(beams, columns), desc=desc)
-        for name, (_field, code, desc) in _CHANNELS.items()
-    }
+    specs = {TS: TS_SPEC, VALID: VALID_SPEC}
+    for name, (_field, code, desc) in _CHANNELS.items():
+        specs[name] = ChannelSpec(format="lzmaf", type=code, shape=(beams, columns), desc=desc)
     count = 0
-    with (
-        ThreadPoolExecutor() as pool,
-        SensorWriter(trace / "lidar", {TS: TS_SPEC, VALID: VALID_SPEC, **specs}) as writer,
-    ):
+    with ThreadPoolExecutor() as pool, SensorWriter(trace / "lidar", specs) as writer:
         for scan in _scans(capture, source):
             ts = end_of_sweep(scan)
             if count == 0:
@@ -83,7 +81,8 @@ def _write_lidar(capture: Path, metadata: Path | None, trace: Path, start: float
                 _warn_of_losses(capture, scan, start)
             writer.append(ts=ts + shift, valid=float(scan.complete()))
             images = [_image(capture, scan, field, specs[name].dtype) for name, (field, _, _) in _CHANNELS.items()]
-            for name, data in zip(specs, pool.map(lambda image: encode_sample("lzmaf", image), images), strict=True):
+            encoded = pool.map(lambda image: encode_sample("lzmaf", image), images)
+            for name, data in zip(_CHANNELS, encoded, strict=True):
                 writer.encoded(name).append_encoded(data)
             count += 1
         if count == 0:
@@ -95,38 +94,28 @@ def _write_lidar(capture: Path, metadata: Path | None, trace: Path, start: float
 
 def end_of_sweep(scan: Any) -> float:
     """When the host received the last packet of a sweep, s; without host times the sensor's time of its last column."""
-    arrived = scan.packet_timestamp.max()
-    return float(arrived if arrived else scan.timestamp.max()) / 1e9
+    return float(scan.packet_timestamp.max() or scan.timestamp.max()) / 1e9
 
 
 def _image(capture: Path, scan: Any, field: str, dtype: np.dtype[Any]) -> np.ndarray:
     if not scan.has_field(field):
         raise FormatError(f"{capture}: has no field {field}; it holds {', '.join(sorted(scan.fields))}")
-    values = scan.field(field)
-    return np.minimum(values, np.iinfo(dtype).max).astype(dtype)
+    return np.minimum(scan.field(field), np.iinfo(dtype).max).astype(dtype)
 
 
 def _warn_of_losses(capture: Path, scan: Any, start: float | None) -> None:
     if scan.has_field("RANGE2"):
         print(f"{capture}: second returns are left out; a trace holds one range a pixel", file=sys.stderr)
     if not scan.packet_timestamp.max() and start is None:
-        print(
-            f"{capture}: holds no host times; ts is the sensor's own clock, seconds since its start "
-            "(--start sets the time of the first sweep)",
-            file=sys.stderr,
-        )
+        problem = "holds no host times; ts is the sensor's own clock, seconds since its start"
+        print(f"{capture}: {problem} (--start sets the time of the first sweep)", file=sys.stderr)
 
 
 def _scans(capture: Path, source: Any) -> Iterator[Any]:
     """Sweeps of the one sensor, in order."""
-    scans = iter(source)
-    while True:
-        with _sdk_errors(capture):
-            try:
-                of_sensors = next(scans)
-            except StopIteration:
-                return
-        yield from (scan for scan in of_sensors if scan is not None)
+    with _sdk_errors(capture):
+        for scans in source:
+            yield from (scan for scan in scans if scan is not None)
 
 
 def _write_imu(capture: Path, metadata: Path | None, trace: Path) -> int:
@@ -147,12 +136,6 @@ def _write_imu(capture: Path, metadata: Path | None, trace: Path) -> int:
             writer.append(ts=(packet.host_timestamp - age) / 1e9, acc=acc, avel=avel)
             count += len(acc)
     return count
-
-
-def _imu_pose(info: Any) -> dict[str, Any]:
-    """The IMU's pose in the lidar (sensor) frame, metres."""
-    T_sensor_imu = np.asarray(info.imu_to_sensor_transform)  # noqa: N806
-    return {"translation": (T_sensor_imu[:3, 3] / 1000).tolist(), "rotation": T_sensor_imu[:3, :3].tolist()}
 
 
 @contextmanager

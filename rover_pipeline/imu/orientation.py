@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -14,11 +13,10 @@ from rover_pipeline.imu.options import ImuSection
 
 
 class Filtered(NamedTuple):
-    """N samples without bias, and their orientation.
+    """Orientation and biases of N samples.
 
     Attributes:
-        acc: f8 (N, 3), m/s2, gravity included.
-        avel: f8 (N, 3), rad/s.
+        avel: f8 (N, 3), rad/s, without bias.
         quat: f8 (N, 4), world-from-imu as x y z w. z of the world is up; its x is ahead of the first sample.
         rests: first and last time of each rest, s.
         gaps: durations of the gaps that were not interpolated, s.
@@ -26,7 +24,6 @@ class Filtered(NamedTuple):
         acc_bias: f8 (3,), m/s2.
     """
 
-    acc: np.ndarray
     avel: np.ndarray
     quat: np.ndarray
     rests: list[tuple[float, float]]
@@ -80,16 +77,16 @@ def orient(times: np.ndarray, acc: np.ndarray, avel: np.ndarray, period: float, 
         if gyro_bias_at:
             bias = gyro_bias_at(segment.times)
             settings = {"tauAcc": options.settle, "motionBiasEstEnabled": False, "restBiasEstEnabled": False}
-            result = _vqf(segment.avel - bias, segment.acc - acc_offset, period, settings)
+            result = vqf.offlineVQF(segment.avel - bias, segment.acc - acc_offset, None, period, settings)
         else:
-            result = _vqf(segment.avel, segment.acc, period, {"tauAcc": options.settle / 2})
+            result = vqf.offlineVQF(segment.avel, segment.acc, None, period, {"tauAcc": options.settle / 2})
             bias = result["bias"]
         orientation = _continue_heading(result["quat6D"][:, [1, 2, 3, 0]], last)
         quat[first:stop] = _interpolate(orientation, (times[first:stop] - segment.times[0]) / period)
         gyro_offset[first:stop] = _resample(times[first:stop], segment.times, bias)
         last = orientation[-1]
     gaps = steps[cuts - 1].tolist()
-    return Filtered(acc - acc_offset, avel - gyro_offset, quat, spans, gaps, gyro_offset.mean(axis=0), acc_offset)
+    return Filtered(avel - gyro_offset, quat, spans, gaps, gyro_offset.mean(axis=0), acc_offset)
 
 
 def _segment(times: np.ndarray, acc: np.ndarray, avel: np.ndarray, period: float, options: ImuSection) -> _Segment:
@@ -98,15 +95,8 @@ def _segment(times: np.ndarray, acc: np.ndarray, avel: np.ndarray, period: float
     return _Segment(grid, acc, avel, find_rests(acc, avel, period, options))
 
 
-def _vqf(avel: np.ndarray, acc: np.ndarray, period: float, settings: Mapping[str, object]) -> dict[str, np.ndarray]:
-    result: dict[str, np.ndarray] = vqf.offlineVQF(
-        np.ascontiguousarray(avel), np.ascontiguousarray(acc), None, period, dict(settings)
-    )
-    return result
-
-
 def _resample(new_times: np.ndarray, times: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Values, (N, axis), interpolated linearly to other times."""
+    """Values, (N, axis), interpolated linearly to other times; in C order, which `vqf` needs."""
     return np.stack([np.interp(new_times, times, axis) for axis in values.T], axis=1)
 
 

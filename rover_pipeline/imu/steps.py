@@ -29,30 +29,26 @@ def filtered(recording: Recording, *, options: ImuOptions) -> tuple[dict[str, np
     trusted = (recording.valid != 0)[:, None]
     times = clock("imu", recording.ts, options.times)
     period = times.period if np.isfinite(times.period) else _PERIOD
-    found = orient(times.smooth, np.where(trusted, acc, np.nan), np.where(trusted, avel, np.nan), period, options)
+    result = orient(times.smooth, np.where(trusted, acc, np.nan), np.where(trusted, avel, np.nan), period, options)
     measured: dict[str, Any] = {
         "rate_hz": round(1 / period, 3),
-        "still_s": [[round(time - times.smooth[0], 3) for time in rest] for rest in found.rests],
-        "gyro_bias_from": "rest" if found.rests else "motion",
-        "gyro_bias_rad_s": found.gyro_bias.round(6).tolist(),
-        "acc_bias_from": "rest" if found.rests and options.acc_bias_sigma else "none",
-        "acc_bias_m_s2": found.acc_bias.round(5).tolist(),
+        "still_s": [[round(time - times.smooth[0], 3) for time in rest] for rest in result.rests],
+        "gyro_bias_from": "rest" if result.rests else "motion",
+        "gyro_bias_rad_s": result.gyro_bias.round(6).tolist(),
+        "acc_bias_from": "rest" if result.rests and options.acc_bias_sigma else "none",
+        "acc_bias_m_s2": result.acc_bias.round(5).tolist(),
     }
     warnings = []
-    if not found.rests:
+    if not result.rests:
         warnings.append(
             "imu: was never at rest: the gyro's bias is estimated from the motion, which is less certain, and the "
             "accelerometer's is taken for 0"
         )
-    if found.gaps:
-        warnings.append(
-            f"imu: {len(found.gaps)} gaps of up to {max(found.gaps):.1f} s: how far it turned in them is unknown"
-        )
+    if gaps := result.gaps:
+        warnings.append(f"imu: {len(gaps)} gaps of up to {max(gaps):.1f} s: how far it turned in them is unknown")
     if not times.steady:
         warnings.append("imu: its times follow no steady rate and are used as they were recorded")
-    channels = {"acc": acc - found.acc_bias, "avel": found.avel, "quat": found.quat}
     finite = np.isfinite(acc).all(axis=1) & np.isfinite(avel).all(axis=1)
-    return {
-        **{name: values.astype("f4") for name, values in channels.items()},
-        "valid": finite.astype("u1"),
-    }, Inspection(measured, warnings)
+    channels = {"acc": acc - result.acc_bias, "avel": result.avel, "quat": result.quat}
+    outputs = {name: values.astype("f4") for name, values in channels.items()}
+    return {**outputs, "valid": finite.astype("u1")}, Inspection(measured, warnings)

@@ -76,12 +76,15 @@ def _sensor_of(finding: Finding) -> str:
     return finding.place.partition("/")[0]
 
 
+def _finding(severity: Severity, place: str, text: str, advice: str = "") -> Finding:
+    return Finding(severity=severity, place=place, text=text, advice=advice)
+
+
 def _check_findings(lines: Sequence[str], repaired: Collection[str]) -> Iterator[Finding]:
     """What `check` says. Damaged raw sensors are errors; results are not, because they can be computed again."""
     for line in lines:
         place, text = _split(line, "trace")
-        severity: Severity = "warning" if place.startswith("_") or line in repaired else "error"
-        yield Finding(severity=severity, place=place, text=text)
+        yield _finding("warning" if place.startswith("_") or line in repaired else "error", place, text)
 
 
 def _split(line: str, otherwise: str) -> tuple[str, str]:
@@ -93,7 +96,7 @@ def _split(line: str, otherwise: str) -> tuple[str, str]:
 def _start_and_end(raw: Sequence[SensorSummary], options: ReportOptions) -> Iterator[Finding]:
     """Sensors that start later or end earlier than the others."""
     if not raw:
-        yield Finding(severity="error", place="trace", text="holds no raw sensor")
+        yield _finding("error", "trace", "holds no raw sensor")
     running = [sensor for sensor in raw if sensor.start_s is not None and sensor.end_s is not None]
     if len(running) < 2:
         return
@@ -102,92 +105,74 @@ def _start_and_end(raw: Sequence[SensorSummary], options: ReportOptions) -> Iter
     for sensor in running:
         late, early = (sensor.start_s or 0.0) - first, last - (sensor.end_s or 0.0)
         if late > options.max_late_s:
-            yield Finding(severity="warning", place=sensor.name, text=f"starts {duration(late)} after the first sensor")
+            yield _finding("warning", sensor.name, f"starts {duration(late)} after the first sensor")
         if early > options.max_late_s:
-            yield Finding(
-                severity="error",
-                place=sensor.name,
-                text=f"ends {duration(early)} before the recording does",
-                advice="Look for a lost connection or a full disk.",
-            )
+            advice = "Look for a lost connection or a full disk."
+            yield _finding("error", sensor.name, f"ends {duration(early)} before the recording does", advice)
 
 
 def _raw_sensor(sensor: SensorSummary, options: ReportOptions) -> Iterator[Finding]:
     """Whether the sensor can be read, is complete, valid and as fast as it was configured."""
 
-    def finding(severity: Severity, text: str, advice: str = "") -> Finding:
-        return Finding(severity=severity, place=sensor.name, text=text, advice=advice)
-
     if sensor.error:
-        yield finding("error", f"cannot be read: {sensor.error}")
+        yield _finding("error", sensor.name, f"cannot be read: {sensor.error}")
         return
     if not sensor.samples:
-        yield finding("error", "holds no samples")
+        yield _finding("error", sensor.name, "holds no samples")
         return
     if sensor.whole < sensor.samples:
         shortest = min(sensor.channels, key=lambda channel: channel.samples)
-        yield finding(
-            "error",
-            f"was cut off: {shortest.name} has {sensor.whole:,} of {count(sensor.samples, 'sample')}",
-            "Set `input.truncate: true` to use the samples that are whole.",
-        )
+        text = f"was cut off: {shortest.name} has {sensor.whole:,} of {count(sensor.samples, 'sample')}"
+        yield _finding("error", sensor.name, text, "Set `input.truncate: true` to use the samples that are whole.")
     share = sensor.lost / (sensor.samples + sensor.lost)
     lost = f"lost {count(sensor.lost, 'sample')} ({percent(share)}) in {count(sensor.gaps, 'gap')}"
     if sensor.longest_gap_s > options.max_gap_s:
-        yield finding("error", f"is silent for {duration(sensor.longest_gap_s)}; {lost}")
+        yield _finding("error", sensor.name, f"is silent for {duration(sensor.longest_gap_s)}; {lost}")
     elif sensor.lost:
-        yield finding("warning" if share > options.max_lost_share else "note", lost)
+        yield _finding("warning" if share > options.max_lost_share else "note", sensor.name, lost)
     if sensor.invalid:
         share = sensor.invalid / sensor.samples
         text = f"has {sensor.invalid:,} of {count(sensor.samples, 'sample')} not valid ({percent(share)})"
         above: Severity = "error" if share > _MAX_INVALID_SHARE else "warning"
-        yield finding(above if share > options.max_invalid_share else "note", text)
+        yield _finding(above if share > options.max_invalid_share else "note", sensor.name, text)
     if sensor.clock_ppm is not None and abs(sensor.clock_ppm) > 1e6 * options.max_rate_error:
-        yield finding(
-            "warning",
-            f"runs at {sensor.rate_hz:.2f} Hz where config.yaml asks for {sensor.nominal_hz:.2f} Hz",
-            "Samples may have been lost evenly, or the configuration is another recording's.",
-        )
+        text = f"runs at {sensor.rate_hz:.2f} Hz where config.yaml asks for {sensor.nominal_hz:.2f} Hz"
+        advice = "Samples may have been lost evenly, or the configuration is another recording's."
+        yield _finding("warning", sensor.name, text, advice)
 
 
 def _results(evidence: Evidence, options: ReportOptions) -> Iterator[Finding]:
     """What the steps noticed, and results with many invalid samples."""
     for name in evidence.unused:
-        yield Finding(
-            severity="warning",
-            place=name,
-            text="has no result, others have: its processing failed or was not asked for",
-            advice="`rover-pipeline check` looks at every sample.",
-        )
+        text = "has no result, others have: its processing failed or was not asked for"
+        yield _finding("warning", name, text, "`rover-pipeline check` looks at every sample.")
     for step in evidence.steps:
         for note in step.notes:
-            place, text = _split(note, step.sensor)
-            yield Finding(severity="warning", place=place, text=text)
+            yield _finding("warning", *_split(note, step.sensor))
         if step.corrupt:
             text = f"{count(step.corrupt, 'sample')} of its input could not be decoded"
-            yield Finding(severity="error", place=step.sensor, text=text, advice="`check` names them.")
+            yield _finding("error", step.sensor, text, "`check` names them.")
         if step.dropped:
             text = f"{count(step.dropped, 'sample')} of its input left out: not all channels have them"
-            yield Finding(severity="warning", place=step.sensor, text=text)
+            yield _finding("warning", step.sensor, text)
     raw_shares = [sensor.invalid / sensor.samples for sensor in evidence.raw if sensor.samples]
     for sensor in evidence.virtual:
         share = sensor.invalid / sensor.samples if sensor.samples else 0.0
         if sensor.error:
-            yield Finding(severity="error", place=sensor.name, text=f"cannot be read: {sensor.error}")
+            yield _finding("error", sensor.name, f"cannot be read: {sensor.error}")
         elif share > options.max_invalid_share and share > max(raw_shares, default=0.0):
             text = f"has {sensor.invalid:,} of {count(sensor.samples, 'sample')} not to be trusted ({percent(share)})"
             useless = sensor.name == "_odom" and share > _MAX_INVALID_SHARE
-            yield Finding(severity="error" if useless else "warning", place=sensor.name, text=text)
+            yield _finding("error" if useless else "warning", sensor.name, text)
     speed = evidence.radar_speed
     if speed and speed.above_share:
-        yield Finding(
-            severity="warning" if speed.above_share > options.max_invalid_share else "note",
-            place="radar",
-            text=f"is faster than its maximum Doppler, {speed.max_doppler_mps:.2f} m/s, for "
+        yield _finding(
+            "warning" if speed.above_share > options.max_invalid_share else "note",
+            "radar",
+            f"is faster than its maximum Doppler, {speed.max_doppler_mps:.2f} m/s, for "
             f"{percent(speed.above_share)} of the time: what stands still ahead wraps to the wrong sign",
         )
     for each in evidence.sync:
         share = each.missing / max(1, each.matched + each.missing)
         if share > options.max_invalid_share:
-            text = f"has no sample near {percent(share)} of the reference's"
-            yield Finding(severity="warning", place=f"_sync/{each.sensor}", text=text)
+            yield _finding("warning", f"_sync/{each.sensor}", f"has no sample near {percent(share)} of the reference's")

@@ -15,12 +15,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import ConfigError, InTheWayError, RoverError, explain, named_if_not_written
-from rover_pipeline.format.discovery import locate_traces
 from rover_pipeline.format.provenance import PROVENANCE, fingerprint, read_provenance, versions
 from rover_pipeline.format.sensor import TS
-from rover_pipeline.format.trace import CONFIG, is_trace
+from rover_pipeline.format.trace import CONFIG, is_trace, locate_traces
 from rover_pipeline.format.virtual import VirtualWriter, in_the_way
-from rover_pipeline.report.summary import SensorSummary, Summary, Verdict
+from rover_pipeline.report.summary import SensorSummary, Severity, Summary, Verdict
 from rover_pipeline.report.templating import PAGE, REPORT, SUMMARY, environment
 from rover_pipeline.table import find_step
 
@@ -53,13 +52,9 @@ class Row:
     def verdict(self) -> Literal["bad", "fair", "good", "none"]:
         return self.summary.verdict if self.summary else "none"
 
-    @property
-    def errors(self) -> int:
-        return self._count("error")
-
-    @property
-    def warnings(self) -> int:
-        return self._count("warning")
+    def count(self, severity: Severity) -> int:
+        """Number of findings of this severity."""
+        return sum(each.severity == severity for each in self.summary.findings) if self.summary else 0
 
     @property
     def lost(self) -> float:
@@ -88,9 +83,6 @@ class Row:
         low, size = points.min(axis=0), max(float(np.ptp(points, axis=0).max()), 1e-3)
         scaled = (points - low - np.ptp(points, axis=0) / 2) / size * (_SIDE - 2 * _MARGIN) + _SIDE / 2
         return " ".join(f"{x:.1f},{y:.1f}" for x, y in scaled)
-
-    def _count(self, severity: str) -> int:
-        return sum(each.severity == severity for each in self.summary.findings) if self.summary else 0
 
     def _sum_of_raw(self, name: str) -> int:
         return sum(int(getattr(sensor, name)) for sensor in self._raw_sensors)
@@ -132,9 +124,8 @@ def write_fleet(entries: Sequence[str], out: Path | None = None) -> tuple[Path, 
         raise InTheWayError(problem)
     before = read_provenance(directory)
     if before is not None and before.get("step") != STEP:
-        raise InTheWayError(
-            f"{directory}: holds {before.get('sensor', 'a result')} of one recording; choose another folder"
-        )
+        result = before.get("sensor", "a result")
+        raise InTheWayError(f"{directory}: holds {result} of one recording; choose another folder")
     traces = _traces_by_name(entries)
     rows = []
     with progress("report", len(traces), unit="recording") as advance:
@@ -146,7 +137,7 @@ def write_fleet(entries: Sequence[str], out: Path | None = None) -> tuple[Path, 
                 problem = f"has no report, for it cannot be written: {error}"
             rows.append(read_row(trace, name, directory, problem))
             advance(1)
-    rows.sort(key=lambda row: (_RANK[row.verdict], -row.errors, -row.warnings, -(row.lost + row.invalid), row.name))
+    rows.sort(key=_badness)
     summaries = {f"{row.name}/{REPORT}/{SUMMARY}": row.path / REPORT / SUMMARY for row in rows if row.summary}
     inputs = {name: fingerprint(path) for name, path in summaries.items()}
     with named_if_not_written(directory), VirtualWriter(directory) as writer:
@@ -154,6 +145,10 @@ def write_fleet(entries: Sequence[str], out: Path | None = None) -> tuple[Path, 
             (writer.partial / name).write_bytes(content)
         writer.commit({"step": STEP, "version": VERSION, "inputs": inputs, "packages": versions()})
     return directory / PAGE, rows
+
+
+def _badness(row: Row) -> tuple[int, int, int, float, str]:
+    return _RANK[row.verdict], -row.count("error"), -row.count("warning"), -(row.lost + row.invalid), row.name
 
 
 def fleet_files(rows: Sequence[Row]) -> dict[str, bytes]:
@@ -171,8 +166,8 @@ def fleet_files(rows: Sequence[Row]) -> dict[str, bytes]:
             trace=str(row.path),
             verdict=row.verdict,
             headline=row.summary.headline if row.summary else row.problem,
-            errors=row.errors,
-            warnings=row.warnings,
+            errors=row.count("error"),
+            warnings=row.count("warning"),
             lost_share=row.lost,
             invalid_share=row.invalid,
             duration_s=row.summary.duration_s if row.summary else 0.0,
@@ -199,7 +194,7 @@ def make_report(trace: Path) -> Path:
     ):
         stamps = tuple(name for name in before.get("files", ()) if name.startswith("."))
         request = Request(before.get("options", {}))
-        run_step(find_step("rover_pipeline.report.steps:report"), trace, REPORT, request, stamps=stamps)
+        run_step(find_step(REPORT), trace, REPORT, request, stamps=stamps)
     return directory / PAGE
 
 

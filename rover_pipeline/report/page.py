@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,93 +23,81 @@ _MAP = "_map"
 
 def report_files(path: Path, options: ReportOptions) -> dict[str, bytes]:
     """The page and the summary of a trace, by file name. The same trace gives the same bytes."""
-    trace = Trace(require_trace(path))
-    contents = read_contents(trace, options)
-    html = environment().get_template("report.html").render(**_template_values(trace, contents, options))
-    summary = contents.summary.model_dump_json(indent=1)
-    return {PAGE: html.encode(), SUMMARY: f"{summary}\n".encode()}
+    contents = Contents(Trace(require_trace(path)))
+    summary = _summarise(contents, options)
+    html = environment().get_template("report.html").render(**_template_values(contents, summary, options))
+    return {PAGE: html.encode(), SUMMARY: f"{summary.model_dump_json(indent=1)}\n".encode()}
 
 
-@dataclass(frozen=True)
 class Contents:
-    """What was read from a trace and computed from it.
+    """What is read from a trace.
 
     Attributes:
         raw: all raw sensors; derived: all virtual sensors but the ground truth of a simulator.
-        span: first and last time of a raw sensor, s.
+        timed: the sensors with time stamps: raw ones, or else virtual ones.
+        span: first and last of these time stamps, s.
         provenances: of the results, by folder.
         pose_speed: speed of the radar according to `pose_source`, the sensor with its poses.
         radar_speed: speed of the radar according to its own Doppler measurements.
+        clocks: what the step of `_sync` measured.
     """
 
-    summary: Summary
-    records: Mapping[str, SensorRecord]
-    raw: Sequence[SensorRecord]
-    derived: Sequence[SensorRecord]
-    span: tuple[float, float]
-    provenances: Mapping[str, Mapping[str, Any]]
-    track: motion.Track | None
-    pose_speed: motion.SpeedCurve | None
-    pose_source: str
-    radar_speed: motion.SpeedCurve | None
-    residuals: Mapping[str, sync.Residuals]
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.records = {record.name: record for record in read_sensors(trace)}
+        records, get = self.records.values(), self.records.get
+        self.raw = [record for record in records if not record.virtual]
+        self.derived = [record for record in records if record.virtual and not record.ground_truth]
+        self.timed = [each for each in self.raw if len(each.ts)] or [each for each in self.derived if len(each.ts)]
+        first, last = [each.ts[0] for each in self.timed], [each.ts[-1] for each in self.timed]
+        self.span = (min(first, default=0.0), max(last, default=0.0))
+        provenances = processing.read_provenances(trace.path, without=REPORT)
+        self.provenances = {name: each for name, each in provenances.items() if each.get("step") != "simulate"}
+        self.track = motion.read_track(get("_odom"))
+        self.pose_speed, self.pose_source = motion.read_speed(get("_radar_pose")), "_radar_pose"
+        if self.pose_speed is None:
+            self.pose_speed, self.pose_source = self.track, "_odom"
+        self.radar_speed = motion.read_speed(get("_radar_velocity"))
+        self.clocks = processing.measured_values(self.provenances.get("_sync", {}))
+        self.residuals = sync.read_residuals(get("_sync"), self.clocks)
 
 
-def read_contents(trace: Trace, options: ReportOptions) -> Contents:
-    """Read and judge a trace, without drawing anything."""
-    records = {record.name: record for record in read_sensors(trace)}
-    raw = [record for record in records.values() if not record.virtual]
-    derived = [record for record in records.values() if record.virtual and not record.ground_truth]
-    timed = [record for record in raw if len(record.ts)] or [record for record in derived if len(record.ts)]
-    span = (min(record.ts[0] for record in timed), max(record.ts[-1] for record in timed)) if timed else (0.0, 0.0)
-    provenances = {
-        name: content
-        for name, content in processing.read_provenances(trace.path, without=REPORT).items()
-        if content.get("step") != "simulate"
-    }
-
-    track = motion.read_track(records.get("_odom"))
-    pose_speed, pose_source = motion.read_speed(records.get("_radar_pose")), "_radar_pose"
-    if pose_speed is None:
-        pose_speed, pose_source = track, "_odom"
-    measured_speed = motion.read_speed(records.get("_radar_velocity"))
-    residuals = sync.read_residuals(records.get("_sync"), provenances.get("_sync"))
-
-    steps = processing.summarise_steps(trace.path, provenances)
-    moved = motion.summarise_track(track, motion.read_track(records.get("_truth"))) if track else None
-    sidecar = read_sidecar(trace.path, "radar")
-    radar_speed = motion.compare_radar_speed(sidecar, pose_speed, measured_speed) if "radar" in records else None
-    sync_summaries = [sync.summarise_sync(name, each, provenances.get("_sync")) for name, each in residuals.items()]
+def _summarise(contents: Contents, options: ReportOptions) -> Summary:
+    """Judge a trace."""
+    trace, records, (begin, end) = contents.trace, contents.records, contents.span
+    steps = processing.summarise_steps(trace.path, contents.provenances)
+    radar_speed = None
+    if "radar" in records:
+        sidecar = read_sidecar(trace.path, "radar")
+        radar_speed = motion.compare_radar_speed(sidecar, contents.pose_speed, contents.radar_speed)
     evidence = findings.Evidence(
-        raw=[record.summary for record in raw],
-        virtual=[record.summary for record in derived],
+        raw=[record.summary for record in contents.raw],
+        virtual=[record.summary for record in contents.derived],
         checked=_check_lines(trace, records.values()),
         repaired={line for record in records.values() for line in record.repaired},
-        unused=_unused_sensors(raw, provenances),
+        unused=_unused_sensors(contents.raw, contents.provenances),
         steps=steps,
         radar_speed=radar_speed,
-        sync=sync_summaries,
+        sync=[sync.summarise_sync(name, each, contents.clocks) for name, each in contents.residuals.items()],
     )
-    found = findings.find(evidence, options)
-    summary = Summary(
+    sorted_findings = findings.find(evidence, options)
+    truth = motion.read_track(records.get("_truth"))
+    return Summary(
         trace=trace.name,
-        verdict=findings.verdict(found),
-        headline=findings.headline(found, evidence.raw, span[1] - span[0]),
-        findings=tuple(found),
-        start_s=span[0] if timed else None,
-        duration_s=span[1] - span[0],
-        raw_bytes=sum(record.summary.bytes for record in raw),
-        derived_bytes=sum(record.summary.bytes for record in derived)
+        verdict=findings.verdict(sorted_findings),
+        headline=findings.headline(sorted_findings, evidence.raw, end - begin),
+        findings=tuple(sorted_findings),
+        start_s=begin if contents.timed else None,
+        duration_s=end - begin,
+        raw_bytes=sum(sensor.bytes for sensor in evidence.raw),
+        derived_bytes=sum(sensor.bytes for sensor in evidence.virtual)
         + sum(step.bytes for step in steps if step.sensor not in records),
         simulated=is_simulated(records.values()),
         sensors=tuple(record.summary for record in records.values()),
-        motion=moved,
+        motion=motion.summarise_track(contents.track, truth) if contents.track else None,
         radar_speed=radar_speed,
-        sync=tuple(sync_summaries),
+        sync=tuple(evidence.sync),
         steps=tuple(steps),
-    )
-    return Contents(
-        summary, records, raw, derived, span, provenances, track, pose_speed, pose_source, measured_speed, residuals
     )
 
 
@@ -128,9 +115,9 @@ def _unused_sensors(raw: Sequence[SensorRecord], provenances: Mapping[str, Mappi
     return [each.name for each in raw if each.name in ("lidar", "radar") and each.name not in used] if used else []
 
 
-def _template_values(trace: Trace, contents: Contents, options: ReportOptions) -> dict[str, Any]:
+def _template_values(contents: Contents, summary: Summary, options: ReportOptions) -> dict[str, Any]:
     """What the template shows. It leaves out sections and charts without content."""
-    summary, span, track = contents.summary, contents.span, contents.track
+    trace, span, track = contents.trace, contents.span, contents.track
     max_doppler = summary.radar_speed.max_doppler_mps if summary.radar_speed else None
     shown = [record for record in (*contents.raw, *contents.derived) if len(record.ts)]
     sync_ts = contents.records["_sync"].ts if contents.residuals else None
@@ -150,7 +137,7 @@ def _template_values(trace: Trace, contents: Contents, options: ReportOptions) -
         "radar_estimate": contents.radar_speed is not None,
         "instants": draw_instants(trace, contents.records, span[0], options.instants, options.picture_width),
         "packages": processing.package_versions(provenances),
-        "measured": {name: processing.measured_values(content) for name, content in provenances.items()},
+        "measured": {name: processing.measured_texts(content) for name, content in provenances.items()},
         "options": {name: content.get("options") or {} for name, content in provenances.items()},
         "descriptions": {channel.name: channel.description for channel in track.quality} if track else {},
     }

@@ -174,15 +174,7 @@ def documentation() -> str:
     ]
     recording = (SensorSummary, Intervals, ChannelSummary)
     for model in (Summary, Finding, *recording, Motion, RadarSpeed, SyncSummary, StepSummary):
-        lines += [
-            "",
-            f"## {model.__name__}",
-            "",
-            (model.__doc__ or "").strip(),
-            "",
-            "| key | meaning |",
-            "| --- | --- |",
-        ]
+        lines += ["", f"## {model.__name__}", "", str(model.__doc__), "", "| key | meaning |", "| --- | --- |"]
         lines += [f"| `{name}` | {field.description} |" for name, field in model.model_fields.items()]
     return "\n".join(lines) + "\n"
 

@@ -20,10 +20,9 @@ from rover_pipeline.config import Config
 from rover_pipeline.engine.options import DASK_VARIABLE
 from rover_pipeline.engine.step import EVERY, Step
 from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, did_you_mean
-from rover_pipeline.format.discovery import locate_traces
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import read_provenance
-from rover_pipeline.format.trace import has_files
+from rover_pipeline.format.trace import has_files, locate_traces
 from rover_pipeline.format.virtual import in_the_way
 from rover_pipeline.table import TABLE, find_step
 from rover_pipeline.workflow.rule_inputs import (

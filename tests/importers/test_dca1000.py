@@ -15,10 +15,9 @@ from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.importers.dca1000 import import_dca1000
 from rover_pipeline.radar.spectrum import RangeDoppler
-from rover_pipeline.radar.steps import range_doppler
 from rover_pipeline.table import find_step
 
-RANGE_DOPPLER = find_step(f"{range_doppler.__module__}:{range_doppler.__name__}")
+RANGE_DOPPLER = find_step("_radar_range_doppler")
 
 
 @pytest.fixture

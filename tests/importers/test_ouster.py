@@ -13,10 +13,9 @@ from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.errors import FormatError, InTheWayError
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.importers.ouster import import_ouster
-from rover_pipeline.lidar.steps import image
 from rover_pipeline.table import find_step
 
-LIDAR_IMAGE = find_step(f"{image.__module__}:{image.__name__}")
+LIDAR_IMAGE = find_step("_lidar_image")
 CAPTURES = [
     ("OS-1-128_v2.3.0_1024x10_lb_n3.pcap", 3),
     ("OS-1-128_v2.3.0_1024x10_lb_n3.osf", 3),

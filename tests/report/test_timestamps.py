@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rover_pipeline.report.draw.downsampling import downsample_curve, nonzero_runs, share_of_bins
-from rover_pipeline.report.read.timestamps import fit_line, sample_numbers, sensor_intervals, timing_statistics
+from rover_pipeline.report.draw.charts import downsample_curve, nonzero_runs, share_of_bins
+from rover_pipeline.report.read.timestamps import fit_line, sample_numbers, sensor_intervals, timing_figures
 
 START = 1.7e9
 
@@ -15,25 +15,24 @@ def test_rate_jitter_and_lost_samples_are_those_of_the_clock() -> None:
     rng = np.random.default_rng(0)
     ts = START + np.arange(5000) * 0.05 * (1 + 40e-6) + rng.normal(0, 1e-3, 5000)
     lost = [100, 101, 102, 2000]
-    timing = timing_statistics(np.delete(ts, lost))
-    assert timing is not None
-    assert timing.lost == 4 and len(timing.gaps) == 2
-    assert timing.rate == pytest.approx(20 / (1 + 40e-6), rel=1e-6)
-    assert timing.jitter == pytest.approx(1e-3, rel=0.05)
-    np.testing.assert_allclose(np.diff(timing.gaps, axis=1)[:, 0], [0.2, 0.1], atol=0.01)
+    timing = timing_figures(np.delete(ts, lost), 20.0)
+    assert timing["lost"] == 4 and timing["gaps"] == 2
+    assert timing["rate_hz"] == pytest.approx(20 / (1 + 40e-6), rel=1e-6)
+    assert timing["clock_ppm"] == pytest.approx(-40, abs=1)
+    assert timing["intervals"].jitter_ms == pytest.approx(1, rel=0.05)
+    assert timing["longest_gap_s"] == pytest.approx(0.2, abs=0.01)
 
 
 def test_two_samples_and_equal_time_stamps_have_no_rate() -> None:
-    assert timing_statistics(np.array([START, START + 1])) is None
-    assert timing_statistics(np.full(5, START)) is None
+    assert timing_figures(np.array([START, START + 1]), 1.0) == {}
+    assert timing_figures(np.full(5, START), 1.0) == {}
 
 
 def test_a_sensor_without_a_constant_rate_has_no_gaps() -> None:
     ts = START + np.cumsum(np.random.default_rng(2).exponential(1.0, 500))
-    timing = timing_statistics(ts)
-    assert timing is not None
-    assert timing.lost == 0 and len(timing.gaps) == 0
-    assert timing.rate == pytest.approx(1, rel=0.2)
+    timing = timing_figures(ts, None)
+    assert timing["lost"] == 0 and timing["gaps"] == 0
+    assert timing["rate_hz"] == pytest.approx(1, rel=0.2)
     assert len(sensor_intervals(ts, np.ones(500, "u1")).missing) == 0
 
 

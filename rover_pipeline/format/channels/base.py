@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import IO, Self
 
 import numpy as np
 
@@ -155,9 +155,9 @@ def read_exactly(descriptor: int, size: int, offset: int) -> bytes:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[int]:
-    """A read-only file descriptor that is closed at the end of the block."""
-    descriptor = os.open(path, os.O_RDONLY)
+def opened(path: Path, flags: int = os.O_RDONLY) -> Iterator[int]:
+    """A file descriptor that is closed at the end of the block."""
+    descriptor = os.open(path, flags)
     try:
         yield descriptor
     finally:
@@ -168,3 +168,11 @@ def sync_file(path: Path) -> None:
     """Wait until a file, or the entries of a directory, are on the disk."""
     with opened(path) as descriptor:
         os.fsync(descriptor)
+
+
+def close_synced(file: IO[bytes]) -> None:
+    """Close a file when its content is on the disk; a closed one stays as it is."""
+    if not file.closed:
+        file.flush()
+        os.fsync(file.fileno())
+        file.close()

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rover_pipeline.format.channels.base import Channel, EncodedWriter, sync_file
+from rover_pipeline.format.channels.base import Channel, EncodedWriter, close_synced, sync_file
 from rover_pipeline.format.meta import ChannelSpec
 
 
@@ -21,12 +21,9 @@ class BlobChannel(Channel):
 
     def _open(self) -> int:
         numbered = re.compile(rf"(\d{{6,}})\.{self.suffix}")
-        numbers, strays = [], []
-        for name in os.listdir(self.path):
-            match = numbered.fullmatch(name)
-            numbers.append(int(match[1])) if match else strays.append(name)
-        numbers.sort()
-        if strays:
+        matches = {name: numbered.fullmatch(name) for name in os.listdir(self.path)}
+        numbers = sorted(int(match[1]) for match in matches.values() if match)
+        if strays := [name for name, match in matches.items() if not match]:
             # The published reader counts directory entries, so that it takes a stray file for a sample.
             self.notes.append(f"{self.path}: holds {min(strays)!r}, not a numbered .{self.suffix}; move it away")
         self._first = numbers[0] if numbers else 0
@@ -67,8 +64,7 @@ class BlobWriter(EncodedWriter):
         path = self.path / f"{number:06d}.{self.suffix}"
         with path.open("xb") as file:
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+            close_synced(file)
 
     def close(self) -> None:
         sync_file(self.path)

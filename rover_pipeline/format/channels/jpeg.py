@@ -1,22 +1,31 @@
-"""JPEG pictures as samples of the `mjpg` and `jpg` formats. Our arrays are RGB, those of OpenCV are BGR.
+"""JPEG pictures, the samples of the `mjpg` and `jpg` formats. Our arrays are RGB, those of OpenCV are BGR.
 
 An orientation tag in a JPEG is ignored, because the intrinsics refer to the pixels as the camera stored them.
 """
 
 from __future__ import annotations
 
+import copy
+from abc import abstractmethod
+from pathlib import Path
+from typing import Self
+
 import cv2
 import numpy as np
 import simplejpeg
 
-QUALITY = 95
+from rover_pipeline.errors import FormatError
+from rover_pipeline.format.channels.base import Channel
+from rover_pipeline.format.meta import ChannelSpec
+
+_QUALITY = 95
 #: Factors by which the decoder can reduce width and height of a picture.
 FACTORS = (1, 2, 4, 8)
 
 
-def encode(image: np.ndarray, quality: int = QUALITY) -> bytes:
+def encode(sample: np.ndarray) -> bytes:
     """u1 RGB, (height, width, 3), as a JPEG file."""
-    done, data = cv2.imencode(".jpg", cv2.cvtColor(image, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, quality])
+    done, data = cv2.imencode(".jpg", cv2.cvtColor(sample, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, _QUALITY])
     if not done:
         raise ValueError("OpenCV could not encode the image")
     return data.tobytes()
@@ -77,8 +86,29 @@ def frame_size(data: bytes) -> tuple[int, int] | None:
     return None
 
 
-def check_spec(shape: tuple[int, ...], type: str) -> str:
-    """The reason why a channel of this shape and type cannot hold RGB pictures; empty when it can."""
-    if type != "u1" or len(shape) != 3 or shape[2] != 3:
-        return f"holds RGB pictures: u1 of [height, width, 3], not {type} of {list(shape)}"
-    return ""
+def check_spec(path: Path, spec: ChannelSpec) -> None:
+    """Raise FormatError when the channel at `path` cannot hold RGB pictures."""
+    if spec.type != "u1" or len(spec.shape) != 3 or spec.shape[2] != 3:
+        problem = f"holds RGB pictures: u1 of [height, width, 3], not {spec.type} of {list(spec.shape)}"
+        raise FormatError(f"{path}: {problem}")
+
+
+class PictureChannel(Channel):
+    """Samples are RGB pictures, u1 (height, width, 3), each stored as a JPEG that can be decoded smaller."""
+
+    _factor = 1
+    _stored_shape: tuple[int, ...] = ()
+
+    @abstractmethod
+    def jpeg(self, frame: int) -> bytes:
+        """The stored bytes of a frame, a JPEG file."""
+
+    def reduced(self, factor: int) -> Self:
+        """The same channel with width and height 1, 2, 4 or 8 times smaller, which is faster to decode."""
+        smaller = copy.copy(self)
+        smaller._stored_shape, smaller._factor = self.spec.shape, factor
+        smaller.spec = self.spec.model_copy(update={"shape": reduced(self.spec.shape, factor)})
+        return smaller
+
+    def _picture(self, data: bytes) -> np.ndarray:
+        return decode(data, self._stored_shape or self.spec.shape, self._factor)

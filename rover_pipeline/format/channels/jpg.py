@@ -6,18 +6,16 @@ from pathlib import Path
 
 import numpy as np
 
-from rover_pipeline.errors import FormatError
 from rover_pipeline.format.channels import jpeg
 from rover_pipeline.format.channels.blob import BlobChannel, BlobWriter
-from rover_pipeline.format.channels.pictures import PictureChannel
 from rover_pipeline.format.meta import ChannelSpec
 
 
-class JpgChannel(PictureChannel, BlobChannel):
+class JpgChannel(jpeg.PictureChannel, BlobChannel):
     suffix = "jpg"
 
     def _open(self) -> int:
-        self._check_spec()
+        jpeg.check_spec(self.path, self.spec)
         return super()._open()
 
     def jpeg(self, frame: int) -> bytes:
@@ -29,12 +27,8 @@ class JpgChannel(PictureChannel, BlobChannel):
 
 class JpgWriter(BlobWriter):
     suffix = "jpg"
+    encode = staticmethod(jpeg.encode)
 
     def __init__(self, path: Path, spec: ChannelSpec) -> None:
-        if problem := jpeg.check_spec(spec.shape, spec.type):
-            raise FormatError(f"{path}: {problem}")
+        jpeg.check_spec(path, spec)
         super().__init__(path, spec)
-
-    @staticmethod
-    def encode(sample: np.ndarray) -> bytes:
-        return jpeg.encode(sample)

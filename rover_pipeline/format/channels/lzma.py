@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import lzma
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from rover_pipeline.format.channels.base import Channel, ChannelWriter
+from rover_pipeline.format.channels.base import Channel, ChannelWriter, close_synced
 from rover_pipeline.format.meta import ChannelSpec
 
 _BLOCK = 1 << 20
@@ -82,6 +81,4 @@ class LzmaWriter(ChannelWriter):
     def close(self) -> None:
         if not self._raw.closed:
             self._file.close()
-            self._raw.flush()
-            os.fsync(self._raw.fileno())
-            self._raw.close()
+            close_synced(self._raw)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import binascii
 import lzma
 import os
+import re
 import struct
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import numpy as np
 from imagecodecs import LzmaError, lzma_decode
 
 from rover_pipeline.errors import FormatError
-from rover_pipeline.format.channels.base import Channel, EncodedWriter, opened, read_exactly, sync_file
+from rover_pipeline.format.channels.base import Channel, EncodedWriter, close_synced, opened, read_exactly, sync_file
 from rover_pipeline.format.meta import ChannelSpec
 
 _MAGIC = b"\xfd7zXZ\x00"
@@ -109,9 +110,7 @@ class LzmafWriter(EncodedWriter):
 
     def close(self) -> None:
         if not self._file.closed:
-            self._file.flush()
-            os.fsync(self._file.fileno())
-            self._file.close()
+            close_synced(self._file)
             index = self.path.with_name(self.path.name + "_i")
             index.write_bytes(np.asarray(self._offsets, "<u8").tobytes())
             sync_file(index)
@@ -125,7 +124,7 @@ def stream_size(data: memoryview | bytes) -> int | None:
     """
     if len(data) < 2 * _HEADER or data[: len(_MAGIC)] != _MAGIC or not _is_footer(data[-_HEADER:], data[6:8]):
         return None
-    length = _index_length(data[-_HEADER:])
+    length = 4 * (int.from_bytes(data[-8:-4], "little") + 1)  # of the index
     index = bytes(data[-_HEADER - length : -_HEADER])
     if len(data) < 2 * _HEADER + length or struct.unpack("<I", index[-4:])[0] != binascii.crc32(index[:-4]):
         return None
@@ -151,16 +150,12 @@ def stream_ends(descriptor: int, start: int, size: int) -> list[int]:
     position = start  # of the current stream
     if read_exactly(descriptor, len(_MAGIC), position) != _MAGIC:
         return ends
-    scan = position + 1
-    while scan < size:
+    for scan in range(start + 1, size, _SCAN):
         data = read_exactly(descriptor, _SCAN + len(_MAGIC) - 1, scan)
-        at = data.find(_MAGIC)
-        while at >= 0:
-            if _ends_stream(descriptor, position, scan + at):
-                position = scan + at
+        for match in re.finditer(re.escape(_MAGIC), data):
+            if _ends_stream(descriptor, position, scan + match.start()):
+                position = scan + match.start()
                 ends.append(position)
-            at = data.find(_MAGIC, at + 1)
-        scan += _SCAN
     if _ends_stream(descriptor, position, size):
         ends.append(size)
     return ends
@@ -175,16 +170,7 @@ def _ends_stream(descriptor: int, start: int, end: int) -> bool:
 
 def _is_footer(footer: memoryview | bytes, flags: memoryview | bytes) -> bool:
     """Whether 12 bytes are the footer of a stream with the given flags."""
-    footer = bytes(footer)
-    return (
-        footer[10:] == b"YZ"
-        and footer[8:10] == bytes(flags)
-        and struct.unpack("<I", footer[:4])[0] == binascii.crc32(footer[4:10])
-    )
-
-
-def _index_length(footer: memoryview | bytes) -> int:
-    return int((struct.unpack("<I", bytes(footer[4:8]))[0] + 1) * 4)
+    return footer[8:] == bytes(flags) + b"YZ" and struct.unpack("<I", footer[:4])[0] == binascii.crc32(footer[4:10])
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:

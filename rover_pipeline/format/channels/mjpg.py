@@ -7,11 +7,11 @@ import struct
 
 import numpy as np
 
+from rover_pipeline.format.channels import jpeg
 from rover_pipeline.format.channels.base import opened, read_exactly
-from rover_pipeline.format.channels.pictures import PictureChannel
 
 
-class MjpgChannel(PictureChannel):
+class MjpgChannel(jpeg.PictureChannel):
     """Frames by number, which are located by reading the container's chunks one after another.
 
     This (AVI RIFF file reference, with the OpenDML extension for files above 1 GB) needs neither the sizes of the
@@ -19,7 +19,7 @@ class MjpgChannel(PictureChannel):
     """
 
     def _open(self) -> int:
-        self._check_spec()
+        jpeg.check_spec(self.path, self.spec)
         frames: list[tuple[int, int]] = []
         size = os.stat(self.path).st_size
         position = 0
@@ -32,7 +32,7 @@ class MjpgChannel(PictureChannel):
                 if kind == b"RIFF" or (kind == b"LIST" and header[8:12] in (b"movi", b"rec ")):
                     position += 12  # its content follows
                     continue
-                if not _plausible(kind) or position + 8 + length > size:
+                if not all(32 <= byte < 127 for byte in kind) or position + 8 + length > size:
                     self.leftover = f"the bytes from {position} to the end, {size - position:,}, are no whole frame"
                     break
                 if kind[2:] in (b"dc", b"db") and kind[:2].isdigit():
@@ -52,7 +52,3 @@ class MjpgChannel(PictureChannel):
                 out[i - start] = self._picture(self.jpeg(i))
             except ValueError as error:
                 raise self.fail_at(i, int(self._frames[i][0]), str(error)) from error
-
-
-def _plausible(kind: bytes) -> bool:
-    return len(kind) == 4 and all(32 <= byte < 127 for byte in kind)

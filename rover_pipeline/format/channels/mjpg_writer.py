@@ -6,9 +6,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import av
-import numpy as np
 
-from rover_pipeline.errors import FormatError
 from rover_pipeline.format.channels import jpeg
 from rover_pipeline.format.channels.base import EncodedWriter, sync_file
 from rover_pipeline.format.meta import ChannelSpec
@@ -20,21 +18,17 @@ NOMINAL_RATE = 30
 class MjpgWriter(EncodedWriter):
     """Encodes frames one by one. FFmpeg puts them into an AVI file."""
 
+    encode = staticmethod(jpeg.encode)
+
     def __init__(self, path: Path, spec: ChannelSpec) -> None:
         super().__init__(path, spec)
-        if problem := jpeg.check_spec(spec.shape, spec.type):
-            raise FormatError(f"{path}: {problem}")
+        jpeg.check_spec(path, spec)
         path.open("xb").close()  # fails when the file exists, which FFmpeg would overwrite
         self._container = av.open(str(path), "w", format="avi")
-        stream = self._container.add_stream("mjpeg", rate=NOMINAL_RATE)
-        stream.height, stream.width = spec.shape[:2]
-        stream.pix_fmt = "yuvj420p"
-        self._stream = stream
+        self._stream = self._container.add_stream("mjpeg", rate=NOMINAL_RATE)
+        self._stream.height, self._stream.width = spec.shape[:2]
+        self._stream.pix_fmt = "yuvj420p"
         self._open = True
-
-    @staticmethod
-    def encode(sample: np.ndarray) -> bytes:
-        return jpeg.encode(sample)
 
     def _put(self, data: bytes, number: int) -> None:
         packet = av.Packet(data)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rover_pipeline.format.channels.base import Channel, ChannelWriter, opened
+from rover_pipeline.format.channels.base import Channel, ChannelWriter, close_synced, opened
 from rover_pipeline.format.meta import ChannelSpec
 
 
@@ -47,30 +47,20 @@ class RawWriter(ChannelWriter):
         self._file.write(samples.reshape(-1).view("u1").data)
 
     def close(self) -> None:
-        if not self._file.closed:
-            self._file.flush()
-            os.fsync(self._file.fileno())
-            self._file.close()
+        close_synced(self._file)
 
 
 def allocate(path: Path, spec: ChannelSpec, count: int) -> None:
     """Make a raw file of `count` samples, whose slices `write_at` then fills in any order."""
-    size = count * spec.sample_bytes
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
-    try:
-        os.ftruncate(descriptor, size)
-    finally:
-        os.close(descriptor)
+    with path.open("xb") as file:
+        file.truncate(count * spec.sample_bytes)
 
 
 def write_at(path: Path, spec: ChannelSpec, start: int, samples: np.ndarray) -> None:
     """Fill samples `start:start + len(samples)` of a file made by `allocate`."""
     view = np.ascontiguousarray(samples, spec.dtype).reshape(-1).view("u1").data
     offset = start * spec.sample_bytes
-    descriptor = os.open(path, os.O_WRONLY)
-    try:
+    with opened(path, os.O_WRONLY) as descriptor:
         while view:
             count = os.pwrite(descriptor, view, offset)
             view, offset = view[count:], offset + count
-    finally:
-        os.close(descriptor)

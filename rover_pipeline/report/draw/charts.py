@@ -1,8 +1,12 @@
-"""The charts of the page. Each function takes arrays and returns a figure in two widths."""
+"""The charts of the page. Each takes arrays and becomes a figure in two widths.
+
+Curves and intervals are reduced to what a picture can resolve, without hiding any extreme or single event.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +14,6 @@ from matplotlib.axes import Axes
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 
-from rover_pipeline.report.draw.downsampling import downsample_curve, nonzero_runs, share_of_bins
 from rover_pipeline.report.draw.figures import LEFT, RIGHT, ROW, TICKS, Canvas, Chart, draw_chart, set_time_axis
 from rover_pipeline.report.draw.maps import FloorPlan
 from rover_pipeline.report.draw.svg import COLOURS, colour_name
@@ -257,3 +260,45 @@ def residuals(residuals: Mapping[str, Residuals], ts: np.ndarray, span: Span) ->
     ]
     label = "Time from each reference sample to the nearest sample of " + ", ".join(residuals)
     return _curve_rows("residuals", label, curves, span)
+
+
+def downsample_curve(x: np.ndarray, y: np.ndarray, bins: int) -> tuple[np.ndarray, np.ndarray]:
+    """A curve with the minimum and the maximum of each bin, in their order.
+
+    Args:
+        x: ascending, f8 (sample,); y: f8 (sample,). NaN interrupts the curve and stays in it.
+        bins: number of bins, each with as many samples as the others.
+    """
+    if len(x) <= 2 * bins:
+        return x, y
+    chosen: list[int] = []
+    for indices in np.array_split(np.arange(len(x)), bins):
+        finite = indices[np.isfinite(y[indices])]
+        if len(finite) < len(indices):
+            chosen.append(int(indices[~np.isfinite(y[indices])][0]))
+        if len(finite):
+            chosen += [int(finite[np.argmin(y[finite])]), int(finite[np.argmax(y[finite])])]
+    keep = np.unique(chosen)
+    return x[keep], y[keep]
+
+
+def share_of_bins(intervals: np.ndarray, span: tuple[float, float], bins: int) -> np.ndarray:
+    """Share of each of equally long bins that intervals cover, f8 (bin,).
+
+    Args:
+        intervals: ascending, without overlap, f8 (interval, 2), s.
+        span: begin of the first bin and end of the last one, s.
+    """
+    edges = np.linspace(*span, bins + 1)
+    if not len(intervals):
+        return np.zeros(bins)
+    lengths = intervals[:, 1] - intervals[:, 0]
+    until = np.cumsum(lengths)
+    covered = np.interp(edges, intervals.reshape(-1), np.column_stack([until - lengths, until]).reshape(-1))
+    return np.diff(covered) / np.maximum(np.diff(edges), 1e-300)
+
+
+def nonzero_runs(values: np.ndarray) -> list[tuple[int, int, float]]:
+    """Runs of equal values other than 0: first index, end index and value of each."""
+    edges = np.flatnonzero(np.diff(values, prepend=np.nan, append=np.nan) != 0)
+    return [(int(low), int(high), float(values[low])) for low, high in pairwise(edges) if values[low]]

@@ -97,11 +97,7 @@ class Canvas(NamedTuple):
 
 
 def draw_chart(
-    name: str,
-    label: str,
-    draw: Callable[[Canvas], None],
-    height: float | Callable[[bool], float],
-    width: float = WIDE,
+    name: str, label: str, draw: Callable[[Canvas], None], height: float | Callable[[bool], float], width: float = WIDE
 ) -> Chart:
     """Draw a figure in both widths.
 
@@ -133,9 +129,8 @@ def set_time_axis(axes: Axes, seconds: float, narrow: bool) -> None:
         unit = 3600 if seconds >= 7200 else 60
         steps = [unit * step for step in (1 / 60, 1 / 30, 1 / 12, 1 / 6, 0.25, 0.5, 1, 2, 5, 10, 15, 30, 60, 120)]
         max_ticks = 5 if narrow else 11
-        axes.xaxis.set_major_locator(
-            MultipleLocator(next((step for step in steps if seconds / step <= max_ticks), seconds))
-        )
+        step = next((step for step in steps if seconds / step <= max_ticks), seconds)
+        axes.xaxis.set_major_locator(MultipleLocator(step))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: elapsed(value, seconds)))
     else:
         axes.xaxis.set_major_locator(MaxNLocator(5 if narrow else 10, steps=[1, 2, 5, 10]))

@@ -13,6 +13,7 @@ import numpy as np
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.trace import Trace
+from rover_pipeline.numerics.nearest import nearest_samples
 from rover_pipeline.radar.axes import AXES
 from rover_pipeline.report.draw.images import EmbeddedImage, colourise, embed_image, polar_to_cartesian, resize_image
 from rover_pipeline.report.read.sensors import USUAL_SENSORS, SensorRecord, read_sidecar
@@ -90,14 +91,6 @@ def _instant_times(reference: SensorRecord, instants: int) -> np.ndarray:
     ts = reference.ts[reference.valid != 0] if (reference.valid != 0).any() else reference.ts
     middles = ts[0] + (np.arange(instants) + 0.5) / instants * (ts[-1] - ts[0])
     return np.unique(ts[nearest_samples(ts, middles)])
-
-
-def nearest_samples(ts: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """Index of the sample nearest to each time, the earlier one of two equally near. Time stamps ascend, f8, s."""
-    if len(ts) == 1:
-        return np.zeros(len(times), int)
-    after = np.clip(np.searchsorted(ts, times), 1, len(ts) - 1)
-    return np.where(times - ts[after - 1] <= ts[after] - times, after - 1, after)
 
 
 def _draw_frames(source: _Images, times: np.ndarray) -> list[Frame]:

@@ -9,6 +9,8 @@ import cv2
 import numpy as np
 from matplotlib import colormaps
 
+from rover_pipeline.camera.pictures import resize
+
 _WEBP_QUALITY = 82
 
 
@@ -35,10 +37,7 @@ def resize_image(image: np.ndarray, width: int, aspect: float | None = None) -> 
     height, own_width = image.shape[:2]
     new_width = min(width, own_width) if aspect is None else width
     new_height = max(1, round(new_width / (aspect or own_width / height)))
-    if (new_width, new_height) == (own_width, height):
-        return image
-    smaller = new_width <= own_width and new_height <= height
-    return cv2.resize(image, (new_width, new_height), interpolation=cv2.INTER_AREA if smaller else cv2.INTER_LINEAR)
+    return resize(image, new_width, new_height)
 
 
 def colourise(values: np.ndarray, low: float, high: float, colour_map: str) -> np.ndarray:

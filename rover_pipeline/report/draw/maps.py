@@ -9,7 +9,6 @@ import cv2
 import numpy as np
 import yaml
 
-from rover_pipeline.report.draw.downsampling import downsample_mask
 from rover_pipeline.report.draw.images import EmbeddedImage, embed_image, resize_image
 
 #: Longest side of the occupancy grid, and width of the view from above, pixels.
@@ -59,10 +58,17 @@ def read_floor_plan(folder: Path) -> FloorPlan | None:
     wall, floor = (pixels[crop] < 128) & known[crop], (pixels[crop] >= 128) & known[crop]
     factor = max(1, int(np.ceil(max(wall.shape) / _GRID_SIZE)))
     # A wall is one cell thin: a mean over blocks of cells would make it fade.
-    opacity = np.maximum(_WALL_OPACITY * downsample_mask(wall, factor), _FLOOR_OPACITY * downsample_mask(floor, factor))
+    opacity = np.maximum(_WALL_OPACITY * _downsample(wall, factor), _FLOOR_OPACITY * _downsample(floor, factor))
     image = np.full((*opacity.shape, 4), _GREY, "u1")
     image[..., 3] = np.round(255 * opacity)
     return FloorPlan(image, low, high)
+
+
+def _downsample(mask: np.ndarray, factor: int) -> np.ndarray:
+    """A mask, bool (row, column), by an integer factor: a block is set if any of its cells is."""
+    rows, columns = mask.shape
+    padded = np.pad(mask, ((0, -rows % factor), (0, -columns % factor)))
+    return padded.reshape(-(-rows // factor), factor, -1, factor).max(axis=(1, 3))
 
 
 def read_map_view(folder: Path) -> EmbeddedImage | None:

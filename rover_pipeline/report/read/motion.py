@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rover_pipeline.errors import FormatError
-from rover_pipeline.format.sensor import TS, VALID, Sensor
+from rover_pipeline.format.sensor import TS, VALID
 from rover_pipeline.report.read.sensors import SensorRecord
 from rover_pipeline.report.read.timestamps import plausible_or_nan
 from rover_pipeline.report.summary import Motion, RadarSpeed
@@ -59,35 +58,21 @@ class Track(SpeedCurve):
 
 def read_track(odom: SensorRecord | None) -> Track | None:
     """The track of `_odom` or `_truth`; None when it cannot be read or has fewer than two valid poses."""
-    if odom is None or odom.sensor is None or len(odom.ts) < 2:
-        return None
-    pos, count = _read_vectors(odom.sensor, "pos"), len(odom.ts)
-    if pos is None or len(pos) != count:
+    if odom is None or len(odom.ts) < 2 or (pos := odom.read("pos", (3,))) is None:
         return None
     plausible = (np.abs(np.where(np.isfinite(pos), pos, np.inf)) < _MAX_COORDINATE_M).all(axis=1)
     valid = (odom.valid != 0) & plausible
     if valid.sum() < 2:
         return None
-    vel = _read_vectors(odom.sensor, "vel")
-    if vel is None or len(vel) != count:
-        vel = np.gradient(pos, odom.ts, axis=0)
-    speed = np.where(valid, _norm(vel), np.nan)
+    vel = odom.read("vel", (3,))
+    speed = np.where(valid, _norm(np.gradient(pos, odom.ts, axis=0) if vel is None else vel), np.nan)
     pos = np.where(valid[:, None], pos, np.nan)
-    return Track(odom.ts, speed, pos, valid, _read_quality(odom.sensor, count))
-
-
-def _read_quality(sensor: Sensor, count: int) -> list[QualityChannel]:
-    channels = []
-    for name, spec in sensor.specs.items():
-        if name in _STATE_CHANNELS or spec.shape or spec.format != "raw":
-            continue
-        try:
-            values = sensor.channel(name).read()
-        except FormatError:
-            continue
-        if len(values) == count and values.dtype.kind in "fiub":
-            channels.append(QualityChannel(name, spec.desc or spec.description or "", plausible_or_nan(values)))
-    return channels
+    quality = []
+    for name, spec in odom.sensor.specs.items() if odom.sensor else ():
+        is_candidate = name not in _STATE_CHANNELS and spec.format == "raw" and spec.dtype.kind != "c"
+        if is_candidate and (values := odom.read(name)) is not None:
+            quality.append(QualityChannel(name, spec.desc or spec.description or "", plausible_or_nan(values)))
+    return Track(odom.ts, speed, pos, valid, quality)
 
 
 def summarise_track(track: Track, truth: Track | None = None) -> Motion:
@@ -135,10 +120,8 @@ def _rms(values: np.ndarray) -> float | None:
 
 def read_speed(record: SensorRecord | None) -> SpeedCurve | None:
     """Norm of the channel `vel` of a sensor; None when it is missing or cannot be read."""
-    if record is None or record.sensor is None:
-        return None
-    vel = _read_vectors(record.sensor, "vel")
-    if vel is None or len(vel) != len(record.ts) or not len(vel):
+    vel = record.read("vel", (3,)) if record else None
+    if record is None or vel is None or not len(vel):
         return None
     return SpeedCurve(record.ts, np.where(record.valid != 0, _norm(vel), np.nan))
 
@@ -178,14 +161,3 @@ def compare_radar_speed(
         max_speed_mps=float(speeds.max()) if len(speeds) else None,
         difference_mps=difference,
     )
-
-
-def _read_vectors(sensor: Sensor, name: str) -> np.ndarray | None:
-    """A channel of vectors, f8 (frame, 3); None when it is missing or cannot be read."""
-    spec = sensor.specs.get(name)
-    if spec is None or spec.shape != (3,):
-        return None
-    try:
-        return sensor.channel(name).read().astype("f8")
-    except FormatError:
-        return None

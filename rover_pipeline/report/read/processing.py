@@ -25,22 +25,19 @@ def summarise_steps(trace: Path, provenances: Mapping[str, Mapping[str, Any]]) -
     """The steps in the order in which they were started; those without a start time come first."""
     steps = []
     for name, content in provenances.items():
-        time = content.get("time")
+        time, notes = content.get("time"), content.get("notes")
         time = time if isinstance(time, dict) else {}
-        notes = content.get("notes", ())
+        counts = {key: content.get(key) for key in ("samples", "invalid", "corrupt", "dropped")}
         steps.append(
             StepSummary(
                 sensor=name,
                 step=str(content.get("step", "?")),
                 version=content.get("version", "?"),
-                samples=_count(content, "samples"),
-                invalid=_count(content, "invalid"),
-                corrupt=_count(content, "corrupt"),
-                dropped=_count(content, "dropped"),
                 bytes=_folder_bytes(trace / name),
                 seconds=time.get("seconds"),
                 started=str(time.get("started", "")),
                 notes=tuple(map(str, notes)) if isinstance(notes, list) else (),
+                **{key: count for key, count in counts.items() if isinstance(count, int)},
             )
         )
     return sorted(steps, key=lambda step: (step.started, step.sensor))
@@ -61,19 +58,14 @@ def package_versions(provenances: Mapping[str, Mapping[str, Any]]) -> dict[str, 
     return {name: sorted(versions) for name, versions in sorted(packages.items())}
 
 
-def measured_values(provenance: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Names and values, as text, of what a step measured, as far as the text is short."""
+def measured_values(provenance: Mapping[str, Any]) -> dict[str, Any]:
+    """What a step measured, by name."""
     values = provenance.get("measured")
-    if not isinstance(values, dict):
-        return []
-    texts = {str(name): _text(value) for name, value in values.items()}
-    return [(name.replace("_", " "), text) for name, text in texts.items() if len(text) <= _MAX_TEXT]
+    return values if isinstance(values, dict) else {}
 
 
-def _text(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _count(content: Mapping[str, Any], key: str) -> int:
-    value = content.get(key, 0)
-    return value if isinstance(value, int) else 0
+def measured_texts(provenance: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Names and values, as text, of what a step measured, as far as the text is short."""
+    values = measured_values(provenance).items()
+    texts = [(str(name), f"{value:.4g}" if isinstance(value, float) else str(value)) for name, value in values]
+    return [(name.replace("_", " "), text) for name, text in texts if len(text) <= _MAX_TEXT]

@@ -12,12 +12,12 @@ import numpy as np
 
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.collection import parse_collection
-from rover_pipeline.format.info import stored_bytes
+from rover_pipeline.format.info import channel_info
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import TS, VALID, Sensor
 from rover_pipeline.format.trace import CONFIG, Trace
-from rover_pipeline.report.read.timestamps import timing_statistics
-from rover_pipeline.report.summary import ChannelSummary, Intervals, SensorSummary
+from rover_pipeline.report.read.timestamps import timing_figures
+from rover_pipeline.report.summary import ChannelSummary, SensorSummary
 
 #: Time stamps further than this from a sensor's median time are damaged, s.
 _MAX_DISTANCE_S = 30 * 86400.0
@@ -45,6 +45,17 @@ class SensorRecord:
     sensor: Sensor | None = None
     repaired: frozenset[str] = frozenset()
     truncated: frozenset[str] = frozenset()
+
+    def read(self, channel: str, shape: tuple[int, ...] = ()) -> np.ndarray | None:
+        """A channel with samples of this shape, as many as `ts`, as f8; None when there is none or it is damaged."""
+        spec = self.sensor.specs.get(channel) if self.sensor else None
+        if self.sensor is None or spec is None or spec.shape != shape:
+            return None
+        try:
+            values = self.sensor.channel(channel).read()
+        except FormatError:
+            return None
+        return values.astype("f8") if len(values) == len(self.ts) else None
 
     @property
     def name(self) -> str:
@@ -78,14 +89,21 @@ def _read_sensor(trace: Trace, name: str, nominal_hz: float | None) -> SensorRec
         return SensorRecord(SensorSummary(name=name, error=_without_folder(trace, error)))
     repaired: list[str] = []
     truncated: list[str] = []
-    read = (_read_channel(trace, name, channel, repaired, truncated) for channel in sensor.specs)
-    channels = tuple(channel for channel in read if channel)
-    size = sum(channel.bytes for channel in channels)
+    channels = []
+    for channel_name in sensor.specs:
+        try:
+            # Published traces keep a copy of the camera's video in another folder.
+            channel = trace.source(name, channel_name).channel(channel_name)
+            channels.append(ChannelSummary(name=channel_name, **channel_info(channel)))
+        except (FormatError, OSError):
+            continue
+        repaired += channel.notes
+        truncated += [f"{channel.path}: {channel.leftover}"] if channel.leftover else []
+    summary = SensorSummary(name=name, bytes=sum(channel.bytes for channel in channels), channels=tuple(channels))
     try:
         stored_ts = sensor.channel(TS).read().astype("f8").reshape(-1)
     except FormatError as error:
-        summary = SensorSummary(name=name, error=_without_folder(trace, error), bytes=size, channels=channels)
-        return SensorRecord(summary, sensor=sensor)
+        return SensorRecord(summary.model_copy(update={"error": _without_folder(trace, error)}), sensor=sensor)
     plausible = np.flatnonzero(_plausible(stored_ts))
     samples = plausible[np.argsort(stored_ts[plausible], kind="stable")]
     ts, valid = stored_ts[samples], _read_valid(sensor, len(stored_ts))[samples]
@@ -93,40 +111,17 @@ def _read_sensor(trace: Trace, name: str, nominal_hz: float | None) -> SensorRec
         f"{sensor.path / channel.name}: has {channel.samples} samples where ts has {len(stored_ts)}"
         for channel in channels
     ]
-    summary = SensorSummary(
-        name=name,
-        samples=len(stored_ts),
-        whole=min((channel.samples for channel in channels), default=0),
-        start_s=float(ts[0]) if len(ts) else None,
-        end_s=float(ts[-1]) if len(ts) else None,
-        nominal_hz=nominal_hz,
-        invalid=int((valid == 0).sum()),
-        bytes=size,
-        channels=channels,
-        **_timing_figures(ts, nominal_hz),
-    )
+    figures = {
+        "samples": len(stored_ts),
+        "whole": min((channel.samples for channel in channels), default=0),
+        "start_s": float(ts[0]) if len(ts) else None,
+        "end_s": float(ts[-1]) if len(ts) else None,
+        "nominal_hz": nominal_hz,
+        "invalid": int((valid == 0).sum()),
+    }
+    summary = summary.model_copy(update=figures | timing_figures(ts, nominal_hz))
     lines = (frozenset(_without_folder(trace, line) for line in lines) for lines in (repaired, truncated))
     return SensorRecord(summary, ts, valid, samples, sensor, *lines)
-
-
-def _timing_figures(ts: np.ndarray, nominal_hz: float | None) -> dict[str, Any]:
-    """Fields of `SensorSummary` about the rate and the gaps; none for fewer than three samples."""
-    timing = timing_statistics(ts)
-    if timing is None:
-        return {}
-    return {
-        "rate_hz": timing.rate,
-        "clock_ppm": 1e6 * (timing.rate / nominal_hz - 1) if nominal_hz else None,
-        "gaps": len(timing.gaps),
-        "lost": timing.lost,
-        "longest_gap_s": float(np.diff(timing.gaps, axis=1).max(initial=0.0)),
-        "intervals": Intervals(
-            median_ms=1e3 * timing.period,
-            p95_ms=1e3 * timing.p95_deviation,
-            max_ms=1e3 * timing.max_deviation,
-            jitter_ms=1e3 * timing.jitter,
-        ),
-    }
 
 
 def _plausible(ts: np.ndarray) -> np.ndarray:
@@ -135,27 +130,6 @@ def _plausible(ts: np.ndarray) -> np.ndarray:
     median = np.median(ts[finite]) if finite.any() else 0.0
     with np.errstate(over="ignore", invalid="ignore"):
         return finite & (np.abs(ts - median) < _MAX_DISTANCE_S)
-
-
-def _read_channel(
-    trace: Trace, sensor: str, name: str, repaired: list[str], truncated: list[str]
-) -> ChannelSummary | None:
-    """One channel; None when it cannot be read. What `check` says about it is appended to the lists.
-
-    Published traces keep a copy of the camera's video in another folder.
-    """
-    try:
-        channel = trace.source(sensor, name).channel(name)
-        size = stored_bytes(channel.path)
-    except (FormatError, OSError):
-        return None
-    repaired += channel.notes
-    truncated += [f"{channel.path}: {channel.leftover}"] if channel.leftover else []
-    spec = channel.spec
-    ratio = len(channel) * spec.sample_bytes / size if size else 1.0
-    return ChannelSummary(
-        name=name, format=spec.format, type=spec.type, shape=spec.shape, samples=len(channel), bytes=size, ratio=ratio
-    )
 
 
 def _read_valid(sensor: Sensor, count: int) -> np.ndarray:

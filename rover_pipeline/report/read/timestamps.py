@@ -2,57 +2,45 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rover_pipeline.format.info import GAP_PERIODS
+from rover_pipeline.report.summary import Intervals
 
 #: Larger values come from damaged files: no axis can be drawn for them.
 _LARGEST_VALUE = 1e15
 
 
-class TimingStatistics(NamedTuple):
-    """How regular the samples of a sensor are.
+def timing_figures(ts: np.ndarray, nominal_hz: float | None) -> dict[str, Any]:
+    """Fields of `SensorSummary` about rate, gaps and jitter; none for fewer than three samples and for equal times.
 
-    Attributes:
-        period: median interval, s.
-        rate: samples per second, counting lost samples: the slope of the straight line through the time stamps.
-        p95_deviation, max_deviation: 95th percentile and maximum of |interval - period|, without gaps, s.
-        jitter: standard deviation of the time stamps about the straight line, s.
-        gaps: f8, (gap, 2): the time stamps before and after each gap.
-        lost: number of samples that would fill the gaps.
+    Args:
+        ts: ascending time stamps, f8 (sample,), s.
+        nominal_hz: rate that the configuration asks for.
     """
-
-    period: float
-    rate: float
-    p95_deviation: float
-    max_deviation: float
-    jitter: float
-    gaps: np.ndarray
-    lost: int
-
-
-def timing_statistics(ts: np.ndarray) -> TimingStatistics | None:
-    """Statistics of ascending time stamps, f8 (sample,), s; None for fewer than three."""
-    if len(ts) < 3:
-        return None
     intervals = np.diff(ts)
-    period = float(np.median(intervals))
+    period = float(np.median(intervals)) if len(ts) > 2 else 0.0
     if period <= 0:
-        return None
+        return {}
     is_gap = find_gaps(intervals)
     deviation = np.abs(intervals[~is_gap] - period)
     slope, residual = fit_line(sample_numbers(ts), ts)
-    return TimingStatistics(
-        period=period,
-        rate=1 / slope,
-        p95_deviation=float(np.percentile(deviation, 95)),
-        max_deviation=float(deviation.max()),
-        jitter=float(residual.std()),
-        gaps=np.column_stack([ts[:-1][is_gap], ts[1:][is_gap]]),
-        lost=int(np.round(intervals[is_gap] / period - 1).sum()),
-    )
+    rate = 1 / slope
+    return {
+        "rate_hz": rate,
+        "clock_ppm": 1e6 * (rate / nominal_hz - 1) if nominal_hz else None,
+        "gaps": int(is_gap.sum()),
+        "lost": int(np.round(intervals[is_gap] / period - 1).sum()),
+        "longest_gap_s": float(intervals[is_gap].max(initial=0.0)),
+        "intervals": Intervals(
+            median_ms=1e3 * period,
+            p95_ms=1e3 * float(np.percentile(deviation, 95)),
+            max_ms=1e3 * float(deviation.max()),
+            jitter_ms=1e3 * float(residual.std()),
+        ),
+    }
 
 
 def find_gaps(intervals: np.ndarray) -> np.ndarray:
