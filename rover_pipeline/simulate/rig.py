@@ -114,12 +114,5 @@ def build(preset: Preset, seed: int) -> Rig:
         "camera": Clock(0.203, 1 / preset.camera_rate, 0.0015, 0.0010, lost_every=89),
         "imu": Clock(0.012, 1 / preset.imu_rate, 0.0006, 0.0005),
     }
-    return Rig(
-        preset=preset,
-        seed=seed,
-        world=world,
-        motion=Motion(path, preset.speed, height, gait, preset.stand, spin_up),
-        clocks=clocks,
-        beams=BEAMS[preset.lidar],
-        lens=pinhole(preset.width, preset.height, 80.0),
-    )
+    motion = Motion(path, preset.speed, height, gait, preset.stand, spin_up)
+    return Rig(preset, seed, world, motion, clocks, BEAMS[preset.lidar], pinhole(preset.width, preset.height, 80.0))
