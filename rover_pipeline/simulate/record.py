@@ -78,7 +78,9 @@ def simulate(
     with new_trace(out) as folder:
         for sensor in _SOURCES:
             if sensors is None or sensor in sensors:
-                _record_sensor(folder, sensor, rig, seconds, threads or len(os.sched_getaffinity(0)))
+                # It takes longer to hand a sample of the IMU to a thread than to compute it.
+                count = 1 if sensor == "imu" else threads or len(os.sched_getaffinity(0))
+                _record_sensor(folder, sensor, rig, seconds, count)
         replace_file(folder / CONFIG, yaml.safe_dump(rig.config(), sort_keys=False, default_flow_style=None))
         for fault in faults:
             FAULTS[fault](folder)

@@ -102,9 +102,7 @@ def build(preset: Preset, seed: int) -> Rig:
         world, path, height = stairs.world(), stairs.RIG_PATH, 1.25
     else:
         world, path, height = street.world(), street.PAVEMENT_PATH, 1.6
-    gait, spin_up = WALKING, 1.2
-    if preset.carrier == "trolley":
-        gait = ROLLING
+    gait, spin_up = ROLLING if preset.carrier == "trolley" else WALKING, 1.2
     if preset.carrier == "bike":
         path, gait, height, spin_up = street.CYCLE_PATH, RIDING, 1.1, 4.0
     revolution = 1 / preset.lidar_rate
