@@ -1,21 +1,20 @@
 """Exports to the formats of other programs.
 
-A new format is a module of this package with a `write` function (see `ExportFunction`) and a line in `FORMATS`. The
-module is named like the format and is imported only when that format is asked for.
+A new format is a function (see `ExportFunction`) and a line in `FORMATS`. Its module is imported when it is needed.
 """
 
 from __future__ import annotations
 
-import importlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from rover_pipeline.errors import ConfigError, InTheWayError, did_you_mean
 from rover_pipeline.export.output import new_output
 from rover_pipeline.format.trace import locate_traces
+from rover_pipeline.lookup import load
 
 #: The product that the point cloud formats export instead of sweeps when it is named as the sensor.
 MAP = "_map"
@@ -26,20 +25,22 @@ class Format(NamedTuple):
 
     Attributes:
         description: one line for the user.
+        write: dotted name of its `ExportFunction`.
         directory: whether a trace becomes a directory with one file for each sample. The map is one file all the same.
     """
 
     description: str
+    write: str
     directory: bool = False
 
 
 FORMATS: dict[str, Format] = {
-    "tum": Format("trajectory with times, a text file as evo reads it"),
-    "kitti": Format("trajectory as 3x4 matrices, a text file as evo reads it"),
-    "ply": Format("lidar points, a PLY file a sweep, or the map", directory=True),
-    "pcd": Format("lidar points, a PCD file a sweep, or the map", directory=True),
-    "rrd": Format("everything on one timeline, for the Rerun viewer (extra `rrd`)"),
-    "mp4": Format("a preview: what every sensor saw, side by side"),
+    "tum": Format("trajectory with times, a text file as evo reads it", f"{__name__}.trajectory:write_tum"),
+    "kitti": Format("trajectory as 3x4 matrices, a text file as evo reads it", f"{__name__}.trajectory:write_kitti"),
+    "ply": Format("lidar points, a PLY file a sweep, or the map", f"{__name__}.points:write_ply", directory=True),
+    "pcd": Format("lidar points, a PCD file a sweep, or the map", f"{__name__}.points:write_pcd", directory=True),
+    "rrd": Format("everything on one timeline, for the Rerun viewer (extra `rrd`)", f"{__name__}.rrd:write"),
+    "mp4": Format("a preview: what every sensor saw, side by side", f"{__name__}.mp4:write"),
 }
 
 
@@ -62,13 +63,9 @@ class ExportOptions:
     width: int | None = None
 
 
-class ExportFunction(Protocol):
-    """Writes one trace to `out`, a file or directory that does not exist yet. The user sees it when it is complete.
-
-    Raises RoverError when the trace lacks something that the format needs.
-    """
-
-    def __call__(self, trace: Path, out: Path, options: ExportOptions) -> None: ...
+#: Writes one trace to a file or directory that does not exist yet; the user sees it when it is complete. Raises
+#: RoverError when the trace lacks something that the format needs.
+ExportFunction = Callable[[Path, Path, ExportOptions], None]
 
 
 def export(name: str, entries: Sequence[str], out: Path, options: ExportOptions) -> list[Path]:
@@ -92,7 +89,7 @@ def export(name: str, entries: Sequence[str], out: Path, options: ExportOptions)
     for path in paths.values():
         if os.path.lexists(path):
             raise InTheWayError(f"{path}: already exists; remove it or choose another name")
-    write: ExportFunction = importlib.import_module(f"{__name__}.{name}").write
+    write: ExportFunction = load(FORMATS[name].write)
     for trace, path in paths.items():
         with new_output(path) as scratch:
             write(trace, scratch, options)

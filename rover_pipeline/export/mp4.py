@@ -19,6 +19,8 @@ from rover_pipeline.export import ExportOptions, panels
 from rover_pipeline.export.samples import find_samples
 
 WIDTH, HEIGHT = 1280, 720
+#: Pictures a second, unless the user asks for every n-th only. The video plays in real time.
+RATE = 10.0
 #: Encoders in order of preference, with their settings: H.264 where this FFmpeg has it, else MPEG-4.
 _ENCODERS: tuple[tuple[str, dict[str, str]], ...] = (
     ("libx264", {"crf": "23", "preset": "veryfast"}),
@@ -55,43 +57,23 @@ _TIMED_CHANNELS = (
 )
 
 
-class PreviewOptions(NamedTuple):
-    """Options of a preview.
-
-    Attributes:
-        rate: pictures a second. The video plays in real time.
-        max_range: from the lidar to the nearer edges of the view from above, m; None = most points are inside.
-    """
-
-    rate: float = 10.0
-    max_range: float | None = None
-
-
 def write(trace: Path, out: Path, options: ExportOptions) -> None:
-    """Write one trace as the new file `out`."""
-    write_preview(trace, out, PreviewOptions(rate=PreviewOptions().rate / options.every), options.threads)
-
-
-def write_preview(trace: Path, out: Path, options: PreviewOptions | None = None, threads: int = 1) -> None:
-    """Write one trace as a video.
-
-    Args:
-        out: the new file.
-        threads: number of pictures that are drawn at the same time. The result does not depend on it.
+    """Write one trace as a video, the new file `out`. It does not depend on the number of threads.
 
     Raises:
         FormatError: the trace has nothing that can be shown.
     """
-    options = options or PreviewOptions()
+    rate = RATE / options.every
     timed = [samples for names in _TIMED_CHANNELS if (samples := find_samples(trace, *names)) and len(samples)]
     if not timed:
         raise FormatError(f"{trace}: has neither lidar, camera nor radar samples that can be shown")
     begin, end = min(samples.ts[0] for samples in timed), max(samples.ts[-1] for samples in timed)
-    times = begin + np.arange(math.floor((end - begin) * options.rate) + 1) / options.rate
-    draw = Picture(trace, options, begin)
+    times = begin + np.arange(math.floor((end - begin) * rate) + 1) / rate
+    draw = Picture(trace, begin)
     with progress(f"{trace.name} preview", len(times)) as advance:
-        pictures = ordered_map(draw, times.tolist(), threads=threads, held=4 * threads)  # of 2.8 MB each
-        _encode(out, pictures, options.rate, advance)
+        # A picture takes 2.8 MB.
+        pictures = ordered_map(draw, times.tolist(), threads=options.threads, held=4 * options.threads)
+        _encode(out, pictures, rate, advance)
 
 
 class Picture:
@@ -101,11 +83,11 @@ class Picture:
         begin: time of the first picture, from which the clock in the pictures counts, s.
     """
 
-    def __init__(self, trace: Path, options: PreviewOptions, begin: float) -> None:
+    def __init__(self, trace: Path, begin: float) -> None:
         self._name, self._begin = trace.resolve().name, begin
         self._panels: dict[str, panels.Panel] = {
             "camera": panels.camera_panel(trace, _LAYOUT["camera"].width, _LAYOUT["camera"].height),
-            "birds_eye": panels.birds_eye_panel(trace, options.max_range),
+            "birds_eye": panels.birds_eye_panel(trace),
             "range_image": panels.range_image_panel(trace),
             "range_doppler": panels.power_panel(trace, "range_doppler"),
             "range_azimuth": panels.power_panel(trace, "range_azimuth"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
 import cv2
 import numpy as np
@@ -34,10 +33,8 @@ _CEILING = 1.0
 _SPAN_DB = 50.0
 
 
-class Panel(Protocol):
-    """Draws a sensor at a time as u1 RGB (height, width, 3)."""
-
-    def __call__(self, time: float, width: int, height: int) -> np.ndarray: ...
+#: Draws a sensor as u1 RGB (height, width, 3), from a time in s, the width and the height in pixels.
+Panel = Callable[[float, int, int], np.ndarray]
 
 
 def draw_caption(picture: np.ndarray, text: str) -> None:
@@ -133,7 +130,7 @@ def power_panel(trace: Path, product: str) -> Panel:
     return _latest_sample_panel(product.replace("_", "-"), samples, draw)
 
 
-def birds_eye_panel(trace: Path, max_range: float | None) -> Panel:
+def birds_eye_panel(trace: Path, max_range: float | None = None) -> Panel:
     """The lidar's points from above with ahead upward, the radar's points over them, and the trajectory so far.
 
     Args:

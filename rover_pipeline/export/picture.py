@@ -122,15 +122,12 @@ def _draw_bins(plot: Axes, power: np.ndarray, axes: dict[str, np.ndarray | None]
         power: (vertical, range), dB.
         vertical: name of the vertical axis, `doppler` or `azimuth`.
     """
-    centres = []
+    centres, labels = [], []
     for name, bins in (("range", power.shape[1]), (vertical, len(power))):
         values = axes.get(name)
         centres.append(np.arange(bins) if values is None else values)
+        labels.append(f"{name} bin (no size in radar.json)" if values is None else _LABELS[name])
     image = plot.pcolormesh(*centres, power, vmin=power.max() - _SPAN_DB, vmax=power.max(), shading="nearest")
-    labels = [
-        _LABELS[name] if axes.get(name) is not None else f"{name} bin (no size in radar.json)"
-        for name in ("range", vertical)
-    ]
     plot.set(xlabel=labels[0], ylabel=labels[1])
     assert plot.figure is not None
     plot.figure.colorbar(image, ax=plot, label="dB re one squared ADC count")

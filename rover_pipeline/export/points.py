@@ -1,4 +1,4 @@
-"""Point clouds of a trace, for the formats that hold one: the sweeps of the lidar, or its map."""
+"""Point clouds of a trace, the sweeps of the lidar or its map, in the formats that hold one, PLY and PCD."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from plyfile import PlyData, PlyParseError
 
 from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.engine.progress import progress
-from rover_pipeline.errors import FormatError
+from rover_pipeline.errors import FormatError, MissingExtraError
 from rover_pipeline.export import MAP, ExportOptions
 from rover_pipeline.export.samples import range_projector
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.mapping.ply import ply
 
 #: Names of channels whose usual name in point cloud files is another.
 _FIELD_NAMES = {"rfl": "intensity"}
@@ -33,21 +34,48 @@ class Points(NamedTuple):
     fields: dict[str, np.ndarray]
 
 
-#: Writes a point cloud, with comments for its header, to a new file.
-FileWriter = Callable[[Path, Points, tuple[str, ...]], None]
+def write_ply(trace: Path, out: Path, options: ExportOptions) -> None:
+    """Write binary little-endian PLY: a vertex for each return, with `intensity` and the lidar's other channels."""
+
+    def write_file(path: Path, points: Points, comment: str) -> None:
+        path.write_bytes(ply(points.xyz, (comment,), **points.fields))
+
+    _write_points(trace, out, options, ".ply", write_file)
 
 
-def write_points(trace: Path, out: Path, options: ExportOptions, suffix: str, write: FileWriter) -> None:
+def write_pcd(trace: Path, out: Path, options: ExportOptions) -> None:
+    """Write binary PCD 0.7: a point for each return, with `intensity` and the lidar's other channels."""
+    try:
+        from pypcd4 import Encoding, PointCloud
+    except ImportError as error:
+        raise MissingExtraError("export pcd", "pcd") from error
+
+    def write_file(path: Path, points: Points, comment: str) -> None:
+        # pypcd4 cannot write comments into the header.
+        columns = [*points.xyz.astype(np.float32).T, *points.fields.values()]
+        types = [column.dtype.newbyteorder("=").type for column in columns]
+        cloud = PointCloud.from_points(columns, ["x", "y", "z", *points.fields], types)
+        cloud.save(path, encoding=Encoding.BINARY)
+
+    _write_points(trace, out, options, ".pcd", write_file)
+
+
+def _write_points(
+    trace: Path, out: Path, options: ExportOptions, suffix: str, write: Callable[[Path, Points, str], None]
+) -> None:
     """Write the map as the file `out`, or every n-th sweep as `out/<number of the sample><suffix>`.
 
     Sweeps are in the lidar's sensor frame, front-left-up. They come from `_lidar_points` when the trace has it, else
     they are projected from the raw ranges. Sweeps with `valid` = 0 and pixels without a return are left out.
 
+    Args:
+        write: writes a point cloud to a new file, with a comment for its header.
+
     Raises:
         FormatError: the trace has neither of them, or no valid sweep.
     """
     if options.sensor == MAP:
-        write(out, _read_map(trace), ("frame of _odom, the first valid pose of the lidar, front-left-up, m",))
+        write(out, _read_map(trace), "frame of _odom, the first valid pose of the lidar, front-left-up, m")
         return
     sweeps = _Sweeps(_lidar(trace, options.sensor))
     chosen = np.flatnonzero(sweeps.valid)
@@ -57,8 +85,8 @@ def write_points(trace: Path, out: Path, options: ExportOptions, suffix: str, wr
     out.mkdir()
 
     def write_sweep(number: int) -> None:
-        comments = (f"sensor frame, front-left-up, m; {sweeps.path.name} sample {number}",)
-        write(out / f"{number:06d}{suffix}", sweeps.read(number), comments)
+        comment = f"sensor frame, front-left-up, m; {sweeps.path.name} sample {number}"
+        write(out / f"{number:06d}{suffix}", sweeps.read(number), comment)
 
     with progress(f"export {trace.name}", len(chosen), "sweep") as advance:
         for _ in ordered_map(write_sweep, chosen.tolist(), threads=options.threads, done=lambda number: advance(1)):

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -41,20 +41,6 @@ _CURVES = (
 )
 
 
-class RrdOptions(NamedTuple):
-    """Options of a Rerun recording.
-
-    Attributes:
-        every: take every n-th sample of lidar, camera and radar. Curves keep all samples.
-        max_points: keep only every n-th column of a sweep, so that about so many points remain; None = all.
-        width: encode pictures again at this width, pixels; None = as they are stored.
-    """
-
-    every: int = 1
-    max_points: int | None = 20_000
-    width: int | None = None
-
-
 @dataclass
 class _Recording:
     """A Rerun recording while a trace is written to it.
@@ -66,7 +52,7 @@ class _Recording:
     """
 
     trace: Path
-    options: RrdOptions
+    options: ExportOptions
     stream: rerun.RecordingStream
     encoded: rerun.BinaryStream
     file: BinaryIO
@@ -75,7 +61,7 @@ class _Recording:
     undecodable: int = 0
 
     def chosen(self, samples: Samples) -> range:
-        """The samples of a sensor that are written."""
+        """The samples of lidar, camera or radar that are written. Curves keep all samples."""
         return range(0, len(samples), self.options.every)
 
     def write(self, entity: str, ts: np.ndarray, columns: Any) -> None:
@@ -100,15 +86,7 @@ class _Recording:
 
 
 def write(trace: Path, out: Path, options: ExportOptions) -> None:
-    """Write one trace as the new file `out`."""
-    write_recording(trace, out, RrdOptions(options.every, options.max_points, options.width))
-
-
-def write_recording(trace: Path, out: Path, options: RrdOptions | None = None) -> None:
-    """Write one trace as a Rerun recording.
-
-    Args:
-        out: the new file.
+    """Write one trace as a Rerun recording, the new file `out`.
 
     Raises:
         MissingExtraError: rerun-sdk is not installed.
@@ -121,7 +99,7 @@ def write_recording(trace: Path, out: Path, options: RrdOptions | None = None) -
     name = trace.resolve().name
     stream = rerun.RecordingStream("rover_pipeline", recording_id=name)
     with out.open("wb") as file:
-        recording = _Recording(trace, options or RrdOptions(), stream, rerun.binary_stream(stream), file, rerun)
+        recording = _Recording(trace, options, stream, rerun.binary_stream(stream), file, rerun)
         stream.send_blueprint(_blueprint())
         stream.send_recording_name(name)
         stream.log(WORLD, rerun.ViewCoordinates.RIGHT_HAND_Z_UP, static=True)

@@ -1,10 +1,11 @@
-"""Poses of a trace, for the formats that hold one trajectory."""
+"""Poses of a trace in the formats that hold one trajectory, TUM and KITTI."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export import ExportOptions
@@ -13,20 +14,42 @@ from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.kinematics.state import Poses
 
 #: The sensor whose poses are exported unless another is asked for.
-ODOMETRY = "_odom"
+_ODOMETRY = "_odom"
 
 
-def read_poses(trace: Path, options: ExportOptions) -> tuple[np.ndarray, Poses]:
+def write_tum(trace: Path, out: Path, options: ExportOptions) -> None:
+    """Write a line `timestamp tx ty tz qx qy qz qw` for each valid pose, times in seconds since the epoch.
+
+    Positions in metres and rotations take the sensor's front-left-up frame to the world of `_odom`, the lidar's first
+    valid pose (TUM RGB-D benchmark, File Formats).
+    """
+    ts, poses = _read_poses(trace, options)
+    rows = np.column_stack([ts, poses.pos, Rotation.from_matrix(poses.rot).as_quat()])
+    header = f"timestamp tx ty tz qx qy qz qw, world from sensor, front-left-up, {options.sensor or _ODOMETRY}"
+    np.savetxt(out, rows, fmt="%.9f", header=header)
+
+
+def write_kitti(trace: Path, out: Path, options: ExportOptions) -> None:
+    """Write the upper three rows of a 4x4 matrix in a line for each valid pose, without times.
+
+    The matrices take the sensor's front-left-up frame to the world of `_odom`, in metres. They are not rotated to the
+    axes of KITTI's camera (right-down-front), because a rotation of both frames changes no error of a trajectory.
+    """
+    _, poses = _read_poses(trace, options)
+    rows = np.concatenate([poses.rot, poses.pos[:, :, None]], 2).reshape(-1, 12)
+    np.savetxt(out, rows, fmt="%.12e")
+
+
+def _read_poses(trace: Path, options: ExportOptions) -> tuple[np.ndarray, Poses]:
     """The valid ones among every n-th pose of `_odom`, or of the sensor asked for.
 
     Returns:
-        Times, f8 (N,), s, and poses, world-from-sensor, f8, both frames front-left-up. The world is the lidar's first
-        valid pose.
+        Times, f8 (N,), s, and poses, world-from-sensor, f8.
 
     Raises:
         FormatError: there is no such sensor, it holds no poses, or none of them is valid.
     """
-    name = options.sensor or ODOMETRY
+    name = options.sensor or _ODOMETRY
     if not (trace / name / META).exists():
         raise FormatError(f"{trace / name}: no such sensor; run the workflow, or name another with --sensor")
     sensor = Sensor(trace / name)

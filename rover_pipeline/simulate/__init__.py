@@ -4,10 +4,6 @@ The function that makes one is `rover_pipeline.simulate.record.simulate`. It is 
 it needs, takes a second to import, and a look-up of names should not wait for that.
 """
 
-from rover_pipeline.simulate.faults import FAULTS as _FAULTS
 from rover_pipeline.simulate.presets import PRESETS, Preset
 
-#: What can be damaged on request: name -> what is wrong afterwards.
-FAULTS = {name: fault.description for name, fault in _FAULTS.items()}
-
-__all__ = ["FAULTS", "PRESETS", "Preset"]
+__all__ = ["PRESETS", "Preset"]

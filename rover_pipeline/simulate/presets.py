@@ -14,7 +14,7 @@ class Preset(Options):
     """One kind of recording."""
 
     description: str = Field(description="One line about the recording.")
-    duration: float = Field(description="Default duration, seconds.")
+    duration: float = Field(30.0, description="Default duration, seconds.")
     scene: Literal["flat", "stairs", "street"] = Field(description="Scene.")
     carrier: Literal["walker", "trolley", "bike"] = Field(description="Carrier of the rig.")
     speed: float = Field(description="Speed after the start, m/s.")
@@ -29,66 +29,39 @@ class Preset(Options):
     imu_rate: float = Field(100.0, description="Samples per second.")
 
 
+# fmt: off
 #: Chirps of the presets in buildings, with range bins of 4.4 cm.
 _INDOORS = Chirps(device="AWR1843", idle_time=200.0, ramp_end_time=59.0, freq_slope=67.012, sample_rate=5000)
-_SMALL = Chirps(
-    device="AWR1843", idle_time=224.0, ramp_end_time=59.0, freq_slope=33.506, adc_samples=64, sample_rate=1250,
-    frame_length=16, frame_period=100.0,
-)  # fmt: skip
-
 PRESETS: dict[str, Preset] = {
     "tiny": Preset(
         description="A few seconds of a walk through a furnished flat, small shapes: for tests and demonstrations.",
-        duration=2.5,
-        scene="flat",
-        carrier="walker",
-        speed=0.8,
-        stand=0.3,
-        lidar="OS-0-32",
-        columns=512,
-        radar=_SMALL,
-        width=256,
-        height=144,
-        camera_rate=10.0,
+        duration=2.5, scene="flat", carrier="walker", speed=0.8, stand=0.3,
+        lidar="OS-0-32", columns=512, width=256, height=144, camera_rate=10.0,
+        radar=Chirps(
+            device="AWR1843", idle_time=224.0, ramp_end_time=59.0, freq_slope=33.506, adc_samples=64, sample_rate=1250,
+            frame_length=16, frame_period=100.0,
+        ),
     ),
     "indoor": Preset(
         description="A walk through a furnished flat with people in it, at the real rig's rates and shapes.",
-        duration=30.0,
-        scene="flat",
-        carrier="walker",
-        speed=0.8,
-        radar=_INDOORS,
+        scene="flat", carrier="walker", speed=0.8, radar=_INDOORS,
     ),
     "smooth": Preset(
         description="The same flat seen from a trolley: no steps, no sway.",
-        duration=30.0,
-        scene="flat",
-        carrier="trolley",
-        speed=0.8,
-        radar=_INDOORS,
+        scene="flat", carrier="trolley", speed=0.8, radar=_INDOORS,
     ),
     "stairs": Preset(
         description="A walk up one flight of stairs and down another one, round a narrow stairwell.",
-        duration=30.0,
-        scene="stairs",
-        carrier="walker",
-        speed=0.6,
-        radar=_INDOORS,
+        scene="stairs", carrier="walker", speed=0.6, radar=_INDOORS,
     ),
     "outdoor": Preset(
         description="A walk round a block of houses, with cars, a cyclist and people.",
-        duration=30.0,
-        scene="street",
-        carrier="walker",
-        speed=1.2,
+        scene="street", carrier="walker", speed=1.2,
         radar=Chirps(device="AWR1843", idle_time=120.0, ramp_end_time=59.0, freq_slope=33.506, sample_rate=5000),
     ),
     "bike": Preset(
         description="A ride on a bike round the same block.",
-        duration=30.0,
-        scene="street",
-        carrier="bike",
-        speed=5.0,
+        scene="street", carrier="bike", speed=5.0,
         radar=Chirps(device="AWR1843", idle_time=6.0, ramp_end_time=34.0, freq_slope=67.012, sample_rate=10000),
     ),
 }

@@ -26,10 +26,9 @@ from rover_pipeline.format.trace import CONFIG, new_trace
 from rover_pipeline.simulate.faults import FAULTS
 from rover_pipeline.simulate.presets import PRESETS, Preset
 from rover_pipeline.simulate.rig import PACKETS_LOST_EVERY, Rig, build
-from rover_pipeline.simulate.scene.scatterers import scatter
 from rover_pipeline.simulate.sensors import camera, imu, lidar, ouster, radar
 from rover_pipeline.simulate.sensors.clocks import Tick, is_lost
-from rover_pipeline.simulate.sensors.propagation import NODES, paths
+from rover_pipeline.simulate.sensors.propagation import NODES, paths, scatter
 from rover_pipeline.simulate.truth import Truth
 
 #: Every sensor has a sample within this time.
@@ -48,6 +47,8 @@ def simulate(
     sensors: Collection[str] | None = None,
 ) -> None:
     """Make `out` a roverd trace with known truth. The same arguments give the same bytes with any number of threads.
+
+    The trace appears in one rename once it is whole.
 
     Args:
         preset: one of `PRESETS`, or a variant of one.
@@ -73,32 +74,23 @@ def simulate(
         raise ConfigError(f"simulate: duration must be at least {_MINIMUM_DURATION_S} s, is {seconds}")
     if seed < 0:
         raise ConfigError(f"simulate: seed must not be negative, is {seed}")
-    record(out, build(preset, seed), seconds, faults, threads or len(os.sched_getaffinity(0)), sensors)
-
-
-def record(
-    out: Path,
-    rig: Rig,
-    duration: float,
-    faults: Sequence[str] = (),
-    threads: int = 1,
-    sensors: Collection[str] | None = None,
-) -> None:
-    """Make `out` a trace of some or all sensors, of `duration` seconds. It appears in one rename once it is whole."""
+    rig = build(preset, seed)
     with new_trace(out) as folder:
         for sensor in _SOURCES:
             if sensors is None or sensor in sensors:
-                _record_sensor(folder, sensor, rig, duration, threads)
+                # It takes longer to hand a sample of the IMU to a thread than to compute it.
+                count = 1 if sensor == "imu" else threads or len(os.sched_getaffinity(0))
+                _record_sensor(folder, sensor, rig, seconds, count)
         replace_file(folder / CONFIG, yaml.safe_dump(rig.config(), sort_keys=False, default_flow_style=None))
         for fault in faults:
-            FAULTS[fault].damage(folder)
+            FAULTS[fault](folder)
 
 
 def _record_sensor(folder: Path, sensor: str, rig: Rig, duration: float, threads: int) -> None:
     """Write one sensor and its truth."""
     source, truth, clock = _SOURCES[sensor](rig), Truth(rig, sensor), rig.clocks[sensor]
     truth_name = "_truth" if sensor == "lidar" else f"_truth_{sensor}"
-    truth_specs = _truth_specs(sensor, truth.bodies)
+    truth_specs, ticks = _truth_specs(sensor, truth.bodies), clock.ticks(duration, rig.key(sensor))
 
     def sample(tick: Tick) -> tuple[Tick, dict[str, np.ndarray | float | bytes]]:
         values = source.sample(tick)
@@ -109,9 +101,7 @@ def _record_sensor(folder: Path, sensor: str, rig: Rig, duration: float, threads
         SensorWriter(folder / sensor, {TS: TS_SPEC, **source.channels}) as writer,
         SensorWriter(folder / truth_name, truth_specs) as truth_writer,
     ):
-        for tick, values in ordered_map(
-            sample, clock.ticks(duration, rig.key(sensor)), threads=threads, held=8 * threads
-        ):
+        for tick, values in ordered_map(sample, ticks, threads=threads, held=8 * threads):
             writer.append(ts=tick.stamp)
             for name, value in values.items():
                 if isinstance(value, bytes):

@@ -102,9 +102,7 @@ def build(preset: Preset, seed: int) -> Rig:
         world, path, height = stairs.world(), stairs.RIG_PATH, 1.25
     else:
         world, path, height = street.world(), street.PAVEMENT_PATH, 1.6
-    gait, spin_up = WALKING, 1.2
-    if preset.carrier == "trolley":
-        gait = ROLLING
+    gait, spin_up = ROLLING if preset.carrier == "trolley" else WALKING, 1.2
     if preset.carrier == "bike":
         path, gait, height, spin_up = street.CYCLE_PATH, RIDING, 1.1, 4.0
     revolution = 1 / preset.lidar_rate
@@ -114,12 +112,5 @@ def build(preset: Preset, seed: int) -> Rig:
         "camera": Clock(0.203, 1 / preset.camera_rate, 0.0015, 0.0010, lost_every=89),
         "imu": Clock(0.012, 1 / preset.imu_rate, 0.0006, 0.0005),
     }
-    return Rig(
-        preset=preset,
-        seed=seed,
-        world=world,
-        motion=Motion(path, preset.speed, height, gait, preset.stand, spin_up),
-        clocks=clocks,
-        beams=BEAMS[preset.lidar],
-        lens=pinhole(preset.width, preset.height, 80.0),
-    )
+    motion = Motion(path, preset.speed, height, gait, preset.stand, spin_up)
+    return Rig(preset, seed, world, motion, clocks, BEAMS[preset.lidar], pinhole(preset.width, preset.height, 80.0))

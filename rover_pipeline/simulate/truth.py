@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from rover_pipeline.kinematics.state import State
 from rover_pipeline.simulate.rig import Rig
 from rover_pipeline.simulate.sensors.clocks import EPOCH, Tick
 
@@ -28,7 +27,8 @@ class Truth:
 
     def at(self, tick: Tick) -> dict[str, np.ndarray | float]:
         """The truth about one sample: channel name -> one value, or an array with a first axis of length one."""
-        state = self._in_world(self._motion.at(np.array([tick.time])))
+        state = self._motion.at(np.array([tick.time]))
+        state = state._replace(pos=state.pos - self._pos).rotated(self._rot.T)
         row: dict[str, np.ndarray | float] = {"true_ts": EPOCH + tick.time, **state._asdict()}
         if self._sensor == "radar":
             middle = self._motion.at(np.array([tick.time + self._rig.preset.radar.duration / 2]))
@@ -38,16 +38,6 @@ class Truth:
             pos, vel = (states[:, :3] - self._pos) @ self._rot, states[:, 3:] @ self._rot
             row["bodies"] = np.concatenate([pos, vel], -1)[None]
         return row
-
-    def _in_world(self, state: State) -> State:
-        """A state in the scene frame as one in the world frame."""
-        return State(
-            pos=(state.pos - self._pos) @ self._rot,
-            rot=self._rot.T @ state.rot,
-            vel=state.vel @ self._rot,
-            acc=state.acc @ self._rot,
-            avel=state.avel,
-        )
 
     def description(self) -> dict[str, object]:
         """What does not change with time: the content of `truth.json`.

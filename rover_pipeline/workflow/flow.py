@@ -20,7 +20,7 @@ from rover_pipeline.config import Config
 from rover_pipeline.engine.options import DASK_VARIABLE
 from rover_pipeline.engine.step import EVERY, Step
 from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, did_you_mean
-from rover_pipeline.format.meta import META
+from rover_pipeline.format.meta import FOLDERS, META
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.trace import has_files, locate_traces
 from rover_pipeline.format.virtual import in_the_way
@@ -59,6 +59,7 @@ class Flow:
         self.wanted: dict[Path, list[str]] = {}
         self.directories: list[str] = []
         self._steps: dict[str, Step] = {}
+        self._files_of: dict[str, list[str]] = {}
         self._needs: dict[str, dict[str, bool]] = {}
         self._wildcards: dict[str, Path] = {}
         self.started = time.time()
@@ -97,7 +98,7 @@ class Flow:
     def makes(self, name: str) -> list[str]:
         """Output of a rule: the virtual sensor, or folder of files, that a step declares to make."""
         step = self._step(name)
-        files = step.products or [*(channel for channel in step.outputs if channel != EVERY), META]
+        files = step.products or [*self._files_of[step.sensor], META]
         product = f"{{product,{re.escape(step.sensor[1:])}}}"
         return self._outputs(step.sensor, [*files], self._step_options(step), product)
 
@@ -126,9 +127,11 @@ class Flow:
         step = find_step(name)
         if not step.sensor.startswith("_"):
             raise ConfigError(f"step {name}: declares no `sensor` that begins with an underscore")
-        if step.options:
-            step = step.for_options(step.options.parse(self._step_options(step), step.sections[0]))
-        self._steps[step.sensor] = step
+        options = step.options.parse(self._step_options(step), step.sections[0]) if step.options else None
+        step = self._steps[step.sensor] = step.for_options(options)
+        # Snakemake takes a channel that is a folder for a mistake; `meta.json` stands for it as for all others.
+        named = {channel: output for channel, output in step.outputs.items() if channel != EVERY}
+        self._files_of[step.sensor] = [name for name, output in named.items() if output.stored_as(options) not in FOLDERS]
         return step
 
     def _step_options(self, step: Step) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -13,12 +12,13 @@ from rover_pipeline.cli import main
 from rover_pipeline.errors import InTheWayError
 from rover_pipeline.export import FORMATS
 from rover_pipeline.export.output import new_output
+from rover_pipeline.lookup import load
 from tests.kit import environment, small_trace
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_listed_format_has_a_write_function_and_a_description(name: str) -> None:
-    assert callable(importlib.import_module(f"rover_pipeline.export.{name}").write)
+    assert callable(load(FORMATS[name].write))
     assert FORMATS[name].description
 
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from rover_pipeline.errors import FormatError
-from rover_pipeline.export import mp4, panels
-from rover_pipeline.export.mp4 import _LAYOUT, HEIGHT, WIDTH, Picture, PreviewOptions, write_preview
+from rover_pipeline.export import ExportOptions, mp4, panels
+from rover_pipeline.export.mp4 import _LAYOUT, HEIGHT, RATE, WIDTH, Picture, write
 from rover_pipeline.format.sensor import TS, TS_SPEC, Sensor, SensorWriter
 from tests.export.example import FRAMES, INVALID, example_trace
 from tests.kit import START_S, small_trace, spec_of, times
@@ -39,14 +39,15 @@ def mean_difference(one: np.ndarray, other: np.ndarray) -> float:
     return float(np.abs(one.astype("f4") - other.astype("f4")).mean())
 
 
-@pytest.mark.parametrize("rate", [10.0, 25.0])
-def test_the_preview_plays_in_real_time_and_shows_what_was_drawn(rate: float, trace: Path, tmp_path: Path) -> None:
-    write_preview(trace, tmp_path / "x.mp4", PreviewOptions(rate=rate), threads=2)
+@pytest.mark.parametrize("every", [1, 2])
+def test_the_preview_plays_in_real_time_and_shows_what_was_drawn(every: int, trace: Path, tmp_path: Path) -> None:
+    write(trace, tmp_path / "x.mp4", ExportOptions(every=every, threads=2))
+    rate = RATE / every
     pictures, played = read_video(tmp_path / "x.mp4")
     span = (FRAMES - 1) / 10
     assert pictures.shape == (int(span * rate + 1e-6) + 1, HEIGHT, WIDTH, 3)
     assert played == pytest.approx(rate)
-    draw = Picture(trace, PreviewOptions(), START_S)
+    draw = Picture(trace, START_S)
     drawn = [draw(START_S + i / rate) for i in range(len(pictures))]
     for number, picture in enumerate(pictures):
         assert mean_difference(picture, drawn[number]) < 4
@@ -55,16 +56,16 @@ def test_the_preview_plays_in_real_time_and_shows_what_was_drawn(rate: float, tr
 
 def test_threads_change_no_byte(trace: Path, tmp_path: Path) -> None:
     for threads in (1, 3):
-        write_preview(trace, tmp_path / f"{threads}.mp4", threads=threads)
+        write(trace, tmp_path / f"{threads}.mp4", ExportOptions(threads=threads))
     assert (tmp_path / "1.mp4").read_bytes() == (tmp_path / "3.mp4").read_bytes()
 
 
 def test_an_ffmpeg_without_h264_makes_mpeg4(trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mp4, "_ENCODERS", (("no_such_encoder", {}), *mp4._ENCODERS[-1:]))
-    write_preview(trace, tmp_path / "x.mp4")
+    write(trace, tmp_path / "x.mp4", ExportOptions())
     pictures, _ = read_video(tmp_path / "x.mp4")
     assert len(pictures) == FRAMES
-    assert mean_difference(pictures[2], Picture(trace, PreviewOptions(), START_S)(times(FRAMES)[2])) < 5
+    assert mean_difference(pictures[2], Picture(trace, START_S)(times(FRAMES)[2])) < 5
 
 
 def test_the_camera_shows_its_last_valid_picture_and_says_when_there_is_none(trace: Path) -> None:
@@ -147,7 +148,7 @@ def test_radar_points_are_drawn_in_their_direction_in_the_colour_of_their_veloci
 
 
 def test_no_panel_of_a_trace_with_all_sensors_is_blank(trace: Path) -> None:
-    picture = Picture(trace, PreviewOptions(), START_S)(START_S + 0.3).astype("i4")
+    picture = Picture(trace, START_S)(START_S + 0.3).astype("i4")
     for name, (left, top, width, height, _) in _LAYOUT.items():
         panel = picture[top : top + height, left : left + width].reshape(-1, 3)
         coloured = panel[np.ptp(panel, axis=1) > 40]  # captions, messages and the background are grey
@@ -156,7 +157,7 @@ def test_no_panel_of_a_trace_with_all_sensors_is_blank(trace: Path) -> None:
 
 def test_sensors_that_are_missing_say_so(tmp_path: Path) -> None:
     trace = small_trace(tmp_path / "trace", 3, sensors=("camera",))
-    write_preview(trace, tmp_path / "x.mp4")
+    write(trace, tmp_path / "x.mp4", ExportOptions())
     assert len(read_video(tmp_path / "x.mp4")[0]) == 3
     makers: list[Callable[..., panels.Panel]] = [
         panels.range_image_panel,
@@ -165,4 +166,4 @@ def test_sensors_that_are_missing_say_so(tmp_path: Path) -> None:
     for make_panel in makers:
         assert len(np.unique(make_panel(trace)(START_S, 320, 100))) < 120
     with pytest.raises(FormatError, match="neither lidar, camera nor radar"):
-        write_preview(small_trace(tmp_path / "imu", sensors=("imu",)), tmp_path / "y.mp4")
+        write(small_trace(tmp_path / "imu", sensors=("imu",)), tmp_path / "y.mp4", ExportOptions())

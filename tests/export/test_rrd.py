@@ -12,7 +12,8 @@ import pytest
 import simplejpeg
 
 from rover_pipeline.errors import FormatError
-from rover_pipeline.export.rrd import RrdOptions, write_recording
+from rover_pipeline.export import ExportOptions
+from rover_pipeline.export.rrd import write
 from rover_pipeline.export.samples import find_sweeps
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.trace import CONFIG
@@ -56,7 +57,7 @@ def valid_samples(sensor: str) -> np.ndarray:
 
 
 def test_every_sensor_is_there_at_the_times_of_its_valid_samples(trace: Path, tmp_path: Path) -> None:
-    write_recording(trace, tmp_path / "x.rrd")
+    write(trace, tmp_path / "x.rrd", ExportOptions())
     entities = read_recording(tmp_path / "x.rrd")
     for entity, component, sensor in (
         ("world/lidar/points", "Points3D:positions", "lidar"),
@@ -75,7 +76,7 @@ def test_every_sensor_is_there_at_the_times_of_its_valid_samples(trace: Path, tm
 
 
 def test_values_are_those_of_the_trace(trace: Path, tmp_path: Path) -> None:
-    write_recording(trace, tmp_path / "x.rrd", RrdOptions(max_points=None))
+    write(trace, tmp_path / "x.rrd", ExportOptions(max_points=None))
     entities = read_recording(tmp_path / "x.rrd")
     video: Any = Sensor(trace / "camera").channel("video.avi")
     blobs = [
@@ -108,7 +109,7 @@ def test_values_are_those_of_the_trace(trace: Path, tmp_path: Path) -> None:
 
 
 def test_poses_carry_lidar_coordinates_to_the_world(trace: Path, tmp_path: Path) -> None:
-    write_recording(trace, tmp_path / "x.rrd")
+    write(trace, tmp_path / "x.rrd", ExportOptions())
     batches = read_recording(tmp_path / "x.rrd")["world/lidar"]
     rot = Sensor(trace / "_odom").channel("rot").read()
     columns = np.array([row[1][0] for row in rows(batches, "Transform3D:mat3x3")])  # column by column
@@ -116,7 +117,7 @@ def test_poses_carry_lidar_coordinates_to_the_world(trace: Path, tmp_path: Path)
 
 
 def test_options_leave_out_samples_and_points_and_shrink_pictures(trace: Path, tmp_path: Path) -> None:
-    write_recording(trace, tmp_path / "x.rrd", RrdOptions(every=2, max_points=64, width=16))
+    write(trace, tmp_path / "x.rrd", ExportOptions(every=2, max_points=64, width=16))
     entities = read_recording(tmp_path / "x.rrd")
     points = rows(entities["world/lidar/points"], "Points3D:positions")
     assert len(points) == 3 and all(20 < len(row[1]) <= 64 for row in points)
@@ -128,7 +129,7 @@ def test_options_leave_out_samples_and_points_and_shrink_pictures(trace: Path, t
 def test_the_camera_looks_ahead_through_its_own_lens(trace: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(trace, tmp_path / "trace"))
     (copy / "camera" / "camera.json").write_text(json.dumps({"fx": 20.0, "fy": 21.0, "cx": 11.5, "cy": 7.5}))
-    write_recording(copy, tmp_path / "x.rrd")
+    write(copy, tmp_path / "x.rrd", ExportOptions())
     batches = read_recording(tmp_path / "x.rrd")["world/lidar/camera/image"]
     matrix = np.array(rows(batches, "Pinhole:image_from_camera")[0][1][0]).reshape(3, 3).T
     np.testing.assert_allclose(matrix, np.array([[20, 0, 11.5], [0, 21, 7.5], [0, 0, 1]]))
@@ -136,13 +137,13 @@ def test_the_camera_looks_ahead_through_its_own_lens(trace: Path, tmp_path: Path
 
 
 def test_a_recording_holds_only_what_the_trace_has(tmp_path: Path) -> None:
-    write_recording(small_trace(tmp_path / "trace", sensors=("imu",)), tmp_path / "x.rrd")
+    write(small_trace(tmp_path / "trace", sensors=("imu",)), tmp_path / "x.rrd", ExportOptions())
     assert {entity.split("/")[0] for entity in read_recording(tmp_path / "x.rrd")} == {"__properties", "world", "imu"}
     empty = tmp_path / "empty"
     empty.mkdir()
     (empty / CONFIG).touch()
     with pytest.raises(FormatError, match=r"empty: has no sensor that can be shown"):
-        write_recording(empty, tmp_path / "y.rrd")
+        write(empty, tmp_path / "y.rrd", ExportOptions())
 
 
 def test_a_sample_that_cannot_be_decoded_is_left_out_and_counted(
@@ -153,7 +154,7 @@ def test_a_sample_that_cannot_be_decoded_is_left_out_and_counted(
     data = bytearray((copy / "lidar" / "rng").read_bytes())
     data[index[3] + 40] ^= 0xFF
     (copy / "lidar" / "rng").write_bytes(data)
-    write_recording(copy, tmp_path / "x.rrd")
+    write(copy, tmp_path / "x.rrd", ExportOptions())
     points = rows(read_recording(tmp_path / "x.rrd")["world/lidar/points"], "Points3D:positions")
     np.testing.assert_allclose(seconds(points), times(FRAMES)[[0, 2, 4, 5]], atol=1e-6)
     assert "1 samples cannot be decoded" in capsys.readouterr().err

@@ -6,10 +6,9 @@ import numpy as np
 
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.rig import build
-from rover_pipeline.simulate.scene.scatterers import scatter
 from rover_pipeline.simulate.sensors import radar
 from rover_pipeline.simulate.sensors.chirps import Chirps
-from rover_pipeline.simulate.sensors.propagation import NODES, paths
+from rover_pipeline.simulate.sensors.propagation import NODES, paths, scatter
 
 
 def frames(preset: str, times: np.ndarray, seed: int = 0) -> tuple[Chirps, np.ndarray, np.ndarray]:

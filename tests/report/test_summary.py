@@ -141,7 +141,7 @@ def test_every_kind_of_damage_is_reported(
 ) -> None:
     trace = tmp_path / "damaged"
     shutil.copytree(tiny, trace)
-    FAULTS[fault].damage(trace)
+    FAULTS[fault](trace)
     summary = summarise(trace)
     assert text in findings(summary, severity)[place].text
     assert str(tmp_path) not in summary.model_dump_json(), "the page does not tell where the recording lies"

@@ -15,7 +15,7 @@ from rover_pipeline.simulate.faults import FAULTS
 def damaged(tiny: Path, directory: Path, fault: str) -> Trace:
     trace = directory / fault
     shutil.copytree(tiny, trace)
-    FAULTS[fault].damage(trace)
+    FAULTS[fault](trace)
     return Trace(trace)
 
 

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 from xwr.rsp import numpy as xwr
 
-from rover_pipeline.simulate.scene.scatterers import Scatterers
 from rover_pipeline.simulate.scene.world import Light, World
 from rover_pipeline.simulate.sensors import radar
 from rover_pipeline.simulate.sensors.chirps import SPEED_OF_LIGHT, Chirps
-from rover_pipeline.simulate.sensors.propagation import NODES, Paths, paths
+from rover_pipeline.simulate.sensors.propagation import NODES, Paths, Scatterers, paths
 
 DEVICES: dict[str, Any] = {
     "AWR1843": xwr.AWR1843Boost,

@@ -15,7 +15,7 @@ from rover_pipeline.errors import ConfigError, InTheWayError
 from rover_pipeline.format.provenance import PROVENANCE, read_provenance
 from rover_pipeline.format.trace import Trace
 from rover_pipeline.simulate import PRESETS
-from rover_pipeline.simulate.record import record, simulate
+from rover_pipeline.simulate.record import simulate
 from rover_pipeline.simulate.rig import MOUNTS, PACKETS_LOST_EVERY, Rig, build
 from rover_pipeline.simulate.sensors.clocks import EPOCH
 
@@ -101,7 +101,7 @@ def test_xwr_reads_the_chirps_and_agrees_with_the_sidecar(tiny: Path) -> None:
 
 def test_radar_frames_with_lost_packets_are_marked_invalid_and_hold_zeros(tmp_path: Path) -> None:
     preset = PRESETS["tiny"].model_copy(update={"imu_rate": 10.0, "camera_rate": 1.0, "lidar_rate": 10})
-    record(tmp_path / "long", build(preset, 3), 0.1 * PACKETS_LOST_EVERY + 0.2)
+    simulate(tmp_path / "long", preset=preset, seed=3, duration=0.1 * PACKETS_LOST_EVERY + 0.2)
     radar = Trace(tmp_path / "long").sensor("radar")
     valid, iq = radar.channel("valid").read(), radar.channel("iq").read()
     zeros = (iq.reshape(len(iq), -1) == 0).mean(axis=1)
@@ -166,9 +166,8 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
 
 
 def test_a_recording_of_some_sensors_equals_that_part_of_a_whole_one(tmp_path: Path) -> None:
-    rig, sensors = build(PRESETS["tiny"], 3), ("lidar", "imu")
-    record(tmp_path / "all", rig, 0.6)
-    record(tmp_path / "some", rig, 0.6, sensors=sensors)
+    for name, sensors in (("all", None), ("some", ("lidar", "imu"))):
+        simulate(tmp_path / name, preset="tiny", seed=3, duration=0.6, sensors=sensors)
     whole, part = digests(tmp_path / "all"), digests(tmp_path / "some")
     assert Trace(tmp_path / "some").sensors() == ["imu", "lidar", "_truth", "_truth_imu"]
     assert part == {name: whole[name] for name in part}

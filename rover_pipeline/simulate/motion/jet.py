@@ -74,16 +74,11 @@ def stack(jets: list[Jet]) -> Jet:
     return Jet(*(np.stack(part, -1) for part in zip(*jets, strict=True)))
 
 
-def matrix(rows: list[list[Jet]]) -> Jet:
-    """Matrices, (N, row, column), from jets of their elements."""
-    columns = stack([stack(row) for row in rows])  # (N, column, row)
-    return Jet(*(np.swapaxes(part, 1, 2) for part in columns))
-
-
-def rotation(angle: Jet, axis: int) -> Jet:
-    """Rotations by `angle`, radians, about a coordinate axis, (N, 3, 3)."""
-    zero, one, cos, sin = constant(angle, 0.0), constant(angle, 1.0), angle.cos(), angle.sin()
+def rotation(cos: Jet, sin: Jet, axis: int) -> Jet:
+    """Rotations about a coordinate axis, (N, 3, 3), by angles with this cosine and sine."""
+    zero, one = constant(cos, 0.0), constant(cos, 1.0)
     rows = [[zero] * 3 for _ in range(3)]
     i, j = (axis + 1) % 3, (axis + 2) % 3
     rows[axis][axis], rows[i][i], rows[i][j], rows[j][i], rows[j][j] = one, cos, sin.scaled(-1), sin, cos
-    return matrix(rows)
+    columns = stack([stack(row) for row in rows])  # (N, column, row)
+    return Jet(*(np.swapaxes(part, 1, 2) for part in columns))

@@ -7,24 +7,21 @@ The path repeats for as long as a recording lasts. The scene frame has z up; len
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from rover_pipeline.kinematics.mount import IDENTITY, Mount
 from rover_pipeline.kinematics.state import State
-from rover_pipeline.simulate.motion.jet import Jet, constant, matrix, rotation, stack
+from rover_pipeline.simulate.motion.jet import Jet, constant, rotation, stack
 from rover_pipeline.simulate.motion.path import ClosedPath
 
 
-@dataclass(frozen=True)
-class Harmonic:
+class Harmonic(NamedTuple):
     """One harmonic of a gait: `amplitude` (m or rad) times the sine of the arc length, with a `wavelength` in m."""
 
     amplitude: float
     wavelength: float
-
-    def jet(self, arc_length: Jet) -> Jet:
-        return arc_length.scaled(2 * np.pi / self.wavelength).sin().scaled(self.amplitude)
 
 
 @dataclass(frozen=True)
@@ -95,15 +92,14 @@ class Motion:
         tangent = self._path_jets(arc_length, 1)
         inverse = (tangent[0] * tangent[0] + tangent[1] * tangent[1]).power(-0.5)
         cos, sin = tangent[0] * inverse, tangent[1] * inverse
-        zero, one = constant(arc_length, 0.0), constant(arc_length, 1.0)
-        heading = matrix([[cos, sin.scaled(-1), zero], [sin, cos, zero], [zero, zero, one]])
-
         lateral, vertical = _sum(self.gait.lateral, arc_length), _sum(self.gait.vertical, arc_length)
         x, y, *ground = self._path_jets(arc_length, 0)
         z = vertical + constant(arc_length, self.height)
         pos = stack([x + (sin * lateral).scaled(-1), y + cos * lateral, z + ground[0] if ground else z])
-        rot = heading @ rotation(_sum(self.gait.yaw, arc_length), 2)
-        rot = rot @ rotation(_sum(self.gait.pitch, arc_length), 1) @ rotation(_sum(self.gait.roll, arc_length), 0)
+        rot = rotation(cos, sin, 2)
+        for harmonics, axis in ((self.gait.yaw, 2), (self.gait.pitch, 1), (self.gait.roll, 0)):
+            angle = _sum(harmonics, arc_length)
+            rot = rot @ rotation(angle.cos(), angle.sin(), axis)
 
         lever_arm = self.mount.translation
         # R'R of a rotation R is the cross-product matrix of its angular velocity in its own frame.
@@ -133,7 +129,5 @@ class Motion:
 
 
 def _sum(harmonics: tuple[Harmonic, ...], arc_length: Jet) -> Jet:
-    total = constant(arc_length, 0.0)
-    for harmonic in harmonics:
-        total = total + harmonic.jet(arc_length)
-    return total
+    waves = (arc_length.scaled(2 * np.pi / wavelength).sin().scaled(amplitude) for amplitude, wavelength in harmonics)
+    return sum(waves, constant(arc_length, 0.0))

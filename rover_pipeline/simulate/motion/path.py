@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.interpolate import make_interp_spline
 
 
@@ -14,8 +15,8 @@ class ClosedPath:
             so that one unit of it is about one metre of the curve. The package calls it the arc length.
     """
 
-    def __init__(self, waypoints: np.ndarray) -> None:
-        closed = np.concatenate([waypoints, waypoints[:1]])
+    def __init__(self, waypoints: ArrayLike) -> None:
+        closed = np.concatenate([waypoints, np.asarray(waypoints)[:1]])
         knots = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(closed, axis=0), axis=1))])
         self.length = float(knots[-1])
         spline = make_interp_spline(knots, closed, k=5, bc_type="periodic")
@@ -48,4 +49,4 @@ def rounded_rectangle(half_x: float, half_y: float, radius: float, direction: in
     for start, end in zip(corners, np.roll(corners, -1, axis=0), strict=True):
         count = max(1, round(float(np.linalg.norm(end - start)) / 4.0))
         waypoints += [start + (end - start) * number / count for number in range(count)]
-    return ClosedPath(np.array(waypoints[::direction]))
+    return ClosedPath(waypoints[::direction])

@@ -9,14 +9,10 @@ from rover_pipeline.simulate.scene.props import chair, person, shelf, table, tar
 from rover_pipeline.simulate.scene.world import Light, Part, World, box, cylinder, rectangle, standing_box
 
 #: The rig's path through both rooms and the corridor; it stays 0.4 m away from furniture and walls.
-RIG_PATH = ClosedPath(
-    np.array(
-        [
-            [2.6, 4.9], [4.2, 5.2], [5.8, 5.1], [8.0, 5.0], [10.2, 5.1], [12.0, 4.9], [13.0, 3.8], [13.0, 2.1],
-            [12.0, 1.1], [10.0, 0.95], [8.0, 1.0], [6.0, 1.05], [4.0, 1.1], [3.0, 2.1], [2.2, 3.4],
-        ]
-    )
-)  # fmt: skip
+RIG_PATH = ClosedPath([
+    [2.6, 4.9], [4.2, 5.2], [5.8, 5.1], [8.0, 5.0], [10.2, 5.1], [12.0, 4.9], [13.0, 3.8], [13.0, 2.1],
+    [12.0, 1.1], [10.0, 0.95], [8.0, 1.0], [6.0, 1.05], [4.0, 1.1], [3.0, 2.1], [2.2, 3.4],
+])  # fmt: skip
 
 
 def world() -> World:
@@ -27,13 +23,10 @@ def world() -> World:
         person("person in the right room", ellipse(10.4, 6.8, 1.1, 0.55), 1.1, coat="red cloth", start=2.0),
         person("person in the corridor", ellipse(17.0, 1.0, 2.2, 0.45), 1.3, coat="cloth"),
     )
-    targets, plates = target_plates(
-        [
-            ((7.88, 3.6, 1.5), "-x"), ((4.4, 7.98, 1.6), "-y"), ((0.02, 3.2, 1.4), "+x"), ((12.2, 7.98, 1.5), "-y"),
-            ((15.98, 4.4, 1.5), "-x"), ((8.0, 0.02, 1.5), "+y"), ((-2.98, 1.0, 1.5), "+x"), ((19.98, 1.0, 1.6), "-x"),
-        ],
-        0.09,
-    )  # fmt: skip
+    targets, plates = target_plates(0.09, [
+        ((7.88, 3.6, 1.5), "-x"), ((4.4, 7.98, 1.6), "-y"), ((0.02, 3.2, 1.4), "+x"), ((12.2, 7.98, 1.5), "-y"),
+        ((15.98, 4.4, 1.5), "-x"), ((8.0, 0.02, 1.5), "+y"), ((-2.98, 1.0, 1.5), "+x"), ((19.98, 1.0, 1.6), "-x"),
+    ])  # fmt: skip
     lamps = np.array([[4.0, 5.0, 2.7], [12.0, 5.0, 2.7], [1.0, 1.0, 2.7], [8.0, 1.0, 2.7], [15.5, 1.0, 2.7]])
     light = Light(np.array([0.0, 0.0, 1.0]), 0.0, lamps, 0.30, (0.02, 0.02, 0.02), 60.0)
     return World(parts + plates, light, bodies, targets)

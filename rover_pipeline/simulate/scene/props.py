@@ -118,7 +118,7 @@ def _wheel(x: float, y: float, radius: float, width: float, material: str) -> Pa
 
 
 def target_plates(
-    plates: list[tuple[tuple[float, float, float], str]], size: float
+    size: float, plates: list[tuple[tuple[float, float, float], str]]
 ) -> tuple[tuple[Target, ...], list[Part]]:
     """Targets and their bright square plates of `size` metres, from the centres and facing directions of the plates."""
     targets = tuple(Target(f"target {number}", centre) for number, (centre, _) in enumerate(plates, 1))

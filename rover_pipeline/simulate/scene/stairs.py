@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from rover_pipeline.simulate.motion.path import ClosedPath, ellipse
 from rover_pipeline.simulate.scene.props import chair, person, shelf, target_plates
-from rover_pipeline.simulate.scene.world import Light, Part, World, box, cylinder, rectangle, standing_box
+from rover_pipeline.simulate.scene.world import CYLINDER, Light, Part, World, box, cylinder, rectangle, standing_box
 
 #: Number of steps of a flight, their rise and depth, and the y at which the first one begins; metres.
 _STEPS, _RISE, _DEPTH, _FOOT = 14, 0.175, 0.28, 2.3
@@ -22,31 +20,24 @@ def _slope(x: float, fractions: tuple[float, ...]) -> list[list[float]]:
 
 
 #: The rig's path round the stairwell: along the ground, up, along the first floor, down.
-RIG_PATH = ClosedPath(
-    np.array(
-        [
-            [2.4, 1.0, 0], [4.2, 0.95, 0], [6.0, 1.05, 0], [7.8, 1.0, 0], [9.2, 1.1, 0], [9.9, 1.75, 0.05],
-            *_slope(10.0, (0.1, 0.37, 0.63, 0.9)),
-            [9.9, 7.05, _FLOOR - 0.05], [9.2, 7.8, _FLOOR], [7.8, 8.0, _FLOOR], [6.0, 7.95, _FLOOR],
-            [4.2, 8.05, _FLOOR], [2.6, 8.0, _FLOOR], [1.6, 7.7, _FLOOR], [1.05, 7.0, _FLOOR - 0.05],
-            *_slope(1.0, (0.9, 0.63, 0.37, 0.1)),
-            [1.1, 1.75, 0.05],
-        ]
-    )
-)  # fmt: skip
+RIG_PATH = ClosedPath([
+    [2.4, 1.0, 0], [4.2, 0.95, 0], [6.0, 1.05, 0], [7.8, 1.0, 0], [9.2, 1.1, 0], [9.9, 1.75, 0.05],
+    *_slope(10.0, (0.1, 0.37, 0.63, 0.9)),
+    [9.9, 7.05, _FLOOR - 0.05], [9.2, 7.8, _FLOOR], [7.8, 8.0, _FLOOR], [6.0, 7.95, _FLOOR],
+    [4.2, 8.05, _FLOOR], [2.6, 8.0, _FLOOR], [1.6, 7.7, _FLOOR], [1.05, 7.0, _FLOOR - 0.05],
+    *_slope(1.0, (0.9, 0.63, 0.37, 0.1)),
+    [1.1, 1.75, 0.05],
+])  # fmt: skip
 
 
 def world() -> World:
     """Narrow passages round a block, two flights of stairs, a lobby with a person in it."""
     parts = [*_shell(), *_flight(10.0), *_flight(1.0), *_furniture()]
     bodies = (person("person in the lobby", ellipse(5.5, -2.4, 1.3, 0.7), 0.8, coat="coat"),)
-    targets, plates = target_plates(
-        [
-            ((10.98, 1.2, 1.5), "-x"), ((0.02, 8.2, _FLOOR + 1.5), "+x"), ((10.98, 8.2, _FLOOR + 1.5), "-x"),
-            ((0.02, 1.0, 1.5), "+x"), ((10.0, 8.98, _FLOOR + 1.4), "-y"), ((1.0, 0.02, 1.5), "+y"),
-        ],
-        0.09,
-    )  # fmt: skip
+    targets, plates = target_plates(0.09, [
+        ((10.98, 1.2, 1.5), "-x"), ((0.02, 8.2, _FLOOR + 1.5), "+x"), ((10.98, 8.2, _FLOOR + 1.5), "-x"),
+        ((0.02, 1.0, 1.5), "+x"), ((10.0, 8.98, _FLOOR + 1.4), "-y"), ((1.0, 0.02, 1.5), "+y"),
+    ])  # fmt: skip
     lamps = np.array([[5.5, 1.0, 2.4], [10.0, 4.0, 4.9], [5.5, 8.0, 4.9], [1.0, 4.0, 4.9], [5.5, -2.4, 2.4]])
     light = Light(np.array([0.0, 0.0, 1.0]), 0.0, lamps, 0.30, (0.02, 0.02, 0.02), 60.0)
     return World(parts + plates, light, bodies, targets)
@@ -87,9 +78,8 @@ def _flight(x: float) -> list[Part]:
     axes = np.stack([np.array([1.0, 0, 0]), np.cross(along, [1.0, 0, 0]), along])
     length = float(np.hypot(_FLOOR, _HEAD - _FOOT))
     for side in (-0.84, 0.84):
-        rail = cylinder(x + side, (_FOOT + _HEAD) / 2, -length / 2, length / 2, 0.025, "metal", axes)
-        centre = (rail.centre[0], rail.centre[1], _FLOOR / 2 + 0.9)
-        parts.append(replace(rail, centre=centre))
+        centre = (x + side, (_FOOT + _HEAD) / 2, _FLOOR / 2 + 0.9)
+        parts.append(Part(CYLINDER, centre, (0.025, 0.025, length / 2), "metal", axes))
     return parts
 
 

@@ -27,13 +27,10 @@ def world() -> World:
         person("walker 2", rounded_rectangle(39.4, 29.5, 6.0), 1.4, coat="coat", start=22.0),
         person("walker 3", PAVEMENT_PATH, 1.2, coat="cloth", start=11.0),
     )
-    targets, plates = target_plates(
-        [
-            ((24.98, 3.0, 2.0), "+x"), ((10.0, 14.98, 2.0), "+y"), ((-24.98, -4.0, 2.0), "-x"),
-            ((-8.0, -14.98, 2.0), "-y"), ((39.98, 8.0, 2.4), "-x"), ((12.0, 29.98, 2.4), "-y"),
-        ],
-        0.2,
-    )  # fmt: skip
+    targets, plates = target_plates(0.2, [
+        ((24.98, 3.0, 2.0), "+x"), ((10.0, 14.98, 2.0), "+y"), ((-24.98, -4.0, 2.0), "-x"),
+        ((-8.0, -14.98, 2.0), "-y"), ((39.98, 8.0, 2.4), "-x"), ((12.0, 29.98, 2.4), "-y"),
+    ])  # fmt: skip
     sun = np.array([0.35, 0.45, 0.82])
     light = Light(sun / np.linalg.norm(sun), 0.85, np.zeros((0, 3)), 0.35, (0.42, 0.60, 0.85), 1500.0)
     return World(parts + plates, light, bodies, targets)

@@ -58,7 +58,9 @@ class Part:
 
 def box(centre: tuple[float, float, float], size: tuple[float, float, float], material: str, yaw: float = 0.0) -> Part:
     """A box of full extents `size`, rotated to the left by `yaw` degrees."""
-    return Part(BOX, centre, (size[0] / 2, size[1] / 2, size[2] / 2), material, _yaw_axes(yaw))
+    cos, sin = np.cos(np.radians(yaw)), np.sin(np.radians(yaw))
+    axes = np.array([[cos, sin, 0.0], [-sin, cos, 0.0], [0.0, 0.0, 1.0]])
+    return Part(BOX, centre, (size[0] / 2, size[1] / 2, size[2] / 2), material, axes)
 
 
 def standing_box(x: float, y: float, size: tuple[float, float, float], material: str, yaw: float = 0.0) -> Part:
@@ -66,12 +68,9 @@ def standing_box(x: float, y: float, size: tuple[float, float, float], material:
     return box((x, y, size[2] / 2), size, material, yaw)
 
 
-def cylinder(
-    x: float, y: float, bottom: float, top: float, radius: float, material: str, axes: np.ndarray | None = None
-) -> Part:
-    """A cylinder from `bottom` to `top`; upright unless `axes` are given."""
-    half = (radius, radius, (top - bottom) / 2)
-    return Part(CYLINDER, (x, y, (top + bottom) / 2), half, material, np.eye(3) if axes is None else axes)
+def cylinder(x: float, y: float, bottom: float, top: float, radius: float, material: str) -> Part:
+    """An upright cylinder."""
+    return Part(CYLINDER, (x, y, (top + bottom) / 2), (radius, radius, (top - bottom) / 2), material, np.eye(3))
 
 
 #: Axes of a rectangle that faces the named direction: rows are its own x, y and outward z.
@@ -87,11 +86,6 @@ FACING = {
 
 def rectangle(centre: tuple[float, float, float], width: float, height: float, facing: str, material: str) -> Part:
     return Part(RECTANGLE, centre, (width / 2, height / 2, 0.0), material, FACING[facing])
-
-
-def _yaw_axes(yaw: float) -> np.ndarray:
-    cos, sin = np.cos(np.radians(yaw)), np.sin(np.radians(yaw))
-    return np.array([[cos, sin, 0.0], [-sin, cos, 0.0], [0.0, 0.0, 1.0]])
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,8 @@ import numpy as np
 
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.numerics.compiled import compiled
-from rover_pipeline.simulate.scene.materials import MATERIAL_TABLE, MaterialTable
+from rover_pipeline.simulate.scene.materials import MATERIAL_TABLE, MaterialTable, shade
 from rover_pipeline.simulate.scene.raycast import TILE, cull, nearest, surface
-from rover_pipeline.simulate.scene.texture import shade
 from rover_pipeline.simulate.scene.world import Light, Solids, World
 
 
@@ -23,11 +22,7 @@ def pinhole(width: int, height: int, field_of_view: float) -> Lens:
 
 
 def picture(world: World, lens: Lens, time: float, pos: np.ndarray, rot: np.ndarray) -> np.ndarray:
-    """The picture at an instant from a pose, scene-from-camera: u1 RGB (height, width, 3).
-
-    Args:
-        lens: without distortion.
-    """
+    """The picture through a lens without distortion from a pose, scene-from-camera: u1 RGB (height, width, 3)."""
     image = np.empty((lens.height, lens.width, 3), "u1")
     intrinsics = np.array([lens.fx, lens.fy, lens.cx, lens.cy])
     _render(world.at(time), MATERIAL_TABLE, world.light, pos, rot, intrinsics, image)

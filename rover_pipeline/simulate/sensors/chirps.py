@@ -27,8 +27,6 @@ ANTENNAS: dict[str, tuple[np.ndarray, np.ndarray]] = {
     "AWR1642": (np.array([[0.0, 0.0], [2.0, 0.0]]), _ROW),
     "AWR2944": (np.array([[0.0, 0.0], [1.0, 0.8], [2.0, 0.0], [4.0, 0.0]]), _ROW),
 }
-#: Devices that sample the real part only.
-REAL = ("AWR2944",)
 
 
 class Chirps(Options):
@@ -60,7 +58,8 @@ class Chirps(Options):
 
     @property
     def is_real(self) -> bool:
-        return self.device in REAL
+        """Whether the device samples the real part only."""
+        return self.device == "AWR2944"
 
     @property
     def words(self) -> int:
@@ -100,7 +99,7 @@ class Chirps(Options):
     @property
     def doppler_resolution(self) -> float:
         """Width of a Doppler bin, m/s."""
-        return self.wavelength / (2 * self.frame_length * len(self.antennas[0]) * self.ramp_period)
+        return self.wavelength / (2 * self.duration)
 
     @property
     def duration(self) -> float:

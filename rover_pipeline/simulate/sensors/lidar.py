@@ -14,9 +14,8 @@ import numpy as np
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.numerics.compiled import compiled, inlined
 from rover_pipeline.simulate.motion.motion import Motion
-from rover_pipeline.simulate.scene.materials import MATERIAL_TABLE, MaterialTable
+from rover_pipeline.simulate.scene.materials import MATERIAL_TABLE, MaterialTable, shade
 from rover_pipeline.simulate.scene.raycast import TILE, cull, nearest, surface
-from rover_pipeline.simulate.scene.texture import shade
 from rover_pipeline.simulate.scene.world import Light, Solids, World
 
 #: Columns of a few milliseconds, within which bodies move along straight lines and do not rotate.
@@ -119,8 +118,7 @@ def sweep(world: World, motion: Motion, rays: Rays, end: float, period: float) -
     """One revolution that ends at `end`; each column sees the world and has the sensor's pose at its own instant."""
     times = column_times(end, period, len(rays.origin))
     state = motion.at(times)
-    shape = rays.direction.shape[:2]
-    echoes = Echoes(np.empty(shape, "f4"), np.empty(shape, "f4"), np.empty(shape, "f4"))
+    echoes = Echoes(*np.empty((3, *rays.direction.shape[:2]), "f4"))
     for left in range(0, len(times), _COLUMNS_AT_ONCE):
         part = slice(left, left + _COLUMNS_AT_ONCE)
         middle = float(times[part].mean())
