@@ -131,7 +131,9 @@ class Flow:
         step = self._steps[step.sensor] = step.for_options(options)
         # Snakemake takes a channel that is a folder for a mistake; `meta.json` stands for it as for all others.
         named = {channel: output for channel, output in step.outputs.items() if channel != EVERY}
-        self._files_of[step.sensor] = [name for name, output in named.items() if output.stored_as(options) not in FOLDERS]
+        self._files_of[step.sensor] = [
+            name for name, output in named.items() if output.stored_as(options) not in FOLDERS
+        ]
         return step
 
     def _step_options(self, step: Step) -> dict[str, Any]:

@@ -119,6 +119,16 @@ def test_every_file_that_a_step_reads_is_an_input_of_its_rule_and_config_yaml_of
     assert "_odom/meta.json" in {path.removeprefix(f"{trace}/") for path in flow.needs("_bev").files(trace)}
 
 
+def test_a_channel_that_is_a_folder_is_no_output_of_its_rule(tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "rec", sensors=("camera",))
+    made = {
+        stored: Flow({"traces": str(trace), "camera": {"frames": {"format": stored}}}).makes("_camera_frames")
+        for stored in ("raw", "jpg")
+    }
+    assert any(path.endswith("/image") for path in made["raw"])
+    assert not any(path.endswith("/image") for path in made["jpg"]) and len(made["jpg"]) == 2
+
+
 def test_another_config_yaml_remakes_what_was_made_from_it_and_nothing_else(tmp_path: Path) -> None:
     trace = small_trace(tmp_path / "rec")
     outputs = {"outputs": "lidar_image,radar_range_azimuth,report", "output_root": str(tmp_path / "out")}
