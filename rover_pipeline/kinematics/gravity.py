@@ -41,8 +41,6 @@ def remove_tilt(rotation: np.ndarray, up: np.ndarray) -> np.ndarray:
         up: f8 (3,), in the world.
     """
     z = np.einsum("nji,j->ni", rotation, up)
-    front = np.zeros_like(z)
-    front[:, 0] = 1.0
-    x = front - z * z[:, :1]
+    x = np.array([1.0, 0.0, 0.0]) - z * z[:, :1]
     x /= np.linalg.norm(x, axis=1, keepdims=True)
     return np.stack([x, np.cross(z, x), z], axis=1)

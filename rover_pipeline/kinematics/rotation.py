@@ -11,8 +11,6 @@ acceleration are its exact derivatives. With phi' and phi'',
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from scipy.spatial.transform import Rotation
 
@@ -30,23 +28,9 @@ def exp(vector: np.ndarray) -> np.ndarray:
     return Rotation.from_rotvec(vector).as_matrix()
 
 
-class RotationState(NamedTuple):
-    """Rotation of a body at N instants.
-
-    Attributes:
-        rot: f8 (N, 3, 3), world-from-body.
-        avel: f8 (N, 3), rad/s, in the body's own frame.
-        aacc: f8 (N, 3), rad/s2, in the body's own frame.
-    """
-
-    rot: np.ndarray
-    avel: np.ndarray
-    aacc: np.ndarray
-
-
 def interpolate_rotation(
     rot: tuple[np.ndarray, np.ndarray], avel: tuple[np.ndarray, np.ndarray], span: np.ndarray, fraction: np.ndarray
-) -> RotationState:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The rotations between N pairs of rotations.
 
     Args:
@@ -54,6 +38,10 @@ def interpolate_rotation(
         avel: angular velocities at both ends, f8 (N, 3), rad/s, in the body's own frame.
         span: seconds from one end to the other, f8 (N,).
         fraction: of the span that has passed, f8 (N,), 0 to 1.
+
+    Returns:
+        World-from-body rotation f8 (N, 3, 3), and angular velocity and acceleration f8 (N, 3), rad/s and rad/s2, in the
+        body's own frame.
     """
     first = Rotation.from_matrix(rot[0])
     whole = (first.inv() * Rotation.from_matrix(rot[1])).as_rotvec()
@@ -64,8 +52,7 @@ def interpolate_rotation(
     phi = ((cube * s + square) * s + begin) * s
     rate = ((3 * cube * s + 2 * square) * s + begin) / span[:, None]
     rate2 = (6 * cube * s + 2 * square) / span[:, None] ** 2
-    spin, change = _derivatives(phi, rate, rate2)
-    return RotationState((first * Rotation.from_rotvec(phi)).as_matrix(), spin, change)
+    return (first * Rotation.from_rotvec(phi)).as_matrix(), *_derivatives(phi, rate, rate2)
 
 
 def _slope_of(phi: np.ndarray, avel: np.ndarray) -> np.ndarray:

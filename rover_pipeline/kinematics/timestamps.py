@@ -88,13 +88,11 @@ def _typical_period(ts: np.ndarray) -> tuple[float, bool]:
     if np.quantile(np.abs(steps - period), 0.5, method="lower") > _IRREGULAR * period:
         return float((ts[-1] - ts[0]) / len(steps)), False
     stride = 1
-    while stride < len(ts):
+    while stride <= (len(ts) - 1) // 2:
         # Jitter is a smaller part of a longer interval. The last estimate gives the number of periods in it.
         intervals = ts[stride:] - ts[:-stride]
         period = float(np.median(intervals / np.maximum(np.round(intervals / period), 1)))
         stride *= 2
-        if stride > (len(ts) - 1) // 2:
-            break
     return period, True
 
 
@@ -119,9 +117,7 @@ def _count(ts: np.ndarray, period: float) -> np.ndarray:
         anchor = number
         late = arrival - expected
         expected = arrival if late < 0 or i < 0 else expected + min(late, _LEAK * period)
-    counted = np.array(numbers)
-    from_zero: np.ndarray = counted - counted[0]
-    return from_zero
+    return np.array([number - numbers[0] for number in numbers])
 
 
 def _envelope(number: np.ndarray, late: np.ndarray, knots: np.ndarray, bend: float) -> np.ndarray:
@@ -160,8 +156,7 @@ def _envelope(number: np.ndarray, late: np.ndarray, knots: np.ndarray, bend: flo
     solution = linprog(-gain, vstack(limits), np.concatenate(bounds) / unit, bounds=(None, None), method="highs")
     if not solution.success:
         raise ValueError(f"no line fits below the arrivals: {solution.message}")
-    values: np.ndarray = solution.x * unit
-    return values
+    return np.asarray(solution.x * unit)
 
 
 def _outliers(late: np.ndarray, block: np.ndarray) -> np.ndarray:

@@ -98,23 +98,22 @@ class Trajectory:
         pos, vel, acc = _quintic(
             (begin.pos, begin.vel, begin.acc), (end.pos, end.vel, end.acc), span[:, None], fraction[:, None]
         )
-        lidar = interpolate_rotation((begin.rot, end.rot), (begin.avel, end.avel), span, fraction)
+        rot, avel, aacc = interpolate_rotation((begin.rot, end.rot), (begin.avel, end.avel), span, fraction)
         # Velocity and acceleration that the rotation adds at the end of the lever arm, in the lidar frame.
-        arm = np.broadcast_to(mount.translation, lidar.avel.shape)
-        arm_vel = np.cross(lidar.avel, arm)
-        arm_acc = np.cross(lidar.aacc, arm) + np.cross(lidar.avel, arm_vel)
+        arm = np.broadcast_to(mount.translation, avel.shape)
+        arm_vel = np.cross(avel, arm)
+        arm_acc = np.cross(aacc, arm) + np.cross(avel, arm_vel)
         return State(
-            pos=pos + _rotated(lidar.rot, arm),
-            rot=lidar.rot @ mount.rotation,
-            vel=vel + _rotated(lidar.rot, arm_vel),
-            acc=acc + _rotated(lidar.rot, arm_acc),
-            avel=lidar.avel @ mount.rotation,
+            pos=pos + _rotated(rot, arm),
+            rot=rot @ mount.rotation,
+            vel=vel + _rotated(rot, arm_vel),
+            acc=acc + _rotated(rot, arm_acc),
+            avel=avel @ mount.rotation,
         )
 
 
 def _rotated(rot: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    rotated: np.ndarray = np.einsum("nij,nj->ni", rot, vectors)
-    return rotated
+    return np.asarray(np.einsum("nij,nj->ni", rot, vectors))
 
 
 _Motion = tuple[np.ndarray, np.ndarray, np.ndarray]

@@ -10,7 +10,8 @@ from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.kinematics.sweep import odometry_motion
 from rover_pipeline.lidar.geometry import projection, sensor_info, sweep_span
 from rover_pipeline.lidar.options import PointsOptions
-from rover_pipeline.lidar.points import project_returns
+from rover_pipeline.lidar.ranges import CLIPPED
+from rover_pipeline.numerics.compiled import compiled
 
 
 def points(
@@ -42,9 +43,53 @@ def points(
         numbers = [motion.trajectory.index(stamp) for stamp in ts.tolist()]
         poses = [None if number is None else motion.relative_columns(number, rng.shape[2]) for number in numbers]
     sweeps = [
-        project_returns(image, project.direction, project.offset, pose) for image, pose in zip(rng, poses, strict=True)
+        _project_returns(image, project.direction, project.offset, pose) for image, pose in zip(rng, poses, strict=True)
     ]
     xyz = sweeps[0][None] if len(sweeps) == 1 else np.stack(sweeps)  # a single sweep is not copied
     if not options.compensate:
         return {"xyz": xyz, "rfl": rfl, "nir": nir}
     return {"xyz": xyz, "rfl": rfl, "nir": nir, "valid": np.array([pose is not None for pose in poses])}
+
+
+def _project_returns(
+    rng: np.ndarray, direction: np.ndarray, offset: np.ndarray, poses: Poses | None = None
+) -> np.ndarray:
+    """Points of a sweep, f4 (beam, column, 3), metres; NaN where there is no return.
+
+    Args:
+        rng: u2 (beam, column), mm; 0 and 65535 are no returns.
+        direction, offset: f4 (beam * column, 3), metres per millimetre and metres, of ouster-sdk's projection.
+        poses: of the lidar at each column, in the frame of the result; None = each column stays in its own frame.
+    """
+    # The kernels pass over the images once, because memory traffic takes longer than the arithmetic.
+    xyz = np.empty((*rng.shape, 3), "f4")
+    direction, offset = direction.reshape(xyz.shape), offset.reshape(xyz.shape)
+    if poses is None:
+        _project(rng, direction, offset, xyz)
+    else:
+        _project_deskewed(rng, direction, offset, poses.rot.astype("f4"), poses.pos.astype("f4"), xyz)
+    return xyz
+
+
+@compiled
+def _project(rng: np.ndarray, direction: np.ndarray, offset: np.ndarray, xyz: np.ndarray) -> None:
+    for b in range(rng.shape[0]):
+        for c in range(rng.shape[1]):
+            if rng[b, c] == 0 or rng[b, c] == CLIPPED:
+                xyz[b, c, 0] = xyz[b, c, 1] = xyz[b, c, 2] = np.nan
+                continue
+            distance = np.float32(rng[b, c])
+            for i in range(3):
+                xyz[b, c, i] = distance * direction[b, c, i] + offset[b, c, i]
+
+
+@compiled
+def _project_deskewed(
+    rng: np.ndarray, direction: np.ndarray, offset: np.ndarray, rot: np.ndarray, pos: np.ndarray, xyz: np.ndarray
+) -> None:
+    _project(rng, direction, offset, xyz)
+    for b in range(rng.shape[0]):
+        for c in range(rng.shape[1]):
+            x, y, z = xyz[b, c, 0], xyz[b, c, 1], xyz[b, c, 2]
+            for i in range(3):
+                xyz[b, c, i] = rot[c, i, 0] * x + rot[c, i, 1] * y + rot[c, i, 2] * z + pos[c, i]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import cv2
 import numpy as np
 
-from rover_pipeline.mapping.grid import FREE, UNKNOWN, Grid
+from rover_pipeline.mapping.grid import FREE, UNKNOWN, Grid, encoded
 
 #: Limits of the picture's longer side, pixels.
 _MAX_SIDE, _MIN_SIDE = 2000, 900
@@ -42,10 +42,7 @@ def picture(grid: Grid, cells: np.ndarray, path: np.ndarray, low: float, top: fl
     _draw_path(image, np.stack([pixels[:, 0], size[1] - pixels[:, 1]], -1))
     strip = _strip(max(size[0], 420), grid.extent.edge / zoom, top)
     image = cv2.copyMakeBorder(image, 0, 0, 0, strip.shape[1] - size[0], cv2.BORDER_CONSTANT, value=_BLANK)
-    encoded, data = cv2.imencode(".png", np.vstack([image, strip]))
-    if not encoded:
-        raise ValueError(f"OpenCV cannot write a PNG of {image.shape}")
-    return data.tobytes()
+    return encoded(".png", np.vstack([image, strip]))
 
 
 def _coloured(levels: np.ndarray) -> np.ndarray:

@@ -36,25 +36,34 @@ class Extent(NamedTuple):
         """Number of rows and columns."""
         return self.height, self.width
 
+    @staticmethod
+    def around(positions: np.ndarray, max_range: float, edge: float, max_cells: int | None = None) -> Extent:
+        """Cells within `max_range` of positions, f8 (N, 2), m. The edge doubles until they are at most `max_cells`."""
+        while True:
+            low = np.floor((positions.min(0) - max_range) / edge).astype(int) - 1
+            high = np.floor((positions.max(0) + max_range) / edge).astype(int) + 2
+            width, height = (int(n) for n in high - low)
+            if not max_cells or width * height <= max_cells:
+                return Extent(int(low[0]), int(low[1]), width, height, edge)
+            edge *= 2
+
 
 class CellCounts(NamedTuple):
-    """The cells that some sweeps observed, (N,) each: ascending flat indices in an extent, and counts as in `Grid`."""
+    """What some sweeps observed.
+
+    Attributes:
+        cells: (N,), ascending flat indices of the observed cells in an extent.
+        hits, misses, tops: (N,), counts of these cells as in `Grid`.
+        heights: f8 (2,), minimum and maximum height of a point above the lidar, m; infinite when there is none.
+        in_band: number of points at the heights of the grid.
+    """
 
     cells: np.ndarray
     hits: np.ndarray
     misses: np.ndarray
     tops: np.ndarray
-
-
-def extent_around(positions: np.ndarray, max_range: float, edge: float, max_cells: int | None = None) -> Extent:
-    """The cells within `max_range` of positions, f8 (N, 2), m. The edge doubles until they are at most `max_cells`."""
-    while True:
-        low = np.floor((positions.min(0) - max_range) / edge).astype(int) - 1
-        high = np.floor((positions.max(0) + max_range) / edge).astype(int) + 2
-        width, height = (int(n) for n in high - low)
-        if not max_cells or width * height <= max_cells:
-            return Extent(int(low[0]), int(low[1]), width, height, edge)
-        edge *= 2
+    heights: np.ndarray
+    in_band: int
 
 
 class Grid:
@@ -62,7 +71,7 @@ class Grid:
 
     Attributes:
         hits, misses: u4 (row, column); row 0 has the smallest y, column 0 the smallest x.
-        tops: u1 (row, column), height of the highest surface in the cell, in the levels of `kernels.count_hits`.
+        tops: u1 (row, column), height of the highest surface in the cell, in the levels of `LocalGrid`.
     """
 
     def __init__(self, extent: Extent) -> None:
@@ -78,18 +87,15 @@ class Grid:
         tops[counts.cells] = np.maximum(tops[counts.cells], counts.tops)
 
     def cropped(self, margin: int = 4) -> Grid:
-        """The part with observed cells and a margin around it. Raises ValueError when no cell was observed."""
+        """The part with observed cells and a margin around it."""
         observed = (self.hits > 0) | (self.misses > 0) | (self.tops > 0)
-        rows, columns = np.flatnonzero(observed.any(1)), np.flatnonzero(observed.any(0))
-        if not len(rows):
-            raise ValueError("no cell of the grid was observed")
-        bottom, top = max(0, int(rows[0]) - margin), min(self.extent.height, int(rows[-1]) + 1 + margin)
-        left, right = max(0, int(columns[0]) - margin), min(self.extent.width, int(columns[-1]) + 1 + margin)
-        first_column, first_row, edge = self.extent.left + left, self.extent.bottom + bottom, self.extent.edge
+        left, bottom, width, height = cv2.boundingRect(observed.view("u1"))
+        rows = slice(max(0, bottom - margin), min(self.extent.height, bottom + height + margin))
+        columns = slice(max(0, left - margin), min(self.extent.width, left + width + margin))
         part = object.__new__(Grid)  # its arrays are views of ours
-        part.extent = Extent(first_column, first_row, right - left, top - bottom, edge)
-        part.hits, part.misses, part.tops = (
-            array[bottom:top, left:right] for array in (self.hits, self.misses, self.tops)
+        part.hits, part.misses, part.tops = (array[rows, columns] for array in (self.hits, self.misses, self.tops))
+        part.extent = Extent(
+            self.extent.left + columns.start, self.extent.bottom + rows.start, *part.hits.shape[::-1], self.extent.edge
         )
         return part
 
@@ -108,11 +114,11 @@ def classify(grid: Grid, occupied_above: float) -> np.ndarray:
     return cells
 
 
-def pgm(cells: np.ndarray) -> bytes:
-    """A binary PGM of cells, u1 (row, column). Row 0 has the smallest y, so it is the last row of the picture."""
-    encoded, data = cv2.imencode(".pgm", np.ascontiguousarray(cells[::-1]))
-    if not encoded:
-        raise ValueError(f"OpenCV cannot write a PGM of {cells.shape}")
+def encoded(suffix: str, image: np.ndarray) -> bytes:
+    """The file of a picture, u1 (row, column) or (row, column, BGR)."""
+    done, data = cv2.imencode(suffix, np.ascontiguousarray(image))
+    if not done:
+        raise ValueError(f"OpenCV cannot write a {suffix} of {image.shape}")
     return data.tobytes()
 
 

@@ -16,14 +16,9 @@ def ply(xyz: np.ndarray, comments: tuple[str, ...] = (), **properties: np.ndarra
         comments: lines of its header.
         properties: further values of the points, (N,) each, stored in their own types.
     """
-    types = [(axis, "<f4") for axis in "xyz"]
-    types += [(name, values.dtype.newbyteorder("<").str) for name, values in properties.items()]
-    vertices = np.empty(len(xyz), types)
-    for n, axis in enumerate("xyz"):
-        vertices[axis] = xyz[:, n]
-    for name, values in properties.items():
-        vertices[name] = values
-    element = PlyElement.describe(vertices, "vertex")
+    columns = dict(zip("xyz", xyz.T.astype("f4"), strict=True)) | properties
+    types = [(name, values.dtype) for name, values in columns.items()]
+    vertices = np.rec.fromarrays(columns.values(), types)
     file = io.BytesIO()
-    PlyData([element], byte_order="<", comments=list(comments)).write(file)
+    PlyData([PlyElement.describe(vertices, "vertex")], byte_order="<", comments=list(comments)).write(file)
     return file.getvalue()

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from rover_pipeline.engine.recording import Recording
 from rover_pipeline.engine.step import Inspection
-from rover_pipeline.kinematics.sweep import odometry_motion
-from rover_pipeline.lidar.geometry import sensor_info, sweep_span
-from rover_pipeline.mapping.build import MapBuilder, map_files
+from rover_pipeline.kinematics.sweep import SweepMotion, odometry_motion
+from rover_pipeline.lidar.geometry import sensor_info, stagger, sweep_span
+from rover_pipeline.mapping.bev import picture
+from rover_pipeline.mapping.floor import Floor, find_floor, levelling
+from rover_pipeline.mapping.grid import FREE, OCCUPIED, CellCounts, Extent, Grid, classify, encoded, yaml_text
+from rover_pipeline.mapping.local_grid import LocalGrid
 from rover_pipeline.mapping.options import MapStepOptions
+from rover_pipeline.mapping.ply import ply
+from rover_pipeline.mapping.sweeps import Sensor, max_distance
+from rover_pipeline.mapping.voxels import PointTable, VoxelMap
+from rover_pipeline.numerics.voxel_table import BIAS
 
 #: Maximum number of sweeps that are summed at once, and of frames that they are taken from: the cells around them are
 #: held as an array. The result does not depend on either, since sums of integers do not depend on their order.
 _SWEEPS, _FRAMES = 8, 40
 #: Number of sums that are held at once: enough for sixteen threads.
 _HELD = 16
+#: Number of sweeps that the floor is estimated from.
+_FLOOR_SWEEPS = 8
 
 
 def build(
@@ -30,12 +40,168 @@ def build(
         odometry: the channels of `_odom`.
 
     Raises:
-        ValueError: `_odom` is of other sweeps or has no valid one, or there is nothing at the heights of the grid.
+        ValueError: `_odom` is of other sweeps or has no valid one, the trajectory is longer than the largest map, or
+            there is nothing at the heights of the grid.
     """
     if not np.array_equal(odometry["ts"], recording.ts):
         raise ValueError("_odom/ts differs from that of _lidar_image; make both again from this lidar")
     span = sweep_span(sensor_info(metadata), options.lidar.ts_reference)
-    builder = MapBuilder.of(recording, metadata, odometry_motion(odometry, options.times, *span), options)
+    motion = odometry_motion(odometry, options.times, *span)
+    numbers = np.flatnonzero(motion.trajectory.valid & (recording.valid != 0))[:: options.every]
+    if not len(numbers):
+        raise ValueError(
+            f"no sweep to make a map from: of {recording.count} sweeps none is valid in lidar and _odom; leave map "
+            "out of `outputs`"
+        )
+    floor = _floor(recording, metadata, motion, options, numbers)
+    motion = motion.rotated(levelling(floor.up))
+    states = motion.trajectory.states.select(numbers)
+    if np.abs(states.pos).max() + max_distance(options) >= BIAS * options.voxel:
+        raise ValueError(
+            f"the trajectory leaves the map, which ends {BIAS * options.voxel:.0f} m from the start in each "
+            "direction; look whether _odom is right"
+        )
+    # The lidar's position at a column differs from that at the time stamp by the motion in up to one sweep.
+    speed = float(np.linalg.norm(states.vel, axis=1).max())
+    margin = max_distance(options) + speed * motion.period
+    extent = Extent.around(states.pos[:, :2], margin, options.resolution, options.max_cells)
+    builder = _MapBuilder(recording, metadata, motion, options, floor, extent, numbers)
     size = options.every * max(1, min(_SWEEPS, _FRAMES // options.every))
     ranges = [(start, min(start + size, recording.count)) for start in range(0, recording.count, size)]
-    return map_files(builder, recording.map(builder, ranges, held=_HELD))
+    return _files(builder, recording.map(builder, ranges, held=_HELD))
+
+
+@dataclass(frozen=True)
+class _MapBuilder:
+    """Maps ranges of sweeps. It can be sent to other processes.
+
+    Attributes:
+        motion: of the lidar, in a world whose z is up and whose origin is that of `_odom`.
+        floor: below the lidar; its `up` is in the frame of `_odom`.
+        extent: of the grid.
+        numbers: of the sweeps that are used, ascending.
+    """
+
+    recording: Recording
+    metadata: str
+    motion: SweepMotion
+    options: MapStepOptions
+    floor: Floor
+    extent: Extent
+    numbers: np.ndarray
+
+    def __call__(self, start: int, stop: int) -> tuple[np.ndarray, CellCounts] | None:
+        """Voxels, as `PointTable.rows` gives them, and cells of the sweeps in a range; None when none is used."""
+        numbers = self.numbers[(self.numbers >= start) & (self.numbers < stop)].tolist()
+        if not numbers:
+            return None
+        sensor, options = Sensor.of(self.metadata), self.options
+        poses = [self.motion.columns(number, sensor.sectors.shape[1]) for number in numbers]
+        positions = np.concatenate([each.pos[:, :2] for each in poses])
+        extent = Extent.around(positions, max_distance(options), self.extent.edge)
+        cells = LocalGrid(extent, np.array([0.0, options.z_min, options.z_max]) - self.floor.height)
+        voxels = PointTable(options.voxel)
+        for number, pose in zip(numbers, poses, strict=True):
+            rng, rfl = (_read(self.recording, name, self.metadata, number) for name in ("rng", "rfl"))
+            points = sensor.points(rng, pose, options)
+            voxels.add(points.reshape(-1, 3), rfl.ravel())
+            cells.add(points, pose.pos, sensor.sectors)
+        return voxels.rows(), cells.counts(self.extent)
+
+
+def _read(recording: Recording, channel: str, metadata: str, number: int) -> np.ndarray:
+    """A channel of a sweep, (beam, column), staggered."""
+    return stagger(recording.read(channel, number, number + 1), sensor_info(metadata))[0]
+
+
+def _floor(
+    recording: Recording, metadata: str, motion: SweepMotion, options: MapStepOptions, numbers: np.ndarray
+) -> Floor:
+    """The floor by the options, or estimated from some of the sweeps with these numbers."""
+    if options.lidar_height is not None:
+        return Floor(np.array([0.0, 0.0, 1.0]), options.lidar_height, True)
+    sensor, sweeps = Sensor.of(metadata), []
+    for number in numbers[np.unique(np.linspace(0, len(numbers) - 1, _FLOOR_SWEEPS).astype(int))].tolist():
+        poses = motion.columns(number, sensor.sectors.shape[1])
+        points = sensor.points(_read(recording, "rng", metadata, number), poses, options)
+        sweeps.append((points - poses.pos).reshape(-1, 3))
+    return find_floor(sweeps)
+
+
+def _files(
+    builder: _MapBuilder, parts: Iterable[tuple[np.ndarray, CellCounts] | None]
+) -> tuple[dict[str, bytes], Inspection]:
+    """The files of a map by name, and figures about it.
+
+    Raises:
+        ValueError: there are no points at all, or none at the heights of the grid.
+    """
+    options, floor = builder.options, builder.floor
+    voxels, grid = VoxelMap(options.voxel, options.max_voxels), Grid(builder.extent)
+    low, high, in_band = np.inf, -np.inf, 0
+    for rows, counts in filter(None, parts):
+        voxels.merge(rows)
+        grid.add(counts)
+        low, high = min(low, counts.heights[0]), max(high, counts.heights[1])
+        in_band += counts.in_band
+    used = len(builder.numbers)
+    if not len(voxels):
+        raise ValueError(
+            f"the map is empty: {used} sweeps have no return from map.min_range = {options.min_range:g} to "
+            f"map.max_range = {options.max_range:g} m"
+        )
+    low, high = low + floor.height, high + floor.height
+    if not in_band:
+        raise ValueError(
+            f"the occupancy grid is empty: it shows heights from map.z_min = {options.z_min:g} to map.z_max = "
+            f"{options.z_max:g} m above the floor, but the points are from {low:.2f} to {high:.2f} m above it (the "
+            f"lidar is at {floor.height:.2f} m); set map.z_min and map.z_max, or map.lidar_height"
+        )
+    grid = grid.cropped()
+    cells = classify(grid, options.occupied_above)
+    cloud = voxels.cloud()
+    trajectory = builder.motion.trajectory
+    path = np.where(trajectory.valid[:, None], trajectory.states.pos[:, :2], np.nan)
+    measured = {
+        "sweeps": used,
+        "points": len(cloud.xyz),
+        "voxel_m": voxels.edge,
+        "resolution_m": grid.extent.edge,
+        "cells": [grid.extent.height, grid.extent.width],
+        "occupied_cells": int((cells == OCCUPIED).sum()),
+        "free_cells": int((cells == FREE).sum()),
+        "lidar_height_m": round(floor.height, 4),
+        "up": [round(float(value), 6) for value in floor.up],
+        "heights_m": [round(float(low), 3), round(float(high), 3)],
+    }
+    remarks = (
+        f"Seen from above: z is the direction {measured['up']} of _odom, the origin is that of _odom.",
+        f"Occupied where something stands {options.z_min:g} to {options.z_max:g} m above the floor.",
+    )
+    files = {
+        "map.ply": ply(
+            cloud.xyz @ levelling(floor.up),  # back to the frame of _odom: the inverse of a rotation is its transpose
+            (f"frame of _odom, m; mean points of voxels of {voxels.edge:g} m",),
+            intensity=cloud.intensity,
+            count=cloud.counts,
+        ),
+        "occupancy.pgm": encoded(".pgm", cells[::-1]),
+        "occupancy.yaml": yaml_text(grid.extent, "occupancy.pgm", remarks).encode(),
+        "bev.png": picture(grid, cells, path, options.z_min, options.z_max),
+    }
+    return files, Inspection(measured, _warnings(builder, voxels.edge))
+
+
+def _warnings(builder: _MapBuilder, edge: float) -> list[str]:
+    options, extent = builder.options, builder.extent
+    warnings = []
+    if not builder.floor.is_plane:
+        warnings.append(
+            f"no floor was found below the lidar; the lowest points, {builder.floor.height:.2f} m below it, are taken "
+            "for it. If that is wrong set map.lidar_height"
+        )
+    if edge != options.voxel:
+        warnings.append(f"voxels are {edge:g} m instead of {options.voxel:g} m to keep within map.max_voxels")
+    if extent.edge != options.resolution:
+        warnings.append(f"cells are {extent.edge:g} m instead of {options.resolution:g} m to keep within map.max_cells")
+    return warnings

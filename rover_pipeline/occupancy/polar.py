@@ -66,7 +66,7 @@ class PolarOccupancy:
         """
         out = np.zeros(self.grid.shape, "u1")
         pose = np.concatenate([rotation.ravel(), origin])
-        _fill(rng.ravel(), xyz.reshape(-1, 3), pose, self._limits, *self._azimuth, *self._elevation, out)
+        _fill(rng.ravel(), xyz.reshape(-1, 3), pose, self._limits, self._azimuth, self._elevation, out)
         return out
 
 
@@ -94,15 +94,26 @@ class _Lookup(NamedTuple):
 def _azimuth_quotient(angle: np.ndarray) -> np.ndarray:
     """The quotient of an azimuth between -pi and pi, positive to the right; f8 between -2 and 2."""
     x, right = np.cos(angle), np.sin(angle)
-    quotient: np.ndarray = np.copysign(1 - x / (np.abs(x) + np.abs(right)), angle)
-    return quotient
+    return np.asarray(np.copysign(1 - x / (np.abs(x) + np.abs(right)), angle))
 
 
 def _elevation_quotient(angle: np.ndarray) -> np.ndarray:
     """The quotient of an elevation between -pi/2 and pi/2; f8 between -1 and 1."""
     horizontal, up = np.abs(np.cos(angle)), np.sin(angle)
-    quotient: np.ndarray = up / (horizontal + np.abs(up))
-    return quotient
+    return np.asarray(up / (horizontal + np.abs(up)))
+
+
+@compiled
+def _bin(lookup: _Lookup, quotient: float) -> int:
+    """The bin of a quotient that lies between the first edge and the last one."""
+    edges, table = lookup.edges, lookup.table
+    scale = len(table) / (2 * lookup.limit)
+    number = table[min(int((quotient + lookup.limit) * scale), len(table) - 1)]
+    while quotient >= edges[number + 1]:
+        number += 1
+    while quotient < edges[number]:
+        number -= 1
+    return int(number)
 
 
 @compiled
@@ -111,20 +122,14 @@ def _fill(
     xyz: np.ndarray,
     pose: np.ndarray,
     limits: np.ndarray,
-    azimuth: np.ndarray,
-    azimuth_table: np.ndarray,
-    azimuth_limit: float,
-    elevation: np.ndarray,
-    elevation_table: np.ndarray,
-    elevation_limit: float,
+    azimuth: _Lookup,
+    elevation: _Lookup,
     out: np.ndarray,
 ) -> None:
     resolution, min_range, z_low, z_high = limits[0], limits[1], limits[2], limits[3]
     r00, r01, r02, r10, r11, r12, r20, r21, r22, ox, oy, oz = pose
     bins = out.shape[2]
     max_square = (bins * resolution) ** 2
-    azimuth_scale = len(azimuth_table) / (2 * azimuth_limit)
-    elevation_scale = len(elevation_table) / (2 * elevation_limit)
     for i in range(len(rng)):
         if rng[i] == 0 or rng[i] == CLIPPED:
             continue
@@ -141,26 +146,17 @@ def _fill(
         quotient = 1 - x / (abs(x) + abs(y))
         if y > 0 or (y == 0.0 and x < 0):
             quotient = -quotient
-        if quotient < azimuth[0] or quotient >= azimuth[-1]:
+        if quotient < azimuth.edges[0] or quotient >= azimuth.edges[-1]:
             continue
         distance = np.sqrt(square + z * z)
         cell = int(distance / resolution + 0.5)
         if cell >= bins or distance < min_range:
             continue
-        a = azimuth_table[min(int((quotient + azimuth_limit) * azimuth_scale), len(azimuth_table) - 1)]
-        while quotient >= azimuth[a + 1]:
-            a += 1
-        while quotient < azimuth[a]:
-            a -= 1
-        if len(elevation) == 2 and elevation[0] == -1.0 and elevation[1] == 1.0:
+        a = _bin(azimuth, quotient)
+        if len(elevation.edges) == 2 and elevation.edges[0] == -1.0 and elevation.edges[1] == 1.0:
             out[0, a, cell] = 1
             continue
         quotient = z / (np.sqrt(square) + abs(z))
-        if quotient < elevation[0] or quotient >= elevation[-1]:
+        if quotient < elevation.edges[0] or quotient >= elevation.edges[-1]:
             continue
-        e = elevation_table[min(int((quotient + elevation_limit) * elevation_scale), len(elevation_table) - 1)]
-        while quotient >= elevation[e + 1]:
-            e += 1
-        while quotient < elevation[e]:
-            e -= 1
-        out[e, a, cell] = 1
+        out[_bin(elevation, quotient), a, cell] = 1

@@ -5,6 +5,7 @@ The validation of the published reader checks only that files exist and are not 
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from collections.abc import Iterator
@@ -111,32 +112,24 @@ def _undecodable(channel: Channel, threads: int) -> Iterator[str]:
         return  # any bytes are valid samples
     ranges = frame_ranges(len(channel), channel.spec.sample_bytes, DaskOptions(), threads)
     with progress(f"check {'/'.join(channel.path.parts[-3:])}", len(channel)) as advance:
-
-        def done(frames: tuple[int, int]) -> None:
-            advance(frames[1] - frames[0])
-
-        for errors in ordered_map(_Decode(channel), ranges, threads=threads, done=done):
+        decode = functools.partial(_decode_errors, channel)
+        for errors in ordered_map(decode, ranges, threads=threads, done=lambda part: advance(part[1] - part[0])):
             yield from errors
 
 
-class _Decode:
+def _decode_errors(channel: Channel, frames: tuple[int, int]) -> list[str]:
     """Decodes a range of samples and returns the errors."""
-
-    def __init__(self, channel: Channel) -> None:
-        self.channel = channel
-
-    def __call__(self, frames: tuple[int, int]) -> list[str]:
-        start, stop = frames
-        errors = []
-        if not self.channel.random_access:  # a range needs all samples before it, so the first range decodes all
-            start, stop = (0, len(self.channel)) if start == 0 else (0, 0)
-        step = 1 if self.channel.random_access else max(1, stop)
-        for sample in range(start, stop, step):
-            try:
-                self.channel.read(sample, min(sample + step, stop))
-            except FormatError as error:
-                errors.append(str(error))
-        return errors
+    start, stop = frames
+    errors = []
+    if not channel.random_access:  # a range needs all samples before it, so the first range decodes all
+        start, stop = (0, len(channel)) if start == 0 else (0, 0)
+    step = 1 if channel.random_access else max(1, stop)
+    for sample in range(start, stop, step):
+        try:
+            channel.read(sample, min(sample + step, stop))
+        except FormatError as error:
+            errors.append(str(error))
+    return errors
 
 
 def _sidecar_problems(sensor: Sensor) -> Iterator[str]:

@@ -23,12 +23,8 @@ def origin_problems(trace: Trace, sensor: Sensor) -> Iterator[str]:
     if provenance is None:
         return
     yield from _file_problems(sensor.path, provenance)
-    inputs = _inputs(provenance)
-    if inputs is None:
-        yield f"{sensor.path / PROVENANCE}: is damaged; run the workflow again"
-        return
-    yield from _stale(trace, sensor.path, inputs)
-    yield from _validity_problems(trace, sensor, inputs)
+    yield from _stale(trace, sensor.path, _inputs(provenance))
+    yield from _validity_problems(trace, sensor, _inputs(provenance) or {})
 
 
 def product_problems(trace: Trace, name: str) -> Iterator[str]:
@@ -45,11 +41,7 @@ def product_problems(trace: Trace, name: str) -> Iterator[str]:
     for file in declared:
         if (path / file).exists() and not (path / file).stat().st_size:
             yield f"{path / file}: is empty; run the workflow again"
-    inputs = _inputs(provenance)
-    if inputs is None:
-        yield f"{path / PROVENANCE}: is damaged; run the workflow again"
-        return
-    yield from _stale(trace, path, inputs)
+    yield from _stale(trace, path, _inputs(provenance))
 
 
 def _declared(provenance: dict[str, Any]) -> tuple[str, ...]:
@@ -79,7 +71,10 @@ def _inputs(provenance: dict[str, Any]) -> dict[str, dict[str, Any]] | None:
     return inputs
 
 
-def _stale(trace: Trace, result: Path, inputs: dict[str, dict[str, Any]]) -> Iterator[str]:
+def _stale(trace: Trace, result: Path, inputs: dict[str, dict[str, Any]] | None) -> Iterator[str]:
+    if inputs is None:
+        yield f"{result / PROVENANCE}: is damaged; run the workflow again"
+        return
     for reference, recorded in inputs.items():
         name, _, channel = reference.partition("/")
         path = trace.path / reference

@@ -57,9 +57,9 @@ def test_an_interpolated_rotation_has_the_angular_velocities_of_its_ends() -> No
     rot = first.as_matrix(), (first * step).as_matrix()
     avel, span = (rng.normal(size=(50, 3)), rng.normal(size=(50, 3))), rng.uniform(0.05, 2.0, 50)
     for end in (0, 1):
-        state = interpolate_rotation(rot, avel, span, np.full(50, float(end)))
-        np.testing.assert_allclose(state.rot, rot[end], atol=1e-9)
-        np.testing.assert_allclose(state.avel, avel[end], atol=1e-9)
+        between, velocity, _ = interpolate_rotation(rot, avel, span, np.full(50, float(end)))
+        np.testing.assert_allclose(between, rot[end], atol=1e-9)
+        np.testing.assert_allclose(velocity, avel[end], atol=1e-9)
 
 
 @pytest.mark.parametrize("size", [1e-6, 3e-3, 0.3, 2.5])
@@ -69,10 +69,11 @@ def test_angular_velocity_and_acceleration_are_the_derivatives_of_the_rotation(s
     whole *= size / np.linalg.norm(whole, axis=1, keepdims=True)
     rot = np.tile(np.eye(3), (20, 1, 1)), Rotation.from_rotvec(whole).as_matrix()
     avel, span, fraction = (whole + 0.1 * size, whole - 0.2 * size), np.ones(20), rng.uniform(0.1, 0.9, 20)
-    before, here, after = (interpolate_rotation(rot, avel, span, fraction + shift) for shift in (-h, 0.0, h))
-    numeric = (Rotation.from_matrix(before.rot).inv() * Rotation.from_matrix(after.rot)).as_rotvec() / (2 * h)
-    np.testing.assert_allclose(numeric, here.avel, rtol=1e-5, atol=1e-8 + 1e-6 * size)
-    np.testing.assert_allclose((after.avel - before.avel) / (2 * h), here.aacc, rtol=1e-5, atol=1e-6 * size)
+    states = [interpolate_rotation(rot, avel, span, fraction + shift) for shift in (-h, 0.0, h)]
+    rots, avels, aaccs = zip(*states, strict=True)
+    numeric = (Rotation.from_matrix(rots[0]).inv() * Rotation.from_matrix(rots[2])).as_rotvec() / (2 * h)
+    np.testing.assert_allclose(numeric, avels[1], rtol=1e-5, atol=1e-8 + 1e-6 * size)
+    np.testing.assert_allclose((avels[2] - avels[0]) / (2 * h), aaccs[1], rtol=1e-5, atol=1e-6 * size)
 
 
 def test_the_motion_is_not_known_outside_the_trajectory_beside_invalid_states_and_in_gaps() -> None:

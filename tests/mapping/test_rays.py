@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rover_pipeline.mapping.grid import FREE, OCCUPIED, UNKNOWN, Extent, Grid, classify
-from rover_pipeline.mapping.sweeps import LocalGrid
+from rover_pipeline.mapping.local_grid import LocalGrid
 
 EDGE = 0.1
 EXTENT = Extent(-100, -100, 200, 200, EDGE)
@@ -30,9 +30,8 @@ def sweep(height: float, walls: list[tuple[float, float, float]], band: tuple[fl
     distance = np.where(distance < 9, distance, np.nan)
     points = np.stack([distance * np.cos(azimuth), distance * np.sin(azimuth), distance * np.tan(elevation)], -1)
     sectors = np.broadcast_to(np.arange(COLUMNS, dtype="i4"), points.shape[:2])
-    local, grid = LocalGrid(EXTENT), Grid(EXTENT)
-    levels = np.array([0.0, *band]) - height
-    local.add(points, np.zeros((COLUMNS, 3)), np.ascontiguousarray(sectors), levels, np.array([np.inf, -np.inf]), 1)
+    local, grid = LocalGrid(EXTENT, np.array([0.0, *band]) - height), Grid(EXTENT)
+    local.add(points, np.zeros((COLUMNS, 3)), np.ascontiguousarray(sectors))
     grid.add(local.counts(EXTENT))
     return classify(grid, 0.25)
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.spatial.transform import Rotation, Slerp
 
 from rover_pipeline.camera.lens import Lens
-from rover_pipeline.occupancy.depth import NODES, DepthCamera
+from rover_pipeline.occupancy.depth_steps import NODES, DepthCamera
 
 BENT = Lens(64, 48, 40.0, 38.0, 30.37, 24.19, (-0.12, 0.03, 0.01, -0.004), (0.004, -0.003))
 STRAIGHT = BENT.undistorted()
