@@ -200,8 +200,8 @@ class Flow:
         """Patterns of the files of a result, the stamp with the digest of its options last."""
         digest = hashlib.blake2b(json.dumps(self._request(options), sort_keys=True).encode(), digest_size=6)
         stamp = f"{STAMP}{digest.hexdigest()}"
-        # `meta.json` is published last, so it stands for the whole sensor; in a folder of files the stamp does.
-        self.made[folder] = META if META in names else stamp
+        # The stamp stands for the whole result. Its name is found faster than that of a file which every sensor has.
+        self.made[folder] = stamp
         return [f"/{{trace}}/_{product}/{name}" for name in (*names, stamp)]
 
     def threads(self, most: int, cores: int) -> int:
@@ -230,17 +230,18 @@ class Flow:
         wanted, by_name = self._wanted(list(outputs))
         files: list[str] = []
         for results, source in self.traces.items():
-            found = {name for name in wanted if not self._lacking(name, results)}
-            for name in by_name - found:
+            possible = {name for name in wanted if not self._lacking(name, results)}
+            for name in by_name - possible:
                 lacking = self._lacking(name, results)
                 raise ConfigError(f"{source}: has no sensor {lacking!r}, which the output {name!r} needs")
-            if not any(self._needs[name] or name in by_name for name in found):
+            if not any(self._needs[name] or name in by_name for name in possible):
                 raise FormatError(f"{source}: has none of the sensors that outputs {', '.join(wanted)} need")
-            self.wanted[results] = [name for name in wanted if name in found]
-            for name in self._closure(found, results):
+            self.wanted[results] = [name for name in wanted if name in possible]
+            trace = str(results).lstrip("/")
+            for name in self._closure(possible, results):
                 if problem := in_the_way(results / f"_{name}"):
                     raise InTheWayError(problem)
-            trace = str(results).lstrip("/")
+                files += requested(outputs[name], trace)[1:]
             for name in self.wanted[results]:
                 self.directories.append(str(results / f"_{name}"))
                 asked = requested(outputs[name], trace)
