@@ -142,7 +142,7 @@ def _parser() -> argparse.ArgumentParser:
     profile.set_defaults(run=_profile)
 
     step = commands.add_parser("step", help="run one step of the workflow (what its rules call)")
-    step.add_argument("name", metavar="STEP", help="name of a virtual sensor, or MODULE:FUNCTION with @step")
+    step.add_argument("name", metavar="STEP", help="_SENSOR, ROOM/_SENSOR, or MODULE:FUNCTION with @step")
     step.add_argument("--trace", type=Path, required=True, metavar="DIR", help="where the results of the recording go")
     step.add_argument(
         "--output", nargs="+", type=Path, required=True, metavar="FILE", help="files of the rule's output"
@@ -176,12 +176,14 @@ def _run(arguments: argparse.Namespace) -> int:
 def _step(arguments: argparse.Namespace) -> int:
     # Imports make many objects and no garbage. The collector would take a third of a short step's time to look for
     # some among them, and once more when the process ends. What is left in cycles at the end goes with the process.
-    gc.set_threshold(100_000, 50, 50)
+    # The runner starts the collector again when all modules are there.
+    gc.disable()
     atexit.register(gc.freeze)
     # Before NumPy is imported: BLAS and OpenMP read the size of their pools once.
     os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    find = "rover_pipeline.engine.step:step_of_room" if "/" in arguments.name else "rover_pipeline.table:find_step"
     load("rover_pipeline.engine.command:run_command")(
-        load("rover_pipeline.table:find_step")(arguments.name),
+        load(find)(arguments.name),
         arguments.trace,
         arguments.output,
         request=arguments.request,

@@ -13,7 +13,7 @@ from rover_pipeline.errors import ConfigError, did_you_mean, explain
 class Options(BaseModel):
     """A section of the configuration. Unknown keys are errors, and every field has a description."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     @classmethod
     def parse(cls, values: Mapping[str, Any], section: str = "") -> Self:

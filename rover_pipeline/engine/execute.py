@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
 from collections.abc import Mapping
@@ -136,6 +137,7 @@ class _Run:
         task, inputs = self.task, self.task.inputs
         task.probe()
         self._take(task.inspect())
+        _start_collector()
         self._create()
         frame_bytes = inputs.frame_bytes + sum(spec.sample_bytes for spec in self.writer.specs.values())
         ranges = frame_ranges(inputs.count, frame_bytes, self.dask, self.threads)
@@ -173,6 +175,7 @@ class _Run:
         """What the function returns for the whole recording, and which frames could be decoded."""
         task = self.task
         self._take(task.inspect())
+        _start_collector()
         with opened_recording(task, label=self.label, threads=self.threads, dask=self.dask, log=self.log) as recording:
             arguments: dict[str, Any] = {"recording": recording}
             if task.step.takes("trace"):
@@ -202,6 +205,13 @@ class _Run:
         for name, samples in part.encoded.items():
             for data in samples:
                 self.writer.stream(name).append_encoded(data)
+
+
+def _start_collector() -> None:
+    """Start the garbage collector where the command has stopped it while modules were loaded; they are no garbage."""
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
 
 
 class _InOrder:

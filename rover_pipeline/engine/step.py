@@ -246,6 +246,12 @@ def step(
     return attach
 
 
+def step_of_room(name: str) -> Step:
+    """The step `room/_sensor`, from the table of its room alone: a job need not import the tables of all rooms."""
+    room, _, sensor = name.partition("/")
+    return next(step for step in load(f"rover_pipeline.{room}.table:STEPS") if step.sensor == sensor)
+
+
 def decorated_step(name: str) -> Step:
     """The step of a function with `@step`, by its dotted name `package.module:function`.
 

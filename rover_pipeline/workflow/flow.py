@@ -109,9 +109,12 @@ class Flow:
         return option is None or bool(self.config.section(section)[key])
 
     def step_name(self, wildcards: Any) -> str:
-        """Parameter of a rule: the name of the step that makes the output, as `find_step` takes it."""
+        """Parameter of a rule: the name of the step that makes the output, as `rover-pipeline step` takes it."""
         sensor = f"_{wildcards.product}"
-        return sensor if sensor in TABLE else self._steps[sensor].name
+        room = self._steps[sensor].name.split(".")[1] if sensor in TABLE else ""
+        if room == "report":  # declared with the table of all
+            return sensor
+        return f"{room}/{sensor}" if room else self._steps[sensor].name
 
     def step_version(self, wildcards: Any) -> int:
         """Parameter of a rule: the version of the step that makes the output."""
