@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rover_pipeline.errors import ConfigError, did_you_mean
 from rover_pipeline.lookup import load, load_marked
 from rover_pipeline.options import Options
 
@@ -247,9 +248,19 @@ def step(
 
 
 def step_of_room(name: str) -> Step:
-    """The step `room/_sensor`, from the table of its room alone: a job need not import the tables of all rooms."""
+    """The step `room/_sensor`, from the table of its room alone: a job need not import the tables of all rooms.
+
+    Raises:
+        ConfigError: there is no such room, or no such step in it.
+    """
     room, _, sensor = name.partition("/")
-    return next(step for step in load(f"rover_pipeline.{room}.table:STEPS") if step.sensor == sensor)
+    try:
+        steps: dict[str, Step] = {step.sensor: step for step in load(f"rover_pipeline.{room}.table:STEPS")}
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"step {name}: no room {room!r} has a table of steps") from error
+    if sensor not in steps:
+        raise ConfigError(f"step {name}: the table of {room} has no {sensor!r}; {did_you_mean(sensor, steps)}")
+    return steps[sensor]
 
 
 def decorated_step(name: str) -> Step:

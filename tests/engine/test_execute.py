@@ -17,6 +17,7 @@ from pydantic import ByteSize
 from rover_pipeline.engine.execute import Request, StepResult, run_step
 from rover_pipeline.engine.inputs import nearest_samples
 from rover_pipeline.engine.options import DaskOptions
+from rover_pipeline.engine.step import step_of_room
 from rover_pipeline.errors import ConfigError, FormatError, RoverError, SampleError
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import PROVENANCE
@@ -408,3 +409,13 @@ def test_a_distributed_scheduler_gives_the_bytes_and_errors_of_threads(trace: Pa
         with pytest.raises(SampleError, match=r"lidar/rng: sample 7 at byte .* is corrupt") as caught:
             run_step(described, there, "_toy", Request(), dask=options)
         assert caught.value.sample == 7 and not (there / "_toy").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [("radar/_radar_point", "did you mean '_radar_points'"), ("rader/_radar_points", "no room 'rader' has a table")],
+)
+def test_a_room_or_a_sensor_that_is_not_there_is_named(name: str, problem: str) -> None:
+    assert step_of_room("radar/_radar_points") is find_step("_radar_points")
+    with pytest.raises(ConfigError, match=problem):
+        step_of_room(name)
