@@ -35,6 +35,8 @@ from rover_pipeline.format.virtual import LOCK, PARTIAL
 from rover_pipeline.table import find_step
 
 ROOT = Path(__file__).parents[1]
+#: Whether the long campaigns run in full (`python -m tests.campaign suite`); the default suite runs a choice of them.
+WHOLE = bool(os.environ.get("ROVER_PIPELINE_WHOLE"))
 #: The empty file that rules publish with a result, last of all where there is no `meta.json`.
 STAMP = ".options-0"
 #: Seconds since the epoch at which small recordings begin.

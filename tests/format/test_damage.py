@@ -26,10 +26,10 @@ from rover_pipeline.format.channels import open_channel
 from rover_pipeline.format.channels.base import Channel
 from rover_pipeline.format.meta import FORMATS, META, ChannelSpec
 from rover_pipeline.format.sensor import Sensor
-from tests.kit import pictures, small_trace, spec_of, stored, write_channel
+from tests.kit import WHOLE, pictures, small_trace, spec_of, stored, write_channel
 
 FEW = settings(
-    max_examples=250,
+    max_examples=1000 if WHOLE else 60,
     derandomize=True,
     deadline=None,
     database=None,

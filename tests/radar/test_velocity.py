@@ -8,6 +8,7 @@ import pytest
 from rover_pipeline.radar.options import PointsOptions, VelocityOptions
 from rover_pipeline.radar.steps import points
 from rover_pipeline.radar.velocity import ego_velocity, velocity
+from tests.kit import WHOLE
 from tests.radar.motion import frames
 from tests.radar.scenes import texts
 
@@ -28,7 +29,7 @@ def world(
 
 @pytest.mark.parametrize("preset", ["indoor", "outdoor", "bike"])
 def test_the_velocity_of_simulated_motion_is_accurate_and_its_covariance_is_consistent(preset: str) -> None:
-    chirp, iq, truth = frames(preset, np.arange(1.7, 28.0, 0.65), seed=2)
+    chirp, iq, truth = frames(preset, np.arange(1.7, 28.0, 0.65 if WHOLE else 1.3), seed=2)
     described = texts(chirp)
     detected = points(iq, np.ones(len(iq), "u1"), options=PointsOptions(), **described)
     del detected["snr"]

@@ -15,9 +15,11 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import CHECKOUT
-from tests.kit import small_trace
+from tests.kit import WHOLE, small_trace
 from tests.workflow.runs import result_bytes, snakemake
 
+#: Whole recordings, beside which one is cut off.
+TRACES = 6 if WHOLE else 3
 #: The profile asks Slurm as seldom as a shared one likes; this one is ours alone.
 QUICK = ("--seconds-between-status-checks", "1")
 
@@ -45,11 +47,11 @@ def slurm() -> Iterator[dict[str, str]]:
         shutil.rmtree(folder)
 
 
-def test_six_traces_use_both_nodes_and_give_local_bytes_while_a_seventh_fails_audibly(
+def test_traces_use_both_nodes_and_give_local_bytes_while_one_fails_audibly(
     slurm: dict[str, str], tmp_path: Path
 ) -> None:
     cluster, local = tmp_path / "cluster", tmp_path / "local"
-    for seed in range(6):
+    for seed in range(TRACES):
         small_trace(cluster / f"t{seed}", seed=seed)
     shutil.copytree(cluster, local)
     cut_off = small_trace(cluster / "cut_off") / "radar" / "ts"
@@ -66,7 +68,7 @@ def test_six_traces_use_both_nodes_and_give_local_bytes_while_a_seventh_fails_au
     assert not (cluster / "cut_off" / "_radar_points" / "meta.json").exists()
 
     assert snakemake(tmp_path, local, config=outputs).returncode == 0
-    for seed in range(6):
+    for seed in range(TRACES):
         made = result_bytes(cluster / f"t{seed}")
         assert made
         assert made == result_bytes(local / f"t{seed}")
@@ -74,4 +76,4 @@ def test_six_traces_use_both_nodes_and_give_local_bytes_while_a_seventh_fails_au
     shown = subprocess.run(asked, env={**os.environ, **slurm}, capture_output=True, text=True, check=True)
     nodes = shown.stdout.split()
     assert set(nodes) == {"n1", "n2"}
-    assert len(nodes) == 7, "what follows at once shares a Slurm job"
+    assert len(nodes) == TRACES + 1, "what follows at once shares a Slurm job"
