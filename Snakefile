@@ -33,11 +33,12 @@ localrules:
 rule all:
     default_target: True
     input:
-        targets(workflow.rules),
+        targets(workflow.rules, begins=workflow.is_main_process),
 
 
 onsuccess:
     say("done:", FLOW.directories)
+    end_of_run()
 
 
 onerror:

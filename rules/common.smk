@@ -53,6 +53,12 @@ def extra_rules():
     return [os.path.abspath(path) for path in FLOW.config.extra_rules]
 
 
+def end_of_run():
+    if FLOW.refused:
+        say("not done:", FLOW.refused)
+        sys.exit(1)
+
+
 def say(title, lines):
     shown = lines if len(lines) <= 40 else [*lines[:40], f"and {len(lines) - 40} more"]
     print("\n  ".join([f"rover-pipeline: {title}", *shown]), file=sys.stderr)

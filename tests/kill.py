@@ -21,10 +21,13 @@ from typing import Any
 import numpy as np
 
 from rover_pipeline.engine.execute import Request, run_step
+from rover_pipeline.format import switch
 from rover_pipeline.table import find_step
 from tests.kit import PER_PROCESS, STAMP, assert_same, assert_whole_or_absent, snapshot
 
-_CALLS = ("open", "mkdir", "ftruncate", "pwrite", "fsync", "replace", "unlink", "rmdir")
+_CALLS = ("open", "mkdir", "ftruncate", "pwrite", "fsync", "link", "replace", "rename", "unlink", "rmdir")
+#: Calls by which a result gets its name: over nothing, and over an older result.
+_PUBLISHES = {"rename", "_exchange"}
 
 
 def main(arguments: dict[str, Any]) -> None:
@@ -47,10 +50,9 @@ def main(arguments: dict[str, Any]) -> None:
         if state == "over nothing":
             shutil.rmtree(place, ignore_errors=True)
         calls = _calls_of(run, place.parent / "calls")
-        renames = calls.index("replace", calls.index("ftruncate") if "ftruncate" in calls else 0)
-        entries = {name.split("/")[0] for name in wanted}
-        assert calls[renames:].count("replace") >= len(entries), "every file is renamed into place"
-        for moment in _moments(rng, renames, len(calls), arguments["kills"]):
+        publishes = [at for at, name in enumerate(calls) if name in _PUBLISHES]
+        assert len(publishes) == 1, "a result is published by one call"
+        for moment in _moments(rng, max(0, publishes[0] - 4), len(calls), arguments["kills"]):
             if state == "over nothing":
                 shutil.rmtree(place)
             status = _in_fork(partial(_dying, run, moment))
@@ -61,9 +63,9 @@ def main(arguments: dict[str, Any]) -> None:
             assert_same(snapshot(place, ignore=PER_PROCESS), wanted, f"{what}, run again")
 
 
-def _moments(rng: np.random.Generator, renames: int, count: int, kills: int) -> list[int]:
+def _moments(rng: np.random.Generator, publishing_from: int, count: int, kills: int) -> list[int]:
     """Half of the kills while a result is worked on, half while it is published; all moments when there are enough."""
-    working, publishing = np.arange(renames), np.arange(renames, count)
+    working, publishing = np.arange(publishing_from), np.arange(publishing_from, count)
     return [
         int(moment)
         for moments in (working, publishing)
@@ -97,14 +99,14 @@ def _dying(run: Callable[[], object], moment: int) -> None:
 
 
 def _patch(before: Callable[[str], None]) -> None:
-    for name in _CALLS:
-        original = getattr(os, name)
+    for owner, name in (*((os, name) for name in _CALLS), (switch, "_exchange")):
+        original = getattr(owner, name)
 
         def call(*args: Any, _name: str = name, _original: Any = original, **kwargs: Any) -> Any:
             before(_name)
             return _original(*args, **kwargs)
 
-        setattr(os, name, call)
+        setattr(owner, name, call)
 
 
 def _in_fork(work: Callable[[], object]) -> int:

@@ -25,13 +25,13 @@ from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.engine.options import DaskOptions
 from rover_pipeline.engine.step import Step
 from rover_pipeline.errors import FormatError, SampleError
+from rover_pipeline.format.attempt import attempts
 from rover_pipeline.format.channels import Channel, create_channel, encode_sample, open_channel
 from rover_pipeline.format.channels.base import EncodedWriter
 from rover_pipeline.format.meta import META, ChannelSpec
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor, SensorWriter
 from rover_pipeline.format.trace import CONFIG, new_trace
-from rover_pipeline.format.virtual import LOCK, PARTIAL
 from rover_pipeline.table import find_step
 
 ROOT = Path(__file__).parents[1]
@@ -488,7 +488,7 @@ def _check_killed_command(step: str, place: Path, request: Request, wanted: dict
     command = step_command(step, place, request)
     process = subprocess.Popen(command, env=environment(), stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 60
-    while not (place / PARTIAL).exists() and process.poll() is None and time.monotonic() < deadline:
+    while not attempts(place) and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.001)
     time.sleep(np.random.default_rng(len(step)).uniform(0, 0.03))
     process.send_signal(signal.SIGKILL)
@@ -502,6 +502,4 @@ def _check_killed_command(step: str, place: Path, request: Request, wanted: dict
 def assert_whole_or_absent(place: Path, wanted: dict[str, bytes], what: str = "after a kill") -> None:
     """What reads as a sensor is the whole one; the lock and scratch of a killed run do not count."""
     if (place / (META if META in wanted else STAMP)).exists():
-        found = snapshot(place, ignore=PER_PROCESS)
-        visible = {name: data for name, data in found.items() if name.split("/")[0] not in (LOCK, PARTIAL)}
-        assert_same(visible, wanted, what)
+        assert_same(snapshot(place, ignore=PER_PROCESS), wanted, what)

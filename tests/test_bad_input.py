@@ -488,8 +488,5 @@ def test_a_read_only_recording_is_an_error_before_any_job_unless_its_results_exi
     with pytest.raises(InTheWayError, match=rf"{trace}: cannot be written to; set output_root"):
         asked()
     (stamp,) = asked(output_root=str(tmp_path / "out"))
-    (trace / "_lidar_image").mkdir()
-    for name in (Path(stamp).name, META, "rng"):
-        (trace / "_lidar_image" / name).touch()
-    (trace / "_lidar_image" / PROVENANCE).write_text('{"made_by": "rover_pipeline"}')
+    run_step(find_step("_lidar_image"), trace, "_lidar_image", Request(), stamps=(Path(stamp).name,))
     assert asked() == [f"{trace}/_lidar_image/{Path(stamp).name}"]

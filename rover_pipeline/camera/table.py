@@ -17,6 +17,7 @@ STEPS = (
         files={"camera": "camera/camera.json?"},
         outputs={"image": Output("Pictures, RGB. [row, column, colour]", lambda options: options.format, type="u1")},
         inspect="rover_pipeline.camera.steps:inspect_lens",
+        sidecars=("camera.json",),
         summary="Whole pictures, RGB, 480x270 or as configured, without the lens's distortion when asked.",
     ),
     Step(
@@ -28,6 +29,7 @@ STEPS = (
         inputs={"image": "_camera_frames/image"},
         outputs={"*": Output("What camera.model made of the picture: {name}. [row, column], and RGB of an image.")},
         inspect="rover_pipeline.camera.steps:inspect_model",
+        sidecars=("classes.json",),
         needs_option=("camera.model.path", "an ONNX file"),
         summary="`labels` or `image` u1: what an ONNX model of yours makes of `_camera_frames` (extra `model`).",
     ),

@@ -33,9 +33,9 @@ def run_command(
 
     Args:
         trace: directory of the results of the recording.
-        outputs: files of the one virtual sensor, or folder, that the rule makes in `trace`.
-        request: JSON with `options` of the step, `input` policy, and `recording`, the directory of the raw sensors
-            where it is another one.
+        outputs: the stamp, and any other files, of the one virtual sensor, or folder, that the rule makes in `trace`.
+        request: JSON with `options` of the step, `input` policy, `recording`, the directory of the raw sensors where
+            it is another one, and `makes`, the files that the result must have.
         version: of the step where the workflow was read; None = any.
 
     Raises:
@@ -68,7 +68,7 @@ def run_command(
             stamps=tuple(path.name for path in outputs if path.name.startswith(".")),
             log=file,
         )
-        for path in outputs:
+        for path in (*outputs, *(folder / name for name in content.get("makes", ()))):
             if not path.exists():
                 raise RoverError(f"{path}: is an output of the rule, but {step.name} did not make it")
         made = ", ".join(step.products) or f"{result.samples} samples, {result.invalid} invalid"

@@ -16,7 +16,7 @@ from rover_pipeline.engine.options import DaskOptions
 from rover_pipeline.engine.parallel import frame_ranges, ordered_map
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.engine.recording import opened_recording
-from rover_pipeline.engine.step import Inspection, Step
+from rover_pipeline.engine.step import EVERY, Inspection, Step
 from rover_pipeline.engine.task import FrameTask, Part
 from rover_pipeline.errors import RoverError, named_if_not_written
 from rover_pipeline.format.meta import META
@@ -75,7 +75,7 @@ def run_step(
         "input": request.input.model_dump(),
     }
     before = read_provenance(path)
-    with named_if_not_written(path), VirtualWriter(path, stamps) as writer:
+    with named_if_not_written(path), VirtualWriter(path, stamps, _declared(step)) as writer:
         published = (*stamps, *(step.products or (META,)))
         if writer.waited and (made := _made_meanwhile(path, before, identity, published)):
             return made
@@ -100,10 +100,21 @@ def run_step(
                 "measured": run.measured,
                 "notes": [*inputs.notes, *run.warnings],
                 "packages": versions(),
-                "time": {"started": started.isoformat(timespec="seconds"), "seconds": round(seconds, 3)},
+                "time": {
+                    "started": started.isoformat(timespec="seconds"),
+                    "seconds": round(seconds, 3),
+                    "inputs": inputs.states,
+                },
             }
         )
     return StepResult(inputs.count, run.invalid, seconds)
+
+
+def _declared(step: Step) -> set[str] | None:
+    """Names of all files of a result; None where the function, or a user's `inspect`, names some of them."""
+    if EVERY in step.outputs or (step.inspect and not isinstance(step.function, str)):
+        return None
+    return {TS, VALID, *step.outputs, *step.products, *step.sidecars}
 
 
 def _made_meanwhile(

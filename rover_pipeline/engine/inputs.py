@@ -13,7 +13,7 @@ from rover_pipeline.engine.step import EVERY, OPTIONAL, Reference, Step
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.channels import Channel
 from rover_pipeline.format.meta import META
-from rover_pipeline.format.provenance import fingerprint
+from rover_pipeline.format.provenance import file_state, fingerprint
 from rover_pipeline.format.sensor import TS, VALID, Sensor
 from rover_pipeline.format.trace import Trace
 from rover_pipeline.numerics.nearest import nearest_samples
@@ -45,6 +45,7 @@ class Inputs:
         ts: f8, (frame,), s.
         valid: u1, (frame,).
         fingerprints: `sensor/channel` or file -> what provenance says of it.
+        states: `sensor/channel` or file -> its size and the time of its last change; see `file_state`.
         shapes: argument -> shape of a sample as it is stored, which a view may read in another.
         notes: what was noticed in the inputs.
         dropped: samples past the last frame that all channels have.
@@ -58,6 +59,7 @@ class Inputs:
     ts: np.ndarray
     valid: np.ndarray
     fingerprints: dict[str, Any]
+    states: dict[str, list[int]]
     shapes: dict[str, tuple[int, ...]]
     notes: list[str]
     dropped: int
@@ -111,6 +113,7 @@ def open_inputs(step: Step, trace: Path, policy: InputOptions, options: Options 
         ts=ts,
         valid=np.min([np.broadcast_to(valid, (count,)), *nearest_valid], axis=0).astype("u1"),
         fingerprints=opened.fingerprints,
+        states=opened.states,
         shapes={argument: channel.spec.shape for argument, channel in channels.items()},
         notes=opened.notes,
         dropped=longest - count,
@@ -124,6 +127,7 @@ class _Opener:
         self.step, self.path, self.policy = step, path, policy
         self.trace = Trace(path)
         self.fingerprints: dict[str, Any] = {}
+        self.states: dict[str, list[int]] = {}
         self.notes: list[str] = []
         self.used: list[tuple[str, str]] = []
 
@@ -233,6 +237,7 @@ class _Opener:
             except (OSError, UnicodeDecodeError) as error:
                 reason = error.strerror if isinstance(error, OSError) else "is not text"
                 raise FormatError(f"{path}: {reason}; {self.step.name} needs it") from error
+            self.take_state(reference, path)
             self.fingerprints[reference] = fingerprint(path)
         return texts
 
@@ -241,7 +246,13 @@ class _Opener:
         for pattern in self.step.reads:
             for path in sorted(self.path.glob(pattern)):
                 if path.is_file() and not path.relative_to(self.path).parts[0].startswith("."):
-                    self.fingerprints[str(path.relative_to(self.path))] = fingerprint(path)
+                    reference = str(path.relative_to(self.path))
+                    self.take_state(reference, path)
+                    self.fingerprints[reference] = fingerprint(path)
+
+    def take_state(self, reference: str, path: Path) -> None:
+        """Keep the state of a file from before it is read: what changes it later is another state."""
+        self.states[reference] = file_state(path)
 
     def note(self, name: str, sensor: Sensor, channel_name: str) -> None:
         """Keep fingerprints of a channel and of the times it comes with, and what was noticed in them."""
@@ -249,6 +260,7 @@ class _Opener:
             if key not in sensor.specs or f"{name}/{key}" in self.fingerprints:
                 continue
             channel = sensor.channel(key)
+            self.take_state(f"{name}/{key}", channel.path)
             self.fingerprints[f"{name}/{key}"] = {"samples": len(channel), **fingerprint(channel.path)}
             # Paths differ from machine to machine; provenance names places within the recording.
             self.notes += [note.replace(f"{self.path}/", "") for note in (*channel.notes, channel.leftover) if note]

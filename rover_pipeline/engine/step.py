@@ -100,6 +100,7 @@ class Step:
         files: argument -> `sensor/file`, or a file of the recording such as `config.yaml`, given as text.
         outputs: channel -> what it is; `*` stands for channels that the result names.
         products: file -> what it is, for a step that makes files and no sensor.
+        sidecars: names of files that `inspect` may add to the channels.
         reads: patterns of files below the recording, such as `*/ts`, that the function reads by itself.
         views: argument of `inputs` -> function (or its dotted name) of the channel and the options that gives the
             channel to read instead.
@@ -127,6 +128,7 @@ class Step:
     files: Mapping[str, str] = field(default_factory=dict)
     outputs: Mapping[str, Output] = field(default_factory=dict)
     products: Mapping[str, str] = field(default_factory=dict)
+    sidecars: tuple[str, ...] = ()
     reads: Sequence[str] = ()
     views: Mapping[str, str | Callable[..., Any]] = field(default_factory=dict)
     constants: Mapping[str, Any] = field(default_factory=dict)

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
 import platform
+import stat
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from rover_pipeline import __version__
+from rover_pipeline.errors import FormatError
+from rover_pipeline.format.channels.base import opened
 
 PROVENANCE = "provenance.json"
 MADE_BY = "rover_pipeline"
 
+#: The provenance of a result with 10,000 inputs has some megabytes.
+_MAX_BYTES = 64 << 20
 _PARTS = 16
 _PART_BYTES = 1 << 16
 #: Distributions whose version can change the bytes of a result.
@@ -26,12 +32,41 @@ _PACKAGES = (
 
 
 def read_provenance(sensor: Path) -> dict[str, Any] | None:
-    """The provenance of the sensor in directory `sensor`; None when this program did not make it."""
+    """The provenance of the sensor in directory `sensor`; None when this program did not make it.
+
+    Raises:
+        FormatError: there is one that cannot be read. Only what does not exist, or holds something else, is not ours.
+    """
+    path = sensor / PROVENANCE
     try:
-        content = json.loads((sensor / PROVENANCE).read_bytes())
-    except (OSError, ValueError):
+        with opened(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK) as descriptor:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_BYTES:
+                return None
+            data = os.pread(descriptor, _MAX_BYTES, 0)
+        content = json.loads(data)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):  # a link, or a socket
+            return None
+        raise FormatError(f"{path}: cannot be read: {error.strerror}; try again when it can") from error
+    except (ValueError, RecursionError):
         return None
     return content if isinstance(content, dict) and content.get("made_by") == MADE_BY else None
+
+
+def files_of(provenance: dict[str, Any] | None) -> set[str]:
+    """Names of the files that a provenance lists. Whatever is no plain name of a file is left out."""
+    listed = (provenance or {}).get("files")
+    names = listed if isinstance(listed, list) else []
+    return {name for name in names if isinstance(name, str) and name not in ("", ".", "..") and "/" not in name}
+
+
+def file_state(path: Path) -> list[int]:
+    """Size and time of the last change, ns, of a file or folder: equal ones mean that it was not written to."""
+    status = os.stat(path)
+    return [status.st_size, status.st_mtime_ns]
 
 
 def fingerprint(path: Path) -> dict[str, Any]:

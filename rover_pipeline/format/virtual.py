@@ -1,21 +1,18 @@
 """The only writer of virtual sensors: a result is complete or absent, and files of others are never touched.
 
-Everything is written to `_name/.partial/`, checked, synced and renamed: `provenance.json` first (it marks the directory
-as ours), then the channels, and `meta.json` last (it makes the directory a sensor). The lock on `_name/.lock` ends with
-the process, so that a kill at any moment leaves nothing that a user must clean up.
+A result is built in the scratch folder of its attempt (`attempt.py`), checked, synced, and published by one rename that
+exchanges it with our older result (`switch.py`). So a kill or an error at any moment leaves the whole older result or
+the whole new one, and nothing that a user must clean up.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
-import shutil
-import socket
+import stat
 import sys
-import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -23,15 +20,17 @@ from typing import Any, Self
 
 import numpy as np
 
-from rover_pipeline.errors import InTheWayError, RoverError
+from rover_pipeline.errors import FormatError, InTheWayError, RoverError
+from rover_pipeline.format.attempt import LOCK, PARTIAL, Attempt, remove_tree
 from rover_pipeline.format.channels import create_channel
 from rover_pipeline.format.channels.base import EncodedWriter, sync_file
 from rover_pipeline.format.channels.raw import allocate, write_at
-from rover_pipeline.format.meta import META, ChannelSpec, write_meta
-from rover_pipeline.format.provenance import MADE_BY, PROVENANCE, read_provenance
+from rover_pipeline.format.meta import META, ChannelSpec, read_meta, write_meta
+from rover_pipeline.format.provenance import MADE_BY, PROVENANCE, files_of, read_provenance
+from rover_pipeline.format.switch import switch
 
-PARTIAL = ".partial"
-LOCK = ".lock"
+#: What killed runs of earlier versions left inside of a result.
+_LEFT = {PARTIAL, LOCK}
 
 
 def in_the_way(path: Path) -> str:
@@ -46,7 +45,7 @@ def in_the_way(path: Path) -> str:
         return ""
     if not path.is_dir():
         return f"{path}: is a file where a virtual sensor belongs. Move it away"
-    strangers = sorted({entry.name for entry in os.scandir(path)} - {PARTIAL, LOCK})
+    strangers = sorted(set(os.listdir(path)) - _LEFT)
     if not strangers or read_provenance(path) is not None:
         return ""
     return (
@@ -64,34 +63,41 @@ class VirtualWriter:
     older result stays as it was.
 
     Args:
-        stamps: names of empty files that are published last: they show that all others are complete.
+        stamps: names of empty files that are published with the result: they show that all others are complete.
+        declared: names that the step of the result declares. Only these, names of the new result, channels and
+            stamps are removed from an older result; None = all that its provenance lists.
 
     Attributes:
         partial: scratch folder. Files in it are published with the channels.
         waited: whether this process waited for another one, which may have made the same result.
     """
 
-    def __init__(self, path: Path, stamps: Iterable[str] = ()) -> None:
+    def __init__(self, path: Path, stamps: Iterable[str] = (), declared: Collection[str] | None = None) -> None:
         self.path = path
-        self.partial = path / PARTIAL
         self.stamps = tuple(stamps)
-        self.waited = False
+        self.declared = declared
         self.specs: dict[str, ChannelSpec] = {}
+        self._attempt = Attempt(path)
         self._length = 0
         self._streams: dict[str, EncodedWriter] = {}
-        self._lock: int | None = None
+
+    @property
+    def partial(self) -> Path:
+        return self._attempt.folder
+
+    @property
+    def waited(self) -> bool:
+        return self._attempt.waited
 
     def __enter__(self) -> Self:
         if problem := in_the_way(self.path):
             raise InTheWayError(problem)
-        self._acquire()
+        self._attempt.begin(self._discard)
         try:
             if problem := in_the_way(self.path):
                 raise InTheWayError(problem)
-            shutil.rmtree(self.partial, ignore_errors=True)
-            self.partial.mkdir()
         except BaseException:
-            self._release()
+            self.__exit__(None, None, None)
             raise
         return self
 
@@ -131,47 +137,67 @@ class VirtualWriter:
                 count = path.stat().st_size // spec.sample_bytes
             if count != self._length:
                 raise RoverError(f"{path}: has {count} samples, {self._length} were to be written")
-        files = sorted(entry.name for entry in os.scandir(self.partial))
-        with ThreadPoolExecutor() as pool:  # disks are faster with several requests at once
-            list(pool.map(sync_file, (self.partial / name for name in files if name not in self._streams)))
         for name in self.stamps:
-            (self.partial / name).touch()
-        listed = sorted({*files, *self.stamps})
+            self.add_file(name, b"")
+        listed = sorted(os.listdir(self.partial))
         self._refuse_strangers(listed)
         content = {"made_by": MADE_BY, "sensor": self.path.name, **provenance, "files": listed}
-        (self.partial / PROVENANCE).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-        sync_file(self.partial / PROVENANCE)
+        self.add_file(PROVENANCE, (json.dumps(content, indent=2) + "\n").encode())
         if self.specs:
             write_meta(self.partial, self.specs)
-
-        self._retract()
-        for name in (PROVENANCE, *files, *self.stamps):
-            os.replace(self.partial / name, self.path / name)
-        if self.specs:
-            sync_file(self.path)  # meta.json makes a sensor of the channels, so their names must be on disk first
-            os.replace(self.partial / META, self.path / META)
-        sync_file(self.path)
+        unsynced = [name for name in (*listed, PROVENANCE) if name not in self._streams]
+        with ThreadPoolExecutor() as pool:  # disks are faster with several requests at once
+            list(pool.map(sync_file, (self.partial / name for name in unsynced)))
+        sync_file(self.partial)
+        self._remove_leftovers()
+        switch(self.partial, self.path, self._ours(self.path, listed), PROVENANCE, (*self.stamps, META))
+        try:
+            sync_file(self.path.parent)
+        except OSError as error:  # the result is whole; only a power cut in the next seconds could undo it
+            print(f"{self.path}: its name may not be on the disk yet: {error.strerror}", file=sys.stderr)
 
     def _refuse_strangers(self, names: Iterable[str]) -> None:
         """Raise InTheWayError when somebody else added a file with one of these names to our older result."""
-        ours = (read_provenance(self.path) or {}).get("files", ())
+        ours = files_of(read_provenance(self.path))
         for name in names:
             if name not in ours and os.path.lexists(self.path / name):
                 raise InTheWayError(
                     f"{self.path / name}: stands where a channel belongs and was not made by {MADE_BY}. Move it away"
                 )
 
-    def _retract(self) -> None:
-        """Remove the files of our own older result, `meta.json` first. Files that others added stay."""
-        old = read_provenance(self.path)
-        if old is None:
-            return
-        for name in (META, *old.get("files", ())):
-            path = self.path / Path(name).name
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
-            else:
-                path.unlink(missing_ok=True)
+    def _ours(self, folder: Path, names: Iterable[str] = ()) -> set[str]:
+        """Names in a folder of ours that may be removed: listed ones of its step, of its channels and of `names`."""
+        listed = files_of(read_provenance(folder))
+        if self.declared is not None:
+            known = {*self.declared, *names}
+            with contextlib.suppress(FormatError):
+                known |= read_meta(folder).keys()
+            listed = {name for name in listed if name in known or name.startswith(".")}
+        return {name for name in (*listed, META, PROVENANCE) if os.path.lexists(folder / name)}
+
+    def _remove_leftovers(self) -> None:
+        """Remove what killed runs of older versions left in the result. It is in nobody's way, so an error may pass."""
+        for name in _LEFT:
+            with contextlib.suppress(OSError):
+                path = self.path / name
+                if stat.S_ISDIR(os.lstat(path).st_mode):
+                    remove_tree(path)
+                else:
+                    path.unlink()
+
+    def _discard(self, folder: Path) -> None:
+        """Remove the scratch folder of an attempt: unfinished work, or the older result that was replaced.
+
+        What somebody else added to the older result, at the moment at which it was replaced, goes back to its path.
+        """
+        with contextlib.suppress(OSError, RoverError):
+            if read_provenance(folder) is not None:
+                # Hidden files that are not listed are unfinished ones of a writer.
+                names = {name for name in os.listdir(folder) if not name.startswith(".")}
+                for name in names - files_of(read_provenance(folder)) - {META, PROVENANCE}:
+                    if not os.path.lexists(self.path / name) and self.path.is_dir():
+                        os.rename(folder / name, self.path / name)
+        remove_tree(folder)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -179,43 +205,5 @@ class VirtualWriter:
         for stream in self._streams.values():
             with contextlib.suppress(Exception):  # its file is removed next
                 stream.close()
-        shutil.rmtree(self.partial, ignore_errors=True)
-        self._release()
-
-    def _acquire(self) -> None:
-        """Take an exclusive lock on `.lock`. Wait while another live process makes the same sensor."""
-        told = 0.0
-        while True:
-            self.path.mkdir(parents=True, exist_ok=True)
-            try:
-                descriptor = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
-            except FileNotFoundError:
-                continue  # the other process has just removed the empty directory
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                # The previous holder removes the file that it had locked, so only a lock on the present file counts.
-                if os.fstat(descriptor).st_ino == os.stat(self.path / LOCK).st_ino:
-                    self._lock = descriptor
-                    with contextlib.suppress(OSError):  # this note for waiting processes may fail when the disk is full
-                        os.truncate(descriptor, 0)
-                        os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
-                    return
-            except BlockingIOError:
-                self.waited = True
-                if time.monotonic() > told + 30:
-                    holder = os.pread(descriptor, 200, 0).decode(errors="replace") or "another process"
-                    print(f"{self.path}: waiting for {holder}, which makes it now", file=sys.stderr, flush=True)
-                    told = time.monotonic()
-                time.sleep(0.2)
-            except FileNotFoundError:
-                pass
-            os.close(descriptor)
-
-    def _release(self) -> None:
-        if self._lock is None:
-            return
-        (self.path / LOCK).unlink(missing_ok=True)
-        os.close(self._lock)
-        self._lock = None
-        with contextlib.suppress(OSError):  # it succeeds only when the directory is empty
-            os.rmdir(self.path)
+        self._discard(self.partial)
+        self._attempt.end()

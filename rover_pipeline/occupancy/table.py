@@ -44,6 +44,7 @@ def _cells(sensor: str, flat: bool, axes: str, summary: str) -> Step:
         outputs={"occupancy": cells},
         variant=_level,
         inspect="rover_pipeline.occupancy.steps:inspect_cells",
+        sidecars=("axes.json",),
         default=flat,
         summary=summary,
     )
@@ -86,6 +87,7 @@ STEPS = (
         },
         variant=_motion,
         inspect="rover_pipeline.occupancy.depth_steps:inspect_lens",
+        sidecars=("camera.json",),
         summary="Depth of the nearest lidar return in each pixel, mm along the camera's axis, 0 = none.",
     ),
 )

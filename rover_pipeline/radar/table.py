@@ -31,6 +31,7 @@ STEPS = (
             )
         },
         inspect="rover_pipeline.radar.steps:inspect_spectra",
+        sidecars=("axes.json",),
         default=True,
         summary="Range-Doppler power, dB re one squared ADC count.",
     ),
@@ -51,6 +52,7 @@ STEPS = (
             )
         },
         inspect="rover_pipeline.radar.steps:inspect_spectra",
+        sidecars=("axes.json",),
         default=True,
         summary="Power by direction, in equal steps of the sine that grows to the right, and distance.",
     ),
@@ -71,6 +73,7 @@ STEPS = (
             )
         },
         inspect="rover_pipeline.radar.steps:inspect_spectra",
+        sidecars=("axes.json",),
         summary="Magnitude of the four-dimensional spectrum, ADC counts.",
     ),
     Step(

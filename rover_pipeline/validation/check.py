@@ -16,11 +16,11 @@ from rover_pipeline.engine.options import DaskOptions
 from rover_pipeline.engine.parallel import frame_ranges, ordered_map
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError
+from rover_pipeline.format.attempt import PARTIAL, unfinished
 from rover_pipeline.format.channels import Channel
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import TS, VALID, Sensor
 from rover_pipeline.format.trace import CONFIG, Trace, require_trace
-from rover_pipeline.format.virtual import PARTIAL
 from rover_pipeline.kinematics.options import RawSensor
 from rover_pipeline.validation.channels import channel_problems
 from rover_pipeline.validation.contents import content_problems
@@ -46,9 +46,9 @@ def problems(path: Path, threads: int = 1, *, decode: bool = True) -> Iterator[s
     for name in get_args(RawSensor):
         if (path / name).is_dir() and name not in names:
             yield f"{path / name}: has no {META}; readers ignore it"
-    for entry in sorted(os.listdir(path)):
-        if (path / entry / PARTIAL).is_dir():
-            yield f"{path / entry}: is unfinished; run the command that makes it again"
+    older = {path / entry for entry in os.listdir(path) if (path / entry / PARTIAL).is_dir()}
+    for result in sorted({*unfinished(path), *older}):
+        yield f"{result}: is unfinished; run the command that makes it again"
     for name in names:
         yield from _sensor_problems(trace, name, threads, decode)
     for entry in sorted(os.listdir(path)):

@@ -18,9 +18,9 @@ from typing import Any
 
 from rover_pipeline.config import Config
 from rover_pipeline.engine.options import DASK_VARIABLE
-from rover_pipeline.engine.step import EVERY, Step
+from rover_pipeline.engine.step import Step
 from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, did_you_mean
-from rover_pipeline.format.meta import FOLDERS, META
+from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.trace import has_files, locate_traces
 from rover_pipeline.format.virtual import in_the_way
@@ -32,8 +32,12 @@ from rover_pipeline.workflow.rule_inputs import (
     Input,
     SensorInput,
     StepInput,
+    has_wildcard,
 )
-from rover_pipeline.workflow.stamps import STAMP, made_by, requested, writable
+from rover_pipeline.workflow.stamps import STAMP, StepId, made_by, untrue, withdraw, writable
+
+#: Snakemake takes a name in braces for a wildcard, and there is no way to write it otherwise.
+_BRACES = "has a name in braces in its path, which Snakemake cannot take; rename it, or name a link to it"
 
 
 class Flow:
@@ -46,6 +50,7 @@ class Flow:
         wanted: directory of results -> names of the outputs that are asked for, once `targets` has been called.
         directories: those of what was asked for, once `targets` has been called.
         started: when this run began, seconds since the epoch.
+        refused: messages about recordings that cannot be processed; all others are.
     """
 
     #: Output of the rule that all rules of the table are derived from: no file of this name is ever made.
@@ -59,10 +64,12 @@ class Flow:
         self.wanted: dict[Path, list[str]] = {}
         self.directories: list[str] = []
         self._steps: dict[str, Step] = {}
-        self._files_of: dict[str, list[str]] = {}
+        self._step_ids: dict[str, StepId] = {}
+        self._declaring: tuple[str, Sequence[str]] = ("", ())
         self._needs: dict[str, dict[str, bool]] = {}
         self._wildcards: dict[str, Path] = {}
         self.started = time.time()
+        self.refused: list[str] = []
         here = folder or Path.cwd()
         self.demo = here / "demo"
         if self.config.traces is None:
@@ -71,7 +78,11 @@ class Flow:
             self.traces = {self.demo: self.demo}
         else:
             root = self.config.output_root
-            self.traces = locate_traces(self.config.traces, here, here / root if root else None)
+            located = locate_traces(self.config.traces, here, here / root if root else None)
+            self.traces = {results: source for results, source in located.items() if not has_wildcard(str(results))}
+            self.refused = [f"{results}: {_BRACES}" for results in located if results not in self.traces]
+            if self.refused and not self.traces:
+                raise ConfigError(self.refused[0])
         os.environ[DASK_VARIABLE] = self.config.dask.model_dump_json()
 
     def is_demo(self, results: Path) -> bool:
@@ -98,9 +109,8 @@ class Flow:
     def makes(self, name: str) -> list[str]:
         """Output of a rule: the virtual sensor, or folder of files, that a step declares to make."""
         step = self._step(name)
-        files = step.products or [*self._files_of[step.sensor], META]
-        product = f"{{product,{re.escape(step.sensor[1:])}}}"
-        return self._outputs(step.sensor, [*files], self._step_options(step), product)
+        self._step_ids[step.sensor] = StepId(step.name, step.version)
+        return self._outputs(step.sensor, self._step_options(step), f"{{product,{re.escape(step.sensor[1:])}}}")
 
     def enabled(self, name: str) -> bool:
         """Whether the option without which a step does not exist is set."""
@@ -132,11 +142,6 @@ class Flow:
             raise ConfigError(f"step {name}: declares no `sensor` that begins with an underscore")
         options = step.options.parse(self._step_options(step), step.sections[0]) if step.options else None
         step = self._steps[step.sensor] = step.for_options(options)
-        # Snakemake takes a channel that is a folder for a mistake; `meta.json` stands for it as for all others.
-        named = {channel: output for channel, output in step.outputs.items() if channel != EVERY}
-        self._files_of[step.sensor] = [
-            name for name, output in named.items() if output.stored_as(options) not in FOLDERS
-        ]
         return step
 
     def _step_options(self, step: Step) -> dict[str, Any]:
@@ -164,29 +169,34 @@ class Flow:
         return EverythingInput(self, besides)
 
     def virtual(self, sensor: str, *channels: str, options: str | Sequence[str] = "") -> list[str]:
-        """Output of a rule: a virtual sensor with these channels, and an empty file that names its options.
+        """Output of a rule: the stamp of a virtual sensor that has at least these channels.
 
-        Because of that file other options are another output: they are noticed from any working directory, not only
-        where Snakemake remembers what it did. `ts` and `valid` come with every sensor and are not listed: files are
-        what a long dry run spends its time on.
+        Its name tells the options, so that other options are another output: they are noticed from any working
+        directory, not only where Snakemake remembers what it did.
         """
-        return self._outputs(sensor, [*channels, META], self._options(_names(options)), sensor[1:])
+        self._declaring = (sensor, [*channels, META])
+        return self._outputs(sensor, self._options(_names(options)), sensor[1:])
 
     def product(self, folder: str, *files: str, options: str | Sequence[str] = "") -> list[str]:
-        """Output of a rule: a folder of files that is no sensor, and the empty file that names its options."""
-        return self._outputs(folder, files, self._options(_names(options)), folder[1:])
+        """Output of a rule: the stamp of a folder that has at least these files and is no sensor."""
+        self._declaring = (folder, files)
+        return self._outputs(folder, self._options(_names(options)), folder[1:])
 
     def options(self, *sections: str) -> Callable[[Any], str]:
         """Parameter of a rule: all that may change its result, as JSON. A callable, for the sake of the braces.
 
         Of several sections the first gives its own options, each other one an option of its name.
         """
-        request = self._request(self._options(_names(sections)))
+        request = {**self._request(self._options(_names(sections))), "makes": list(self._declaring[1])}
         return lambda wildcards: self._with_recording(request, wildcards)
 
     def step(self, name: str) -> str:
         """Shell command of a rule that runs a step."""
-        return self._command(f"{shlex.quote(name)} --step-version {find_step(name).version}")
+        step = find_step(name)
+        # Snakemake evaluates the lines of a rule in their order, and this one once more when the job runs.
+        self._step_ids.setdefault(self._declaring[0], StepId(step.name, step.version))
+        self._declaring = ("", ())
+        return self._command(f"{shlex.quote(name)} --step-version {step.version}")
 
     def table_step(self) -> str:
         """Shell command of a rule whose step, version and options are parameters."""
@@ -199,13 +209,12 @@ class Flow:
             "--output {output:q} --request {params.options:q} --threads {threads} --log {log:q}"
         )
 
-    def _outputs(self, folder: str, names: Sequence[str], options: dict[str, Any], product: str) -> list[str]:
-        """Patterns of the files of a result, the stamp with the digest of its options last."""
+    def _outputs(self, folder: str, options: dict[str, Any], product: str) -> list[str]:
+        """Pattern of the stamp of a result, with the digest of its options."""
         digest = hashlib.blake2b(json.dumps(self._request(options), sort_keys=True).encode(), digest_size=6)
         stamp = f"{STAMP}{digest.hexdigest()}"
-        # The stamp stands for the whole result. Its name is found faster than that of a file which every sensor has.
         self.made[folder] = stamp
-        return [f"/{{trace}}/_{product}/{name}" for name in (*names, stamp)]
+        return [f"/{{trace}}/_{product}/{stamp}"]
 
     def threads(self, most: int, cores: int) -> int:
         """Threads of a job on a machine with so many cores.
@@ -216,21 +225,25 @@ class Flow:
 
     # --- What is asked for -----------------------------------------------------------------------------------------
 
-    def targets(self, rules: Iterable[Any]) -> list[str]:
-        """Files that were asked for, of every wanted virtual sensor of every trace.
+    def targets(self, rules: Iterable[Any], begins: bool = True) -> list[str]:
+        """Stamps of what was asked for: every wanted virtual sensor of every trace.
+
+        Args:
+            begins: whether this is the process that was started by the user, in which stamps are compared with what
+                they vouch for, and not one of its jobs.
 
         Raises:
             ConfigError: an output has no rule, or was asked for by name and the trace lacks a sensor it needs.
             InTheWayError: something that this program did not make stands where a result belongs, or nothing can be
             written there.
         """
-        outputs: dict[str, list[str]] = {}
+        known: list[str] = []
         for rule in rules:
             for name in made_by(rule):
                 inputs = [item for item in rule.input if isinstance(item, Input)]
                 self._needs[name] = {sensor: optional for item in inputs for sensor, optional in item.sensors.items()}
-                outputs[name] = [str(pattern) for pattern in rule.output]
-        wanted, by_name = self._wanted(list(outputs))
+                known.append(name)
+        wanted, by_name = self._wanted(known)
         files: list[str] = []
         for results, source in self.traces.items():
             possible = {name for name in wanted if not self._lacking(name, results)}
@@ -240,20 +253,26 @@ class Flow:
             if not any(self._needs[name] or name in by_name for name in possible):
                 raise FormatError(f"{source}: has none of the sensors that outputs {', '.join(wanted)} need")
             self.wanted[results] = [name for name in wanted if name in possible]
-            trace = str(results).lstrip("/")
-            for name in self._closure(possible, results):
+            for name in sorted(self._closure(possible, results)):
                 if problem := in_the_way(results / f"_{name}"):
                     raise InTheWayError(problem)
-                files += requested(outputs[name], trace)[1:]
+                if begins:
+                    self._withdraw_untrue(results, f"_{name}")
             for name in self.wanted[results]:
                 self.directories.append(str(results / f"_{name}"))
-                asked = requested(outputs[name], trace)
-                files += asked
-                if not os.path.exists(asked[0]) and not writable(results):
+                files.append(f"{results}/_{name}/{self.made[f'_{name}']}")
+                if not os.path.exists(files[-1]) and not writable(results):
                     raise InTheWayError(
                         f"{results}: cannot be written to; set output_root to a folder where results can go"
                     )
         return files
+
+    def _withdraw_untrue(self, results: Path, sensor: str) -> None:
+        """Remove the stamp of a result that is not what it says any more, and tell why."""
+        stamp = results / sensor / self.made[sensor]
+        if reason := untrue(stamp, self._step_ids.get(sensor), self.source(results)):
+            withdraw(stamp)
+            print(f"rover-pipeline: {stamp.parent}: is made again, for {reason}", file=sys.stderr)
 
     def _options(self, sections: Sequence[str]) -> dict[str, Any]:
         """Options of a step: those of the first section, and of each other one under the last part of its name."""

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 from pathlib import Path
 from typing import Any, Protocol
 
 from rover_pipeline.engine.step import EVERY, OPTIONAL, Step
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import TS, VALID
+
+_WILDCARD = re.compile(r"\{\s*\w+\s*(,[^{}]*)?\}")
+
+
+def has_wildcard(path: str) -> bool:
+    """Whether Snakemake takes a part of a path, such as `{b}`, for a wildcard."""
+    return _WILDCARD.search(path) is not None
 
 
 class Recordings(Protocol):
@@ -109,6 +117,7 @@ class ChannelsInput(Input):
         if self.recordings.is_demo(results):
             return [str(folder / sensor / META) for sensor in self.recordings.demo_sensors]
         names = sorted(entry.name for entry in os.scandir(folder) if not entry.name.startswith(("_", ".")))
+        names = [name for name in names if not has_wildcard(name)]  # a step reads it all the same
         paths = [f"{folder}/{name}/{channel}" for name in names for channel in self.channels]
         return [path for path in paths if os.path.exists(path)]
 

@@ -1,24 +1,93 @@
-"""Which files of a result are asked for, and what the logs of a run say."""
+"""Stamps, by which Snakemake knows results, and what the logs of a run say.
+
+The stamp `_name/.options-DIGEST`, an empty file, is the only output of a rule. Snakemake removes the outputs of a job
+before it starts the job; so it removes a stamp, and the older result stays until a new one is whole. The name of a
+stamp tells the options. It vouches for what `provenance.json` tells: the step, its version, the inputs and the files. A
+stamp that is no longer true is removed when a run begins, whatever the times of the files are.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from rover_pipeline.errors import ERROR_MARK
+from rover_pipeline.errors import ERROR_MARK, FormatError, RoverError
+from rover_pipeline.format.provenance import PROVENANCE, file_state, files_of, fingerprint, read_provenance
 
 STAMP = ".options-"
 #: The stamp of a virtual sensor in the output patterns of a rule: `/_name/` or, with a wildcard, `/_{product,name}/`.
 _MADE = re.compile(r"/_(?:\{product,)?([^/}]+)\}?/" + re.escape(STAMP))
-_WILDCARD = re.compile(r"\{product,([^}]+)\}")
+
+
+class StepId(NamedTuple):
+    """Which step made a result."""
+
+    name: str
+    version: int
 
 
 def made_by(rule: Any) -> list[str]:
     """Names of the virtual sensors that a rule makes, without their underscore."""
     return [match[1] for match in filter(None, (_MADE.search(str(pattern)) for pattern in rule.output))]
+
+
+def untrue(stamp: Path, step: StepId | None, source: Path) -> str:
+    """Why the result of a stamp has to be made again; empty where the stamp is absent or still true.
+
+    Args:
+        step: that makes the result now, None = unknown.
+        source: directory of the raw sensors.
+
+    Raises:
+        FormatError: a file cannot be read, so that nobody can tell.
+    """
+    if not os.path.lexists(stamp):
+        return ""
+    provenance = read_provenance(stamp.parent) or {}
+    try:
+        made_with = StepId(provenance["step"], provenance["version"])
+        inputs, states = provenance["inputs"], provenance["time"]["inputs"]
+        changed = [name for name, state in states.items() if _changed(stamp, name, state, inputs.get(name), source)]
+    except (KeyError, TypeError, AttributeError):
+        return f"its {PROVENANCE} does not tell what it was made from"
+    lacking = sorted(name for name in files_of(provenance) if not os.path.lexists(stamp.parent / name))
+    if lacking or stamp.is_symlink():
+        return f"{lacking[0] if lacking else stamp.name} is missing"
+    if step is not None and made_with != step:
+        return f"it was made by version {made_with.version} of {made_with.name}"
+    return f"{changed[0]} has changed" if changed else ""
+
+
+def _changed(stamp: Path, reference: str, state: object, known: Any, source: Path) -> bool:
+    """Whether an input holds other bytes than the result was made from. Copies of a recording have other times only."""
+    name, _, channel = reference.partition("/")
+    for trace in dict.fromkeys((stamp.parent.parent, source)):
+        for path in (trace / reference, trace / f"_{name}" / channel):  # some channels are published in `_camera`
+            try:
+                now = file_state(path)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except OSError as error:
+                raise FormatError(f"{path}: cannot be read: {error.strerror}; try again when it can") from error
+            return now != state and not fingerprint(path).items() <= known.items()
+    return False  # raw sensors may be archived after their results are made
+
+
+def withdraw(stamp: Path) -> None:
+    """Remove a stamp, so that its result is made again. The result itself stays until then.
+
+    Raises:
+        RoverError: it cannot be removed.
+    """
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            stamp.unlink()
+    except OSError as error:
+        raise RoverError(f"{stamp.parent}: has to be made again but cannot be written: {error.strerror}") from error
 
 
 def failures(rules: Iterable[Any], traces: Iterable[Path], started: float) -> list[str]:
@@ -38,21 +107,6 @@ def failures(rules: Iterable[Any], traces: Iterable[Path], started: float) -> li
                     last = log.read_text(encoding="utf-8", errors="replace").rstrip().rpartition("\n")[2]
                     lines += [last.removeprefix(ERROR_MARK)] if last.startswith(ERROR_MARK) else []
     return list(dict.fromkeys(lines))
-
-
-def requested(patterns: Iterable[str], trace: str) -> list[str]:
-    """Of the files of a virtual sensor, those to ask Snakemake for.
-
-    The file that names the options stands for all, which come and go together: every further one costs a thousand
-    traces' dry run a second. Only where somebody removed a file from a finished sensor is that one asked for too.
-
-    Args:
-        patterns: of the outputs of the rule.
-        trace: what the wildcard `trace` stands for.
-    """
-    outputs = [_WILDCARD.sub(r"\1", pattern).replace("{trace}", trace) for pattern in patterns]
-    stamp = next(path for path in outputs if f"/{STAMP}" in path)
-    return [stamp, *(path for path in outputs if os.path.exists(stamp) and not os.path.exists(path))]
 
 
 def writable(folder: Path) -> bool:

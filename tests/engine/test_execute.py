@@ -376,6 +376,7 @@ def test_a_half_published_result_is_not_taken_for_a_whole_one(missing: str, trac
         time.sleep(0.3)
         # What the process before us would have left when killed.
         run_step(described, make_copy(trace), "_toy", Request(), stamps=stamps)
+        (trace / "_toy").mkdir()
         for path in (trace.with_name("copy") / "_toy").iterdir():
             if path.name != missing:
                 shutil.copy(path, trace / "_toy" / path.name)

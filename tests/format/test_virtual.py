@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from rover_pipeline.errors import InTheWayError, RoverError
+from rover_pipeline.format import switch
+from rover_pipeline.format.attempt import LOCK, PARTIAL, attempts
 from rover_pipeline.format.meta import META, ChannelSpec
 from rover_pipeline.format.provenance import MADE_BY, PROVENANCE
 from rover_pipeline.format.sensor import TS, TS_SPEC, Sensor
-from rover_pipeline.format.virtual import LOCK, PARTIAL, VirtualWriter, in_the_way
+from rover_pipeline.format.virtual import VirtualWriter, in_the_way
 from tests.kit import WHOLE, check_kills, environment, pictures, snapshot, spec_of, times
 
 VALUES = ChannelSpec(format="raw", type="f4", shape=(2,), desc="[x]")
@@ -46,7 +53,7 @@ def test_a_result_appears_only_when_it_is_committed(tmp_path: Path) -> None:
         writer.fill(TS, times(2))
         writer.fill("values", np.ones((2, 2), "f4"))
         writer.stream("pile").append(np.ones((2, 2), "f4"))
-        assert {entry.name for entry in path.iterdir()} == {PARTIAL, LOCK}
+        assert not path.exists() and attempts(path) == [writer.partial]
         writer.commit({"step": "test"})
         assert (path / META).exists()
     assert {entry.name for entry in path.iterdir()} == {META, PROVENANCE, TS, "values", "pile"}
@@ -113,10 +120,9 @@ def test_a_file_of_others_is_not_replaced_by_a_new_channel_of_its_name(when: str
             before = snapshot(path)
         writer.create({TS: TS_SPEC, "notes": VALUES}, 2)
         (path / "notes").write_text("mine")
-        before = {name: data for name, data in snapshot(path).items() if not name.startswith(PARTIAL)}
+        before = snapshot(path)
         writer.commit({})
-    visible = {name: data for name, data in before.items() if name not in (LOCK, PARTIAL)}
-    assert snapshot(path) == visible and Sensor(path).length() == 3
+    assert snapshot(path) == before and Sensor(path).length() == 3
 
 
 def foreign(path: Path, kind: str) -> None:
@@ -221,10 +227,10 @@ def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
         "with VirtualWriter(pathlib.Path(sys.argv[1])): os.kill(os.getpid(), 9)"
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "_x")], env=environment(), check=False)
-    assert done.returncode == -9 and (tmp_path / "_x" / LOCK).exists()
+    assert done.returncode == -9 and len(attempts(tmp_path / "_x")) == 1
     begin = time.monotonic()
     make(tmp_path / "_x")
-    assert time.monotonic() - begin < 1
+    assert time.monotonic() - begin < 1 and not (tmp_path / PARTIAL).exists()
 
 
 @pytest.mark.parametrize("older", [False, True])
@@ -237,6 +243,8 @@ def test_a_disk_that_gets_full_at_any_moment_leaves_a_complete_result_or_none(
     for moment in range(200):
         if older:
             make(path, value=7.0, format="npz")
+        else:
+            shutil.rmtree(path, ignore_errors=True)
         with monkeypatch.context() as patch:
             countdown = iter(range(moment))
             for name in ("fsync", "ftruncate", "pwrite", "replace"):
@@ -248,9 +256,8 @@ def test_a_disk_that_gets_full_at_any_moment_leaves_a_complete_result_or_none(
                 failures += 1
             else:
                 break
-        assert not (path / PARTIAL).exists() and not (path / LOCK).exists()
-        if (path / META).exists():
-            assert snapshot(path) == expected
+        assert not (path.parent / PARTIAL).exists()
+        assert snapshot(path) == expected if older else not path.exists()
         make(path, value=7.0, format="npz")
         assert snapshot(path) == expected, "the next run is not blocked"
     assert failures > 10
@@ -288,3 +295,114 @@ def make_all_formats(path: Path) -> None:
         for format in ("lzmaf", "npz", "jpg", "mjpg"):
             writer.stream(format).append(images)
         writer.commit({"step": "test"})
+
+
+HARMFUL = ["..", ".", "", "/", "../radar/iq", "precious", "notes/a.txt", 5, None, ["iq"], "x" * 300, "\0"]
+
+
+def test_a_provenance_that_lists_paths_of_others_removes_none_of_them(tmp_path: Path) -> None:
+    path, raw = tmp_path / "_x", tmp_path / "radar" / "iq"
+    make(path)
+    raw.parent.mkdir()
+    raw.write_bytes(b"raw")
+    (path / "precious").write_text("mine")
+    for files in (HARMFUL, "..", 5, {"..": 1}, None):
+        content = json.loads((path / PROVENANCE).read_text())
+        (path / PROVENANCE).write_text(json.dumps({**content, "files": files}))
+        # Files of ours that are not listed are taken for those of others, which is an error.
+        with contextlib.suppress(InTheWayError), VirtualWriter(path, declared={"other"}) as writer:
+            writer.create({"other": VALUES}, 1)
+            writer.fill("other", np.ones((1, 2), "f4"))
+            writer.commit({})
+        assert raw.read_bytes() == b"raw" and (path / "precious").read_text() == "mine"
+        assert sorted(entry.name for entry in tmp_path.iterdir()) == ["_x", "radar"]
+        shutil.rmtree(path)
+        make(path)
+        (path / "precious").write_text("mine")
+
+
+@pytest.mark.parametrize("kind", ["symbolic", "hard", "fifo", "folder"])
+def test_a_lock_or_scratch_folder_that_leads_to_raw_data_is_refused(kind: str, tmp_path: Path) -> None:
+    raw = tmp_path / "radar" / "iq"
+    raw.parent.mkdir()
+    raw.write_bytes(b"raw")
+    lock = tmp_path / PARTIAL / f"_x{LOCK}"
+    lock.parent.mkdir()
+    if kind == "symbolic":
+        lock.symlink_to("../radar/iq")
+    elif kind == "hard":
+        os.link(raw, lock)
+    elif kind == "fifo":
+        os.mkfifo(lock)
+    else:
+        lock.mkdir()
+    with pytest.raises(InTheWayError, match=f"{lock}: is not a file of this program"):
+        make(tmp_path / "_x")
+    assert raw.read_bytes() == b"raw" and not (tmp_path / "_x").exists()
+    shutil.rmtree(tmp_path / PARTIAL)
+    (tmp_path / PARTIAL).symlink_to("radar")
+    with pytest.raises(InTheWayError, match=r"\.partial: is not a folder of this program"):
+        make(tmp_path / "_x")
+    assert [entry.name for entry in raw.parent.iterdir()] == ["iq"]
+
+
+def test_what_older_versions_left_in_a_result_is_removed_without_following_links(tmp_path: Path) -> None:
+    raw = tmp_path / "radar" / "iq"
+    raw.parent.mkdir()
+    raw.write_bytes(b"raw")
+    (tmp_path / "_x").mkdir()
+    (tmp_path / "_x" / LOCK).symlink_to("../radar/iq")
+    (tmp_path / "_x" / PARTIAL).symlink_to("../radar")
+    make(tmp_path / "_x")
+    assert {entry.name for entry in (tmp_path / "_x").iterdir()} == {META, PROVENANCE, TS, "values"}
+    assert raw.read_bytes() == b"raw"
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.EXDEV, errno.ENOSYS])
+def test_where_names_cannot_be_exchanged_files_are_replaced_and_an_error_takes_all_of_it_back(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def exchange(*_arguments: object) -> int:
+        ctypes.set_errno(number)
+        return -1
+
+    monkeypatch.setattr(switch.ctypes, "CDLL", lambda *_, **__: SimpleNamespace(renameat2=exchange))
+    path = tmp_path / "_x"
+    make(path, channel="before", format="npz")
+    (path / "pose.npz").write_bytes(b"mine")
+    before, rename, failures = snapshot(path), os.rename, 0
+    for moment in range(20):
+        with monkeypatch.context() as patch:
+            countdown = iter([0] * moment + [1])
+
+            def failing(source: Any, target: Any, countdown: Any = countdown) -> None:
+                if next(countdown, 0):
+                    raise OSError(errno.EIO, "Input/output error")
+                rename(source, target)
+
+            patch.setattr(os, "rename", failing)
+            try:
+                make(path, value=2.0, channel="after")
+            except OSError:
+                failures += 1
+                assert snapshot(path) == before
+            else:
+                break
+    assert failures > 5
+    assert {entry.name for entry in path.iterdir()} == {META, PROVENANCE, TS, "after", "pose.npz"}
+    assert not (tmp_path / PARTIAL).exists()
+
+
+def test_a_file_system_without_locks_leaves_no_scratch_and_keeps_the_attempts_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flock(*_arguments: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("rover_pipeline.format.attempt.fcntl.flock", flock)
+    with VirtualWriter(tmp_path / "_x") as first:
+        make(tmp_path / "_x", value=1.0)
+        first.create({TS: TS_SPEC}, 1)
+        first.fill(TS, times(1))
+        first.commit({})
+    assert Sensor(tmp_path / "_x").length() == 1 and not (tmp_path / PARTIAL).exists()

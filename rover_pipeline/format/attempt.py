@@ -1,0 +1,191 @@
+"""Where a result is built before it is published: a folder of one attempt, which no other attempt ever uses.
+
+`TRACE/.partial/_name.PROCESS-TOKEN/` is the scratch folder of an attempt to make `TRACE/_name`, and
+`TRACE/.partial/_name.lock` the lock that other attempts wait for. The lock ends with its process, so that nothing has
+to be cleaned up by hand: the next attempt removes the folders that killed ones have left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import re
+import secrets
+import shutil
+import socket
+import stat
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from rover_pipeline.errors import InTheWayError
+
+#: The folder of a trace that holds scratch folders and locks. It is removed when it is empty.
+PARTIAL = ".partial"
+LOCK = ".lock"
+#: What `flock` says on a file system without locks, such as Lustre without its option `flock`.
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+_POLL_S = 0.2
+_REMIND_S = 30.0
+
+
+#: Name of a scratch folder: that of the result, the process and a random number.
+_FOLDER = re.compile(r"(.+)\.\d+-[0-9a-f]{16}")
+
+
+def attempts(path: Path) -> list[Path]:
+    """Scratch folders of all attempts, alive or killed, to make the result at `path`."""
+    return [path.parent / PARTIAL / name for name, result in _folders(path.parent).items() if result == path.name]
+
+
+def unfinished(trace: Path) -> list[Path]:
+    """The results that attempts, alive or killed, were begun for."""
+    return [trace / name for name in sorted(set(_folders(trace).values()))]
+
+
+def _folders(trace: Path) -> dict[str, str]:
+    """Names of scratch folders -> the results that they are for."""
+    try:
+        names = sorted(os.listdir(trace / PARTIAL))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    return {name: match[1] for name in names if (match := _FOLDER.fullmatch(name))}
+
+
+class Attempt:
+    """The scratch folder of one attempt to make the result at `path`, and the lock on the result.
+
+    Attributes:
+        folder: of this attempt alone.
+        waited: whether this process waited for another one, which may have made the same result.
+        alone: whether a lock keeps all others away. False on a file system without locks.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.base = path.parent / PARTIAL
+        self.lock = self.base / f"{path.name}{LOCK}"
+        self.folder = self.base / f"{path.name}.{os.getpid()}-{secrets.token_hex(8)}"
+        self.waited = False
+        self.alone = True
+        self._descriptor: int | None = None
+
+    def begin(self, remove: Callable[[Path], None]) -> None:
+        """Wait for the lock, remove what killed attempts have left, and make the folder.
+
+        Args:
+            remove: called with each folder that a killed attempt has left.
+
+        Raises:
+            InTheWayError: something that is not ours stands where the folder or the lock belongs.
+        """
+        self._acquire()
+        try:
+            if self.alone:
+                for folder in attempts(self.path):
+                    remove(folder)
+            self.folder.mkdir()
+        except BaseException:
+            self.end()
+            raise
+
+    def end(self) -> None:
+        """Give the lock back. What cannot be removed now is removed by the next attempt."""
+        if self._descriptor is None:
+            return
+        for _ in range(2):  # one error of the disk may pass
+            with contextlib.suppress(OSError):
+                self.lock.unlink(missing_ok=True)
+                break
+        os.close(self._descriptor)
+        self._descriptor = None
+        for folder in (self.base, self.path):
+            with contextlib.suppress(OSError):  # it succeeds only when the directory is empty
+                os.rmdir(folder)
+
+    def _acquire(self) -> None:
+        """Take an exclusive lock. Wait while another live process makes the same result."""
+        reminded = 0.0
+        while self._descriptor is None:
+            _make_folder(self.base)
+            try:
+                descriptor = open_regular(self.lock)
+            except FileNotFoundError:
+                continue  # the other process has just removed the empty directory
+            try:
+                if self._try_lock(descriptor):
+                    self._descriptor = descriptor
+                    with contextlib.suppress(OSError):  # this note for waiting processes may fail on a full disk
+                        os.ftruncate(descriptor, 0)
+                        os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
+                    return
+            except BlockingIOError:
+                self.waited = True
+                if time.monotonic() > reminded + _REMIND_S:
+                    holder = os.pread(descriptor, 200, 0).decode(errors="replace") or "another process"
+                    print(f"{self.path}: waiting for {holder}, which makes it now", file=sys.stderr, flush=True)
+                    reminded = time.monotonic()
+                time.sleep(_POLL_S)
+            except BaseException:
+                os.close(descriptor)
+                raise
+            os.close(descriptor)
+
+    def _try_lock(self, descriptor: int) -> bool:
+        """Whether the lock is ours now. Raises BlockingIOError while another process holds it."""
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+            # Attempts never share a folder and publish by one rename, so that two at once only do the work twice.
+            self.alone = False
+            return True
+        try:
+            # The previous holder removes the file that it had locked, so only a lock on the present file counts.
+            return os.fstat(descriptor).st_ino == os.lstat(self.lock).st_ino
+        except FileNotFoundError:
+            return False
+
+
+def open_regular(path: Path) -> int:
+    """Open a file of ours to read and write, and make it where it does not exist. Follows no link.
+
+    Raises:
+        InTheWayError: it is a link, has another name elsewhere, or is no regular file: writing could change other data.
+    """
+    problem = f"{path}: is not a file of this program, but a link or no regular file; remove it"
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
+            raise InTheWayError(problem) from error
+        raise
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+        os.close(descriptor)
+        raise InTheWayError(problem)
+    return descriptor
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove a scratch folder with all that is in it. Follows no link. One error of the disk is tried again."""
+    for _ in range(2):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not os.path.lexists(folder):
+            return
+
+
+def _make_folder(folder: Path) -> None:
+    """Make a folder of ours. Raises InTheWayError where something else has its name."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir()
+    with contextlib.suppress(FileNotFoundError):  # another process has just removed it
+        if not stat.S_ISDIR(os.lstat(folder).st_mode):
+            raise InTheWayError(f"{folder}: is not a folder of this program, but a link or a file; remove it")
