@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from rover_pipeline.errors import InTheWayError, named_if_not_written
-from rover_pipeline.format.channels.base import sync_file
-from rover_pipeline.format.trace import clear
+from rover_pipeline.format.attempt import Attempt, remove_tree
+from rover_pipeline.format.channels.base import sync_file, sync_new_name
 
 
 @contextmanager
@@ -22,28 +20,20 @@ def new_output(path: Path) -> Iterator[Path]:
         InTheWayError: `path` exists, or another process is making it.
     """
     path = path.absolute()
-    scratch = path.with_name(f".{path.name}.partial")
-    scratch.mkdir(parents=True, exist_ok=True)
-    lock = os.open(scratch, os.O_RDONLY)
+    attempt = Attempt(path, wait=False)
+    attempt.begin()
     try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise InTheWayError(f"{path}: is being made by another process; wait for it to end") from error
-        try:
-            clear(scratch)
-            output = scratch / path.name
-            with named_if_not_written(path):
-                yield output
-                for directory, _, files in os.walk(output):
-                    for name in files:
-                        sync_file(Path(directory) / name)
-                sync_file(output)
-            _publish(output, path)
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+        output = attempt.folder / path.name
+        with named_if_not_written(path):
+            yield output
+            for directory, _, files in os.walk(output):
+                for name in files:
+                    sync_file(Path(directory) / name)
+            sync_file(output)
+        _publish(output, path)
     finally:
-        os.close(lock)
+        remove_tree(attempt.folder)
+        attempt.end()
 
 
 def _publish(output: Path, path: Path) -> None:
@@ -60,4 +50,4 @@ def _publish(output: Path, path: Path) -> None:
         if os.path.lexists(path):
             raise InTheWayError(f"{path}: already exists; remove it or choose another name") from error
         os.rename(output, path)  # the file system has no hard links
-    sync_file(path.parent)
+    sync_new_name(path)

@@ -55,8 +55,19 @@ def _folders(trace: Path) -> dict[str, str]:
     return {name: match[1] for name in names if (match := _FOLDER.fullmatch(name))}
 
 
+def remove_tree(folder: Path) -> None:
+    """Remove a scratch folder with all that is in it. Follows no link. One error of the disk is tried again."""
+    for _ in range(2):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not os.path.lexists(folder):
+            return
+
+
 class Attempt:
-    """The scratch folder of one attempt to make the result at `path`, and the lock on the result.
+    """The scratch folder of one attempt to make the file or folder at `path`, and the lock on it.
+
+    Args:
+        wait: for another process that makes the same; False = that is an error.
 
     Attributes:
         folder: of this attempt alone.
@@ -64,8 +75,9 @@ class Attempt:
         alone: whether a lock keeps all others away. False on a file system without locks.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, wait: bool = True) -> None:
         self.path = path
+        self.wait = wait
         self.base = path.parent / PARTIAL
         self.lock = self.base / f"{path.name}{LOCK}"
         self.folder = self.base / f"{path.name}.{os.getpid()}-{secrets.token_hex(8)}"
@@ -73,14 +85,15 @@ class Attempt:
         self.alone = True
         self._descriptor: int | None = None
 
-    def begin(self, remove: Callable[[Path], None]) -> None:
+    def begin(self, remove: Callable[[Path], None] = remove_tree) -> None:
         """Wait for the lock, remove what killed attempts have left, and make the folder.
 
         Args:
             remove: called with each folder that a killed attempt has left.
 
         Raises:
-            InTheWayError: something that is not ours stands where the folder or the lock belongs.
+            InTheWayError: something that is not ours stands where the folder or the lock belongs, or another process
+                makes the same and is not to be waited for.
         """
         self._acquire()
         try:
@@ -102,9 +115,8 @@ class Attempt:
                 break
         os.close(self._descriptor)
         self._descriptor = None
-        for folder in (self.base, self.path):
-            with contextlib.suppress(OSError):  # it succeeds only when the directory is empty
-                os.rmdir(folder)
+        with contextlib.suppress(OSError):  # it succeeds only when the directory is empty
+            os.rmdir(self.base)
 
     def _acquire(self) -> None:
         """Take an exclusive lock. Wait while another live process makes the same result."""
@@ -122,7 +134,11 @@ class Attempt:
                         os.ftruncate(descriptor, 0)
                         os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
                     return
-            except BlockingIOError:
+            except BlockingIOError as error:
+                if not self.wait:
+                    os.close(descriptor)
+                    text = f"{self.path}: is being made by another process; wait for it to end"
+                    raise InTheWayError(text) from error
                 self.waited = True
                 if time.monotonic() > reminded + _REMIND_S:
                     holder = os.pread(descriptor, 200, 0).decode(errors="replace") or "another process"
@@ -171,14 +187,6 @@ def open_regular(path: Path) -> int:
         os.close(descriptor)
         raise InTheWayError(problem)
     return descriptor
-
-
-def remove_tree(folder: Path) -> None:
-    """Remove a scratch folder with all that is in it. Follows no link. One error of the disk is tried again."""
-    for _ in range(2):
-        shutil.rmtree(folder, ignore_errors=True)
-        if not os.path.lexists(folder):
-            return
 
 
 def _make_folder(folder: Path) -> None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import glob
 import os
 import re
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from rover_pipeline.errors import FormatError, InTheWayError, named_if_not_written
-from rover_pipeline.format.channels.base import sync_file
+from rover_pipeline.format.attempt import Attempt, remove_tree
+from rover_pipeline.format.channels.base import sync_file, sync_new_name
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import Sensor
@@ -113,30 +112,25 @@ def new_trace(path: Path) -> Iterator[Path]:
     path = path.absolute()
     if has_files(path):
         raise InTheWayError(f"{path}: already exists; remove it or choose another name, nothing is overwritten")
-    scratch = path.with_name(f".{path.name}.partial")
-    scratch.mkdir(parents=True, exist_ok=True)
-    lock = os.open(scratch, os.O_RDONLY)
+    attempt = Attempt(path, wait=False)
+    attempt.begin()
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        os.close(lock)
-        raise InTheWayError(f"{path}: is being made by another process; wait for it to end") from error
-    try:
-        clear(scratch)
         with named_if_not_written(path):
-            yield scratch
-        sync_file(scratch)
+            yield attempt.folder
+            sync_file(attempt.folder)
         try:
             # Snakemake makes empty directories before a job starts.
             for folder, _, _ in os.walk(path, topdown=False):
                 os.rmdir(folder)
-            os.rename(scratch, path)
+            os.rename(attempt.folder, path)
         except OSError as error:
+            if not has_files(path):
+                raise
             raise InTheWayError(f"{path}: appeared while the trace was made ({error.strerror})") from error
-        sync_file(path.parent)
+        sync_new_name(path)
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)  # it exists only after an error
-        os.close(lock)
+        remove_tree(attempt.folder)  # it exists only after an error
+        attempt.end()
 
 
 def link_trace(source: Path, target: Path) -> None:
@@ -173,15 +167,6 @@ def has_files(path: Path) -> bool:
     if path.is_symlink() or not path.is_dir():
         return path.is_symlink() or path.exists()
     return any(has_files(Path(entry.path)) for entry in os.scandir(path))
-
-
-def clear(folder: Path) -> None:
-    """Remove everything inside one of our scratch directories."""
-    for entry in os.scandir(folder):
-        if entry.is_dir(follow_symlinks=False):
-            shutil.rmtree(entry.path)
-        else:
-            os.unlink(entry.path)
 
 
 def require_trace(path: Path) -> Path:

@@ -11,7 +11,6 @@ import contextlib
 import json
 import os
 import stat
-import sys
 from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,7 +22,7 @@ import numpy as np
 from rover_pipeline.errors import FormatError, InTheWayError, RoverError
 from rover_pipeline.format.attempt import LOCK, PARTIAL, Attempt, remove_tree
 from rover_pipeline.format.channels import create_channel
-from rover_pipeline.format.channels.base import EncodedWriter, sync_file
+from rover_pipeline.format.channels.base import EncodedWriter, sync_file, sync_new_name
 from rover_pipeline.format.channels.raw import allocate, write_at
 from rover_pipeline.format.meta import META, ChannelSpec, read_meta, write_meta
 from rover_pipeline.format.provenance import MADE_BY, PROVENANCE, files_of, read_provenance
@@ -151,10 +150,7 @@ class VirtualWriter:
         sync_file(self.partial)
         self._remove_leftovers()
         switch(self.partial, self.path, self._ours(self.path, listed), PROVENANCE, (*self.stamps, META))
-        try:
-            sync_file(self.path.parent)
-        except OSError as error:  # the result is whole; only a power cut in the next seconds could undo it
-            print(f"{self.path}: its name may not be on the disk yet: {error.strerror}", file=sys.stderr)
+        sync_new_name(self.path)
 
     def _refuse_strangers(self, names: Iterable[str]) -> None:
         """Raise InTheWayError when somebody else added a file with one of these names to our older result."""
@@ -207,3 +203,5 @@ class VirtualWriter:
                 stream.close()
         self._discard(self.partial)
         self._attempt.end()
+        with contextlib.suppress(OSError):  # it succeeds only when the directory is empty
+            os.rmdir(self.path)

@@ -142,7 +142,7 @@ def test_a_killed_process_does_not_block_the_next_one_from_making_a_trace(tmp_pa
         "    (scratch / 'old').touch(); os.kill(os.getpid(), 9)"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "t")], check=False)
-    assert [entry.name for entry in tmp_path.iterdir()] == [".t.partial"]
+    assert [entry.name for entry in tmp_path.iterdir()] == [".partial"]
     with new_trace(tmp_path / "t") as scratch:
         mark(scratch)
     assert sorted(entry.name for entry in (tmp_path / "t").iterdir()) == [CONFIG]

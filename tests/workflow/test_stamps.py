@@ -99,21 +99,22 @@ def test_the_workflow_keeps_the_older_result_when_a_job_fails_and_makes_it_again
     tmp_path: Path,
 ) -> None:
     trace = small_trace(tmp_path / "recordings" / "a { b $c 'd e")
-    outputs = {"outputs": "radar_range_doppler"}
+    outputs = {"outputs": "radar_range_azimuth"}
+    result = trace / "_radar_range_azimuth"
     first = snakemake(tmp_path, trace, config=outputs)
     assert first.returncode == 0, first.stderr
-    whole = snapshot(trace / NAME)
+    whole = snapshot(result)
     failed = snakemake(tmp_path, trace, config={**outputs, "radar": {"board": "AWR2944"}})
     assert failed.returncode != 0 and "Traceback" not in failed.stderr
-    assert snapshot(trace / NAME) == whole
+    assert snapshot(result) == whole
 
     raw = raw_state(trace)
     older(trace / "radar/iq", flipped(trace / "radar/iq"))
     assert raw_state(trace) != raw
     again = snakemake(tmp_path, trace, config=outputs)
     assert again.returncode == 0, again.stderr
-    assert f"{trace / NAME}: is made again, for radar/iq has changed" in again.stderr
-    assert Sensor(trace / NAME).channel("power").read().tobytes() != whole["power"]
+    assert f"{result}: is made again, for radar/iq has changed" in again.stderr
+    assert Sensor(result).channel("power").read().tobytes() != whole["power"]
 
 
 def test_a_recording_named_with_braces_is_refused_by_name_and_all_others_are_made(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -168,6 +169,17 @@ def sync_file(path: Path) -> None:
     """Wait until a file, or the entries of a directory, are on the disk."""
     with opened(path) as descriptor:
         os.fsync(descriptor)
+
+
+def sync_new_name(path: Path) -> None:
+    """Wait until the new name of something whole is on the disk.
+
+    An error is only told: whoever looks finds it whole, and a power cut in the next seconds could undo no more than it.
+    """
+    try:
+        sync_file(path.parent)
+    except OSError as error:
+        print(f"{path}: its name may not be on the disk yet: {error.strerror}", file=sys.stderr, flush=True)
 
 
 def close_synced(file: IO[bytes]) -> None:

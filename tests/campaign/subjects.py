@@ -1,0 +1,104 @@
+"""What the fault campaign disturbs: every step and product, and everything else that writes."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+
+from rover_pipeline.engine.execute import Request, run_step
+from rover_pipeline.export import ExportOptions, export
+from rover_pipeline.importers.dca1000 import import_dca1000
+from rover_pipeline.importers.ouster import import_ouster
+from rover_pipeline.report.fleet import write_fleet
+from rover_pipeline.simulate.record import simulate
+from rover_pipeline.table import TABLE, find_step
+from tests.conftest import CHECKOUT
+from tests.kit import small_trace
+from tests.mapping.test_steps import trace_with_odometry
+from tests.test_virtual_sensors import OPTIONS, SENSORS, trace_for
+
+#: Real captures, as in `tests/conftest.py`.
+CAPTURES = Path(os.environ.get("ROVER_PIPELINE_DATA", CHECKOUT.parent / "shared" / "data"))
+OLDER_STAMP = ".options-older"
+
+
+class Subject(NamedTuple):
+    """Something that writes a result.
+
+    Attributes:
+        prepare: makes the folder in which the work is done, with all that is read.
+        run: does the work in that folder, with the name of a stamp where results have one.
+        result: what is made, below the folder.
+        replaces: whether an older result is replaced; otherwise it would be in the way.
+    """
+
+    prepare: Callable[[Path], object]
+    run: Callable[[Path, str], object]
+    result: str
+    replaces: bool = True
+
+
+def subjects() -> dict[str, Subject]:
+    """All subjects by name. Those that need the real captures are left out where there are none."""
+    steps = {name: _step(name, functools.partial(trace_for, name), OPTIONS.get(name, {})) for name in SENSORS}
+    steps["_map"] = _step("_map", trace_with_odometry, {"every": 1, "resolution": 0.2, "voxel": 0.5})
+    steps["_report"] = _step("_report", small_trace, {"instants": 0})
+    assert set(TABLE) - set(steps) <= {"_camera_model"}, "a step is missing"  # it needs a model of the user
+    others = {
+        "page of many": Subject(_recordings, lambda folder, stamp: write_fleet([str(folder / "all")]), "all/_report"),
+        "simulate": Subject(
+            Path.mkdir,
+            lambda folder, stamp: simulate(folder / "new", preset="tiny", duration=0.3, seed=1, threads=1),
+            "new",
+            replaces=False,
+        ),
+        **{name: _export(name) for name in ("tum", "kitti", "ply", "pcd")},
+    }
+    if CAPTURES.is_dir():
+        others["import ouster"] = Subject(_ouster, _import_ouster, "new", replaces=False)
+        others["import dca1000"] = Subject(_dca1000, _import_dca1000, "new", replaces=False)
+    return {**steps, **others}
+
+
+def _step(name: str, prepare: Callable[[Path], object], options: Mapping[str, object]) -> Subject:
+    def run(folder: Path, stamp: str) -> None:
+        run_step(find_step(name), folder / "rec", name, Request(options), threads=2, stamps=(stamp,))
+
+    return Subject(lambda folder: prepare(folder / "rec"), run, f"rec/{name}")
+
+
+def _recordings(folder: Path) -> None:
+    for number in range(2):
+        trace = small_trace(folder / "all" / f"rec{number}", 2, seed=number)
+        run_step(find_step("_report"), trace, "_report", Request({"instants": 0}))
+
+
+def _export(name: str) -> Subject:
+    def run(folder: Path, stamp: str) -> None:
+        sensor = "_odom" if name in ("tum", "kitti") else None
+        export(name, [str(folder / "rec")], folder / "new" / "out", ExportOptions(sensor=sensor, threads=1))
+
+    return Subject(lambda folder: trace_with_odometry(folder / "rec"), run, "new/out", replaces=False)
+
+
+def _ouster(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    for path in (CAPTURES / "ouster").glob("OS-0-32-U1*"):
+        shutil.copy(path, folder)
+
+
+def _import_ouster(folder: Path, stamp: str) -> None:
+    import_ouster(next(folder.glob("*.pcap")), folder / "new")
+
+
+def _dca1000(folder: Path) -> None:
+    shutil.copytree(CAPTURES / "radar_iwr6843_3tx4rx", folder)
+
+
+def _import_dca1000(folder: Path, stamp: str) -> None:
+    import_dca1000(folder / "adc_data.bin", folder / "mmwaveDevice.mmwave.json", folder / "new")
