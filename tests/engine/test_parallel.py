@@ -242,7 +242,7 @@ def pools() -> list[int]:
 def test_a_scheduler_without_the_library_for_it_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(MissingExtraError, match=r"dask.scheduler needs .* 'rover-pipeline\[distributed\]'"):
-        list(ordered_map(lambda frames: None, [(0, 1)], scheduler="tcp://127.0.0.1:1"))
+        list(ordered_map(lambda frames: None, [(0, 1)], dask=DaskOptions(scheduler="tcp://127.0.0.1:1")))
 
 
 @pytest.mark.parametrize(
