@@ -137,14 +137,14 @@ class Processes:
     def run(self, function: Callable[[T], R], items: Iterable[T], done: Callable[[T], object]) -> Iterator[R]:
         """Results of `function`, in order, two for each process held. Its error is raised when the result is due."""
         compute = load("rover_pipeline.engine.dask_local:compute_in_processes")
-        if self._pool is None:
-            self._pool = ProcessPoolExecutor(self.count, multiprocessing.get_context("fork"), _begin_worker)
-            # Forks now, while this process has one thread: a lock that another thread holds would stay locked for ever.
-            self._pool.submit(os.getpid).result()
-        pool, task = self._pool, _Guarded(function)
-        windows = _in_windows(lambda window: compute(task, window, pool, self.count, done), items, self.count)
         try:
-            for result in windows:
+            if self._pool is None:
+                self._pool = ProcessPoolExecutor(self.count, multiprocessing.get_context("fork"), _begin_worker)
+                # Forks now, while this process has one thread: a lock that another thread holds would stay locked for
+                # ever.
+                self._pool.submit(os.getpid).result()
+            pool, task = self._pool, _Guarded(function)
+            for result in _in_windows(lambda window: compute(task, window, pool, self.count, done), items, self.count):
                 yield unwrapped(result)
         except BrokenProcessPool as error:
             raise RoverError("a process that did a part of the work was killed; is there too little memory?") from error
