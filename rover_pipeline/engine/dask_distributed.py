@@ -54,7 +54,8 @@ def run(
         window = held or _WINDOW * scheduler.wait_for_workers()
         left = iter(items)
         while part := list(itertools.islice(left, window)):
-            futures: list[Any] = client.map(task, part, pure=False)
+            with warnings.catch_warnings(action="ignore"):  # about the size of `task`, which goes along
+                futures: list[Any] = client.map(task, part, pure=False)
             for item, future in zip(part, futures, strict=True):
                 result = unwrapped(scheduler.result(future))
                 done(item)

@@ -121,6 +121,10 @@ class Recording:
         """Names of the modules that hold what the step declares."""
         return self._task.modules
 
+    def check_run(self) -> None:
+        """Raise RoverError when the run that this recording was opened for has ended."""
+        self._task.check_run()
+
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_workers": None}
 
@@ -134,6 +138,7 @@ class _Tracked:
 
     def __call__(self, frames: tuple[int, int]) -> tuple[Any, set[int]]:
         start, stop = frames
+        self.recording.check_run()
         _thread.corrupt = set()
         try:
             return self.function(start, stop), _thread.corrupt

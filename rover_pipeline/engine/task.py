@@ -65,8 +65,7 @@ class FrameTask:
         return {each.partition(":")[0] if isinstance(each, str) else each.__module__ for each in declared}
 
     def __call__(self, frames: tuple[int, int]) -> Part:
-        if not self.partial.is_dir():
-            raise self._too_late()
+        self.check_run()
         start, stop = frames
         first, last = max(0, start - self.step.halo), min(self.inputs.count, stop + self.step.halo)
         arrays, readable = self.read(first, last)
@@ -208,6 +207,11 @@ class FrameTask:
         except FileNotFoundError as error:
             raise self._too_late() from error
         return Part(int((valid == 0).sum()), int((~readable).sum()), encoded)
+
+    def check_run(self) -> None:
+        """Raise RoverError when the run that this task belongs to has ended."""
+        if not self.partial.is_dir():
+            raise self._too_late()
 
     def _too_late(self) -> RoverError:
         return RoverError(

@@ -7,7 +7,6 @@ left; and a plain run afterwards gives the bytes of an undisturbed one.
 
 from __future__ import annotations
 
-import functools
 import shutil
 import signal
 import socket
@@ -21,20 +20,18 @@ from pathlib import Path
 
 from tests.campaign.gated import DIE, FRAME, GATE
 from tests.campaign.laboratory import PYTHONPATH, SOON, Laboratory, wait_until
-from tests.kit import PER_PROCESS, ROOT, snapshot
-
-Wanted = dict[float, dict[str, bytes]]
+from tests.kit import ROOT
 
 
-def silent_peer(lab: Laboratory, wanted: Wanted) -> None:
+def silent_peer(lab: Laboratory) -> None:
     """The address is that of a program that accepts the connection and says nothing."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         lab.address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
         lab.remote(2).fails(lab.address, "did not answer for 4 s")
-    lab.check(wanted, factors=[0])
+    lab.check(factors=[0])
 
 
-def peer_of_another_protocol(lab: Laboratory, wanted: Wanted) -> None:
+def peer_of_another_protocol(lab: Laboratory) -> None:
     """The address is that of a program that answers something else."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -54,37 +51,37 @@ def peer_of_another_protocol(lab: Laboratory, wanted: Wanted) -> None:
         command.fails(lab.address)
         server.shutdown(socket.SHUT_RDWR)
     thread.join()
-    lab.check(wanted, factors=[0])
+    lab.check(factors=[0])
 
 
-def nobody_at_the_address(lab: Laboratory, wanted: Wanted) -> None:
+def nobody_at_the_address(lab: Laboratory) -> None:
     """Nothing listens there. The older result stays."""
     lab.run(2).succeeds()
     lab.address = "tcp://127.0.0.1:9"
     lab.remote(3).fails("no scheduler answers at tcp://127.0.0.1:9|did not answer", limit=15)
-    lab.check(wanted, factors=[2])
+    lab.check(factors=[2])
 
 
-def no_worker(lab: Laboratory, wanted: Wanted) -> None:
+def no_worker(lab: Laboratory) -> None:
     """A scheduler without workers: a note soon, an error after the limit."""
     lab.scheduler()
     command = lab.remote(2)
     wait_until(lambda: f"waiting for workers of {lab.address}, none is there" in command.stderr)
     command.fails(lab.address, "had no worker for 4 s")
-    lab.check(wanted, factors=[0])
+    lab.check(factors=[0])
 
 
-def first_worker_comes_late(lab: Laboratory, wanted: Wanted) -> None:
+def first_worker_comes_late(lab: Laboratory) -> None:
     """A worker that comes within the limit does the work."""
     lab.scheduler()
     command = lab.run(2, dask={"scheduler": lab.address, "worker_timeout": 60})
     wait_until(lambda: "none is there" in command.stderr)
     lab.worker()
     command.succeeds()
-    lab.check(wanted, factors=[2])
+    lab.check(factors=[2])
 
 
-def last_worker_dies(lab: Laboratory, wanted: Wanted) -> None:
+def last_worker_dies(lab: Laboratory) -> None:
     """The only worker is killed in the middle of a task, and none comes."""
     lab.scheduler()
     gate = lab.gate()
@@ -93,10 +90,10 @@ def last_worker_dies(lab: Laboratory, wanted: Wanted) -> None:
     wait_until(lambda: list(gate.glob("began-*")))
     worker.kill()
     command.fails(lab.address, "had no worker for 4 s")
-    lab.check(wanted, factors=[0])
+    lab.check(factors=[0])
 
 
-def worker_dies_and_another_takes_over(lab: Laboratory, wanted: Wanted) -> None:
+def worker_dies_and_another_takes_over(lab: Laboratory) -> None:
     """A worker is killed in the middle of a task; another one does it again."""
     lab.scheduler()
     gate = lab.gate()
@@ -106,19 +103,19 @@ def worker_dies_and_another_takes_over(lab: Laboratory, wanted: Wanted) -> None:
     worker.kill()
     lab.worker()
     command.succeeds()
-    lab.check(wanted, factors=[2])
+    lab.check(factors=[2])
 
 
-def every_worker_dies_of_the_same_task(lab: Laboratory, wanted: Wanted) -> None:
+def every_worker_dies_of_the_same_task(lab: Laboratory) -> None:
     """A task that kills its worker ends the run when it has killed a few of them."""
     lab.scheduler(env={"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1"})
     for _ in range(3):
         lab.worker(env={DIE: "yes"})
     lab.remote(2).fails(lab.address, "died again and again")
-    lab.check(wanted, factors=[0])
+    lab.check(factors=[0])
 
 
-def scheduler_is_killed(lab: Laboratory, wanted: Wanted) -> None:
+def scheduler_is_killed(lab: Laboratory) -> None:
     """The scheduler is killed in the middle of a run. The older result stays."""
     lab.run(3).succeeds()
     scheduler, gate = lab.scheduler(), lab.gate()
@@ -127,10 +124,10 @@ def scheduler_is_killed(lab: Laboratory, wanted: Wanted) -> None:
     wait_until(lambda: list(gate.glob("began-*")))
     scheduler.kill()
     command.fails(lab.address, "the connection to .* was lost", limit=10)
-    lab.check(wanted, factors=[3])
+    lab.check(factors=[3])
 
 
-def scheduler_is_frozen(lab: Laboratory, wanted: Wanted) -> None:
+def scheduler_is_frozen(lab: Laboratory) -> None:
     """The scheduler stops to answer in the middle of a run, but its connections stay."""
     scheduler, gate = lab.scheduler(), lab.gate()
     lab.worker(env={GATE: str(gate)})
@@ -138,10 +135,10 @@ def scheduler_is_frozen(lab: Laboratory, wanted: Wanted) -> None:
     wait_until(lambda: list(gate.glob("began-*")))
     scheduler.send_signal(signal.SIGSTOP)
     command.fails(lab.address, "did not answer for 4 s", limit=15)
-    lab.check(wanted, factors=[0])
+    lab.check(factors=[0])
 
 
-def task_outlives_its_client(lab: Laboratory, wanted: Wanted) -> None:
+def task_outlives_its_client(lab: Laboratory) -> None:
     """A client is killed. Its task ends while the next run, with other options, works in its own scratch folder."""
     lab.scheduler()
     first, second = lab.gate(), lab.gate()
@@ -157,10 +154,10 @@ def task_outlives_its_client(lab: Laboratory, wanted: Wanted) -> None:
     time.sleep(1)  # the task has left the step's function, and would write now
     (second / "open").touch()
     following.succeeds()
-    lab.check(wanted, factors=[3])
+    lab.check(factors=[3])
 
 
-def task_outlives_its_client_on_the_same_worker(lab: Laboratory, wanted: Wanted) -> None:
+def task_outlives_its_client_on_the_same_worker(lab: Laboratory) -> None:
     """The same where the next run uses the same scheduler: its tasks and the late one share the workers."""
     lab.scheduler()
     gate = lab.gate()
@@ -172,10 +169,10 @@ def task_outlives_its_client_on_the_same_worker(lab: Laboratory, wanted: Wanted)
     time.sleep(2)
     (gate / "open").touch()
     following.succeeds()
-    lab.check(wanted, factors=[3])
+    lab.check(factors=[3])
 
 
-def worker_of_another_version(lab: Laboratory, wanted: Wanted) -> None:
+def worker_of_another_version(lab: Laboratory) -> None:
     """The worker's package has another version, or the same version and other sources."""
     lab.scheduler()
     for number, (file, old, new) in enumerate(
@@ -193,10 +190,10 @@ def worker_of_another_version(lab: Laboratory, wanted: Wanted) -> None:
         worker = lab.worker(env={PYTHONPATH: str(other)})
         lab.remote(2).fails("worker tcp://127.0.0.1", r"has rover-pipeline \S+ \(sources \w+\) instead of")
         worker.kill()
-    lab.check(wanted, factors=[0])
+    lab.check(factors=[0])
 
 
-def worker_of_another_user_module(lab: Laboratory, wanted: Wanted) -> None:
+def worker_of_another_user_module(lab: Laboratory) -> None:
     """The worker's copy of the module with the user's step was edited, or is not there."""
     lab.scheduler()
     for edited in (True, False):
@@ -212,10 +209,10 @@ def worker_of_another_user_module(lab: Laboratory, wanted: Wanted) -> None:
         found = r"\(sources \w+\)" if edited else r"\(not found\)"
         lab.remote(2).fails("worker tcp://127.0.0.1", rf"has module tests.campaign.gated {found} instead of")
         worker.kill()
-    lab.check(wanted, factors=[0])
+    lab.check(factors=[0])
 
 
-def worker_without_the_package(lab: Laboratory, wanted: Wanted) -> None:
+def worker_without_the_package(lab: Laboratory) -> None:
     """Neither the scheduler nor the worker can import the package."""
     broken = lab.folder / "broken" / "rover_pipeline"
     broken.mkdir(parents=True)
@@ -223,40 +220,40 @@ def worker_without_the_package(lab: Laboratory, wanted: Wanted) -> None:
     lab.scheduler(env={PYTHONPATH: str(broken.parent)})
     lab.worker(env={PYTHONPATH: str(broken.parent)})
     lab.remote(2).fails(lab.address, "cannot be loaded", "is not installed")
-    lab.check(wanted, factors=[0])
+    lab.check(factors=[0])
 
 
-def four_at_once(lab: Laboratory, wanted: Wanted) -> None:
+def four_at_once(lab: Laboratory) -> None:
     """Four runs of the same command at once, on threads and on a scheduler."""
     lab.scheduler()
     lab.worker()
     commands = [run(2) for run in (lab.run, lab.remote, lab.run, lab.remote)]
     for command in commands:
         command.succeeds(2 * SOON)
-    lab.check(wanted, factors=[2])
+    lab.check(factors=[2])
 
 
-def two_with_other_options_at_once(lab: Laboratory, wanted: Wanted) -> None:
+def two_with_other_options_at_once(lab: Laboratory) -> None:
     """Two runs with different options at once: the result is that of one of them, and says of which."""
     lab.scheduler()
     lab.worker()
     commands = [lab.remote(2), lab.remote(3)]
     for command in commands:
         command.succeeds(2 * SOON)
-    lab.check(wanted, factors=[2, 3])
+    lab.check(factors=[2, 3])
 
 
-def clock_that_steps_back(lab: Laboratory, wanted: Wanted) -> None:
+def clock_that_steps_back(lab: Laboratory) -> None:
     """The clocks of the command and of its worker step back by an hour again and again."""
     folder = lab.folder / "clock"
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(_CLOCK)
     lab.run(2, env={PYTHONPATH: str(folder)}).succeeds()
-    lab.check(wanted, factors=[2])
+    lab.check(factors=[2])
     lab.scheduler()
     lab.worker(env={PYTHONPATH: str(folder)})
     lab.remote(3, env={PYTHONPATH: str(folder)}).succeeds()
-    lab.check(wanted, factors=[3])
+    lab.check(factors=[3])
 
 
 _CLOCK = """
@@ -271,16 +268,16 @@ time.time_ns = lambda: int(stepping() * 1e9)
 """
 
 
-def process_of_the_pool_dies(lab: Laboratory, wanted: Wanted) -> None:
+def process_of_the_pool_dies(lab: Laboratory) -> None:
     """A process of a step's own pool is killed in the middle of its work, as a full memory does."""
     lab.run(2, step="pooled", env={DIE: "yes"}).fails("was killed", "too little memory")
     assert not (lab.trace / "_pooled").exists()
     lab.run(2, step="pooled").succeeds()
     shutil.rmtree(lab.trace / "_pooled")
-    lab.check(wanted, factors=[0])
+    lab.check(factors=[0])
 
 
-SCENARIOS: tuple[Callable[[Laboratory, Wanted], None], ...] = (
+SCENARIOS: tuple[Callable[[Laboratory], None], ...] = (
     silent_peer,
     peer_of_another_protocol,
     nobody_at_the_address,
@@ -303,29 +300,17 @@ SCENARIOS: tuple[Callable[[Laboratory, Wanted], None], ...] = (
 )
 
 
-@functools.cache
-def undisturbed() -> Wanted:
-    """Results by factor, of runs that nothing disturbs."""
-    wanted: Wanted = {}
-    with tempfile.TemporaryDirectory(prefix="scenario-") as name, Laboratory(Path(name)) as lab:
-        for factor in (2.0, 3.0):
-            lab.run(factor).succeeds()
-            wanted[factor] = snapshot(lab.trace / "_gated", ignore=PER_PROCESS)
-    return wanted
-
-
-def play(scenario: Callable[[Laboratory, Wanted], None]) -> float:
+def play(scenario: Callable[[Laboratory], None]) -> float:
     """Play a scenario; the seconds that it took.
 
     Raises:
         AssertionError: something is not as it must be.
     """
-    wanted = undisturbed()
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="scenario-") as name, Laboratory(Path(name)) as lab:
-        scenario(lab, wanted)
+        scenario(lab)
         lab.run(2).succeeds()
-        lab.check(wanted, factors=[2])
+        lab.check(factors=[2])
     return time.monotonic() - begin
 
 
