@@ -54,9 +54,7 @@ def run(
         window = held or _WINDOW * scheduler.wait_for_workers()
         left = iter(items)
         while part := list(itertools.islice(left, window)):
-            with warnings.catch_warnings(action="ignore"):  # about the size of `task`, which goes along
-                futures: list[Any] = client.map(task, part, pure=False)
-            for item, future in zip(part, futures, strict=True):
+            for item, future in zip(part, scheduler.submit(task, part), strict=True):
                 result = unwrapped(scheduler.result(future))
                 done(item)
                 yield result
@@ -79,14 +77,25 @@ class _Scheduler:
             time.sleep(_PERIOD / 4)
         return threads
 
+    def submit(self, task: Callable[[T], Any], items: list[T]) -> list[Any]:
+        """Futures of the results of `task`."""
+        try:
+            with warnings.catch_warnings(action="ignore"):  # about the size of `task`, which goes along
+                return list(self.client.map(task, items, pure=False))
+        except Exception as error:
+            if self.client.status != "running":
+                raise self._lost() from error
+            raise
+
     def result(self, future: Any) -> Any:
         """The result of a future. Dask's own errors become one line that names the address."""
         from distributed import KilledWorker, wait
 
         while True:
             try:
-                with self.client.as_current():
-                    wait(future, timeout=_PERIOD)
+                if not future.done():
+                    with self.client.as_current():
+                        wait(future, timeout=_PERIOD)
                 return future.result(timeout=self.options.connect_timeout)
             except TimeoutError:
                 self.count_threads()
@@ -101,8 +110,8 @@ class _Scheduler:
                 if self.client.status != "running":
                     raise self._lost() from error
                 raise RoverError(
-                    f"dask.scheduler: the work cannot be loaded by the scheduler {self.address} or one of its workers "
-                    f"({_reason(error)}); install the same packages there as here and restart it"
+                    f"dask.scheduler: the scheduler {self.address} or one of its workers cannot load the work or send "
+                    f"its result ({_reason(error)}); install the same packages there as here and restart it"
                 ) from error
 
     def count_threads(self) -> int:

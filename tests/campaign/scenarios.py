@@ -127,6 +127,23 @@ def scheduler_is_killed(lab: Laboratory) -> None:
     lab.check(factors=[3])
 
 
+def something_is_killed_at_many_moments(lab: Laboratory) -> None:
+    """The scheduler or the only worker is killed at some moment of a run, from the start of its command to its end."""
+    for number in range(16):
+        scheduler = lab.scheduler()
+        worker = lab.worker()
+        command = lab.remote(2 + number % 2)
+        time.sleep(0.4 + 0.15 * number)
+        (scheduler if number % 4 < 2 else worker).kill()
+        if command.process.wait(SOON) == 0:
+            command.succeeds()
+        else:
+            command.fails(lab.address)
+        lab.check(factors=[0, 2, 3])
+        scheduler.kill()
+        worker.kill()
+
+
 def scheduler_is_frozen(lab: Laboratory) -> None:
     """The scheduler stops to answer in the middle of a run, but its connections stay."""
     scheduler, gate = lab.scheduler(), lab.gate()
@@ -219,7 +236,7 @@ def worker_without_the_package(lab: Laboratory) -> None:
     (broken / "__init__.py").write_text("raise ImportError('is not installed')\n")
     lab.scheduler(env={PYTHONPATH: str(broken.parent)})
     lab.worker(env={PYTHONPATH: str(broken.parent)})
-    lab.remote(2).fails(lab.address, "cannot be loaded", "is not installed")
+    lab.remote(2).fails(lab.address, "cannot load the work", "is not installed")
     lab.check(factors=[0])
 
 
@@ -287,6 +304,7 @@ SCENARIOS: tuple[Callable[[Laboratory], None], ...] = (
     worker_dies_and_another_takes_over,
     every_worker_dies_of_the_same_task,
     scheduler_is_killed,
+    something_is_killed_at_many_moments,
     scheduler_is_frozen,
     task_outlives_its_client,
     task_outlives_its_client_on_the_same_worker,
