@@ -64,6 +64,8 @@ def _digest_of_module(name: str) -> str:
     """Says which sources a module consists of: its own and those that it imports, as far as these are a user's too."""
     files: dict[str, Path] = {}
     left = [name]
+    while "." in left[-1]:  # importing a.b.c runs a and a.b before
+        left.append(left[-1].rpartition(".")[0])
     while left:
         module = left.pop()
         path = None if module in files else _source(module, name.partition(".")[0])
@@ -107,7 +109,10 @@ def _source(module: str, top: str) -> Path | None:
 def _imports(path: Path, module: str) -> tuple[str, ...]:
     """Names of what a source imports, of which some may be no modules."""
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-    return tuple(_imported(ast.parse(path.read_bytes()), package))
+    try:
+        return tuple(_imported(ast.parse(path.read_bytes()), package))
+    except (SyntaxError, ValueError):  # it cannot be imported either
+        return ()
 
 
 def _imported(tree: ast.AST, package: str) -> Iterator[str]:
