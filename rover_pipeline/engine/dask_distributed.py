@@ -82,9 +82,8 @@ class _Scheduler:
         try:
             with warnings.catch_warnings(action="ignore"):  # about the size of `task`, which goes along
                 return list(self.client.map(task, items, pure=False))
-        except Exception as error:
-            if self.client.status != "running":
-                raise self._lost() from error
+        except Exception:
+            self.count_threads()  # raises what a user understands when the scheduler is gone
             raise
 
     def result(self, future: Any) -> Any:
@@ -107,8 +106,7 @@ class _Scheduler:
                     "the work; is there too little memory?"
                 ) from error
             except Exception as error:
-                if self.client.status != "running":
-                    raise self._lost() from error
+                self.count_threads()  # the client may not know yet that the scheduler is gone
                 raise RoverError(
                     f"dask.scheduler: the scheduler {self.address} or one of its workers cannot load the work or send "
                     f"its result ({_reason(error)}); install the same packages there as here and restart it"

@@ -207,6 +207,18 @@ def test_a_scheduler_that_dies_or_freezes_ends_the_run_with_one_line(
     assert address in str(caught.value) and capfd.readouterr().err == ""
 
 
+def test_a_lost_connection_is_named_as_such_before_the_client_knows_of_it() -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ConnectionResetError(104, "Connection reset by peer")
+
+    client = SimpleNamespace(status="running", sync=broken, map=broken, scheduler=SimpleNamespace(ncores=None))
+    scheduler = dask_distributed._Scheduler(client, "tcp://10.0.0.7:8786", DaskOptions())
+    with pytest.raises(RoverError, match=r"the connection to tcp://10.0.0.7:8786 was lost"):
+        scheduler.result(SimpleNamespace(done=lambda: True, result=broken))
+    with pytest.raises(RoverError, match=r"the connection to tcp://10.0.0.7:8786 was lost"):
+        scheduler.submit(abs, [1])
+
+
 def test_nothing_of_dask_is_silenced_afterwards(cluster: Any) -> None:
     import logging
 
