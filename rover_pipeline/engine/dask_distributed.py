@@ -1,56 +1,249 @@
-"""Dask on other machines: items on the workers of a distributed scheduler. Needs the extra `distributed`."""
+"""Dask on other machines: items on the workers of a distributed scheduler. Needs the extra `distributed`.
+
+What can go wrong there ends the run with one line: a scheduler that is silent or dies, no workers, workers that die
+again and again, and workers of other versions than those that provenance will state.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+import logging
+import pickle
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from rover_pipeline.engine.parallel import single_threaded_pools
-from rover_pipeline.errors import MissingExtraError, RoverError
+from rover_pipeline.engine.identity import MODULE, difference, identity
+from rover_pipeline.engine.options import DaskOptions
+from rover_pipeline.engine.parallel import Failure, single_threaded_pools, unwrapped
+from rover_pipeline.errors import MissingExtraError, RoverError, describe
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 #: Items for each thread of the workers that are handed to the scheduler at a time.
 _WINDOW = 32
+#: Seconds between two questions to the scheduler whether it and its workers are still there.
+_PERIOD = 1.0
+#: Libraries that report a lost connection in many lines of their own.
+_TALKATIVE = ("asyncio", "distributed", "tornado")
 
 
 def run(
-    function: Callable[[T], R], items: Iterable[T], address: str, done: Callable[[T], object], held: int | None
+    function: Callable[[T], R], items: Iterable[T], options: DaskOptions, done: Callable[[T], object], held: int | None
 ) -> Iterator[R]:
     """Results of `function` on every item, in order; see `ordered_map`.
 
     Raises:
         MissingExtraError: Dask's distributed scheduler is not installed.
-        RoverError: no scheduler answers at `address`.
+        RoverError: `function` failed, or the scheduler or its workers are silent, absent or of other versions.
     """
     try:
-        from distributed import Client
+        from distributed import protocol
     except ImportError as error:
         raise MissingExtraError("dask.scheduler", "distributed") from error
-    try:
-        client = Client(address, timeout="30s")
-    except (OSError, ValueError) as error:
-        raise RoverError(f"dask.scheduler: no scheduler answers at {address}: {error}") from error
-    with closing(client):
-        window = held or _WINDOW * max(1, sum(client.nthreads().values()))
+    address = options.scheduler or ""
+    task = _Remote(protocol.pickle.dumps(function), identity(getattr(function, "modules", ())))
+    with _quiet(), _connected(address, options.connect_timeout) as client:
+        scheduler = _Scheduler(client, address, options)
+        window = held or _WINDOW * scheduler.wait_for_workers()
         left = iter(items)
         while part := list(itertools.islice(left, window)):
-            futures: list[Any] = client.map(_Limited(function), part, pure=False, retries=2)
-            for item, future in zip(part, futures, strict=True):
-                result = future.result()
+            for item, future in zip(part, scheduler.submit(task, part), strict=True):
+                result = unwrapped(scheduler.result(future))
                 done(item)
                 yield result
 
 
-class _Limited:
-    """A function that runs without threads of libraries below it: a worker has threads of its own."""
+class _Scheduler:
+    """A connection to a scheduler that ends with an error, and not with silence.
 
-    def __init__(self, function: Callable[[Any], Any]) -> None:
-        self.function = function
+    Args:
+        client: connected to the scheduler at `address`.
+    """
+
+    def __init__(self, client: Any, address: str, options: DaskOptions) -> None:
+        self.client, self.address, self.options = client, address, options
+        self._alone_since: float | None = None
+
+    def wait_for_workers(self) -> int:
+        """Number of threads of all workers, as soon as there are any."""
+        while not (threads := self.count_threads()):
+            time.sleep(_PERIOD / 4)
+        return threads
+
+    def submit(self, task: Callable[[T], Any], items: list[T]) -> list[Any]:
+        """Futures of the results of `task`."""
+        try:
+            with warnings.catch_warnings(action="ignore"):  # about the size of `task`, which goes along
+                return list(self.client.map(task, items, pure=False))
+        except Exception:
+            self.count_threads()  # raises what a user understands when the scheduler is gone
+            raise
+
+    def result(self, future: Any) -> Any:
+        """The result of a future. Dask's own errors become one line that names the address."""
+        from distributed import KilledWorker, wait
+
+        while True:
+            try:
+                if not future.done():
+                    with self.client.as_current():
+                        wait(future, timeout=_PERIOD)
+                return future.result(timeout=self.options.connect_timeout)
+            except TimeoutError:
+                self.count_threads()
+            except CancelledError as error:
+                raise self._lost() from error
+            except KilledWorker as error:
+                raise RoverError(
+                    f"dask.scheduler: workers of {self.address} died again and again while they did the same part of "
+                    "the work; is there too little memory?"
+                ) from error
+            except Exception as error:
+                self.count_threads()  # the client may not know yet that the scheduler is gone
+                raise RoverError(
+                    f"dask.scheduler: the scheduler {self.address} or one of its workers cannot load the work or send "
+                    f"its result ({_reason(error)}); install the same packages there as here and restart it"
+                ) from error
+
+    def count_threads(self) -> int:
+        """Number of threads of all workers. An error when there were none for too long, or nobody answers."""
+        if self.client.status != "running":
+            raise self._lost()
+        try:
+            counts = self.client.sync(self.client.scheduler.ncores, callback_timeout=self.options.connect_timeout)
+        except TimeoutError as error:
+            raise RoverError(_silent(self.address, self.options.connect_timeout)) from error
+        except Exception as error:  # of many kinds, when the connection breaks meanwhile
+            raise self._lost() from error
+        threads = sum(counts.values())
+        if threads:
+            self._alone_since = None
+        elif self._alone_since is None:
+            self._alone_since = time.monotonic()
+            print(f"waiting for workers of {self.address}, none is there", file=sys.stderr, flush=True)
+        elif time.monotonic() > self._alone_since + self.options.worker_timeout:
+            raise RoverError(
+                f"dask.scheduler: {self.address} had no worker for {self.options.worker_timeout:g} s; start some with "
+                f"`dask worker {self.address}`, or set `dask.worker_timeout` to wait longer"
+            )
+        return threads
+
+    def _lost(self) -> RoverError:
+        return RoverError(
+            f"dask.scheduler: the connection to {self.address} was lost; when the scheduler is back, the same command "
+            "again does the work"
+        )
+
+
+def _silent(address: str, limit: float) -> str:
+    return (
+        f"dask.scheduler: {address} did not answer for {limit:g} s; is it a Dask scheduler, and is it alive? "
+        "`dask.connect_timeout` sets the time"
+    )
+
+
+@contextmanager
+def _connected(address: str, limit: float) -> Iterator[Any]:
+    """A client of the scheduler at `address`."""
+    from distributed import Client
+
+    class Bounded(Client):
+        """A client that does not wait for ever for a peer that accepts the connection and says nothing."""
+
+        def start(self, **settings: Any) -> None:
+            try:
+                super().start(callback_timeout=limit, **settings)
+            except BaseException:
+                _close(self)
+                raise
+
+    try:
+        # Versions that differ are reported in a table of many lines; those that matter are compared by each task.
+        with warnings.catch_warnings(action="ignore"):
+            client = Bounded(address, timeout=limit, set_as_default=False)
+    except TimeoutError as error:
+        raise RoverError(_silent(address, limit)) from error
+    except Exception as error:  # of many kinds, when the peer is something else than a scheduler
+        raise RoverError(f"dask.scheduler: no scheduler answers at {address}: {_reason(error)}") from error
+    try:
+        yield client
+    finally:
+        _close(client)
+
+
+def _close(client: Any) -> None:
+    with contextlib.suppress(Exception):  # the scheduler may be dead or silent, and the reason for closing is known
+        client.close(timeout=2)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """No lines of Dask on stderr: it would report in many what is raised as one."""
+    names = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] in _TALKATIVE]
+    loggers = [logging.getLogger(name) for name in {*_TALKATIVE, *names}]
+    before = [(logger, logger.handlers, logger.propagate) for logger in loggers]
+    for logger in loggers:
+        logger.handlers, logger.propagate = [logging.NullHandler()], False
+    try:
+        yield
+    finally:
+        for logger, handlers, propagate in before:
+            logger.handlers, logger.propagate = handlers, propagate
+
+
+def _reason(error: BaseException) -> str:
+    """One line for the error at the bottom of a chain of errors."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+
+class _Remote:
+    """A function as bytes, which a worker loads only when it is what the process that asks is.
+
+    Args:
+        function: pickled.
+        wanted: the identity of the process that asks, from `identity`.
+    """
+
+    def __init__(self, function: bytes, wanted: Mapping[str, str]) -> None:
+        self.function, self.wanted = function, wanted
 
     def __call__(self, item: Any) -> Any:
-        with single_threaded_pools():
-            return self.function(item)
+        try:
+            function = self._loaded()
+            # A worker has threads of its own; libraries start none below them.
+            with single_threaded_pools():
+                return function(item)
+        except Exception as error:
+            return Failure(error if _can_be_sent(error) else RoverError(describe(error)))
+
+    def _loaded(self) -> Callable[[Any], Any]:
+        from distributed import get_worker
+
+        worker = f"dask.scheduler: worker {get_worker().address}"
+        modules = [name.removeprefix(MODULE) for name in self.wanted if name.startswith(MODULE)]
+        if differs := difference(identity(modules), self.wanted):
+            raise RoverError(f"{worker} has {differs}; install there what this command has and restart the worker")
+        try:
+            function: Callable[[Any], Any] = pickle.loads(self.function)
+        except Exception as error:
+            raise RoverError(
+                f"{worker} cannot load the work ({_reason(error)}); install there what this command has and restart "
+                "the worker"
+            ) from error
+        return function
+
+
+def _can_be_sent(error: Exception) -> bool:
+    try:
+        return isinstance(pickle.loads(pickle.dumps(error)), Exception)
+    except Exception:
+        return False

@@ -153,15 +153,13 @@ class _Run:
         frame_bytes = inputs.frame_bytes + sum(spec.sample_bytes for spec in self.writer.specs.values())
         ranges = frame_ranges(inputs.count, frame_bytes, self.dask, self.threads)
         # An ordered step hands a state from each range to the next, so it cannot be spread over workers.
-        work, threads, scheduler = (
-            (_InOrder(task), 1, None) if task.step.ordered else (task, self.threads, self.dask.scheduler)
-        )
+        work, threads, dask = (_InOrder(task), 1, None) if task.step.ordered else (task, self.threads, self.dask)
         with progress(self.label, inputs.count, log=self.log) as advance:
 
             def done(frames: tuple[int, int]) -> None:
                 advance(frames[1] - frames[0])
 
-            for part in ordered_map(work, ranges, threads=threads, scheduler=scheduler, done=done):
+            for part in ordered_map(work, ranges, threads=threads, dask=dask, done=done):
                 self._append(part)
 
     def make_at_once(self) -> None:

@@ -21,3 +21,9 @@ class DaskOptions(Options):
         description="Address of a Dask distributed scheduler (`tcp://host:8786`) whose workers see the same files; "
         "null = threads of the job itself.",
     )
+    connect_timeout: float = Field(
+        30.0, gt=0, description="Longest time that the scheduler may take for an answer, s. After it the job fails."
+    )
+    worker_timeout: float = Field(
+        300.0, gt=0, description="Longest time that the scheduler may be without any worker, s. After it the job fails."
+    )

@@ -47,7 +47,7 @@ def ordered_map(
     *,
     threads: int = 1,
     processes: Processes | None = None,
-    scheduler: str | None = None,
+    dask: DaskOptions | None = None,
     done: Callable[[T], object] | None = None,
     held: int | None = None,
 ) -> Iterator[R]:
@@ -58,16 +58,17 @@ def ordered_map(
         threads: items worked on at once. BLAS, OpenMP and OpenCV pools are held to one thread each.
         processes: to be used instead of threads, for a function that holds the interpreter's lock. Results are copied
             between them: they must be small.
-        scheduler: address of a Dask distributed scheduler to be used instead of both.
+        dask: whose `scheduler`, when it is set, is the address of a Dask distributed scheduler to be used instead of
+            both. A function with an attribute `modules` names the modules of a user that the workers must share.
         done: called with each item that is finished.
         held: results held at a time; many for each worker unless given.
 
     Raises:
-        RoverError: a worker process was killed, or no scheduler answers.
+        RoverError: a worker process was killed; or the scheduler or its workers are silent, gone or of other versions.
     """
     finished = done or (lambda item: None)
-    if scheduler:
-        yield from load("rover_pipeline.engine.dask_distributed:run")(function, items, scheduler, finished, held)
+    if dask is not None and dask.scheduler:
+        yield from load("rover_pipeline.engine.dask_distributed:run")(function, items, dask, finished, held)
     elif processes is not None and processes.count > 1:
         yield from processes.run(function, items, finished)
     elif processes is not None or threads == 1:
@@ -136,17 +137,15 @@ class Processes:
     def run(self, function: Callable[[T], R], items: Iterable[T], done: Callable[[T], object]) -> Iterator[R]:
         """Results of `function`, in order, two for each process held. Its error is raised when the result is due."""
         compute = load("rover_pipeline.engine.dask_local:compute_in_processes")
-        if self._pool is None:
-            self._pool = ProcessPoolExecutor(self.count, multiprocessing.get_context("fork"), _begin_worker)
-            # Forks now, while this process has one thread: a lock that another thread holds would stay locked for ever.
-            self._pool.submit(os.getpid).result()
-        pool, task = self._pool, _Guarded(function)
-        windows = _in_windows(lambda window: compute(task, window, pool, self.count, done), items, self.count)
         try:
-            for result in windows:
-                if isinstance(result, _Failure):
-                    raise result.error
-                yield result
+            if self._pool is None:
+                self._pool = ProcessPoolExecutor(self.count, multiprocessing.get_context("fork"), _begin_worker)
+                # Forks now, while this process has one thread: a lock that another thread holds would stay locked for
+                # ever.
+                self._pool.submit(os.getpid).result()
+            pool, task = self._pool, _Guarded(function)
+            for result in _in_windows(lambda window: compute(task, window, pool, self.count, done), items, self.count):
+                yield unwrapped(result)
         except BrokenProcessPool as error:
             raise RoverError("a process that did a part of the work was killed; is there too little memory?") from error
 
@@ -172,7 +171,7 @@ class OnThread(Generic[T, R]):
 _thread = threading.local()
 
 
-class _Failure:
+class Failure:
     """An error on its way back from a worker: Dask would add the worker's traceback to its message."""
 
     def __init__(self, error: Exception) -> None:
@@ -180,16 +179,23 @@ class _Failure:
 
 
 class _Guarded(Generic[T, R]):
-    """A function that returns its errors."""
+    """A function that returns its errors, for `unwrapped`."""
 
     def __init__(self, function: Callable[[T], R]) -> None:
         self.function = function
 
-    def __call__(self, item: T) -> R | _Failure:
+    def __call__(self, item: T) -> R | Failure:
         try:
             return self.function(item)
         except Exception as error:
-            return _Failure(error)
+            return Failure(error)
+
+
+def unwrapped(result: R | Failure) -> R:
+    """The result of a guarded function, or its error raised."""
+    if isinstance(result, Failure):
+        raise result.error
+    return result
 
 
 def _begin_worker() -> None:

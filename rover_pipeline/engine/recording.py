@@ -95,7 +95,7 @@ class Recording:
                 ranges,
                 threads=workers.threads,
                 processes=workers.processes if processes else None,
-                scheduler=workers.dask.scheduler,
+                dask=workers.dask,
                 done=lambda frames: advance(frames[1] - frames[0]),
                 held=held,
             )
@@ -116,6 +116,15 @@ class Recording:
         readable[sorted(self._corrupt)] = False
         return readable
 
+    @property
+    def modules(self) -> set[str]:
+        """Names of the modules that hold what the step declares."""
+        return self._task.modules
+
+    def check_run(self) -> None:
+        """Raise RoverError when the run that this recording was opened for has ended."""
+        self._task.check_run()
+
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_workers": None}
 
@@ -125,9 +134,11 @@ class _Tracked:
 
     def __init__(self, recording: Recording, function: Callable[[int, int], Any]) -> None:
         self.recording, self.function = recording, function
+        self.modules = recording.modules | {function.__module__}
 
     def __call__(self, frames: tuple[int, int]) -> tuple[Any, set[int]]:
         start, stop = frames
+        self.recording.check_run()
         _thread.corrupt = set()
         try:
             return self.function(start, stop), _thread.corrupt

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -41,6 +42,9 @@ class Part(NamedTuple):
 class FrameTask:
     """A step and its opened inputs. It is called with ranges of frames, in threads or in other processes.
 
+    A task may outlive the run that began it, on a worker of a scheduler. It makes no files and no folders: it writes
+    only to files that its own run made in the scratch folder `partial`, which no other run ever has.
+
     Attributes:
         partial: directory of the channels that are being written.
         specs: of those channels; empty until `probe` is called.
@@ -54,7 +58,14 @@ class FrameTask:
     specs: dict[str, ChannelSpec]
     mark_corrupt: bool
 
+    @property
+    def modules(self) -> set[str]:
+        """Names of the modules that hold what the step declares: the function, its options, its views."""
+        declared = [self.step.name, *self.step.views.values(), *([type(self.options)] if self.options else [])]
+        return {each.partition(":")[0] if isinstance(each, str) else each.__module__ for each in declared}
+
     def __call__(self, frames: tuple[int, int]) -> Part:
+        self.check_run()
         start, stop = frames
         first, last = max(0, start - self.step.halo), min(self.inputs.count, stop + self.step.halo)
         arrays, readable = self.read(first, last)
@@ -185,14 +196,28 @@ class FrameTask:
         valid = self.inputs.valid[start : start + count] * readable.astype("u1")
         if VALID in result:
             valid *= (result[VALID] != 0).astype("u1")
-        write_at(self.partial / VALID, VALID_SPEC, start, valid)
         encoded = {}
-        for name, spec in self.specs.items():
-            if spec.format == "raw":
-                write_at(self.partial / name, spec, start, result[name])
-            else:
-                encoded[name] = [encode_sample(spec.format, sample) for sample in result[name]]
+        try:
+            write_at(self.partial / VALID, VALID_SPEC, start, valid)
+            for name, spec in self.specs.items():
+                if spec.format == "raw":
+                    write_at(self.partial / name, spec, start, result[name])
+                else:
+                    encoded[name] = [encode_sample(spec.format, sample) for sample in result[name]]
+        except FileNotFoundError as error:
+            raise self._too_late() from error
         return Part(int((valid == 0).sum()), int((~readable).sum()), encoded)
+
+    def check_run(self) -> None:
+        """Raise RoverError when the run that this task belongs to has ended."""
+        if not self.partial.is_dir():
+            raise self._too_late()
+
+    def _too_late(self) -> RoverError:
+        return RoverError(
+            f"{self.partial}: is not there on {socket.gethostname()}; the run that this work belongs to has ended, or "
+            "workers do not see the same files. Nothing was written"
+        )
 
     def inspect(self) -> Inspection:
         """Call the step's `inspect` with a few valid frames that are spread over the recording."""

@@ -187,6 +187,23 @@ def test_a_process_that_is_killed_ends_the_work_with_an_error(tmp_path: Path) ->
         list(ordered_map(task, ranges, threads=2, processes=processes))
 
 
+def test_a_process_that_is_killed_while_it_waits_ends_the_next_work_with_an_error() -> None:
+    with closing(Processes(2)) as processes:
+        assert list(ordered_map(abs, [-1, -2], processes=processes)) == [1, 2]
+        assert processes._pool is not None
+        children = list(processes._pool._processes)
+        os.kill(children[0], signal.SIGKILL)
+        with pytest.raises(RoverError, match=r"was killed; is there too little memory\?"):
+            list(ordered_map(abs, range(1000), processes=processes))
+    wait_until(lambda: not any(is_alive(pid) for pid in children))
+
+
+def test_processes_that_are_killed_as_soon_as_they_begin_are_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rover_pipeline.engine.parallel._begin_worker", _kill)
+    with closing(Processes(2)) as processes, pytest.raises(RoverError, match="was killed"):
+        list(ordered_map(abs, [-1, -2], processes=processes))
+
+
 def test_processes_end_with_the_one_that_started_them_even_if_that_is_killed(tmp_path: Path) -> None:
     script = """
 import os, sys, time
@@ -242,7 +259,7 @@ def pools() -> list[int]:
 def test_a_scheduler_without_the_library_for_it_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(MissingExtraError, match=r"dask.scheduler needs .* 'rover-pipeline\[distributed\]'"):
-        list(ordered_map(lambda frames: None, [(0, 1)], scheduler="tcp://127.0.0.1:1"))
+        list(ordered_map(lambda frames: None, [(0, 1)], dask=DaskOptions(scheduler="tcp://127.0.0.1:1")))
 
 
 @pytest.mark.parametrize(
