@@ -109,14 +109,10 @@ class Attempt:
         """Give the lock back. What cannot be removed now is removed by the next attempt."""
         if self._descriptor is None:
             return
-        for _ in range(2):  # one error of the disk may pass
-            with contextlib.suppress(OSError):
-                self.lock.unlink(missing_ok=True)
-                break
+        _remove(self.lock.unlink)
         os.close(self._descriptor)
         self._descriptor = None
-        with contextlib.suppress(OSError):  # it succeeds only when the directory is empty
-            os.rmdir(self.base)
+        _remove(self.base.rmdir)  # it succeeds only when the directory is empty
 
     def _acquire(self) -> None:
         """Take an exclusive lock. Wait while another live process makes the same result."""
@@ -146,6 +142,9 @@ class Attempt:
                     reminded = time.monotonic()
                 time.sleep(_POLL_S)
             except BaseException:
+                if not os.fstat(descriptor).st_size:  # nobody has ever held it
+                    _remove(self.lock.unlink)
+                    _remove(self.base.rmdir)
                 os.close(descriptor)
                 raise
             os.close(descriptor)
@@ -167,6 +166,14 @@ class Attempt:
             return os.fstat(descriptor).st_ino == os.lstat(self.lock).st_ino
         except FileNotFoundError:
             return False
+
+
+def _remove(call: Callable[[], None]) -> None:
+    """Remove something that nobody needs. One error of the disk may pass."""
+    for _ in range(2):
+        with contextlib.suppress(OSError):
+            call()
+            return
 
 
 def open_regular(path: Path) -> int:

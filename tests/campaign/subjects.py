@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.export import ExportOptions, export
 from rover_pipeline.importers.dca1000 import import_dca1000
@@ -32,13 +31,13 @@ class Subject(NamedTuple):
 
     Attributes:
         prepare: makes the folder in which the work is done, with all that is read.
-        run: does the work in that folder, with the name of a stamp where results have one.
+        run: does the work in that folder, with the name of a stamp where results have one, on so many threads.
         result: what is made, below the folder.
         replaces: whether an older result is replaced; otherwise it would be in the way.
     """
 
     prepare: Callable[[Path], object]
-    run: Callable[[Path, str], object]
+    run: Callable[[Path, str, int], object]
     result: str
     replaces: bool = True
 
@@ -50,10 +49,10 @@ def subjects() -> dict[str, Subject]:
     steps["_report"] = _step("_report", small_trace, {"instants": 0})
     assert set(TABLE) - set(steps) <= {"_camera_model"}, "a step is missing"  # it needs a model of the user
     others = {
-        "page of many": Subject(_recordings, lambda folder, stamp: write_fleet([str(folder / "all")]), "all/_report"),
+        "page of many": Subject(_recordings, lambda folder, *_: write_fleet([str(folder / "all")]), "all/_report"),
         "simulate": Subject(
             Path.mkdir,
-            lambda folder, stamp: simulate(folder / "new", preset="tiny", duration=0.3, seed=1, threads=1),
+            lambda folder, *_: simulate(folder / "new", preset="tiny", duration=0.3, seed=1, threads=1),
             "new",
             replaces=False,
         ),
@@ -66,8 +65,8 @@ def subjects() -> dict[str, Subject]:
 
 
 def _step(name: str, prepare: Callable[[Path], object], options: Mapping[str, object]) -> Subject:
-    def run(folder: Path, stamp: str) -> None:
-        run_step(find_step(name), folder / "rec", name, Request(options), threads=2, stamps=(stamp,))
+    def run(folder: Path, stamp: str, threads: int) -> None:
+        run_step(find_step(name), folder / "rec", name, Request(options), threads=threads, stamps=(stamp,))
 
     return Subject(lambda folder: prepare(folder / "rec"), run, f"rec/{name}")
 
@@ -79,7 +78,7 @@ def _recordings(folder: Path) -> None:
 
 
 def _export(name: str) -> Subject:
-    def run(folder: Path, stamp: str) -> None:
+    def run(folder: Path, _stamp: str, _threads: int) -> None:
         sensor = "_odom" if name in ("tum", "kitti") else None
         export(name, [str(folder / "rec")], folder / "new" / "out", ExportOptions(sensor=sensor, threads=1))
 
@@ -92,7 +91,7 @@ def _ouster(folder: Path) -> None:
         shutil.copy(path, folder)
 
 
-def _import_ouster(folder: Path, stamp: str) -> None:
+def _import_ouster(folder: Path, _stamp: str, _threads: int) -> None:
     import_ouster(next(folder.glob("*.pcap")), folder / "new")
 
 
@@ -100,5 +99,5 @@ def _dca1000(folder: Path) -> None:
     shutil.copytree(CAPTURES / "radar_iwr6843_3tx4rx", folder)
 
 
-def _import_dca1000(folder: Path, stamp: str) -> None:
+def _import_dca1000(folder: Path, _stamp: str, _threads: int) -> None:
     import_dca1000(folder / "adc_data.bin", folder / "mmwaveDevice.mmwave.json", folder / "new")
