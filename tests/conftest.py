@@ -11,6 +11,11 @@ import pytest
 CHECKOUT = Path(__file__).parents[1]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files are spread over processes as a whole, for their fixtures; those that take longest go first."""
+    items.sort(key=lambda item: item.path.parent.name != "workflow")
+
+
 @pytest.fixture(scope="session")
 def captures() -> Path:
     """The folder of real captures. Tests that need it are skipped where it is absent, but never in CI."""

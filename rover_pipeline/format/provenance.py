@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
+import functools
 import hashlib
 import json
 import os
 import platform
+import re
 import stat
 from importlib import metadata
 from pathlib import Path
@@ -92,8 +93,17 @@ def fingerprint(path: Path) -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Versions of Python, of this package and of those that can change a result."""
-    installed = {"python": platform.python_version(), "rover-pipeline": __version__}
-    for name in _PACKAGES:
-        with contextlib.suppress(metadata.PackageNotFoundError):
-            installed[name] = metadata.version(name)
-    return installed
+    installed = {name: version for name in _PACKAGES if (version := _version(name))}
+    return {"python": platform.python_version(), "rover-pipeline": __version__, **installed}
+
+
+@functools.cache
+def _version(name: str) -> str:
+    """Version of an installed distribution; "" where it is not installed."""
+    try:
+        # `metadata.version` parses the whole text as a message, which takes longer than many a step.
+        text = metadata.distribution(name).read_text("METADATA") or ""
+    except metadata.PackageNotFoundError:
+        return ""
+    line = re.search(r"^Version: *(.+)$", text, re.MULTILINE)
+    return line[1].strip() if line else metadata.version(name)

@@ -34,7 +34,6 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.xdist_group("finished")
 def test_default_outputs_are_made_once_whatever_the_way_work_is_spread(finished: Path) -> None:
     trace = finished / "one"
     for name in ("_lidar_image", "_radar_range_doppler", "_radar_velocity", "_sync", "_bev"):
@@ -44,7 +43,6 @@ def test_default_outputs_are_made_once_whatever_the_way_work_is_spread(finished:
     assert "Nothing to be done" in again.stderr
 
 
-@pytest.mark.xdist_group("finished")
 def test_changed_options_are_noticed_from_another_folder(finished: Path, tmp_path: Path) -> None:
     trace = shutil.copytree(finished / "one", tmp_path / "one")
     before = result_bytes(trace)
@@ -60,7 +58,6 @@ def test_changed_options_are_noticed_from_another_folder(finished: Path, tmp_pat
     assert len(list((trace / "_radar_range_doppler").glob(".options-*"))) == 1
 
 
-@pytest.mark.xdist_group("finished")
 def test_a_channel_that_was_removed_is_made_again(finished: Path, tmp_path: Path) -> None:
     trace = shutil.copytree(finished / "one", tmp_path / "one")
     before = result_bytes(trace)
