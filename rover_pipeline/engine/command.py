@@ -15,6 +15,7 @@ from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.engine.options import DASK_VARIABLE, DaskOptions
 from rover_pipeline.engine.step import Step
 from rover_pipeline.errors import ERROR_MARK, ConfigError, RoverError, describe
+from rover_pipeline.format.attempt import open_regular
 from rover_pipeline.format.trace import link_trace
 from rover_pipeline.options import InputOptions
 
@@ -84,7 +85,8 @@ def logged(log: Path | None) -> Iterator[TextIO | None]:
         yield None
         return
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("w", encoding="utf-8") as file:
+    with os.fdopen(open_regular(log), "r+", encoding="utf-8") as file:
+        file.truncate()
         try:
             yield file
         except Exception as error:

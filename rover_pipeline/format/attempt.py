@@ -123,6 +123,9 @@ class Attempt:
                 descriptor = open_regular(self.lock)
             except FileNotFoundError:
                 continue  # the other process has just removed the empty directory
+            except OSError:
+                _remove(self.base.rmdir)
+                raise
             try:
                 if self._try_lock(descriptor):
                     self._descriptor = descriptor

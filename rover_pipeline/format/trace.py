@@ -6,7 +6,7 @@ import glob
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rover_pipeline.errors import FormatError, InTheWayError, named_if_not_written
@@ -152,8 +152,8 @@ def link_trace(source: Path, target: Path) -> None:
         except FileExistsError as error:
             if not link.is_symlink() or Path(os.readlink(link)) != path:
                 raise InTheWayError(f"{link}: is in the way of a link to {path}; move it") from error
-    if not (target / CONFIG).exists():
-        (target / CONFIG).touch()
+    with suppress(FileExistsError):  # readers know a trace by this file
+        os.close(os.open(target / CONFIG, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666))
 
 
 def _is_result(folder: Path) -> bool:

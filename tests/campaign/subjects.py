@@ -52,7 +52,7 @@ def subjects() -> dict[str, Subject]:
         "page of many": Subject(_recordings, lambda folder, *_: write_fleet([str(folder / "all")]), "all/_report"),
         "simulate": Subject(
             Path.mkdir,
-            lambda folder, *_: simulate(folder / "new", preset="tiny", duration=0.3, seed=1, threads=1),
+            lambda folder, *_: simulate(folder / "new", preset="tiny", duration=0.5, seed=1, threads=1),
             "new",
             replaces=False,
         ),
