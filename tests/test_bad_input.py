@@ -110,7 +110,7 @@ CASES = {
     ),
     "wrong shape for the file size": Bad(
         lambda t: meta(t / "radar", lambda m: m["iq"].update(shape=[4, 2, 4, 36])),
-        "radar/iq: 12,288 bytes is not a whole number of 2,304-byte samples; the last 768 bytes, from byte 11520",
+        "radar/radar.json: describes samples of [4, 2, 4, 32], iq holds [4, 2, 4, 36]",
     ),
     "shape that claims terabytes": Bad(
         lambda t: meta(t / "radar", lambda m: m["iq"].update(shape=[1 << 20, 1 << 20])),
@@ -166,13 +166,11 @@ CASES = {
     ),
     "sidecar of another shape": Bad(
         lambda t: (t / "radar/radar.json").write_text('{"shape": [4, 2, 4, 99]}'),
-        "radar/iq: samples 0 to 0: rover_pipeline.radar.steps:range_doppler: ValueError: radar.json says 99 samples",
-        check="radar/radar.json: describes samples of [4, 2, 4, 198], iq holds [4, 2, 4, 32]",
+        "radar/radar.json: describes samples of [4, 2, 4, 198], iq holds [4, 2, 4, 32]",
     ),
     "sidecar that is no sidecar": Bad(
         lambda t: (t / "radar/radar.json").write_text("[]"),
-        "radar.json must be an object with a `shape`",
-        check="radar/radar.json: is not what a radar sidecar must be",
+        "radar/radar.json: is not what a radar sidecar must be",
     ),
     "sensor is missing": Bad(
         lambda t: shutil.rmtree(t / "radar"), "radar: no such sensor; rover_pipeline.radar.steps:range_doppler needs",
@@ -208,7 +206,7 @@ CASES = {
     ),
     "lzmaf frame of another size": Bad(
         lambda t: meta(t / "lidar", lambda m: m["nir"].update(shape=[8, 16])),
-        "lidar/nir: sample 0 at byte 0: decodes to 512 bytes, [8, 16] of u2 is 256",
+        "lidar/lidar.json: describes samples of [8, 32], nir holds [8, 16]",
         "lidar",
     ),
     "index that does not rise": Bad(
@@ -221,12 +219,12 @@ CASES = {
         check="lidar/lidar.json: is missing",
     ),
     "lidar.json of another sensor": Bad(
-        lambda t: (t / "lidar/lidar.json").write_text("{}"), "lidar.json is not the metadata of an Ouster sensor",
-        "lidar", check="lidar/lidar.json: is not what a lidar sidecar must be",
+        lambda t: (t / "lidar/lidar.json").write_text("{}"), "lidar/lidar.json: is not what a lidar sidecar must be",
+        "lidar",
     ),
     "lidar.json is a list": Bad(
-        lambda t: (t / "lidar/lidar.json").write_text("[]"), "lidar.json is not the metadata of an Ouster sensor",
-        "lidar", check="lidar/lidar.json: is not what a lidar sidecar must be",
+        lambda t: (t / "lidar/lidar.json").write_text("[]"), "lidar/lidar.json: is not what a lidar sidecar must be",
+        "lidar",
     ),
 }  # fmt: skip
 

@@ -81,11 +81,15 @@ class Sensor:
             FormatError: `ts` is not f8 of shape [], or its times are not finite and strictly increasing.
         """
         channel = self._scalars(TS, "f8")
-        ts = channel.read(0, count)
+        ts = channel.read_whole(count)
         if problem := time_problem(ts):
             remedy = self._remedy("correct ts (a copy of the trace keeps the original)")
             raise channel.fail(f"{problem}; {remedy}")
         return ts
+
+    def recorded_times(self) -> np.ndarray:
+        """All times as they are stored, f8 seconds, in order or not. Raises FormatError when `ts` is not f8 of []."""
+        return self._scalars(TS, "f8").read_whole()
 
     def _scalars(self, name: str, type: str) -> Channel:
         channel = self.channel(name)
@@ -102,7 +106,7 @@ class Sensor:
         if VALID not in self.specs:
             return np.ones(count, "u1")
         channel = self._scalars(VALID, "u1")
-        valid = channel.read(0, count)
+        valid = channel.read_whole(count)
         if valid.max(initial=0) > 1:
             at = int(np.argmax(valid > 1))
             raise channel.fail(f"sample {at} at byte {at}: is {valid[at]}, must be 0 or 1")
