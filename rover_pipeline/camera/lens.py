@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from rover_pipeline.errors import short
+from rover_pipeline.errors import FormatError, short
 from rover_pipeline.format.texts import parse_json
 
 
@@ -53,7 +53,7 @@ class Lens:
             fx, fy, cx, cy = (float(content[name]) for name in ("fx", "fy", "cx", "cy"))
             k = tuple(float(value) for value in content.get("k", Lens.k))
             p = tuple(float(value) for value in content.get("p", Lens.p))
-        except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as error:
+        except (FormatError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as error:
             problem = f"must give the numbers fx, fy, cx, cy, and lists k and p ({short(str(error))})"
             raise ValueError(f"camera.json {problem}") from error
         lens = Lens(width, height, fx, fy, cx, cy, k, p)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from rover_pipeline.engine.declared import declared_problems
 from rover_pipeline.engine.step import EVERY, OPTIONAL, Reference, Step
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.channels import Channel
@@ -145,13 +146,15 @@ class _Opener:
         return sensors, channels
 
     def sensor(self, reference: str) -> Sensor:
-        """The sensor of a reference. What its sidecar says of the channel is checked here, for every input."""
+        """The sensor of a reference, for every input. What its sidecar or its step say of the channel is checked."""
         name, _, channel = reference.partition("/")
         if not (self.path / name).is_dir():
             raise FormatError(f"{self.path / name}: no such sensor; {self.step.name} needs {reference}")
         sensor = self.trace.source(name, channel)
         specs = {channel: sensor.specs[channel]} if channel in sensor.specs else {}
         for problem in layout_problems(self.path, sensor.name, specs, missing_sidecars=False):
+            raise FormatError(problem)
+        for problem in declared_problems(sensor, channel):
             raise FormatError(problem)
         return sensor
 

@@ -108,7 +108,7 @@ def _require_small(text: str, path: str) -> None:
             sizes |= {anchor: size} if anchor else {}
         elif isinstance(event, yaml.AliasEvent):
             # An anchor that is still open is not known yet: the value would contain itself.
-            size = sizes.get(event.anchor, MAX_YAML_NODES + 1)
+            size = sizes.get(event.anchor or "", MAX_YAML_NODES + 1)
         elif isinstance(event, yaml.ScalarEvent):
             size = 1
             sizes |= {event.anchor: 1} if event.anchor else {}
