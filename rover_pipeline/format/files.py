@@ -15,8 +15,6 @@ from pathlib import Path
 
 from rover_pipeline.errors import FormatError
 
-#: Errors of looking at a path that cannot be: a link to itself, a name that is too long.
-_NOTHING_THERE = (errno.ELOOP, errno.ENAMETOOLONG)
 _KINDS = {
     stat.S_IFDIR: "a directory",
     stat.S_IFIFO: "a named pipe",
@@ -88,16 +86,18 @@ def read_exactly(descriptor: int, size: int, offset: int) -> bytes:
 
 
 def exists(path: Path) -> bool:
-    """Whether there is anything at a path. A link to nothing, or to itself, is nothing.
+    """Whether there is anything at a path.
 
-    Only the answer "does not exist" means that something is absent: any other error, of a disk say, is raised.
+    Only the answer "does not exist" means that something is absent. A link to nothing, or to itself, is there: whatever
+    it should lead to is missing, which its reader says. Any other error, of a disk say, is raised.
     """
     try:
         os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
-        return False
+        return os.path.islink(path)
     except OSError as error:
-        if error.errno in _NOTHING_THERE:
+        if error.errno == errno.ENAMETOOLONG:
             return False
-        raise
+        if error.errno != errno.ELOOP:
+            raise
     return True

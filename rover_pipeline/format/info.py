@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rover_pipeline.errors import FormatError, describe, short_text
+from rover_pipeline.errors import FormatError, RoverError, describe, short_text
 from rover_pipeline.format.channels import Channel
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
@@ -86,7 +86,7 @@ def stored_bytes(path: Path) -> int:
     if path.is_dir():
         with os.scandir(path) as entries:
             return sum(entry.stat(follow_symlinks=False).st_size for entry in entries)
-    return path.stat().st_size if exists(path) else 0  # a link to nothing holds nothing
+    return path.stat().st_size if path.exists() else 0  # a link to nothing holds nothing
 
 
 def _date(seconds: float) -> str:
@@ -131,7 +131,10 @@ def _sensor_info(path: Path) -> dict[str, Any]:
 
 def _made_by(path: Path) -> str | None:
     """The step that made one of our results; None for other sensors."""
-    provenance = read_provenance(path)
+    try:
+        provenance = read_provenance(path)
+    except RoverError as error:
+        return f"unknown: {error}"
     if not provenance or "step" not in provenance:
         return None
     return f"{short_text(provenance['step'])} version {short_text(provenance.get('version', '?'))}"
@@ -141,7 +144,7 @@ def _products(path: Path) -> list[str]:
     """Our results that are folders of files and not sensors."""
     names = sorted(entry.name for entry in os.scandir(path) if entry.name.startswith("_"))
     folders = [name for name in names if os.path.isdir(path / name)]
-    return [name for name in folders if not exists(path / name / META) and read_provenance(path / name)]
+    return [name for name in folders if not exists(path / name / META) and _made_by(path / name)]
 
 
 def _product_info(path: Path) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rover_pipeline import __version__
+from rover_pipeline.format.texts import read_json
 
 PROVENANCE = "provenance.json"
 MADE_BY = "rover_pipeline"
@@ -26,10 +27,14 @@ _PACKAGES = (
 
 
 def read_provenance(sensor: Path) -> dict[str, Any] | None:
-    """The provenance of the sensor in directory `sensor`; None when this program did not make it."""
+    """The provenance of the sensor in directory `sensor`; None when this program did not make it.
+
+    Raises:
+        FormatError: there is a `provenance.json`, but it cannot be read.
+    """
     try:
-        content = json.loads((sensor / PROVENANCE).read_bytes())
-    except (OSError, ValueError):
+        content = read_json(sensor / PROVENANCE)
+    except (FileNotFoundError, NotADirectoryError):
         return None
     return content if isinstance(content, dict) and content.get("made_by") == MADE_BY else None
 

@@ -8,7 +8,7 @@ from typing import Self
 
 import numpy as np
 
-from rover_pipeline.errors import FormatError, did_you_mean
+from rover_pipeline.errors import FormatError, RoverError, did_you_mean
 from rover_pipeline.format.channels import Channel, create_channel, open_channel
 from rover_pipeline.format.channels.base import EncodedWriter, sync_file
 from rover_pipeline.format.meta import ChannelSpec, read_meta, write_meta
@@ -99,7 +99,11 @@ class Sensor:
 
     def _remedy(self, raw: str) -> str:
         """What the user can do about a damaged channel: `raw` when it was recorded; a result can be made again."""
-        return f"remove {self.path} and make it again" if read_provenance(self.path) else raw
+        try:
+            ours = read_provenance(self.path) is not None
+        except RoverError:  # the damage that is reported comes first
+            ours = self.name.startswith("_")
+        return f"remove {self.path} and make it again" if ours else raw
 
     def valid(self, count: int) -> np.ndarray:
         """The first `count` entries of `valid`, u1; all 1 for a sensor without that channel."""

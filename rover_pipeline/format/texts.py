@@ -32,12 +32,12 @@ def read_text(path: Path, limit: int = MAX_TEXT_BYTES) -> str:
     """The text of a small file.
 
     Raises:
-        FileNotFoundError: there is no such file.
+        FileNotFoundError, NotADirectoryError: there is no such file.
         FormatError: it is no regular file, too large, not UTF-8, or cannot be read.
     """
     try:
         return read_bounded(path, limit, "any text of a trace").decode("utf-8-sig")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise
     except UnicodeDecodeError as error:
         raise FormatError(f"{path}: is not text: byte {error.start} is no UTF-8; replace it") from error

@@ -14,7 +14,7 @@ from typing import get_args
 from rover_pipeline.engine.options import DaskOptions
 from rover_pipeline.engine.parallel import frame_ranges, ordered_map
 from rover_pipeline.engine.progress import progress
-from rover_pipeline.errors import FormatError
+from rover_pipeline.errors import FormatError, RoverError, describe
 from rover_pipeline.format.channels import Channel
 from rover_pipeline.format.layout import layout_problems
 from rover_pipeline.format.meta import META
@@ -56,10 +56,18 @@ def problems(path: Path, threads: int = 1, *, decode: bool = True) -> Iterator[s
         if os.path.isdir(path / entry / PARTIAL):
             yield f"{path / entry}: is unfinished; run the command that makes it again"
     for name in names:
-        yield from _sensor_problems(trace, name, threads, decode)
+        yield from _with_error(_sensor_problems(trace, name, threads, decode))
     for entry in sorted(os.listdir(path)):
         if entry.startswith("_") and entry not in names:
-            yield from product_problems(trace, entry)
+            yield from _with_error(product_problems(trace, entry))
+
+
+def _with_error(found: Iterator[str]) -> Iterator[str]:
+    """Problems, and the error that ended the search for them, if one did: other sensors are checked all the same."""
+    try:
+        yield from found
+    except (RoverError, OSError) as error:
+        yield describe(error)
 
 
 def _sensor_problems(trace: Trace, name: str, threads: int, decode: bool) -> Iterator[str]:

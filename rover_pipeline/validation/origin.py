@@ -43,7 +43,7 @@ def product_problems(trace: Trace, name: str) -> Iterator[str]:
         return
     yield from _file_problems(path, {**provenance, "files": [*declared, *_files(provenance)]})
     for file in declared:
-        if exists(path / file) and not (path / file).stat().st_size:
+        if (path / file).exists() and not (path / file).stat().st_size:
             yield f"{path / file}: is empty; run the workflow again"
     yield from _stale(trace, path, _inputs(provenance))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rover_pipeline.errors import FormatError
+from rover_pipeline.errors import FormatError, RoverError
 from rover_pipeline.format.collection import parse_collection
 from rover_pipeline.format.info import channel_info
 from rover_pipeline.format.provenance import read_provenance
@@ -173,7 +173,10 @@ def nominal_rates(config: Path) -> dict[str, float]:
 def is_simulated(records: Iterable[SensorRecord]) -> bool:
     """Whether the simulator of this package wrote the recording."""
     folders = [record.sensor.path for record in records if record.ground_truth and record.sensor]
-    return any((read_provenance(folder) or {}).get("step") == "simulate" for folder in folders)
+    try:
+        return any((read_provenance(folder) or {}).get("step") == "simulate" for folder in folders)
+    except RoverError:
+        return False
 
 
 def read_sidecar(trace: Path, sensor: str) -> dict[str, Any]:
