@@ -6,6 +6,7 @@ whole stack because of what it says.
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -124,17 +125,16 @@ def _require_small(text: str, path: str) -> None:
 def _require_plain(content: Any, path: str) -> None:
     """Raise FormatError for parsed content that is too deep, or has integers of more than 64 bits."""
     level = [content]
-    for _ in range(MAX_DEPTH + 1):
+    for depth in itertools.count():
         below: list[Any] = []
         for value in level:
-            if isinstance(value, dict):
-                below += value.keys()
-                below += value.values()
-            elif isinstance(value, (list, tuple, set)):
+            if isinstance(value, (dict, list, tuple, set)):
+                if depth >= MAX_DEPTH:
+                    raise FormatError(f"{path}: is nested more than {MAX_DEPTH} deep; no sidecar is")
                 below += value
+                below += value.values() if isinstance(value, dict) else ()
             elif isinstance(value, int) and not -_MAX_INTEGER < value < _MAX_INTEGER:
                 raise FormatError(f"{path}: holds an integer of {value.bit_length()} bits; the most is 64")
         if not below:
             return
         level = below
-    raise FormatError(f"{path}: is nested more than {MAX_DEPTH} deep; no sidecar is")

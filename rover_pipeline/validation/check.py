@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import get_args
 
@@ -16,9 +16,12 @@ from rover_pipeline.engine.parallel import frame_ranges, ordered_map
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError, RoverError, describe
 from rover_pipeline.format.channels import Channel
+from rover_pipeline.format.collection import parse_collection
+from rover_pipeline.format.files import exists
 from rover_pipeline.format.layout import layout_problems
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import TS, VALID, Sensor
+from rover_pipeline.format.texts import read_json, read_text
 from rover_pipeline.format.trace import CONFIG, Trace, require_trace
 from rover_pipeline.format.virtual import PARTIAL
 from rover_pipeline.kinematics.options import RawSensor
@@ -44,8 +47,10 @@ def problems(path: Path, threads: int = 1, *, decode: bool = True) -> Iterator[s
         decode: False = do not decode compressed samples. The check then takes seconds, however long the recording is.
     """
     trace = Trace(require_trace(path))
-    if not (path / CONFIG).exists():
+    if not exists(path / CONFIG):
         yield f"{path}: has no {CONFIG}; readers that search directories will not find this trace"
+    else:
+        yield from _unreadable(lambda: parse_collection(read_text(path / CONFIG), str(path / CONFIG)))
     names = trace.sensors()
     if not names:
         yield f"{path}: holds no sensor"
@@ -60,6 +65,14 @@ def problems(path: Path, threads: int = 1, *, decode: bool = True) -> Iterator[s
     for entry in sorted(os.listdir(path)):
         if entry.startswith("_") and entry not in names:
             yield from _with_error(product_problems(trace, entry))
+
+
+def _unreadable(read: Callable[[], object]) -> Iterator[str]:
+    """The error of reading a file, if there is one."""
+    try:
+        read()
+    except (RoverError, OSError) as error:
+        yield describe(error)
 
 
 def _with_error(found: Iterator[str]) -> Iterator[str]:
@@ -103,7 +116,11 @@ def _sensor_problems(trace: Trace, name: str, threads: int, decode: bool) -> Ite
         sensor.valid(min(count, len(sensor.channel(VALID))) if VALID in sensor.specs else count)
     except FormatError as error:
         yield str(error)
-    yield from layout_problems(trace.path, name, sensor.specs, missing_sidecars=True)
+    found = list(layout_problems(trace.path, name, sensor.specs, missing_sidecars=True))
+    yield from found
+    sidecar = path / f"{name}.json"
+    if not any(problem.startswith(str(sidecar)) for problem in found) and exists(sidecar):
+        yield from _unreadable(lambda: read_json(sidecar))
     yield from channel_problems(sensor)
     yield from content_problems(trace, sensor)
     yield from origin_problems(trace, sensor)

@@ -102,7 +102,7 @@ def _changed(content: Any, rng: random.Random) -> Any:
         del parent[last]
     elif choice == 1 and isinstance(value, list) and len(value) > 1:
         parent[last] = rng.choice((value[::-1], rng.sample(value, len(value)), value[:-1], [*value, value[0]]))
-    elif choice == 2 and isinstance(value, (int, float)):
+    elif choice == 2 and isinstance(value, (int, float)) and abs(value) < 1e300:
         parent[last] = rng.choice((value * 2, -value, value + 1, value / 3, value * 1e9, str(value), [value]))
     elif choice == 3 and isinstance(parent, dict):
         parent[rng.choice(("extra", "args", "shape", "files", "../x", "x" * 300, ""))] = rng.choice(_NASTY)

@@ -11,10 +11,12 @@ from rover_pipeline.format.channels import jpeg
 from rover_pipeline.format.channels.base import MAX_STORED
 from rover_pipeline.format.files import opened_regular, read_exactly, regular_size
 
-#: Bytes of the container that are read at once while its chunks are counted.
-_BUFFER = 1 << 16
+#: Bytes of the container that are read at once while its chunks are counted: a page, of which a frame has many.
+_BUFFER = 1 << 12
 #: A chunk of sound, or a list, may come with every frame.
 _MAX_CHUNKS = 2 * MAX_STORED
+#: No JPEG is smaller, bytes. A smaller chunk is a frame that was lost, or padding: a recording has few of them.
+_LEAST_JPEG, _MAX_EMPTY = 100, 100_000
 
 
 class MjpgChannel(jpeg.PictureChannel):
@@ -28,7 +30,7 @@ class MjpgChannel(jpeg.PictureChannel):
         jpeg.check_spec(self.path, self.spec)
         frames = array("q")  # offset and length of each frame
         size = regular_size(self.path)
-        position = chunks = 0
+        position = chunks = empty = 0
         with (
             opened_regular(self.path) as descriptor,
             open(descriptor, "rb", buffering=_BUFFER, closefd=False) as file,
@@ -48,6 +50,10 @@ class MjpgChannel(jpeg.PictureChannel):
                 if not all(32 <= byte < 127 for byte in kind) or position + 8 + length > size:
                     self.leftover = f"the bytes from {position} to the end, {size - position:,}, are no whole frame"
                     break
+                if length < _LEAST_JPEG:
+                    empty += 1
+                    if empty > _MAX_EMPTY:
+                        raise self.fail(f"holds more than {_MAX_EMPTY:,} frames without a picture; record it again")
                 if kind[2:] in (b"dc", b"db") and kind[:2].isdigit():
                     frames.extend((position + 8, length))
                 position += 8 + length + length % 2
