@@ -8,15 +8,16 @@ from __future__ import annotations
 import argparse
 import atexit
 import gc
+import io
 import json
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rover_pipeline import __version__
-from rover_pipeline.errors import describe
+from rover_pipeline.errors import RoverError, describe, one_line
 from rover_pipeline.lookup import load
 
 DEBUG_VARIABLE = "ROVER_PIPELINE_DEBUG"
@@ -25,6 +26,9 @@ DEBUG_VARIABLE = "ROVER_PIPELINE_DEBUG"
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit status is 0 only when all that was asked for is there."""
     arguments = _parser().parse_args(argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # names of files need not be text of this terminal
+            stream.reconfigure(errors="backslashreplace")
     debug = arguments.debug or bool(os.environ.get(DEBUG_VARIABLE))
     try:
         return int(arguments.run(arguments))
@@ -258,10 +262,17 @@ def _report(arguments: argparse.Namespace) -> int:
 
 
 def _info(arguments: argparse.Namespace) -> int:
-    described = [load("rover_pipeline.format.info:trace_info")(trace) for trace in _traces(arguments.traces)]
+    describe_trace = load("rover_pipeline.format.info:trace_info")
+    described, failed = [], False
+    for trace in _traces(arguments.traces):
+        try:
+            described.append(describe_trace(trace))
+        except (RoverError, OSError) as error:  # the other traces are described all the same
+            print(f"rover-pipeline: {trace}: {describe(error)}", file=sys.stderr)
+            failed = True
     as_text = load("rover_pipeline.format.info:as_text")
     print(json.dumps(described, indent=2) if arguments.json else "\n".join(map(as_text, described)))
-    return 0
+    return int(failed)
 
 
 def _check(arguments: argparse.Namespace) -> int:
@@ -270,7 +281,7 @@ def _check(arguments: argparse.Namespace) -> int:
     by_trace: dict[str, list[str]] = {}
     for trace in _traces(arguments.traces):
         by_trace[str(trace)] = []
-        for problem in problems(trace, arguments.threads):
+        for problem in _until_error(problems(trace, arguments.threads), trace):
             count += 1
             by_trace[str(trace)].append(problem)
             if not arguments.json:
@@ -280,6 +291,14 @@ def _check(arguments: argparse.Namespace) -> int:
     else:
         print(f"rover-pipeline: {len(by_trace)} traces, {count} problems", file=sys.stderr)
     return 1 if count else 0
+
+
+def _until_error(problems: Iterator[str], trace: Path) -> Iterator[str]:
+    """Problems of a trace as single lines, and the error that ended its check, if one did."""
+    try:
+        yield from map(one_line, problems)
+    except (RoverError, OSError) as error:
+        yield f"{trace}: cannot be checked further: {describe(error)}"
 
 
 def _traces(entries: Sequence[str]) -> list[Path]:

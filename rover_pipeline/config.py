@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import BaseModel, ByteSize, Field, field_validator
 
 from rover_pipeline.camera.options import CameraOptions
 from rover_pipeline.engine.options import DaskOptions
-from rover_pipeline.errors import ConfigError, did_you_mean
+from rover_pipeline.errors import ConfigError, FormatError, describe, did_you_mean
+from rover_pipeline.format.texts import read_yaml
 from rover_pipeline.imu.options import ImuSection
 from rover_pipeline.kinematics.options import RigOptions
 from rover_pipeline.lidar.options import LidarOptions
@@ -148,9 +148,9 @@ def _wrapped(text: str) -> list[str]:
 def load(path: Path) -> Config:
     """The configuration in a YAML file. Raises ConfigError."""
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: {error}") from error
+        content = read_yaml(path) or {}
+    except (OSError, FormatError) as error:
+        raise ConfigError(describe(error)) from error
     if not isinstance(content, dict):
         raise ConfigError(f"{path}: must be a mapping, is a {type(content).__name__}")
     return Config.parse(content)

@@ -10,6 +10,10 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+#: Characters of a message: a path has up to 4096 bytes, and all else that a message quotes is cut off by `short`.
+_MAX_MESSAGE = 6000
+#: Characters of a name that are compared with the known ones.
+_COMPARED = 100
 #: Begins the last line of the log of a job that failed.
 ERROR_MARK = "error: "
 
@@ -18,7 +22,7 @@ class RoverError(Exception):
     """A problem that the user can solve. The message is one line, and no traceback is shown."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(" ".join(str(message).split()))
+        super().__init__(one_line(str(message)))
 
 
 class ConfigError(RoverError):
@@ -82,14 +86,22 @@ def describe(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         path = f"{error.filename}: " if error.filename else ""
         return f"{path}{error.strerror}"
-    text = " ".join(str(error).split())
+    text = one_line(str(error))
     return f"{type(error).__name__}: {text} (unexpected; --debug shows where)"
+
+
+def one_line(text: str) -> str:
+    """A text as one line of printable characters. What a damaged file holds must not control a terminal."""
+    line = " ".join(text.split())
+    if not line.isprintable():
+        line = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in line)
+    return line if len(line) <= _MAX_MESSAGE else f"{line[: _MAX_MESSAGE - 3]}..."
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The last clause of a message: the known name that is nearest to `name`, or all known names."""
     known = list(known)
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name[:_COMPARED], known, n=1, cutoff=0.5)
     return f"did you mean {near[0]!r}?" if near else "known: " + ", ".join(sorted(known))
 
 
@@ -99,6 +111,12 @@ def explain(error: ValidationError) -> str:
     field = ".".join(str(part) for part in first["loc"]) or "top level"
     given = "" if first["type"] == "missing" else f" (got {short(first['input'])})"
     return f"{field}: {first['msg'].removeprefix('Value error, ')}{given}"
+
+
+def short_text(value: object, limit: int = 60) -> str:
+    """A value as text without quotes, cut off after `limit` characters."""
+    text = one_line(str(value))
+    return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
 def short(value: object, limit: int = 60) -> str:

@@ -51,6 +51,13 @@ WRITERS = {
 }
 
 
+#: Who parses JSON and YAML besides `format/texts.py`, whose bounds files of a trace need.
+PARSERS = {
+    "engine/command.py": "the request of a job, from the command line",
+    "simulate/faults.py": "a trace that this process has just made",
+}
+
+
 def relative(path: Path) -> str:
     return str(path.relative_to(PACKAGE))
 
@@ -95,6 +102,18 @@ def test_maths_modules_open_no_files(path: Path) -> None:
         if isinstance(node, ast.Call):
             called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
             assert called not in READING | WRITING, f"{relative(path)}:{node.lineno} calls {called}"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=relative)
+def test_only_one_module_parses_the_text_files_of_a_trace(path: Path) -> None:
+    name = relative(path)
+    if name == "format/texts.py" or name in PARSERS:
+        return
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+        parses = re.fullmatch(r"json\.loads?|yaml\.\w*load\w*|\w+\.model_validate_json", called)
+        environment = isinstance(node, ast.Call) and "environ" in ast.unparse(node)
+        assert not parses or environment, f"{name}:{getattr(node, 'lineno', 0)} calls {called}"
 
 
 def test_reading_the_table_and_the_configuration_imports_no_maths() -> None:

@@ -13,10 +13,12 @@ in a denominator.
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
+
+from rover_pipeline.errors import FormatError, short
+from rover_pipeline.format.texts import parse_json
 
 
 @dataclass(frozen=True)
@@ -47,17 +49,17 @@ class Lens:
             ValueError: the text is something else.
         """
         try:
-            content = json.loads(text)
+            content = parse_json(text, "camera.json")
             fx, fy, cx, cy = (float(content[name]) for name in ("fx", "fy", "cx", "cy"))
             k = tuple(float(value) for value in content.get("k", Lens.k))
             p = tuple(float(value) for value in content.get("p", Lens.p))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            problem = f"must give the numbers fx, fy, cx, cy, and lists k and p ({error})"
+        except (FormatError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as error:
+            problem = f"must give the numbers fx, fy, cx, cy, and lists k and p ({short(str(error))})"
             raise ValueError(f"camera.json {problem}") from error
         lens = Lens(width, height, fx, fy, cx, cy, k, p)
         if len(k) != 4 or len(p) != 2 or not np.isfinite([fx, fy, cx, cy, *k, *p]).all() or min(fx, fy) <= 0:
             problem = "must give finite numbers: fx and fy above zero, four in k, two in p"
-            raise ValueError(f"camera.json {problem}; it gives {lens.describe()}")
+            raise ValueError(f"camera.json {problem}; it gives {short(lens.describe(), 200)}")
         return lens
 
     @property

@@ -9,12 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from rover_pipeline.engine.declared import declared_problems
 from rover_pipeline.engine.step import EVERY, OPTIONAL, Reference, Step
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.channels import Channel
+from rover_pipeline.format.layout import layout_problems
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import file_state, fingerprint
 from rover_pipeline.format.sensor import TS, VALID, Sensor
+from rover_pipeline.format.texts import read_text
 from rover_pipeline.format.trace import Trace
 from rover_pipeline.numerics.nearest import nearest_samples
 from rover_pipeline.options import InputOptions, Options
@@ -147,10 +150,17 @@ class _Opener:
         return sensors, channels
 
     def sensor(self, reference: str) -> Sensor:
+        """The sensor of a reference, for every input. What its sidecar or its step say of the channel is checked."""
         name, _, channel = reference.partition("/")
         if not (self.path / name).is_dir():
             raise FormatError(f"{self.path / name}: no such sensor; {self.step.name} needs {reference}")
-        return self.trace.source(name, channel)
+        sensor = self.trace.source(name, channel)
+        specs = {channel: sensor.specs[channel]} if channel in sensor.specs else {}
+        for problem in layout_problems(self.path, sensor.name, specs, missing_sidecars=False):
+            raise FormatError(problem)
+        for problem in declared_problems(sensor, channel):
+            raise FormatError(problem)
+        return sensor
 
     def length(self, sensor: Sensor, channels: Iterable[str]) -> int:
         wanted = [name for name in channels if name != VALID or VALID in sensor.specs]
@@ -223,20 +233,19 @@ class _Opener:
         self.note(name, sensor, channel)
         if channel == TS:
             return sensor.times(count)
-        return sensor.valid(count) if channel == VALID else sensor.channel(channel).read(0, count)
+        return sensor.valid(count) if channel == VALID else sensor.channel(channel).read_whole(count)
 
     def texts(self) -> dict[str, str]:
         texts = {}
         for argument, entry in self.step.files.items():
             reference = entry.removesuffix(OPTIONAL)
             path = self.path / reference
-            if reference != entry and not path.exists():
-                continue
             try:
-                texts[argument] = path.read_text(encoding="utf-8")
-            except (OSError, UnicodeDecodeError) as error:
-                reason = error.strerror if isinstance(error, OSError) else "is not text"
-                raise FormatError(f"{path}: {reason}; {self.step.name} needs it") from error
+                texts[argument] = read_text(path)
+            except FileNotFoundError as error:
+                if reference != entry:
+                    continue
+                raise FormatError(f"{path}: {error.strerror}; {self.step.name} needs it") from error
             self.take_state(reference, path)
             self.fingerprints[reference] = fingerprint(path)
         return texts

@@ -47,6 +47,8 @@ _LAYOUT = {
     "range_doppler": _Area(0, 560, 640, 160, "range-Doppler: range to the right, receding upward"),
     "range_azimuth": _Area(640, 560, 640, 160, "range-azimuth: range upward, azimuth to the right"),
 }
+#: Longest video, s. A longer recording is none: the clock was set in it.
+MAX_SECONDS = 86400.0
 #: The video runs from the first to the last sample of these channels.
 _TIMED_CHANNELS = (
     ("lidar", "rng"),
@@ -68,6 +70,8 @@ def write(trace: Path, out: Path, options: ExportOptions) -> None:
     if not timed:
         raise FormatError(f"{trace}: has neither lidar, camera nor radar samples that can be shown")
     begin, end = min(samples.ts[0] for samples in timed), max(samples.ts[-1] for samples in timed)
+    if end - begin > MAX_SECONDS:
+        raise FormatError(f"{trace}: spans {(end - begin) / 86400:.1f} days: a clock was set; `check` says where")
     times = begin + np.arange(math.floor((end - begin) * rate) + 1) / rate
     draw = Picture(trace, begin)
     with progress(f"{trace.name} preview", len(times)) as advance:

@@ -17,7 +17,7 @@ from rover_pipeline.export.samples import (
     find_samples,
     find_sweeps,
     read_evenly,
-    read_text,
+    read_optional,
     sensor_mount,
 )
 from rover_pipeline.lidar.geometry import CLIPPED, destagger, sensor_info
@@ -88,7 +88,7 @@ def camera_panel(trace: Path, width: int, height: int) -> Panel:
 
 def range_image_panel(trace: Path) -> Panel:
     """The lidar's ranges by azimuth, ahead in the middle: near is warm, far is dark, no return is black."""
-    metadata = read_text(trace / "lidar" / "lidar.json")
+    metadata = read_optional(trace / "lidar" / "lidar.json")
     info = sensor_info(metadata) if metadata is not None else None
     samples = image = find_samples(trace, "_lidar_image", "rng")
     if image is None and info is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -11,10 +10,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, did_you_mean
+from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, did_you_mean, short
 from rover_pipeline.export.output import new_output
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.format.texts import read_json
 from rover_pipeline.format.trace import require_trace
 from rover_pipeline.radar.axes import AXES
 
@@ -137,13 +137,13 @@ def _read_axes(sensor: Sensor) -> dict[str, np.ndarray | None]:
     """Axis -> value of each bin, angles in degrees; None when the size of its bins is unknown."""
     path = sensor.path / AXES
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json(path)
         return {
             name: None if axis["values"] is None else _in_units(np.array(axis["values"]), axis["unit"])
             for name, axis in content.items()
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise FormatError(f"{path}: cannot be read ({error}); make the sensor again") from error
+        raise FormatError(f"{path}: cannot be read ({short(str(error))}); make the sensor again") from error
 
 
 def _in_units(values: np.ndarray, unit: str) -> np.ndarray:

@@ -18,7 +18,7 @@ from rover_pipeline.camera.pictures import resize
 from rover_pipeline.errors import FormatError, MissingExtraError
 from rover_pipeline.export import ExportOptions
 from rover_pipeline.export.colours import height_colours, velocity_colours
-from rover_pipeline.export.samples import Samples, find_samples, find_sweeps, read_text, sensor_mount
+from rover_pipeline.export.samples import Samples, find_samples, find_sweeps, read_optional, sensor_mount
 from rover_pipeline.format.channels import jpeg
 from rover_pipeline.kinematics.options import Mounted
 
@@ -143,7 +143,7 @@ def _write_pictures(recording: _Recording) -> None:
     height, width, _ = video.sensor.specs["video.avi"].shape
     wanted = recording.options.width
     size = (width, height) if wanted is None else (wanted, max(1, round(height * wanted / width)))
-    if (intrinsics := read_text(recording.trace / "camera" / "camera.json")) is not None:
+    if (intrinsics := read_optional(recording.trace / "camera" / "camera.json")) is not None:
         lens = Lens.parse(intrinsics, width, height).resized(*size)
         recording.stream.log(entity, _pinhole(recording.rr, lens), static=True)
     chosen = recording.chosen(video)

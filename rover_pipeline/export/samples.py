@@ -10,8 +10,10 @@ import numpy as np
 
 from rover_pipeline.errors import FormatError, SampleError
 from rover_pipeline.format.channels import Channel
+from rover_pipeline.format.layout import layout_problems
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import VALID, Sensor
+from rover_pipeline.format.texts import read_text
 from rover_pipeline.format.trace import CONFIG, Trace
 from rover_pipeline.kinematics.mount import Mount, find_mount
 from rover_pipeline.kinematics.options import Mounted, RigOptions
@@ -30,6 +32,9 @@ class Samples:
 
     def __init__(self, sensor: Sensor, channels: tuple[str, ...]) -> None:
         self.sensor = sensor
+        specs = {name: sensor.specs[name] for name in channels if name in sensor.specs}
+        for problem in layout_problems(sensor.path.parent, sensor.name, specs, missing_sidecars=False):
+            raise FormatError(problem)
         needed = (*channels, *((VALID,) if VALID in sensor.specs else ()))
         count = sensor.length(truncate=True, channels=needed)  # a recording that was cut off is shown up to its end
         self.indices = np.flatnonzero(sensor.valid(count))
@@ -55,7 +60,7 @@ class Samples:
 
     def read_all(self, name: str) -> np.ndarray:
         """A small channel of all N valid samples, (N, *shape)."""
-        return self.sensor.channel(name).read(0, int(self.indices[-1]) + 1 if len(self) else 0)[self.indices]
+        return self.sensor.channel(name).read_whole(int(self.indices[-1]) + 1 if len(self) else 0)[self.indices]
 
     def latest(self, time: float, max_age: float) -> int | None:
         """The last of the N samples up to a time; None when there is none, or it is more than `max_age` seconds old."""
@@ -126,7 +131,7 @@ def range_projector(lidar: Path) -> Callable[[np.ndarray], np.ndarray]:
     """
     sidecar = lidar / "lidar.json"
     try:
-        project = projection(sidecar.read_text(encoding="utf-8"))
+        project = projection(read_text(sidecar))
     except OSError as error:
         raise FormatError(f"{sidecar}: {error.strerror}; without it ranges cannot become points") from error
     except ValueError as error:
@@ -143,11 +148,14 @@ def range_projector(lidar: Path) -> Callable[[np.ndarray], np.ndarray]:
     return to_points
 
 
-def read_text(path: Path) -> str | None:
+def read_optional(path: Path) -> str | None:
     """The text of a sidecar; None when it does not exist."""
-    return path.read_text(encoding="utf-8") if path.exists() else None
+    try:
+        return read_text(path)
+    except FileNotFoundError:
+        return None
 
 
 def sensor_mount(trace: Path, sensor: Mounted) -> Mount:
     """Pose of a sensor in the lidar frame, from the recording's `config.yaml`."""
-    return find_mount(sensor, RigOptions(), read_text(trace / CONFIG))
+    return find_mount(sensor, RigOptions(), read_optional(trace / CONFIG))

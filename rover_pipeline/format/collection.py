@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import yaml
-
-from rover_pipeline.errors import FormatError
+from rover_pipeline.format.texts import parse_yaml
 
 
 def parse_collection(text: str | None, path: str = "config.yaml") -> dict[str, Any]:
@@ -15,11 +13,7 @@ def parse_collection(text: str | None, path: str = "config.yaml") -> dict[str, A
     Empty when there is no text (None), or no mapping in it, because the format asks only that the file exists.
 
     Raises:
-        FormatError: the text of the file at `path` is not valid YAML.
+        FormatError: the text of the file at `path` is not valid YAML, or too large or deep for a configuration.
     """
-    try:
-        content = yaml.safe_load(text or "")
-    # PyYAML raises ValueError for a date like 2024-02-31, and RecursionError for thousands of nested brackets.
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise FormatError(f"{path}: is no YAML: {error}; correct it") from error
+    content = parse_yaml(text or "", path)
     return content if isinstance(content, dict) else {}

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from rover_pipeline.errors import FormatError
+from rover_pipeline.errors import FormatError, RoverError, describe, short_text
 from rover_pipeline.format.channels import Channel
+from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import PROVENANCE, read_provenance
-from rover_pipeline.format.sensor import TS, Sensor
+from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.trace import Trace, require_trace
 
 #: Samples were lost in an interval longer than this many periods. The published reader counts dropped scans so, too.
@@ -83,8 +84,9 @@ def size_text(size: float) -> str:
 def stored_bytes(path: Path) -> int:
     """Bytes of a channel: of its file, or of the files in its folder."""
     if path.is_dir():
-        return sum(entry.stat().st_size for entry in os.scandir(path))
-    return path.stat().st_size
+        with os.scandir(path) as entries:
+            return sum(entry.stat(follow_symlinks=False).st_size for entry in entries)
+    return path.stat().st_size if path.exists() else 0  # a link to nothing holds nothing
 
 
 def _date(seconds: float) -> str:
@@ -97,9 +99,9 @@ def _date(seconds: float) -> str:
 def _sensor_info(path: Path) -> dict[str, Any]:
     try:
         sensor = Sensor(path)
-        ts = sensor.channel(TS).read().astype("f8")
-    except FormatError as error:
-        return {"error": str(error)}
+        ts = sensor.recorded_times()
+    except (FormatError, OSError) as error:
+        return {"error": describe(error)}
     duration = float(ts[-1] - ts[0]) if len(ts) > 1 else 0.0
     intervals = np.diff(ts)
     gaps = intervals[intervals > GAP_PERIODS * np.median(intervals)] if len(intervals) else intervals
@@ -107,8 +109,8 @@ def _sensor_info(path: Path) -> dict[str, Any]:
     for name in sensor.specs:
         try:
             channels[name] = channel_info(sensor.channel(name))
-        except FormatError as error:
-            channels[name] = {"error": str(error)}
+        except (FormatError, OSError) as error:
+            channels[name] = {"error": describe(error)}
     try:
         invalid = int((sensor.valid(len(ts)) == 0).sum())
     except FormatError:
@@ -129,14 +131,20 @@ def _sensor_info(path: Path) -> dict[str, Any]:
 
 def _made_by(path: Path) -> str | None:
     """The step that made one of our results; None for other sensors."""
-    provenance = read_provenance(path)
-    return f"{provenance['step']} version {provenance['version']}" if provenance and "step" in provenance else None
+    try:
+        provenance = read_provenance(path)
+    except RoverError as error:
+        return f"unknown: {error}"
+    if not provenance or "step" not in provenance:
+        return None
+    return f"{short_text(provenance['step'])} version {short_text(provenance.get('version', '?'))}"
 
 
 def _products(path: Path) -> list[str]:
     """Our results that are folders of files and not sensors."""
-    names = sorted(entry.name for entry in os.scandir(path) if entry.name.startswith("_") and entry.is_dir())
-    return [name for name in names if not (path / name / META).exists() and read_provenance(path / name)]
+    names = sorted(entry.name for entry in os.scandir(path) if entry.name.startswith("_"))
+    folders = [name for name in names if os.path.isdir(path / name)]
+    return [name for name in folders if not exists(path / name / META) and _made_by(path / name)]
 
 
 def _product_info(path: Path) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from rover_pipeline.errors import FormatError, did_you_mean, explain, short
+from rover_pipeline.format.texts import read_json
 
 META = "meta.json"
 Format = Literal["raw", "lzma", "lzmaf", "mjpg", "npz", "jpg"]
@@ -25,8 +26,10 @@ FOLDERS = ("npz", "jpg")
 TYPES = ("u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8", "c8", "c16", "b1")
 
 # Shapes are checked before memory is allocated for them, because a damaged meta.json must not stop the whole machine.
-# No sensor makes samples of this size.
-MAX_SAMPLE_BYTES = 1 << 30
+#: A sweep of 128 x 2048 points has 3 MB, a picture of 40 megapixels 120 MB. Reading a sample takes three times this.
+MAX_SAMPLE_BYTES = 1 << 27
+#: `_sync` has two for each sensor of the rig.
+MAX_CHANNELS = 1000
 MAX_AXES = 31  # older versions of numpy allow 32, and one is for the frames
 MAX_NAME_BYTES = 255
 
@@ -93,13 +96,13 @@ def read_meta(sensor: Path) -> dict[str, ChannelSpec]:
     """
     path = str(sensor / META)
     try:
-        content = json.loads((sensor / META).read_bytes())
-    except OSError as error:
-        raise FormatError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
-        raise FormatError(f"{path}: is not valid JSON: {error}") from error
+        content = read_json(sensor / META)
+    except FileNotFoundError as error:
+        raise FormatError(f"{path}: cannot be read: {error.strerror}") from error
     if not isinstance(content, dict):
         raise FormatError(f"{path}: must hold a JSON object, holds a {type(content).__name__}")
+    if len(content) > MAX_CHANNELS:
+        raise FormatError(f"{path}: lists {len(content):,} channels, more than the {MAX_CHANNELS} of any sensor")
     return {name: _parse(path, name, entry) for name, entry in content.items()}
 
 
@@ -121,7 +124,7 @@ def replace_file(path: Path, text: str) -> None:
 
 def _parse(path: str, name: str, entry: object) -> ChannelSpec:
     if name in (".", "..", META) or "/" in name or "\\" in name:
-        raise FormatError(f"{path}: channel name {name!r} leaves the sensor's directory or is reserved")
+        raise FormatError(f"{path}: channel name {short(name)} leaves the sensor's directory or is reserved")
     # Unprintable characters include those that no file name can have (zero bytes, lone surrogates) and line ends.
     if not name or not name.isprintable() or len(name.encode()) > MAX_NAME_BYTES:
         raise FormatError(f"{path}: channel name {short(name)} cannot be the name of a file")
@@ -129,7 +132,9 @@ def _parse(path: str, name: str, entry: object) -> ChannelSpec:
         raise FormatError(f"{path}: channel {name!r} must be an object, is a {type(entry).__name__}")
     given = entry.get("format")
     if given not in FORMATS:
-        raise FormatError(f"{path}: channel {name!r} has unknown format {given!r}; {did_you_mean(str(given), FORMATS)}")
+        raise FormatError(
+            f"{path}: channel {name!r} has unknown format {short(given)}; {did_you_mean(str(given), FORMATS)}"
+        )
     try:
         spec = ChannelSpec.model_validate(entry)
     except ValidationError as error:

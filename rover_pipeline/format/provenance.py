@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import errno
 import functools
 import hashlib
 import json
 import os
 import platform
 import re
-import stat
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from rover_pipeline import __version__
-from rover_pipeline.errors import FormatError
-from rover_pipeline.format.channels.base import opened
+from rover_pipeline.format.texts import read_json
 
 PROVENANCE = "provenance.json"
 MADE_BY = "rover_pipeline"
 
-#: The provenance of a result with 10,000 inputs has some megabytes.
-_MAX_BYTES = 64 << 20
 _PARTS = 16
 _PART_BYTES = 1 << 16
 #: Distributions whose version can change the bytes of a result.
@@ -38,21 +33,9 @@ def read_provenance(sensor: Path) -> dict[str, Any] | None:
     Raises:
         FormatError: there is one that cannot be read. Only what does not exist, or holds something else, is not ours.
     """
-    path = sensor / PROVENANCE
     try:
-        with opened(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK) as descriptor:
-            status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_BYTES:
-                return None
-            data = os.pread(descriptor, _MAX_BYTES, 0)
-        content = json.loads(data)
+        content = read_json(sensor / PROVENANCE)
     except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENXIO):  # a link, or a socket
-            return None
-        raise FormatError(f"{path}: cannot be read: {error.strerror}; try again when it can") from error
-    except (ValueError, RecursionError):
         return None
     return content if isinstance(content, dict) and content.get("made_by") == MADE_BY else None
 

@@ -8,7 +8,7 @@ from typing import Self
 
 import numpy as np
 
-from rover_pipeline.errors import FormatError, did_you_mean
+from rover_pipeline.errors import FormatError, RoverError, did_you_mean
 from rover_pipeline.format.channels import Channel, create_channel, open_channel
 from rover_pipeline.format.channels.base import EncodedWriter, sync_file
 from rover_pipeline.format.meta import ChannelSpec, read_meta, write_meta
@@ -81,11 +81,15 @@ class Sensor:
             FormatError: `ts` is not f8 of shape [], or its times are not finite and strictly increasing.
         """
         channel = self._scalars(TS, "f8")
-        ts = channel.read(0, count)
+        ts = channel.read_whole(count)
         if problem := time_problem(ts):
             remedy = self._remedy("correct ts (a copy of the trace keeps the original)")
             raise channel.fail(f"{problem}; {remedy}")
         return ts
+
+    def recorded_times(self) -> np.ndarray:
+        """All times as they are stored, f8 seconds, in order or not. Raises FormatError when `ts` is not f8 of []."""
+        return self._scalars(TS, "f8").read_whole()
 
     def _scalars(self, name: str, type: str) -> Channel:
         channel = self.channel(name)
@@ -95,14 +99,18 @@ class Sensor:
 
     def _remedy(self, raw: str) -> str:
         """What the user can do about a damaged channel: `raw` when it was recorded; a result can be made again."""
-        return f"remove {self.path} and make it again" if read_provenance(self.path) else raw
+        try:
+            ours = read_provenance(self.path) is not None
+        except RoverError:  # the damage that is reported comes first
+            ours = self.name.startswith("_")
+        return f"remove {self.path} and make it again" if ours else raw
 
     def valid(self, count: int) -> np.ndarray:
         """The first `count` entries of `valid`, u1; all 1 for a sensor without that channel."""
         if VALID not in self.specs:
             return np.ones(count, "u1")
         channel = self._scalars(VALID, "u1")
-        valid = channel.read(0, count)
+        valid = channel.read_whole(count)
         if valid.max(initial=0) > 1:
             at = int(np.argmax(valid > 1))
             raise channel.fail(f"sample {at} at byte {at}: is {valid[at]}, must be 0 or 1")

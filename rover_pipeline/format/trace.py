@@ -12,6 +12,7 @@ from pathlib import Path
 from rover_pipeline.errors import FormatError, InTheWayError, named_if_not_written
 from rover_pipeline.format.attempt import Attempt, remove_tree
 from rover_pipeline.format.channels.base import sync_file, sync_new_name
+from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import Sensor
@@ -32,7 +33,7 @@ class Trace:
 
     def sensors(self) -> list[str]:
         """Names of all sensors, virtual ones (`_name`) last. A directory without `meta.json` is not a sensor."""
-        names = [entry.name for entry in os.scandir(self.path) if (self.path / entry.name / META).exists()]
+        names = [entry.name for entry in os.scandir(self.path) if _is_folder(entry) and _may_be_sensor(entry.path)]
         return sorted(names, key=lambda name: (name.startswith("_"), name))
 
     def sensor(self, name: str) -> Sensor:
@@ -45,16 +46,40 @@ class Trace:
         """
         own = self.sensor(sensor)
         published = self.path / f"_{sensor}"
-        if not (own.path / channel).exists() and (published / channel).exists() and (published / META).exists():
+        if not exists(own.path / channel) and exists(published / channel) and exists(published / META):
             return Sensor(published)
         return own
 
 
 def is_trace(path: Path) -> bool:
     """Whether a directory is one recording: it has a `config.yaml`, or at least one sensor."""
-    if (path / CONFIG).exists():
+    if exists(path / CONFIG):
         return True
-    return any((path / entry.name / META).exists() for entry in os.scandir(path) if entry.is_dir())
+    with os.scandir(path) as entries:
+        return any(_is_sensor(entry.path) for entry in entries if _is_folder(entry))
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry is a directory or a link to one. A link to itself, or to nothing, is not."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+def _is_sensor(folder: str) -> bool:
+    try:
+        return exists(Path(folder, META))
+    except PermissionError:  # such as `lost+found` in a folder of traces
+        return False
+
+
+def _may_be_sensor(folder: str) -> bool:
+    """Whether a folder of a trace is a sensor. One that may not be looked into counts, so that its reader says so."""
+    try:
+        return exists(Path(folder, META))
+    except PermissionError:
+        return True
 
 
 def find_traces(path: Path) -> list[Path]:
@@ -78,7 +103,8 @@ def locate_traces(entries: list[str], here: Path, output_root: Path | None) -> d
     keeps its path from that folder, and one that matches a glob its path from the part without wildcards.
 
     Raises:
-        FormatError: an entry stands for no trace, or two traces would have the same directory of results.
+        FormatError: an entry stands for no trace, two traces would have the same directory of results, or that would
+            be inside of a sensor.
     """
     located: dict[Path, Path] = {}
     for entry in entries:
@@ -95,10 +121,18 @@ def locate_traces(entries: list[str], here: Path, output_root: Path | None) -> d
         for trace in dict.fromkeys(traces):
             relative = trace.relative_to(base) if trace != base else Path(trace.name)
             results = Path(os.path.normpath(output_root / relative)) if output_root else trace
+            if output_root and (sensor := _enclosing_sensor(results)):
+                raise FormatError(f"output_root: {output_root} is inside of the sensor {sensor}; choose another folder")
             if located.get(results, trace) != trace:
                 raise FormatError(f"traces: {trace} and {located[results]} would both have their results in {results}")
             located[results] = trace
     return located
+
+
+def _enclosing_sensor(path: Path) -> Path | None:
+    """The sensor that a path is in, if it is in one: sensors are only ever read."""
+    resolved = path.resolve()
+    return next((folder for folder in (resolved, *resolved.parents) if exists(folder / META)), None)
 
 
 @contextmanager

@@ -45,8 +45,11 @@ def in_the_way(path: Path) -> str:
     if not path.is_dir():
         return f"{path}: is a file where a virtual sensor belongs. Move it away"
     strangers = sorted(set(os.listdir(path)) - _LEFT)
-    if not strangers or read_provenance(path) is not None:
-        return ""
+    try:
+        if not strangers or read_provenance(path) is not None:
+            return ""
+    except FormatError as error:
+        return f"{path}: nobody can tell who made it ({error}). Move it away or set `output_root`"
     return (
         f"{path}: was not made by {MADE_BY} (it holds {strangers[0]!r} and no {PROVENANCE} of ours). "
         "Move it away or set `output_root`; nothing is overwritten"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Mapping
 from datetime import datetime
@@ -14,10 +15,13 @@ import yaml
 from pydantic import Field
 from scipy.constants import speed_of_light
 
-from rover_pipeline.errors import ConfigError, FormatError
+from rover_pipeline.errors import ConfigError, FormatError, short
+from rover_pipeline.format.channels.base import MAX_SAMPLES
 from rover_pipeline.format.collection import parse_collection
-from rover_pipeline.format.meta import ChannelSpec, replace_file
+from rover_pipeline.format.files import require_regular
+from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, ChannelSpec, replace_file
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
+from rover_pipeline.format.texts import read_json, read_text
 from rover_pipeline.format.trace import CONFIG, new_trace
 from rover_pipeline.options import Options
 from rover_pipeline.radar.boards import BOARDS
@@ -26,22 +30,29 @@ from rover_pipeline.radar.boards import BOARDS
 ORDERS = {"iiqq": (2, 3, 0, 1), "qqii": (0, 1, 2, 3)}
 #: Frames are read and written in blocks of this size.
 _BLOCK_BYTES = 64 << 20
+#: Longest time within a chirp, us. The limits of `Capture` are far beyond any chip: they keep out what is no waveform.
+_MAX_US = 1e6
+#: Transmitters that take turns, and receivers, of the largest cascade.
+_MAX_ANTENNAS = 16
+#: Seconds since 1970 in which a capture can begin: until 2100.
+_LATEST_S = 4_102_444_800.0
 
 
 class Capture(Options):
     """Board and waveform of a capture: the keys of `radar.args.radar` in a collection configuration."""
 
-    device: str = Field(min_length=1)
-    frequency: float = Field(gt=0, description="Start of the chirp, GHz.")
-    idle_time: float = Field(ge=0, description="us")
-    adc_start_time: float = Field(ge=0, description="us")
-    ramp_end_time: float = Field(gt=0, description="us")
-    tx_start_time: float = Field(0, description="us")
-    freq_slope: float = Field(gt=0, description="MHz/us")
-    adc_samples: int = Field(gt=0)
-    sample_rate: float = Field(gt=0, description="ksps")
-    frame_length: int = Field(gt=0, description="Chirps of one TX in a frame.")
-    frame_period: float = Field(gt=0, description="ms")
+    device: str = Field(min_length=1, max_length=40)
+    port: str | None = Field(None, description="Control port of the board, which the samples do not depend on.")
+    frequency: float = Field(gt=0, le=300, description="Start of the chirp, GHz.")
+    idle_time: float = Field(ge=0, le=_MAX_US, description="us")
+    adc_start_time: float = Field(ge=0, le=_MAX_US, description="us")
+    ramp_end_time: float = Field(gt=0, le=_MAX_US, description="us")
+    tx_start_time: float = Field(0, ge=-_MAX_US, le=_MAX_US, description="us")
+    freq_slope: float = Field(gt=0, le=1000, description="MHz/us")
+    adc_samples: int = Field(gt=0, le=1 << 16)
+    sample_rate: float = Field(ge=1, le=1e6, description="ksps")
+    frame_length: int = Field(gt=0, le=1 << 16, description="Chirps of one TX in a frame.")
+    frame_period: float = Field(ge=0.01, le=1e6, description="ms")
 
     @property
     def range_resolution(self) -> float:
@@ -91,14 +102,21 @@ def import_dca1000(
         FormatError: the file is no whole number of frames, or has none.
         ConfigError: the configuration cannot be used.
     """
+    if start is not None and not 0 <= start < _LATEST_S:
+        raise ConfigError(f"--start {start}: must be seconds since 1970, before 2100")
     setup = read_setup(config, device)
     capture, words_order = setup.capture, ORDERS[order or setup.order]
     shape = (capture.frame_length, setup.tx, setup.rx, 2 * capture.adc_samples)
-    frame_bytes = 2 * int(np.prod(shape))
+    frame_bytes = 2 * math.prod(shape)
+    if frame_bytes > MAX_SAMPLE_BYTES:
+        raise ConfigError(
+            f"{config}: a frame of {list(shape)} int16 has {frame_bytes:,} bytes, more than any radar makes"
+        )
     try:
         status = adc.stat()
     except OSError as error:
         raise FormatError(f"{adc}: {error.strerror}") from error
+    require_regular(adc, status)
     size = status.st_size
     count, extra = divmod(size, frame_bytes)
     if extra or not count:
@@ -107,6 +125,8 @@ def import_dca1000(
             f"{adc}: {size:,} bytes is not a whole number of {frame_bytes:,}-byte frames {list(shape)} of int16; "
             f"{rest}. Check that --config belongs to it"
         )
+    if count > MAX_SAMPLES:
+        raise FormatError(f"{adc}: holds {count:,} frames, more than the {MAX_SAMPLES:,} of any recording")
     if start is None:
         source = "the file was last changed" if setup.start is None else "its configuration was made"
         start = status.st_mtime - count * capture.frame_period / 1e3 if setup.start is None else setup.start
@@ -131,7 +151,7 @@ def import_dca1000(
                 "doppler_resolution": capture.doppler_resolution(setup.tx),
             }
             replace_file(trace / "radar" / "radar.json", json.dumps(sidecar, indent=4) + "\n")
-        radar = {"type": "radar", "args": {"radar": capture.model_dump()}}
+        radar = {"type": "radar", "args": {"radar": capture.model_dump(exclude_none=True)}}
         replace_file(trace / CONFIG, yaml.safe_dump({"radar": radar, "comment": f"imported from {adc.name}"}))
     return count
 
@@ -143,9 +163,9 @@ def read_setup(config: Path, device: str | None) -> Setup:
         ConfigError: the file cannot be used.
     """
     try:
-        text = config.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{config}: cannot be read: {error}") from error
+        text = read_text(config)
+    except FileNotFoundError as error:
+        raise ConfigError(f"{config}: cannot be read: {error.strerror}") from error
     content = parse_collection(text, str(config))  # JSON is a subset of YAML.
     if "mmWaveDevices" in content:
         return _from_mmwave_studio(config, content, device)
@@ -154,6 +174,8 @@ def read_setup(config: Path, device: str | None) -> Setup:
     except (KeyError, TypeError) as error:
         problem = "is neither a mmWave Studio JSON nor a configuration with radar.args.radar"
         raise ConfigError(f"{config}: {problem}") from error
+    if not isinstance(section, dict):
+        raise ConfigError(f"{config}: radar.args.radar is a {type(section).__name__}, not a mapping")
     capture = Capture.parse({**section, **({"device": device} if device else {})}, f"{config}: radar.args.radar")
     board = BOARDS.get(capture.device, BOARDS["AWR1843"])
     if board.real:
@@ -187,20 +209,38 @@ def _from_mmwave_studio(config: Path, content: Mapping[str, Any], device: str | 
         }
         swapped = bool(raw["rlDevDataFmtCfg_t"]["iqSwapSel"])
         complex_samples = output["b2AdcOutFmt"] in (1, 2)
-        created = content.get("configGenerator", {}).get("createdOn")
-    except (KeyError, TypeError, IndexError, ValueError) as error:
-        raise ConfigError(f"{config}: is no mmWave Studio configuration of one device: {error!r} is missing") from error
+        created = (content.get("configGenerator") or {}).get("createdOn")
+    except (KeyError, TypeError, IndexError, ValueError, AttributeError) as error:
+        problem = f"is no mmWave Studio configuration of one device: {short(error)}"
+        raise ConfigError(f"{config}: {problem}") from error
+    for name, number in (("TX", tx), ("RX", rx)):
+        if not isinstance(number, int) or not 1 <= number <= _MAX_ANTENNAS:
+            raise ConfigError(f"{config}: gives {short(number)} {name}; a radar has 1 to {_MAX_ANTENNAS}")
     if lanes != 2 or not complex_samples:
-        raise ConfigError(f"{config}: {lanes} LVDS lanes, ADC format {output['b2AdcOutFmt']}; only complex on 2 lanes")
-    start = datetime.fromisoformat(created).timestamp() if created else None
-    return Setup(Capture.parse(values, str(config)), tx, rx, "qqii" if swapped else "iiqq", start)
+        given = short(output["b2AdcOutFmt"])
+        raise ConfigError(f"{config}: {lanes} LVDS lanes, ADC format {given}; only complex on 2 lanes")
+    capture = Capture.parse(values, str(config))
+    return Setup(capture, tx, rx, "qqii" if swapped else "iiqq", _created(config, created))
+
+
+def _created(config: Path, text: Any) -> float | None:
+    """Epoch seconds when a configuration was made; None when it does not say."""
+    if not text:
+        return None
+    try:
+        start = datetime.fromisoformat(text).timestamp()
+    except (TypeError, ValueError, OverflowError):
+        start = -1.0
+    if not 0 <= start < _LATEST_S:
+        raise ConfigError(f"{config}: createdOn is {short(text)}, no time of a capture; correct it")
+    return start
 
 
 def _device_beside(config: Path) -> str:
     """The name of the board, which mmWave Studio writes into a `.setup.json` in the same folder."""
     for path in sorted(config.parent.glob("*.setup.json")):
         try:
-            return str(json.loads(path.read_text(encoding="utf-8"))["mmWaveDevice"]).upper()
-        except (OSError, ValueError, KeyError, TypeError):
+            return str(read_json(path)["mmWaveDevice"]).upper()
+        except (OSError, FormatError, LookupError, TypeError):
             continue
     raise ConfigError(f"{config}: does not name the board, and no .setup.json beside it does; give --device")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,10 +13,11 @@ from typing import Any
 import numpy as np
 import yaml
 
-from rover_pipeline.errors import FormatError, RoverError
+from rover_pipeline.errors import ConfigError, FormatError, RoverError, short_text
 from rover_pipeline.format.channels import encode_sample
 from rover_pipeline.format.meta import ChannelSpec, replace_file
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
+from rover_pipeline.format.texts import read_json
 from rover_pipeline.format.trace import CONFIG, new_trace
 from rover_pipeline.lidar.captures import imu_packets, open_capture
 
@@ -48,7 +50,11 @@ def import_ouster(capture: Path, out: Path, metadata: Path | None = None, start:
     if not capture.is_file():
         raise FormatError(f"{capture}: no such file")
     same_stem = capture.with_suffix(".json")
+    if start is not None and not math.isfinite(start):
+        raise ConfigError(f"--start {start}: must be seconds since 1970")
     metadata = metadata or (same_stem if capture.suffix == ".pcap" and same_stem.exists() else None)
+    if metadata is not None:
+        _require_sidecar(metadata)
     with new_trace(out) as trace:
         info, count = _write_lidar(capture, metadata, trace, start)
         config: dict[str, Any] = {"lidar": {"type": "lidar", "args": {"mode": str(info.config.lidar_mode or "")}}}
@@ -60,6 +66,16 @@ def import_ouster(capture: Path, out: Path, metadata: Path | None = None, start:
         config["comment"] = f"imported from {capture.name}"
         replace_file(trace / CONFIG, yaml.safe_dump(config, sort_keys=False))
     return count
+
+
+def _require_sidecar(metadata: Path) -> None:
+    """Raise FormatError unless a file is a small JSON object: ouster-sdk reads whatever it is given to the end."""
+    try:
+        content = read_json(metadata)
+    except FileNotFoundError as error:
+        raise FormatError(f"{metadata}: {error.strerror}; --meta must name the sensor's metadata") from error
+    if not isinstance(content, dict):
+        raise FormatError(f"{metadata}: must hold a JSON object, holds a {type(content).__name__}")
 
 
 def _write_lidar(capture: Path, metadata: Path | None, trace: Path, start: float | None) -> tuple[Any, int]:
@@ -146,4 +162,5 @@ def _sdk_errors(capture: Path) -> Iterator[None]:
     except RoverError:
         raise
     except Exception as error:  # ouster-sdk raises a dozen types, some of its own.
-        raise FormatError(f"{capture}: ouster-sdk cannot read it: {error}") from error
+        problem = short_text(error, 300)  # it quotes the whole of some files
+        raise FormatError(f"{capture}: ouster-sdk cannot read it: {problem}") from error

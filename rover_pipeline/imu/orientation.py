@@ -11,6 +11,9 @@ from scipy.spatial.transform import Rotation
 from rover_pipeline.imu.bias import acc_bias, find_rests, gyro_bias
 from rover_pipeline.imu.options import ImuSection
 
+#: More equally spaced samples than this for each measured one are no recording with losses, but damaged times.
+_MAX_STRETCH, _FREE_SAMPLES = 10, 100_000
+
 
 class Filtered(NamedTuple):
     """Orientation and biases of N samples.
@@ -90,7 +93,12 @@ def orient(times: np.ndarray, acc: np.ndarray, avel: np.ndarray, period: float, 
 
 
 def _segment(times: np.ndarray, acc: np.ndarray, avel: np.ndarray, period: float, options: ImuSection) -> _Segment:
-    grid = times[0] + np.arange(int(np.ceil((times[-1] - times[0]) / period - 1e-6)) + 1) * period
+    count = int(np.ceil((times[-1] - times[0]) / period - 1e-6)) + 1
+    if count > _MAX_STRETCH * len(times) + _FREE_SAMPLES:
+        raise ValueError(
+            f"imu/ts: {len(times):,} samples span {count:,} periods: its times are no steady rate; correct ts"
+        )
+    grid = times[0] + np.arange(count) * period
     acc, avel = _resample(grid, times, acc), _resample(grid, times, avel)
     return _Segment(grid, acc, avel, find_rests(acc, avel, period, options))
 

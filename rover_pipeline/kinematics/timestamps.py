@@ -17,6 +17,7 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array, vstack
 
 from rover_pipeline.kinematics.options import ClockModel
+from rover_pipeline.numerics.jumps import jumps
 
 #: An arrival up to this fraction of a period before a sample's expected arrival still belongs to that sample.
 _EARLY = 0.3
@@ -56,12 +57,32 @@ def smooth_times(
 ) -> Times:
     """Times without the jitter of their arrival.
 
+    Where the host's clock was set (see `rover_pipeline.numerics.jumps`), a new line begins: how many samples were lost
+    there is not known, and none are counted. Period and drift are those of the part with the most samples.
+
     Args:
         ts: f8 (N,), seconds, increasing; at least one.
         model: "constant" = one rate for the whole recording, "drifting" = one rate for every block.
         block: approximate length of a block, seconds; the blocks of a recording are equally long.
         bend_ppm: largest change of the rate from one block to the next, in millionths.
     """
+    after = jumps(ts)
+    if not len(after):
+        return _fit(ts, model, block, bend_ppm)
+    parts = [_fit(part, model, block, bend_ppm) for part in np.split(ts, after)]
+    longest = max(parts, key=lambda part: len(part.number))
+    first = np.cumsum([0, *(part.number[-1] + 1 for part in parts[:-1])])
+    return Times(
+        np.concatenate([part.smooth for part in parts]),
+        np.concatenate([part.number + start for part, start in zip(parts, first, strict=True)]),
+        longest.period,
+        longest.drift_ppm,
+        all(part.steady for part in parts),
+    )
+
+
+def _fit(ts: np.ndarray, model: ClockModel, block: float, bend_ppm: float) -> Times:
+    """Times of a part of a recording in which the host's clock was not set."""
     count = len(ts)
     if count < 3:
         period = float(ts[1] - ts[0]) if count == 2 else float("nan")
@@ -69,7 +90,8 @@ def smooth_times(
     period, regular = _typical_period(ts)
     number = _count(ts, period) if regular else np.arange(count)
     length = float(number[-1]) * period
-    blocks = 1 if model == "constant" else max(1, round(length / block))
+    # No more blocks than arrivals, which could not determine them.
+    blocks = 1 if model == "constant" else min(max(1, round(length / block)), count)
     knots = np.linspace(0.0, number[-1], blocks + 1)
     late = ts - (ts[0] + number * period)
     values = _envelope(number, late, knots, bend_ppm * 1e-6 * period)

@@ -7,6 +7,7 @@ import functools
 import numpy as np
 from ouster.sdk import core
 
+from rover_pipeline.errors import one_line, short
 from rover_pipeline.lidar.ranges import CLIPPED
 
 
@@ -20,7 +21,8 @@ def sensor_info(metadata: str) -> core.SensorInfo:
     try:
         return core.SensorInfo(metadata)
     except (RuntimeError, ValueError) as error:
-        raise ValueError(f"lidar.json is not the metadata of an Ouster sensor: {error}") from error
+        problem = short(one_line(str(error)), 200)  # the library quotes the whole text
+        raise ValueError(f"lidar.json is not the metadata of an Ouster sensor: {problem}") from error
 
 
 def destagger(images: np.ndarray, info: core.SensorInfo) -> np.ndarray:

@@ -11,6 +11,8 @@ import numpy as np
 
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.engine.step import Inspection
+from rover_pipeline.errors import FormatError
+from rover_pipeline.format.texts import parse_json
 from rover_pipeline.kinematics.clock import corrected, odometry_clock
 from rover_pipeline.kinematics.mount import Mount, find_mount
 from rover_pipeline.kinematics.sweep import SweepMotion
@@ -126,9 +128,9 @@ def _picture_size(*metas: str | None) -> tuple[int, int]:
     """Width and height of the recorded pictures, from the first `meta.json` that lists them."""
     for meta in filter(None, metas):
         try:
-            height, width = json.loads(meta)["video.avi"]["shape"][:2]
+            height, width = parse_json(meta, "meta.json")["video.avi"]["shape"][:2]
             return int(width), int(height)
-        except (ValueError, KeyError, TypeError):
+        except (FormatError, ValueError, LookupError, TypeError, ArithmeticError):
             continue
     raise ValueError("neither camera/meta.json nor _camera/meta.json gives the shape of video.avi")
 

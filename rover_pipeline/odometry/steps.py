@@ -12,6 +12,7 @@ from rover_pipeline.kinematics.clock import clock
 from rover_pipeline.kinematics.mount import find_mount
 from rover_pipeline.lidar.geometry import sensor_info, sweep_span
 from rover_pipeline.lookup import load
+from rover_pipeline.numerics.jumps import without_jumps
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.quality import Quality, largest_world, seam_summary, warnings_of
@@ -47,11 +48,13 @@ def odom(
         raise ValueError("there is no sweep")
     if options.loops:
         load("rover_pipeline.odometry.loops.pose_graph:load_gtsam")()  # an error now, not after the registration
-    times = clock("lidar", recording.ts, options.times).smooth
+    recorded = clock("lidar", recording.ts, options.times).smooth
+    # The knots of the trajectory are uniform: over the years that a clock skipped they would fill the memory.
+    times = without_jumps(recorded, recorded)
     # Seconds since the first sweep. Those since 1970 have too few digits left for a fraction of a microsecond.
     times, origin = times - times[0], times[0]
     gyro, gyro_used = _gyro(imu_ts, imu_avel, imu_valid, options, config)
-    gyro = gyro._replace(times=gyro.times - origin)
+    gyro = _placed(gyro, recorded, origin)
     begin, period = sweep_span(sensor_info(metadata), options.lidar.ts_reference)
     reader = SweepReader(recording, times, begin, period, options, metadata, gyro)
     # Compiles kernels here once. Processes are forked from this one, and each of them would have to compile them.
@@ -90,6 +93,17 @@ def odom(
         "valid": valid,
     }
     return result, Inspection(measured, warnings_of(seams, valid, recording.valid))
+
+
+def _placed(gyro: Gyro, sweeps: np.ndarray, origin: float) -> Gyro:
+    """Rates at seconds after the first sweep, without those in a jump of the clock, whose instant is not known.
+
+    Args:
+        sweeps: f8 (frame,), times of the sweeps, seconds, which tell of the jumps; origin: time of the first one.
+    """
+    times = without_jumps(gyro.times, sweeps) - origin
+    known = np.isfinite(times)
+    return Gyro(times[known], gyro.rates[known])
 
 
 def _gyro(

@@ -8,6 +8,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from rover_pipeline.errors import FormatError
+from rover_pipeline.format.texts import parse_json
+
 T = TypeVar("T")
 
 #: File beside the channels: axis -> its unit and the value of each bin.
@@ -79,11 +82,11 @@ def describe_axes(
 def _read(convert: Callable[[Any], T], text: str | None, *keys: str | int) -> T | None:
     """The converted value at a path of keys in a JSON text; None if it is not there or cannot be converted."""
     try:
-        value = json.loads(text or "{}")
+        value = parse_json(text or "{}", "the sidecar")
         for key in keys:
             value = value[key]
         return convert(value)
-    except (ValueError, KeyError, TypeError, IndexError):
+    except (FormatError, ValueError, LookupError, TypeError, ArithmeticError):
         return None
 
 

@@ -9,12 +9,12 @@ Arguments mean the same in all functions:
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Iterator
 
 import numpy as np
 
 from rover_pipeline.engine.step import Inspection
+from rover_pipeline.format.texts import parse_json
 from rover_pipeline.radar.angles import Magnitudes, RangeAzimuth, azimuth_sines, elevation_sines
 from rover_pipeline.radar.axes import AXES, describe_axes, resolutions
 from rover_pipeline.radar.boards import assumed_board, find_board, recorded_board
@@ -240,8 +240,8 @@ def _is_real(words: int, sidecar: str | None) -> bool:
     if sidecar is None:
         return False
     try:
-        samples = int(json.loads(sidecar)["shape"][-1])
-    except (ValueError, KeyError, IndexError, TypeError) as error:
+        samples = int(parse_json(sidecar, "radar.json")["shape"][-1])
+    except (ValueError, LookupError, TypeError, ArithmeticError) as error:
         raise ValueError("radar.json must be an object with a `shape` of [chirps, tx, rx, samples]") from error
     if words not in (samples, 2 * samples):
         raise ValueError(f"radar.json says {samples} samples a chirp, iq holds {words} words; neither real nor complex")

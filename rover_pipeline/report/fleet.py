@@ -14,9 +14,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.engine.progress import progress
-from rover_pipeline.errors import ConfigError, InTheWayError, RoverError, explain, named_if_not_written
+from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, RoverError, explain, named_if_not_written
 from rover_pipeline.format.provenance import PROVENANCE, fingerprint, read_provenance, versions
 from rover_pipeline.format.sensor import TS
+from rover_pipeline.format.texts import read_json
 from rover_pipeline.format.trace import CONFIG, is_trace, locate_traces
 from rover_pipeline.format.virtual import VirtualWriter, in_the_way
 from rover_pipeline.report.summary import SensorSummary, Severity, Summary, Verdict
@@ -210,13 +211,13 @@ def read_row(trace: Path, name: str, directory: Path, problem: str = "") -> Row:
     page, path = trace / REPORT / PAGE, trace / REPORT / SUMMARY
     link = quote(os.path.relpath(page, directory)) if page.exists() else ""
     try:
-        return Row(name, trace, link, Summary.model_validate_json(path.read_bytes()))
+        return Row(name, trace, link, Summary.model_validate(read_json(path)))
     except FileNotFoundError:
         return Row(name, trace, link, None, problem or "has no report")
     except ValidationError as error:
         return Row(name, trace, link, None, f"has a {SUMMARY} that cannot be read: {explain(error)}")
-    except OSError as error:
-        return Row(name, trace, link, None, f"has a {SUMMARY} that cannot be read: {error.strerror}")
+    except FormatError as error:
+        return Row(name, trace, link, None, f"has a {SUMMARY} that cannot be read: {error}")
 
 
 def _traces_by_name(entries: Sequence[str]) -> dict[str, Path]:

@@ -33,6 +33,8 @@ from rover_pipeline.simulate.truth import Truth
 
 #: Every sensor has a sample within this time.
 _MINIMUM_DURATION_S = 0.5
+#: A day of recording fills terabytes.
+_MAXIMUM_DURATION_S = 86400.0
 _TRUTH_SIDECAR = "truth.json"
 
 
@@ -70,8 +72,9 @@ def simulate(
         if fault not in FAULTS:
             raise ConfigError(f"simulate: unknown fault {fault!r}; {did_you_mean(fault, FAULTS)}")
     seconds = preset.duration if duration is None else duration
-    if not _MINIMUM_DURATION_S <= seconds < float("inf"):
-        raise ConfigError(f"simulate: duration must be at least {_MINIMUM_DURATION_S} s, is {seconds}")
+    if not _MINIMUM_DURATION_S <= seconds <= _MAXIMUM_DURATION_S:
+        limits = f"at least {_MINIMUM_DURATION_S} s and at most {_MAXIMUM_DURATION_S:.0f} s"
+        raise ConfigError(f"simulate: duration must be {limits}, is {seconds}")
     if seed < 0:
         raise ConfigError(f"simulate: seed must not be negative, is {seed}")
     rig = build(preset, seed)

@@ -2,37 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterator
 
-from rover_pipeline.engine.step import Output
+from rover_pipeline.engine.declared import Kind, kinds
 from rover_pipeline.format.provenance import PROVENANCE, read_provenance
 from rover_pipeline.format.sensor import TS, VALID, Sensor
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.table import TABLE
 
-
-class Kind(NamedTuple):
-    """Type of a channel's samples without byte order, and their shape, where None stands for any size."""
-
-    type: str
-    shape: tuple[int | None, ...] = ()
-
-    def __str__(self) -> str:
-        return f"{self.type} of [{', '.join('any' if size is None else str(size) for size in self.shape)}]"
-
-    def fits(self, type: str, shape: tuple[int, ...]) -> bool:
-        same = len(shape) == len(self.shape)
-        return self.type == type and same and all(b in (None, a) for a, b in zip(shape, self.shape, strict=True))
-
-
-def _kinds(outputs: Mapping[str, Output]) -> dict[str, Kind]:
-    return {name: Kind(out.type, out.shape) for name, out in outputs.items() if out.type}
-
-
 #: Channels that a virtual sensor must have besides `ts` and `valid`. The truth of a simulation has the channels of the
 #: odometry that is compared with it.
-CHANNELS: dict[str, dict[str, Kind]] = {name: _kinds(step.outputs) for name, step in TABLE.items() if step.outputs}
+CHANNELS: dict[str, dict[str, Kind]] = {name: kinds(step.outputs) for name, step in TABLE.items() if step.outputs}
 CHANNELS["_truth"] = {name: CHANNELS["_odom"][name] for name in State._fields}
 
 

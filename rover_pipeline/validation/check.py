@@ -6,28 +6,37 @@ The validation of the published reader checks only that files exist and are not 
 from __future__ import annotations
 
 import functools
-import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 from rover_pipeline.engine.options import DaskOptions
 from rover_pipeline.engine.parallel import frame_ranges, ordered_map
 from rover_pipeline.engine.progress import progress
-from rover_pipeline.errors import FormatError
+from rover_pipeline.errors import FormatError, RoverError, describe
 from rover_pipeline.format.attempt import PARTIAL, unfinished
 from rover_pipeline.format.channels import Channel
+from rover_pipeline.format.collection import parse_collection
+from rover_pipeline.format.files import exists
+from rover_pipeline.format.layout import layout_problems
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import TS, VALID, Sensor
+from rover_pipeline.format.texts import read_json, read_text
 from rover_pipeline.format.trace import CONFIG, Trace, require_trace
 from rover_pipeline.kinematics.options import RawSensor
+from rover_pipeline.numerics.jumps import jumps
 from rover_pipeline.validation.channels import channel_problems
 from rover_pipeline.validation.contents import content_problems
 from rover_pipeline.validation.origin import origin_problems, product_problems
 
 #: Times from 1990 to 2100, seconds since 1970. Those of a clock that was not set, or counts milliseconds, are outside.
 _EPOCH_S = (631_152_000.0, 4_102_444_800.0)
+
+#: Problems of one kind of one channel that are told. A file of zeros has as many as samples.
+_MOST = 100
+#: Memory for samples that are decoded at once, in bytes. Decoding takes three times that of a sample.
+_DECODED_BYTES = 1 << 28
 
 
 def problems(path: Path, threads: int = 1, *, decode: bool = True) -> Iterator[str]:
@@ -38,22 +47,40 @@ def problems(path: Path, threads: int = 1, *, decode: bool = True) -> Iterator[s
         decode: False = do not decode compressed samples. The check then takes seconds, however long the recording is.
     """
     trace = Trace(require_trace(path))
-    if not (path / CONFIG).exists():
+    if not exists(path / CONFIG):
         yield f"{path}: has no {CONFIG}; readers that search directories will not find this trace"
+    else:
+        yield from _unreadable(lambda: parse_collection(read_text(path / CONFIG), str(path / CONFIG)))
     names = trace.sensors()
     if not names:
         yield f"{path}: holds no sensor"
     for name in get_args(RawSensor):
         if (path / name).is_dir() and name not in names:
             yield f"{path / name}: has no {META}; readers ignore it"
-    older = {path / entry for entry in os.listdir(path) if (path / entry / PARTIAL).is_dir()}
+    older = {path / entry for entry in os.listdir(path) if os.path.isdir(path / entry / PARTIAL)}
     for result in sorted({*unfinished(path), *older}):
         yield f"{result}: is unfinished; run the command that makes it again"
     for name in names:
-        yield from _sensor_problems(trace, name, threads, decode)
+        yield from _with_error(_sensor_problems(trace, name, threads, decode))
     for entry in sorted(os.listdir(path)):
         if entry.startswith("_") and entry not in names:
-            yield from product_problems(trace, entry)
+            yield from _with_error(product_problems(trace, entry))
+
+
+def _unreadable(read: Callable[[], object]) -> Iterator[str]:
+    """The error of reading a file, if there is one."""
+    try:
+        read()
+    except (RoverError, OSError) as error:
+        yield describe(error)
+
+
+def _with_error(found: Iterator[str]) -> Iterator[str]:
+    """Problems, and the error that ended the search for them, if one did: other sensors are checked all the same."""
+    try:
+        yield from found
+    except (RoverError, OSError) as error:
+        yield describe(error)
 
 
 def _sensor_problems(trace: Trace, name: str, threads: int, decode: bool) -> Iterator[str]:
@@ -89,7 +116,11 @@ def _sensor_problems(trace: Trace, name: str, threads: int, decode: bool) -> Ite
         sensor.valid(min(count, len(sensor.channel(VALID))) if VALID in sensor.specs else count)
     except FormatError as error:
         yield str(error)
-    yield from _sidecar_problems(sensor)
+    found = list(layout_problems(trace.path, name, sensor.specs, missing_sidecars=True))
+    yield from found
+    sidecar = path / f"{name}.json"
+    if not any(problem.startswith(str(sidecar)) for problem in found) and exists(sidecar):
+        yield from _unreadable(lambda: read_json(sidecar))
     yield from channel_problems(sensor)
     yield from content_problems(trace, sensor)
     yield from origin_problems(trace, sensor)
@@ -105,56 +136,39 @@ def _time_problems(sensor: Sensor, count: int) -> Iterator[str]:
         yield (
             f"{sensor.path / TS}: runs from {ts[0]:.3f} to {ts[-1]:.3f}, not seconds since 1970 between 1990 and 2100"
         )
+    for at in jumps(ts)[:_MOST].tolist():
+        step = ts[at] - ts[at - 1]
+        yield (
+            f"{sensor.path / TS}: sample {at} at byte {at * 8}: comes {step:.3f} s ({step / 86400:.2f} days) after the "
+            "one before: the clock was set, or the recording stopped; split it there"
+        )
 
 
 def _undecodable(channel: Channel, threads: int) -> Iterator[str]:
-    if channel.spec.format == "raw" or not len(channel):
-        return  # any bytes are valid samples
+    if channel.spec.format == "raw" or not channel.random_access or not len(channel):
+        return  # any bytes are valid samples, or all of them were decoded when the channel was opened
+    threads = max(1, min(threads, _DECODED_BYTES // (3 * channel.spec.sample_bytes)))
     ranges = frame_ranges(len(channel), channel.spec.sample_bytes, DaskOptions(), threads)
+    found = 0
     with progress(f"check {'/'.join(channel.path.parts[-3:])}", len(channel)) as advance:
         decode = functools.partial(_decode_errors, channel)
         for errors in ordered_map(decode, ranges, threads=threads, done=lambda part: advance(part[1] - part[0])):
-            yield from errors
+            yield from errors[: _MOST - found]
+            found += len(errors)
+            if found >= _MOST:
+                yield f"{channel.path}: has {_MOST} or more samples that cannot be decoded; the rest was not looked at"
+                return
 
 
 def _decode_errors(channel: Channel, frames: tuple[int, int]) -> list[str]:
     """Decodes a range of samples and returns the errors."""
     start, stop = frames
     errors = []
-    if not channel.random_access:  # a range needs all samples before it, so the first range decodes all
-        start, stop = (0, len(channel)) if start == 0 else (0, 0)
-    step = 1 if channel.random_access else max(1, stop)
-    for sample in range(start, stop, step):
+    for sample in range(start, stop):
         try:
-            channel.read(sample, min(sample + step, stop))
+            channel.read(sample, sample + 1)
         except FormatError as error:
             errors.append(str(error))
+            if len(errors) >= _MOST:
+                break
     return errors
-
-
-def _sidecar_problems(sensor: Sensor) -> Iterator[str]:
-    """Sidecars that do not describe the channels beside them."""
-    expected = {"radar": ("iq", _radar_shapes), "lidar": ("rng", _lidar_shapes)}
-    if sensor.name not in expected or expected[sensor.name][0] not in sensor.specs:
-        return
-    channel, shapes = expected[sensor.name]
-    path = sensor.path / f"{sensor.name}.json"
-    try:
-        allowed = shapes(json.loads(path.read_bytes()))
-    except OSError:
-        yield f"{path}: is missing; it says what the samples of {channel} mean"
-    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
-        yield f"{path}: is not what a {sensor.name} sidecar must be: {error!r}"
-    else:
-        if list(sensor.specs[channel].shape) not in allowed:
-            yield f"{path}: describes samples of {allowed[0]}, {channel} holds {list(sensor.specs[channel].shape)}"
-
-
-def _radar_shapes(sidecar: Any) -> list[list[int]]:
-    *axes, samples = (int(size) for size in sidecar["shape"])
-    return [[*axes, 2 * samples], [*axes, samples]]  # complex, or real
-
-
-def _lidar_shapes(sidecar: Any) -> list[list[int]]:
-    layout = sidecar.get("lidar_data_format") or sidecar["data_format"]  # new firmware, old firmware
-    return [[int(layout["pixels_per_column"]), int(layout["columns_per_frame"])]]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rover_pipeline.errors import FormatError
+from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import TS, VALID, Sensor
@@ -16,8 +17,8 @@ from rover_pipeline.validation.channels import CHANNELS
 
 #: Maximum difference of a rotation matrix times its transpose from the identity.
 _TOLERANCE = 1e-5
-#: Number of samples that are checked at once.
-_BLOCK = 4096
+#: Number of samples that are checked at once, and bytes of a channel of them.
+_BLOCK, _BLOCK_BYTES = 4096, 1 << 25
 
 
 def content_problems(trace: Trace, sensor: Sensor) -> Iterator[str]:
@@ -34,8 +35,10 @@ def content_problems(trace: Trace, sensor: Sensor) -> Iterator[str]:
     try:
         count = min(len(sensor.channel(name)) for name in sensor.specs)
         valid = sensor.valid(count).astype(bool)
-        for start in range(0, count, _BLOCK) if checks else ():
-            part = slice(start, min(start + _BLOCK, count))
+        widest = max(spec.sample_bytes for spec in sensor.specs.values())
+        block = max(1, min(_BLOCK, _BLOCK_BYTES // widest))
+        for start in range(0, count, block) if checks else ():
+            part = slice(start, min(start + block, count))
             for check in checks:
                 for problem, bad in check(sensor, part, valid[part]):
                     if bad.any() and problem not in reported:
@@ -110,8 +113,8 @@ def _sync(trace: Trace, sensor: Sensor, count: int) -> Iterator[str]:
     for name in sensor.specs:
         if name in (TS, VALID) or name.endswith("_dt") or f"{name}_dt" not in sensor.specs:
             continue
-        match, residual = (sensor.channel(channel).read(0, count) for channel in (name, f"{name}_dt"))
-        if (trace.path / name / META).exists():
+        match, residual = (sensor.channel(channel).read_whole(count) for channel in (name, f"{name}_dt"))
+        if exists(trace.path / name / META):
             try:
                 samples = len(trace.sensor(name).channel(TS))
             except FormatError:

@@ -9,12 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from rover_pipeline.errors import FormatError, RoverError
+from rover_pipeline.engine.step import Step
+from rover_pipeline.errors import FormatError, RoverError, short
+from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import PROVENANCE, fingerprint, read_provenance
 from rover_pipeline.format.sensor import TS, VALID, Sensor
 from rover_pipeline.format.trace import Trace
 from rover_pipeline.table import TABLE, find_step
+
+#: Files and inputs of a result that are looked at: no step has as many.
+_MOST = 1000
 
 
 def origin_problems(trace: Trace, sensor: Sensor) -> Iterator[str]:
@@ -22,6 +27,7 @@ def origin_problems(trace: Trace, sensor: Sensor) -> Iterator[str]:
     provenance = read_provenance(sensor.path)
     if provenance is None:
         return
+    yield from _version_problems(sensor.path, provenance)
     yield from _file_problems(sensor.path, provenance)
     yield from _stale(trace, sensor.path, _inputs(provenance))
     yield from _validity_problems(trace, sensor, _inputs(provenance) or {})
@@ -37,6 +43,7 @@ def product_problems(trace: Trace, name: str) -> Iterator[str]:
     if not declared:
         yield f"{path}: lost its {META}; run the workflow again"
         return
+    yield from _version_problems(path, provenance)
     yield from _file_problems(path, {**provenance, "files": [*declared, *_files(provenance)]})
     for file in declared:
         if (path / file).exists() and not (path / file).stat().st_size:
@@ -46,21 +53,45 @@ def product_problems(trace: Trace, name: str) -> Iterator[str]:
 
 def _declared(provenance: dict[str, Any]) -> tuple[str, ...]:
     """Files that the step of a user declares as products; none when it makes a sensor or is not installed."""
+    step = _users_step(provenance)
+    return tuple(step.products) if step else ()
+
+
+def _users_step(provenance: dict[str, Any]) -> Step | None:
+    """The step of a user; None when it is not installed."""
     try:
-        return tuple(find_step(str(provenance.get("step"))).products)
+        return find_step(str(provenance.get("step")))
     except (RoverError, ImportError):
-        return ()
+        return None
+
+
+def _version_problems(path: Path, provenance: dict[str, Any]) -> Iterator[str]:
+    step = TABLE.get(path.name)
+    if step is None or step.name != provenance.get("step"):
+        step = _users_step(provenance)
+    if step is not None and provenance.get("version") != step.version:
+        version = short(provenance.get("version"))
+        yield f"{path}: was made by version {version} of its step, which is version {step.version} now; run the workflow again"
 
 
 def _files(provenance: dict[str, Any]) -> list[str]:
     files = provenance.get("files")
-    return [str(name) for name in files] if isinstance(files, list) else []
+    return [str(name) for name in files[:_MOST]] if isinstance(files, list) else []
 
 
 def _file_problems(path: Path, provenance: dict[str, Any]) -> Iterator[str]:
+    if not isinstance(provenance.get("files", []), list):
+        yield f"{path / PROVENANCE}: is damaged: files is no list; run the workflow again"
     for name in dict.fromkeys(_files(provenance)):
-        if not (path / Path(name).name).exists():
+        if not _is_plain(name):
+            yield f"{path / PROVENANCE}: is damaged: {short(name)} is no name of a file; run the workflow again"
+        elif not exists(path / name):
             yield f"{path / name}: is missing although provenance lists it; run the workflow again"
+
+
+def _is_plain(name: str) -> bool:
+    """Whether a text is the name of a file in a folder, and not a path that leads out of it."""
+    return name not in ("", ".", "..") and "/" not in name and name.isprintable()
 
 
 def _inputs(provenance: dict[str, Any]) -> dict[str, dict[str, Any]] | None:
@@ -75,14 +106,20 @@ def _stale(trace: Trace, result: Path, inputs: dict[str, dict[str, Any]] | None)
     if inputs is None:
         yield f"{result / PROVENANCE}: is damaged; run the workflow again"
         return
-    for reference, recorded in inputs.items():
+    for reference, recorded in list(inputs.items())[:_MOST]:
         name, _, channel = reference.partition("/")
+        if not _is_plain(name) or (channel and not _is_plain(channel)):
+            yield f"{result / PROVENANCE}: is damaged: {short(reference)} is no input; run the workflow again"
+            continue
         path = trace.path / reference
-        if not path.exists():
+        if not exists(path):
             with contextlib.suppress(FormatError):  # the check of that sensor reports it
                 path = trace.source(name, channel).path / channel
-        if not path.exists():
+        if not exists(path):
             continue  # raw sensors may be archived after their results are made
+        if not (path.is_file() or path.is_dir()):
+            yield f"{path}: is no file; {result} was made from one"
+            continue
         now = fingerprint(path)
         if any(recorded.get(key) != value for key, value in now.items()):
             yield f"{result}: was made from other bytes of {reference}; run the workflow again"
@@ -95,8 +132,8 @@ def _validity_problems(trace: Trace, sensor: Sensor, inputs: dict[str, dict[str,
     parts = [reference.partition("/") for reference in inputs]
     clock = parts[0][0]
     raw = [name for name, _, _ in parts if not name.startswith("_")]
-    for name in dict.fromkeys((clock, *raw)):
-        if not (trace.path / name / META).exists():
+    for name in list(dict.fromkeys((clock, *raw)))[:_MOST]:
+        if not _is_plain(name) or not exists(trace.path / name / META):
             continue
         try:
             count = len(sensor.channel(TS))
@@ -104,7 +141,8 @@ def _validity_problems(trace: Trace, sensor: Sensor, inputs: dict[str, dict[str,
             samples = {channel for other, _, channel in parts if other == name} & set(parent.specs) - {TS, VALID}
             if name != clock and not samples:
                 continue  # only its times or a sidecar were read
-            ts, parent_ts = sensor.channel(TS).read(), parent.channel(TS).read(0, min(count, len(parent.channel(TS))))
+            shared = min(count, len(parent.channel(TS)))
+            ts, parent_ts = sensor.channel(TS).read_whole(), parent.channel(TS).read_whole(shared)
             if not np.array_equal(ts, parent_ts):
                 if name == clock:
                     yield f"{sensor.path / TS}: differs from that of {name}; run the workflow again"

@@ -181,8 +181,8 @@ def test_streams_are_located_across_the_blocks_of_a_scan(tmp_path: Path, monkeyp
     with path.open("rb") as file:
         for block in (1, 5, 6, 7, 64, len(streams[0]), 1 << 22):
             monkeypatch.setattr("rover_pipeline.format.channels.lzmaf._SCAN", block)
-            assert stream_ends(file.fileno(), 0, ends[-1]) == ends
-            assert stream_ends(file.fileno(), ends[1], ends[-1] - 1) == ends[2:-1]
+            assert stream_ends(file.fileno(), 0, ends[-1], 1 << 30) == ends
+            assert stream_ends(file.fileno(), ends[1], ends[-1] - 1, 1 << 30) == ends[2:-1]
 
 
 def test_a_magic_inside_a_sample_does_not_split_it(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_a_description_has_the_type_and_shape_of_its_array() -> None:
     [
         (b"", "is not valid JSON"),
         (b'{"iq": {"format": "raw"', "is not valid JSON"),
-        (b"\xff\xfe\x00", "is not valid JSON"),
+        (b"\xff\xfe\x00", "is not text: byte 0 is no UTF-8"),
         (b"[" * 100_000, "is not valid JSON"),
         ([], "must hold a JSON object, holds a list"),
         (None, "must hold a JSON object, holds a NoneType"),
@@ -83,7 +83,8 @@ def test_a_description_has_the_type_and_shape_of_its_array() -> None:
         ({"iq": {**IQ, "shape": [1] * 100}}, r"channel 'iq': shape: .*axes"),
         ({"iq": {**IQ, "secret": 1}}, "channel 'iq': secret: Extra inputs are not permitted"),
         ({"iq": {**IQ, "shape": [1 << 20, 1 << 20]}}, "channel 'iq': shape .* claims 2,199,023,255,552 bytes"),
-        ({"iq": {**IQ, "shape": [10**30]}}, "channel 'iq': shape .* claims"),
+        ({"iq": {**IQ, "shape": [10**18]}}, "channel 'iq': shape .* claims"),
+        ({"iq": {**IQ, "shape": [10**4000]}}, "holds an integer of 13288 bits; the most is 64"),
     ],
 )  # fmt: skip
 def test_an_impossible_channel_is_refused_by_name(content: object, problem: str, tmp_path: Path) -> None:

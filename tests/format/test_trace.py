@@ -12,10 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rover_pipeline.cli import main
 from rover_pipeline.errors import FormatError, InTheWayError
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import MADE_BY, PROVENANCE
-from rover_pipeline.format.trace import CONFIG, Trace, find_traces, link_trace, new_trace, require_trace
+from rover_pipeline.format.trace import CONFIG, Trace, find_traces, link_trace, locate_traces, new_trace, require_trace
 from tests.kit import pictures, small_trace, snapshot
 
 
@@ -188,3 +189,39 @@ def test_a_linked_trace_gets_a_config_yaml(tmp_path: Path) -> None:
     (source / CONFIG).unlink()
     link_trace(source, tmp_path / "out")
     assert find_traces(tmp_path / "out") == [tmp_path / "out"] and not (source / CONFIG).exists()
+
+
+def test_a_link_to_itself_among_traces_is_passed_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    small_trace(tmp_path / "rec", 2)
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "rec" / "loop").symlink_to("loop")
+    assert main(["info", str(tmp_path)]) == 0
+    assert f"{tmp_path}/rec: " in capsys.readouterr().out
+
+
+def test_results_inside_of_a_sensor_are_refused(tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "rec", 2)
+    (tmp_path / "link").symlink_to(trace / "radar")
+    for root in (trace / "radar", trace / "radar" / "new", tmp_path / "link" / "new"):
+        with pytest.raises(FormatError, match=rf"output_root: {root} is inside of the sensor {trace}/radar"):
+            locate_traces([str(trace)], tmp_path, root)
+    assert locate_traces([str(trace)], tmp_path, tmp_path / "out") == {tmp_path / "out" / "rec": trace}
+
+
+def test_one_trace_that_cannot_be_described_does_not_stop_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b"):
+        small_trace(tmp_path / name, 2)
+    whole = Trace.sensors
+
+    def failing(trace: Trace) -> list[str]:
+        if trace.name == "a":
+            raise OSError(5, "Input/output error", str(trace.path))
+        return whole(trace)
+
+    monkeypatch.setattr(Trace, "sensors", failing)
+    assert main(["info", str(tmp_path)]) == 1
+    printed = capsys.readouterr()
+    assert printed.out.startswith(f"{tmp_path}/b: ")
+    assert printed.err == f"rover-pipeline: {tmp_path}/a: {tmp_path}/a: Input/output error\n"

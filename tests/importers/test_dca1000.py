@@ -15,7 +15,10 @@ from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.importers.dca1000 import import_dca1000
 from rover_pipeline.radar.spectrum import RangeDoppler
+from rover_pipeline.simulate import PRESETS
+from rover_pipeline.simulate.rig import build
 from rover_pipeline.table import find_step
+from rover_pipeline.validation.check import problems
 
 RANGE_DOPPLER = find_step("_radar_range_doppler")
 
@@ -98,3 +101,74 @@ def test_a_config_without_the_board_is_an_error_that_names_the_option(config: Pa
     with pytest.raises(ConfigError, match="--device"):
         import_dca1000(adc, alone, tmp_path / "trace")
     assert import_dca1000(adc, alone, tmp_path / "trace", device="IWR6843") == 1
+
+
+CAPTURE = {
+    "device": "IWR6843", "frequency": 60.0, "idle_time": 7.0, "adc_start_time": 6.0, "ramp_end_time": 60.0,
+    "freq_slope": 60.0, "adc_samples": 16, "sample_rate": 10000, "frame_length": 4, "frame_period": 50.0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        ({"frame_period": 1e-9}, "frame_period: Input should be greater than or equal to 0.01"),
+        ({"sample_rate": 1e30}, "sample_rate: Input should be less than or equal to"),
+        ({"sample_rate": float("nan")}, "sample_rate"),
+        ({"freq_slope": float("inf")}, "freq_slope"),
+        ({"adc_samples": 1 << 40}, "adc_samples: Input should be less than or equal to 65536"),
+        ({"adc_samples": 1 << 16, "frame_length": 1 << 16}, r"a frame of \[65536, 3, 4, 131072\] int16 has"),
+        ({"frame_length": None}, "frame_length"),
+    ],
+)
+def test_a_waveform_that_no_radar_has_is_refused(changed: dict[str, object], problem: str, tmp_path: Path) -> None:
+    (tmp_path / "adc.bin").write_bytes(bytes(2 * 4 * 3 * 4 * 32 * 2))
+    (tmp_path / "c.yaml").write_text(yaml.safe_dump({"radar": {"args": {"radar": CAPTURE}}}))
+    assert import_dca1000(tmp_path / "adc.bin", tmp_path / "c.yaml", tmp_path / "whole", start=1.7e9) == 2
+    assert list(problems(tmp_path / "whole")) == []
+    (tmp_path / "c.yaml").write_text(yaml.safe_dump({"radar": {"args": {"radar": {**CAPTURE, **changed}}}}))
+    with pytest.raises(ConfigError, match=problem):
+        import_dca1000(tmp_path / "adc.bin", tmp_path / "c.yaml", tmp_path / "trace", start=1.7e9)
+    assert not (tmp_path / "trace").exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "problem"),
+    [
+        (("configGenerator", "createdOn"), "yesterday", "createdOn is 'yesterday', no time of a capture"),
+        (("configGenerator", "createdOn"), "0001-01-01T00:00:00", "createdOn is '0001"),
+        (("configGenerator", "createdOn"), 5, "createdOn is 5"),
+        (("mmWaveDevices", 0, "rfConfig", "rlFrameCfg_t", "chirpEndIdx"), -3, "TX; a radar has 1 to 16"),
+        (("mmWaveDevices", 0, "rfConfig", "rlFrameCfg_t", "chirpEndIdx"), None, "is no mmWave Studio configuration"),
+        (("mmWaveDevices", 0, "rfConfig", "rlChanCfg_t", "rxChannelEn"), "0x0", "gives 0 RX; a radar has 1 to 16"),
+        (("mmWaveDevices", 0, "rfConfig"), None, "is no mmWave Studio configuration"),
+        (("mmWaveDevices", 0), "device", "is no mmWave Studio configuration"),
+    ],
+)
+def test_a_studio_configuration_that_cannot_be_is_refused_in_one_line(
+    path: tuple[str | int, ...], value: object, problem: str, config: Path, adc: Path, tmp_path: Path
+) -> None:
+    content = json.loads(config.read_text())
+    parent = content
+    for key in path[:-1]:
+        parent = parent.setdefault(key, {}) if isinstance(parent, dict) else parent[key]
+    parent[path[-1]] = value
+    (tmp_path / "c.mmwave.json").write_text(json.dumps(content))
+    with pytest.raises(ConfigError, match=problem):
+        import_dca1000(adc, tmp_path / "c.mmwave.json", tmp_path / "trace", device="IWR6843")
+
+
+def test_a_generator_that_is_null_means_no_time(config: Path, adc: Path, tmp_path: Path) -> None:
+    content = {**json.loads(config.read_text()), "configGenerator": None}
+    (tmp_path / "c.mmwave.json").write_text(json.dumps(content))
+    assert import_dca1000(adc, tmp_path / "c.mmwave.json", tmp_path / "trace", device="IWR6843") == 1
+
+
+def test_the_configuration_that_simulate_writes_is_accepted(tmp_path: Path) -> None:
+    rig = build(PRESETS["tiny"], 0)
+    (tmp_path / "c.yaml").write_text(yaml.safe_dump(rig.config()))
+    chirps = rig.preset.radar
+    words = np.zeros(int(np.prod(chirps.shape[:3])) * chirps.words, "<i2")
+    words.tofile(tmp_path / "adc.bin")
+    assert import_dca1000(tmp_path / "adc.bin", tmp_path / "c.yaml", tmp_path / "trace", start=1.7e9) == 1
+    assert list(problems(tmp_path / "trace")) == []

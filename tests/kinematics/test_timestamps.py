@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
 from rover_pipeline.kinematics.timestamps import smooth_times
+from rover_pipeline.numerics.jumps import without_jumps
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.rig import build
 from rover_pipeline.simulate.sensors.clocks import EPOCH, Clock
@@ -113,3 +116,34 @@ def test_three_samples_with_one_lost_between_them_are_exact() -> None:
     found = smooth_times(1.7e9 + np.array([0.0, 0.1, 0.3]))
     assert found.number.tolist() == [0, 1, 3]
     np.testing.assert_allclose(found.smooth - 1.7e9, [0.0, 0.1, 0.3], atol=1e-6)
+
+
+@pytest.mark.parametrize("by", [864_000.0, 31_536_000.0, 1.7e9])
+def test_a_clock_that_is_set_begins_a_new_line_and_costs_no_memory(by: float) -> None:
+    rng = np.random.default_rng(3)
+    arrivals = 1_000.0 + np.arange(2000) * 0.1 + rng.exponential(0.002, 2000)
+    undisturbed = [smooth_times(part) for part in (arrivals[:1200], arrivals[1200:])]
+    tracemalloc.start()
+    times = smooth_times(np.concatenate([arrivals[:1200], arrivals[1200:] + by]))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10e6
+    assert times.steady and times.period == undisturbed[0].period
+    np.testing.assert_array_equal(times.smooth[:1200], undisturbed[0].smooth)
+    np.testing.assert_allclose(times.smooth[1200:] - by, undisturbed[1].smooth, atol=1e-3)
+    np.testing.assert_array_equal(np.diff(times.number), 1)
+
+
+def test_two_samples_of_1970_are_a_line_of_their_own() -> None:
+    times = smooth_times(np.concatenate([[0.0, 0.1], 1.7e9 + np.arange(500) * 0.1]))
+    assert times.steady and times.period == pytest.approx(0.1)
+    np.testing.assert_allclose(times.smooth[2:], 1.7e9 + np.arange(500) * 0.1, atol=1e-6)
+
+
+def test_times_without_jumps_go_on_where_the_clock_was_set() -> None:
+    sweeps = np.concatenate([np.arange(5) * 0.1, 7200.0 + np.arange(5) * 0.1])
+    np.testing.assert_allclose(without_jumps(sweeps, sweeps), np.arange(10) * 0.1, atol=1e-9)
+    moved = without_jumps(np.array([0.35, 0.45, 7199.0, 7200.0, 7200.05]), sweeps)
+    np.testing.assert_allclose(moved, [0.35, np.nan, np.nan, 0.5, 0.55], atol=1e-9)
+    even = np.arange(10.0)
+    assert without_jumps(even, even) is even

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from rover_pipeline.engine.execute import Request, run_step
-from rover_pipeline.errors import FormatError
+from rover_pipeline.errors import FormatError, RoverError
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.table import find_step
@@ -91,7 +91,7 @@ def test_a_provenance_that_cannot_be_read_now_is_an_error_and_not_a_result_of_ot
     monkeypatch.setattr(os, "open", failing)
     with pytest.raises(FormatError, match=f"{trace / NAME / PROVENANCE}: cannot be read: Input/output error"):
         untrue(trace / NAME / STAMP, STEP, trace)
-    with pytest.raises(FormatError, match="cannot be read: Input/output error"):
+    with pytest.raises(RoverError, match="cannot be read: Input/output error"):
         run_step(find_step(NAME), trace, NAME, Request({"range_window": "none"}), stamps=(".options-1",))
 
 

@@ -16,6 +16,15 @@ import numpy as np
 from rover_pipeline.errors import FormatError, SampleError
 from rover_pipeline.format.meta import ChannelSpec
 
+#: Samples of a channel: 10 h of an IMU at 200 Hz are 7.2 million. Times and flags of all of them are read at once.
+MAX_SAMPLES = 1 << 23
+#: Samples that are stored one by one: 10 h of a camera at 100 Hz are 3.6 million. Each has an entry in memory.
+MAX_STORED = 1 << 22
+#: Bytes of a channel that is read whole, such as the rotations of 10 h of poses at 200 Hz.
+MAX_WHOLE_BYTES = 1 << 29
+#: A sample that is stored compressed may be larger than its values by the headers of its format.
+_HEADERS = 1 << 20
+
 
 class Channel(ABC):
     """A channel on disk, opened for reading.
@@ -40,6 +49,8 @@ class Channel(ABC):
         self.leftover = ""
         with self._os_errors():
             self._length = self._open()
+        if self._length > MAX_SAMPLES:
+            raise self.too_many(self._length, MAX_SAMPLES)
 
     def __len__(self) -> int:
         return self._length
@@ -71,6 +82,29 @@ class Channel(ABC):
             with self._os_errors():
                 self._read(start, stop, out)
         return out
+
+    def read_whole(self, count: int | None = None) -> np.ndarray:
+        """The first `count` samples, or all of them, (sample, *shape), of a channel that has few bytes a sample.
+
+        Raises:
+            FormatError: as `read`; or they are more bytes than are read at once.
+        """
+        count = len(self) if count is None else count
+        if count * self.spec.sample_bytes > MAX_WHOLE_BYTES:
+            size = count * self.spec.sample_bytes
+            raise self.fail(
+                f"{count:,} samples of {list(self.spec.shape)} of {self.spec.type} are {size:,} bytes, more than the "
+                f"{MAX_WHOLE_BYTES:,} that are read at once; correct the shape"
+            )
+        return self.read(0, count)
+
+    @property
+    def max_stored_bytes(self) -> int:
+        """Bytes above which the stored form of a sample is not that of a sample of this shape."""
+        return 2 * self.spec.sample_bytes + _HEADERS
+
+    def too_many(self, count: int, most: int) -> FormatError:
+        return self.fail(f"holds {count:,} samples, more than the {most:,} of any recording; correct the file")
 
     def fail(self, problem: str) -> FormatError:
         return FormatError(f"{self.path}: {problem}")
@@ -144,15 +178,6 @@ class EncodedWriter(ChannelWriter):
         """Add the bytes of one sample from `encode`, which another thread may have called."""
         self._put(data, self.count)
         self.count += 1
-
-
-def read_exactly(descriptor: int, size: int, offset: int) -> bytes:
-    """`size` bytes at `offset`, fewer only at the end of the file. Threads may share the descriptor."""
-    parts = []
-    while size > 0 and (part := os.pread(descriptor, size, offset)):
-        parts.append(part)
-        size, offset = size - len(part), offset + len(part)
-    return b"".join(parts)
 
 
 @contextmanager

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 from abc import abstractmethod
+from array import array
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 
-from rover_pipeline.format.channels.base import Channel, EncodedWriter, close_synced, sync_file
+from rover_pipeline.format.channels.base import MAX_STORED, Channel, EncodedWriter, close_synced, sync_file
+from rover_pipeline.format.files import read_bounded
 from rover_pipeline.format.meta import ChannelSpec
 
 
@@ -20,12 +22,20 @@ class BlobChannel(Channel):
     suffix: ClassVar[str]
 
     def _open(self) -> int:
-        numbered = re.compile(rf"(\d{{6,}})\.{self.suffix}")
-        matches = {name: numbered.fullmatch(name) for name in os.listdir(self.path)}
-        numbers = sorted(int(match[1]) for match in matches.values() if match)
-        if strays := [name for name, match in matches.items() if not match]:
+        numbered = re.compile(rf"([0-9]{{6,18}})\.{self.suffix}")
+        numbers, stray = array("q"), ""
+        with os.scandir(self.path) as entries:
+            for entry in entries:
+                if match := numbered.fullmatch(entry.name):
+                    numbers.append(int(match[1]))
+                    if len(numbers) > MAX_STORED:
+                        raise self.too_many(len(numbers), MAX_STORED)
+                else:
+                    stray = min(stray or entry.name, entry.name)
+        if stray:
             # The published reader counts directory entries, so that it takes a stray file for a sample.
-            self.notes.append(f"{self.path}: holds {min(strays)!r}, not a numbered .{self.suffix}; move it away")
+            self.notes.append(f"{self.path}: holds {stray!r}, not a numbered .{self.suffix}; move it away")
+        numbers = array("q", sorted(numbers))
         self._first = numbers[0] if numbers else 0
         if self._first == 1:
             self.notes.append(f"{self.path}: numbering starts at 1, the format's starts at 0")
@@ -35,6 +45,10 @@ class BlobChannel(Channel):
             if number != expected:
                 raise self.fail(f"sample {expected - self._first}: {expected:06d}.{self.suffix} is missing")
         return len(numbers)
+
+    def _stored(self, path: Path) -> bytes:
+        """The bytes of a sample's file."""
+        return read_bounded(path, self.max_stored_bytes, f"a sample of {list(self.spec.shape)} of {self.spec.type}")
 
     def file(self, sample: int) -> Path:
         return self.path / f"{sample + self._first:06d}.{self.suffix}"

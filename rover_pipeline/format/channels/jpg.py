@@ -19,10 +19,10 @@ class JpgChannel(jpeg.PictureChannel, BlobChannel):
         return super()._open()
 
     def jpeg(self, frame: int) -> bytes:
-        return self.file(frame).read_bytes()
+        return self._stored(self.file(frame))
 
     def _decode(self, path: Path) -> np.ndarray:
-        return self._picture(path.read_bytes())
+        return self._picture(self._stored(path))
 
 
 class JpgWriter(BlobWriter):

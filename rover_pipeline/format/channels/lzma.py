@@ -8,11 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
-from rover_pipeline.format.channels.base import Channel, ChannelWriter, close_synced
+from rover_pipeline.format.channels.base import MAX_SAMPLES, Channel, ChannelWriter, close_synced
+from rover_pipeline.format.files import opened_regular, regular_size
 from rover_pipeline.format.meta import ChannelSpec
 
 _BLOCK = 1 << 20
 _DECODER_BYTES = 1 << 28  # four times the need of `xz -9`; a damaged header may request 4 GB
+#: No recording becomes a thousand times smaller. A file of nothing but zeros does, and would take hours to read.
+_MAX_RATIO, _FREE_BYTES = 1000, 1 << 30
 
 
 class LzmaChannel(Channel):
@@ -24,7 +27,11 @@ class LzmaChannel(Channel):
     random_access = False
 
     def _open(self) -> int:
-        size = sum(len(block) for block in self._blocks())
+        size, most = 0, min(MAX_SAMPLES * self.spec.sample_bytes, _FREE_BYTES + _MAX_RATIO * regular_size(self.path))
+        for block in self._blocks():
+            size += len(block)
+            if size > most:
+                raise self.fail(f"decompresses to more than {most:,} bytes, which no recording does; correct the file")
         count, extra = divmod(size, self.spec.sample_bytes)
         if extra:
             self.leftover = self.leftover or (
@@ -49,7 +56,7 @@ class LzmaChannel(Channel):
         """Decompressed bytes in order. A truncated stream ends early, and `leftover` says so."""
         decoder = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_DECODER_BYTES)
         done = 0
-        with self.path.open("rb") as file:
+        with opened_regular(self.path) as descriptor, open(descriptor, "rb", closefd=False) as file:
             while not decoder.eof:
                 data = file.read(_BLOCK) if decoder.needs_input else b""
                 if decoder.needs_input and not data:

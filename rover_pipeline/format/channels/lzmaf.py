@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import binascii
 import lzma
-import os
 import re
 import struct
 from pathlib import Path
@@ -17,7 +16,8 @@ import numpy as np
 from imagecodecs import LzmaError, lzma_decode
 
 from rover_pipeline.errors import FormatError
-from rover_pipeline.format.channels.base import Channel, EncodedWriter, close_synced, opened, read_exactly, sync_file
+from rover_pipeline.format.channels.base import MAX_STORED, Channel, EncodedWriter, close_synced, sync_file
+from rover_pipeline.format.files import opened_regular, read_bounded, read_exactly, regular_size
 from rover_pipeline.format.meta import ChannelSpec
 
 _MAGIC = b"\xfd7zXZ\x00"
@@ -29,12 +29,12 @@ class LzmafChannel(Channel):
     """Samples that are compressed one by one. One `pread` reads a range, and decoding releases the GIL."""
 
     def _open(self) -> int:
-        size = os.stat(self.path).st_size
+        size = regular_size(self.path)
         offsets = self._stored_index(size)
         if offsets is None or offsets[-1] != size:
             known = np.zeros(1, "<u8") if offsets is None else offsets
-            with opened(self.path) as descriptor:
-                ends = stream_ends(descriptor, int(known[-1]), size)
+            with opened_regular(self.path) as descriptor:
+                ends = stream_ends(descriptor, int(known[-1]), size, self.max_stored_bytes)
             if offsets is None or ends:
                 what = "is missing or empty" if offsets is None else f"ends at byte {known[-1]} of {size}"
                 self.notes.append(f"{self.path}_i: {what}; {len(ends)} samples were indexed from the .xz streams")
@@ -43,6 +43,8 @@ class LzmafChannel(Channel):
                 self.leftover = (
                     f"the last {size - int(offsets[-1]):,} bytes, from byte {offsets[-1]}, are part of a sample"
                 )
+        if len(offsets) - 1 > MAX_STORED:
+            raise self.too_many(len(offsets) - 1, MAX_STORED)
         self._offsets = offsets
         return len(offsets) - 1
 
@@ -50,7 +52,7 @@ class LzmafChannel(Channel):
         """Offsets from the index file; None when it is missing or empty."""
         path = self.path.with_name(self.path.name + "_i")
         try:
-            data = path.read_bytes()
+            data = read_bounded(path, 8 * (MAX_STORED + 1), f"an index of {MAX_STORED:,} samples")
         except FileNotFoundError:
             return None
         offsets = np.frombuffer(data[: len(data) // 8 * 8], "<u8")
@@ -67,7 +69,12 @@ class LzmafChannel(Channel):
 
     def _read(self, start: int, stop: int, out: np.ndarray) -> None:
         base = int(self._offsets[start])
-        with opened(self.path) as descriptor:
+        sizes = np.diff(self._offsets[start : stop + 1])
+        if (sizes > self.max_stored_bytes).any():
+            at = start + int(np.argmax(sizes > self.max_stored_bytes))
+            stored = f"{sizes[at - start]:,} bytes for {self.spec.sample_bytes:,} bytes of values"
+            raise self.fail_at(at, int(self._offsets[at]), f"is corrupt: its index gives it {stored}")
+        with opened_regular(self.path) as descriptor:
             data = memoryview(read_exactly(descriptor, int(self._offsets[stop]) - base, base))
         for i in range(start, stop):
             begin, end = int(self._offsets[i]) - base, int(self._offsets[i + 1]) - base
@@ -140,8 +147,10 @@ def stream_size(data: memoryview | bytes) -> int | None:
     return total
 
 
-def stream_ends(descriptor: int, start: int, size: int) -> list[int]:
+def stream_ends(descriptor: int, start: int, size: int, longest: int) -> list[int]:
     """Byte offsets of the ends of the whole .xz streams from offset `start` on, up to the first truncated one.
+
+    A stream of more than `longest` bytes counts as truncated, so that no more than that is searched for its end.
 
     A stream ends where the bytes before the next magic, or before the end of the file, are a stream footer with a
     correct checksum. That compressed data look like both has a probability of 2^-80.
@@ -151,6 +160,8 @@ def stream_ends(descriptor: int, start: int, size: int) -> list[int]:
     if read_exactly(descriptor, len(_MAGIC), position) != _MAGIC:
         return ends
     for scan in range(start + 1, size, _SCAN):
+        if scan - position > longest or len(ends) > MAX_STORED:
+            return ends
         data = read_exactly(descriptor, _SCAN + len(_MAGIC) - 1, scan)
         for match in re.finditer(re.escape(_MAGIC), data):
             if _ends_stream(descriptor, position, scan + match.start()):

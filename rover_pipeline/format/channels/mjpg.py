@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import struct
+from array import array
 
 import numpy as np
 
 from rover_pipeline.format.channels import jpeg
-from rover_pipeline.format.channels.base import opened, read_exactly
+from rover_pipeline.format.channels.base import MAX_STORED
+from rover_pipeline.format.files import opened_regular, read_exactly, regular_size
+
+#: Bytes of the container that are read at once while its chunks are counted: a page, of which a frame has many.
+_BUFFER = 1 << 12
+#: A chunk of sound, or a list, may come with every frame.
+_MAX_CHUNKS = 2 * MAX_STORED
+#: No JPEG is smaller, bytes. A smaller chunk is a frame that was lost, or padding: a recording has few of them.
+_LEAST_JPEG, _MAX_EMPTY = 100, 100_000
 
 
 class MjpgChannel(jpeg.PictureChannel):
@@ -20,14 +28,21 @@ class MjpgChannel(jpeg.PictureChannel):
 
     def _open(self) -> int:
         jpeg.check_spec(self.path, self.spec)
-        frames: list[tuple[int, int]] = []
-        size = os.stat(self.path).st_size
-        position = 0
-        with opened(self.path) as descriptor:
-            if read_exactly(descriptor, 12, 0)[:4] != b"RIFF":
+        frames = array("q")  # offset and length of each frame
+        size = regular_size(self.path)
+        position = chunks = empty = 0
+        with (
+            opened_regular(self.path) as descriptor,
+            open(descriptor, "rb", buffering=_BUFFER, closefd=False) as file,
+        ):
+            if file.read(4) != b"RIFF":
                 raise self.fail("byte 0: is not an AVI file (no RIFF header)")
             while position + 8 <= size:
-                header = read_exactly(descriptor, 12, position)
+                chunks += 1
+                if chunks > _MAX_CHUNKS:
+                    raise self.fail(f"holds more than {_MAX_CHUNKS:,} chunks, as no recording does; correct it")
+                file.seek(position)
+                header = file.read(12)
                 kind, length = header[:4], struct.unpack("<I", header[4:8])[0]
                 if kind == b"RIFF" or (kind == b"LIST" and header[8:12] in (b"movi", b"rec ")):
                     position += 12  # its content follows
@@ -35,16 +50,24 @@ class MjpgChannel(jpeg.PictureChannel):
                 if not all(32 <= byte < 127 for byte in kind) or position + 8 + length > size:
                     self.leftover = f"the bytes from {position} to the end, {size - position:,}, are no whole frame"
                     break
+                if length < _LEAST_JPEG:
+                    empty += 1
+                    if empty > _MAX_EMPTY:
+                        raise self.fail(f"holds more than {_MAX_EMPTY:,} frames without a picture; record it again")
                 if kind[2:] in (b"dc", b"db") and kind[:2].isdigit():
-                    frames.append((position + 8, length))
+                    frames.extend((position + 8, length))
                 position += 8 + length + length % 2
-        self._frames = np.asarray(frames, np.int64).reshape(-1, 2)
-        return len(frames)
+        self._frames = np.array(frames, np.int64).reshape(-1, 2)
+        if len(self._frames) > MAX_STORED:
+            raise self.too_many(len(self._frames), MAX_STORED)
+        return len(self._frames)
 
     def jpeg(self, frame: int) -> bytes:
-        offset, length = self._frames[frame]
-        with opened(self.path) as descriptor:
-            return read_exactly(descriptor, int(length), int(offset))
+        offset, length = self._frames[frame].tolist()
+        if length > self.max_stored_bytes:
+            raise self.fail_at(frame, offset, f"has {length:,} bytes, more than a picture of {list(self.spec.shape)}")
+        with opened_regular(self.path) as descriptor:
+            return read_exactly(descriptor, length, offset)
 
     def _read(self, start: int, stop: int, out: np.ndarray) -> None:
         for i in range(start, stop):

@@ -22,7 +22,7 @@ class NpzChannel(BlobChannel):
     def _decode(self, path: Path) -> np.ndarray:
         # Unlike numpy.load, compare the header with meta.json before memory is allocated for the array.
         try:
-            with zipfile.ZipFile(path) as archive, archive.open(_MEMBER) as member:
+            with zipfile.ZipFile(io.BytesIO(self._stored(path))) as archive, archive.open(_MEMBER) as member:
                 if archive.getinfo(_MEMBER).compress_type not in _COMPRESSION:
                     raise ValueError("is compressed in a way that numpy does not use")
                 shape, fortran, dtype = _header(member)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from rover_pipeline.format.channels.base import Channel, ChannelWriter, close_synced, opened
+from rover_pipeline.format.files import opened_regular, regular_size
 from rover_pipeline.format.meta import ChannelSpec
 
 
@@ -15,7 +16,7 @@ class RawChannel(Channel):
     """Raw samples, read with `preadv`: a memory map would count as memory that the process uses."""
 
     def _open(self) -> int:
-        size = os.stat(self.path).st_size
+        size = regular_size(self.path)
         count, extra = divmod(size, self.spec.sample_bytes)
         if extra:
             self.leftover = (
@@ -27,7 +28,7 @@ class RawChannel(Channel):
     def _read(self, start: int, stop: int, out: np.ndarray) -> None:
         view = out.reshape(-1).view("u1").data
         offset = start * self.spec.sample_bytes
-        with opened(self.path) as descriptor:
+        with opened_regular(self.path) as descriptor:
             while view:
                 count = os.preadv(descriptor, [view], offset)
                 if count == 0:

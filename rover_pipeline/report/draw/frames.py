@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.format.texts import read_json
 from rover_pipeline.format.trace import Trace
 from rover_pipeline.numerics.nearest import nearest_samples
 from rover_pipeline.radar.axes import AXES
@@ -227,11 +227,11 @@ def _decibel_limits(power: np.ndarray) -> tuple[float, float]:
 def _read_axes(folder: Path) -> dict[str, np.ndarray]:
     """Values of the bins of each axis in `axes.json`: m, m/s, radians; empty when they cannot be read."""
     try:
-        content = json.loads((folder / AXES).read_text(encoding="utf-8"))
+        content = read_json(folder / AXES)
         stored = {name: axis["values"] for name, axis in content.items() if axis["values"]}
         axes = {name: np.asarray(values, "f8") for name, values in stored.items()}
         return {name: values for name, values in axes.items() if values.ndim == 1 and np.isfinite(values).all()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, FormatError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError):
         return {}
 
 

@@ -7,8 +7,11 @@ from typing import NamedTuple
 
 import cv2
 import numpy as np
-import yaml
 
+from rover_pipeline.errors import FormatError
+from rover_pipeline.format.files import read_bounded
+from rover_pipeline.format.meta import MAX_SAMPLE_BYTES
+from rover_pipeline.format.texts import read_yaml
 from rover_pipeline.report.draw.images import EmbeddedImage, embed_image, resize_image
 
 #: Longest side of the occupancy grid, and width of the view from above, pixels.
@@ -36,13 +39,13 @@ class FloorPlan(NamedTuple):
 def read_floor_plan(folder: Path) -> FloorPlan | None:
     """The grid that ROS' map_server would load from a folder; None when it is missing or cannot be read."""
     try:
-        metadata = yaml.safe_load((folder / "occupancy.yaml").read_text(encoding="utf-8"))
-        data = (folder / "occupancy.pgm").read_bytes()
+        metadata = read_yaml(folder / "occupancy.yaml")
+        data = read_bounded(folder / "occupancy.pgm", MAX_SAMPLE_BYTES, "any grid")
         resolution, (x, y, *_) = float(metadata["resolution"]), metadata["origin"]
         origin = np.array([float(x), float(y)])
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError, ValueError):
+    except (OSError, FormatError, KeyError, TypeError, ValueError, ArithmeticError):
         return None
-    pixels = cv2.imdecode(np.frombuffer(data, "u1"), cv2.IMREAD_GRAYSCALE) if data else None
+    pixels = _decode(data, cv2.IMREAD_GRAYSCALE)
     if pixels is None or not 0 < resolution < 1e3 or not (np.abs(origin) < 1e6).all():
         return None
     known = pixels != _UNKNOWN
@@ -71,11 +74,19 @@ def _downsample(mask: np.ndarray, factor: int) -> np.ndarray:
     return padded.reshape(-(-rows // factor), factor, -1, factor).max(axis=(1, 3))
 
 
+def _decode(data: bytes, flags: int) -> np.ndarray | None:
+    """The picture in a file; None when it cannot be decoded. OpenCV raises an error for a header of many gigabytes."""
+    try:
+        return cv2.imdecode(np.frombuffer(data, "u1"), flags) if data else None
+    except cv2.error:
+        return None
+
+
 def read_map_view(folder: Path) -> EmbeddedImage | None:
     """The view of the map from above, `bev.png`, made smaller; None when it is missing or cannot be read."""
     try:
-        data = (folder / "bev.png").read_bytes()
-    except OSError:
+        data = read_bounded(folder / "bev.png", MAX_SAMPLE_BYTES, "any picture")
+    except (OSError, FormatError):
         return None
-    image = cv2.imdecode(np.frombuffer(data, "u1"), cv2.IMREAD_COLOR_RGB) if data else None
+    image = _decode(data, cv2.IMREAD_COLOR_RGB)
     return None if image is None else embed_image(resize_image(image, _VIEW_WIDTH))

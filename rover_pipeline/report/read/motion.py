@@ -144,7 +144,7 @@ def compare_radar_speed(
     """
     try:
         max_doppler = float(sidecar["doppler_resolution"]) * int(sidecar["shape"][0]) / 2
-    except (KeyError, TypeError, ValueError, IndexError):
+    except (LookupError, TypeError, ValueError, ArithmeticError):
         return None
     if not 0 < max_doppler < _MAX_SPEED_MPS:
         return None

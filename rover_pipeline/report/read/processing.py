@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rover_pipeline.errors import RoverError
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.report.summary import StepSummary
 
@@ -17,8 +19,12 @@ _MAX_TEXT = 60
 def read_provenances(trace: Path, without: str) -> dict[str, dict[str, Any]]:
     """Content of `provenance.json` of every result of this package by folder name; `without` is left out."""
     names = sorted(entry.name for entry in os.scandir(trace) if entry.name.startswith("_") and entry.name != without)
-    provenances = {name: read_provenance(trace / name) for name in names}
-    return {name: content for name, content in provenances.items() if content}
+    provenances: dict[str, dict[str, Any]] = {}
+    for name in names:
+        with contextlib.suppress(RoverError):  # `check`, whose lines are on the page, names the damaged ones
+            if content := read_provenance(trace / name):
+                provenances[name] = content
+    return provenances
 
 
 def summarise_steps(trace: Path, provenances: Mapping[str, Mapping[str, Any]]) -> list[StepSummary]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from rover_pipeline.errors import FormatError
+from rover_pipeline.errors import FormatError, RoverError
 from rover_pipeline.format.collection import parse_collection
 from rover_pipeline.format.info import channel_info
 from rover_pipeline.format.provenance import read_provenance
-from rover_pipeline.format.sensor import TS, VALID, Sensor
+from rover_pipeline.format.sensor import VALID, Sensor
+from rover_pipeline.format.texts import read_json, read_text
 from rover_pipeline.format.trace import CONFIG, Trace
 from rover_pipeline.report.read.timestamps import timing_figures
 from rover_pipeline.report.summary import ChannelSummary, SensorSummary
@@ -52,7 +52,7 @@ class SensorRecord:
         if self.sensor is None or spec is None or spec.shape != shape:
             return None
         try:
-            values = self.sensor.channel(channel).read()
+            values = self.sensor.channel(channel).read_whole()
         except FormatError:
             return None
         return values.astype("f8") if len(values) == len(self.ts) else None
@@ -101,7 +101,7 @@ def _read_sensor(trace: Trace, name: str, nominal_hz: float | None) -> SensorRec
         truncated += [f"{channel.path}: {channel.leftover}"] if channel.leftover else []
     summary = SensorSummary(name=name, bytes=sum(channel.bytes for channel in channels), channels=tuple(channels))
     try:
-        stored_ts = sensor.channel(TS).read().astype("f8").reshape(-1)
+        stored_ts = sensor.recorded_times()
     except FormatError as error:
         return SensorRecord(summary.model_copy(update={"error": _without_folder(trace, error)}), sensor=sensor)
     plausible = np.flatnonzero(_plausible(stored_ts))
@@ -137,7 +137,7 @@ def _read_valid(sensor: Sensor, count: int) -> np.ndarray:
     valid = np.ones(count, "u1")
     if VALID in sensor.specs:
         try:
-            stored = sensor.channel(VALID).read()
+            stored = sensor.channel(VALID).read_whole()
         except FormatError:
             return valid
         if stored.ndim == 1:
@@ -148,8 +148,8 @@ def _read_valid(sensor: Sensor, count: int) -> np.ndarray:
 def nominal_rates(config: Path) -> dict[str, float]:
     """Rates that the collection configuration asks for, Hz, of every sensor that it describes."""
     try:
-        content = parse_collection(config.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, FormatError):
+        content = parse_collection(read_text(config))
+    except (OSError, FormatError):
         return {}
     rates = {}
     for name, section in content.items():
@@ -163,7 +163,7 @@ def nominal_rates(config: Path) -> dict[str, float]:
                 rate = float(str(arguments["mode"]).partition("x")[2])
             else:
                 rate = 1e3 / float(arguments["radar"]["frame_period"])
-        except (ValueError, TypeError, KeyError, ZeroDivisionError):
+        except (ValueError, TypeError, KeyError, ArithmeticError):
             continue
         if 0 < rate < 1e6:
             rates[str(name)] = rate
@@ -173,14 +173,17 @@ def nominal_rates(config: Path) -> dict[str, float]:
 def is_simulated(records: Iterable[SensorRecord]) -> bool:
     """Whether the simulator of this package wrote the recording."""
     folders = [record.sensor.path for record in records if record.ground_truth and record.sensor]
-    return any((read_provenance(folder) or {}).get("step") == "simulate" for folder in folders)
+    try:
+        return any((read_provenance(folder) or {}).get("step") == "simulate" for folder in folders)
+    except RoverError:
+        return False
 
 
 def read_sidecar(trace: Path, sensor: str) -> dict[str, Any]:
     """The content of `<sensor>/<sensor>.json`; empty when it is missing or cannot be read."""
     try:
-        content = json.loads((trace / sensor / f"{sensor}.json").read_bytes())
-    except (OSError, ValueError, RecursionError):
+        content = read_json(trace / sensor / f"{sensor}.json")
+    except (OSError, FormatError):
         return {}
     return content if isinstance(content, dict) else {}
 

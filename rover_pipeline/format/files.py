@@ -1,0 +1,103 @@
+"""Opening files of a trace for reading: regular files only, without waiting, and with a bound on what is read whole.
+
+A trace can come from anywhere. A named pipe where a file belongs would block its reader for ever, a device may never
+end, and a sparse file of a few blocks can claim terabytes.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rover_pipeline.errors import FormatError
+
+_KINDS = {
+    stat.S_IFDIR: "a directory",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+@contextmanager
+def opened_regular(path: Path) -> Iterator[int]:
+    """The file descriptor of a regular file, which is closed at the end of the block.
+
+    Raises:
+        FormatError: the path is no regular file.
+        OSError: the file cannot be opened.
+    """
+    require_regular(path, os.stat(path))  # opening a device can have effects, so look at it first
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        require_regular(path, os.fstat(descriptor))
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def regular_size(path: Path) -> int:
+    """Bytes of a regular file. Raises FormatError when the path is something else, OSError when there is nothing."""
+    status = os.stat(path)
+    require_regular(path, status)
+    return status.st_size
+
+
+def require_regular(path: Path, status: os.stat_result) -> None:
+    """Raise FormatError unless a path is a regular file."""
+    if not stat.S_ISREG(status.st_mode):
+        kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
+        raise FormatError(f"{path}: is {kind} where a file belongs; put the file there")
+
+
+def read_bounded(path: Path, limit: int, what: str) -> bytes:
+    """The bytes of a regular file.
+
+    Args:
+        limit: bytes above which nothing is read; `what`: what such a file cannot be, for the message.
+
+    Raises:
+        FormatError: the path is no regular file, or the file is larger.
+        OSError: the file cannot be read.
+    """
+    with opened_regular(path) as descriptor:
+        size = os.fstat(descriptor).st_size
+        if size > limit:
+            raise FormatError(f"{path}: has {size:,} bytes, more than the {limit:,} of {what}; replace it")
+        # The file may grow while it is read: one byte more than the limit shows that.
+        data = read_exactly(descriptor, size + 1, 0)
+        if len(data) > limit:
+            raise FormatError(f"{path}: became larger than {limit:,} bytes while it was read; try again")
+        return data
+
+
+def read_exactly(descriptor: int, size: int, offset: int) -> bytes:
+    """`size` bytes at `offset`, fewer only at the end of the file. Threads may share the descriptor."""
+    parts = []
+    while size > 0 and (part := os.pread(descriptor, size, offset)):
+        parts.append(part)
+        size, offset = size - len(part), offset + len(part)
+    return b"".join(parts)
+
+
+def exists(path: Path) -> bool:
+    """Whether there is anything at a path.
+
+    Only the answer "does not exist" means that something is absent. A link to nothing, or to itself, is there: whatever
+    it should lead to is missing, which its reader says. Any other error, of a disk say, is raised.
+    """
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return os.path.islink(path)
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            return False
+        if error.errno != errno.ELOOP:
+            raise
+    return True

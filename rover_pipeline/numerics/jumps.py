@@ -1,0 +1,39 @@
+"""Times at which the host's clock was set during a recording. Nothing may be laid out over the years that it skips."""
+
+from __future__ import annotations
+
+import numpy as np
+
+#: A longer time between two samples is a clock that was set, s: no sensor is silent for ten minutes and then goes on.
+JUMP_S = 600.0
+
+
+def jumps(ts: np.ndarray) -> np.ndarray:
+    """Numbers of the samples before which the clock was set, i8 (jump,).
+
+    Args:
+        ts: f8 (N,), seconds, increasing.
+    """
+    return 1 + np.flatnonzero(np.diff(ts) > JUMP_S)
+
+
+def without_jumps(ts: np.ndarray, reference: np.ndarray) -> np.ndarray:
+    """Times as if the clock had not been set: a jump takes a typical period of the reference.
+
+    Args:
+        ts: f8 (N,), seconds; reference: f8 (M,), seconds, increasing, the times that tell of the jumps. Times within
+            a jump of the reference are NaN, because it is not known to which side of it they belong.
+
+    Returns:
+        f8 (N,), seconds; `ts` itself where there are no jumps.
+    """
+    after = jumps(reference)
+    if not len(after):
+        return ts
+    begin, end = reference[after - 1], reference[after]
+    skipped = np.concatenate([[0.0], np.cumsum(end - begin - np.median(np.diff(reference)))])
+    number = np.searchsorted(end, ts, side="right")
+    moved = ts - skipped[number]
+    inside = (number < len(begin)) & (ts > begin[np.minimum(number, len(begin) - 1)])
+    moved[inside] = np.nan
+    return moved
