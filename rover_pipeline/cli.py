@@ -186,15 +186,18 @@ def _step(arguments: argparse.Namespace) -> int:
     # Before NumPy is imported: BLAS and OpenMP read the size of their pools once.
     os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     find = "rover_pipeline.engine.step:step_of_room" if "/" in arguments.name else "rover_pipeline.table:find_step"
-    load("rover_pipeline.engine.command:run_command")(
-        load(find)(arguments.name),
-        arguments.trace,
-        arguments.output,
-        request=arguments.request,
-        version=arguments.step_version,
-        threads=arguments.threads,
-        log=arguments.log,
-    )
+    try:
+        load("rover_pipeline.engine.command:run_command")(
+            load(find)(arguments.name),
+            arguments.trace,
+            arguments.output,
+            request=arguments.request,
+            version=arguments.step_version,
+            threads=arguments.threads,
+            log=arguments.log,
+        )
+    finally:
+        gc.enable()
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import json
 import os
 import re
@@ -282,6 +283,7 @@ def test_a_step_fails_with_one_line_and_changes_no_file(
     assert printed.err.count("\n") == 1, printed.err
     assert printed.err.startswith("rover-pipeline: ") and message in printed.err
     assert snapshot(trace) == before, "something was left or changed"
+    assert gc.isenabled(), "the collector works again after the command"
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
