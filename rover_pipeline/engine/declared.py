@@ -11,7 +11,7 @@ from rover_pipeline.errors import RoverError
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import Sensor
 
-_OURS = re.compile(r"rover_pipeline\.([a-z_]+)\.[a-z_.]+:[a-z_]+")
+_OURS = re.compile(r"rover_pipeline\.([a-z0-9_]+)\.[a-z0-9_.]+:[a-z0-9_]+")
 
 
 class Kind(NamedTuple):

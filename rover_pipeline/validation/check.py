@@ -57,12 +57,13 @@ def problems(path: Path, threads: int = 1, *, decode: bool = True) -> Iterator[s
     for name in get_args(RawSensor):
         if (path / name).is_dir() and name not in names:
             yield f"{path / name}: has no {META}; readers ignore it"
-    older = {path / entry for entry in os.listdir(path) if os.path.isdir(path / entry / PARTIAL)}
+    folders = _folders(path)
+    older = {path / entry for entry in folders if os.path.isdir(path / entry / PARTIAL)}
     for result in sorted({*unfinished(path), *older}):
         yield f"{result}: is unfinished; run the command that makes it again"
     for name in names:
         yield from _with_error(_sensor_problems(trace, name, threads, decode))
-    for entry in sorted(os.listdir(path)):
+    for entry in folders:
         if entry.startswith("_") and entry not in names:
             yield from _with_error(product_problems(trace, entry))
 
@@ -73,6 +74,12 @@ def _unreadable(read: Callable[[], object]) -> Iterator[str]:
         read()
     except (RoverError, OSError) as error:
         yield describe(error)
+
+
+def _folders(path: Path) -> list[str]:
+    """Names of the folders of a trace, sorted, without looking into the files that may be there by the million."""
+    with os.scandir(path) as entries:
+        return sorted(entry.name for entry in entries if not entry.is_file(follow_symlinks=False))
 
 
 def _with_error(found: Iterator[str]) -> Iterator[str]:

@@ -71,7 +71,8 @@ def _version_problems(path: Path, provenance: dict[str, Any]) -> Iterator[str]:
         step = _users_step(provenance)
     if step is not None and provenance.get("version") != step.version:
         version = short(provenance.get("version"))
-        yield f"{path}: was made by version {version} of its step, which is version {step.version} now; run the workflow again"
+        now = f"its step, which is version {step.version} now; run the workflow again"
+        yield f"{path}: was made by version {version} of {now}"
 
 
 def _files(provenance: dict[str, Any]) -> list[str]:

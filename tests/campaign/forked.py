@@ -99,6 +99,7 @@ def _run_in_fork(cases: list[Any], prepare: Any, run: Any, tally: Tally) -> int:
                 tally.slowest = max(tally.slowest, (seconds, name))
                 tally.largest = max(tally.largest, (size, name))
                 if problem:
+                    print(f"{name}: {problem}", file=sys.stderr, flush=True)
                     tally.findings.append((name, problem))
                 if seconds > LIMIT_S:
                     tally.findings.append((name, f"takes {seconds:.1f} s"))

@@ -61,7 +61,7 @@ def mutate_kind(path: Path, rng: random.Random) -> None:
         path.symlink_to("/dev/zero")
     elif choice == 4:
         with path.open("wb") as file:
-            file.truncate(6 << 30)
+            file.truncate((6 << 30) + 5)  # no whole number of samples or frames
     elif choice == 5:
         with socket.socket(socket.AF_UNIX) as server:
             here = os.open(path.parent, os.O_RDONLY)  # the path of a socket has at most 108 bytes

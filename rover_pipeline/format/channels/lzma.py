@@ -15,7 +15,7 @@ from rover_pipeline.format.meta import ChannelSpec
 _BLOCK = 1 << 20
 _DECODER_BYTES = 1 << 28  # four times the need of `xz -9`; a damaged header may request 4 GB
 #: No recording becomes a thousand times smaller. A file of nothing but zeros does, and would take hours to read.
-_MAX_RATIO, _FREE_BYTES = 1000, 1 << 30
+_MAX_RATIO, _FREE_BYTES = 1000, 1 << 26
 
 
 class LzmaChannel(Channel):

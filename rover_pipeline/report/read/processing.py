@@ -23,16 +23,23 @@ def read_provenances(trace: Path, without: str) -> dict[str, dict[str, Any]]:
     for name in names:
         with contextlib.suppress(RoverError):  # `check`, whose lines are on the page, names the damaged ones
             if content := read_provenance(trace / name):
-                provenances[name] = content
+                provenances[name] = {key: value for key, value in content.items() if _is_whole(key, value)}
     return provenances
+
+
+def _is_whole(key: str, value: object) -> bool:
+    """Whether a part of a provenance is of the type that it has in ours. A damaged part is left out of the page."""
+    if key in ("time", "options", "input", "inputs", "measured", "packages"):
+        return isinstance(value, dict)
+    return not isinstance(value, dict) and (key != "version" or isinstance(value, (int, str)))
 
 
 def summarise_steps(trace: Path, provenances: Mapping[str, Mapping[str, Any]]) -> list[StepSummary]:
     """The steps in the order in which they were started; those without a start time come first."""
     steps = []
     for name, content in provenances.items():
-        time, notes = content.get("time"), content.get("notes")
-        time = time if isinstance(time, dict) else {}
+        time, notes = content.get("time", {}), content.get("notes")
+        seconds = time.get("seconds")
         counts = {key: content.get(key) for key in ("samples", "invalid", "corrupt", "dropped")}
         steps.append(
             StepSummary(
@@ -40,7 +47,7 @@ def summarise_steps(trace: Path, provenances: Mapping[str, Mapping[str, Any]]) -
                 step=str(content.get("step", "?")),
                 version=content.get("version", "?"),
                 bytes=_folder_bytes(trace / name),
-                seconds=time.get("seconds"),
+                seconds=seconds if isinstance(seconds, (int, float)) else None,
                 started=str(time.get("started", "")),
                 notes=tuple(map(str, notes)) if isinstance(notes, list) else (),
                 **{key: count for key, count in counts.items() if isinstance(count, int)},
