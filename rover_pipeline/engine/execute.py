@@ -99,6 +99,7 @@ def run_step(
                 "dropped": inputs.dropped,
                 "measured": run.measured,
                 "notes": [*inputs.notes, *run.warnings],
+                **({"products": [*step.products]} if step.products else {}),
                 "packages": versions(),
                 "time": {
                     "started": started.isoformat(timespec="seconds"),

@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from rover_pipeline.engine.step import Step
-from rover_pipeline.errors import FormatError, RoverError, short
+from rover_pipeline.errors import FormatError, short
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import PROVENANCE, fingerprint, read_provenance
 from rover_pipeline.format.sensor import TS, VALID, Sensor
 from rover_pipeline.format.trace import Trace
-from rover_pipeline.table import TABLE, find_step
+from rover_pipeline.table import TABLE
 
 #: Files and inputs of a result that are looked at: no step has as many.
 _MOST = 1000
@@ -52,24 +51,17 @@ def product_problems(trace: Trace, name: str) -> Iterator[str]:
 
 
 def _declared(provenance: dict[str, Any]) -> tuple[str, ...]:
-    """Files that the step of a user declares as products; none when it makes a sensor or is not installed."""
-    step = _users_step(provenance)
-    return tuple(step.products) if step else ()
+    """Files that the step of a user declares as products; none when it makes a sensor.
 
-
-def _users_step(provenance: dict[str, Any]) -> Step | None:
-    """The step of a user; None when it is not installed."""
-    try:
-        return find_step(str(provenance.get("step")))
-    except (RoverError, ImportError):
-        return None
+    The step itself is not asked: a file of a trace must not choose a module to import.
+    """
+    products = provenance.get("products")
+    return tuple(map(str, products[:_MOST])) if isinstance(products, list) else ()
 
 
 def _version_problems(path: Path, provenance: dict[str, Any]) -> Iterator[str]:
     step = TABLE.get(path.name)
-    if step is None or step.name != provenance.get("step"):
-        step = _users_step(provenance)
-    if step is not None and provenance.get("version") != step.version:
+    if step is not None and step.name == provenance.get("step") and provenance.get("version") != step.version:
         version = short(provenance.get("version"))
         now = f"its step, which is version {step.version} now; run the workflow again"
         yield f"{path}: was made by version {version} of {now}"
