@@ -6,6 +6,8 @@ import numpy as np
 
 #: A longer time between two samples is a clock that was set, s: no sensor is silent for ten minutes and then goes on.
 JUMP_S = 600.0
+#: Time between samples where a jump comes before each of them, s.
+_PERIOD_S = 1.0
 
 
 def jumps(ts: np.ndarray) -> np.ndarray:
@@ -31,7 +33,9 @@ def without_jumps(ts: np.ndarray, reference: np.ndarray) -> np.ndarray:
     if not len(after):
         return ts
     begin, end = reference[after - 1], reference[after]
-    skipped = np.concatenate([[0.0], np.cumsum(end - begin - np.median(np.diff(reference)))])
+    steady = np.delete(np.diff(reference), after - 1)
+    period = float(np.median(steady)) if len(steady) else _PERIOD_S
+    skipped = np.concatenate([[0.0], np.cumsum(end - begin - period)])
     number = np.searchsorted(end, ts, side="right")
     moved = ts - skipped[number]
     inside = (number < len(begin)) & (ts > begin[np.minimum(number, len(begin) - 1)])

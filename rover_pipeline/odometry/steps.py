@@ -21,6 +21,8 @@ from rover_pipeline.odometry.spline import SplineTrajectory
 
 #: Largest angular rate that can be true, rad/s. Larger ones, and NaN, are damage: no gyroscope of a rig measures them.
 _MAX_RATE = 100.0
+#: Knots of the longest trajectory, which take 400 MB: 400,000 are 10 h.
+_MAX_KNOTS = 4_000_000
 
 
 def odom(
@@ -53,6 +55,9 @@ def odom(
     times = without_jumps(recorded, recorded)
     # Seconds since the first sweep. Those since 1970 have too few digits left for a fraction of a microsecond.
     times, origin = times - times[0], times[0]
+    if times[-1] > _MAX_KNOTS * options.knots:
+        hours = f"{recording.count} sweeps span {times[-1] / 3600:.1f} h"
+        raise ValueError(f"{hours}, more than any recording; split it where lidar/ts has gaps")
     gyro, gyro_used = _gyro(imu_ts, imu_avel, imu_valid, options, config)
     gyro = _placed(gyro, recorded, origin)
     begin, period = sweep_span(sensor_info(metadata), options.lidar.ts_reference)

@@ -182,7 +182,8 @@ def _clip_shape(trace: Path) -> None:
     (trace / "lidar/lidar.json").write_text(json.dumps(layout))
 
 
-_TIMED = ("_sync", "_imu_filtered", "_imu_pose", "_report", "_lidar_times", "_odom")
+#: Steps that lay out something over time, each after those that it reads from.
+_TIMED = ("_lidar_image", "_odom", "_sync", "_imu_filtered", "_imu_pose", "_lidar_times", "_report")
 BOMBS: dict[str, Bomb] = {
     **{
         f"sparse 6 GB {file}": Bomb(partial(_sparse, file=file, start=start), steps)

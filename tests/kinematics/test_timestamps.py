@@ -145,5 +145,7 @@ def test_times_without_jumps_go_on_where_the_clock_was_set() -> None:
     np.testing.assert_allclose(without_jumps(sweeps, sweeps), np.arange(10) * 0.1, atol=1e-9)
     moved = without_jumps(np.array([0.35, 0.45, 7199.0, 7200.0, 7200.05]), sweeps)
     np.testing.assert_allclose(moved, [0.35, np.nan, np.nan, 0.5, 0.55], atol=1e-9)
+    hours = np.arange(5) * 3600.0
+    np.testing.assert_allclose(without_jumps(hours, hours), np.arange(5.0))
     even = np.arange(10.0)
     assert without_jumps(even, even) is even
