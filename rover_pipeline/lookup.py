@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from rover_pipeline.errors import ConfigError, did_you_mean
+from rover_pipeline.errors import ConfigError, did_you_mean, short
 
 
 def load(name: str) -> Any:
@@ -28,6 +28,8 @@ def load_marked(name: str, mark: str) -> Any:
         ConfigError: there is no such module, or no function with that mark in it.
     """
     module_name, _, attribute = name.partition(":")
+    if not all(part.isidentifier() for part in (*module_name.split("."), attribute or "none")):
+        raise ConfigError(f"step {short(name)}: must be MODULE:FUNCTION, or the name of a virtual sensor")
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:

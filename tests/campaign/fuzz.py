@@ -197,7 +197,8 @@ def _write_odometry(trace: Path) -> None:
 
 def _write_provenance(folder: Path, step: str) -> None:
     files = sorted(path.name for path in folder.iterdir())
-    content = {"made_by": "rover_pipeline", "step": step, "version": 1, "options": {}, "inputs": {}, "files": files}
+    version = find_step(folder.name).version
+    content = {"made_by": "rover_pipeline", "step": step, "version": version, "files": files}
     (folder / "provenance.json").write_text(json.dumps(content))
 
 

@@ -211,3 +211,11 @@ def test_results_of_other_programs_are_checked_only_by_the_rules_of_the_format(t
     with SensorWriter(trace / "_camera", {TS: TS_SPEC, "segment": spec_of(np.zeros((3, 4, 4), "u1"))}) as writer:
         writer.append(ts=times(3), segment=np.zeros((3, 4, 4), "u1"))
     assert list(problems(trace)) == []
+
+
+@pytest.mark.parametrize("step", ["../..", ".x:y", "a b:c", "x", "", 5, None, ["x:y"]])
+def test_a_provenance_with_a_step_that_is_no_name_is_a_finding(step: object, tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "rec", 3)
+    (trace / "_x").mkdir()
+    (trace / "_x" / "provenance.json").write_text(json.dumps({"made_by": "rover_pipeline", "step": step}))
+    assert list(problems(trace)) == [f"{trace}/_x: lost its meta.json; run the workflow again"]
