@@ -42,4 +42,4 @@ onsuccess:
 
 
 onerror:
-    say("failed:", failures(workflow.rules, FLOW.traces, FLOW.started))
+    say("failed:", failures(workflow.rules, FLOW.traces, FLOW.started) + FLOW.refused)

@@ -1,13 +1,19 @@
-"""A small seeded choice of the fuzz campaign and of the bombs; the whole is `python -m tests.campaign fuzz | bombs`."""
+"""A small seeded choice of the campaigns; the whole is `python -m tests.campaign fuzz | bombs | faults`."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.campaign import fuzz
 from tests.campaign.bombs import BOMBS, explode
+from tests.conftest import CHECKOUT
+from tests.kit import environment
 
 
 def test_a_choice_of_mutants_is_refused_in_one_line_or_gives_the_undisturbed_result() -> None:
@@ -24,3 +30,13 @@ def test_a_bomb_is_refused_in_one_line_with_little_memory(name: str, tmp_path: P
         "check": 1,
         "step _lidar_image": 1,
     }
+
+
+def test_a_call_of_every_kind_that_fails_leaves_the_older_result_or_the_new_one() -> None:
+    if not shutil.which("cc"):
+        assert not os.environ.get("CI"), "the fault campaign needs a C compiler, cc"
+        pytest.skip("no C compiler, cc")
+    command = [sys.executable, "-m", "tests.campaign", "faults", "--share", "0.01", "_imu_times"]
+    done = subprocess.run(command, cwd=CHECKOUT, env=environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " points, 0 wrong" in done.stdout.splitlines()[-1]

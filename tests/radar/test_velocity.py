@@ -27,7 +27,7 @@ def world(
     return direction, -direction @ motion + rng.normal(0, noise_mps, count)
 
 
-@pytest.mark.parametrize("preset", ["indoor", "outdoor", "bike"])
+@pytest.mark.parametrize("preset", ["indoor", "outdoor", "bike"] if WHOLE else ["bike"])
 def test_the_velocity_of_simulated_motion_is_accurate_and_its_covariance_is_consistent(preset: str) -> None:
     chirp, iq, truth = frames(preset, np.arange(1.7, 28.0, 0.65 if WHOLE else 1.3), seed=2)
     described = texts(chirp)

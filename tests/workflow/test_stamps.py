@@ -18,7 +18,7 @@ from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.table import find_step
 from rover_pipeline.workflow.stamps import StepId, untrue
 from tests.kit import small_trace, snapshot
-from tests.workflow.runs import raw_state, snakemake
+from tests.workflow.runs import snakemake
 
 NAME = "_radar_range_doppler"
 STAMP = ".options-0"
@@ -95,32 +95,25 @@ def test_a_provenance_that_cannot_be_read_now_is_an_error_and_not_a_result_of_ot
         run_step(find_step(NAME), trace, NAME, Request({"range_window": "none"}), stamps=(".options-1",))
 
 
-def test_the_workflow_keeps_the_older_result_when_a_job_fails_and_makes_it_again_from_changed_input(
+def test_an_older_result_outlives_a_failed_job_and_is_made_again_from_changed_input_and_braces_are_refused(
     tmp_path: Path,
 ) -> None:
-    trace = small_trace(tmp_path / "recordings" / "a { b $c 'd e")
+    trace = small_trace(tmp_path / "all" / "a { b $c 'd e")
+    bad = small_trace(tmp_path / "all" / "ba{d}")
+    shutil.copytree(trace / "lidar", trace / "lid{a}r")
     outputs = {"outputs": "radar_range_azimuth"}
     result = trace / "_radar_range_azimuth"
-    first = snakemake(tmp_path, trace, config=outputs)
-    assert first.returncode == 0, first.stderr
+    first = snakemake(tmp_path, tmp_path / "all", config=outputs)
+    assert first.returncode != 0 and "Traceback" not in first.stderr
+    assert f"not done:\n  {bad}: has a name in braces in its path" in first.stderr
+    assert Sensor(result).length() == 6
     whole = snapshot(result)
     failed = snakemake(tmp_path, trace, config={**outputs, "radar": {"board": "AWR2944"}})
     assert failed.returncode != 0 and "Traceback" not in failed.stderr
     assert snapshot(result) == whole
 
-    raw = raw_state(trace)
     older(trace / "radar/iq", flipped(trace / "radar/iq"))
-    assert raw_state(trace) != raw
     again = snakemake(tmp_path, trace, config=outputs)
     assert again.returncode == 0, again.stderr
     assert f"{result}: is made again, for radar/iq has changed" in again.stderr
     assert Sensor(result).channel("power").read().tobytes() != whole["power"]
-
-
-def test_a_recording_named_with_braces_is_refused_by_name_and_all_others_are_made(tmp_path: Path) -> None:
-    good, bad = small_trace(tmp_path / "all" / "good"), small_trace(tmp_path / "all" / "ba{d}")
-    shutil.copytree(good / "lidar", good / "lid{a}r")
-    done = snakemake(tmp_path, tmp_path / "all", config={"outputs": "radar_range_doppler"})
-    assert done.returncode != 0 and "Traceback" not in done.stderr, done.stderr
-    assert f"not done:\n  {bad}: has a name in braces in its path" in done.stderr
-    assert Sensor(good / NAME).length() == 6
