@@ -79,6 +79,19 @@ def named_if_not_written(path: Path) -> Iterator[None]:
         raise RoverError(f"{path}: cannot be written: {error.strerror}; nothing of it is left behind") from error
 
 
+#: Errors of a disk or of the system that may pass: they say nothing about the data.
+_PASSING = (errno.EIO, errno.ENOSPC, errno.ESTALE, errno.ETIMEDOUT, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
+
+
+def require_damage(error: BaseException) -> None:
+    """Raise an error again unless it tells of damaged data: what a disk could not read is not absent or damaged."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno in _PASSING:
+            raise error
+        cause = cause.__cause__ or cause.__context__
+
+
 def describe(error: Exception) -> str:
     """One line for any error. An error that is our own fault points to `--debug`."""
     if isinstance(error, RoverError):

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
+
+from rover_pipeline.errors import RoverError
 
 
 @dataclass(frozen=True)
@@ -28,9 +31,13 @@ class Exchange:
 
         Raises:
             FileNotFoundError: nothing was put under the key.
+            RoverError: the file cannot be read back.
         """
-        with np.load(self._path(key)) as arrays:
-            return [arrays[name] for name in arrays.files]
+        try:
+            with np.load(self._path(key)) as arrays:
+                return [arrays[name] for name in arrays.files]
+        except (BadZipFile, EOFError, ValueError) as error:
+            raise RoverError(f"{self._path(key)}: cannot be read back ({error}); run the same command again") from error
 
     def _path(self, key: str) -> Path:
         return self.folder / f"{key}.npz"

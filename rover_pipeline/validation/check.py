@@ -14,7 +14,7 @@ from typing import get_args
 from rover_pipeline.engine.options import DaskOptions
 from rover_pipeline.engine.parallel import frame_ranges, ordered_map
 from rover_pipeline.engine.progress import progress
-from rover_pipeline.errors import FormatError, RoverError, describe
+from rover_pipeline.errors import FormatError, RoverError, describe, require_damage
 from rover_pipeline.format.attempt import PARTIAL, unfinished
 from rover_pipeline.format.channels import Channel
 from rover_pipeline.format.collection import parse_collection
@@ -73,6 +73,7 @@ def _unreadable(read: Callable[[], object]) -> Iterator[str]:
     try:
         read()
     except (RoverError, OSError) as error:
+        require_damage(error)
         yield describe(error)
 
 
@@ -87,6 +88,7 @@ def _with_error(found: Iterator[str]) -> Iterator[str]:
     try:
         yield from found
     except (RoverError, OSError) as error:
+        require_damage(error)
         yield describe(error)
 
 
@@ -99,6 +101,7 @@ def _sensor_problems(trace: Trace, name: str, threads: int, decode: bool) -> Ite
             return
         count = len(sensor.channel(TS))
     except FormatError as error:
+        require_damage(error)
         yield str(error)
         return
     if count == 0:
@@ -109,6 +112,7 @@ def _sensor_problems(trace: Trace, name: str, threads: int, decode: bool) -> Ite
                 continue  # the channel is in the published copy `_camera/`, which is a sensor of its own
             channel = sensor.channel(channel_name)
         except FormatError as error:
+            require_damage(error)
             yield str(error)
             continue
         yield from channel.notes
@@ -122,6 +126,7 @@ def _sensor_problems(trace: Trace, name: str, threads: int, decode: bool) -> Ite
     try:
         sensor.valid(min(count, len(sensor.channel(VALID))) if VALID in sensor.specs else count)
     except FormatError as error:
+        require_damage(error)
         yield str(error)
     found = list(layout_problems(trace.path, name, sensor.specs, missing_sidecars=True))
     yield from found
@@ -137,6 +142,7 @@ def _time_problems(sensor: Sensor, count: int) -> Iterator[str]:
     try:
         ts = sensor.times(count)
     except FormatError as error:
+        require_damage(error)
         yield str(error)
         return
     if count and not (_EPOCH_S[0] < ts[0] and ts[-1] < _EPOCH_S[1]):
@@ -175,6 +181,7 @@ def _decode_errors(channel: Channel, frames: tuple[int, int]) -> list[str]:
         try:
             channel.read(sample, sample + 1)
         except FormatError as error:
+            require_damage(error)
             errors.append(str(error))
             if len(errors) >= _MOST:
                 break

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rover_pipeline.errors import FormatError
+from rover_pipeline.errors import FormatError, require_damage
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import read_provenance
@@ -44,7 +44,8 @@ def content_problems(trace: Trace, sensor: Sensor) -> Iterator[str]:
                     if bad.any() and problem not in reported:
                         reported.add(problem)
                         yield f"{sensor.path}: sample {start + int(np.argmax(bad))}: {problem}"
-    except FormatError:
+    except FormatError as error:
+        require_damage(error)
         return  # the check of the channel itself reports it
     if sensor.name == "_sync":
         yield from _sync(trace, sensor, count)
@@ -117,7 +118,8 @@ def _sync(trace: Trace, sensor: Sensor, count: int) -> Iterator[str]:
         if exists(trace.path / name / META):
             try:
                 samples = len(trace.sensor(name).channel(TS))
-            except FormatError:
+            except FormatError as error:
+                require_damage(error)
                 continue
             bad = (match < -1) | (match >= samples)
             if bad.any():

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rover_pipeline.errors import FormatError, short
+from rover_pipeline.errors import FormatError, require_damage, short
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import PROVENANCE, fingerprint, read_provenance
@@ -141,7 +141,8 @@ def _validity_problems(trace: Trace, sensor: Sensor, inputs: dict[str, dict[str,
                     yield f"{sensor.path / TS}: differs from that of {name}; run the workflow again"
                 continue  # an input with times of its own, whose nearest samples were used
             bad = (sensor.valid(count) != 0) & (parent.valid(count) == 0)
-        except FormatError:
+        except FormatError as error:
+            require_damage(error)
             continue  # the check of that sensor reports it
         if bad.any():
             yield (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rover_pipeline.errors import FormatError, require_damage
 from rover_pipeline.options import ReportOptions
 from rover_pipeline.report.page import report_files
 from rover_pipeline.report.summary import Summary
@@ -66,3 +69,13 @@ def test_implausibly_large_values_are_left_out(scene: Path, tmp_path: Path) -> N
     assert summary.motion is not None and summary.motion.distance_m < 20
     assert summary.radar_speed is not None and summary.radar_speed.max_speed_mps == pytest.approx(2)
     assert summary.sync[0].max_ms is not None and summary.sync[0].max_ms < 1000
+
+
+def test_an_error_of_the_disk_is_no_damage_of_the_recording() -> None:
+    for number in (errno.EIO, errno.ESTALE, errno.ENOSPC):
+        passing = FormatError("ts: cannot be read")
+        passing.__cause__ = OSError(number, os.strerror(number))
+        with pytest.raises(FormatError, match="ts: cannot be read"):
+            require_damage(passing)
+    require_damage(FormatError("ts: holds no samples"))
+    require_damage(FileNotFoundError(errno.ENOENT, "No such file or directory"))

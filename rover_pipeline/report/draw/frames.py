@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rover_pipeline.errors import FormatError
+from rover_pipeline.errors import FormatError, require_damage
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.texts import read_json
 from rover_pipeline.format.trace import Trace
@@ -101,7 +101,8 @@ def _draw_frames(source: _Images, times: np.ndarray) -> list[Frame]:
     for sample in np.unique(nearest).tolist():
         try:
             decoded[sample] = source.channel.read(int(samples[sample]), int(samples[sample]) + 1)[0]
-        except FormatError:
+        except FormatError as error:
+            require_damage(error)
             continue  # The findings name it.
     rendered = source.render(np.stack(list(decoded.values()))) if decoded else []
     images = {sample: embed_image(image) for sample, image in zip(decoded, rendered, strict=True)}
@@ -122,7 +123,8 @@ def _readable_images(trace: Trace, records: Mapping[str, SensorRecord], width: i
         try:
             render, scale = prepare(trace, record.sensor, width)
             images = _Images(title, record, trace.source(name, channel).channel(channel), render, scale)
-        except FormatError:
+        except FormatError as error:
+            require_damage(error)
             continue  # The findings name it.
         if images.has_sample.any():
             readable.append(images)
@@ -231,7 +233,8 @@ def _read_axes(folder: Path) -> dict[str, np.ndarray]:
         stored = {name: axis["values"] for name, axis in content.items() if axis["values"]}
         axes = {name: np.asarray(values, "f8") for name, values in stored.items()}
         return {name: values for name, values in axes.items() if values.ndim == 1 and np.isfinite(values).all()}
-    except (OSError, FormatError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError):
+    except (OSError, FormatError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as error:
+        require_damage(error)
         return {}
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import cv2
 import numpy as np
 
-from rover_pipeline.errors import FormatError
+from rover_pipeline.errors import FormatError, require_damage
 from rover_pipeline.format.files import read_bounded
 from rover_pipeline.format.meta import MAX_SAMPLE_BYTES
 from rover_pipeline.format.texts import read_yaml
@@ -43,7 +43,8 @@ def read_floor_plan(folder: Path) -> FloorPlan | None:
         data = read_bounded(folder / "occupancy.pgm", MAX_SAMPLE_BYTES, "any grid")
         resolution, (x, y, *_) = float(metadata["resolution"]), metadata["origin"]
         origin = np.array([float(x), float(y)])
-    except (OSError, FormatError, KeyError, TypeError, ValueError, ArithmeticError):
+    except (OSError, FormatError, KeyError, TypeError, ValueError, ArithmeticError) as error:
+        require_damage(error)
         return None
     pixels = _decode(data, cv2.IMREAD_GRAYSCALE)
     if pixels is None or not 0 < resolution < 1e3 or not (np.abs(origin) < 1e6).all():
@@ -86,7 +87,8 @@ def read_map_view(folder: Path) -> EmbeddedImage | None:
     """The view of the map from above, `bev.png`, made smaller; None when it is missing or cannot be read."""
     try:
         data = read_bounded(folder / "bev.png", MAX_SAMPLE_BYTES, "any picture")
-    except (OSError, FormatError):
+    except (OSError, FormatError) as error:
+        require_damage(error)
         return None
     image = _decode(data, cv2.IMREAD_COLOR_RGB)
     return None if image is None else embed_image(resize_image(image, _VIEW_WIDTH))

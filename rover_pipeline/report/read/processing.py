@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rover_pipeline.errors import RoverError
+from rover_pipeline.errors import RoverError, require_damage
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.report.summary import StepSummary
 
@@ -21,9 +20,11 @@ def read_provenances(trace: Path, without: str) -> dict[str, dict[str, Any]]:
     names = sorted(entry.name for entry in os.scandir(trace) if entry.name.startswith("_") and entry.name != without)
     provenances: dict[str, dict[str, Any]] = {}
     for name in names:
-        with contextlib.suppress(RoverError):  # `check`, whose lines are on the page, names the damaged ones
+        try:
             if content := read_provenance(trace / name):
                 provenances[name] = {key: value for key, value in content.items() if _is_whole(key, value)}
+        except RoverError as error:  # `check`, whose lines are on the page, names the damaged ones
+            require_damage(error)
     return provenances
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rover_pipeline.errors import FormatError, RoverError
+from rover_pipeline.errors import FormatError, RoverError, require_damage
 from rover_pipeline.format.collection import parse_collection
 from rover_pipeline.format.info import channel_info
 from rover_pipeline.format.provenance import read_provenance
@@ -53,7 +53,8 @@ class SensorRecord:
             return None
         try:
             values = self.sensor.channel(channel).read_whole()
-        except FormatError:
+        except FormatError as error:
+            require_damage(error)
             return None
         return values.astype("f8") if len(values) == len(self.ts) else None
 
@@ -86,6 +87,7 @@ def _read_sensor(trace: Trace, name: str, nominal_hz: float | None) -> SensorRec
     try:
         sensor = Sensor(trace.path / name)
     except FormatError as error:
+        require_damage(error)
         return SensorRecord(SensorSummary(name=name, error=_without_folder(trace, error)))
     repaired: list[str] = []
     truncated: list[str] = []
@@ -95,7 +97,8 @@ def _read_sensor(trace: Trace, name: str, nominal_hz: float | None) -> SensorRec
             # Published traces keep a copy of the camera's video in another folder.
             channel = trace.source(name, channel_name).channel(channel_name)
             channels.append(ChannelSummary(name=channel_name, **channel_info(channel)))
-        except (FormatError, OSError):
+        except (FormatError, OSError) as error:
+            require_damage(error)
             continue
         repaired += channel.notes
         truncated += [f"{channel.path}: {channel.leftover}"] if channel.leftover else []
@@ -103,6 +106,7 @@ def _read_sensor(trace: Trace, name: str, nominal_hz: float | None) -> SensorRec
     try:
         stored_ts = sensor.recorded_times()
     except FormatError as error:
+        require_damage(error)
         return SensorRecord(summary.model_copy(update={"error": _without_folder(trace, error)}), sensor=sensor)
     plausible = np.flatnonzero(_plausible(stored_ts))
     samples = plausible[np.argsort(stored_ts[plausible], kind="stable")]
@@ -138,7 +142,8 @@ def _read_valid(sensor: Sensor, count: int) -> np.ndarray:
     if VALID in sensor.specs:
         try:
             stored = sensor.channel(VALID).read_whole()
-        except FormatError:
+        except FormatError as error:
+            require_damage(error)
             return valid
         if stored.ndim == 1:
             valid[: len(stored)] = stored[:count] != 0
@@ -149,7 +154,8 @@ def nominal_rates(config: Path) -> dict[str, float]:
     """Rates that the collection configuration asks for, Hz, of every sensor that it describes."""
     try:
         content = parse_collection(read_text(config))
-    except (OSError, FormatError):
+    except (OSError, FormatError) as error:
+        require_damage(error)
         return {}
     rates = {}
     for name, section in content.items():
@@ -175,7 +181,8 @@ def is_simulated(records: Iterable[SensorRecord]) -> bool:
     folders = [record.sensor.path for record in records if record.ground_truth and record.sensor]
     try:
         return any((read_provenance(folder) or {}).get("step") == "simulate" for folder in folders)
-    except RoverError:
+    except RoverError as error:
+        require_damage(error)
         return False
 
 
@@ -183,7 +190,8 @@ def read_sidecar(trace: Path, sensor: str) -> dict[str, Any]:
     """The content of `<sensor>/<sensor>.json`; empty when it is missing or cannot be read."""
     try:
         content = read_json(trace / sensor / f"{sensor}.json")
-    except (OSError, FormatError):
+    except (OSError, FormatError) as error:
+        require_damage(error)
         return {}
     return content if isinstance(content, dict) else {}
 
