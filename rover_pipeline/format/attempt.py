@@ -58,7 +58,10 @@ def _folders(trace: Path) -> dict[str, str]:
 def remove_tree(folder: Path) -> None:
     """Remove a scratch folder with all that is in it. Follows no link. One error of the disk is tried again."""
     for _ in range(2):
-        shutil.rmtree(folder, ignore_errors=True)
+        if os.path.islink(folder):
+            _remove(folder.unlink)
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
         if not os.path.lexists(folder):
             return
 

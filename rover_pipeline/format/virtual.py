@@ -190,6 +190,9 @@ class VirtualWriter:
         What somebody else added to the older result, at the moment at which it was replaced, goes back to its path.
         """
         with contextlib.suppress(OSError, RoverError):
+            if not stat.S_ISDIR(os.lstat(folder).st_mode):
+                folder.unlink()  # a link that looks like a scratch folder could lead to raw data
+                return
             if read_provenance(folder) is not None:
                 # Hidden files that are not listed are unfinished ones of a writer.
                 names = {name for name in os.listdir(folder) if not name.startswith(".")}

@@ -406,3 +406,17 @@ def test_a_file_system_without_locks_leaves_no_scratch_and_keeps_the_attempts_of
         first.fill(TS, times(1))
         first.commit({})
     assert Sensor(tmp_path / "_x").length() == 1 and not (tmp_path / PARTIAL).exists()
+
+
+def test_a_link_that_looks_like_a_scratch_folder_is_removed_and_what_it_leads_to_stays(tmp_path: Path) -> None:
+    raw = tmp_path / "radar"
+    raw.mkdir()
+    (raw / "iq").write_bytes(b"raw")
+    (raw / PROVENANCE).write_text(json.dumps({"made_by": MADE_BY, "files": []}))
+    before = snapshot(raw)
+    link = tmp_path / PARTIAL / "_x.1-0123456789abcdef"
+    link.parent.mkdir()
+    link.symlink_to("../radar")
+    make(tmp_path / "_x")
+    make(tmp_path / "_x", value=2.0)
+    assert snapshot(raw) == before and {entry.name for entry in tmp_path.iterdir()} == {"_x", "radar"}
