@@ -51,6 +51,32 @@ def largest_world(seams: list[Seam], counted: np.ndarray) -> np.ndarray:
     return world == np.argmax(np.bincount(world, counted))
 
 
+def largest_part(after: np.ndarray, counted: np.ndarray) -> np.ndarray:
+    """The frames between two jumps of the clock, bool (frame,): those of the part with the most counted frames.
+
+    A host's clock that was set and a rig that paused for minutes look alike. Only in the first case is the motion
+    across the jump known.
+
+    Args:
+        after: i8 (jump,), numbers of the frames before which the clock jumps; counted: bool (frame,).
+    """
+    part = np.searchsorted(after, np.arange(len(counted)), side="right")
+    return part == np.argmax(np.bincount(part, counted))
+
+
+def jump_warnings(ts: np.ndarray, after: np.ndarray) -> list[str]:
+    """A line for each jump of the clock.
+
+    Args:
+        ts: f8 (frame,), s; after: i8 (jump,), numbers of the frames before which it jumps.
+    """
+    return [
+        f"frame {frame}: lidar/ts jumps by {ts[frame] - ts[frame - 1]:.0f} s; whether the rig moved meanwhile is not "
+        "known, so only the poses of the longest part are trusted; split the recording there to have them all"
+        for frame in after
+    ]
+
+
 def seam_summary(seam: Seam) -> dict[str, Any]:
     """A seam as it is written to the provenance."""
     rounded = {name: float(f"{getattr(seam, name):.3g}") for name in ("metres", "degrees")}

@@ -12,10 +12,17 @@ from rover_pipeline.kinematics.clock import clock
 from rover_pipeline.kinematics.mount import find_mount
 from rover_pipeline.lidar.geometry import sensor_info, sweep_span
 from rover_pipeline.lookup import load
-from rover_pipeline.numerics.jumps import without_jumps
+from rover_pipeline.numerics.jumps import jumps, without_jumps
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro
 from rover_pipeline.odometry.options import OdometryOptions
-from rover_pipeline.odometry.quality import Quality, largest_world, seam_summary, warnings_of
+from rover_pipeline.odometry.quality import (
+    Quality,
+    jump_warnings,
+    largest_part,
+    largest_world,
+    seam_summary,
+    warnings_of,
+)
 from rover_pipeline.odometry.segments import SweepReader, merge, refine_in_batch, split, without_overlap
 from rover_pipeline.odometry.spline import SplineTrajectory
 
@@ -89,6 +96,8 @@ def odom(
     # Poses are valid where the sweep fits the map, in the largest of the worlds of segments that are not connected.
     valid = quality.valid(options) & (recording.valid != 0)
     valid &= largest_world(seams, valid)
+    after = jumps(recorded)
+    valid &= largest_part(after, valid)
     first = int(np.argmax(valid)) if valid.any() else 0
     result = {
         **state._replace(pos=state.pos - state.pos[first]).rotated(state.rot[first].T)._asdict(),
@@ -97,7 +106,8 @@ def odom(
         "information": quality.information,
         "valid": valid,
     }
-    return result, Inspection(measured, warnings_of(seams, valid, recording.valid))
+    warnings = [*jump_warnings(recorded, after), *warnings_of(seams, valid, recording.valid)]
+    return result, Inspection(measured, warnings)
 
 
 def _placed(gyro: Gyro, sweeps: np.ndarray, origin: float) -> Gyro:
