@@ -454,6 +454,7 @@ def test_a_missing_index_is_rebuilt_and_noted_and_the_recording_is_not_written_t
     assert snapshot(trace / "lidar") == before
 
 
+@pytest.mark.system
 def test_the_workflow_ends_with_the_errors_and_makes_the_other_results(trace: Path, tmp_path: Path) -> None:
     third = offset(trace, "lidar/rng", 3)
     corrupt(trace)
@@ -472,6 +473,7 @@ def test_the_workflow_ends_with_the_errors_and_makes_the_other_results(trace: Pa
     assert Sensor(trace / "_radar_range_doppler").length() == 5
 
 
+@pytest.mark.system
 def test_the_installed_command_ends_with_the_error(trace: Path, tmp_path: Path) -> None:
     with_ts(trace / "radar/ts", 4, np.nan)
     command = [sys.executable, "-m", "rover_pipeline", "run", str(trace), "--outputs", "radar_range_doppler"]

@@ -15,6 +15,8 @@ from tests.campaign.bombs import BOMBS, explode
 from tests.conftest import CHECKOUT
 from tests.kit import environment
 
+pytestmark = pytest.mark.system
+
 
 def test_a_choice_of_mutants_is_refused_in_one_line_or_gives_the_undisturbed_result() -> None:
     tally = fuzz.campaign(60, seed=20)

@@ -31,6 +31,8 @@ from tests.campaign.scenarios import play, silent_peer
 from tests.kit import ROOT, small_trace, snapshot
 from tests.toy import GainOptions
 
+pytestmark = pytest.mark.system
+
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:

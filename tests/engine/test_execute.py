@@ -216,6 +216,7 @@ def test_a_step_on_the_whole_recording_obeys_the_contract(trace: Path) -> None:
     check_virtual_sensor("tests.toy:segments", trace, "_toy", kills=4 * WHOLE)
 
 
+@pytest.mark.system
 def test_a_folder_of_files_is_whole_or_absent_and_no_sensor(trace: Path) -> None:
     check_virtual_sensor("tests.toy:folder", trace, "_toy", kills=8 if WHOLE else 4)
     run("folder", trace)
@@ -390,6 +391,7 @@ def make_copy(trace: Path) -> Path:
     return shutil.copytree(trace, trace.with_name("copy"), ignore=shutil.ignore_patterns("_*"))
 
 
+@pytest.mark.system
 def test_a_distributed_scheduler_gives_the_bytes_and_errors_of_threads(trace: Path) -> None:
     from distributed import LocalCluster
 

@@ -83,6 +83,7 @@ def test_a_failed_output_leaves_nothing_and_a_file_that_appeared_meanwhile_stays
         pass
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("name", ["tum", "ply", "rrd", "mp4"])
 def test_a_full_disk_ends_an_export_with_a_one_line_error_and_nothing_stays(
     name: str, drive: Path, tmp_path: Path

@@ -265,6 +265,7 @@ def bomb(size: int) -> bytes:
     return b"".join([*parts, compressor.flush()])
 
 
+@pytest.mark.system
 def test_a_stream_that_decodes_to_gigabytes_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
     (tmp_path / "rng").write_bytes(bomb(640 << 20))
     channel = open_channel(tmp_path / "rng", ChannelSpec(format="lzmaf", type="u1", shape=(10,)))

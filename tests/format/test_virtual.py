@@ -272,6 +272,7 @@ def _failing(call: Any, countdown: Any) -> Any:
     return failing
 
 
+@pytest.mark.system
 def test_a_writer_killed_at_any_moment_leaves_a_complete_result_or_none(tmp_path: Path) -> None:
     # In the whole campaign every moment at which the writer can be killed, else some of them.
     make_all_formats(tmp_path / "expected" / "_x")

@@ -31,6 +31,7 @@ print(calling(1.0), len(calling.stats.cache_hits))
 """
 
 
+@pytest.mark.system
 def test_a_change_in_a_kernel_reaches_the_kernels_of_other_files_that_call_it(tmp_path: Path) -> None:
     room = tmp_path / "room"
     room.mkdir()
@@ -41,7 +42,11 @@ def test_a_change_in_a_kernel_reaches_the_kernels_of_other_files_that_call_it(tm
         (room / "called.py").write_text(CALLED.format(term=term))
         os.utime(room / "called.py", ns=(term, term))
         done = subprocess.run(
-            [sys.executable, "-m", "room.calling"], cwd=tmp_path, env=environment(), capture_output=True, text=True
+            [sys.executable, "-B", "-m", "room.calling"],
+            cwd=tmp_path,
+            env=environment(),
+            capture_output=True,
+            text=True,
         )
         assert done.returncode == 0, done.stderr
         result, hits = done.stdout.split()

@@ -96,6 +96,7 @@ def test_a_correct_trajectory_stays_the_same_to_the_last_bit(round_trip: Path) -
     assert same(closed, plain)
 
 
+@pytest.mark.system
 def test_any_number_of_threads_removes_drift_with_the_same_result(
     round_trip: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,6 +45,7 @@ def test_a_tiny_recording_is_well_under_3_mb(tiny: Path) -> None:
     assert sum(path.stat().st_size for path in tiny.rglob("*") if path.is_file()) < 2_700_000
 
 
+@pytest.mark.system
 def test_the_same_seed_gives_the_same_bytes_on_any_number_of_threads(tiny: Path, tmp_path: Path) -> None:
     simulate(tmp_path / "again", preset="tiny", seed=1, threads=3)
     assert digests(tmp_path / "again") == digests(tiny)

@@ -16,6 +16,8 @@ from rover_pipeline.format.sensor import Sensor
 from tests.kit import WHOLE, small_trace
 from tests.workflow.runs import command, raw_state, result_bytes, snakemake
 
+pytestmark = pytest.mark.system
+
 MOMENTS = 12
 #: From the lidar, from the radar, and from what is made from the radar.
 OUTPUTS = {"outputs": "lidar_image,radar_points,radar_velocity"}

@@ -43,6 +43,7 @@ def test_default_outputs_are_made_once_whatever_the_way_work_is_spread(finished:
     assert "Nothing to be done" in again.stderr
 
 
+@pytest.mark.system
 def test_changed_options_are_noticed_from_another_folder(finished: Path, tmp_path: Path) -> None:
     trace = shutil.copytree(finished / "one", tmp_path / "one")
     before = result_bytes(trace)
@@ -58,6 +59,7 @@ def test_changed_options_are_noticed_from_another_folder(finished: Path, tmp_pat
     assert len(list((trace / "_radar_range_doppler").glob(".options-*"))) == 1
 
 
+@pytest.mark.system
 def test_a_channel_that_was_removed_is_made_again(finished: Path, tmp_path: Path) -> None:
     trace = shutil.copytree(finished / "one", tmp_path / "one")
     before = result_bytes(trace)
@@ -73,6 +75,7 @@ def test_a_folder_a_glob_and_a_list_name_the_same_traces(trace: Path, tmp_path: 
         assert list(Flow({"traces": traces}, tmp_path).traces) == [trace, other]
 
 
+@pytest.mark.system
 def test_an_output_root_holds_whole_traces_beside_read_only_recordings(trace: Path, tmp_path: Path) -> None:
     published = trace / "_camera"
     published.mkdir()
@@ -122,6 +125,7 @@ def test_a_misspelled_output_is_one_line_with_the_nearest_known_one(trace: Path,
     assert "Traceback" not in stopped.stderr
 
 
+@pytest.mark.system
 def test_an_output_whose_sensor_is_missing_is_left_out_by_default_and_an_error_by_name(
     trace: Path, tmp_path: Path
 ) -> None:

@@ -9,11 +9,14 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from rover_pipeline.format.sensor import Sensor
 from tests.conftest import CHECKOUT
 from tests.kit import small_trace
 from tests.odometry.room import write_room
+
+pytestmark = pytest.mark.system
 
 
 def block(language: str, containing: str) -> str:

@@ -15,6 +15,8 @@ from tests.conftest import CHECKOUT
 from tests.kit import small_trace
 from tests.workflow.runs import snakemake
 
+pytestmark = pytest.mark.system
+
 RULES = """
 rule beside:
     input:

@@ -18,6 +18,8 @@ from tests.conftest import CHECKOUT
 from tests.kit import WHOLE, small_trace
 from tests.workflow.runs import result_bytes, snakemake
 
+pytestmark = pytest.mark.system
+
 #: Whole recordings, beside which one is cut off.
 TRACES = 6 if WHOLE else 3
 #: The profile asks Slurm as seldom as a shared one likes; this one is ours alone.

@@ -20,6 +20,8 @@ from rover_pipeline.workflow.stamps import StepId, untrue
 from tests.kit import small_trace, snapshot
 from tests.workflow.runs import snakemake
 
+pytestmark = pytest.mark.system
+
 NAME = "_radar_range_doppler"
 STAMP = ".options-0"
 STEP = StepId(find_step(NAME).name, find_step(NAME).version)

@@ -8,9 +8,13 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pytest
+
 from rover_pipeline.format.sensor import Sensor
 from tests.conftest import CHECKOUT
 from tests.kit import small_trace
+
+pytestmark = pytest.mark.system
 
 
 def test_the_wheel_runs_the_workflow_and_installs_its_profile_without_a_checkout(tmp_path: Path) -> None:
