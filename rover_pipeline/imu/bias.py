@@ -5,77 +5,53 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from scipy.linalg import solve_banded
 
 from rover_pipeline.imu.options import ImuSection
+from rover_pipeline.imu.rests import Rest
 
-#: Maximum duration over which the gyroscope's bias is averaged, s, because it drifts.
-_AVERAGING_S = 10.0
+#: Least drift of the gyroscope's bias, rad/s in a second, growing with the root of time: MEMS gyroscopes that warm up.
+_WALK = 1e-4
 #: Standard deviation of the mean acceleration of a rest, and of gravity, m/s2.
 _GRAVITY_SIGMA = 0.005
-#: Maximum difference of the mean magnitude of the acceleration of a rest from gravity, m/s2.
-_MAX_GRAVITY_ERROR = 0.5
 
 
-def find_rests(acc: np.ndarray, avel: np.ndarray, period: float, options: ImuSection) -> list[slice]:
-    """Samples at rest: angular velocity and magnitude of acceleration hardly vary in a window around each of them.
-
-    Straight motion at constant speed counts as rest too. A slow constant rotation cannot be told from a bias.
+def gyro_bias(rests: list[Rest]) -> Callable[[np.ndarray], np.ndarray]:
+    """Bias of the gyroscope as a function of time: a random walk through the rests (maximum a posteriori estimate).
 
     Args:
-        acc, avel: f8 (N, 3), m/s2 and rad/s, equally spaced.
-        period: of the samples, s.
-    """
-    window = max(3, round(options.still_window / period) | 1)
-    if len(acc) < window:
-        return []
-    avel_mean, avel_std = _moving_statistics(avel, window)
-    acc_mean, acc_std = _moving_statistics(np.linalg.norm(acc, axis=1)[:, None], window)
-    at_rest = (np.sqrt((avel_std**2).sum(axis=1)) < options.still_gyro) & (acc_std[:, 0] < options.still_acc)
-    at_rest &= np.linalg.norm(avel_mean, axis=1) < options.max_gyro_bias
-    at_rest &= np.abs(acc_mean[:, 0] - options.gravity) < _MAX_GRAVITY_ERROR
-    # Samples near the ends belong to the first or last whole window.
-    at_rest = np.pad(at_rest, window // 2, mode="edge")
-    edges = np.flatnonzero(np.diff(np.pad(at_rest.astype("i1"), 1)))
-    return [slice(start, stop) for start, stop in edges.reshape(-1, 2).tolist() if stop - start >= window]
-
-
-def gyro_bias(rests: list[np.ndarray], starts: list[float], period: float) -> Callable[[np.ndarray], np.ndarray] | None:
-    """Bias of the gyroscope as a function of time: the mean of each rest, interpolated between rests.
-
-    Args:
-        rests: f8 (M, 3), rad/s, the samples of each rest.
-        starts: time of the first sample of each rest, s.
-        period: of the samples, s.
+        rests: one or more, in the order of time.
 
     Returns:
-        A function from times, f8 (N,), to biases, f8 (N, 3); None if there is no rest.
+        A function from times, f8 (N,), s, to biases, f8 (N, 3), rad/s. It is linear between rests and constant before
+        the first and after the last one.
     """
-    if not rests:
-        return None
-    longest = max(1, round(_AVERAGING_S / period))
-    middles: list[float] = []
-    means: list[np.ndarray] = []
-    for rest, start in zip(rests, starts, strict=True):
-        for part in np.array_split(np.arange(len(rest)), -(-len(rest) // longest)):
-            middles.append(start + float(part.mean()) * period)
-            means.append(rest[part].mean(axis=0))
-    axes = np.transpose(means)
-    return lambda times: np.stack([np.interp(times, middles, axis) for axis in axes], axis=1)
+    times = np.array([(rest.start + rest.stop) / 2 for rest in rests])
+    weights = np.array([rest.sigma for rest in rests]) ** -2.0
+    steps = np.maximum(np.diff(times), 1e-3)
+    rates, variances = np.array([rest.rate for rest in rests]), weights**-1
+    # Rests that differ by more than the noise of their means show how fast this gyroscope drifts.
+    excess = (np.diff(rates, axis=0) ** 2).mean(axis=1) - variances[1:] - variances[:-1]
+    walk = max(_WALK**2, float(excess.sum() / steps.sum()) if len(steps) else 0.0)
+    links = 1 / (walk * steps)
+    diagonal = weights + np.pad(links, (0, 1)) + np.pad(links, (1, 0))
+    bands = np.stack([np.pad(-links, (1, 0)), diagonal, np.pad(-links, (0, 1))])
+    means = solve_banded((1, 1), bands, weights[:, None] * rates)
+    return lambda at: np.stack([np.interp(at, times, axis) for axis in means.T], axis=1)
 
 
-def acc_bias(rests: list[np.ndarray], options: ImuSection) -> np.ndarray:
+def acc_bias(means: np.ndarray, options: ImuSection) -> np.ndarray:
     """Bias of the accelerometer, f8 (3,), constant over the recording: without it, every rest measures gravity only.
 
     A rest shows the bias along gravity, so rests in other attitudes show other components. Components that no rest
     shows follow from the prior (maximum a posteriori estimate by Gauss-Newton iterations).
 
     Args:
-        rests: f8 (M, 3), m/s2, the samples of each rest.
+        means: f8 (M, 3), m/s2, mean of each rest.
     """
     bias = np.zeros(3)
-    if not rests or not options.acc_bias_sigma:
+    if not len(means) or not options.acc_bias_sigma:
         return bias
-    means = np.array([rest.mean(axis=0) for rest in rests])
     for _ in range(4):
         corrected = means - bias
         magnitude = np.linalg.norm(corrected, axis=1)
@@ -84,11 +60,3 @@ def acc_bias(rests: list[np.ndarray], options: ImuSection) -> np.ndarray:
         gradient = direction.T @ (magnitude - options.gravity) / _GRAVITY_SIGMA**2 - bias / options.acc_bias_sigma**2
         bias = bias + np.linalg.solve(information, gradient)
     return bias
-
-
-def _moving_statistics(values: np.ndarray, window: int) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation in every whole window, f8 (N - window + 1, axis) each."""
-    offset = values.mean(axis=0)  # Sums of small numbers lose less precision.
-    sums = [np.cumsum(np.concatenate([np.zeros((1, values.shape[1])), (values - offset) ** n]), axis=0) for n in (1, 2)]
-    first, second = ((each[window:] - each[:-window]) / window for each in sums)
-    return first + offset, np.sqrt(np.maximum(second - first**2, 0))

@@ -19,7 +19,10 @@ class ImuSection(Options):
         0.1, gt=0, description="Maximum standard deviation of the magnitude of the acceleration at rest, m/s2."
     )
     max_gyro_bias: float = Field(
-        0.03, gt=0, description="Maximum bias of the gyroscope, rad/s; a faster steady rotation is real, not a bias."
+        0.4,
+        gt=0,
+        description="Maximum bias of the gyroscope, rad/s; a faster steady rotation is real, not a bias. A bias above "
+        "0.03 rad/s about the vertical that only one rest shows may be a steady turn, and is reported as a doubt.",
     )
     gravity: float = Field(9.80665, gt=9.7, lt=9.9, description="Local gravity, m/s2.")
     acc_bias_sigma: float = Field(

@@ -8,9 +8,13 @@ import numpy as np
 import vqf
 from scipy.spatial.transform import Rotation
 
-from rover_pipeline.imu.bias import acc_bias, find_rests, gyro_bias
+from rover_pipeline.imu.bias import acc_bias, gyro_bias
+from rover_pipeline.imu.motion_bias import MotionBias, motion_bias
 from rover_pipeline.imu.options import ImuSection
+from rover_pipeline.imu.rests import Rest, agree, find_rests
 
+#: Maximum duration over which the gyroscope's bias is averaged, s, because it drifts.
+_AVERAGING_S = 10.0
 #: More equally spaced samples than this for each measured one are no recording with losses, but damaged times.
 _MAX_STRETCH, _FREE_SAMPLES = 10, 100_000
 
@@ -22,6 +26,9 @@ class Filtered(NamedTuple):
         avel: f8 (N, 3), rad/s, without bias.
         quat: f8 (N, 4), world-from-imu as x y z w. z of the world is up; its x is ahead of the first sample.
         rests: first and last time of each rest, s.
+        turns: those of the intervals that look like a rest but contradict the others: steady turns.
+        doubt: bias about the vertical that only one rest shows, rad/s, which may be a steady turn; 0 without a doubt.
+        motion: biases that the motion tells; None where they are not needed or the recording is too short.
         gaps: durations of the gaps that were not interpolated, s.
         gyro_bias: f8 (3,), rad/s, mean over the recording.
         acc_bias: f8 (3,), m/s2.
@@ -30,6 +37,9 @@ class Filtered(NamedTuple):
     avel: np.ndarray
     quat: np.ndarray
     rests: list[tuple[float, float]]
+    turns: list[tuple[float, float]]
+    doubt: float
+    motion: MotionBias | None
     gaps: list[float]
     gyro_bias: np.ndarray
     acc_bias: np.ndarray
@@ -50,8 +60,8 @@ def orient(times: np.ndarray, acc: np.ndarray, avel: np.ndarray, period: float, 
     The filter is VQF without a magnetometer (D. Laidig and T. Seel, VQF: Highly accurate IMU orientation estimation
     with bias estimation and magnetic disturbance rejection, Information Fusion 91, 2023). Its offline form uses past
     and future samples. It needs equally spaced samples, so measurements are interpolated linearly to such times, and
-    orientations back. If the recording has no rest, VQF estimates the gyroscope's bias from the motion, and the bias of
-    the accelerometer is assumed to be 0.
+    orientations back. If the recording has no rest, VQF estimates the gyroscope's bias from the motion, after a large
+    one was removed, and the bias of the accelerometer is assumed to be 0.
 
     Args:
         times: f8 (N,), s, increasing, without the jitter of arrival.
@@ -69,10 +79,18 @@ def orient(times: np.ndarray, acc: np.ndarray, avel: np.ndarray, period: float, 
     pieces = np.split(np.flatnonzero(usable), cuts)
     segments = [_segment(times[piece], acc[piece], avel[piece], period, options) for piece in pieces]
 
-    at_rest = [(segment, rest) for segment in segments for rest in segment.rests]
-    spans = [(float(segment.times[rest.start]), float(segment.times[rest.stop - 1])) for segment, rest in at_rest]
-    acc_offset = acc_bias([segment.acc[rest] for segment, rest in at_rest], options)
-    gyro_bias_at = gyro_bias([segment.avel[rest] for segment, rest in at_rest], [start for start, _ in spans], period)
+    at_rest = [(segment, part) for segment in segments for part in segment.rests]
+    found = [_rest(segment, part) for segment, part in at_rest]
+    agreement = agree(found)
+    rests = [rest for rest, chosen in zip(found, agreement.chosen, strict=True) if chosen]
+    turns = [(rest.start, rest.stop) for rest, chosen in zip(found, agreement.chosen, strict=True) if not chosen]
+    acc_offset = acc_bias(np.array([rest.acc for rest in rests]), options)
+    chosen = [at_rest[number] for number in np.flatnonzero(agreement.chosen)]
+    gyro_bias_at = gyro_bias([part for each in chosen for part in _parts(*each, period)]) if rests else None
+    # A bias beyond VQF's limit of 2 degrees per second is removed first, from the longest segment.
+    longest = max(segments, key=lambda segment: len(segment.times))
+    motion = None if rests else motion_bias(longest.times, longest.acc, longest.avel, period)
+    coarse = np.zeros(3) if motion is None else motion.large()
     quat, gyro_offset = np.empty((len(times), 4)), np.empty_like(avel)
     bounds = [0, *(piece[0] for piece in pieces[1:]), len(times)]
     last: np.ndarray | None = None
@@ -82,14 +100,28 @@ def orient(times: np.ndarray, acc: np.ndarray, avel: np.ndarray, period: float, 
             settings = {"tauAcc": options.settle, "motionBiasEstEnabled": False, "restBiasEstEnabled": False}
             result = vqf.offlineVQF(segment.avel - bias, segment.acc - acc_offset, None, period, settings)
         else:
-            result = vqf.offlineVQF(segment.avel, segment.acc, None, period, {"tauAcc": options.settle / 2})
-            bias = result["bias"]
+            settings = {"tauAcc": options.settle / 2}
+            result = vqf.offlineVQF(segment.avel - coarse, segment.acc, None, period, settings)
+            bias = result["bias"] + coarse
         orientation = _continue_heading(result["quat6D"][:, [1, 2, 3, 0]], last)
         quat[first:stop] = _interpolate(orientation, (times[first:stop] - segment.times[0]) / period)
         gyro_offset[first:stop] = _resample(times[first:stop], segment.times, bias)
         last = orientation[-1]
     gaps = steps[cuts - 1].tolist()
-    return Filtered(avel - gyro_offset, quat, spans, gaps, gyro_offset.mean(axis=0), acc_offset)
+    spans = [(rest.start, rest.stop) for rest in rests]
+    bias = gyro_offset.mean(axis=0)
+    return Filtered(avel - gyro_offset, quat, spans, turns, agreement.doubt, motion, gaps, bias, acc_offset)
+
+
+def _rest(segment: _Segment, part: slice) -> Rest:
+    return Rest.of(segment.times[part], segment.acc[part], segment.avel[part])
+
+
+def _parts(segment: _Segment, rest: slice, period: float) -> list[Rest]:
+    """A rest as parts over which the bias hardly drifts."""
+    count = -(-(rest.stop - rest.start) // max(1, round(_AVERAGING_S / period)))
+    edges = np.linspace(rest.start, rest.stop, count + 1).round().astype(int)
+    return [_rest(segment, slice(start, stop)) for start, stop in zip(edges[:-1], edges[1:], strict=True)]
 
 
 def _segment(times: np.ndarray, acc: np.ndarray, avel: np.ndarray, period: float, options: ImuSection) -> _Segment:

@@ -8,6 +8,7 @@ import numpy as np
 
 from rover_pipeline.engine.recording import Recording
 from rover_pipeline.engine.step import Inspection
+from rover_pipeline.imu.motion_bias import MotionBias
 from rover_pipeline.imu.options import ImuOptions
 from rover_pipeline.imu.orientation import orient
 from rover_pipeline.kinematics.clock import clock
@@ -33,6 +34,7 @@ def filtered(recording: Recording, *, options: ImuOptions) -> tuple[dict[str, np
     measured: dict[str, Any] = {
         "rate_hz": round(1 / period, 3),
         "still_s": [[round(time - times.smooth[0], 3) for time in rest] for rest in result.rests],
+        "turning_s": [[round(time - times.smooth[0], 3) for time in turn] for turn in result.turns],
         "gyro_bias_from": "rest" if result.rests else "motion",
         "gyro_bias_rad_s": result.gyro_bias.round(6).tolist(),
         "acc_bias_from": "rest" if result.rests and options.acc_bias_sigma else "none",
@@ -41,8 +43,19 @@ def filtered(recording: Recording, *, options: ImuOptions) -> tuple[dict[str, np
     warnings = []
     if not result.rests:
         warnings.append(
-            "imu: was never at rest: the gyro's bias is estimated from the motion, which is less certain, and the "
-            "accelerometer's is taken for 0"
+            "imu: was never at rest: the gyro's bias is estimated from the motion, which is less certain "
+            f"({_uncertainty(result.motion)}), and the accelerometer's is taken for 0"
+        )
+    if result.doubt:
+        warnings.append(
+            f"imu: a bias of {result.doubt:.3f} rad/s about the vertical is what its only rest shows; a steady turn "
+            "looks the same, so the heading may drift by that: record a second rest"
+        )
+    if result.turns:
+        seconds = sum(stop - start for start, stop in result.turns)
+        warnings.append(
+            f"imu: {len(result.turns)} intervals of {seconds:.1f} s look like rests but contradict the others, and "
+            "are taken for steady turns"
         )
     if gaps := result.gaps:
         warnings.append(f"imu: {len(gaps)} gaps of up to {max(gaps):.1f} s: how far it turned in them is unknown")
@@ -52,3 +65,10 @@ def filtered(recording: Recording, *, options: ImuOptions) -> tuple[dict[str, np
     channels = {"acc": acc - result.acc_bias, "avel": result.avel, "quat": result.quat}
     outputs = {name: values.astype("f4") for name, values in channels.items()}
     return {**outputs, "valid": finite.astype("u1")}, Inspection(measured, warnings)
+
+
+def _uncertainty(motion: MotionBias | None) -> str:
+    if motion is None:
+        return "the recording is too short to say by how much"
+    best, _, worst = np.sqrt(np.linalg.eigvalsh(motion.gyro_cov))
+    return f"standard deviation {best:.4f} to {worst:.4f} rad/s by axis; about the vertical the heading drifts by it"

@@ -15,6 +15,7 @@ from rover_pipeline.errors import RoverError
 from rover_pipeline.format.meta import ChannelSpec
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor, SensorWriter
 from rover_pipeline.format.trace import CONFIG
+from rover_pipeline.imu.motion_bias import motion_bias
 from rover_pipeline.imu.options import ImuOptions
 from rover_pipeline.imu.orientation import Filtered, orient
 from rover_pipeline.kinematics.timestamps import smooth_times
@@ -23,6 +24,8 @@ from rover_pipeline.table import find_step
 from tests.imu.motion import Ride, heading_error, integrated_velocity, ride, tilt_error
 
 STEP = find_step("_imu_filtered")
+#: `acc` and `avel`, (N, 3) each.
+Samples = tuple[np.ndarray, np.ndarray]
 
 
 def filtered(data: Ride, **options: Any) -> Filtered:
@@ -78,14 +81,79 @@ def test_without_a_rest_the_bias_is_estimated_from_the_motion() -> None:
     assert level.max() < 0.0015
 
 
-def test_a_steady_rotation_is_no_rest() -> None:
-    rng = np.random.default_rng(0)
-    times = np.arange(2000) / 100
-    avel = np.tile([0.0, 0.0, 0.05], (2000, 1)) + rng.normal(0, 0.002, (2000, 3))
-    acc = np.tile([0.0, 0.3, 9.80665], (2000, 1)) + rng.normal(0, 0.02, (2000, 3))
-    assert orient(times, acc, avel, 0.01, ImuOptions()).rests == []
-    avel[:, 2] -= 0.05
-    assert len(orient(times, acc, avel, 0.01, ImuOptions()).rests) == 1
+def still(seconds: float, bias: tuple[float, ...], *, tilt: float = 0.0, rate: float = 0.0, seed: int = 0) -> Samples:
+    """Samples at 100 Hz with noise: `tilt` (rad) about x at the start, which turns by `rate` rad/s."""
+    rng, count = np.random.default_rng(seed), round(100 * seconds)
+    angle = tilt + rate * np.arange(count) / 100
+    acc = 9.80665 * np.stack([0 * angle, np.sin(angle), np.cos(angle)], axis=1)
+    avel = np.array(bias) + rate * np.array([1.0, 0.0, 0.0])
+    return acc + rng.normal(0, 0.02, (count, 3)), avel + rng.normal(0, 0.002, (count, 3))
+
+
+def joined(*parts: Samples) -> Filtered:
+    acc, avel = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return orient(np.arange(len(acc)) / 100, acc, avel, 0.01, ImuOptions())
+
+
+@pytest.mark.parametrize("bias", [(0.08, 0.0, 0.0), (0.0, -0.08, 0.0), (0.0, 0.0, 0.08), (0.15, -0.1, 0.2)])
+def test_a_large_bias_is_no_turn(bias: tuple[float, float, float]) -> None:
+    data = ride("outdoor", 60.0)
+    result = filtered(data._replace(avel=1.01 * data.avel + bias))
+    assert rms(tilt_error(result.quat, data.truth)) < 0.5
+    assert np.abs(result.gyro_bias - data.errors.avel_bias - bias).max() < 1e-3
+    # One rest does not tell a bias about the vertical from a turn, and says so.
+    assert (result.doubt != 0) == (bias[2] != 0)
+
+
+def test_a_steady_turn_about_a_horizontal_axis_is_no_rest() -> None:
+    assert joined(still(10, (0, 0, 0), tilt=-0.2, rate=0.04)).rests == []
+    assert len(joined(still(10, (0.04, 0, 0), tilt=-0.2)).rests) == 1
+
+
+def test_a_steady_turn_about_the_vertical_is_told_by_the_other_rests_or_a_doubt() -> None:
+    shaken = still(2, (0, 0, 0))[0], np.random.default_rng(1).normal(0, 0.3, (200, 3))
+    alone = joined(still(10, (0, 0, 0.08)))
+    assert alone.doubt == pytest.approx(0.08, abs=0.001)
+    confirmed = joined(still(3, (0, 0, 0.08)), shaken, still(3, (0, 0, 0.08), seed=1))
+    assert confirmed.doubt == 0 and len(confirmed.rests) == 2
+    turned = joined(still(3, (0, 0, 0)), shaken, still(6, (0, 0, 0.3), seed=1), shaken, still(3, (0, 0, 0), seed=2))
+    assert len(turned.rests) == 2 and len(turned.turns) == 1 and np.abs(turned.gyro_bias).max() < 1e-3
+    # Tilted by a quarter turn, the same bias is about a horizontal axis: gravity does not turn, so it is a bias.
+    assert joined(still(3, (0, 0, 0.08)), still(3, (0, 0, 0.08), tilt=np.pi / 2)).doubt == 0
+
+
+def test_a_sensor_that_repeats_one_sample_is_not_at_rest() -> None:
+    acc, avel = still(10, (0.01, 0, 0))
+    acc[300:500], avel[300:500] = acc[300], [0.02, 0.01, 0.0]
+    result = joined((acc, avel))
+    assert len(result.rests) == 2
+    assert all(start > 4.7 or stop < 3.3 for start, stop in result.rests)
+
+
+def test_a_large_bias_is_known_without_a_rest_where_the_attitude_changes() -> None:
+    times = np.arange(6000) / 100
+    rng = np.random.default_rng(2)
+    angles = np.stack([np.sin(0.9 * times), 0.8 * np.sin(0.63 * times + 1), np.sin(0.4 * times)], axis=1)
+    rot = Rotation.from_euler("ZYX", angles)
+    acc = rot.inv().apply([0, 0, 9.80665]) + rng.normal(0, 0.3, (6000, 3))
+    turn = np.concatenate([(rot[:-1].inv() * rot[1:]).as_rotvec() * 100, [[0.0, 0.0, 0.0]]])
+    bias = np.array([0.08, -0.12, 0.06])
+    estimate = motion_bias(times, acc, turn + bias, 0.01)
+    assert estimate is not None
+    error = estimate.gyro - bias
+    assert np.abs(error).max() < 2e-3
+    assert error @ np.linalg.solve(estimate.gyro_cov, error) < 12  # 99 % of the chi-square distribution of 3
+    result = orient(times, acc, turn + bias, 0.01, ImuOptions())
+    up = Rotation.from_quat(result.quat).inv().apply([0.0, 0.0, 1.0])
+    assert np.degrees(np.arccos((up * rot.inv().apply([0.0, 0.0, 1.0])).sum(axis=1).clip(-1, 1))).max() < 2.0
+
+
+def test_the_motion_of_a_level_carrier_does_not_tell_the_bias_about_the_vertical() -> None:
+    data = ride("outdoor", 60.0)
+    data = data.only(data.ts - data.ts[0] > 6)
+    estimate = motion_bias(data.ts, data.acc, data.avel + [0.06, 0.0, 0.0], 0.01)
+    assert estimate is not None and estimate.gyro_cov[2, 2] > 0.03
+    assert np.abs(estimate.gyro - data.errors.avel_bias - [0.06, 0, 0])[:2].max() < 0.004
 
 
 def test_a_drifting_bias_is_interpolated_between_rests() -> None:

@@ -1,0 +1,166 @@
+"""Biases of an IMU estimated while it moves, from the direction of gravity alone.
+
+In a window of some seconds the gyroscope says how the accelerometer was turned, so the measured accelerations can be
+added up in one frame. Their sum is the velocity: gravity makes it a straight line in time, and the carrier's own
+velocity, which stays small, deviates a little from that line. A bias of the gyroscope bends the line, because gravity
+seems to turn. A bias of the accelerometer bends it where the attitude changes. Both are the least-squares solution
+that makes the lines of all windows straight (Gauss-Newton, with a robust weight for each window).
+
+A bias about the vertical bends nothing until the attitude changes, and by much: a carrier that leans into its turns
+bends the lines in the same way. So it is left unknown, and said to be, unless the attitude varies by 20 degrees.
+
+The accelerations are pre-integrated as by C. Forster et al., On-Manifold Preintegration for Real-Time Visual-Inertial
+Odometry, IEEE Transactions on Robotics 33(1), 2017.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rover_pipeline.kinematics.rotation import exp
+
+#: Duration of the short intervals over which samples are integrated first, s.
+_STEP_S = 0.05
+#: Durations of the windows of the first and the last iterations, s: a large bias must not turn gravity by a radian, and
+#: what is not known about the vertical must not turn the horizontal axes by much.
+_FIRST_WINDOW_S, _LEVEL_WINDOW_S, _LAST_WINDOW_S = 4.0, 10.0, 30.0
+#: Fewest windows that an estimate and its covariance are made from, and the shortest duration of the recording, s.
+_MIN_WINDOWS, _MIN_DURATION_S = 8, 16.0
+#: Standard deviation of the gyroscope's bias that is always added, rad/s: errors of its scale do not average out.
+_FLOOR = 0.001
+#: Standard deviations known before: of the bias of a gyroscope, rad/s, and of an accelerometer, m/s2. MEMS gyroscopes
+#: without calibration are off by up to 20 degrees per second (data sheet of the MPU-6050: zero-rate output).
+_PRIOR = np.array([0.2, 0.2, 0.2, 0.05, 0.05, 0.05])
+#: Largest mean square cosine between the vertical and a fixed axis of the IMU where the motion tells the bias about that
+#: axis: attitudes that vary by 20 degrees.
+_LEVEL = 0.88
+#: Standard deviation from which a bias is not known, and smallest bias that filters lose track of, rad/s.
+_KNOWN, _LARGE = 0.02, 0.02
+#: Residual of a window, in medians of all windows, from which its weight falls (Huber's function).
+_HUBER = 1.5
+
+
+class MotionBias(NamedTuple):
+    """Biases estimated while the IMU moves.
+
+    Attributes:
+        gyro: f8 (3,), rad/s; acc: f8 (3,), m/s2; both in the IMU's frame.
+        gyro_cov: f8 (3, 3), covariance of `gyro`, (rad/s)^2. Directions that the motion does not tell have 0.2 rad/s.
+    """
+
+    gyro: np.ndarray
+    acc: np.ndarray
+    gyro_cov: np.ndarray
+
+    def large(self) -> np.ndarray:
+        """The gyroscope's bias where it is known and so large that filters lose track of it, f8 (3,), rad/s.
+
+        Where the attitude varies, so that all of it is known, it is given whatever its size.
+        """
+        variance, axes = np.linalg.eigh(self.gyro_cov)
+        parts = axes.T @ self.gyro
+        known = variance < _KNOWN**2
+        return np.asarray(axes @ np.where(known & (known.all() | (np.abs(parts) > _LARGE)), parts, 0.0))
+
+
+def motion_bias(
+    times: np.ndarray, acc: np.ndarray, avel: np.ndarray, period: float, gyro: np.ndarray | None = None
+) -> MotionBias | None:
+    """Biases that are constant over N equally spaced samples.
+
+    Args:
+        times: f8 (N,), s; period: of the samples, s.
+        acc, avel: f8 (N, 3), m/s2 with gravity, and rad/s.
+        gyro: f8 (3,), rad/s, a first guess of the gyroscope's bias; zero unless given.
+
+    Returns:
+        None if the recording is too short.
+    """
+    per_step = max(1, round(_STEP_S / period))
+    count = len(acc) // per_step
+    duration = count * per_step * period
+    if duration < _MIN_DURATION_S:
+        return None
+    shape = (count, per_step, 3)
+    acc, avel = acc[: count * per_step].reshape(shape), avel[: count * per_step].reshape(shape)
+    bias = np.concatenate([np.zeros(3) if gyro is None else gyro, np.zeros(3)])
+    vertical = _vertical(acc.mean(axis=1))
+    longest = min(_LEVEL_WINDOW_S if vertical.any() else _LAST_WINDOW_S, duration / _MIN_WINDOWS)
+    first = min(_FIRST_WINDOW_S, longest)
+    lengths = [first] * 4 + [(first * longest) ** 0.5] * 2 + [longest] * 4
+    for length in lengths:
+        steps = round(length / (per_step * period))
+        change, covariance = _improve(acc, avel, period, bias, steps, vertical)
+        bias = bias + change
+    unknown = _PRIOR[0] ** 2 * np.outer(vertical, vertical) + _FLOOR**2 * np.eye(3)
+    return MotionBias(bias[:3], bias[3:], covariance[:3, :3] + unknown)
+
+
+def _vertical(acc: np.ndarray) -> np.ndarray:
+    """The IMU's axis that is vertical throughout, f8 (3,); zeros where the attitude varies too much."""
+    up = acc / np.maximum(np.linalg.norm(acc, axis=1, keepdims=True), 1e-9)
+    squares, axes = np.linalg.eigh(up.T @ up / len(up))
+    return np.asarray(axes[:, 2] * (squares[2] > _LEVEL))
+
+
+def _improve(
+    acc: np.ndarray, avel: np.ndarray, period: float, bias: np.ndarray, steps: int, vertical: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """One iteration: the change of the biases, f8 (6,), and their covariance, f8 (6, 6).
+
+    Args:
+        acc, avel: f8 (S, K, 3), K samples of each of S steps; steps: number of them in a window.
+        vertical: f8 (3,), unit axis about which the gyroscope's bias does not change; zeros for none.
+    """
+    windows = len(acc) // steps
+    parts = _steps(acc, avel, period, bias)
+    turn, speed, turned = (each[: windows * steps].reshape(windows, steps, *each.shape[1:]) for each in parts)
+    rot = np.tile(np.eye(3), (windows, 1, 1))
+    velocity, by_acc = np.zeros((windows, steps, 3)), np.zeros((windows, steps, 3, 3))
+    for n in range(steps):
+        velocity[:, n] = velocity[:, n - 1] + np.einsum("wij,wj->wi", rot, speed[:, n])
+        by_acc[:, n] = by_acc[:, n - 1] + rot @ turned[:, n]
+        rot = rot @ turn[:, n]
+    # A change of the gyroscope's bias turns the gravity of each step, which is the mean of the window.
+    gravity = velocity[:, -1] / steps
+    by_gyro = np.cumsum(_cross(gravity)[:, None] @ by_acc, axis=1)
+    lines = np.concatenate([by_gyro, -by_acc, velocity[..., None]], axis=3)
+    basis, _ = np.linalg.qr(np.stack([np.ones(steps), np.arange(steps)], axis=1))
+    bent = lines - np.einsum("nk,mk,wmij->wnij", basis, basis, lines, optimize=True)
+    design, residual = bent[..., :6].reshape(windows, -1, 6), -bent[..., 6].reshape(windows, -1)
+    size = np.sqrt((residual**2).mean(axis=1))
+    typical = np.median(size)
+    weight = 1 / np.maximum(1.0, size / (_HUBER * typical + 1e-12))
+    design[..., :3] -= np.einsum("wni,i,j->wnj", design[..., :3], vertical, vertical, optimize=True)
+    prior = np.diag(_PRIOR**-2.0)
+    gradients = np.einsum("wni,wn->wi", design, residual) * weight[:, None]
+    variance = max(float((weight * size**2).sum() / weight.sum()), 1e-12)
+    information = np.einsum("wni,wnj,w->ij", design, design, weight) / variance + prior
+    change = np.linalg.solve(information, gradients.sum(axis=0) / variance - prior @ bias)
+    inverse = np.linalg.inv(information)
+    remaining = gradients - np.einsum("wni,wnj,j,w->wi", design, design, change, weight)
+    # A gait repeats itself, so what is wrong in all windows may have one sign: variances add up as if it had.
+    spread = remaining.T @ remaining / variance**2 * windows + prior
+    return change, inverse @ spread @ inverse
+
+
+def _steps(
+    acc: np.ndarray, avel: np.ndarray, period: float, bias: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rotation over each step, (S, 3, 3), change of velocity, (S, 3), and integral of the rotation, (S, 3, 3)."""
+    rot = np.tile(np.eye(3), (len(acc), 1, 1))
+    speed, turned = np.zeros((len(acc), 3)), np.zeros((len(acc), 3, 3))
+    for n in range(acc.shape[1]):
+        speed += np.einsum("sij,sj->si", rot, acc[:, n] - bias[3:]) * period
+        turned += rot * period
+        rot = rot @ exp((avel[:, n] - bias[:3]) * period)
+    return rot, speed, turned
+
+
+def _cross(vector: np.ndarray) -> np.ndarray:
+    """Matrices of the cross product, (N, 3, 3), of vectors, (N, 3)."""
+    matrix = np.zeros((len(vector), 3, 3))
+    matrix[:, 2, 1], matrix[:, 0, 2], matrix[:, 1, 0] = vector.T
+    return matrix - np.swapaxes(matrix, 1, 2)

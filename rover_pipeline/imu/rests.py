@@ -1,0 +1,163 @@
+"""Rests of an IMU: intervals in which what it measures is constant at its own noise, and gravity does not turn.
+
+The bias of a gyroscope is its reading at rest. Nothing here assumes that it is small, because MEMS gyroscopes are off by
+up to 0.3 rad/s. So a rest is told from a steady turn by other means. A turn about a horizontal axis turns the measured
+direction of gravity. A steady turn about the vertical does not, and no single interval tells it from a bias: several
+intervals must agree, and an interval that disagrees with the others was a turn.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from rover_pipeline.imu.options import ImuSection
+
+#: Samples are averaged over this time first, s: noise and vibration then do not depend on the sampling rate.
+_BLOCK_S = 0.02
+#: Largest standard deviation of the angular velocity at rest, in that of the quietest window of the recording.
+_QUIET = 10.0
+#: Largest share of samples that repeat the one before: more are a sensor that measures nothing.
+_FROZEN = 0.95
+#: Largest turn of gravity at rest, rad/s, beyond what noise explains, and the number of standard deviations of noise.
+_TURN, _SIGMAS = 0.002, 3.0
+#: Maximum difference of the mean magnitude of the acceleration of a rest from gravity, m/s2.
+_MAX_GRAVITY_ERROR = 0.5
+#: Largest difference of the biases of two rests, rad/s; its growth with the time between them by drift, rad/s2; and its
+#: limit, rad/s.
+_AGREE, _DRIFT, _AGREE_LIMIT = 0.02, 1e-4, 0.03
+#: Time over which vibration at rest is correlated, s, and the bias instability of MEMS gyroscopes, rad/s (20 degrees per
+#: hour), which no averaging removes.
+_CORRELATED_S, _INSTABILITY = 0.1, 1e-4
+#: Standard deviation of the biases of MEMS gyroscopes, rad/s, which decides where intervals contradict one another.
+_TYPICAL_BIAS = 0.1
+#: Rests that are farther apart than this, s, or whose directions of gravity are (radians), confirm one another.
+_APART_S, _APART_RAD = 1.0, 0.17
+#: Bias about the vertical that is believed of a single interval without a doubt, rad/s: 2 degrees per second.
+_UNDOUBTED = 0.03
+
+
+class Rest(NamedTuple):
+    """What an IMU measures during a rest.
+
+    Attributes:
+        start, stop: times of the first and last sample, s.
+        rate: f8 (3,), mean angular velocity, rad/s: the bias, if it is a rest.
+        sigma: standard deviation of `rate`, rad/s, each axis.
+        acc: f8 (3,), mean acceleration, m/s2.
+    """
+
+    start: float
+    stop: float
+    rate: np.ndarray
+    sigma: float
+    acc: np.ndarray
+
+    @staticmethod
+    def of(times: np.ndarray, acc: np.ndarray, avel: np.ndarray) -> Rest:
+        """The rest of N samples: times f8 (N,), s; acc and avel f8 (N, 3), m/s2 and rad/s."""
+        seconds = max(float(times[-1] - times[0]), _CORRELATED_S)
+        noise = float(np.sqrt(avel.var(axis=0).mean() * _CORRELATED_S / seconds))
+        return Rest(float(times[0]), float(times[-1]), avel.mean(axis=0), max(noise, _INSTABILITY), acc.mean(axis=0))
+
+    @property
+    def up(self) -> np.ndarray:
+        """Direction of up in the IMU's frame, f8 (3,)."""
+        return self.acc / np.linalg.norm(self.acc)
+
+
+class Agreement(NamedTuple):
+    """Which intervals are believed to be rests.
+
+    Attributes:
+        chosen: bool (rest,).
+        doubt: f8, rad/s, bias about the vertical that only one interval shows, so that it may be a steady turn; 0 where
+            there is no doubt.
+    """
+
+    chosen: np.ndarray
+    doubt: float
+
+
+def find_rests(acc: np.ndarray, avel: np.ndarray, period: float, options: ImuSection) -> list[slice]:
+    """Samples that may be at rest: nothing but the noise of the device varies in a window around each of them.
+
+    Straight motion at constant speed counts as rest too, and so does a steady turn about the vertical.
+
+    Args:
+        acc, avel: f8 (N, 3), m/s2 and rad/s, equally spaced.
+        period: of the samples, s.
+    """
+    size = max(1, round(_BLOCK_S / period))
+    count = len(acc) // size
+    window = max(4, round(options.still_window / (size * period)))
+    if count < window:
+        return []
+    repeated = np.concatenate([[False], (np.diff(avel, axis=0) == 0).all(axis=1)])[: count * size]
+    frozen = _moving_statistics(repeated.reshape(count, size).mean(axis=1)[:, None], window)[0][:, 0] > _FROZEN
+    acc, avel = (each[: count * size].reshape(count, size, 3).mean(axis=1) for each in (acc, avel))
+    rate, rate_std = _moving_statistics(avel, window)
+    size_mean, size_std = (each[:, 0] for each in _moving_statistics(np.linalg.norm(acc, axis=1)[:, None], window))
+    rate_noise = np.linalg.norm(rate_std, axis=1)
+    at_rest = (rate_noise < options.still_gyro) & (size_std < options.still_acc)
+    at_rest &= np.linalg.norm(rate, axis=1) < options.max_gyro_bias
+    at_rest &= np.abs(size_mean - options.gravity) < _MAX_GRAVITY_ERROR
+    at_rest &= ~frozen
+    if not at_rest.any():
+        return []
+    at_rest &= rate_noise <= _QUIET * rate_noise[at_rest].min()
+    at_rest &= ~_turns(acc, window, size * period)
+    # Samples near the ends belong to the first or last whole window.
+    at_rest = np.pad(at_rest, (window // 2, window - 1 - window // 2), mode="edge")
+    edges = np.flatnonzero(np.diff(np.pad(at_rest.astype("i1"), 1))).reshape(-1, 2)
+    found = [
+        slice(a, b) for a, b in edges.tolist() if b - a >= window and not _turns(acc[a:b], b - a, size * period)[0]
+    ]
+    return [slice(rest.start * size, rest.stop * size) for rest in found]
+
+
+def agree(rests: list[Rest]) -> Agreement:
+    """The intervals whose angular velocities agree with one bias that drifts slowly.
+
+    Where there are several such groups, the one of the longest duration is chosen, unless its angular velocity is
+    improbable as a bias (the likelihood of a normal distribution of 0.1 rad/s stands for that).
+    """
+    if not rests:
+        return Agreement(np.zeros(0, bool), 0.0)
+    times = np.array([(rest.start + rest.stop) / 2 for rest in rests])
+    durations = np.array([rest.stop - rest.start for rest in rests])
+    rates, ups = np.array([rest.rate for rest in rests]), np.array([rest.up for rest in rests])
+    same = cdist(rates, rates) < np.minimum(_AGREE + _DRIFT * np.abs(times[:, None] - times), _AGREE_LIMIT)
+    vertical = np.abs((rates * ups).sum(axis=1))
+    score = np.log(same @ durations) - (vertical / _TYPICAL_BIAS) ** 2 / 2
+    best = int(np.argmax(score))
+    chosen = same[best]
+    group = np.flatnonzero(chosen)
+    starts, stops = np.array([rests[n].start for n in group]), np.array([rests[n].stop for n in group])
+    confirmed = bool((starts[1:] - stops[:-1] > _APART_S).any()) or bool(
+        (ups[group] @ ups[group].T < np.cos(_APART_RAD)).any()
+    )
+    doubt = 0.0 if confirmed or vertical[best] < _UNDOUBTED else float(rates[best] @ ups[best])
+    return Agreement(chosen, doubt)
+
+
+def _turns(acc: np.ndarray, window: int, period: float) -> np.ndarray:
+    """Whether the direction of gravity turns within each whole window, bool (N - window + 1,)."""
+    half = window // 2
+    mean, std = _moving_statistics(acc, half)
+    first, second = mean[: len(acc) - window + 1], mean[window - half :]
+    size = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
+    turn = np.linalg.norm(np.cross(first, second), axis=1) / np.maximum(size, 1e-9)
+    independent = max(1.0, half * period / _CORRELATED_S)
+    noise = np.linalg.norm(std[: len(first)], axis=1) / np.sqrt(independent) / np.maximum(np.sqrt(size), 1e-9)
+    return turn > _TURN * (window - half) * period + _SIGMAS * noise
+
+
+def _moving_statistics(values: np.ndarray, window: int) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation in every whole window, f8 (N - window + 1, axis) each."""
+    offset = values.mean(axis=0)  # Sums of small numbers lose less precision.
+    sums = [np.cumsum(np.concatenate([np.zeros((1, values.shape[1])), (values - offset) ** n]), axis=0) for n in (1, 2)]
+    first, second = ((each[window:] - each[:-window]) / window for each in sums)
+    return first + offset, np.sqrt(np.maximum(second - first**2, 0))
