@@ -33,8 +33,8 @@ _FLOOR = 0.001
 #: Standard deviations known before: of the bias of a gyroscope, rad/s, and of an accelerometer, m/s2. MEMS gyroscopes
 #: without calibration are off by up to 20 degrees per second (data sheet of the MPU-6050: zero-rate output).
 _PRIOR = np.array([0.2, 0.2, 0.2, 0.05, 0.05, 0.05])
-#: Largest mean square cosine between the vertical and a fixed axis of the IMU where the motion tells the bias about that
-#: axis: attitudes that vary by 20 degrees.
+#: Largest mean square cosine between the vertical and a fixed axis of the IMU where the motion tells the bias about it:
+#: attitudes that vary by 20 degrees.
 _LEVEL = 0.88
 #: Standard deviation from which a bias is not known, and smallest bias that filters lose track of, rad/s.
 _KNOWN, _LARGE = 0.02, 0.02
