@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -121,7 +122,7 @@ def _parts(segment: _Segment, rest: slice, period: float) -> list[Rest]:
     """A rest as parts over which the bias hardly drifts."""
     count = -(-(rest.stop - rest.start) // max(1, round(_AVERAGING_S / period)))
     edges = np.linspace(rest.start, rest.stop, count + 1).round().astype(int)
-    return [_rest(segment, slice(start, stop)) for start, stop in zip(edges[:-1], edges[1:], strict=True)]
+    return [_rest(segment, slice(start, stop)) for start, stop in pairwise(edges.tolist())]
 
 
 def _segment(times: np.ndarray, acc: np.ndarray, avel: np.ndarray, period: float, options: ImuSection) -> _Segment:

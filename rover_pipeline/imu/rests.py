@@ -1,7 +1,7 @@
 """Rests of an IMU: intervals in which what it measures is constant at its own noise, and gravity does not turn.
 
-The bias of a gyroscope is its reading at rest. Nothing here assumes that it is small, because MEMS gyroscopes are off by
-up to 0.3 rad/s. So a rest is told from a steady turn by other means. A turn about a horizontal axis turns the measured
+The bias of a gyroscope is its reading at rest. Nothing here assumes that it is small, because MEMS gyroscopes are off
+by up to 0.3 rad/s. So a rest is told from a steady turn by other means. A turn about a horizontal axis turns the measured
 direction of gravity. A steady turn about the vertical does not, and no single interval tells it from a bias: several
 intervals must agree, and an interval that disagrees with the others was a turn.
 """
@@ -28,8 +28,8 @@ _MAX_GRAVITY_ERROR = 0.5
 #: Largest difference of the biases of two rests, rad/s; its growth with the time between them by drift, rad/s2; and its
 #: limit, rad/s.
 _AGREE, _DRIFT, _AGREE_LIMIT = 0.02, 1e-4, 0.03
-#: Time over which vibration at rest is correlated, s, and the bias instability of MEMS gyroscopes, rad/s (20 degrees per
-#: hour), which no averaging removes.
+#: Time over which vibration at rest is correlated, s, and the bias instability of MEMS gyroscopes, rad/s, which no
+#: averaging removes: 20 degrees per hour.
 _CORRELATED_S, _INSTABILITY = 0.1, 1e-4
 #: Standard deviation of the biases of MEMS gyroscopes, rad/s, which decides where intervals contradict one another.
 _TYPICAL_BIAS = 0.1

@@ -151,7 +151,7 @@ def test_a_large_bias_is_known_without_a_rest_where_the_attitude_changes() -> No
 def test_the_motion_of_a_level_carrier_does_not_tell_the_bias_about_the_vertical() -> None:
     data = ride("outdoor", 60.0)
     data = data.only(data.ts - data.ts[0] > 6)
-    estimate = motion_bias(data.ts, data.acc, data.avel + [0.06, 0.0, 0.0], 0.01)
+    estimate = motion_bias(data.ts, data.acc, data.avel + np.array([0.06, 0, 0]), 0.01)
     assert estimate is not None and estimate.gyro_cov[2, 2] > 0.03
     assert np.abs(estimate.gyro - data.errors.avel_bias - [0.06, 0, 0])[:2].max() < 0.004
 
