@@ -1,9 +1,9 @@
 """Rests of an IMU: intervals in which what it measures is constant at its own noise, and gravity does not turn.
 
 The bias of a gyroscope is its reading at rest. Nothing here assumes that it is small, because MEMS gyroscopes are off
-by up to 0.3 rad/s. So a rest is told from a steady turn by other means. A turn about a horizontal axis turns the measured
-direction of gravity. A steady turn about the vertical does not, and no single interval tells it from a bias: several
-intervals must agree, and an interval that disagrees with the others was a turn.
+by up to 0.3 rad/s. So a rest is told from a steady turn by other means. A turn about a horizontal axis turns the
+measured direction of gravity. A steady turn about the vertical does not, and no single interval tells it from a bias:
+several intervals must agree, and an interval that disagrees with the others was a turn.
 """
 
 from __future__ import annotations

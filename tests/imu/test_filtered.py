@@ -97,7 +97,7 @@ def joined(*parts: Samples) -> Filtered:
 
 @pytest.mark.parametrize("bias", [(0.08, 0.0, 0.0), (0.0, -0.08, 0.0), (0.0, 0.0, 0.08), (0.15, -0.1, 0.2)])
 def test_a_large_bias_is_no_turn(bias: tuple[float, float, float]) -> None:
-    data = ride("outdoor", 60.0)
+    data = ride("outdoor", 30.0)
     result = filtered(data._replace(avel=1.01 * data.avel + bias))
     assert rms(tilt_error(result.quat, data.truth)) < 0.5
     assert np.abs(result.gyro_bias - data.errors.avel_bias - bias).max() < 1e-3

@@ -1,0 +1,111 @@
+"""Angular velocities averaged over equal blocks of time, which is where a gyroscope and a trajectory are compared.
+
+A mean over a block is a rotation divided by its duration. It needs no common sampling rate, it is exact for any time
+offset, and it damps vibration that only one of both can measure.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+#: Samples of a block are missing where none is found for this long, s.
+_MAX_GAP_S = 0.12
+#: Fewest equal extreme samples in a row that are saturation, and fewest of them altogether.
+_RUN, _FLAT = 3, 6
+#: Least distance of saturation from the median, in the smallest steps of the sensor.
+_COUNTS = 20
+#: A gyroscope that repeats its sample for this long is frozen, s.
+_FROZEN_S = 0.3
+
+
+class Means:
+    """Means of vectors over blocks of time.
+
+    Args:
+        times: f8 (N,), rising, s.
+        values: f8 (N, 3).
+        good: bool (N,); a block that touches a sample which is not good has no mean.
+    """
+
+    def __init__(self, times: np.ndarray, values: np.ndarray, good: np.ndarray) -> None:
+        steps = np.diff(times)
+        clean = np.where(good[:, None], values, 0.0)
+        self._times, self._values = times, clean
+        # The integral between two samples is that of the line between them.
+        self._integral = np.concatenate([np.zeros((1, 3)), np.cumsum((clean[1:] + clean[:-1]) / 2 * steps[:, None], 0)])
+        bad = ~(good[1:] & good[:-1]) | (steps > _MAX_GAP_S)
+        self._bad = np.concatenate([[0], np.cumsum(bad)])
+
+    def smoothed(self, duration: float) -> Means:
+        """The means of vectors that were averaged over a time around each sample before, s, against vibration."""
+        values, known = self.over(self._times - duration / 2, duration)
+        return Means(self._times, values, known)
+
+    def over(self, begin: np.ndarray, duration: float) -> tuple[np.ndarray, np.ndarray]:
+        """Means over blocks that begin at some times, f8 (K, 3), and whether they are known, bool (K,).
+
+        Args:
+            begin: f8 (K,), s; duration: of every block, s.
+        """
+        (first, low), (second, high) = self._at(begin), self._at(begin + duration)
+        inside = (begin >= self._times[0]) & (begin + duration <= self._times[-1])
+        known = inside & (self._bad[high + 1] == self._bad[low])
+        return (second - first) / duration, known
+
+    def _at(self, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The integral at some times, f8 (K, 3), and the number of the sample before each."""
+        before = np.clip(np.searchsorted(self._times, times, side="right") - 1, 0, len(self._times) - 2)
+        span = np.maximum(self._times[before + 1] - self._times[before], 1e-9)
+        part = np.clip((times - self._times[before]) / span, 0, 1)[:, None]
+        start, slope = self._values[before], self._values[before + 1] - self._values[before]
+        return self._integral[before] + span[:, None] * part * (start + slope * part / 2), before
+
+
+class Damage(NamedTuple):
+    """Samples of a gyroscope that measure nothing.
+
+    Attributes:
+        saturated, frozen: bool (N,).
+        limit: f8, the value at which it saturates, in its own unit; NaN if it does not.
+    """
+
+    saturated: np.ndarray
+    frozen: np.ndarray
+    limit: float
+
+
+def find_damage(times: np.ndarray, rates: np.ndarray) -> Damage:
+    """Samples that are flat at the extreme value of an axis, and samples that repeat the one before for long.
+
+    Args:
+        times: f8 (N,), s; rates: f8 (N, 3), in any unit.
+    """
+    repeated = np.concatenate([[False], (np.diff(rates, axis=0) == 0).all(axis=1)])
+    saturated, limit = np.zeros(len(rates), bool), np.nan
+    # Samples that a driver repeats because it is faster than the sensor count once.
+    number = np.cumsum(~repeated) - 1
+    for axis in rates[~repeated].T:
+        levels = np.unique(axis)
+        if len(levels) < 3:
+            continue
+        count = np.diff(levels).min()
+        for value in (levels[0], levels[-1]):
+            flat = _runs(axis == value, _RUN)
+            # A sensor that counts in coarse steps repeats its extreme value at rest too, near its middle.
+            if flat.sum() >= _FLAT and abs(value - np.median(axis)) > _COUNTS * count:
+                saturated |= flat[number]
+                limit = float(np.nanmin([limit, abs(value)]))
+    period = float(np.median(np.diff(times))) if len(times) > 1 else 1.0
+    return Damage(saturated, _runs(repeated, max(3, round(_FROZEN_S / max(period, 1e-6)))), limit)
+
+
+def _runs(flags: np.ndarray, length: int) -> np.ndarray:
+    """The flags that belong to runs of at least `length`, bool (N,)."""
+    edges = np.flatnonzero(np.diff(np.pad(flags.astype("i1"), 1))).reshape(-1, 2)
+    kept = np.zeros(len(flags) + 1, "i4")
+    long = edges[edges[:, 1] - edges[:, 0] >= length]
+    np.add.at(kept, long[:, 0], 1)
+    np.add.at(kept, long[:, 1], -1)
+    return np.cumsum(kept)[:-1] > 0
