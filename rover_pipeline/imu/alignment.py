@@ -39,8 +39,9 @@ _OUTLIER = 4.5
 _PLAIN, _WHITENED = 6, 5
 #: Number of blocks whose gradients count as one observation in the sandwich covariance, and fewest such groups.
 _GROUP, _MIN_GROUPS = 20, 25
-#: Smallest factor of the standard deviations by the sandwich, and the bias instability of MEMS gyroscopes, rad/s.
-_LEAST_GROWTH, _INSTABILITY = 0.25, 1e-4
+#: Smallest factor of the standard deviations by the sandwich, and the change of a bias in motion by acceleration and
+#: temperature that no averaging removes, rad/s.
+_LEAST_GROWTH, _INSTABILITY = 0.25, 3e-4
 
 #: Means of the gyroscope over the blocks for a time offset, f8 (K, 3), rad/s, and whether they are known, bool (K,).
 GyroMeans = Callable[[float], tuple[np.ndarray, np.ndarray]]

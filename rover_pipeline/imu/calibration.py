@@ -108,7 +108,7 @@ class Calibration(NamedTuple):
             "gyro_bias_sigma_rad_s": self.bias_sigma.round(5).tolist(),
             "scale": self.scale.round(4).tolist(),
             "scale_sigma": self.scale_sigma.round(4).tolist(),
-            "residual_rad_s": self.residual.round(4).tolist(),
+            "residual_rad_s": self.residual.round(4).tolist() if self.blocks else None,
             "agreeing": round(self.agreeing, 3),
             "saturated_at_rad_s": None if np.isnan(self.saturated_at) else round(self.saturated_at, 3),
             "notes": self.notes,

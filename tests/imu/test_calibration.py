@@ -104,6 +104,7 @@ def test_degrees_per_second_are_recognised() -> None:
     assert rotation_error(found.rotation, data.rotation) < 0.5
     refused = data._replace(rates=1000 * data.rates).calibrated()
     assert not refused.usable and "neither in rad/s nor in degrees per second" in refused.reason
+    json.dumps(refused.summary(), allow_nan=False)
 
 
 @pytest.mark.parametrize("axes", [[1, 0, 2], [0, 2, 1]])
