@@ -64,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     simulate = commands.add_parser("simulate", help="make a recording with known truth")
     simulate.add_argument("out", type=Path, metavar="OUT", help="the new trace")
     simulate.add_argument(
-        "--preset", default="indoor", metavar="NAME", help="tiny, indoor, smooth, stairs, outdoor or bike"
+        "--preset", default="indoor", metavar="NAME", help="indoor, outdoor, park ... (an unknown name lists them)"
     )
     simulate.add_argument("--duration", type=float, metavar="S", help="seconds (default: the preset's)")
     simulate.add_argument("--seed", type=int, default=0, metavar="N", help="same seed, same bytes")

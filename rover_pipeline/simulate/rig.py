@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +11,9 @@ import numpy as np
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.kinematics.mount import IDENTITY, Mount
 from rover_pipeline.simulate.motion.motion import RIDING, ROLLING, WALKING, Motion
+from rover_pipeline.simulate.motion.path import ClosedPath
 from rover_pipeline.simulate.presets import Preset
-from rover_pipeline.simulate.scene import flat, stairs, street
+from rover_pipeline.simulate.scene import crowd, flat, park, stairs, street, tunnel
 from rover_pipeline.simulate.scene.world import World
 from rover_pipeline.simulate.sensors.camera import pinhole
 from rover_pipeline.simulate.sensors.clocks import Clock
@@ -96,15 +98,12 @@ class Rig:
 
 def build(preset: Preset, seed: int) -> Rig:
     """The rig of a preset in its scene. The seed decides noise, losses and scatterers, not the scene or the motion."""
-    if preset.scene == "flat":
-        world, path, height = flat.world(), flat.RIG_PATH, 1.25
-    elif preset.scene == "stairs":
-        world, path, height = stairs.world(), stairs.RIG_PATH, 1.25
-    else:
-        world, path, height = street.world(), street.PAVEMENT_PATH, 1.6
     gait, spin_up = ROLLING if preset.carrier == "trolley" else WALKING, 1.2
     if preset.carrier == "bike":
-        path, gait, height, spin_up = street.CYCLE_PATH, RIDING, 1.1, 4.0
+        gait, spin_up = RIDING, 4.0
+    path, height = _path(preset)
+    motion = Motion(path, preset.speed, height, gait, preset.stand, spin_up)
+    world = _world(preset, motion)
     revolution = 1 / preset.lidar_rate
     clocks = {
         "lidar": Clock(revolution + 0.037, revolution, 0.0004, 0.0003, lost_every=53),
@@ -112,5 +111,33 @@ def build(preset: Preset, seed: int) -> Rig:
         "camera": Clock(0.203, 1 / preset.camera_rate, 0.0015, 0.0010, lost_every=89),
         "imu": Clock(0.012, 1 / preset.imu_rate, 0.0006, 0.0005),
     }
-    motion = Motion(path, preset.speed, height, gait, preset.stand, spin_up)
     return Rig(preset, seed, world, motion, clocks, BEAMS[preset.lidar], pinhole(preset.width, preset.height, 80.0))
+
+
+def _path(preset: Preset) -> tuple[ClosedPath, float]:
+    """The path through the scene, and the height of the lidar over it, metres."""
+    if preset.scene == "street":
+        return (street.CYCLE_PATH, 1.1) if preset.carrier == "bike" else (street.PAVEMENT_PATH, 1.6)
+    paths = {
+        "flat": (flat.RIG_PATH, 1.25),
+        "stairs": (stairs.RIG_PATH, 1.25),
+        "park": (park.RIG_PATH, 1.6),
+        "bushes": (park.RIG_PATH, 1.6),
+        "crowd": (crowd.RIG_PATH, 1.25),
+        "tunnel": (tunnel.RIG_PATH, 1.1),
+    }
+    path, height = paths[preset.scene]
+    return path, 1.1 if preset.carrier == "bike" else height
+
+
+def _world(preset: Preset, motion: Motion) -> World:
+    worlds: dict[str, Callable[[], World]] = {
+        "flat": flat.world,
+        "stairs": stairs.world,
+        "street": street.world,
+        "park": lambda: park.world(preset.leaf_depth),
+        "bushes": lambda: park.bushes(preset.leaf_depth),
+        "crowd": lambda: crowd.world(motion.pace),
+        "tunnel": tunnel.world,
+    }
+    return worlds[preset.scene]()

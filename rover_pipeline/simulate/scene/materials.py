@@ -73,6 +73,9 @@ MATERIALS: dict[str, Material] = {
     "car white": Material((0.75, 0.75, 0.75), 0.80, 3.00, PLAIN),
     "sign": Material((0.75, 0.06, 0.05), 2.50, 4.00, PLAIN),
     "target": Material((0.95, 0.0, 0.95), 1.80, 0.50, PLAIN, glow=0.85),
+    "grass": Material((0.16, 0.30, 0.08), 0.45, 0.06, SPECKLE, 0.10, 0.55),
+    "concrete": Material((0.50, 0.49, 0.46), 0.40, 0.04, TILE, 0.60, 0.20),
+    "smooth concrete": Material((0.42, 0.41, 0.40), 0.30, 0.03, PLAIN),
 }
 INDEX = {name: number for number, name in enumerate(MATERIALS)}
 

@@ -1,7 +1,7 @@
-"""Ray casting on boxes, cylinders and rectangles: the kernels that the models of all sensors share.
+"""Ray casting on solids, foliage and terrain: the kernels that the models of all sensors share.
 
-A few dozen analytic primitives need neither a mesh nor a tree. The sensors take rays in tiles of neighbours: each tile
-looks only at the primitives that its cone touches, and every ray of it takes the nearest one.
+A few dozen to a few hundred analytic primitives need neither a mesh nor a tree. The sensors take rays in tiles of
+neighbours: each tile looks only at the primitives that its cone touches, and every ray of it takes the nearest one.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from rover_pipeline.numerics.compiled import compiled, inlined
-from rover_pipeline.simulate.scene.world import BOX, CYLINDER, Solids
+from rover_pipeline.simulate.scene.leaves import distance_to_leaf, leaf_normal
+from rover_pipeline.simulate.scene.terrain import distance_to_ground, height
+from rover_pipeline.simulate.scene.world import BOX, CYLINDER, FOLIAGE, TERRAIN, Solids
 
 #: Metres. A hit that is nearer than this is on the surface that the ray starts from.
 _NEAR = 1e-4
@@ -31,8 +33,13 @@ def _in_own_axes(solids: Solids, i: int, x: float, y: float, z: float) -> tuple[
 
 
 @inlined
-def _distance_to(solids: Solids, i: int, ox: float, oy: float, oz: float, dx: float, dy: float, dz: float) -> float:
-    """Metres along a unit ray to the outside of primitive `i`; infinite when it misses or starts inside."""
+def _distance_to(
+    solids: Solids, i: int, ox: float, oy: float, oz: float, dx: float, dy: float, dz: float, limit: float
+) -> float:
+    """Metres along a unit ray to the outside of primitive `i`; infinite when it misses or starts inside.
+
+    Foliage may be entered. Beyond `limit` metres it and terrain need not be found.
+    """
     px, py, pz = ox - solids.centre[i, 0], oy - solids.centre[i, 1], oz - solids.centre[i, 2]
     lx, ly, lz = _in_own_axes(solids, i, px, py, pz)
     ux, uy, uz = _in_own_axes(solids, i, dx, dy, dz)
@@ -58,6 +65,10 @@ def _distance_to(solids: Solids, i: int, ox: float, oy: float, oz: float, dx: fl
             if _NEAR < t < best and x * x + y * y <= hx * hx:
                 best = t
         return best
+    if solids.kind[i] == FOLIAGE:
+        return distance_to_leaf(lx, ly, lz, ux, uy, uz, hx, hy, hz, solids.depth[i], i, limit)
+    if solids.kind[i] == TERRAIN:
+        return distance_to_ground(lx, ly, lz, ux, uy, uz, hx, hy, hz, solids.depth[i], limit)
     t = -lz / uz
     return t if t > _NEAR and abs(lx + t * ux) <= hx and abs(ly + t * uy) <= hy else np.inf
 
@@ -105,7 +116,7 @@ def nearest(solids: Solids, candidates: np.ndarray, o: np.ndarray, d: np.ndarray
     for i in candidates:
         # The primitive moves by lag * velocity; the ray is moved back instead.
         v = solids.velocity[i]
-        t = _distance_to(solids, i, o[0] - lag * v[0], o[1] - lag * v[1], o[2] - lag * v[2], d[0], d[1], d[2])
+        t = _distance_to(solids, i, o[0] - lag * v[0], o[1] - lag * v[1], o[2] - lag * v[2], d[0], d[1], d[2], best)
         if t < best:
             best, index = t, i
     return best, index
@@ -131,6 +142,14 @@ def surface(solids: Solids, i: int, x: float, y: float, z: float, normal: np.nda
             nz = np.sign(lz)
         else:
             nx, ny, nz, u, v = lx / h[0], ly / h[0], 0.0, np.arctan2(ly, lx) * h[0], lz
+    elif solids.kind[i] == FOLIAGE:
+        nx, ny, nz = leaf_normal(lx, ly, lz, solids.depth[i], i)
+        v = ly + lz
+    elif solids.kind[i] == TERRAIN:
+        _, slope_x, slope_y = height(lx, ly)
+        nx, ny = -h[2] * slope_x, -h[2] * slope_y
+        nz = 1.0 / np.sqrt(1.0 + nx * nx + ny * ny)
+        nx, ny = nx * nz, ny * nz
     a = solids.axes[i]
     for k in range(3):
         normal[k] = a[0, k] * nx + a[1, k] * ny + a[2, k] * nz
