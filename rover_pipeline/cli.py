@@ -72,8 +72,8 @@ def _parser() -> argparse.ArgumentParser:
         "--fault",
         action="append",
         default=[],
-        metavar="NAME",
-        help="damage it, as recordings are (an unknown name lists how)",
+        metavar="NAME[=VALUE]",
+        help="damage it, or make its world unkind, as real ones are (an unknown name lists how)",
     )
     simulate.add_argument("--log", type=Path, metavar="FILE", help="an error goes there too, with its traceback")
     simulate.set_defaults(run=_simulate)

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from rover_pipeline.options import Options
 from rover_pipeline.simulate.sensors.chirps import Chirps
+from rover_pipeline.simulate.unkind import Unkind
 
 
 class Preset(Options):
@@ -28,6 +29,7 @@ class Preset(Options):
     height: int = Field(1080, description="Height of the camera's pictures, pixels.")
     camera_rate: float = Field(30.0, description="Pictures per second.")
     imu_rate: float = Field(100.0, description="Samples per second.")
+    unkind: Unkind = Field(Unkind(), description="What is wrong with the rig and its world.")
 
 
 # fmt: off

@@ -17,6 +17,7 @@ from rover_pipeline.simulate.motion.motion import Motion
 from rover_pipeline.simulate.scene.materials import MATERIAL_TABLE, MaterialTable, shade
 from rover_pipeline.simulate.scene.raycast import TILE, cull, nearest, surface
 from rover_pipeline.simulate.scene.world import Light, Solids, World
+from rover_pipeline.simulate.sensors.lidar_errors import LidarErrors, mixed, range_bias, weak_return_noise, weakness
 
 #: Columns of a few milliseconds, within which bodies move along straight lines and do not rotate.
 _COLUMNS_AT_ONCE = 64
@@ -212,22 +213,38 @@ class Scan(NamedTuple):
     nir: np.ndarray
 
 
-def measure(echoes: Echoes, rays: Rays, detection_range: float, infrared: float, rng: np.random.Generator) -> Scan:
+def measure(
+    echoes: Echoes,
+    rays: Rays,
+    detection_range: float,
+    infrared: float,
+    rng: np.random.Generator,
+    errors: LidarErrors = LidarErrors(),  # noqa: B008  # A constant.
+) -> Scan:
     """Echoes with the errors of a real sensor: range noise, missed returns, speckle, shot noise, clipping.
 
     Args:
         detection_range: as in `Beams`.
         infrared: as in `Light`.
+        errors: of the device; those of a good one unless given.
     """
     shape = echoes.distance.shape
     hit = np.isfinite(echoes.distance) & (echoes.distance > 0.25)
     distance = np.where(hit, echoes.distance, np.float32(1.0))
     # Received power falls with the square of the range. The probability of detection is a logistic function of it.
     margin = np.log(np.maximum(echoes.reflectivity, 1e-4) / 0.1) + 2 * np.log(detection_range / distance)
+    if errors.weak:
+        margin -= weakness(echoes.reflectivity, errors)
     probability = 0.998 / (1 + np.exp(-4 * margin))
     detected = hit & (rng.random(shape, "f4") < probability)
-    sigma = 0.003 + 0.00012 * distance
+    sigma = errors.noise + errors.growth * distance
+    if errors.rough:
+        sigma *= weak_return_noise(margin)
     metres = distance + rays.range_offset + sigma * rng.standard_normal(shape, "f4")
+    if errors.mixed or errors.bias:
+        others = np.random.default_rng(rng.integers(1 << 62))
+        metres += mixed(distance, hit, errors.mixed, others) - distance
+        metres += range_bias(distance, echoes.reflectivity, errors)
     mm = np.where(detected, np.clip(np.rint(metres * 1000), 1, CLIPPED_RANGE_MM), 0)
     percent = 100 * echoes.reflectivity * (1 + 0.03 * rng.standard_normal(shape, "f4"))
     logarithmic = 100 + 40 * np.log2(np.maximum(percent, 100) / 100)
