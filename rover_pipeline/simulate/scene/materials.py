@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rover_pipeline.numerics.compiled import compiled
+from rover_pipeline.numerics.compiled import compiled, inlined
 
 PLAIN, SPECKLE, BRICK, PLANK, TILE, STRIPE = range(6)
 
@@ -100,7 +100,7 @@ MATERIAL_TABLE = MaterialTable(
 )
 
 
-@compiled
+@inlined
 def _cell(i: int, j: int) -> float:
     """A fixed random number in [0, 1) for a cell of the integer grid."""
     h = (i * 374761393 + j * 668265263) & 0xFFFFFFFF
@@ -108,7 +108,7 @@ def _cell(i: int, j: int) -> float:
     return ((h ^ (h >> 16)) & 0xFFFF) / 65536.0
 
 
-@compiled
+@inlined
 def _noise(u: float, v: float) -> float:
     """Value noise: a smooth random field in [0, 1) with features of size 1."""
     i, j = int(np.floor(u)), int(np.floor(v))

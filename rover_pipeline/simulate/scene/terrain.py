@@ -73,11 +73,13 @@ def distance_to_ground(
     fastest = undulation * _STEEPEST * np.sqrt(dx * dx + dy * dy) - dz
     if fastest <= 0.0:
         return np.inf
+    # A blade of grass may be nearer than `limit` where the soil behind it is not.
+    farthest = limit + _LONGEST_IN_GRASS
     top, curvature = undulation * _HIGHEST, undulation * _MOST_CURVED * (dx * dx + dy * dy) + 1e-9
     t = (top - oz) / dz if oz > top and dz < 0.0 else 0.0
     for _ in range(_STEPS):
         x, y, z = ox + t * dx, oy + t * dy, oz + t * dz
-        if t >= limit or abs(x) > half_x or abs(y) > half_y or (dz >= 0.0 and z > top):
+        if t >= farthest or abs(x) > half_x or abs(y) > half_y or (dz >= 0.0 and z > top):
             return np.inf
         level, slope_x, slope_y = height(x, y)
         gap = z - undulation * level

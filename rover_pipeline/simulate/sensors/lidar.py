@@ -15,7 +15,7 @@ from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.numerics.compiled import compiled, inlined
 from rover_pipeline.simulate.motion.motion import Motion
 from rover_pipeline.simulate.scene.materials import MATERIAL_TABLE, MaterialTable, shade
-from rover_pipeline.simulate.scene.raycast import TILE, cull, nearest, surface
+from rover_pipeline.simulate.scene.raycast import TILE, cull, first_hit, surface, widen
 from rover_pipeline.simulate.scene.world import Light, Solids, World
 from rover_pipeline.simulate.sensors.lidar_errors import LidarErrors, mixed, range_bias, weak_return_noise, weakness
 
@@ -143,8 +143,9 @@ def cast_rays(
     """
     beams, columns = echoes.distance.shape
     candidates = np.empty(len(solids.kind), np.int64)
+    bounds, spread = np.empty(len(solids.kind)), np.empty(4)
     origins, directions = np.empty((TILE, 3)), np.empty((TILE, TILE, 3))
-    axis, apex, normal = np.empty(3), np.empty(3), np.empty(3)
+    axis, apex, normal, o, d = np.empty(3), np.empty(3), np.empty(3), np.empty(3), np.empty(3)
     for left in range(0, columns, TILE):
         width = min(TILE, columns - left)
         for c in range(width):
@@ -164,22 +165,24 @@ def cast_rays(
                         directions[b, c, k] = _rotated(poses.rot, left + c, k, rays.direction[top + b, left + c])
                         axis[k] += directions[b, c, k]
             axis /= np.sqrt(np.sum(axis**2))
-            cos = 1.0
+            spread[0::2], spread[1::2] = np.inf, -np.inf
             for b in range(height):
                 for c in range(width):
-                    d = directions[b, c]
-                    cos = min(cos, d[0] * axis[0] + d[1] * axis[1] + d[2] * axis[2])
-            near = cull(solids, apex, slack, axis, cos, longest_lag, candidates)
+                    widen(axis, directions[b, c], spread)
+            near = cull(solids, apex, slack, axis, spread, longest_lag, candidates, bounds)
             for b in range(height):
                 for c in range(width):
-                    row, column, o, d = top + b, left + c, origins[c], directions[b, c]
-                    t, i = nearest(solids, near, o, d, lag[column])
+                    row, column = top + b, left + c
+                    for k in range(3):
+                        o[k], d[k] = origins[c, k], directions[b, c, k]
+                    t, i = first_hit(solids, near, bounds, o, d, lag[column])
                     echoes.distance[row, column] = t
                     echoes.reflectivity[row, column] = echoes.light[row, column] = 0.0
                     if i < 0:
                         continue
-                    v = lag[column] * solids.velocity[i]
-                    x, y, z = o[0] + t * d[0] - v[0], o[1] + t * d[1] - v[1], o[2] + t * d[2] - v[2]
+                    x = o[0] + t * d[0] - lag[column] * solids.velocity[i, 0]
+                    y = o[1] + t * d[1] - lag[column] * solids.velocity[i, 1]
+                    z = o[2] + t * d[2] - lag[column] * solids.velocity[i, 2]
                     u, w = surface(solids, i, x, y, z, normal)
                     m = solids.material[i]
                     texture = shade(materials.texture[m], materials.grain[m], materials.contrast[m], u, w)
