@@ -209,6 +209,7 @@ def _simulate(arguments: argparse.Namespace) -> int:
             duration=arguments.duration,
             seed=arguments.seed,
             faults=arguments.fault,
+            say=lambda text: print(text, file=sys.stderr, flush=True),
         )
     print(arguments.out)
     return 0

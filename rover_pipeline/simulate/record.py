@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -48,6 +49,7 @@ def simulate(
     faults: Sequence[str] = (),
     threads: int | None = None,
     sensors: Collection[str] | None = None,
+    say: Callable[[str], object] | None = None,
 ) -> None:
     """Make `out` a roverd trace with known truth. The same arguments give the same bytes with any number of threads.
 
@@ -60,6 +62,7 @@ def simulate(
         faults: names from `FAULTS`, and names of `Unkind` with hyphens, with or without a value: `gyro-bias=0.02`.
         threads: as many as this process may use unless given.
         sensors: which of `lidar`, `radar`, `camera` and `imu` are recorded; all of them unless given.
+        say: is told beforehand how long it will take. For that, two samples of each sensor are made first.
 
     Raises:
         ConfigError: a name is unknown, or the duration too short for every sensor to have a sample.
@@ -81,15 +84,33 @@ def simulate(
     if seed < 0:
         raise ConfigError(f"simulate: seed must not be negative, is {seed}")
     rig = build(preset, seed)
+    threads = threads or len(os.sched_getaffinity(0))
+    chosen = [sensor for sensor in _SOURCES if sensors is None or sensor in sensors]
     with new_trace(out) as folder:
-        for sensor in _SOURCES:
-            if sensors is None or sensor in sensors:
-                # It takes longer to hand a sample of the IMU to a thread than to compute it.
-                count = 1 if sensor == "imu" else threads or len(os.sched_getaffinity(0))
-                _record_sensor(folder, sensor, rig, seconds, count)
+        if say is not None:
+            takes = _estimate(rig, chosen, seconds, threads)
+            say(f"simulate: {seconds:g} s of recording will take about {takes:.0f} s with {threads} threads")
+        for sensor in chosen:
+            # It takes longer to hand a sample of the IMU to a thread than to compute it.
+            _record_sensor(folder, sensor, rig, seconds, 1 if sensor == "imu" else threads)
         replace_file(folder / CONFIG, yaml.safe_dump(rig.config(), sort_keys=False, default_flow_style=None))
         for fault in damages:
             FAULTS[fault](folder)
+
+
+def _estimate(rig: Rig, sensors: Sequence[str], duration: float, threads: int) -> float:
+    """Seconds that the recording will take, from one sample of each sensor; another one before it compiles kernels."""
+    total = 0.0
+    for sensor in sensors:
+        source, clock = _SOURCES[sensor](rig), rig.clocks[sensor]
+        tick = next(clock.ticks(duration, rig.key(sensor)))
+        for _ in range(2):
+            begin = time.monotonic()
+            for name, value in source.sample(tick).items():
+                _stored(source.channels[name], value)
+            seconds = time.monotonic() - begin
+        total += seconds * clock.count(duration) / (1 if sensor == "imu" else threads)
+    return total
 
 
 def _record_sensor(folder: Path, sensor: str, rig: Rig, duration: float, threads: int) -> None:

@@ -83,6 +83,7 @@ def street(captures: Path) -> Statistics:
     """Of one sweep of a car in a street; it moved 0.25 m in the meantime, which turns no plane into anything else."""
     source = sdk.open_source(str(captures / "ouster" / "OS-1-128_v2.3.0_1024x10_lb_n3.pcap"))
     frame = next(iter(source))[0]
+    assert frame is not None
     ranges = np.asarray(frame.field("RANGE"))
     return statistics(ranges / 1000, core.XYZLut(source.sensor_info[0], True)(ranges))
 

@@ -163,3 +163,9 @@ def test_the_truth_of_an_unkind_recording_is_that_of_a_kind_one(tiny: Path, tmp_
     description = json.loads((truth.path / "truth.json").read_text())
     assert description["preset"]["unkind"]["lidar_silence"] == 0.3
     assert description["imu_errors"]["acc_limit"] is None and set(description["mounts"]) == set(MOUNTS)
+
+
+def test_a_recording_says_beforehand_how_long_it_will_take(tmp_path: Path) -> None:
+    said: list[str] = []
+    simulate(tmp_path / "said", preset="tiny", duration=0.6, sensors=["imu"], threads=2, say=said.append)
+    assert len(said) == 1 and "0.6 s of recording will take about" in said[0]
