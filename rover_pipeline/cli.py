@@ -64,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     simulate = commands.add_parser("simulate", help="make a recording with known truth")
     simulate.add_argument("out", type=Path, metavar="OUT", help="the new trace")
     simulate.add_argument(
-        "--preset", default="indoor", metavar="NAME", help="tiny, indoor, smooth, stairs, outdoor or bike"
+        "--preset", default="indoor", metavar="NAME", help="indoor, outdoor, park ... (an unknown name lists them)"
     )
     simulate.add_argument("--duration", type=float, metavar="S", help="seconds (default: the preset's)")
     simulate.add_argument("--seed", type=int, default=0, metavar="N", help="same seed, same bytes")
@@ -72,8 +72,8 @@ def _parser() -> argparse.ArgumentParser:
         "--fault",
         action="append",
         default=[],
-        metavar="NAME",
-        help="damage it, as recordings are (an unknown name lists how)",
+        metavar="NAME[=VALUE]",
+        help="damage it, or make its world unkind, as real ones are (an unknown name lists how)",
     )
     simulate.add_argument("--log", type=Path, metavar="FILE", help="an error goes there too, with its traceback")
     simulate.set_defaults(run=_simulate)
@@ -209,6 +209,7 @@ def _simulate(arguments: argparse.Namespace) -> int:
             duration=arguments.duration,
             seed=arguments.seed,
             faults=arguments.fault,
+            say=lambda text: print(text, file=sys.stderr, flush=True),
         )
     print(arguments.out)
     return 0

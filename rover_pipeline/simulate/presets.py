@@ -8,6 +8,7 @@ from pydantic import Field
 
 from rover_pipeline.options import Options
 from rover_pipeline.simulate.sensors.chirps import Chirps
+from rover_pipeline.simulate.unkind import Unkind
 
 
 class Preset(Options):
@@ -15,7 +16,8 @@ class Preset(Options):
 
     description: str = Field(description="One line about the recording.")
     duration: float = Field(30.0, description="Default duration, seconds.")
-    scene: Literal["flat", "stairs", "street"] = Field(description="Scene.")
+    scene: Literal["flat", "stairs", "street", "park", "bushes", "crowd", "tunnel"] = Field(description="Scene.")
+    leaf_depth: float = Field(0.15, gt=0, description="How far a ray gets into bushes and crowns on average, metres.")
     carrier: Literal["walker", "trolley", "bike"] = Field(description="Carrier of the rig.")
     speed: float = Field(description="Speed after the start, m/s.")
     stand: float = Field(1.0, description="Seconds at rest at the start.")
@@ -27,11 +29,16 @@ class Preset(Options):
     height: int = Field(1080, description="Height of the camera's pictures, pixels.")
     camera_rate: float = Field(30.0, description="Pictures per second.")
     imu_rate: float = Field(100.0, description="Samples per second.")
+    unkind: Unkind = Field(Unkind(), description="What is wrong with the rig and its world.")
 
 
 # fmt: off
 #: Chirps of the presets in buildings, with range bins of 4.4 cm.
 _INDOORS = Chirps(device="AWR1843", idle_time=200.0, ramp_end_time=59.0, freq_slope=67.012, sample_rate=5000)
+#: Chirps of the presets in the open, on foot.
+_OUTDOORS = Chirps(device="AWR1843", idle_time=120.0, ramp_end_time=59.0, freq_slope=33.506, sample_rate=5000)
+#: Chirps at the speed of a bike.
+_FAST = Chirps(device="AWR1843", idle_time=6.0, ramp_end_time=34.0, freq_slope=67.012, sample_rate=10000)
 PRESETS: dict[str, Preset] = {
     "tiny": Preset(
         description="A few seconds of a walk through a furnished flat, small shapes: for tests and demonstrations.",
@@ -56,12 +63,26 @@ PRESETS: dict[str, Preset] = {
     ),
     "outdoor": Preset(
         description="A walk round a block of houses, with cars, a cyclist and people.",
-        scene="street", carrier="walker", speed=1.2,
-        radar=Chirps(device="AWR1843", idle_time=120.0, ramp_end_time=59.0, freq_slope=33.506, sample_rate=5000),
+        scene="street", carrier="walker", speed=1.2, radar=_OUTDOORS,
     ),
     "bike": Preset(
         description="A ride on a bike round the same block.",
-        scene="street", carrier="bike", speed=5.0,
-        radar=Chirps(device="AWR1843", idle_time=6.0, ramp_end_time=34.0, freq_slope=67.012, sample_rate=10000),
+        scene="street", carrier="bike", speed=5.0, radar=_FAST,
+    ),
+    "park": Preset(
+        description="A walk through a park: undulating ground, trees and bushes with leaves, some people.",
+        scene="park", carrier="walker", speed=1.2, radar=_OUTDOORS,
+    ),
+    "bushes": Preset(
+        description="A walk through a field of bushes on undulating ground: no planes, no trunks.",
+        scene="bushes", carrier="walker", speed=1.2, radar=_OUTDOORS,
+    ),
+    "crowd": Preset(
+        description="A walk through a bare hall among people who walk along at the rig's pace, and others.",
+        scene="crowd", carrier="walker", speed=1.1, radar=_INDOORS,
+    ),
+    "tunnel": Preset(
+        description="A ride through a long smooth tunnel, whose niches end after 40 m.",
+        scene="tunnel", carrier="bike", speed=4.0, radar=_FAST,
     ),
 }

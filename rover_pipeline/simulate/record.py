@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -30,6 +31,7 @@ from rover_pipeline.simulate.sensors import camera, imu, lidar, ouster, radar
 from rover_pipeline.simulate.sensors.clocks import Tick, is_lost
 from rover_pipeline.simulate.sensors.propagation import NODES, paths, scatter
 from rover_pipeline.simulate.truth import Truth
+from rover_pipeline.simulate.unkind import put_on
 
 #: Every sensor has a sample within this time.
 _MINIMUM_DURATION_S = 0.5
@@ -47,6 +49,7 @@ def simulate(
     faults: Sequence[str] = (),
     threads: int | None = None,
     sensors: Collection[str] | None = None,
+    say: Callable[[str], object] | None = None,
 ) -> None:
     """Make `out` a roverd trace with known truth. The same arguments give the same bytes with any number of threads.
 
@@ -56,9 +59,10 @@ def simulate(
         preset: one of `PRESETS`, or a variant of one.
         duration: seconds; that of the preset unless given.
         seed: of noise, losses and scatterers.
-        faults: names from `FAULTS`.
+        faults: names from `FAULTS`, and names of `Unkind` with hyphens, with or without a value: `gyro-bias=0.02`.
         threads: as many as this process may use unless given.
         sensors: which of `lidar`, `radar`, `camera` and `imu` are recorded; all of them unless given.
+        say: is told beforehand how long it will take. For that, two samples of each sensor are made first.
 
     Raises:
         ConfigError: a name is unknown, or the duration too short for every sensor to have a sample.
@@ -68,25 +72,45 @@ def simulate(
         if preset not in PRESETS:
             raise ConfigError(f"simulate: unknown preset {preset!r}; {did_you_mean(preset, PRESETS)}")
         preset = PRESETS[preset]
-    for fault in faults:
-        if fault not in FAULTS:
-            raise ConfigError(f"simulate: unknown fault {fault!r}; {did_you_mean(fault, FAULTS)}")
+    damages = [fault for fault in faults if fault in FAULTS]
+    unkind = put_on([fault for fault in faults if fault not in FAULTS], preset.unkind, [*FAULTS])
+    preset = preset.model_copy(update={"unkind": unkind})
     seconds = preset.duration if duration is None else duration
     if not _MINIMUM_DURATION_S <= seconds <= _MAXIMUM_DURATION_S:
         limits = f"at least {_MINIMUM_DURATION_S} s and at most {_MAXIMUM_DURATION_S:.0f} s"
         raise ConfigError(f"simulate: duration must be {limits}, is {seconds}")
+    if unkind.lidar_silence > seconds - _MINIMUM_DURATION_S:
+        raise ConfigError(f"simulate: lidar-silence leaves no sweeps of {seconds:g} s; ask for a longer --duration")
     if seed < 0:
         raise ConfigError(f"simulate: seed must not be negative, is {seed}")
     rig = build(preset, seed)
+    threads = threads or len(os.sched_getaffinity(0))
+    chosen = [sensor for sensor in _SOURCES if sensors is None or sensor in sensors]
     with new_trace(out) as folder:
-        for sensor in _SOURCES:
-            if sensors is None or sensor in sensors:
-                # It takes longer to hand a sample of the IMU to a thread than to compute it.
-                count = 1 if sensor == "imu" else threads or len(os.sched_getaffinity(0))
-                _record_sensor(folder, sensor, rig, seconds, count)
+        if say is not None:
+            takes = _estimate(rig, chosen, seconds, threads)
+            say(f"simulate: {seconds:g} s of recording will take about {takes:.0f} s with {threads} threads")
+        for sensor in chosen:
+            # It takes longer to hand a sample of the IMU to a thread than to compute it.
+            _record_sensor(folder, sensor, rig, seconds, 1 if sensor == "imu" else threads)
         replace_file(folder / CONFIG, yaml.safe_dump(rig.config(), sort_keys=False, default_flow_style=None))
-        for fault in faults:
+        for fault in damages:
             FAULTS[fault](folder)
+
+
+def _estimate(rig: Rig, sensors: Sequence[str], duration: float, threads: int) -> float:
+    """Seconds that the recording will take, from one sample of each sensor; another one before it compiles kernels."""
+    total = 0.0
+    for sensor in sensors:
+        source, clock = _SOURCES[sensor](rig), rig.clocks[sensor]
+        tick = next(clock.ticks(duration, rig.key(sensor)))
+        for _ in range(2):
+            begin = time.monotonic()
+            for name, value in source.sample(tick).items():
+                _stored(source.channels[name], value)
+            seconds = time.monotonic() - begin
+        total += seconds * clock.count(duration) / (1 if sensor == "imu" else threads)
+    return total
 
 
 def _record_sensor(folder: Path, sensor: str, rig: Rig, duration: float, threads: int) -> None:
@@ -94,6 +118,8 @@ def _record_sensor(folder: Path, sensor: str, rig: Rig, duration: float, threads
     source, truth, clock = _SOURCES[sensor](rig), Truth(rig, sensor), rig.clocks[sensor]
     truth_name = "_truth" if sensor == "lidar" else f"_truth_{sensor}"
     truth_specs, ticks = _truth_specs(sensor, truth.bodies), clock.ticks(duration, rig.key(sensor))
+    if sensor == "lidar" and (silence := rig.preset.unkind.lidar_silence):
+        ticks = (tick for tick in ticks if abs(tick.time - duration / 2) >= silence / 2)
 
     def sample(tick: Tick) -> tuple[Tick, dict[str, np.ndarray | float | bytes]]:
         values = source.sample(tick)
@@ -147,14 +173,14 @@ class _Source(NamedTuple):
 
 
 def _lidar(rig: Rig) -> _Source:
-    beams, columns, rate = rig.beams, rig.preset.columns, rig.preset.lidar_rate
+    beams, columns, rate, rays = rig.beams, rig.preset.columns, rig.preset.lidar_rate, rig.lidar_rays
     shape = (beams.count, columns)
-    rays = lidar.rays(beams, columns)
 
     def sample(tick: Tick) -> dict[str, np.ndarray | int]:
         echoes = lidar.sweep(rig.world, rig.motion, rays, tick.time, 1 / rate)
         random = rig.random("lidar", tick.number)
-        return lidar.measure(echoes, rays, beams.detection_range, rig.world.light.infrared, random)._asdict()
+        infrared = rig.world.light.infrared
+        return lidar.measure(echoes, rays, beams.detection_range, infrared, random, rig.lidar_errors)._asdict()
 
     channels = {
         "rng": _spec("lzmaf", "u2", shape, "Range, mm, staggered. [beam, column]"),
@@ -201,7 +227,7 @@ def _camera(rig: Rig) -> _Source:
 
 
 def _imu(rig: Rig) -> _Source:
-    motion, errors = rig.mounted("imu"), imu.Errors.of_device(rig.key("imu"))
+    motion, errors = rig.mounted("imu"), rig.imu_errors()
 
     def sample(tick: Tick) -> dict[str, np.ndarray | int]:
         ideal = imu.ideal_reading(motion.at(np.array([tick.time])))

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.kinematics.mount import IDENTITY, Mount
+from rover_pipeline.simulate.motion.disturbed import disturbed
 from rover_pipeline.simulate.motion.motion import RIDING, ROLLING, WALKING, Motion
+from rover_pipeline.simulate.motion.path import ClosedPath
 from rover_pipeline.simulate.presets import Preset
-from rover_pipeline.simulate.scene import flat, stairs, street
+from rover_pipeline.simulate.scene import crowd, flat, park, stairs, street, tunnel
 from rover_pipeline.simulate.scene.world import World
+from rover_pipeline.simulate.sensors import imu
 from rover_pipeline.simulate.sensors.camera import pinhole
 from rover_pipeline.simulate.sensors.clocks import Clock
-from rover_pipeline.simulate.sensors.lidar import BEAMS, Beams
+from rover_pipeline.simulate.sensors.lidar import BEAMS, Beams, Rays, rays
+from rover_pipeline.simulate.sensors.lidar_errors import LidarErrors
+from rover_pipeline.simulate.unkind import Unkind
 
 
 def mount_at(x: float, y: float, z: float, *, yaw: float = 0.0, pitch: float = 0.0) -> Mount:
@@ -44,6 +51,10 @@ class Rig:
     Attributes:
         motion: of the lidar.
         clocks: by sensor.
+        beams: as the sidecar gives them.
+        mounts: every sensor's true pose in the lidar frame; section rig of config.yaml may have others, or none.
+        lidar_errors: of the device.
+        lidar_rays: of a revolution of the true beams.
     """
 
     preset: Preset
@@ -53,6 +64,9 @@ class Rig:
     clocks: dict[str, Clock]
     beams: Beams
     lens: Lens
+    mounts: dict[str, Mount]
+    lidar_errors: LidarErrors
+    lidar_rays: Rays
 
     def key(self, sensor: str) -> tuple[int, ...]:
         """Seed of a sensor's random numbers."""
@@ -64,7 +78,11 @@ class Rig:
 
     def mounted(self, sensor: str) -> Motion:
         """The motion of a sensor."""
-        return self.motion.of_sensor(MOUNTS[sensor])
+        return self.motion.of_sensor(self.mounts[sensor])
+
+    def imu_errors(self) -> imu.Errors:
+        """The errors of the IMU."""
+        return imu.Errors.of_device(self.key("imu"), self.preset.unkind)
 
     def config(self) -> dict[str, Any]:
         """The content of `config.yaml`: how the recording was made, and the extrinsics."""
@@ -86,25 +104,28 @@ class Rig:
                     "capture": {**capture, "timeout": 1.0, "socket_buffer": 16777216, "delay": 60.0},
                 },
             },
-            "rig": {
-                name: {"translation": mount.translation.tolist(), "rotation": mount.rotation.tolist()}
-                for name, mount in MOUNTS.items()
-                if name != "lidar"
-            },
+            **({} if preset.unkind.no_rig else {"rig": self._extrinsics()}),
+        }
+
+    def _extrinsics(self) -> dict[str, Any]:
+        """Section rig: the poses that the rig was built for."""
+        unknown = {"lidar", "imu"} if self.preset.unkind.imu_mount else {"lidar"}
+        return {
+            name: {"translation": mount.translation.tolist(), "rotation": mount.rotation.tolist()}
+            for name, mount in MOUNTS.items()
+            if name not in unknown
         }
 
 
 def build(preset: Preset, seed: int) -> Rig:
     """The rig of a preset in its scene. The seed decides noise, losses and scatterers, not the scene or the motion."""
-    if preset.scene == "flat":
-        world, path, height = flat.world(), flat.RIG_PATH, 1.25
-    elif preset.scene == "stairs":
-        world, path, height = stairs.world(), stairs.RIG_PATH, 1.25
-    else:
-        world, path, height = street.world(), street.PAVEMENT_PATH, 1.6
     gait, spin_up = ROLLING if preset.carrier == "trolley" else WALKING, 1.2
     if preset.carrier == "bike":
-        path, gait, height, spin_up = street.CYCLE_PATH, RIDING, 1.1, 4.0
+        gait, spin_up = RIDING, 4.0
+    path, height = _path(preset)
+    gait = disturbed(gait, preset.unkind, preset.speed)
+    motion = Motion(path, preset.speed, height, gait, preset.stand, spin_up)
+    world = _world(preset, motion)
     revolution = 1 / preset.lidar_rate
     clocks = {
         "lidar": Clock(revolution + 0.037, revolution, 0.0004, 0.0003, lost_every=53),
@@ -112,5 +133,85 @@ def build(preset: Preset, seed: int) -> Rig:
         "camera": Clock(0.203, 1 / preset.camera_rate, 0.0015, 0.0010, lost_every=89),
         "imu": Clock(0.012, 1 / preset.imu_rate, 0.0006, 0.0005),
     }
-    motion = Motion(path, preset.speed, height, gait, preset.stand, spin_up)
-    return Rig(preset, seed, world, motion, clocks, BEAMS[preset.lidar], pinhole(preset.width, preset.height, 80.0))
+    beams, rng = BEAMS[preset.lidar], np.random.default_rng([seed, 0x0DD])
+    return Rig(
+        preset,
+        seed,
+        world,
+        motion,
+        _with_offsets(clocks, preset.unkind, rng),
+        beams,
+        pinhole(preset.width, preset.height, 80.0),
+        _true_mounts(preset.unkind, rng),
+        _lidar_errors(preset.unkind, beams, rng),
+        rays(_true_beams(preset.unkind, beams, rng), preset.columns),
+    )
+
+
+def _with_offsets(clocks: dict[str, Clock], unkind: Unkind, rng: np.random.Generator) -> dict[str, Clock]:
+    """Clocks whose stamps are off by a constant; the lidar's is the reference."""
+    offsets = dict(zip(("radar", "camera", "imu"), unkind.clock_offsets * rng.uniform(-1, 1, 3), strict=True))
+    offsets["imu"] += unkind.imu_late
+    shifted = {name: replace(clocks[name], delay=clocks[name].delay + float(by)) for name, by in offsets.items() if by}
+    return clocks | shifted
+
+
+def _true_mounts(unkind: Unkind, rng: np.random.Generator) -> dict[str, Mount]:
+    """The poses of the sensors with the IMU's errors of mounting."""
+    axis, any_rotation = rng.standard_normal(3), Rotation.random(rng=rng).as_matrix()
+    vector = np.radians(unkind.imu_misalignment) * axis / np.linalg.norm(axis)
+    nominal = MOUNTS["imu"]
+    if not unkind.imu_mount and not unkind.imu_misalignment:
+        return MOUNTS
+    rotation = any_rotation if unkind.imu_mount else nominal.rotation @ Rotation.from_rotvec(vector).as_matrix()
+    return MOUNTS | {"imu": Mount(nominal.translation, rotation)}
+
+
+def _lidar_errors(unkind: Unkind, beams: Beams, rng: np.random.Generator) -> LidarErrors:
+    good = LidarErrors()
+    return LidarErrors(
+        rough=unkind.range_noise > 0,
+        noise=unkind.range_noise or good.noise,
+        growth=unkind.range_noise_growth or good.growth,
+        bias=unkind.range_bias,
+        beam_bias=0.5 * unkind.range_bias * rng.standard_normal((beams.count, 1)),
+        mixed=unkind.mixed_pixels,
+        weak=unkind.weak_returns,
+    )
+
+
+def _true_beams(unkind: Unkind, beams: Beams, rng: np.random.Generator) -> Beams:
+    """The beams of a device that is not quite what its sidecar says."""
+    if unkind.beam_angles == 0:
+        return beams
+    altitude, azimuth = unkind.beam_angles * rng.standard_normal((2, beams.count))
+    return replace(beams, altitude=beams.altitude + altitude, azimuth=beams.azimuth + azimuth)
+
+
+def _path(preset: Preset) -> tuple[ClosedPath, float]:
+    """The path through the scene, and the height of the lidar over it, metres."""
+    if preset.scene == "street":
+        return (street.CYCLE_PATH, 1.1) if preset.carrier == "bike" else (street.PAVEMENT_PATH, 1.6)
+    paths = {
+        "flat": (flat.RIG_PATH, 1.25),
+        "stairs": (stairs.RIG_PATH, 1.25),
+        "park": (park.RIG_PATH, 1.6),
+        "bushes": (park.RIG_PATH, 1.6),
+        "crowd": (crowd.RIG_PATH, 1.25),
+        "tunnel": (tunnel.RIG_PATH, 1.1),
+    }
+    path, height = paths[preset.scene]
+    return path, 1.1 if preset.carrier == "bike" else height
+
+
+def _world(preset: Preset, motion: Motion) -> World:
+    worlds: dict[str, Callable[[], World]] = {
+        "flat": flat.world,
+        "stairs": stairs.world,
+        "street": street.world,
+        "park": lambda: park.world(preset.leaf_depth),
+        "bushes": lambda: park.bushes(preset.leaf_depth),
+        "crowd": lambda: crowd.world(motion.pace),
+        "tunnel": tunnel.world,
+    }
+    return worlds[preset.scene]()

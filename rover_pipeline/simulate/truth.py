@@ -55,4 +55,9 @@ class Truth:
                 for target in rig.world.targets
             ],
             "clocks": {name: vars(clock) for name, clock in rig.clocks.items()},
+            "mounts": {
+                name: {"translation": mount.translation.tolist(), "rotation": mount.rotation.tolist()}
+                for name, mount in rig.mounts.items()
+            },
+            "imu_errors": rig.imu_errors().description(),
         }

@@ -14,6 +14,7 @@ import numpy as np
 from rover_pipeline.kinematics.mount import IDENTITY, Mount
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.simulate.motion.jet import Jet, constant, rotation, stack
+from rover_pipeline.simulate.motion.pace import Pace
 from rover_pipeline.simulate.motion.path import ClosedPath
 
 
@@ -82,13 +83,18 @@ class Motion:
     spin_up: float = 1.5
     mount: Mount = IDENTITY
 
+    @property
+    def pace(self) -> Pace:
+        """How much of the path is covered at a time."""
+        return Pace(self.speed, self.stand, self.spin_up)
+
     def of_sensor(self, mount: Mount) -> Motion:
         """The motion of the sensor with this pose in the lidar frame."""
         return replace(self, mount=mount)
 
     def at(self, time: np.ndarray) -> State:
         """State in the scene frame at N instants, seconds since the start of the simulation."""
-        arc_length = self._arc_length(np.asarray(time, "f8"))
+        arc_length = self.pace.arc_length(np.asarray(time, "f8"))
         tangent = self._path_jets(arc_length, 1)
         inverse = (tangent[0] * tangent[0] + tangent[1] * tangent[1]).power(-0.5)
         cos, sin = tangent[0] * inverse, tangent[1] * inverse
@@ -110,16 +116,6 @@ class Motion:
             vel=pos.rate + rot.rate @ lever_arm,
             acc=pos.rate2 + rot.rate2 @ lever_arm,
             avel=np.stack([cross[:, 2, 1], cross[:, 0, 2], cross[:, 1, 0]], -1),
-        )
-
-    def _arc_length(self, time: np.ndarray) -> Jet:
-        """Arc length covered. The speed rises as the quintic smooth step, so that even the jerk is continuous."""
-        x = np.clip((time - self.stand) / self.spin_up, 0.0, 1.0)
-        at_full_speed = np.maximum(time - self.stand - self.spin_up, 0.0)
-        return Jet(
-            self.speed * (self.spin_up * x**4 * (2.5 - 3 * x + x * x) + at_full_speed),
-            self.speed * x**3 * (10 - 15 * x + 6 * x * x),
-            self.speed * 30 * x**2 * (1 - x) ** 2 / self.spin_up,
         )
 
     def _path_jets(self, arc_length: Jet, order: int) -> list[Jet]:

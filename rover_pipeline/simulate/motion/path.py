@@ -28,6 +28,26 @@ class ClosedPath:
         return values
 
 
+class Beside(ClosedPath):
+    """The curve at a distance to the left of a path, with the path's own parameter: who walks there keeps abreast."""
+
+    def __init__(self, path: ClosedPath, left: float) -> None:
+        self.length = path.length
+        self._path, self._left = path, left
+
+    def derivative(self, order: int, arc_length: np.ndarray) -> np.ndarray:
+        """Position (order 0) or its first derivative by the path's arc length, (N, 2)."""
+        if order > 1:
+            raise ValueError("the curve beside a path has no second derivative here")
+        tangent, bend = self._path.derivative(1, arc_length)[:, :2], self._path.derivative(2, arc_length)[:, :2]
+        length = np.linalg.norm(tangent, axis=1, keepdims=True)
+        unit = tangent / length
+        if order == 0:
+            return self._path.derivative(0, arc_length)[:, :2] + self._left * np.stack([-unit[:, 1], unit[:, 0]], -1)
+        turn = (bend - unit * np.sum(unit * bend, axis=1, keepdims=True)) / length
+        return tangent + self._left * np.stack([-turn[:, 1], turn[:, 0]], -1)
+
+
 def ellipse(x: float, y: float, half_x: float, half_y: float) -> ClosedPath:
     """A counter-clockwise ellipse around (x, y) with half axes along x and y, metres."""
     angle = np.linspace(0, 2 * np.pi, 12, endpoint=False)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rover_pipeline.numerics.compiled import compiled
+from rover_pipeline.numerics.compiled import compiled, inlined
 
 PLAIN, SPECKLE, BRICK, PLANK, TILE, STRIPE = range(6)
 
@@ -73,6 +73,9 @@ MATERIALS: dict[str, Material] = {
     "car white": Material((0.75, 0.75, 0.75), 0.80, 3.00, PLAIN),
     "sign": Material((0.75, 0.06, 0.05), 2.50, 4.00, PLAIN),
     "target": Material((0.95, 0.0, 0.95), 1.80, 0.50, PLAIN, glow=0.85),
+    "grass": Material((0.16, 0.30, 0.08), 0.45, 0.06, SPECKLE, 0.10, 0.55),
+    "concrete": Material((0.50, 0.49, 0.46), 0.40, 0.04, TILE, 0.60, 0.20),
+    "smooth concrete": Material((0.42, 0.41, 0.40), 0.30, 0.03, PLAIN),
 }
 INDEX = {name: number for number, name in enumerate(MATERIALS)}
 
@@ -97,7 +100,7 @@ MATERIAL_TABLE = MaterialTable(
 )
 
 
-@compiled
+@inlined
 def _cell(i: int, j: int) -> float:
     """A fixed random number in [0, 1) for a cell of the integer grid."""
     h = (i * 374761393 + j * 668265263) & 0xFFFFFFFF
@@ -105,7 +108,7 @@ def _cell(i: int, j: int) -> float:
     return ((h ^ (h >> 16)) & 0xFFFF) / 65536.0
 
 
-@compiled
+@inlined
 def _noise(u: float, v: float) -> float:
     """Value noise: a smooth random field in [0, 1) with features of size 1."""
     i, j = int(np.floor(u)), int(np.floor(v))

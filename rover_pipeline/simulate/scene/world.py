@@ -1,4 +1,4 @@
-"""The world: boxes, cylinders and rectangles that stand still, and moving bodies that are made of them.
+"""The world: solids, foliage and terrain that stand still, and moving bodies that are made of solids.
 
 The scene frame has z up and the ground or floor at z = 0; metres and seconds.
 """
@@ -10,24 +10,29 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.simulate.motion.jet import Jet
+from rover_pipeline.simulate.motion.pace import Pace
 from rover_pipeline.simulate.motion.path import ClosedPath
 from rover_pipeline.simulate.scene.materials import INDEX
 
-BOX, CYLINDER, RECTANGLE = range(3)
+BOX, CYLINDER, RECTANGLE, FOLIAGE, TERRAIN = range(5)
 
 
 class Solids(NamedTuple):
     """All primitives at one instant, as arrays for compiled kernels.
 
     Attributes:
-        kind: i8 (P,), BOX, CYLINDER (about its own z) or RECTANGLE (in its own x and y).
+        kind: i8 (P,), BOX, CYLINDER (about its own z), RECTANGLE (in its own x and y), FOLIAGE (an ellipsoid full of
+            leaves, module `leaves`) or TERRAIN (module `terrain`).
         centre: f8 (P, 3).
         axes: f8 (P, 3, 3), rows are the primitive's own x, y, z.
-        half: f8 (P, 3), half extents along its own axes; a cylinder's radius is the first.
+        half: f8 (P, 3), half extents along its own axes; a cylinder's radius is the first, and a terrain's undulation
+            the last.
         velocity: f8 (P, 3), m/s; kernels move bodies along straight lines around the instant.
         material: i8 (P,), index into the materials.
         radius: f8 (P,), of the bounding sphere.
         body: i8 (P,), index of its body, -1 for what stands still.
+        depth: f8 (P,), how far a ray gets into foliage on average, or the height of a terrain's grass, metres.
     """
 
     kind: np.ndarray
@@ -38,6 +43,7 @@ class Solids(NamedTuple):
     material: np.ndarray
     radius: np.ndarray
     body: np.ndarray
+    depth: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,7 @@ class Part:
     """One primitive in the frame of the scene or of its body.
 
     Attributes:
-        kind, half: as in `Solids`.
+        kind, half, depth: as in `Solids`.
         axes: f8 (3, 3), rows are its own axes.
     """
 
@@ -54,6 +60,7 @@ class Part:
     half: tuple[float, float, float]
     material: str
     axes: np.ndarray
+    depth: float = 0.0
 
 
 def box(centre: tuple[float, float, float], size: tuple[float, float, float], material: str, yaw: float = 0.0) -> Part:
@@ -71,6 +78,11 @@ def standing_box(x: float, y: float, size: tuple[float, float, float], material:
 def cylinder(x: float, y: float, bottom: float, top: float, radius: float, material: str) -> Part:
     """An upright cylinder."""
     return Part(CYLINDER, (x, y, (top + bottom) / 2), (radius, radius, (top - bottom) / 2), material, np.eye(3))
+
+
+def foliage(centre: tuple[float, float, float], half: tuple[float, float, float], depth: float) -> Part:
+    """An ellipsoid full of leaves; a ray gets `depth` metres into it on average."""
+    return Part(FOLIAGE, centre, half, "leaf", np.eye(3), depth)
 
 
 #: Axes of a rectangle that faces the named direction: rows are its own x, y and outward z.
@@ -94,8 +106,10 @@ class Body:
 
     Attributes:
         parts: primitives in the body's frame: x ahead, y left, z up, origin on the ground.
+        path: over a ground at z = 0, or with the height of the ground.
         speed: m/s.
         start: arc length at time 0, metres.
+        pace: in which it starts and walks, instead of at constant `speed`.
     """
 
     name: str
@@ -103,15 +117,20 @@ class Body:
     path: ClosedPath
     speed: float
     start: float = 0.0
+    pace: Pace | None = None
 
     def at(self, time: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Position (3,), rotation (3, 3) scene-from-body and velocity (3,) in the scene frame."""
-        arc_length = np.array([self.start + self.speed * time])
-        x, y = self.path.derivative(0, arc_length)[0]
-        dx, dy = self.path.derivative(1, arc_length)[0]
+        if self.pace is None:
+            arc_length, speed = np.array([self.start + self.speed * time]), self.speed
+        else:
+            covered: Jet = self.pace.arc_length(np.array([time]))
+            arc_length, speed = self.start + covered.value, float(covered.rate[0])
+        x, y, *z = self.path.derivative(0, arc_length)[0]
+        dx, dy, *dz = self.path.derivative(1, arc_length)[0]
         cos, sin = dx / np.hypot(dx, dy), dy / np.hypot(dx, dy)
         rotation = np.array([[cos, -sin, 0.0], [sin, cos, 0.0], [0.0, 0.0, 1.0]])
-        return np.array([x, y, 0.0]), rotation, self.speed * np.array([dx, dy, 0.0])
+        return np.array([x, y, *(z or [0.0])]), rotation, speed * np.array([dx, dy, *(dz or [0.0])])
 
 
 @dataclass(frozen=True)
@@ -171,6 +190,7 @@ class World:
             material=np.array([INDEX[part.material] for part in self.parts], "i8"),
             radius=np.where(kind == CYLINDER, np.hypot(half[:, 0], half[:, 2]), np.linalg.norm(half, axis=1)),
             body=self.owner,
+            depth=np.array([part.depth for part in self.parts], "f8"),
         )
 
     def at(self, time: float) -> Solids:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from rover_pipeline.camera.lens import Lens
-from rover_pipeline.numerics.compiled import compiled
+from rover_pipeline.numerics.compiled import compiled, inlined
 from rover_pipeline.simulate.scene.materials import MATERIAL_TABLE, MaterialTable, shade
-from rover_pipeline.simulate.scene.raycast import TILE, cull, nearest, surface
+from rover_pipeline.simulate.scene.raycast import TILE, cull, first_hit, surface, widen
 from rover_pipeline.simulate.scene.world import Light, Solids, World
 
 
@@ -43,21 +43,22 @@ def _render(
     """
     height, width = image.shape[:2]
     candidates = np.empty(len(solids.kind), np.int64)
+    bounds, spread = np.empty(len(solids.kind)), np.empty(4)
     axis, d, normal = np.empty(3), np.empty(3), np.empty(3)
     for top in range(0, height, TILE):
         for left in range(0, width, TILE):
             bottom, right = min(top + TILE, height), min(left + TILE, width)
             _ray(rot, intrinsics, (left + right - 1) / 2, (top + bottom - 1) / 2, axis)
-            cos = 1.0
+            spread[0::2], spread[1::2] = np.inf, -np.inf
             for v in (top, bottom - 1):
                 for u in (left, right - 1):
                     _ray(rot, intrinsics, u, v, d)
-                    cos = min(cos, d[0] * axis[0] + d[1] * axis[1] + d[2] * axis[2])
-            near = cull(solids, eye, 0.0, axis, cos, 0.0, candidates)
+                    widen(axis, d, spread)
+            near = cull(solids, eye, 0.0, axis, spread, 0.0, candidates, bounds)
             for v in range(top, bottom):
                 for u in range(left, right):
                     _ray(rot, intrinsics, u, v, d)
-                    t, i = nearest(solids, near, eye, d, 0.0)
+                    t, i = first_hit(solids, near, bounds, eye, d, 0.0)
                     if i < 0:
                         haze = min(1.0, 0.25 + 1.2 * max(d[2], 0.0))
                         for k in range(3):
@@ -79,13 +80,14 @@ def _render(
                         lx, ly, lz = light.lamps[n, 0] - x, light.lamps[n, 1] - y, light.lamps[n, 2] - z
                         square = lx * lx + ly * ly + lz * lz
                         facing = lx * normal[0] + ly * normal[1] + lz * normal[2]
-                        lit += 1.6 * max(0.0, facing) / np.sqrt(square) / (1.5 + square)
+                        if facing > 0.0:
+                            lit += 1.6 * facing / np.sqrt(square) / (1.5 + square)
                     glow = materials.glow[m]
                     for k in range(3):
                         image[v, u, k] = _level(materials.colour[m, k] * (texture * lit * (1.0 - glow) + glow))
 
 
-@compiled
+@inlined
 def _ray(rot: np.ndarray, intrinsics: np.ndarray, u: float, v: float, out: np.ndarray) -> None:
     """Unit direction in the scene frame of the ray through a pixel."""
     y, z = (intrinsics[2] - u) / intrinsics[0], (intrinsics[3] - v) / intrinsics[1]
@@ -94,7 +96,7 @@ def _ray(rot: np.ndarray, intrinsics: np.ndarray, u: float, v: float, out: np.nd
         out[k] = (rot[k, 0] + rot[k, 1] * y + rot[k, 2] * z) * scale
 
 
-@compiled
+@inlined
 def _level(light: float) -> int:
     """A display's level for linear light, 0 to 255, with a gamma of 2."""
     return int(255.0 * np.sqrt(min(max(light, 0.0), 1.0)) + 0.5)

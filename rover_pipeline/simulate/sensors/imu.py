@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 from scipy.spatial.transform import Rotation
 
 from rover_pipeline.kinematics.state import State
+from rover_pipeline.simulate.unkind import Unkind
 
 GRAVITY = 9.80665
 
@@ -29,19 +30,61 @@ class Reading(NamedTuple):
 
 @dataclass(frozen=True)
 class Errors:
-    """Errors of a device: constant biases, (3,) each, and standard deviations of white noise per sample; SI units."""
+    """Errors of a device in SI units.
+
+    Attributes:
+        acc_bias, avel_bias: constant biases, (3,) each.
+        acc_noise, avel_noise, rot_noise: standard deviations of white noise per sample.
+        acc_scale, avel_scale: what a true value is multiplied by, (3,) each.
+        acc_limit, avel_limit: the largest values that it gives.
+        in_degrees: whether it gives angular velocity in degrees per second.
+        exchanged: whether its x and y axes are exchanged.
+    """
 
     acc_bias: np.ndarray
     avel_bias: np.ndarray
     acc_noise: float = 0.02
     avel_noise: float = 0.002
     rot_noise: float = 0.002
+    acc_scale: np.ndarray = field(default_factory=lambda: np.ones(3))
+    avel_scale: np.ndarray = field(default_factory=lambda: np.ones(3))
+    acc_limit: float = np.inf
+    avel_limit: float = np.inf
+    in_degrees: bool = False
+    exchanged: bool = False
 
     @staticmethod
-    def of_device(key: tuple[int, ...]) -> Errors:
-        """The errors of one device; `key` seeds its biases."""
+    def of_device(key: tuple[int, ...], unkind: Unkind = Unkind()) -> Errors:  # noqa: B008  # A constant.
+        """The errors of one device; `key` seeds them."""
         rng = np.random.default_rng(key)
-        return Errors(rng.normal(0.0, 0.03, 3), rng.normal(0.0, 0.003, 3))
+        errors = Errors(
+            rng.normal(0.0, 0.03, 3),
+            rng.normal(0.0, 0.003, 3),
+            acc_limit=unkind.acc_limit or np.inf,
+            avel_limit=unkind.gyro_limit or np.inf,
+            in_degrees=unkind.imu_degrees,
+            exchanged=unkind.imu_axes,
+        )
+        acc_bias, avel_bias = (values / np.linalg.norm(values) for values in rng.standard_normal((2, 3)))
+        acc_scale, avel_scale = 1 + unkind.imu_scale * rng.choice([-1.0, 1.0], (2, 3))
+        return replace(
+            errors,
+            acc_bias=unkind.acc_bias * acc_bias if unkind.acc_bias else errors.acc_bias,
+            avel_bias=unkind.gyro_bias * avel_bias if unkind.gyro_bias else errors.avel_bias,
+            acc_scale=acc_scale,
+            avel_scale=avel_scale,
+        )
+
+    def description(self) -> dict[str, object]:
+        """The errors as plain values, for the truth; None = no limit."""
+        values = {name: getattr(self, name) for name in ("acc_bias", "avel_bias", "acc_scale", "avel_scale")}
+        limits = {name: getattr(self, name) for name in ("acc_limit", "avel_limit")}
+        return {
+            **{name: value.tolist() for name, value in values.items()},
+            **{name: float(value) if np.isfinite(value) else None for name, value in limits.items()},
+            "in_degrees": self.in_degrees,
+            "exchanged": self.exchanged,
+        }
 
 
 def ideal_reading(state: State) -> Reading:
@@ -54,8 +97,13 @@ def ideal_reading(state: State) -> Reading:
 def measure(reading: Reading, errors: Errors, rng: np.random.Generator) -> Reading:
     """A reading with the errors of a real device."""
     noise = rng.standard_normal((3, *reading.acc.shape))
-    return Reading(
+    acc = errors.acc_scale * reading.acc + errors.acc_bias + errors.acc_noise * noise[1]
+    avel = errors.avel_scale * reading.avel + errors.avel_bias + errors.avel_noise * noise[2]
+    measured = Reading(
         rot=reading.rot + errors.rot_noise * noise[0],
-        acc=reading.acc + errors.acc_bias + errors.acc_noise * noise[1],
-        avel=reading.avel + errors.avel_bias + errors.avel_noise * noise[2],
+        acc=np.clip(acc, -errors.acc_limit, errors.acc_limit),
+        avel=np.clip(avel, -errors.avel_limit, errors.avel_limit),
     )
+    if errors.in_degrees:
+        measured = measured._replace(avel=np.degrees(measured.avel))
+    return Reading(*(values[:, [1, 0, 2]] for values in measured)) if errors.exchanged else measured

@@ -15,8 +15,9 @@ from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.numerics.compiled import compiled, inlined
 from rover_pipeline.simulate.motion.motion import Motion
 from rover_pipeline.simulate.scene.materials import MATERIAL_TABLE, MaterialTable, shade
-from rover_pipeline.simulate.scene.raycast import TILE, cull, nearest, surface
+from rover_pipeline.simulate.scene.raycast import TILE, cull, first_hit, surface, widen
 from rover_pipeline.simulate.scene.world import Light, Solids, World
+from rover_pipeline.simulate.sensors.lidar_errors import LidarErrors, mixed, range_bias, weak_return_noise, weakness
 
 #: Columns of a few milliseconds, within which bodies move along straight lines and do not rotate.
 _COLUMNS_AT_ONCE = 64
@@ -142,8 +143,9 @@ def cast_rays(
     """
     beams, columns = echoes.distance.shape
     candidates = np.empty(len(solids.kind), np.int64)
+    bounds, spread = np.empty(len(solids.kind)), np.empty(4)
     origins, directions = np.empty((TILE, 3)), np.empty((TILE, TILE, 3))
-    axis, apex, normal = np.empty(3), np.empty(3), np.empty(3)
+    axis, apex, normal, o, d = np.empty(3), np.empty(3), np.empty(3), np.empty(3), np.empty(3)
     for left in range(0, columns, TILE):
         width = min(TILE, columns - left)
         for c in range(width):
@@ -163,22 +165,24 @@ def cast_rays(
                         directions[b, c, k] = _rotated(poses.rot, left + c, k, rays.direction[top + b, left + c])
                         axis[k] += directions[b, c, k]
             axis /= np.sqrt(np.sum(axis**2))
-            cos = 1.0
+            spread[0::2], spread[1::2] = np.inf, -np.inf
             for b in range(height):
                 for c in range(width):
-                    d = directions[b, c]
-                    cos = min(cos, d[0] * axis[0] + d[1] * axis[1] + d[2] * axis[2])
-            near = cull(solids, apex, slack, axis, cos, longest_lag, candidates)
+                    widen(axis, directions[b, c], spread)
+            near = cull(solids, apex, slack, axis, spread, longest_lag, candidates, bounds)
             for b in range(height):
                 for c in range(width):
-                    row, column, o, d = top + b, left + c, origins[c], directions[b, c]
-                    t, i = nearest(solids, near, o, d, lag[column])
+                    row, column = top + b, left + c
+                    for k in range(3):
+                        o[k], d[k] = origins[c, k], directions[b, c, k]
+                    t, i = first_hit(solids, near, bounds, o, d, lag[column])
                     echoes.distance[row, column] = t
                     echoes.reflectivity[row, column] = echoes.light[row, column] = 0.0
                     if i < 0:
                         continue
-                    v = lag[column] * solids.velocity[i]
-                    x, y, z = o[0] + t * d[0] - v[0], o[1] + t * d[1] - v[1], o[2] + t * d[2] - v[2]
+                    x = o[0] + t * d[0] - lag[column] * solids.velocity[i, 0]
+                    y = o[1] + t * d[1] - lag[column] * solids.velocity[i, 1]
+                    z = o[2] + t * d[2] - lag[column] * solids.velocity[i, 2]
                     u, w = surface(solids, i, x, y, z, normal)
                     m = solids.material[i]
                     texture = shade(materials.texture[m], materials.grain[m], materials.contrast[m], u, w)
@@ -212,22 +216,38 @@ class Scan(NamedTuple):
     nir: np.ndarray
 
 
-def measure(echoes: Echoes, rays: Rays, detection_range: float, infrared: float, rng: np.random.Generator) -> Scan:
+def measure(
+    echoes: Echoes,
+    rays: Rays,
+    detection_range: float,
+    infrared: float,
+    rng: np.random.Generator,
+    errors: LidarErrors = LidarErrors(),  # noqa: B008  # A constant.
+) -> Scan:
     """Echoes with the errors of a real sensor: range noise, missed returns, speckle, shot noise, clipping.
 
     Args:
         detection_range: as in `Beams`.
         infrared: as in `Light`.
+        errors: of the device; those of a good one unless given.
     """
     shape = echoes.distance.shape
     hit = np.isfinite(echoes.distance) & (echoes.distance > 0.25)
     distance = np.where(hit, echoes.distance, np.float32(1.0))
     # Received power falls with the square of the range. The probability of detection is a logistic function of it.
     margin = np.log(np.maximum(echoes.reflectivity, 1e-4) / 0.1) + 2 * np.log(detection_range / distance)
+    if errors.weak:
+        margin -= weakness(echoes.reflectivity, errors)
     probability = 0.998 / (1 + np.exp(-4 * margin))
     detected = hit & (rng.random(shape, "f4") < probability)
-    sigma = 0.003 + 0.00012 * distance
+    sigma = errors.noise + errors.growth * distance
+    if errors.rough:
+        sigma *= weak_return_noise(margin)
     metres = distance + rays.range_offset + sigma * rng.standard_normal(shape, "f4")
+    if errors.mixed or errors.bias:
+        others = np.random.default_rng(rng.integers(1 << 62))
+        metres += mixed(distance, hit, errors.mixed, others) - distance
+        metres += range_bias(distance, echoes.reflectivity, errors)
     mm = np.where(detected, np.clip(np.rint(metres * 1000), 1, CLIPPED_RANGE_MM), 0)
     percent = 100 * echoes.reflectivity * (1 + 0.03 * rng.standard_normal(shape, "f4"))
     logarithmic = 100 + 40 * np.log2(np.maximum(percent, 100) / 100)

@@ -1,0 +1,65 @@
+"""A bare hall in which a crowd walks along with the rig, and others come towards it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from rover_pipeline.simulate.motion.pace import Pace
+from rover_pipeline.simulate.motion.path import Beside, ClosedPath
+from rover_pipeline.simulate.scene.props import person, target_plates
+from rover_pipeline.simulate.scene.world import Body, Light, World, box, rectangle
+
+#: Half of the hall's length and width, and its height; metres.
+_LONG, _WIDE, _HIGH = 45.0, 4.0, 3.2
+#: Half of the length of the straights of the paths, and the radius of the rig's turns.
+_STRAIGHT, _TURN = 36.0, 1.6
+
+
+def _track(offset: float) -> ClosedPath:
+    """Up and down the hall in a long loop, `offset` metres outside of the rig's track."""
+    radius = _TURN + offset
+    along = np.linspace(-_STRAIGHT, _STRAIGHT, 24, endpoint=False)
+    arc = np.linspace(-np.pi / 2, np.pi / 2, 6, endpoint=False)
+    there = np.stack([along, np.full(24, -radius)], -1)
+    turn = [_STRAIGHT, 0.0] + radius * np.stack([np.cos(arc), np.sin(arc)], -1)
+    half = np.concatenate([there, turn])
+    return ClosedPath(np.concatenate([half, -half]))
+
+
+#: The rig's path begins near an end of the hall.
+RIG_PATH = _track(0.0)
+
+#: Companions: metres ahead of the rig and to its left.
+_COMPANIONS = [(1.7, -0.3), (1.3, 0.8), (-1.4, -0.55), (-1.5, 0.65), (0.2, -1.0), (0.1, 1.0), (2.9, 0.1)]
+_COATS = ["coat", "cloth", "red cloth"]
+
+
+def world(pace: Pace) -> World:
+    """The hall; companions keep the rig's `pace`, so that they surround it at rest in its own frame."""
+    parts = [
+        box((0.0, 0.0, -0.1), (2 * _LONG + 1, 2 * _WIDE + 1, 0.2), "concrete"),
+        box((0.0, 0.0, _HIGH + 0.1), (2 * _LONG + 1, 2 * _WIDE + 1, 0.2), "ceiling"),
+        *(box((0.0, side * (_WIDE + 0.1), _HIGH / 2), (2 * _LONG + 1, 0.2, _HIGH), "plaster") for side in (-1, 1)),
+        *(box((side * (_LONG + 0.1), 0.0, _HIGH / 2), (0.2, 2 * _WIDE, _HIGH), "plaster") for side in (-1, 1)),
+        *(rectangle((x, 0.0, _HIGH - 0.003), 1.4, 0.2, "down", "lamp") for x in np.arange(-42.0, 43.0, 6.0)),
+    ]
+    bodies = [_companion(number, ahead, left, pace) for number, (ahead, left) in enumerate(_COMPANIONS)]
+    for number, (start, offset) in enumerate([(20.0, 1.95), (27.0, 1.8), (60.0, 1.9), (75.0, 1.7), (110.0, 1.85)]):
+        path = _track(offset)
+        points = path.derivative(0, np.linspace(0, path.length, 60, endpoint=False))
+        coat = _COATS[(number + 1) % 3]
+        bodies.append(person(f"walker {number + 1}", ClosedPath(points[::-1]), 1.2, coat=coat, start=start))
+    targets, plates = target_plates(0.2, [
+        ((_LONG - 0.02, 0.0, 1.6), "-x"), ((-_LONG + 0.02, 0.0, 1.6), "+x"), ((-20.0, -_WIDE + 0.02, 1.6), "+y"),
+    ])  # fmt: skip
+    lamps = np.array([[x, 0.0, _HIGH - 0.1] for x in np.arange(-40.0, 41.0, 16.0)])
+    light = Light(np.array([0.0, 0.0, 1.0]), 0.0, lamps, 0.35, (0.02, 0.02, 0.02), 60.0)
+    return World(parts + plates, light, tuple(bodies), targets)
+
+
+def _companion(number: int, ahead: float, left: float, pace: Pace) -> Body:
+    """Someone who starts with the rig and keeps abreast of it, also where the way turns."""
+    body = person(f"companion {number + 1}", Beside(RIG_PATH, left), pace.speed, coat=_COATS[number % 3], start=ahead)
+    return replace(body, pace=pace)
