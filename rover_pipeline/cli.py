@@ -75,6 +75,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help="damage it, as recordings are (an unknown name lists how)",
     )
+    simulate.add_argument("--lens", metavar="NAME", help="fisheye, brown or pinhole (default: the preset's, a fisheye)")
     simulate.add_argument("--log", type=Path, metavar="FILE", help="an error goes there too, with its traceback")
     simulate.set_defaults(run=_simulate)
 
@@ -209,6 +210,7 @@ def _simulate(arguments: argparse.Namespace) -> int:
             duration=arguments.duration,
             seed=arguments.seed,
             faults=arguments.fault,
+            lens=arguments.lens,
         )
     print(arguments.out)
     return 0

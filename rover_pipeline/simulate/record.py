@@ -47,6 +47,7 @@ def simulate(
     faults: Sequence[str] = (),
     threads: int | None = None,
     sensors: Collection[str] | None = None,
+    lens: str | None = None,
 ) -> None:
     """Make `out` a roverd trace with known truth. The same arguments give the same bytes with any number of threads.
 
@@ -59,6 +60,7 @@ def simulate(
         faults: names from `FAULTS`.
         threads: as many as this process may use unless given.
         sensors: which of `lidar`, `radar`, `camera` and `imu` are recorded; all of them unless given.
+        lens: of the camera, from `LENSES`; that of the preset unless given.
 
     Raises:
         ConfigError: a name is unknown, or the duration too short for every sensor to have a sample.
@@ -68,6 +70,10 @@ def simulate(
         if preset not in PRESETS:
             raise ConfigError(f"simulate: unknown preset {preset!r}; {did_you_mean(preset, PRESETS)}")
         preset = PRESETS[preset]
+    if lens is not None:
+        if lens not in camera.LENSES:
+            raise ConfigError(f"simulate: unknown lens {lens!r}; {did_you_mean(lens, camera.LENSES)}")
+        preset = preset.model_copy(update={"lens": lens})
     for fault in faults:
         if fault not in FAULTS:
             raise ConfigError(f"simulate: unknown fault {fault!r}; {did_you_mean(fault, FAULTS)}")

@@ -13,7 +13,7 @@ from rover_pipeline.simulate.motion.motion import RIDING, ROLLING, WALKING, Moti
 from rover_pipeline.simulate.presets import Preset
 from rover_pipeline.simulate.scene import flat, stairs, street
 from rover_pipeline.simulate.scene.world import World
-from rover_pipeline.simulate.sensors.camera import pinhole
+from rover_pipeline.simulate.sensors.camera import LENSES
 from rover_pipeline.simulate.sensors.clocks import Clock
 from rover_pipeline.simulate.sensors.lidar import BEAMS, Beams
 
@@ -113,4 +113,5 @@ def build(preset: Preset, seed: int) -> Rig:
         "imu": Clock(0.012, 1 / preset.imu_rate, 0.0006, 0.0005),
     }
     motion = Motion(path, preset.speed, height, gait, preset.stand, spin_up)
-    return Rig(preset, seed, world, motion, clocks, BEAMS[preset.lidar], pinhole(preset.width, preset.height, 80.0))
+    lens = LENSES[preset.lens].resized(preset.width, preset.height)
+    return Rig(preset, seed, world, motion, clocks, BEAMS[preset.lidar], lens)

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 import pytest
 from ouster.sdk import core
@@ -182,9 +183,11 @@ def true_depth(frame: int, trace: Path) -> np.ndarray:
     """Depth of each pixel of a picture of 240 x 135 in the simulator's world, f8 metres, infinite without a surface."""
     rig = build(PRESETS["tiny"], 1)
     lens = json.loads((trace / "camera" / "camera.json").read_text())
-    x = (((np.arange(240) + 0.5) * 256 / 240 - 0.5) - lens["cx"]) / lens["fx"]
-    y = (((np.arange(135) + 0.5) * 144 / 135 - 0.5) - lens["cy"]) / lens["fy"]
-    rays = np.stack(np.broadcast_arrays(1.0, -x[None], -y[:, None]), -1)
+    assert lens["model"] == "fisheye"
+    pixels = np.meshgrid((np.arange(240) + 0.5) * 256 / 240 - 0.5, (np.arange(135) + 0.5) * 144 / 135 - 0.5)
+    matrix = np.array([[lens["fx"], 0, lens["cx"]], [0, lens["fy"], lens["cy"]], [0, 0, 1]])
+    x, y = np.moveaxis(cv2.fisheye.undistortPoints(np.stack(pixels, -1), matrix, np.array(lens["k"])), -1, 0)
+    rays = np.stack([np.ones_like(x), -x, -y], -1)
     length = np.linalg.norm(rays, axis=-1)
     time = Sensor(trace / "_truth_camera").channel("true_ts").read()[frame] - EPOCH
     state = rig.mounted("camera").at(np.full(240, time))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+import pytest
 
 from rover_pipeline.format.trace import Trace
 from rover_pipeline.simulate.scene.world import Light, Target, World, box, rectangle
@@ -27,15 +28,17 @@ def frames(video: Path) -> list[np.ndarray]:
         images.append(image)
 
 
-def projected(intrinsics: dict[str, float], points: np.ndarray) -> np.ndarray:
-    """Pixels of points in the camera frame, front-left-up, by OpenCV's pinhole model, (N, 2)."""
+def projected(intrinsics: dict[str, object], points: np.ndarray) -> np.ndarray:
+    """Pixels of points in the camera frame, front-left-up, by OpenCV's model of the lens, (N, 2)."""
     matrix = np.array(
         [[intrinsics["fx"], 0, intrinsics["cx"]], [0, intrinsics["fy"], intrinsics["cy"]], [0, 0, 1]], "f8"
     )
     optical = points @ np.array([[0.0, 0, 1], [-1, 0, 0], [0, -1, 0]])  # right, down, front
-    distortion = np.array([*intrinsics["k"][:2], *intrinsics["p"]], "f8")  # type: ignore[index, misc]
-    pixels: np.ndarray = cv2.projectPoints(optical, np.zeros(3), np.zeros(3), matrix, distortion)[0][:, 0]
-    return pixels
+    k, p = np.array(intrinsics["k"], "f8"), np.array(intrinsics["p"], "f8")
+    still = np.zeros(3), np.zeros(3)
+    if intrinsics["model"] == "fisheye":
+        return np.array(cv2.fisheye.projectPoints(optical[:, None], *still, matrix, k)[0])[:, 0]
+    return np.array(cv2.projectPoints(optical, *still, matrix, np.array([*k[:2], *p, k[2]]))[0])[:, 0]
 
 
 def magenta_near(image: np.ndarray, u: float, v: float) -> np.ndarray | None:
@@ -75,8 +78,9 @@ def test_the_channel_and_opencvs_reader_decode_the_same_frames(tiny: Path) -> No
     assert np.abs(ours.astype("i4") - theirs).mean() < 1.0
 
 
-def test_what_is_to_the_left_appears_to_the_left_and_what_is_up_appears_up() -> None:
-    lens = camera.pinhole(320, 180, 80.0)
+@pytest.mark.parametrize("name", camera.LENSES)
+def test_what_is_to_the_left_appears_to_the_left_and_what_is_up_appears_up(name: str) -> None:
+    lens = camera.LENSES[name].resized(320, 180)
     plates = [rectangle((4.0, 1.0, 0.8), 0.2, 0.2, "-x", "target")]
     world = World(
         [box((5.1, 0.0, 0.0), (0.2, 20.0, 20.0), "black plastic"), *plates], DAY, (), (Target("a", (4, 1, 0.8)),)
@@ -84,5 +88,21 @@ def test_what_is_to_the_left_appears_to_the_left_and_what_is_up_appears_up() -> 
     image = camera.picture(world, lens, 0.0, np.zeros(3), np.eye(3))
     rows, columns = np.nonzero((image[..., 0] > 150) & (image[..., 1] < 60))
     assert columns.mean() < lens.cx - 20 and rows.mean() < lens.cy - 20
-    expected = lens.cx - lens.fx * 1.0 / 4.0, lens.cy - lens.fy * 0.8 / 4.0
+    expected = projected(lens.describe(), np.array([[4.0, 1.0, 0.8]]))[0]
     assert np.hypot(columns.mean() - expected[0], rows.mean() - expected[1]) < 0.6
+
+
+def test_the_fisheye_sees_what_is_far_from_its_axis_and_nothing_in_its_corners() -> None:
+    lens = camera.LENSES["fisheye"].resized(480, 270)
+    # 54 degrees to the left: at the rim of the picture, where a pinhole of this focal length shows nothing.
+    aside = np.array([2.0, 2.0 * np.tan(np.radians(54.0)), 0.0])
+    plate = rectangle((aside[0], aside[1], aside[2]), 0.3, 0.3, "-x", "target")
+    world = World([box((2.2, 0.0, 0.0), (0.2, 40.0, 40.0), "black plastic"), plate], DAY, (), ())
+    image = camera.picture(world, lens, 0.0, np.zeros(3), np.eye(3))
+    rows, columns = np.nonzero((image[..., 0] > 150) & (image[..., 1] < 60))
+    expected = projected(lens.describe(), aside[None])[0]
+    assert np.hypot(columns.mean() - expected[0], rows.mean() - expected[1]) < 0.6
+    assert expected[0] < 8 and lens.cx - lens.fx * aside[1] / aside[0] < -90
+    bright = World([box((0.0, 0.0, 0.0), (0.2, 0.2, 0.2), "black plastic")], DAY, (), ())
+    sky = camera.picture(bright, lens, 0.0, np.array([0.0, 0.0, 5.0]), np.eye(3))
+    assert not sky[-1, -1].any() and sky[135, :].all() and sky[:, 240].all()
