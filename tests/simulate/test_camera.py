@@ -42,12 +42,14 @@ def projected(intrinsics: dict[str, object], points: np.ndarray) -> np.ndarray:
 
 
 def magenta_near(image: np.ndarray, u: float, v: float) -> np.ndarray | None:
-    """Centre of the magenta area around a pixel, weighted by saturation; None when there is none."""
+    """Centre of the magenta area that holds a pixel, weighted by saturation; None when there is none."""
     left, top = max(0, round(u) - 60), max(0, round(v) - 60)
     patch = image[top : round(v) + 61, left : round(u) + 61].astype("f8")
     weight = np.maximum(np.minimum(patch[..., 0], patch[..., 2]) - patch[..., 1] - 80, 0)
-    if weight.sum() < 3000:
+    _, areas = cv2.connectedComponents((weight > 0).astype("u1"))
+    if not (area := areas[round(v) - top, round(u) - left]):
         return None
+    weight[areas != area] = 0
     rows, columns = np.mgrid[: patch.shape[0], : patch.shape[1]]
     return np.array([(weight * columns).sum(), (weight * rows).sum()]) / weight.sum() + [left, top]
 
