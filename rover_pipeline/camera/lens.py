@@ -34,6 +34,8 @@ LensModel = Literal["fisheye", "brown"]
 _MAX_TANGENT = 1000.0
 #: Steps of the table in which the inverse of the radial distortion is looked up before it is refined.
 _STEPS = 16384
+#: Rows of pixels whose rays are computed at a time, to bound the memory that it takes.
+_ROWS = 64
 #: Most iterations that remove the tangential distortion; a few are enough away from the turn of the polynomial.
 _ITERATIONS = 20
 
@@ -128,6 +130,14 @@ class Lens:
         A fisheye may see what is behind the camera. NaN where the lens sees nothing.
         """
         x, y = self.directions()
+        out = np.empty((self.height, self.width, 3))
+        for top in range(0, self.height, _ROWS):
+            rows = slice(top, top + _ROWS)
+            out[rows] = self._rays(x[rows], y[rows])
+        return out
+
+    def _rays(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Unit vectors of light, f8 (..., 3), from distorted tangents."""
         if self.is_fisheye:
             distorted = np.hypot(x, y)
             theta = self._inverse(distorted)

@@ -203,7 +203,10 @@ def _camera(rig: Rig) -> _Source:
 
     shape = (rig.lens.height, rig.lens.width, 3)
     channels = {"video.avi": _spec("mjpg", "u1", shape, "Pictures, RGB. [row, column, colour]")}
-    return _Source(channels, sample, rig.lens.describe())
+    intrinsics = rig.lens.describe()
+    if rig.lens.is_fisheye:
+        del intrinsics["model"]  # the real rig's file does not name it either
+    return _Source(channels, sample, intrinsics)
 
 
 def _imu(rig: Rig) -> _Source:

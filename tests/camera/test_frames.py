@@ -240,6 +240,29 @@ def test_resized_pictures_have_the_intrinsics_of_their_size(recorded: Path, tmp_
     assert difference(undistorted.channel("image").read(3, 4)[0], full) < 3
 
 
+def test_four_k_without_a_name_are_a_fisheye_unless_the_option_says_otherwise(recorded: Path, tmp_path: Path) -> None:
+    trace = copied(recorded, tmp_path)
+    content = {**LENS, "fx": 90.0, "fy": 90.0, "k": [-0.1, 0.02, -0.003, 0.0], "p": [0, 0]}
+    (trace / "camera" / "camera.json").write_text(json.dumps(content))
+    decoded = Sensor(trace / "camera").channel("video.avi").read(3, 4)[0]
+    matrix, k = np.array([[90.0, 0, 101], [0, 90.0, 62], [0, 0, 1]]), np.array(content["k"])
+    expected = {
+        "fisheye": cv2.fisheye.undistortImage(decoded, matrix, k, Knew=matrix),
+        "brown": cv2.undistort(decoded, matrix, np.array([*k[:2], 0, 0, k[2]])),
+    }
+    for lens, model, source in ((None, "fisheye", "numbers"), ("brown", "brown", "camera.lens")):
+        result = make(trace, width=None, height=None, undistort=True, lens=lens)
+        measured = json.loads((result.path / "provenance.json").read_text())["measured"]
+        assert (measured["lens"], measured["lens_from"]) == (model, source)
+        image = result.channel("image").read(3, 4)[0]
+        assert {name: difference(image, other) < 1.5 for name, other in expected.items()} == {
+            name: name == model for name in expected
+        }
+    (trace / "camera" / "camera.json").write_text(json.dumps({**content, "model": "fisheye"}))
+    with pytest.raises(RoverError, match=r"camera.*names the model fisheye, and camera\.lens is brown"):
+        make(trace, undistort=True, lens="brown")
+
+
 def test_undistortion_with_missing_or_invalid_intrinsics_is_an_error(recorded: Path, tmp_path: Path) -> None:
     trace = copied(recorded, tmp_path)
     with pytest.raises(RoverError, match=r"undistort needs the lens: camera/camera\.json is not there"):

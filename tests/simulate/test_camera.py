@@ -9,7 +9,9 @@ import cv2
 import numpy as np
 import pytest
 
+from rover_pipeline.errors import ConfigError
 from rover_pipeline.format.trace import Trace
+from rover_pipeline.simulate.record import simulate
 from rover_pipeline.simulate.scene.world import Light, Target, World, box, rectangle
 from rover_pipeline.simulate.sensors import camera
 
@@ -36,7 +38,7 @@ def projected(intrinsics: dict[str, object], points: np.ndarray) -> np.ndarray:
     optical = points @ np.array([[0.0, 0, 1], [-1, 0, 0], [0, -1, 0]])  # right, down, front
     k, p = np.array(intrinsics["k"], "f8"), np.array(intrinsics["p"], "f8")
     still = np.zeros(3), np.zeros(3)
-    if intrinsics["model"] == "fisheye":
+    if intrinsics.get("model", "fisheye") == "fisheye":
         return np.array(cv2.fisheye.projectPoints(optical[:, None], *still, matrix, k)[0])[:, 0]
     return np.array(cv2.projectPoints(optical, *still, matrix, np.array([*k[:2], *p, k[2]]))[0])[:, 0]
 
@@ -92,6 +94,23 @@ def test_what_is_to_the_left_appears_to_the_left_and_what_is_up_appears_up(name:
     assert columns.mean() < lens.cx - 20 and rows.mean() < lens.cy - 20
     expected = projected(lens.describe(), np.array([[4.0, 1.0, 0.8]]))[0]
     assert np.hypot(columns.mean() - expected[0], rows.mean() - expected[1]) < 0.6
+
+
+def test_a_recording_is_made_with_the_published_fisheye_or_with_another_lens_on_request(tmp_path: Path) -> None:
+    sizes = {"preset": "tiny", "duration": 0.5, "sensors": ("camera",), "threads": 1}
+    found, pictures = {}, {}
+    for name in (None, "brown", "pinhole"):
+        simulate(tmp_path / f"{name}", lens=name, **sizes)  # type: ignore[arg-type]
+        found[name] = json.loads((tmp_path / f"{name}" / "camera" / "camera.json").read_text())
+        pictures[name] = frames(tmp_path / f"{name}" / "camera" / "video.avi")[0]
+    # The file of the public data set names no model, in pictures of 1920x1080.
+    assert found[None].keys() == {"fx", "fy", "cx", "cy", "k", "p"}
+    assert found[None]["fx"] == pytest.approx(987.68 * 256 / 1920) and found[None]["k"][3] == -0.02294
+    assert [found["brown"]["model"], found["pinhole"]["model"]] == ["brown", "pinhole"]
+    assert any(found["brown"]["k"]) and not any(found["pinhole"]["k"])
+    assert all(np.abs(pictures[None].astype(int) - pictures[name]).mean() > 5 for name in ("brown", "pinhole"))
+    with pytest.raises(ConfigError, match=r"unknown lens 'fishy'; did you mean 'fisheye'"):
+        simulate(tmp_path / "no", lens="fishy", **sizes)  # type: ignore[arg-type]
 
 
 def test_the_fisheye_sees_what_is_far_from_its_axis_and_nothing_in_its_corners() -> None:

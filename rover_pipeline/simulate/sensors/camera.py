@@ -6,6 +6,7 @@ The camera frame is front-left-up like that of every sensor; (0, 0) is the middl
 from __future__ import annotations
 
 import functools
+import threading
 
 import numpy as np
 
@@ -34,13 +35,19 @@ LENSES = {
 }
 
 
+#: Threads that start together would each compute the rays.
+_ONE_AT_A_TIME = threading.Lock()
+
+
 def picture(world: World, lens: Lens, time: float, pos: np.ndarray, rot: np.ndarray) -> np.ndarray:
     """The picture through a lens from a pose, scene-from-camera: u1 RGB (height, width, 3).
 
     Pixels in which no light falls through the lens are black.
     """
     image = np.empty((lens.height, lens.width, 3), "u1")
-    _render(world.at(time), MATERIAL_TABLE, world.light, pos, rot, _rays(lens), lens.fx, image)
+    with _ONE_AT_A_TIME:
+        rays = _rays(lens)
+    _render(world.at(time), MATERIAL_TABLE, world.light, pos, rot, rays, lens.fx, image)
     return image
 
 
