@@ -49,6 +49,7 @@ class Lens:
         fx, fy: focal lengths, pixels.
         cx, cy: principal point, pixels.
         k, p: radial and tangential distortion; `fisheye` has no p.
+        model: what k and p are coefficients of.
     """
 
     width: int

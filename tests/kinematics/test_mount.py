@@ -74,9 +74,10 @@ def test_the_doubt_about_the_named_radar_is_told_where_its_pose_is_used(
     run_step(find_step(sensor), trace, sensor, Request({"rig": rig_of("iq1m").model_dump(mode="json")}))
     provenance = json.loads((trace / sensor / PROVENANCE).read_text())
     assert provenance["measured"]["extrinsics"] == "iq1m"
+    assert any("the radar's pose is in doubt" in note for note in provenance["notes"])
     assert "the radar's pose is in doubt" in capsys.readouterr().err
     if sensor == "_radar_pose":
-        # The radar is 145 mm from the lidar, and as far along its path.
+        # The simulated radar is 20 mm from where the published one is.
         pos = Sensor(trace / sensor).channel("pos").read()
         true = Sensor(trace / "_truth_radar").channel("pos").read()
         assert 0.01 < np.nanmedian(np.linalg.norm(pos - true, axis=1)) < 0.05
