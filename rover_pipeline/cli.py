@@ -75,6 +75,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME[=VALUE]",
         help="damage it, or make its world unkind, as real ones are (an unknown name lists how)",
     )
+    simulate.add_argument("--lens", metavar="NAME", help="fisheye, brown or pinhole (default: the preset's, a fisheye)")
     simulate.add_argument("--log", type=Path, metavar="FILE", help="an error goes there too, with its traceback")
     simulate.set_defaults(run=_simulate)
 
@@ -210,6 +211,7 @@ def _simulate(arguments: argparse.Namespace) -> int:
             seed=arguments.seed,
             faults=arguments.fault,
             say=lambda text: print(text, file=sys.stderr, flush=True),
+            lens=arguments.lens,
         )
     print(arguments.out)
     return 0

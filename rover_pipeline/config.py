@@ -57,7 +57,7 @@ class Config(Options):
         RigOptions(),
         description="Extrinsics: each sensor's pose in the lidar frame, {translation: [x, y, z], rotation: [[...], "
         "[...], [...]]}, m and lidar-from-sensor. null = as in the section `rig` of the recording's own config.yaml, "
-        "or the lidar's pose if there is none.",
+        "or the lidar's pose if there is none. `rig: iq1m` is short for `rig: {name: iq1m}`.",
     )
     poses: PosesSection = Field(
         PosesSection(), description="Poses of the sensors: `_radar_pose`, `_camera_pose`, `_imu_pose`."
@@ -100,21 +100,37 @@ class Config(Options):
         Raises:
             ConfigError: there is no such section.
         """
-        section: Any = self
-        outer: dict[str, Any] = {}
-        for part in name.split(".") if name else ():
-            if isinstance(section, BaseModel) and part in type(section).model_fields:
-                if section is not self and around:
-                    outer |= {key: value for key, value in section if not isinstance(value, BaseModel)}
-                section = getattr(section, part)
-            elif isinstance(section, Mapping):
-                section = section.get(part, {})
-            else:
-                known = list(type(section).model_fields) if isinstance(section, BaseModel) else []
-                raise ConfigError(f"options({name!r}): config has no section {part!r}; {did_you_mean(part, known)}")
+        section, outer = self._find(name)
         if section is self:
             return {}
-        return {**outer, **(section.model_dump(mode="json") if isinstance(section, BaseModel) else section)}
+        values = _plain(section)
+        if not isinstance(values, Mapping):
+            raise ConfigError(f"options({name!r}): is an option of the config and no section")
+        return {**(outer if around else {}), **values}
+
+    def value(self, name: str) -> Any:
+        """Plain value of a dotted option, such as `camera.lens`, or of a section. Raises ConfigError."""
+        return _plain(self._find(name)[0])
+
+    def _find(self, name: str) -> tuple[Any, dict[str, Any]]:
+        """A dotted section or option, and the options of the sections around it."""
+        found: Any = self
+        outer: dict[str, Any] = {}
+        for part in name.split(".") if name else ():
+            if isinstance(found, BaseModel) and part in type(found).model_fields:
+                if found is not self:
+                    outer |= {key: value for key, value in found if not isinstance(value, BaseModel)}
+                found = getattr(found, part)
+            elif isinstance(found, Mapping):
+                found = found.get(part, {})
+            else:
+                known = list(type(found).model_fields) if isinstance(found, BaseModel) else []
+                raise ConfigError(f"options({name!r}): config has no section {part!r}; {did_you_mean(part, known)}")
+        return found, outer
+
+
+def _plain(value: Any) -> Any:
+    return value.model_dump(mode="json") if isinstance(value, BaseModel) else value
 
 
 def default_yaml() -> str:

@@ -78,7 +78,7 @@ def trace_for(sensor: str, path: Path) -> Path:
 
 def write_lens(trace: Path) -> None:
     """Give the camera of a small trace its intrinsics."""
-    lens = {"fx": 20.0, "fy": 20.0, "cx": 11.5, "cy": 7.5, "k": [0.1, 0.0, 0.0, 0.0], "p": [0.01, 0.0]}
+    lens = {"fx": 9.0, "fy": 9.0, "cx": 11.5, "cy": 7.5, "k": [0.006, 0.008, -0.002, -0.023], "p": [0, 0]}
     (trace / "camera" / "camera.json").write_text(json.dumps(lens))
 
 

@@ -12,7 +12,20 @@ from pydantic import Field, model_validator
 from rover_pipeline.options import Options
 
 
-class FramesOptions(Options):
+class LensOptions(Options):
+    """The model of the lens, for whatever reads `camera.json`."""
+
+    lens: Literal["fisheye", "brown"] | None = Field(
+        None,
+        description="Model of the lens that k and p of camera.json are of: `fisheye` = OpenCV's, of Kannala and "
+        "Brandt, `brown` = Brown's radial and tangential distortion. null = the one that camera.json names in a key "
+        "`model` (or `camera_model`, `distortion_model`); without a name, fisheye for four k without p, as in the "
+        "published recordings, and else brown. Four zeros are taken for a pinhole, with a warning. A contradiction is "
+        "an error.",
+    )
+
+
+class FramesSection(Options):
     """Pictures at another size (`_camera_frames`)."""
 
     width: int | None = Field(480, ge=1, le=16384, description="Width, pixels; null = in proportion to `height`.")
@@ -26,8 +39,9 @@ class FramesOptions(Options):
     )
     undistort: bool = Field(
         False,
-        description="Remove the distortion of the lens given by k and p of camera.json: OpenCV's model, except that "
-        "k[3] multiplies r^8. Pixels outside of the camera's view are black.",
+        description="Remove the distortion of the lens given by camera.json (`camera.lens`; the k[3] of brown "
+        "multiplies r^8). Focal lengths stay, so the picture of a fisheye loses its rim. Pixels outside of the "
+        "camera's view are black.",
     )
 
     def size(self, width: int, height: int) -> tuple[int, int]:
@@ -94,8 +108,12 @@ class ModelOptions(Options):
         return self
 
 
-class CameraOptions(Options):
+class FramesOptions(LensOptions, FramesSection):
+    """Options of the step `_camera_frames`."""
+
+
+class CameraOptions(LensOptions):
     """Camera processing."""
 
-    frames: FramesOptions = FramesOptions()
+    frames: FramesSection = FramesSection()
     model: ModelOptions = ModelOptions()

@@ -33,6 +33,6 @@ def _undistortion_map(lens: Lens) -> tuple[np.ndarray, np.ndarray]:
     """Pixel of the picture for each pixel without distortion, in OpenCV's fixed-point format."""
     x, y = lens.undistorted().directions()
     columns, rows = lens.pixels(x, y)
-    # Beyond this angle the model folds back and would show the scene nearer the centre a second time.
-    columns[np.hypot(x, y) > lens.max_tangent] = -2.0
+    # What the lens does not see is taken from outside of the picture.
+    columns, rows = np.nan_to_num(columns, nan=-2.0), np.nan_to_num(rows, nan=-2.0)
     return cv2.convertMaps(columns.astype("f4"), rows.astype("f4"), cv2.CV_16SC2)

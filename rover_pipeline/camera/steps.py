@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 
-from rover_pipeline.camera.lens import Lens
+from rover_pipeline.camera.intrinsics import read_intrinsics
 from rover_pipeline.camera.model import load
 from rover_pipeline.camera.options import FramesOptions, ModelOptions
 from rover_pipeline.camera.pictures import resize, undistort
@@ -34,14 +34,14 @@ def inspect_lens(
     if camera is None:
         return Inspection({})
     height, width, _ = shapes["video"]
-    lens = Lens.parse(camera, width, height)
+    lens, model_from, doubts = read_intrinsics(camera, width, height, options.lens)
+    measured, warnings = {"lens": lens.model, "lens_from": model_from}, [*doubts]
     if options.undistort:
         lens = lens.undistorted()
-    warnings = []
     if lens.is_distorted:
         warnings.append("pictures keep the distortion of their lens; straighten them by camera.frames.undistort: true")
     text = json.dumps(lens.resized(*options.size(lens.width, lens.height)).describe(), indent=2) + "\n"
-    return Inspection({}, warnings, {"camera.json": text})
+    return Inspection(measured, warnings, {"camera.json": text})
 
 
 def frames(video: np.ndarray, *, options: FramesOptions, shapes: _Shapes, camera: str | None = None) -> np.ndarray:
@@ -61,7 +61,8 @@ def frames(video: np.ndarray, *, options: FramesOptions, shapes: _Shapes, camera
         return np.stack([resize(picture, width, height) for picture in video])
     if camera is None:
         raise ValueError("camera.frames.undistort needs the lens: camera/camera.json is not there")
-    lens = Lens.parse(camera, stored_width, stored_height).resized(video.shape[2], video.shape[1])
+    recorded = read_intrinsics(camera, stored_width, stored_height, options.lens).lens
+    lens = recorded.resized(video.shape[2], video.shape[1])
     return np.stack([resize(undistort(picture, lens), width, height) for picture in video])
 
 

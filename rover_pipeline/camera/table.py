@@ -9,7 +9,7 @@ STEPS = (
     Step(
         sensor="_camera_frames",
         function="rover_pipeline.camera.steps:frames",
-        version=1,
+        version=2,
         sections=("camera.frames",),
         options=FramesOptions,
         inputs={"video": "camera/video.avi"},

@@ -89,8 +89,8 @@ class Step:
         function: dotted name `package.module:function`, or the function.
         version: raised whenever the same input gives other bytes.
         sensor: name of the virtual sensor or folder, `_name`; "" where the rule names it.
-        sections: of the configuration. The first one gives its own options, each other one an option that is named
-            like the last part of the section's name.
+        sections: of the configuration. The first one gives its own options, each other one (or single option,
+            such as `camera.lens`) an option that is named like the last part of its name.
         options: model of the function's `options`; None when it takes none.
         inputs: argument -> channel that blocks of frames are read from. The first one's sensor gives `ts` and the
             number of frames.

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
+from rover_pipeline.camera.intrinsics import read_intrinsics
 from rover_pipeline.camera.lens import Lens
-from rover_pipeline.camera.pictures import resize
+from rover_pipeline.camera.pictures import resize, undistort
 from rover_pipeline.errors import FormatError, MissingExtraError
 from rover_pipeline.export import ExportOptions
 from rover_pipeline.export.colours import height_colours, velocity_colours
@@ -143,12 +144,12 @@ def _write_pictures(recording: _Recording) -> None:
     height, width, _ = video.sensor.specs["video.avi"].shape
     wanted = recording.options.width
     size = (width, height) if wanted is None else (wanted, max(1, round(height * wanted / width)))
-    if (intrinsics := read_optional(recording.trace / "camera" / "camera.json")) is not None:
-        lens = Lens.parse(intrinsics, width, height).resized(*size)
+    lens = _lens(recording.trace, width, height, size)
+    if lens is not None:
         recording.stream.log(entity, _pinhole(recording.rr, lens), static=True)
     chosen = recording.chosen(video)
     for first in range(0, len(chosen), _BATCH):
-        pictures = {at: _read_jpeg(video, at, size) for at in chosen[first : first + _BATCH]}
+        pictures = {at: _read_jpeg(video, at, size, lens) for at in chosen[first : first + _BATCH]}
         decodable = [at for at, picture in pictures.items() if picture]
         if decodable:
             columns = recording.rr.EncodedImage.columns(
@@ -158,14 +159,35 @@ def _write_pictures(recording: _Recording) -> None:
     recording.done("camera", video)
 
 
-def _read_jpeg(video: Samples, at: int, size: tuple[int, int]) -> bytes | None:
-    """A picture as a JPEG, as it is stored, or encoded again at another (width, height)."""
+def _lens(trace: Path, width: int, height: int, size: tuple[int, int]) -> Lens | None:
+    """The lens of pictures that were recorded at one size, at another; None without `camera.json`."""
+    path = trace / "camera" / "camera.json"
+    if (text := read_optional(path)) is None:
+        return None
+    try:
+        found = read_intrinsics(text, width, height)
+    except ValueError as error:
+        raise FormatError(f"{path.parent}: {error}") from error
+    for warning in found.warnings:
+        print(f"{path.parent}: {warning}", file=sys.stderr)
+    return found.lens.resized(*size)
+
+
+def _read_jpeg(video: Samples, at: int, size: tuple[int, int], lens: Lens | None) -> bytes | None:
+    """A picture as a JPEG: as it is stored, or encoded again at another (width, height) and without distortion.
+
+    Rerun draws points over a picture as a pinhole sees them, and knows no other lens.
+    """
     channel: Any = video.sensor.channel("video.avi")
     height, width, _ = channel.spec.shape
-    if size == (width, height) and hasattr(channel, "jpeg"):
+    is_distorted = lens is not None and lens.is_distorted
+    if size == (width, height) and not is_distorted and hasattr(channel, "jpeg"):
         return channel.jpeg(int(video.indices[at]))
     sample = video.read(at)
-    return None if sample is None else jpeg.encode(resize(sample["video.avi"], *size))
+    if sample is None:
+        return None
+    picture = resize(sample["video.avi"], *size)
+    return jpeg.encode(undistort(picture, lens) if lens is not None and is_distorted else picture)
 
 
 def _pinhole(rr: Any, lens: Lens) -> Any:

@@ -1,7 +1,8 @@
 """Extrinsics: the pose of each sensor in the lidar frame.
 
 It comes from the section `rig` of the configuration, else from the same section of the recording's own `config.yaml`.
-Where neither gives it, the sensor is assumed to have the pose of the lidar.
+In each, a sensor's own pose comes before that of the rig that is named. Where none gives it, the sensor is assumed to
+have the pose of the lidar.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pydantic import ValidationError
 
 from rover_pipeline.errors import ConfigError, explain
 from rover_pipeline.format.collection import parse_collection
-from rover_pipeline.kinematics.options import Mounted, MountOptions, RigOptions
+from rover_pipeline.kinematics.options import NAMED_RIGS, Mounted, MountOptions, RigName, RigOptions
 
 
 class Mount(NamedTuple):
@@ -23,12 +24,12 @@ class Mount(NamedTuple):
     Attributes:
         translation: f8 (3,), m.
         rotation: f8 (3, 3), lidar-from-sensor, orthonormal to machine precision.
-        source: where the pose comes from; "identity" when nobody gave one.
+        source: where the pose comes from: a section, or the name of a rig; "identity" when nobody gave one.
     """
 
     translation: np.ndarray
     rotation: np.ndarray
-    source: Literal["config", "config.yaml", "identity"] = "config"
+    source: Literal["config", "config.yaml", "identity"] | RigName = "config"
 
     @property
     def known(self) -> bool:
@@ -51,33 +52,53 @@ def find_mount(sensor: Mounted, rig: RigOptions, recorded: str | None) -> Mount:
         ConfigError: the recording's section does not hold a rigid pose.
         FormatError: the recording's `config.yaml` is not YAML.
     """
-    configured: MountOptions | None = getattr(rig, sensor)
-    if configured is not None:
-        return _mount(configured, "config")
-    from_recording = _recorded(sensor, recorded)
-    return _mount(from_recording, "config.yaml") if from_recording else IDENTITY
+    return _of_section(rig, sensor, "config") or _recorded(sensor, recorded) or IDENTITY
 
 
-def _recorded(sensor: Mounted, text: str | None) -> MountOptions | None:
+def mount_warnings(sensor: Mounted, rig: RigOptions, mount: Mount) -> list[str]:
+    """What a user should know about a pose that was found: doubts about a named rig, or that it lacks the sensor."""
+    if mount.source == "iq1m" and sensor == "radar":
+        return [
+            "rig iq1m: the radar's pose is in doubt: the comment in the published URDF, which is taken, puts it "
+            "(0.060, 0, -0.132) m from the lidar, the numbers there (0.006, 0, -0.033); measure it and set `rig.radar`"
+        ]
+    if rig.name and not mount.known:
+        return [f"rig {rig.name} does not tell where the {sensor} is: it gets the lidar's pose; set `rig.{sensor}`"]
+    return []
+
+
+def _of_section(rig: RigOptions, sensor: Mounted, source: Literal["config", "config.yaml"]) -> Mount | None:
+    own: MountOptions | None = getattr(rig, sensor)
+    if own is not None:
+        return _mount(own, source)
+    published = NAMED_RIGS[rig.name].get(sensor) if rig.name else None
+    return _mount(published, rig.name) if published and rig.name else None
+
+
+def _recorded(sensor: Mounted, text: str | None) -> Mount | None:
     section = parse_collection(text).get("rig")
     if section is None:
         return None
+    if isinstance(section, str):
+        section = {"name": section}
     if not isinstance(section, Mapping):
         raise ConfigError(
             f"config.yaml: rig: must hold {', '.join(get_args(Mounted))}, is a {type(section).__name__}; correct it, "
             "or set `rig` in the configuration"
         )
-    if section.get(sensor) is None:
-        return None
+    # Nothing else in the section is looked at: what is wrong with it does not concern this sensor.
+    key = sensor if section.get(sensor) is not None else "name"
+    values = {key: section.get(key)}
     try:
-        return MountOptions.model_validate(section[sensor])
+        rig = RigOptions.model_validate(values)
     except ValidationError as error:
         raise ConfigError(
-            f"config.yaml: rig.{sensor}.{explain(error)}; correct it, or set `rig.{sensor}` in the configuration"
+            f"config.yaml: rig.{explain(error)}; correct it, or set `rig.{sensor}` in the configuration"
         ) from error
+    return _of_section(rig, sensor, "config.yaml")
 
 
-def _mount(options: MountOptions, source: Literal["config", "config.yaml"]) -> Mount:
+def _mount(options: MountOptions, source: Literal["config", "config.yaml"] | RigName) -> Mount:
     # A matrix in a text file is rounded, so the nearest rotation is used.
     left, _, right = np.linalg.svd(np.array(options.rotation, "f8"))
     return Mount(np.array(options.translation, "f8"), left @ right, source)

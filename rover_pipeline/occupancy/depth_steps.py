@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from rover_pipeline.camera.intrinsics import Intrinsics, read_intrinsics
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.engine.step import Inspection
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.texts import parse_json
 from rover_pipeline.kinematics.clock import corrected, odometry_clock
-from rover_pipeline.kinematics.mount import Mount, find_mount
+from rover_pipeline.kinematics.mount import Mount, find_mount, mount_warnings
 from rover_pipeline.kinematics.sweep import SweepMotion
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.lidar.geometry import projection, sensor_info, stagger, sweep_span
@@ -37,9 +38,11 @@ def inspect_lens(
     **_: Any,
 ) -> Inspection:
     """The source of the camera's extrinsics, and the intrinsics of the depth pixels as `camera.json`."""
-    lens = _camera(intrinsics, _picture_size(recorded, published), options).lens
-    measured = {"extrinsics": find_mount("camera", options.rig, config).source}
-    return Inspection(measured, (), {"camera.json": json.dumps(lens.describe(), indent=2) + "\n"})
+    found = _intrinsics(intrinsics, _picture_size(recorded, published), options)
+    lens, mount = _pixels(found.lens, options), find_mount("camera", options.rig, config)
+    measured = {"extrinsics": mount.source, "lens": found.lens.model, "lens_from": found.model_from}
+    warnings = [*found.warnings, *mount_warnings("camera", options.rig, mount)]
+    return Inspection(measured, warnings, {"camera.json": json.dumps(lens.describe(), indent=2) + "\n"})
 
 
 def depth(
@@ -120,8 +123,17 @@ def _lidar_in_camera(
 
 @functools.lru_cache(maxsize=4)
 def _camera(intrinsics: str, size: tuple[int, int], options: DepthOptions) -> DepthCamera:
-    lens = Lens.parse(intrinsics, *size).resized(options.width, options.height)
-    return DepthCamera(lens if options.distorted else lens.undistorted(), options.min_range)
+    return DepthCamera(_pixels(_intrinsics(intrinsics, size, options).lens, options), options.min_range)
+
+
+def _intrinsics(intrinsics: str, size: tuple[int, int], options: DepthOptions) -> Intrinsics:
+    return read_intrinsics(intrinsics, *size, options.lens)
+
+
+def _pixels(recorded: Lens, options: DepthOptions) -> Lens:
+    """The lens of the pixels that get a depth."""
+    lens = recorded.resized(options.width, options.height)
+    return lens if options.distorted else lens.undistorted()
 
 
 def _picture_size(*metas: str | None) -> tuple[int, int]:
@@ -145,7 +157,8 @@ class DepthCamera:
 
     def __init__(self, lens: Lens, min_range: float) -> None:
         self.lens = lens
-        self._lens = np.array([lens.fx, lens.fy, lens.cx, lens.cy, *lens.k, *lens.p, lens.max_tangent**2, min_range])
+        self._lens = np.array([lens.fx, lens.fy, lens.cx, lens.cy, *lens.k, *lens.p, lens.max_tangent**2])
+        self._min_depth = min_range
 
     def depth(self, rng: np.ndarray, xyz: np.ndarray, rotation: np.ndarray, translation: np.ndarray) -> np.ndarray:
         """Depth of the nearest return in each pixel, u2 (height, width), mm along the axis; 0 = none.
@@ -158,15 +171,16 @@ class DepthCamera:
             translation: f8 (node, 3), position of the lidar in the camera frame, m.
         """
         out = np.zeros((self.lens.height, self.lens.width), "u2")
-        _project(rng, xyz, rotation, translation, self._lens, out)
+        _project(rng, xyz, rotation, translation, self._lens, self.lens.is_fisheye, self._min_depth, out)
         return out
 
 
 @compiled
 def _project(
-    rng: np.ndarray, xyz: np.ndarray, rotation: np.ndarray, translation: np.ndarray, lens: np.ndarray, out: np.ndarray
-) -> None:
-    fx, fy, cx, cy, k1, k2, k3, k4, p1, p2, max_square, min_depth = lens
+    rng: np.ndarray, xyz: np.ndarray, rotation: np.ndarray, translation: np.ndarray, lens: np.ndarray,
+    is_fisheye: bool, min_depth: float, out: np.ndarray,
+) -> None:  # fmt: skip
+    fx, fy, cx, cy, k1, k2, k3, k4, p1, p2, max_square = lens
     height, width = out.shape
     columns, steps = rng.shape[1], len(rotation) - 1
     poses = np.empty((columns, 12))
@@ -192,7 +206,12 @@ def _project(
             square = x * x + y * y
             if square > max_square:
                 continue
-            radial = 1 + square * (k1 + square * (k2 + square * (k3 + square * k4)))
+            scale, argument = 1.0, square
+            if is_fisheye and square > 0:
+                radius = np.sqrt(square)
+                theta = np.arctan(radius)
+                scale, argument = theta / radius, theta * theta
+            radial = scale * (1 + argument * (k1 + argument * (k2 + argument * (k3 + argument * k4))))
             u = fx * (x * radial + 2 * p1 * x * y + p2 * (square + 2 * x * x)) + cx
             v = fy * (y * radial + p1 * (square + 2 * y * y) + 2 * p2 * x * y) + cy
             if not (-0.5 <= u < width - 0.5 and -0.5 <= v < height - 0.5):

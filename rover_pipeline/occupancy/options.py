@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
+from rover_pipeline.camera.options import LensOptions
 from rover_pipeline.kinematics.options import RigOptions, TimesSection
 from rover_pipeline.lidar.options import LidarOptions
 from rover_pipeline.options import Options
@@ -74,8 +75,8 @@ class DepthSection(Options):
     height: int = Field(270, ge=1, le=16384, description="Height of the depth image, pixels.")
     distorted: bool = Field(
         True,
-        description="true = the pixels are those of the recorded pictures, with the distortion k and p of camera.json. "
-        "false = they are those of undistorted pictures (`camera.frames.undistort`).",
+        description="true = the pixels are those of the recorded pictures, with the distortion of their lens "
+        "(`camera.lens`). false = they are those of undistorted pictures (`camera.frames.undistort`).",
     )
     motion: bool = Field(
         True,
@@ -88,7 +89,7 @@ class DepthSection(Options):
     tolerance: float = Field(0.15, gt=0, description="Maximum time between a picture and a sweep, s.")
 
 
-class DepthOptions(DepthSection):
+class DepthOptions(LensOptions, DepthSection):
     """Options of the step `_camera_depth`."""
 
     rig: RigOptions = RigOptions()

@@ -11,7 +11,7 @@ import numpy as np
 
 from rover_pipeline.engine.step import Inspection
 from rover_pipeline.kinematics.gravity import remove_tilt, up_of_gravity
-from rover_pipeline.kinematics.mount import IDENTITY, Mount, find_mount
+from rover_pipeline.kinematics.mount import IDENTITY, Mount, find_mount, mount_warnings
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.lidar.geometry import projection, sensor_info, stagger
 from rover_pipeline.numerics.nearest import nearest_samples
@@ -77,11 +77,13 @@ def inspect_cells(
     **_: Any,
 ) -> Inspection:
     """The centres of the cells as `axes.json`, the source of the extrinsics, and the direction of up."""
-    measured: dict[str, Any] = {"origin": options.origin, "extrinsics": _origin(options, config).source}
+    mount = _origin(options, config)
+    measured: dict[str, Any] = {"origin": options.origin, "extrinsics": mount.source}
+    warnings = mount_warnings("radar", options.rig, mount) if options.origin == "radar" else []
     if odometry is not None:
         up, source = _up(options, config, odometry, imu_ts, imu_acc, imu_valid)
         measured |= {"up": [round(float(value), 5) for value in up], "up_from": source}
-    return Inspection(measured, (), {AXES: _axes(_grid(options, flat, sidecar, radar))})
+    return Inspection(measured, warnings, {AXES: _axes(_grid(options, flat, sidecar, radar))})
 
 
 def _origin(options: OccupancyOptions, config: str | None) -> Mount:

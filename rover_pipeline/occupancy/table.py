@@ -66,8 +66,8 @@ STEPS = (
     Step(
         sensor="_camera_depth",
         function="rover_pipeline.occupancy.depth_steps:depth",
-        version=2,
-        sections=("depth", "rig", "lidar", "sync.times"),
+        version=3,
+        sections=("depth", "camera.lens", "rig", "lidar", "sync.times"),
         options=DepthOptions,
         inputs={"ts": "camera/ts"},
         nearest={"rng": "_lidar_image/rng", "lidar_ts": "_lidar_image/ts"},

@@ -10,7 +10,7 @@ import numpy as np
 from rover_pipeline.engine.recording import Recording
 from rover_pipeline.engine.step import Inspection
 from rover_pipeline.kinematics.clock import clock, odometry_clock
-from rover_pipeline.kinematics.mount import find_mount
+from rover_pipeline.kinematics.mount import find_mount, mount_warnings
 from rover_pipeline.kinematics.options import Mounted
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.poses.options import PosesOptions
@@ -46,7 +46,7 @@ def poses(
         "outside_trajectory": int((~known).sum()),
         "max_speed_mps": _largest(np.linalg.norm(state.vel, axis=1)),
     }
-    warnings = []
+    warnings = mount_warnings(sensor, options.rig, mount)
     if not known.any():
         warnings.append(f"_odom tells of none of the {recording.count} times of {sensor}: all poses are NaN")
     if sidecar is not None:

@@ -27,6 +27,7 @@ class Preset(Options):
     radar: Chirps = Field(description="Radar device and chirps.")
     width: int = Field(1920, description="Width of the camera's pictures, pixels.")
     height: int = Field(1080, description="Height of the camera's pictures, pixels.")
+    lens: Literal["fisheye", "brown", "pinhole"] = Field("fisheye", description="Lens of the camera.")
     camera_rate: float = Field(30.0, description="Pictures per second.")
     imu_rate: float = Field(100.0, description="Samples per second.")
     unkind: Unkind = Field(Unkind(), description="What is wrong with the rig and its world.")

@@ -50,6 +50,7 @@ def simulate(
     threads: int | None = None,
     sensors: Collection[str] | None = None,
     say: Callable[[str], object] | None = None,
+    lens: str | None = None,
 ) -> None:
     """Make `out` a roverd trace with known truth. The same arguments give the same bytes with any number of threads.
 
@@ -63,6 +64,7 @@ def simulate(
         threads: as many as this process may use unless given.
         sensors: which of `lidar`, `radar`, `camera` and `imu` are recorded; all of them unless given.
         say: is told beforehand how long it will take. For that, two samples of each sensor are made first.
+        lens: of the camera, from `LENSES`; that of the preset unless given.
 
     Raises:
         ConfigError: a name is unknown, or the duration too short for every sensor to have a sample.
@@ -72,6 +74,10 @@ def simulate(
         if preset not in PRESETS:
             raise ConfigError(f"simulate: unknown preset {preset!r}; {did_you_mean(preset, PRESETS)}")
         preset = PRESETS[preset]
+    if lens is not None:
+        if lens not in camera.LENSES:
+            raise ConfigError(f"simulate: unknown lens {lens!r}; {did_you_mean(lens, camera.LENSES)}")
+        preset = preset.model_copy(update={"lens": lens})
     damages = [fault for fault in faults if fault in FAULTS]
     unkind = put_on([fault for fault in faults if fault not in FAULTS], preset.unkind, [*FAULTS])
     preset = preset.model_copy(update={"unkind": unkind})
@@ -223,7 +229,10 @@ def _camera(rig: Rig) -> _Source:
 
     shape = (rig.lens.height, rig.lens.width, 3)
     channels = {"video.avi": _spec("mjpg", "u1", shape, "Pictures, RGB. [row, column, colour]")}
-    return _Source(channels, sample, rig.lens.describe())
+    intrinsics = rig.lens.describe()
+    if rig.lens.is_fisheye:
+        del intrinsics["model"]  # the real rig's file does not name it either
+    return _Source(channels, sample, intrinsics)
 
 
 def _imu(rig: Rig) -> _Source:

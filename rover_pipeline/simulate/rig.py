@@ -18,7 +18,7 @@ from rover_pipeline.simulate.presets import Preset
 from rover_pipeline.simulate.scene import crowd, flat, park, stairs, street, tunnel
 from rover_pipeline.simulate.scene.world import World
 from rover_pipeline.simulate.sensors import imu
-from rover_pipeline.simulate.sensors.camera import pinhole
+from rover_pipeline.simulate.sensors.camera import LENSES
 from rover_pipeline.simulate.sensors.clocks import Clock
 from rover_pipeline.simulate.sensors.lidar import BEAMS, Beams, Rays, rays
 from rover_pipeline.simulate.sensors.lidar_errors import LidarErrors
@@ -141,7 +141,7 @@ def build(preset: Preset, seed: int) -> Rig:
         motion,
         _with_offsets(clocks, preset.unkind, rng),
         beams,
-        pinhole(preset.width, preset.height, 80.0),
+        LENSES[preset.lens].resized(preset.width, preset.height),
         _true_mounts(preset.unkind, rng),
         _lidar_errors(preset.unkind, beams, rng),
         rays(_true_beams(preset.unkind, beams, rng), preset.columns),

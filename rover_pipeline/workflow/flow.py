@@ -275,10 +275,10 @@ class Flow:
             print(f"rover-pipeline: {stamp.parent}: is made again, for {reason}", file=sys.stderr)
 
     def _options(self, sections: Sequence[str]) -> dict[str, Any]:
-        """Options of a step: those of the first section, and of each other one under the last part of its name."""
+        """Options of a step: those of the first section, and each other one under the last part of its name."""
         if not sections:
             return {}
-        others = {name.rpartition(".")[2]: self.config.section(name) for name in sections[1:]}
+        others = {name.rpartition(".")[2]: self.config.value(name) for name in sections[1:]}
         return self.config.section(sections[0], around=True) | others
 
     def _request(self, options: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from pydantic import ByteSize
 
+from rover_pipeline.camera.intrinsics import read_intrinsics
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.camera.options import FramesOptions
 from rover_pipeline.camera.pictures import undistort
@@ -187,9 +188,13 @@ def test_a_damaged_frame_is_an_error_or_is_marked_as_invalid(change: str, record
 LENS = {"fx": 150.0, "fy": 155.0, "cx": 101.0, "cy": 62.0, "k": [-0.28, 0.09, -0.01, 0.0], "p": [0.004, -0.003]}
 
 
+def lens_of(text: str, width: int, height: int) -> Lens:
+    return read_intrinsics(text, width, height).lens
+
+
 def test_undistortion_equals_that_of_opencv() -> None:
     picture = scenery(1)[0]
-    lens = Lens.parse(json.dumps(LENS), WIDTH, HEIGHT)
+    lens = lens_of(json.dumps(LENS), WIDTH, HEIGHT)
     matrix = np.array([[lens.fx, 0, lens.cx], [0, lens.fy, lens.cy], [0, 0, 1]])
     expected = cv2.undistort(picture, matrix, np.array([*lens.k[:2], *lens.p, lens.k[2]]))
     undistorted = undistort(picture, lens)
@@ -198,7 +203,7 @@ def test_undistortion_equals_that_of_opencv() -> None:
 
 
 def test_where_the_distortion_folds_back_the_picture_is_black() -> None:
-    lens = Lens.parse(json.dumps({**LENS, "fx": 80.0, "fy": 80.0, "k": [-0.5, 0, 0, 0]}), WIDTH, HEIGHT)
+    lens = lens_of(json.dumps({**LENS, "fx": 80.0, "fy": 80.0, "k": [-0.5, 0, 0, 0]}), WIDTH, HEIGHT)
     assert lens.max_tangent == pytest.approx((1 / 1.5) ** 0.5, abs=2e-3)
     undistorted = undistort(np.full((HEIGHT, WIDTH, 3), 200, "u1"), lens)
     off = np.hypot(*lens.undistorted().directions())
@@ -206,7 +211,7 @@ def test_where_the_distortion_folds_back_the_picture_is_black() -> None:
 
 
 def test_a_straight_line_of_the_world_is_straight_after_undistortion(tmp_path: Path) -> None:
-    lens = Lens.parse(json.dumps({**LENS, "k": [-0.3, 0.1, 0.0, 0.02]}), WIDTH, HEIGHT)
+    lens = lens_of(json.dumps({**LENS, "k": [-0.3, 0.1, 0.0, 0.02]}), WIDTH, HEIGHT)
     picture = np.zeros((HEIGHT, WIDTH, 3), "u1")
     x = np.linspace(-0.75, 0.75, 4000)
     columns, rows = lens.pixels(x, 0.15 * x - 0.2)
@@ -223,23 +228,46 @@ def test_resized_pictures_have_the_intrinsics_of_their_size(recorded: Path, tmp_
     trace = copied(recorded, tmp_path)
     (trace / "camera" / "camera.json").write_text(json.dumps(LENS))
     result = make(trace, width=52, height=30)
-    lens = Lens.parse((result.path / "camera.json").read_text(), 52, 30)
+    lens = lens_of((result.path / "camera.json").read_text(), 52, 30)
     assert (lens.fx, lens.fy) == (37.5, 38.75) and lens.k[0] == -0.28
     # The centre of the first pixel is half a pixel from the corner of the picture, before and after.
     assert (lens.cx + 0.5, lens.cy + 0.5) == ((101.0 + 0.5) / 4, (62.0 + 0.5) / 4)
 
     undistorted = make(trace, width=52, height=30, undistort=True)
     assert json.loads((undistorted.path / "camera.json").read_text())["k"] == [0, 0, 0, 0]
-    full = cv2.resize(undistort(scenery()[3], Lens.parse(json.dumps(LENS), WIDTH, HEIGHT)), (52, 30),
+    full = cv2.resize(undistort(scenery()[3], lens_of(json.dumps(LENS), WIDTH, HEIGHT)), (52, 30),
                       interpolation=cv2.INTER_AREA)  # fmt: skip
     assert difference(undistorted.channel("image").read(3, 4)[0], full) < 3
+
+
+def test_four_k_without_a_name_are_a_fisheye_unless_the_option_says_otherwise(recorded: Path, tmp_path: Path) -> None:
+    trace = copied(recorded, tmp_path)
+    content = {**LENS, "fx": 90.0, "fy": 90.0, "k": [-0.1, 0.02, -0.003, 0.0], "p": [0, 0]}
+    (trace / "camera" / "camera.json").write_text(json.dumps(content))
+    decoded = Sensor(trace / "camera").channel("video.avi").read(3, 4)[0]
+    matrix, k = np.array([[90.0, 0, 101], [0, 90.0, 62], [0, 0, 1]]), np.array(content["k"])
+    expected = {
+        "fisheye": cv2.fisheye.undistortImage(decoded, matrix, k, Knew=matrix),
+        "brown": cv2.undistort(decoded, matrix, np.array([*k[:2], 0, 0, k[2]])),
+    }
+    for lens, model, source in ((None, "fisheye", "numbers"), ("brown", "brown", "camera.lens")):
+        result = make(trace, width=None, height=None, undistort=True, lens=lens)
+        measured = json.loads((result.path / "provenance.json").read_text())["measured"]
+        assert (measured["lens"], measured["lens_from"]) == (model, source)
+        image = result.channel("image").read(3, 4)[0]
+        assert {name: difference(image, other) < 1.5 for name, other in expected.items()} == {
+            name: name == model for name in expected
+        }
+    (trace / "camera" / "camera.json").write_text(json.dumps({**content, "model": "fisheye"}))
+    with pytest.raises(RoverError, match=r"camera.*names the model fisheye, and camera\.lens is brown"):
+        make(trace, undistort=True, lens="brown")
 
 
 def test_undistortion_with_missing_or_invalid_intrinsics_is_an_error(recorded: Path, tmp_path: Path) -> None:
     trace = copied(recorded, tmp_path)
     with pytest.raises(RoverError, match=r"undistort needs the lens: camera/camera\.json is not there"):
         make(trace, undistort=True)
-    for content in ("{", '{"fx": 1}', json.dumps({**LENS, "k": [0.1]}), json.dumps({**LENS, "fx": 0})):
+    for content in ("{", '{"fx": 1}', json.dumps({**LENS, "k": 5 * [0.1]}), json.dumps({**LENS, "fx": 0})):
         (trace / "camera" / "camera.json").write_text(content)
         with pytest.raises(RoverError, match=r"camera\.json must give"):
             make(trace, undistort=True)

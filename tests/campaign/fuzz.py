@@ -163,7 +163,7 @@ def laboratory() -> Iterator[Laboratory]:
 
 def _trace(path: Path) -> Path:
     trace = small_trace(path, sensors=("lidar", "radar", "camera", "imu"), iq_shape=(16, 2, 4, 64))
-    lens = {"fx": 20.0, "fy": 20.0, "cx": 12.0, "cy": 8.0, "k": [0.0, 0.0, 0.0, 0.0], "p": [0.0, 0.0]}
+    lens = {"fx": 9.0, "fy": 9.0, "cx": 12.0, "cy": 8.0, "k": [0.006, 0.008, -0.002, -0.023], "p": [0.0, 0.0]}
     (trace / "camera" / "camera.json").write_text(json.dumps(lens))
     turn = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     rig = {name: {"translation": [0.1, 0.0, -0.1], "rotation": turn} for name in ("radar", "imu", "camera")}

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 import pytest
 import simplejpeg
@@ -134,6 +135,22 @@ def test_the_camera_looks_ahead_through_its_own_lens(trace: Path, tmp_path: Path
     matrix = np.array(rows(batches, "Pinhole:image_from_camera")[0][1][0]).reshape(3, 3).T
     np.testing.assert_allclose(matrix, np.array([[20, 0, 11.5], [0, 21, 7.5], [0, 0, 1]]))
     assert rows(batches, "Pinhole:camera_xyz")[0][1][0] == list(rerun.ViewCoordinates.FLU.coordinates)
+
+
+def test_pictures_of_a_distorted_lens_are_straightened_as_the_viewer_knows_only_pinholes(
+    trace: Path, tmp_path: Path
+) -> None:
+    copy = Path(shutil.copytree(trace, tmp_path / "trace"))
+    lens = {"fx": 9.0, "fy": 9.0, "cx": 11.5, "cy": 7.5, "k": [0.0, 0.01, 0.0, -0.02], "p": [0, 0]}
+    stored = Sensor(copy / "camera").channel("video.avi").read()
+    (copy / "camera" / "camera.json").write_text(json.dumps(lens))
+    write(copy, tmp_path / "x.rrd", ExportOptions())
+    batches = read_recording(tmp_path / "x.rrd")["world/lidar/camera/image"]
+    found = simplejpeg.decode_jpeg(np.array(rows(batches, "EncodedImage:blob")[0][1][0], "u1").tobytes())
+    matrix = np.array([[9.0, 0, 11.5], [0, 9.0, 7.5], [0, 0, 1]])
+    expected = cv2.fisheye.undistortImage(stored[0], matrix, np.array(lens["k"]), Knew=matrix)
+    bent, straight = (np.abs(found.astype("f8") - other).mean() for other in (stored[0], expected))
+    assert straight < 0.5 * bent
 
 
 def test_a_recording_holds_only_what_the_trace_has(tmp_path: Path) -> None:

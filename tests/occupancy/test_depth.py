@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cv2
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation, Slerp
@@ -11,6 +12,8 @@ from rover_pipeline.occupancy.depth_steps import NODES, DepthCamera
 
 BENT = Lens(64, 48, 40.0, 38.0, 30.37, 24.19, (-0.12, 0.03, 0.01, -0.004), (0.004, -0.003))
 STRAIGHT = BENT.undistorted()
+#: The published camera's, in small pictures.
+FISHEYE = Lens(64, 48, 32.9, 32.8, 31.4, 23.3, (0.00605, 0.00806, -0.00187, -0.02294), model="fisheye")
 
 
 def scene(beams: int = 16, columns: int = 192) -> tuple[np.ndarray, np.ndarray]:
@@ -28,7 +31,7 @@ def scene(beams: int = 16, columns: int = 192) -> tuple[np.ndarray, np.ndarray]:
     return ranges, (direction * metres[..., None]).astype("f4")
 
 
-@pytest.mark.parametrize("lens", [STRAIGHT, BENT], ids=["straight", "bent"])
+@pytest.mark.parametrize("lens", [STRAIGHT, BENT, FISHEYE], ids=["straight", "bent", "fisheye"])
 def test_the_nearest_return_wins_in_every_pixel_of_a_camera_that_moves(lens: Lens) -> None:
     ranges, points = scene()
     rotations = Slerp([0, 1], Rotation.from_rotvec([[0, 0, 0.0], [0.002, 0.003, 0.01]]))(
@@ -47,7 +50,7 @@ def test_the_nearest_return_wins_in_every_pixel_of_a_camera_that_moves(lens: Len
         with np.errstate(divide="ignore", invalid="ignore"):
             x, y = -in_camera[:, 1] / ahead, -in_camera[:, 2] / ahead
         across, down = lens.pixels(x, y)
-        good = (ahead > 0.3) & (ranges[:, column] > 0) & (ranges[:, column] < 65535) & (np.hypot(x, y) < 1.6)
+        good = (ahead > 0.3) & (ranges[:, column] > 0) & (ranges[:, column] < 65535)
         for u, v, depth in zip(across[good], down[good], ahead[good], strict=True):
             if -0.5 <= u < 63.5 and -0.5 <= v < 47.5:
                 pixel, mm = (round(v), round(u)), round(depth * 1000)
@@ -57,12 +60,29 @@ def test_the_nearest_return_wins_in_every_pixel_of_a_camera_that_moves(lens: Len
     np.testing.assert_array_equal(found, expected)
 
 
+def test_returns_at_the_rim_of_a_fisheye_are_where_opencv_puts_them_and_those_beyond_it_nowhere() -> None:
+    angle = np.radians([0.0, 20.0, -40.0, 55.0, -65.0, 69.0, 75.0, 85.0, 95.0, 180.0])
+    points = np.stack([5 * np.cos(angle), -5 * np.sin(angle), np.zeros(len(angle))], -1)
+    optical = points @ np.array([[0.0, 0, 1], [-1, 0, 0], [0, -1, 0]])
+    lens = Lens(96, 3, 42.0, 42.0, 47.5, 1.0, FISHEYE.k, model="fisheye")
+    matrix, still = np.array([[42.0, 0, 47.5], [0, 42.0, 1], [0, 0, 1]]), np.zeros(3)
+    pixels = cv2.fisheye.projectPoints(optical[:, None], still, still, matrix, np.array(lens.k))[0][:, 0]
+    # The picture is wide enough for 85 degrees, were it not for the polynomial, which turns at 70.4.
+    assert ((pixels[:8, 0] > -0.5) & (pixels[:8, 0] < 95.5)).all()
+    poses = np.tile(np.eye(3), (NODES, 1, 1)), np.zeros((NODES, 3))
+    found = DepthCamera(lens, 0.3).depth(np.full((10, 1), 5000, "u2"), points[:, None].astype("f4"), *poses)
+    expected = np.zeros((3, 96), "u2")
+    expected[1, np.rint(pixels[:6, 0]).astype(int)] = np.rint(5000 * np.cos(angle[:6]))
+    np.testing.assert_allclose(found.astype(int), expected, atol=1)
+    assert ((found > 0) == (expected > 0)).all()
+
+
 def test_points_that_a_distortion_folds_back_into_the_picture_are_left_out() -> None:
     # Beyond a tangent of 1.2 this distortion maps points back towards the centre of the picture.
     lens = Lens(64, 48, 20.0, 20.0, 31.5, 23.5, (-0.2, 0.0, 0.0, 0.0))
     points = np.array([[[1.0, 2.2, 0.0]], [[1.0, 0.5, 0.0]]], "f4")
     ranges = np.full((2, 1), 2000, "u2")
     still = np.tile(np.eye(3), (NODES, 1, 1)), np.zeros((NODES, 3))
-    across, _ = lens.pixels(np.array(-2.2), np.array(0.0))
+    across = 31.5 - 20.0 * (2.2 - 0.2 * 2.2**3)
     assert -0.5 < across < 63.5
     assert (DepthCamera(lens, 0.3).depth(ranges, points, *still) > 0).sum() == 1

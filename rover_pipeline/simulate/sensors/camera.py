@@ -1,10 +1,12 @@
-"""A pinhole camera with a global shutter: shaded and textured pictures of the world.
+"""A camera with a global shutter: shaded and textured pictures of the world through one of several lenses.
 
-The camera frame is front-left-up like that of every sensor: a point (x, y, z) appears at u = cx - fx y / x,
-v = cy - fy z / x, with (0, 0) the middle of the first pixel.
+The camera frame is front-left-up like that of every sensor; (0, 0) is the middle of the first pixel.
 """
 
 from __future__ import annotations
+
+import functools
+import threading
 
 import numpy as np
 
@@ -21,24 +23,50 @@ def pinhole(width: int, height: int, field_of_view: float) -> Lens:
     return Lens(width, height, focal, focal, (width - 1) / 2, (height - 1) / 2)
 
 
+#: Lenses by name, for pictures of 1920x1080. The fisheye is that of the I/Q-1M recordings (RadarML/red-rover,
+#: iq1m/camera.json, rounded). Brown's has the coefficients and the focal length, 0.707 widths, of KITTI's first grey
+#: camera (A. Geiger et al., Vision meets robotics: the KITTI dataset, 2013; calib_cam_to_cam.txt).
+LENSES = {
+    "fisheye": Lens(
+        1920, 1080, 987.68, 985.31, 956.14, 534.49, (0.00605, 0.00806, -0.00187, -0.02294), (0.0, 0.0), "fisheye"
+    ),
+    "brown": Lens(1920, 1080, 1357.6, 1357.6, 959.5, 539.5, (-0.3729, 0.2037, -0.0723, 0.0), (0.00222, 0.00138)),
+    "pinhole": pinhole(1920, 1080, 80.0),
+}
+
+
+#: Threads that start together would each compute the rays.
+_ONE_AT_A_TIME = threading.Lock()
+
+
 def picture(world: World, lens: Lens, time: float, pos: np.ndarray, rot: np.ndarray) -> np.ndarray:
-    """The picture through a lens without distortion from a pose, scene-from-camera: u1 RGB (height, width, 3)."""
+    """The picture through a lens from a pose, scene-from-camera: u1 RGB (height, width, 3).
+
+    Pixels in which no light falls through the lens are black.
+    """
     image = np.empty((lens.height, lens.width, 3), "u1")
-    intrinsics = np.array([lens.fx, lens.fy, lens.cx, lens.cy])
-    _render(world.at(time), MATERIAL_TABLE, world.light, pos, rot, intrinsics, image)
+    with _ONE_AT_A_TIME:
+        rays = _rays(lens)
+    _render(world.at(time), MATERIAL_TABLE, world.light, pos, rot, rays, lens.fx, image)
     return image
+
+
+@functools.lru_cache(maxsize=2)
+def _rays(lens: Lens) -> np.ndarray:
+    return lens.rays().astype("f4")
 
 
 @compiled
 def _render(
     solids: Solids, materials: MaterialTable, light: Light, eye: np.ndarray, rot: np.ndarray,
-    intrinsics: np.ndarray, image: np.ndarray,
+    rays: np.ndarray, focal: float, image: np.ndarray,
 ) -> None:  # fmt: skip
-    """Draw what a pinhole camera sees, tile by tile.
+    """Draw what a camera sees, tile by tile.
 
     Args:
         eye, rot: pose of the camera, scene-from-camera.
-        intrinsics: fx, fy, cx, cy, pixels.
+        rays: f4 (height, width, 3), unit vectors in the camera frame, NaN where the lens sees nothing.
+        focal: length of the lens, pixels.
         image: u1 (height, width, 3), takes the picture.
     """
     height, width = image.shape[:2]
@@ -48,16 +76,28 @@ def _render(
     for top in range(0, height, TILE):
         for left in range(0, width, TILE):
             bottom, right = min(top + TILE, height), min(left + TILE, width)
-            _ray(rot, intrinsics, (left + right - 1) / 2, (top + bottom - 1) / 2, axis)
+            # The pyramid around all rays of the tile. Those at its corners are not always the outermost ones.
+            axis[:] = 0.0
+            for v in range(top, bottom):
+                for u in range(left, right):
+                    if _ray(rot, rays, v, u, d):
+                        axis += d
+            length = np.sqrt(axis[0] * axis[0] + axis[1] * axis[1] + axis[2] * axis[2])
+            if length == 0.0:
+                image[top:bottom, left:right] = 0
+                continue
+            axis /= length
             spread[0::2], spread[1::2] = np.inf, -np.inf
-            for v in (top, bottom - 1):
-                for u in (left, right - 1):
-                    _ray(rot, intrinsics, u, v, d)
-                    widen(axis, d, spread)
+            for v in range(top, bottom):
+                for u in range(left, right):
+                    if _ray(rot, rays, v, u, d):
+                        widen(axis, d, spread)
             near = cull(solids, eye, 0.0, axis, spread, 0.0, candidates, bounds)
             for v in range(top, bottom):
                 for u in range(left, right):
-                    _ray(rot, intrinsics, u, v, d)
+                    if not _ray(rot, rays, v, u, d):
+                        image[v, u] = 0
+                        continue
                     t, i = first_hit(solids, near, bounds, eye, d, 0.0)
                     if i < 0:
                         haze = min(1.0, 0.25 + 1.2 * max(d[2], 0.0))
@@ -68,7 +108,7 @@ def _render(
                     a, b = surface(solids, i, x, y, z, normal)
                     m = solids.material[i]
                     # A texture that is finer than a pixel would flicker, so it fades out with the distance.
-                    fine = t / (intrinsics[0] * 0.25 * materials.grain[m])
+                    fine = t / (focal * 0.25 * materials.grain[m])
                     contrast = materials.contrast[m] / (1.0 + fine * fine)
                     texture = shade(materials.texture[m], materials.grain[m], contrast, a, b)
                     # Indirect light: faces that look up are a little brighter than those that look down.
@@ -88,12 +128,11 @@ def _render(
 
 
 @inlined
-def _ray(rot: np.ndarray, intrinsics: np.ndarray, u: float, v: float, out: np.ndarray) -> None:
-    """Unit direction in the scene frame of the ray through a pixel."""
-    y, z = (intrinsics[2] - u) / intrinsics[0], (intrinsics[3] - v) / intrinsics[1]
-    scale = 1.0 / np.sqrt(1.0 + y * y + z * z)
+def _ray(rot: np.ndarray, rays: np.ndarray, v: int, u: int, out: np.ndarray) -> bool:
+    """Turn the ray of a pixel into the scene frame; False where the lens sees nothing."""
     for k in range(3):
-        out[k] = (rot[k, 0] + rot[k, 1] * y + rot[k, 2] * z) * scale
+        out[k] = rot[k, 0] * rays[v, u, 0] + rot[k, 1] * rays[v, u, 1] + rot[k, 2] * rays[v, u, 2]
+    return not np.isnan(rays[v, u, 0])
 
 
 @inlined

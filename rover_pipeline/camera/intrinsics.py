@@ -1,0 +1,157 @@
+"""Reads a `camera.json`: which model of a lens its numbers are of, and whether they agree with one another.
+
+The one of the public data set has `fx fy cx cy k[4] p[2]` and names no model: its k are those of OpenCV's fisheye.
+Beside it stands the same as nerfstudio writes it (`fl_x fl_y k1 k2 k3 k4 p1 p2 w h camera_model`), which is read too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+
+from rover_pipeline.camera.lens import Lens, LensModel
+from rover_pipeline.errors import FormatError, short
+from rover_pipeline.format.texts import parse_json
+
+#: Keys that name a model, in our own files, nerfstudio, ROS and Kalibr.
+_KEYS = ("model", "camera_model", "distortion_model", "lens_model", "lens")
+#: Names of the models, in small letters: of COLMAP and nerfstudio, ROS, Kalibr and of the papers.
+_NAMES: Mapping[str, LensModel | Literal["pinhole"]] = {
+    "fisheye": "fisheye",
+    "opencv_fisheye": "fisheye",
+    "kannala_brandt": "fisheye",
+    "equidistant": "fisheye",
+    "equi": "fisheye",
+    "brown": "brown",
+    "brown_conrady": "brown",
+    "opencv": "brown",
+    "plumb_bob": "brown",
+    "radtan": "brown",
+    # Some programs write it beside the model of the distortion, which then decides.
+    "pinhole": "pinhole",
+    "simple_pinhole": "pinhole",
+}
+
+
+class Intrinsics(NamedTuple):
+    """What a `camera.json` says.
+
+    Attributes:
+        model_from: what named the model of the lens, or that it follows from the numbers.
+        warnings: what cannot be known from the file.
+    """
+
+    lens: Lens
+    model_from: Literal["camera.lens", "camera.json", "numbers"]
+    warnings: tuple[str, ...] = ()
+
+
+class _Numbers(NamedTuple):
+    fx: float
+    fy: float
+    cx: float
+    cy: float
+    k: tuple[float, ...]
+    p: tuple[float, ...]
+
+
+def read_intrinsics(text: str, width: int, height: int, model: LensModel | None = None) -> Intrinsics:
+    """Intrinsics of recorded pictures.
+
+    The model of the lens is `model`, else the one that the file names. A file without a name is of Brown's model if
+    some p is not zero, as the fisheye has none, or if there are at most three k; four k are those of the fisheye,
+    except that four zeros are taken for a pinhole, with a warning: they stand where nobody calibrated a distortion.
+
+    Args:
+        text: of the `camera.json`.
+        width, height: of the recorded pictures, pixels.
+        model: the option `camera.lens`; None = as the file says.
+
+    Raises:
+        ValueError: the text is something else, contradicts itself or `model`, or is for pictures of another size.
+    """
+    try:
+        content = parse_json(text, "camera.json")
+        numbers = _numbers(content)
+        _check_size(content, width, height)
+    except (FormatError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as error:
+        detail = f"no {error}" if isinstance(error, KeyError) else short(str(error), 120)
+        problem = f"must give the numbers fx, fy, cx, cy, and lists k and p, for pictures of {width}x{height}"
+        raise ValueError(f"camera.json {problem} ({detail})") from error
+    fx, fy, cx, cy, k, p = numbers
+    if len(k) > 4 or len(p) not in (0, 2) or not _are_plausible([fx, fy, cx, cy, *k, *p]) or min(fx, fy) <= 0:
+        problem = "must give finite numbers: fx and fy above zero, at most four in k, two in p"
+        raise ValueError(f"camera.json {problem}; it gives {short(numbers._asdict(), 200)}")
+    named = _named(content, model)
+    is_bent = any(k) or any(p)
+    if model and named and model != ("brown" if named == "pinhole" else named):
+        raise ValueError(f"camera.json names the model {named}, and camera.lens is {model}: correct the wrong one")
+    if named == "pinhole" and is_bent and model is None:
+        raise ValueError("camera.json names the model pinhole, which has no distortion, and gives k or p; " + _REMEDY)
+    chosen = model or ("brown" if named == "pinhole" else named)
+    warnings: tuple[str, ...] = ()
+    if chosen is None:
+        chosen = "fisheye" if len(k) == 4 and any(k) and not any(p) else "brown"
+        if len(k) == 4 and not is_bent:
+            warnings = (
+                "camera.json names no model and has four zeros in k: it is taken for a pinhole; a fisheye whose k are "
+                "zero needs camera.lens: fisheye",
+            )
+    if chosen == "fisheye" and any(p):
+        raise ValueError(f"camera.json gives p = {list(p)}, which a fisheye does not have; " + _REMEDY)
+    first, second, third, fourth = (*k, 0.0, 0.0, 0.0, 0.0)[:4]
+    lens = Lens(width, height, fx, fy, cx, cy, (first, second, third, fourth), (p[0], p[1]) if p else Lens.p, chosen)
+    return Intrinsics(lens, "camera.lens" if model else "camera.json" if named else "numbers", warnings)
+
+
+_REMEDY = f"correct it, or name its model ({' or '.join(get_args(LensModel))}) in a key `model`"
+
+
+def _numbers(content: Mapping[str, Any]) -> _Numbers:
+    fx, fy = ("fl_x", "fl_y") if "fl_x" in content and "fx" not in content else ("fx", "fy")
+    focal_x, focal_y, cx, cy = (float(content[name]) for name in (fx, fy, "cx", "cy"))
+    return _Numbers(focal_x, focal_y, cx, cy, _coefficients(content, "k"), _coefficients(content, "p"))
+
+
+def _coefficients(content: Mapping[str, Any], name: str) -> tuple[float, ...]:
+    """The list `k`, or the numbers `k1`, `k2` and so on; empty when there are none."""
+    if name in content:
+        return tuple(float(value) for value in content[name])
+    present = [number for number in range(1, 9) if f"{name}{number}" in content]
+    return tuple(float(content.get(f"{name}{number}", 0)) for number in range(1, max(present, default=0) + 1))
+
+
+def _are_plausible(numbers: list[float]) -> bool:
+    """Whether all are finite, and none is so large that arithmetic with it overflows."""
+    return bool((np.abs(numbers) < 1e9).all())
+
+
+def _check_size(content: Mapping[str, Any], width: int, height: int) -> None:
+    for name, other, size in (("w", "width", width), ("h", "height", height)):
+        given = content.get(name, content.get(other, size))
+        if given != size:
+            raise ValueError(f"{name if name in content else other} is {given}")
+
+
+def _named(content: Mapping[str, Any], model: LensModel | None) -> LensModel | Literal["pinhole"] | None:
+    """The model that the file names; None when it names none, or one that is not known while `camera.lens` decides."""
+    names = {}
+    for key in _KEYS:
+        if (given := content.get(key)) is None:
+            continue
+        name = str(given).strip().lower().replace("-", "_").replace(" ", "_")
+        if name in _NAMES:
+            names[_NAMES[name]] = given
+        elif model is None:
+            known = ", ".join(_NAMES)
+            raise ValueError(
+                f"camera.json: {key} is {short(given)}, and no model of a lens that is known ({known}); correct it, or "
+                "say by camera.lens what it is: fisheye or brown"
+            )
+    bent = [name for name in names if name != "pinhole"]
+    if len(bent) > 1:
+        given = " and ".join(map(short, names.values()))
+        raise ValueError(f"camera.json names two models of a lens, {given}; {_REMEDY}")
+    return bent[0] if bent else next(iter(names), None)
