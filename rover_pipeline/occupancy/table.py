@@ -30,12 +30,12 @@ def _cells_variant(output: Callable[[str], Output]) -> Callable[[OccupancyOption
 
     def variant(options: OccupancyOptions) -> Mapping[str, Any]:
         frames: dict[str, Any] = {}
-        instant = "as seen at the instant that ts refers to (lidar.ts_reference)."
+        instant = "As seen at the instant that ts refers to (lidar.ts_reference)."
         whole: dict[str, Any] = {}
         if options.at == "radar":
             match = _UNDER_WAY[options.lidar.ts_reference]
             frames = {"inputs": {**dict.fromkeys(_SWEEP), "ts": "radar/ts"}, "nearest": _SWEEP, "match": match}
-            instant = "as seen in the middle of the radar frame's chirps."
+            instant = "As seen in the middle of the radar frame's chirps."
             whole["radar_ts"] = "radar/ts"
         if options.motion or options.level:
             whole["odometry"] = ODOMETRY

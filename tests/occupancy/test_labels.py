@@ -13,6 +13,7 @@ from scipy.spatial.transform import Rotation
 from rover_pipeline.kinematics.state import Poses, State
 from rover_pipeline.lidar.geometry import destagger, rays, sensor_info
 from rover_pipeline.occupancy.options import OccupancyOptions
+from rover_pipeline.occupancy.polar import PolarGrid, PolarOccupancy, edges
 from rover_pipeline.occupancy.steps import occupancy
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.rig import MOUNTS, Rig, build
@@ -36,7 +37,7 @@ class Ride(NamedTuple):
     ts: np.ndarray
     ranges: np.ndarray
     metadata: str
-    texts: dict[str, str]
+    texts: dict[str, Any]
     odometry: dict[str, np.ndarray]
 
 
@@ -147,6 +148,16 @@ def test_cells_agree_with_the_world_in_the_middle_of_the_radars_chirps(ride: Rid
             world = rendered(ride, sweep, end, ts + half)
             found = labels(ride, sweep, end, ts, at="radar")
             assert overlap(found, world) > 0.9
+
+
+def test_returns_of_the_rig_itself_do_not_become_cells_when_the_rig_moves() -> None:
+    # The handlebar is 0.25 m ahead whenever it is measured. A wall is 2 m ahead, and the rig comes 0.5 m nearer.
+    grid = PolarGrid(edges((-90, 90), 8), edges((-90, 90), 1), 0.25, 16, (-1.0, 1.0), min_range=0.4)
+    ranges, points = np.array([[250, 2000]], "u2"), np.array([[[0.25, 0.0, 0.0], [2.0, 0.1, 0.0]]], "f4")
+    for moved in (0.5, -0.5):
+        poses = Poses(np.tile(np.eye(3), (2, 1, 1)), np.tile([moved, 0.0, 0.0], (2, 1)))
+        found = PolarOccupancy(grid).cells(ranges, points, poses, np.zeros(3))
+        assert np.argwhere(found.any(axis=(0, 1))).ravel().tolist() == [8 + 4 * moved]
 
 
 @pytest.mark.parametrize("reference", ["start", "middle", "end"])

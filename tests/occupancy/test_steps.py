@@ -103,7 +103,7 @@ def test_cells_can_be_made_as_if_the_rig_stood_still_without_odometry_and_say_so
     wanted = occupied_cells((points - mount.translation) @ mount.rotation, trace, (-100, 100))
     assert differing(sensor.channel("occupancy").read(9, 10)[0], wanted) < 0.001
     assert sensor.valid(24).all()
-    assert "motion within sweeps is not undone" in read_meta(sensor.path)["occupancy"].desc
+    assert "motion within sweeps is not undone" in str(read_meta(sensor.path)["occupancy"].desc)
     measured = json.loads((sensor.path / PROVENANCE).read_text())["measured"]
     assert measured["motion"] == "none: as if the rig stood still"
 
@@ -213,8 +213,8 @@ def test_frames_whose_odometry_is_not_valid_are_not_valid_and_have_no_cells(walk
     valid = Sensor(walk / "_odom").channel("valid").read().copy()
     valid[[3, 4]] = 0
     valid.tofile(trace / "_odom" / "valid")
-    for options in ({}, {"level": True}, {"level": True, "motion": False}):
-        found = made(trace, "_bev", **options)
+    for level, motion in ((False, True), (True, True), (True, False)):
+        found = made(trace, "_bev", level=level, motion=motion)
         assert (found.channel("valid").read() == valid).all()
         assert (found.channel("occupancy").read().any(axis=(1, 2)) == valid).all()
     # Between the sweeps beside those two, where the rig was is not known.
