@@ -19,7 +19,7 @@ from rover_pipeline.format.provenance import file_state, fingerprint
 from rover_pipeline.format.sensor import TS, VALID, Sensor
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.format.trace import Trace
-from rover_pipeline.numerics.nearest import nearest_samples
+from rover_pipeline.numerics.nearest import matching_samples
 from rover_pipeline.options import InputOptions, Options
 
 
@@ -28,7 +28,7 @@ class Nearest:
     """A channel of a sensor with times of its own.
 
     Attributes:
-        samples: i8, (frame,), its sample nearest in time to each frame; of two as near the earlier one.
+        samples: i8, (frame,), its sample that belongs to each frame, by the step's `match`.
     """
 
     channel: Channel
@@ -176,7 +176,7 @@ class _Opener:
             name, _, channel = reference.partition("/")
             sensor = self.sensor(reference)
             count = self.length(sensor, [channel])
-            samples = nearest_samples(sensor.times(count), ts)
+            samples = matching_samples(sensor.times(count), ts, self.step.match)
             opened[argument] = Nearest(sensor.channel(channel), samples)
             valid.append(sensor.valid(count)[samples])
             self.note(name, sensor, channel)

@@ -20,6 +20,7 @@ from rover_pipeline.options import Options
 
 if TYPE_CHECKING:
     from rover_pipeline.format.meta import Format
+    from rover_pipeline.numerics.nearest import Match
 
 _ATTRIBUTE = "__rover_step__"
 #: Ends a reference to something that the function does without where the recording lacks it.
@@ -95,6 +96,8 @@ class Step:
         inputs: argument -> channel that blocks of frames are read from. The first one's sensor gives `ts` and the
             number of frames.
         nearest: argument -> channel of a sensor with other times, given as the samples nearest to the frames.
+        match: which of those samples a frame is given; `next` = the first one that is not earlier than the frame,
+            `previous` = the last one that is not later.
         whole: argument -> channel that is given in full at every call; a tuple of channels of one sensor is given as
             a dictionary by channel, `*/channel` as a dictionary by raw sensor.
         files: argument -> `sensor/file`, or a file of the recording such as `config.yaml`, given as text.
@@ -106,7 +109,7 @@ class Step:
             channel to read instead.
         constants: arguments with fixed values, for a function that serves several steps.
         variant: function of the options that gives the fields of this class that depend on them. Mappings are added
-            to those declared here.
+            to those declared here; an entry that is None is taken away from them.
         halo: frames before and after its own that a block is given; the results for them are dropped.
         ordered: frames are handed over in order, with the state that the function returned before.
         recording: the function is called once, with a `Recording` to read from.
@@ -124,6 +127,7 @@ class Step:
     options: type[Options] | None = None
     inputs: Mapping[str, str] = field(default_factory=dict)
     nearest: Mapping[str, str] = field(default_factory=dict)
+    match: Match = "nearest"
     whole: Mapping[str, Reference] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     outputs: Mapping[str, Output] = field(default_factory=dict)
@@ -171,7 +175,7 @@ class Step:
             return self
         changes = self.variant(options)
         merged: dict[str, Any] = {
-            name: {**getattr(self, name), **value} if isinstance(value, Mapping) else value
+            name: _merged(getattr(self, name), value) if isinstance(value, Mapping) else value
             for name, value in changes.items()
         }
         return replace(self, variant=None, **merged)
@@ -273,6 +277,10 @@ def decorated_step(name: str) -> Step:
     """
     declared: Step = load_marked(name, _ATTRIBUTE)
     return declared
+
+
+def _merged(declared: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in {**declared, **changes}.items() if value is not None}
 
 
 def _optional(entry: Reference) -> Reference:

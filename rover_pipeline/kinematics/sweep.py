@@ -56,8 +56,16 @@ class SweepMotion:
 
     def relative_columns(self, number: int, count: int) -> Poses:
         """The same in the frame of the lidar at the sweep's own time."""
+        states = self.trajectory.states
+        return self.columns_seen_from(number, count, states.rot[number], states.pos[number])
+
+    def columns_seen_from(self, number: int, count: int, rot: np.ndarray, pos: np.ndarray) -> Poses:
+        """The same in another frame.
+
+        Args:
+            rot: f8 (3, 3), world-from-frame; pos: f8 (3,), the frame's origin in the world, m.
+        """
         poses = self.nodes(number)
-        rot, pos = self.trajectory.states.rot[number], self.trajectory.states.pos[number]
         return self._between(Poses(rot.T @ poses.rot, (poses.pos - pos) @ rot), count)
 
     def nodes(self, number: int) -> Poses:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,18 +15,23 @@ from rover_pipeline.camera.lens import Lens
 from rover_pipeline.engine.step import Inspection
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.texts import parse_json
-from rover_pipeline.kinematics.clock import corrected, odometry_clock
+from rover_pipeline.kinematics.clock import corrected
 from rover_pipeline.kinematics.mount import Mount, find_mount, mount_warnings
-from rover_pipeline.kinematics.sweep import SweepMotion
-from rover_pipeline.kinematics.trajectory import Trajectory
+from rover_pipeline.kinematics.state import Poses
+from rover_pipeline.kinematics.sweep import odometry_motion
 from rover_pipeline.lidar.geometry import projection, sensor_info, stagger, sweep_span
 from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.numerics.compiled import compiled
 from rover_pipeline.occupancy.options import DepthOptions
-
-#: Instants of a sweep with a pose of their own, a few milliseconds from one another. Poses between them are
-#: interpolated.
-NODES = 17
+from rover_pipeline.occupancy.sweeps import (
+    MOVED,
+    STILL,
+    columns_in,
+    lidar_poses,
+    near_sweep,
+    sensor_poses,
+    still_columns,
+)
 
 
 def inspect_lens(
@@ -40,7 +46,8 @@ def inspect_lens(
     """The source of the camera's extrinsics, and the intrinsics of the depth pixels as `camera.json`."""
     found = _intrinsics(intrinsics, _picture_size(recorded, published), options)
     lens, mount = _pixels(found.lens, options), find_mount("camera", options.rig, config)
-    measured = {"extrinsics": mount.source, "lens": found.lens.model, "lens_from": found.model_from}
+    measured: dict[str, Any] = {"extrinsics": mount.source, "motion": MOVED if options.motion else STILL}
+    measured |= {"lens": found.lens.model, "lens_from": found.model_from}
     warnings = [*found.warnings, *mount_warnings("camera", options.rig, mount)]
     return Inspection(measured, warnings, {"camera.json": json.dumps(lens.describe(), indent=2) + "\n"})
 
@@ -59,11 +66,11 @@ def depth(
     odometry: Mapping[str, np.ndarray] | None = None,
     recorded_ts: np.ndarray | None = None,
 ) -> dict[str, np.ndarray]:
-    """Depth by the lidar sweep nearest in time to each picture.
+    """Depth by the sweep at the time of each picture.
 
     Args:
         ts: f8 (frame,), of the pictures, s.
-        rng: u2 (frame, beam, column), mm, destaggered; lidar_ts: f8 (frame,), s: the nearest sweeps.
+        rng: u2 (frame, beam, column), mm, destaggered; lidar_ts: f8 (frame,), s: the sweep of each picture.
         metadata: `lidar.json`; intrinsics: `camera.json`; config: `config.yaml`, which may hold the extrinsics.
         recorded, published: `meta.json` of `camera/` and of its published copy `_camera/`, for the size of pictures.
         odometry: the channels of `_odom`; None = assume that the rig stands still.
@@ -76,49 +83,25 @@ def depth(
     info, project = sensor_info(metadata), projection(metadata)
     mount = find_mount("camera", options.rig, config)
     camera = _camera(intrinsics, _picture_size(recorded, published), options)
-    rotation = np.broadcast_to(mount.rotation.T, (len(ts), NODES, 3, 3))
-    translation = np.broadcast_to(-mount.translation @ mount.rotation, (len(ts), NODES, 3))
+    span, count = sweep_span(info, options.lidar.ts_reference), rng.shape[2]
+    columns: Iterator[Poses | None] = itertools.repeat(still_columns(mount.rotation.T, mount, count))
     if odometry is not None and recorded_ts is not None:
+        motion = odometry_motion(odometry, options.times, *span)
         pictures = corrected("camera", ts, recorded_ts, options.times)
-        motion = SweepMotion(
-            Trajectory.of(odometry, odometry_clock(odometry, options.times)),
-            *sweep_span(info, options.lidar.ts_reference),
-            NODES - 1,
-        )
-        rotation, translation = _lidar_in_camera(pictures, lidar_ts, motion, mount)
+        cameras = sensor_poses(lidar_poses(motion, lidar_ts, pictures), mount)
+        columns = columns_in(cameras, motion, lidar_ts, count)
     out = np.zeros((len(ts), options.height, options.width), "u2")
-    valid = (np.abs(lidar_ts - ts) <= options.tolerance) & np.isfinite(translation).all(axis=(1, 2))
+    valid = near_sweep(ts, lidar_ts, span, options.tolerance)
     projected_ts = np.nan
-    for i in np.flatnonzero(valid):
+    for i, lidar in enumerate(itertools.islice(columns, len(ts))):
+        valid[i] &= lidar is not None
+        if lidar is None or not valid[i]:
+            continue
         if lidar_ts[i] != projected_ts:  # several pictures share a sweep
             image = stagger(rng[i : i + 1], info)[0]
             projected_ts, xyz = lidar_ts[i], project(image.astype("u4"))
-        out[i] = camera.depth(image, xyz, rotation[i], translation[i])
-    return {"depth": out, "valid": valid.astype("u1")}
-
-
-def _lidar_in_camera(
-    pictures: np.ndarray, sweeps: np.ndarray, motion: SweepMotion, mount: Mount
-) -> tuple[np.ndarray, np.ndarray]:
-    """Poses of the lidar during each sweep, in the frame of the camera at the instant of each picture.
-
-    Args:
-        pictures: f8 (N,), instants of the pictures, seconds.
-        sweeps: f8 (N,), recorded time stamps of the sweeps, seconds.
-        mount: the camera's pose in the lidar frame.
-
-    Returns:
-        Camera-from-lidar rotations f8 (N, node, 3, 3), and positions of the lidar f8 (N, node, 3), m; NaN where the
-        motion is not known.
-    """
-    camera, _ = motion.trajectory.at(pictures, mount)
-    rotation, position = np.full((len(pictures), NODES, 3, 3), np.nan), np.full((len(pictures), NODES, 3), np.nan)
-    for i, stamp in enumerate(sweeps.tolist()):
-        if (number := motion.trajectory.index(stamp)) is not None:
-            lidar = motion.nodes(number)
-            rotation[i] = camera.rot[i].T @ lidar.rot
-            position[i] = np.einsum("ji,kj->ki", camera.rot[i], lidar.pos - camera.pos[i])
-    return rotation, position
+        out[i] = camera.depth(image, xyz, lidar, mount)
+    return {"depth": out, "valid": valid}
 
 
 @functools.lru_cache(maxsize=4)
@@ -160,46 +143,39 @@ class DepthCamera:
         self._lens = np.array([lens.fx, lens.fy, lens.cx, lens.cy, *lens.k, *lens.p, lens.max_tangent**2])
         self._min_depth = min_range
 
-    def depth(self, rng: np.ndarray, xyz: np.ndarray, rotation: np.ndarray, translation: np.ndarray) -> np.ndarray:
+    def depth(self, rng: np.ndarray, xyz: np.ndarray, lidar: Poses, mount: Mount) -> np.ndarray:
         """Depth of the nearest return in each pixel, u2 (height, width), mm along the axis; 0 = none.
 
         Args:
             rng: u2 (beam, column), mm, columns in time order; 0 = no return.
-            xyz: f4 (beam, column, 3), the returns in the lidar frame, m.
-            rotation: f8 (node, 3, 3), camera-from-lidar at equal steps from the start of the sweep to its end, both
+            xyz: f4 (beam, column, 3), the returns in the lidar frame at the instant of their column, m.
+            lidar: f8, of the lidar at each column, in the frame that the camera has at the picture's instant, both
                 front-left-up.
-            translation: f8 (node, 3), position of the lidar in the camera frame, m.
+            mount: the camera's pose in the lidar frame. Returns that were measured at less than the minimum depth are
+                left out: the rig itself moves along.
         """
         out = np.zeros((self.lens.height, self.lens.width), "u2")
-        _project(rng, xyz, rotation, translation, self._lens, self.lens.is_fisheye, self._min_depth, out)
+        poses = np.concatenate([lidar.rot.reshape(-1, 9), lidar.pos], axis=1)
+        front = np.append(mount.rotation[:, 0], -mount.rotation[:, 0] @ mount.translation)
+        _project(rng, xyz, poses, front, self._lens, self.lens.is_fisheye, self._min_depth, out)
         return out
 
 
 @compiled
 def _project(
-    rng: np.ndarray, xyz: np.ndarray, rotation: np.ndarray, translation: np.ndarray, lens: np.ndarray,
+    rng: np.ndarray, xyz: np.ndarray, poses: np.ndarray, front: np.ndarray, lens: np.ndarray,
     is_fisheye: bool, min_depth: float, out: np.ndarray,
 ) -> None:  # fmt: skip
     fx, fy, cx, cy, k1, k2, k3, k4, p1, p2, max_square = lens
     height, width = out.shape
-    columns, steps = rng.shape[1], len(rotation) - 1
-    poses = np.empty((columns, 12))
-    for column in range(columns):
-        position = column * steps / columns
-        node = int(position)
-        s = position - node
-        for i in range(3):
-            for j in range(3):
-                poses[column, 3 * i + j] = (1 - s) * rotation[node, i, j] + s * rotation[node + 1, i, j]
-            poses[column, 9 + i] = (1 - s) * translation[node, i] + s * translation[node + 1, i]
     for beam in range(rng.shape[0]):
-        for column in range(columns):
+        for column in range(rng.shape[1]):
             if rng[beam, column] == 0 or rng[beam, column] == CLIPPED:
                 continue
             pose = poses[column]
             px, py, pz = xyz[beam, column, 0], xyz[beam, column, 1], xyz[beam, column, 2]
             depth = pose[0] * px + pose[1] * py + pose[2] * pz + pose[9]
-            if depth <= min_depth:
+            if not (depth > min_depth and front[0] * px + front[1] * py + front[2] * pz + front[3] > min_depth):
                 continue
             x = -(pose[3] * px + pose[4] * py + pose[5] * pz + pose[10]) / depth
             y = -(pose[6] * px + pose[7] * py + pose[8] * pz + pose[11]) / depth

@@ -18,6 +18,23 @@ class OccupancySection(Options):
     """`_occupancy`, `_bev`: which polar cells hold lidar returns. Range bins are those of the radar: bin k holds slant
     ranges around k times the range resolution. Azimuth is positive to the right, elevation upward."""
 
+    at: Literal["lidar", "radar"] = Field(
+        "lidar",
+        description="Sensor whose frames the cells are made for. lidar = one for each sweep, at the instant that "
+        "lidar/ts refers to. radar = one for each frame of the radar, at the middle of its chirps, from the sweep "
+        "that was under way when the frame began: ready as labels of the radar's spectra, with its times.",
+    )
+    motion: bool = Field(
+        True,
+        description="Move every column of a sweep from its own instant to that of the cells with `_odom`, at times "
+        "without jitter (`sync.times`). Where `_odom` is not valid, no cell is occupied and `valid` is 0. false = "
+        "assume that the rig stands still; this needs no odometry, and the channel's description says so.",
+    )
+    tolerance: float = Field(
+        0.15,
+        gt=0,
+        description="`at: radar`: maximum time between a frame of the radar and the middle of the sweep, s.",
+    )
     origin: Literal["radar", "lidar"] = Field(
         "radar", description="Sensor in whose frame the cells are: its position is the origin, its front azimuth 0."
     )
@@ -44,7 +61,12 @@ class OccupancySection(Options):
         (-100.0, 100.0), description="`_occupancy`: minimum and maximum height of returns above the origin, m."
     )
     bev_z: Limits = Field((-0.5, 1.0), description="`_bev`: minimum and maximum height of returns above the origin, m.")
-    min_range: float = Field(0.0, ge=0, description="Minimum distance of returns from the origin, m.")
+    min_range: float = Field(
+        0.0,
+        ge=0,
+        description="Minimum distance of returns from the origin, m, when they were measured and in the cells. It "
+        "leaves out returns of the rig itself, which moves along.",
+    )
 
     @field_validator("azimuth", "elevation", "z", "bev_z")
     @classmethod
@@ -66,10 +88,13 @@ class OccupancyOptions(OccupancySection):
     """Options of the steps `_occupancy` and `_bev`."""
 
     rig: RigOptions = RigOptions()
+    lidar: LidarOptions = LidarOptions()
+    times: TimesSection = TimesSection()
 
 
 class DepthSection(Options):
-    """`_camera_depth`: the lidar sweep nearest in time, projected into the camera. Depth is along the camera's axis."""
+    """`_camera_depth`: the lidar's sweep at the time of a picture, projected into the camera. Depth is along the
+    camera's axis."""
 
     width: int = Field(480, ge=1, le=16384, description="Width of the depth image, pixels.")
     height: int = Field(270, ge=1, le=16384, description="Height of the depth image, pixels.")
@@ -84,9 +109,12 @@ class DepthSection(Options):
         "times without jitter (`sync.times`). false = assume that the rig stands still; this needs no odometry.",
     )
     min_range: float = Field(
-        0.3, ge=0, description="Minimum depth of a return, m. Nearer returns are of the rig itself."
+        0.3,
+        ge=0,
+        description="Minimum depth of a return, m, when it was measured and in the picture. Nearer returns are of the "
+        "rig itself.",
     )
-    tolerance: float = Field(0.15, gt=0, description="Maximum time between a picture and a sweep, s.")
+    tolerance: float = Field(0.15, gt=0, description="Maximum time between a picture and the middle of the sweep, s.")
 
 
 class DepthOptions(LensOptions, DepthSection):

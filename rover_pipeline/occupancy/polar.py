@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.numerics.compiled import compiled
 
@@ -55,18 +56,19 @@ class PolarOccupancy:
         self._elevation = _Lookup.of(_elevation_quotient(grid.elevation), 1.0)
         self._limits = np.array([grid.resolution, grid.min_range, *grid.z])
 
-    def cells(self, rng: np.ndarray, xyz: np.ndarray, rotation: np.ndarray, origin: np.ndarray) -> np.ndarray:
+    def cells(self, rng: np.ndarray, xyz: np.ndarray, lidar: Poses, origin: np.ndarray) -> np.ndarray:
         """Occupied cells of a sweep, u1 (elevation, azimuth, range).
 
         Args:
             rng: u2 (beam, column), mm; 0 = no return.
-            xyz: f4 (beam, column, 3), the returns in the lidar frame, m.
-            rotation: f8 (3, 3), grid-from-lidar.
-            origin: f8 (3,), position of the grid's origin in the lidar frame, m.
+            xyz: f4 (beam, column, 3), the returns in the lidar frame at the instant of their column, m.
+            lidar: f8, of the lidar at each column, in the frame of the grid.
+            origin: f8 (3,), where the origin of the grid is mounted, in the lidar frame, m. Returns that were measured
+                nearer to it than the grid's `min_range` are left out: the rig itself moves along.
         """
         out = np.zeros(self.grid.shape, "u1")
-        pose = np.concatenate([rotation.ravel(), origin])
-        _fill(rng.ravel(), xyz.reshape(-1, 3), pose, self._limits, self._azimuth, self._elevation, out)
+        poses = np.concatenate([lidar.rot.reshape(-1, 9), lidar.pos], axis=1)
+        _fill(rng, xyz, poses, origin, self._limits, self._azimuth, self._elevation, out)
         return out
 
 
@@ -120,43 +122,48 @@ def _bin(lookup: _Lookup, quotient: float) -> int:
 def _fill(
     rng: np.ndarray,
     xyz: np.ndarray,
-    pose: np.ndarray,
+    poses: np.ndarray,
+    origin: np.ndarray,
     limits: np.ndarray,
     azimuth: _Lookup,
     elevation: _Lookup,
     out: np.ndarray,
 ) -> None:
     resolution, min_range, z_low, z_high = limits[0], limits[1], limits[2], limits[3]
-    r00, r01, r02, r10, r11, r12, r20, r21, r22, ox, oy, oz = pose
     bins = out.shape[2]
     max_square = (bins * resolution) ** 2
-    for i in range(len(rng)):
-        if rng[i] == 0 or rng[i] == CLIPPED:
-            continue
-        dx, dy, dz = xyz[i, 0] - ox, xyz[i, 1] - oy, xyz[i, 2] - oz
-        z = r20 * dx + r21 * dy + r22 * dz
-        # A pose that is not known makes z NaN. This form of the comparison leaves NaN out, which is no valid index.
-        if not (z >= z_low and z <= z_high):
-            continue
-        x = r00 * dx + r01 * dy + r02 * dz
-        y = r10 * dx + r11 * dy + r12 * dz
-        square = x * x + y * y
-        if not (square > 0.0 and square <= max_square):
-            continue
-        quotient = 1 - x / (abs(x) + abs(y))
-        if y > 0 or (y == 0.0 and x < 0):
-            quotient = -quotient
-        if quotient < azimuth.edges[0] or quotient >= azimuth.edges[-1]:
-            continue
-        distance = np.sqrt(square + z * z)
-        cell = int(distance / resolution + 0.5)
-        if cell >= bins or distance < min_range:
-            continue
-        a = _bin(azimuth, quotient)
-        if len(elevation.edges) == 2 and elevation.edges[0] == -1.0 and elevation.edges[1] == 1.0:
-            out[0, a, cell] = 1
-            continue
-        quotient = z / (np.sqrt(square) + abs(z))
-        if quotient < elevation.edges[0] or quotient >= elevation.edges[-1]:
-            continue
-        out[_bin(elevation, quotient), a, cell] = 1
+    for beam in range(rng.shape[0]):
+        for column in range(rng.shape[1]):
+            if rng[beam, column] == 0 or rng[beam, column] == CLIPPED:
+                continue
+            pose = poses[column]
+            px, py, pz = xyz[beam, column, 0], xyz[beam, column, 1], xyz[beam, column, 2]
+            z = pose[6] * px + pose[7] * py + pose[8] * pz + pose[11]
+            # A pose that is not known makes z NaN. This form of the comparison leaves NaN out, which is no valid index.
+            if not (z >= z_low and z <= z_high):
+                continue
+            x = pose[0] * px + pose[1] * py + pose[2] * pz + pose[9]
+            y = pose[3] * px + pose[4] * py + pose[5] * pz + pose[10]
+            square = x * x + y * y
+            if not (square > 0.0 and square <= max_square):
+                continue
+            quotient = 1 - x / (abs(x) + abs(y))
+            if y > 0 or (y == 0.0 and x < 0):
+                quotient = -quotient
+            if quotient < azimuth.edges[0] or quotient >= azimuth.edges[-1]:
+                continue
+            distance = np.sqrt(square + z * z)
+            cell = int(distance / resolution + 0.5)
+            if cell >= bins or distance < min_range:
+                continue
+            dx, dy, dz = px - origin[0], py - origin[1], pz - origin[2]
+            if dx * dx + dy * dy + dz * dz < min_range * min_range:
+                continue
+            a = _bin(azimuth, quotient)
+            if len(elevation.edges) == 2 and elevation.edges[0] == -1.0 and elevation.edges[1] == 1.0:
+                out[0, a, cell] = 1
+                continue
+            quotient = z / (np.sqrt(square) + abs(z))
+            if quotient < elevation.edges[0] or quotient >= elevation.edges[-1]:
+                continue
+            out[_bin(elevation, quotient), a, cell] = 1

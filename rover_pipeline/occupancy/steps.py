@@ -3,26 +3,41 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from rover_pipeline.engine.step import Inspection
+from rover_pipeline.kinematics.clock import corrected
 from rover_pipeline.kinematics.gravity import remove_tilt, up_of_gravity
 from rover_pipeline.kinematics.mount import IDENTITY, Mount, find_mount, mount_warnings
+from rover_pipeline.kinematics.state import Poses
+from rover_pipeline.kinematics.sweep import odometry_motion
 from rover_pipeline.kinematics.trajectory import Trajectory
-from rover_pipeline.lidar.geometry import projection, sensor_info, stagger
+from rover_pipeline.lidar.geometry import projection, sensor_info, stagger, sweep_span
 from rover_pipeline.numerics.nearest import nearest_samples
 from rover_pipeline.occupancy.options import OccupancyOptions
 from rover_pipeline.occupancy.polar import PolarGrid, PolarOccupancy, edges
+from rover_pipeline.occupancy.sweeps import (
+    MOVED,
+    STILL,
+    columns_in,
+    lidar_poses,
+    near_sweep,
+    sensor_poses,
+    still_columns,
+)
 from rover_pipeline.radar.axes import AXES, range_axis
+from rover_pipeline.radar.timing import frame_duration
 
 
 def occupancy(
     rng: np.ndarray,
-    rot: np.ndarray | None = None,
+    lidar_ts: np.ndarray,
+    ts: np.ndarray | None = None,
     *,
     flat: bool,
     options: OccupancyOptions,
@@ -31,36 +46,56 @@ def occupancy(
     sidecar: str | None = None,
     radar: str | None = None,
     odometry: Mapping[str, np.ndarray] | None = None,
+    radar_ts: np.ndarray | None = None,
     imu_ts: np.ndarray | None = None,
     imu_acc: np.ndarray | None = None,
     imu_valid: np.ndarray | None = None,
 ) -> dict[str, np.ndarray]:
-    """Cells that hold a return of each sweep, in the frame of the radar or the lidar.
+    """Cells that hold a return, in the frame of the radar or the lidar at the instant of each frame.
 
     Args:
-        rng: u2 (frame, beam, column), mm, destaggered.
-        rot: f8 (frame, 3, 3), world-from-lidar, to remove the tilt; None = keep the tilt.
+        rng: u2 (frame, beam, column), mm, destaggered: the sweep that belongs to each frame.
+        lidar_ts: f8 (frame,), recorded times of the sweeps, s.
+        ts: f8 (frame,), recorded times of frames of the radar, s; None = the frames are the sweeps.
         flat: True = one elevation bin, which is no axis of the result.
         metadata: `lidar.json`.
-        config: `config.yaml`, which may hold the extrinsics.
+        config: `config.yaml`, which may hold the extrinsics and the timing of the radar's chirps.
         sidecar, radar: `radar.json` and the radar's `meta.json`, for the size and number of its range bins.
-        odometry, imu_ts, imu_acc, imu_valid: the channels of `_odom` and of the accelerometer, for the direction of up.
+        odometry: the channels of `_odom`, for the motion and the tilt.
+        radar_ts: f8, recorded times of all frames of the radar, s.
+        imu_ts, imu_acc, imu_valid: channels of the accelerometer, for the direction of up.
 
     Returns:
-        `occupancy` u1 (frame, elevation, azimuth, range), or (frame, azimuth, range) when flat; `valid` = 0 where the
-        rotation of the lidar is needed and not known.
+        `occupancy` u1 (frame, elevation, azimuth, range), or (frame, azimuth, range) when flat. Where the motion or the
+        tilt is needed and not known, or no sweep is within the tolerance, no cell is occupied and `valid` is 0.
     """
     mount, polar = _origin(options, config), _occupancy(options, flat, sidecar, radar)
-    rotations = np.broadcast_to(mount.rotation.T, (len(rng), 3, 3))
-    if rot is not None and odometry is not None:
-        up, _ = _up(options, config, odometry, imu_ts, imu_acc, imu_valid)
-        rotations = remove_tilt(rot @ mount.rotation, up) @ mount.rotation.T
-    project = projection(metadata)
-    cells = np.stack([
-        polar.cells(image, project(image.astype("u4")), rotation, mount.translation)
-        for image, rotation in zip(stagger(rng, sensor_info(metadata)), rotations, strict=True)
-    ])  # fmt: skip
-    return {"occupancy": cells[:, 0] if flat else cells, "valid": np.isfinite(rotations).all(axis=(1, 2))}
+    info, project, count = sensor_info(metadata), projection(metadata), rng.shape[2]
+    span = sweep_span(info, options.lidar.ts_reference)
+    instants, near = None, np.ones(len(rng), bool)
+    if ts is not None and radar_ts is not None:
+        middle = frame_duration(radar_ts, config, sidecar, radar).middle
+        near = near_sweep(ts + middle, lidar_ts, span, options.tolerance)
+        instants = corrected("radar", ts, radar_ts, options.times) + middle
+    columns: Iterator[Poses | None] = itertools.repeat(still_columns(mount.rotation.T, mount, count))
+    if odometry is not None:
+        motion = odometry_motion(odometry, options.times, *span)
+        frames = sensor_poses(lidar_poses(motion, lidar_ts, instants), mount)
+        grid_from_sensor = np.broadcast_to(np.eye(3), frames.rot.shape)
+        if options.level:
+            up, _ = _up(options, config, odometry, imu_ts, imu_acc, imu_valid)
+            grid_from_sensor = remove_tilt(frames.rot, up)
+        grids = Poses(frames.rot @ np.swapaxes(grid_from_sensor, 1, 2), frames.pos)
+        columns = columns_in(grids, motion, lidar_ts, count)
+        if not options.motion:
+            columns = (still_columns(rotation, mount, count) for rotation in grid_from_sensor @ mount.rotation.T)
+    cells, valid = np.zeros((len(rng), *polar.grid.shape), "u1"), np.zeros(len(rng), bool)
+    for i, lidar in enumerate(itertools.islice(columns, len(rng))):
+        valid[i] = near[i] and lidar is not None and np.isfinite(lidar.rot[0]).all()
+        if valid[i] and lidar is not None:
+            image = stagger(rng[i : i + 1], info)[0]
+            cells[i] = polar.cells(image, project(image.astype("u4")), lidar, mount.translation)
+    return {"occupancy": cells[:, 0] if flat else cells, "valid": valid}
 
 
 def inspect_cells(
@@ -74,13 +109,18 @@ def inspect_cells(
     imu_ts: np.ndarray | None = None,
     imu_acc: np.ndarray | None = None,
     imu_valid: np.ndarray | None = None,
+    radar_ts: np.ndarray | None = None,
     **_: Any,
 ) -> Inspection:
-    """The centres of the cells as `axes.json`, the source of the extrinsics, and the direction of up."""
+    """The centres of the cells as `axes.json`, the source of the extrinsics, the instant, and the direction of up."""
     mount = _origin(options, config)
     measured: dict[str, Any] = {"origin": options.origin, "extrinsics": mount.source}
+    measured |= {"motion": MOVED if options.motion else STILL}
     warnings = mount_warnings("radar", options.rig, mount) if options.origin == "radar" else []
-    if odometry is not None:
+    if radar_ts is not None:
+        frame = frame_duration(radar_ts, config, sidecar, radar)
+        measured, warnings = measured | frame.describe(), [*warnings, *frame.warnings]
+    if options.level and odometry is not None:
         up, source = _up(options, config, odometry, imu_ts, imu_acc, imu_valid)
         measured |= {"up": [round(float(value), 5) for value in up], "up_from": source}
     return Inspection(measured, warnings, {AXES: _axes(_grid(options, flat, sidecar, radar))})

@@ -15,6 +15,7 @@ from rover_pipeline.kinematics.options import Mounted
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.poses.options import PosesOptions
 from rover_pipeline.radar.axes import max_doppler
+from rover_pipeline.radar.timing import frame_duration
 
 
 def poses(
@@ -25,13 +26,18 @@ def poses(
     odometry: Mapping[str, np.ndarray],
     config: str | None = None,
     sidecar: str | None = None,
+    radar: str | None = None,
 ) -> tuple[dict[str, np.ndarray], Inspection]:
     """States of a sensor of the rig at its own times, from the lidar's trajectory.
 
+    A frame of the radar is measured while its chirps last. Its pose is that in their middle, to which its spectra and
+    points belong.
+
     Args:
         odometry: the channels of `_odom`.
-        config: `config.yaml`, which may hold the extrinsics.
-        sidecar: `radar.json` for the radar, which gives the maximum velocity of its Doppler bins.
+        config: `config.yaml`, which may hold the extrinsics and, for the radar, the timing of its chirps.
+        sidecar, radar: `radar.json` and the radar's `meta.json`, which give the maximum velocity of its Doppler bins
+            and, if `config.yaml` does not, how long a frame lasts.
 
     Returns:
         `pos`, `vel`, `acc` f8 (frame, 3), `rot` f8 (frame, 3, 3), NaN and `valid` = 0 where the trajectory is not
@@ -40,13 +46,18 @@ def poses(
     mount, ts, lidar_ts = find_mount(sensor, options.rig, config), recording.ts, odometry["ts"]
     if options.smoothed:
         ts, lidar_ts = clock(sensor, ts, options.times).smooth, odometry_clock(odometry, options.times)
-    state, known = Trajectory.of(odometry, lidar_ts, max_gap=options.max_gap).at(ts, mount)
+    frame = frame_duration(recording.ts, config, sidecar, radar) if sensor == "radar" else None
+    instants = ts if frame is None else ts + frame.middle
+    state, known = Trajectory.of(odometry, lidar_ts, max_gap=options.max_gap).at(instants, mount)
     measured: dict[str, Any] = {
         "extrinsics": mount.source,
         "outside_trajectory": int((~known).sum()),
         "max_speed_mps": _largest(np.linalg.norm(state.vel, axis=1)),
     }
     warnings = mount_warnings(sensor, options.rig, mount)
+    if frame is not None:
+        measured |= frame.describe()
+        warnings += frame.warnings
     if not known.any():
         warnings.append(f"_odom tells of none of the {recording.count} times of {sensor}: all poses are NaN")
     if sidecar is not None:

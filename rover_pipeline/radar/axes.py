@@ -30,6 +30,19 @@ def max_doppler(sidecar: str | None) -> float | None:
     return None if bins is None or chirps is None else bins[1] * chirps / 2
 
 
+def frame_shape(sidecar: str | None, meta: str | None) -> tuple[int, ...] | None:
+    """Numbers of chirps, transmitters and receivers of a frame; None if neither text gives them.
+
+    Args:
+        sidecar: `radar.json`; meta: the radar's `meta.json`, which is asked first because it describes what is stored.
+    """
+    for text, keys in ((meta, ("iq", "shape")), (sidecar, ("shape",))):
+        sizes = [_read(int, text, *keys, axis) for axis in range(3)]
+        if all(size is not None and size > 0 for size in sizes):
+            return tuple(size for size in sizes if size is not None)
+    return None
+
+
 def range_axis(sidecar: str, meta: str | None) -> tuple[float, int]:
     """Size of a range bin, m, and number of range bins without zero padding.
 

@@ -15,7 +15,6 @@ import pytest
 from pydantic import ByteSize
 
 from rover_pipeline.engine.execute import Request, StepResult, run_step
-from rover_pipeline.engine.inputs import nearest_samples
 from rover_pipeline.engine.options import DaskOptions
 from rover_pipeline.engine.step import step_of_room
 from rover_pipeline.errors import ConfigError, FormatError, RoverError, SampleError
@@ -24,6 +23,7 @@ from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.trace import Trace
 from rover_pipeline.format.virtual import VirtualWriter
+from rover_pipeline.numerics.nearest import matching_samples, nearest_samples
 from rover_pipeline.options import InputOptions
 from rover_pipeline.table import find_step
 from tests import toy
@@ -195,6 +195,13 @@ def test_samples_of_a_sensor_with_other_times_are_the_nearest(frames_a_chunk: in
 def test_of_two_samples_at_the_same_distance_in_time_the_earlier_is_the_nearest() -> None:
     assert nearest_samples(np.array([0.0, 1, 2]), np.array([-5, 0.5, 1.5, 1.6, 9])).tolist() == [0, 0, 1, 2, 2]
     assert nearest_samples(np.array([3.0]), np.array([-5, 3, 9.0])).tolist() == [0, 0, 0]
+
+
+def test_the_next_and_the_previous_sample_are_those_on_either_side_of_an_instant_or_at_it() -> None:
+    times, ts = np.array([0.0, 1, 2]), np.array([-5, 0.0, 0.1, 1.0, 1.9, 2.5])
+    assert matching_samples(times, ts, "next").tolist() == [0, 0, 1, 1, 2, 2]
+    assert matching_samples(times, ts, "previous").tolist() == [0, 0, 0, 1, 1, 2]
+    assert matching_samples(times, ts, "nearest").tolist() == nearest_samples(times, ts).tolist()
 
 
 @pytest.mark.parametrize("threads", [1, 2])

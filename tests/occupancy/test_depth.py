@@ -8,12 +8,21 @@ import pytest
 from scipy.spatial.transform import Rotation, Slerp
 
 from rover_pipeline.camera.lens import Lens
-from rover_pipeline.occupancy.depth_steps import NODES, DepthCamera
+from rover_pipeline.kinematics.mount import Mount
+from rover_pipeline.kinematics.state import Poses
+from rover_pipeline.occupancy.depth_steps import DepthCamera
 
 BENT = Lens(64, 48, 40.0, 38.0, 30.37, 24.19, (-0.12, 0.03, 0.01, -0.004), (0.004, -0.003))
 STRAIGHT = BENT.undistorted()
 #: The published camera's, in small pictures.
 FISHEYE = Lens(64, 48, 32.9, 32.8, 31.4, 23.3, (0.00605, 0.00806, -0.00187, -0.02294), model="fisheye")
+#: A camera with the pose of the lidar.
+AT_LIDAR = Mount(np.zeros(3), np.eye(3))
+
+
+def still(columns: int) -> Poses:
+    """A lidar that does not move."""
+    return Poses(np.tile(np.eye(3), (columns, 1, 1)), np.zeros((columns, 3)))
 
 
 def scene(beams: int = 16, columns: int = 192) -> tuple[np.ndarray, np.ndarray]:
@@ -34,18 +43,15 @@ def scene(beams: int = 16, columns: int = 192) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("lens", [STRAIGHT, BENT, FISHEYE], ids=["straight", "bent", "fisheye"])
 def test_the_nearest_return_wins_in_every_pixel_of_a_camera_that_moves(lens: Lens) -> None:
     ranges, points = scene()
+    columns = ranges.shape[1]
     rotations = Slerp([0, 1], Rotation.from_rotvec([[0, 0, 0.0], [0.002, 0.003, 0.01]]))(
-        np.linspace(0, 1, NODES)
+        np.linspace(0, 1, columns)
     ).as_matrix()
-    shifts = np.linspace([0.1, 0.0, -0.2], [0.2, 0.1, -0.25], NODES)
-    found = DepthCamera(lens, 0.3).depth(ranges, points, rotations, shifts)
+    shifts = np.linspace([0.1, 0.0, -0.2], [0.2, 0.1, -0.25], columns)
+    found = DepthCamera(lens, 0.3).depth(ranges, points, Poses(rotations, shifts), AT_LIDAR)
     expected = np.zeros((48, 64), "u2")
-    for column in range(ranges.shape[1]):
-        position = column / ranges.shape[1] * (NODES - 1)
-        node, s = int(position), position % 1
-        rotation = (1 - s) * rotations[node] + s * rotations[node + 1]
-        shift = (1 - s) * shifts[node] + s * shifts[node + 1]
-        in_camera = points[:, column].astype("f8") @ rotation.T + shift
+    for column in range(columns):
+        in_camera = points[:, column].astype("f8") @ rotations[column].T + shifts[column]
         ahead = in_camera[:, 0]
         with np.errstate(divide="ignore", invalid="ignore"):
             x, y = -in_camera[:, 1] / ahead, -in_camera[:, 2] / ahead
@@ -65,12 +71,12 @@ def test_returns_at_the_rim_of_a_fisheye_are_where_opencv_puts_them_and_those_be
     points = np.stack([5 * np.cos(angle), -5 * np.sin(angle), np.zeros(len(angle))], -1)
     optical = points @ np.array([[0.0, 0, 1], [-1, 0, 0], [0, -1, 0]])
     lens = Lens(96, 3, 42.0, 42.0, 47.5, 1.0, FISHEYE.k, model="fisheye")
-    matrix, still = np.array([[42.0, 0, 47.5], [0, 42.0, 1], [0, 0, 1]]), np.zeros(3)
-    pixels = cv2.fisheye.projectPoints(optical[:, None], still, still, matrix, np.array(lens.k))[0][:, 0]
+    matrix, none = np.array([[42.0, 0, 47.5], [0, 42.0, 1], [0, 0, 1]]), np.zeros(3)
+    pixels = cv2.fisheye.projectPoints(optical[:, None], none, none, matrix, np.array(lens.k))[0][:, 0]
     # The picture is wide enough for 85 degrees, were it not for the polynomial, which turns at 70.4.
     assert ((pixels[:8, 0] > -0.5) & (pixels[:8, 0] < 95.5)).all()
-    poses = np.tile(np.eye(3), (NODES, 1, 1)), np.zeros((NODES, 3))
-    found = DepthCamera(lens, 0.3).depth(np.full((10, 1), 5000, "u2"), points[:, None].astype("f4"), *poses)
+    ranges = np.full((10, 1), 5000, "u2")
+    found = DepthCamera(lens, 0.3).depth(ranges, points[:, None].astype("f4"), still(1), AT_LIDAR)
     expected = np.zeros((3, 96), "u2")
     expected[1, np.rint(pixels[:6, 0]).astype(int)] = np.rint(5000 * np.cos(angle[:6]))
     np.testing.assert_allclose(found.astype(int), expected, atol=1)
@@ -82,7 +88,15 @@ def test_points_that_a_distortion_folds_back_into_the_picture_are_left_out() -> 
     lens = Lens(64, 48, 20.0, 20.0, 31.5, 23.5, (-0.2, 0.0, 0.0, 0.0))
     points = np.array([[[1.0, 2.2, 0.0]], [[1.0, 0.5, 0.0]]], "f4")
     ranges = np.full((2, 1), 2000, "u2")
-    still = np.tile(np.eye(3), (NODES, 1, 1)), np.zeros((NODES, 3))
-    across = 31.5 - 20.0 * (2.2 - 0.2 * 2.2**3)
     assert -0.5 < across < 63.5
-    assert (DepthCamera(lens, 0.3).depth(ranges, points, *still) > 0).sum() == 1
+    assert (DepthCamera(lens, 0.3).depth(ranges, points, still(1), AT_LIDAR) > 0).sum() == 1
+
+
+def test_returns_of_the_rig_itself_do_not_become_obstacles_when_the_rig_moves() -> None:
+    # The handlebar is 0.25 m ahead whenever it is measured. A wall is 2 m ahead, and the rig comes 0.5 m nearer.
+    camera, ranges = DepthCamera(STRAIGHT, 0.3), np.array([[250, 2000]], "u2")
+    points = np.array([[[0.25, 0.0, 0.0], [2.0, 0.1, 0.0]]], "f4")
+    for moved in (0.5, -0.5):
+        poses = Poses(np.tile(np.eye(3), (2, 1, 1)), np.tile([moved, 0.0, 0.0], (2, 1)))
+        found = camera.depth(ranges, points, poses, AT_LIDAR)
+        assert found[found > 0].tolist() == [2000 + 1000 * moved]

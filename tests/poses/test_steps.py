@@ -17,6 +17,9 @@ from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.kinematics.mount import find_mount
 from rover_pipeline.kinematics.options import MountOptions, RigOptions
+from rover_pipeline.simulate import PRESETS
+from rover_pipeline.simulate.rig import build
+from rover_pipeline.simulate.sensors.clocks import EPOCH
 from rover_pipeline.table import find_step
 
 
@@ -29,12 +32,24 @@ def read(sensor: Sensor, *names: str) -> list[np.ndarray]:
     return [sensor.channel(name).read() for name in names]
 
 
+def true_states(trace: Path, sensor: str, later: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Position, rotation and velocity of a sensor some seconds after its samples, in the world of the truth."""
+    rig = build(PRESETS["tiny"], 1)
+    first = rig.motion.at(np.array([rig.clocks["lidar"].start]))
+    time = Sensor(trace / f"_truth_{sensor}").channel("true_ts").read() - EPOCH + later
+    state = rig.mounted(sensor).at(time)
+    state = state._replace(pos=state.pos - first.pos[0]).rotated(first.rot[0].T)
+    return state.pos, state.rot, state.vel
+
+
 @pytest.mark.parametrize("sensor", ["radar", "camera", "imu"])
 def test_poses_are_the_truth_of_the_simulator_within_millimetres(sensor: str, drive: Path) -> None:
     pos, rot, vel, ts, valid = read(made(drive, sensor), "pos", "rot", "vel", "ts", "valid")
-    true_pos, true_rot, true_vel = read(Sensor(drive / f"_truth_{sensor}"), "pos", "rot", "vel")
+    # A frame of the radar is measured while its chirps last, and its pose is of their middle.
+    later = PRESETS["tiny"].radar.duration / 2 if sensor == "radar" else 0.0
+    true_pos, true_rot, true_vel = true_states(drive, sensor, later)
     lidar = Sensor(drive / "_truth").channel("ts").read()
-    known = (ts >= lidar[0]) & (ts <= lidar[-1])
+    known = (ts + later >= lidar[0]) & (ts + later <= lidar[-1])
     recorded = Sensor(drive / sensor)
     assert (valid == (known & (recorded.valid(len(ts)) > 0))).all() and valid.sum() > 15
     assert (np.isfinite(pos).all(axis=1) == known).all()
@@ -63,6 +78,30 @@ def test_extrinsics_of_the_config_come_before_those_of_the_recording(drive: Path
     np.testing.assert_allclose(
         relative @ np.swapaxes(relative, 1, 2), np.tile(np.eye(3), (known.sum(), 1, 1)), atol=1e-12
     )
+
+
+def test_a_radar_pose_is_at_its_time_stamp_and_says_so_where_the_duration_of_frames_is_not_known(
+    drive: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = shutil.copytree(drive, tmp_path / "trace")
+    (trace / "config.yaml").write_text(
+        yaml.safe_dump({"rig": yaml.safe_load((trace / "config.yaml").read_text())["rig"]})
+    )
+    shutil.rmtree(trace / "_radar_pose", ignore_errors=True)
+    measured, errors = {}, {}
+    for text in ("radar.json", "nothing"):
+        if text == "nothing":
+            (trace / "radar" / "radar.json").unlink()
+        (pos,) = read(made(trace, "radar"), "pos")
+        measured[text] = json.loads((trace / "_radar_pose" / PROVENANCE).read_text())["measured"]
+        true, _, _ = true_states(trace, "radar", measured[text]["radar_instant_after_ts_s"])
+        errors[text] = np.nanmax(np.linalg.norm(pos - true, axis=1))
+    assert [each["radar_frame_duration_from"] for each in measured.values()] == ["radar.json", "unknown"]
+    assert measured["radar.json"]["radar_instant_after_ts_s"] == pytest.approx(
+        PRESETS["tiny"].radar.duration / 2, rel=0.03
+    )
+    assert measured["nothing"]["radar_instant_after_ts_s"] == 0 and max(errors.values()) < 0.002
+    assert capsys.readouterr().err.count("tells how long the chirps of a frame last") == 1
 
 
 def test_a_radar_faster_than_its_largest_doppler_bin_is_reported(

@@ -1,0 +1,75 @@
+"""Where the lidar was at each column of a sweep, in the frame of a sensor of the rig at one instant.
+
+Labels of an instant are made from a sweep that takes a tenth of a second. What stands still is put where the sensor
+sees it at that instant. What moves by itself stays where it was when its column was measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from rover_pipeline.kinematics.mount import Mount
+from rover_pipeline.kinematics.state import Poses
+from rover_pipeline.kinematics.sweep import SweepMotion
+
+#: What provenance says of the motion.
+MOVED, STILL = "columns moved to the instant by _odom", "none: as if the rig stood still"
+
+
+def lidar_poses(motion: SweepMotion, stamps: np.ndarray, instants: np.ndarray | None) -> Poses:
+    """Poses of the lidar in the world, f8 (frame, ...); NaN where they are not known.
+
+    Args:
+        stamps: f8 (frame,), recorded times of sweeps, s.
+        instants: f8 (frame,), s, on the clock of the trajectory; None = those that the stamps of the sweeps refer to.
+    """
+    if instants is not None:
+        states, _ = motion.trajectory.at(instants)
+        return Poses(states.rot, states.pos)
+    rot, pos = np.full((len(stamps), 3, 3), np.nan), np.full((len(stamps), 3), np.nan)
+    for i, stamp in enumerate(stamps.tolist()):
+        if (number := motion.trajectory.index(stamp)) is not None:
+            rot[i], pos[i] = motion.trajectory.states.rot[number], motion.trajectory.states.pos[number]
+    return Poses(rot, pos)
+
+
+def sensor_poses(lidar: Poses, mount: Mount) -> Poses:
+    """Poses in the world of a sensor that is mounted on the lidar, f8 (frame, ...)."""
+    return Poses(lidar.rot @ mount.rotation, lidar.pos + lidar.rot @ mount.translation)
+
+
+def columns_in(frames: Poses, motion: SweepMotion, stamps: np.ndarray, count: int) -> Iterator[Poses | None]:
+    """Poses of the lidar at each of `count` columns of a sweep, in a frame; None where they are not known.
+
+    Args:
+        frames: poses of frames in the world, f8 (N, ...), NaN where they are not known.
+        stamps: f8 (N,), recorded time of the sweep that belongs to each frame, s.
+    """
+    for stamp, rot, pos in zip(stamps.tolist(), frames.rot, frames.pos, strict=True):
+        number = motion.trajectory.index(stamp)
+        known = number is not None and np.isfinite(rot).all() and np.isfinite(pos).all()
+        yield motion.columns_seen_from(number, count, rot, pos) if number is not None and known else None
+
+
+def still_columns(rotation: np.ndarray, mount: Mount, count: int) -> Poses:
+    """The same for a rig that stands still: the lidar has one pose at all columns.
+
+    Args:
+        rotation: f8 (3, 3), frame-from-lidar.
+        mount: of the sensor whose position is the origin of the frame.
+    """
+    return Poses(np.tile(rotation, (count, 1, 1)), np.tile(-rotation @ mount.translation, (count, 1)))
+
+
+def near_sweep(ts: np.ndarray, stamps: np.ndarray, span: tuple[float, float], tolerance: float) -> np.ndarray:
+    """Whether instants are near the middle of a sweep, bool (frame,).
+
+    Args:
+        ts: f8 (frame,), s; stamps: f8 (frame,), recorded times of the sweeps, s.
+        span: time from a time stamp to the first column, and the length of a sweep, s.
+        tolerance: s.
+    """
+    begin, period = span
+    return np.asarray(np.abs(stamps + begin + period / 2 - ts) <= tolerance)

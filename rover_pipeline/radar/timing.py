@@ -1,0 +1,105 @@
+"""When a frame of the radar was measured: `radar/ts` is the arrival of its first packet, spectra are of its middle."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from rover_pipeline.format.collection import parse_collection
+from rover_pipeline.radar.axes import frame_shape, resolutions
+
+SPEED_OF_LIGHT = 299_792_458.0
+#: Carrier of a board whose name holds one of these, GHz: the middle of its band.
+_CARRIERS = {"6843": 62.0, "6844": 62.0, "6432": 62.0}
+#: Carrier of all other boards, GHz. Automotive radars work between 76 and 81 GHz, so that it is wrong by 3 % at most.
+_AUTOMOTIVE = 78.5
+#: Mean times between frames that a frame may last. Lost frames make the mean too long; only jitter makes it too short.
+_LONGEST = 1.05
+
+
+class FrameDuration(NamedTuple):
+    """How long the chirps of a frame last.
+
+    Attributes:
+        seconds: from the start of the first chirp to the end of the last one; 0 where it is not known.
+        source: what tells it: the timing of chirps in `config.yaml`, or the Doppler resolution in `radar.json`.
+        warnings: what the user should know; empty when the duration is known.
+    """
+
+    seconds: float
+    source: Literal["config.yaml", "radar.json", "unknown"]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def middle(self) -> float:
+        """Seconds from the arrival of a frame's first packet to the middle of its chirps."""
+        return self.seconds / 2
+
+    def describe(self) -> dict[str, Any]:
+        """For provenance."""
+        return {"radar_instant_after_ts_s": round(self.middle, 6), "radar_frame_duration_from": self.source}
+
+
+def frame_duration(ts: np.ndarray, config: str | None, sidecar: str | None, meta: str | None) -> FrameDuration:
+    """How long the chirps of a frame last.
+
+    `config.yaml` gives the time from chirp to chirp. If it does not, `radar.json` gives the Doppler resolution, which
+    is half a wavelength by the duration; the wavelength is that of the board's band. A duration that is longer than the
+    time between frames cannot be right and is not used.
+
+    Args:
+        ts: f8 (frame,), recorded times of all frames, s.
+        config: `config.yaml`; sidecar: `radar.json`; meta: the radar's `meta.json`, for the shape of frames.
+    """
+    period = float(ts[-1] - ts[0]) / (len(ts) - 1) if len(ts) > 1 else math.inf
+    chirps = _chirps(config)
+    for source, seconds in (
+        ("config.yaml", _of_chirps(chirps, frame_shape(sidecar, meta))),
+        ("radar.json", _of_doppler(chirps, sidecar)),
+    ):
+        if seconds is not None and 0 < seconds <= _LONGEST * period:
+            return FrameDuration(seconds, "config.yaml" if source == "config.yaml" else "radar.json")
+    return FrameDuration(
+        0.0,
+        "unknown",
+        (
+            "neither radar.args.radar of config.yaml (idle_time, ramp_end_time, frame_length) nor radar.json "
+            "(doppler_resolution) tells how long the chirps of a frame last: taken at ts, when its first packet came, "
+            "and not at their middle",
+        ),
+    )
+
+
+def _chirps(config: str | None) -> Mapping[str, Any]:
+    """The section of `config.yaml` that describes the chirps; empty if there is none."""
+    section: Any = parse_collection(config)
+    for key in ("radar", "args", "radar"):
+        section = section.get(key) if isinstance(section, Mapping) else None
+    return section if isinstance(section, Mapping) else {}
+
+
+def _of_chirps(chirps: Mapping[str, Any], shape: tuple[int, ...] | None) -> float | None:
+    """Seconds of a frame in which every transmitter sends `frame_length` chirps."""
+    idle, ramp, count = (_number(chirps.get(key)) for key in ("idle_time", "ramp_end_time", "frame_length"))
+    if idle is None or ramp is None or count is None or shape is None:
+        return None
+    return count * shape[1] * (idle + ramp) * 1e-6
+
+
+def _of_doppler(chirps: Mapping[str, Any], sidecar: str | None) -> float | None:
+    """Seconds in which one wavelength of propagation path more is one Doppler bin."""
+    bins, frequency, device = resolutions(sidecar), _number(chirps.get("frequency")), str(chirps.get("device", ""))
+    if bins is None:
+        return None
+    carrier = frequency or next((ghz for name, ghz in _CARRIERS.items() if name in device), _AUTOMOTIVE)
+    return SPEED_OF_LIGHT / (carrier * 1e9) / (2 * bins[1])
+
+
+def _number(value: Any) -> float | None:
+    """A finite number that is not negative; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return float(value) if 0 <= value < 1e12 else None
