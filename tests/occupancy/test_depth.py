@@ -88,6 +88,7 @@ def test_points_that_a_distortion_folds_back_into_the_picture_are_left_out() -> 
     lens = Lens(64, 48, 20.0, 20.0, 31.5, 23.5, (-0.2, 0.0, 0.0, 0.0))
     points = np.array([[[1.0, 2.2, 0.0]], [[1.0, 0.5, 0.0]]], "f4")
     ranges = np.full((2, 1), 2000, "u2")
+    across = 31.5 - 20.0 * (2.2 - 0.2 * 2.2**3)
     assert -0.5 < across < 63.5
     assert (DepthCamera(lens, 0.3).depth(ranges, points, still(1), AT_LIDAR) > 0).sum() == 1
 
