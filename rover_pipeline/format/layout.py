@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rover_pipeline.errors import FormatError, short
+from rover_pipeline.errors import FormatError, require_damage, short
 from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, ChannelSpec
 from rover_pipeline.format.texts import read_json
 
@@ -102,6 +102,7 @@ def layout_problems(
                 yield f"{sidecar}: is missing; it says what the samples of {name} mean"
             continue
         except FormatError as error:
+            require_damage(error)
             yield str(error)
             return
         except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
