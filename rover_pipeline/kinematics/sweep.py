@@ -17,7 +17,7 @@ from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.kinematics.trajectory import Trajectory
 
-#: Parts of a sweep, some two milliseconds, in which the lidar moves along a straight line. A rig turns by a few
+#: Parts of a revolution, some two milliseconds, in which the lidar moves along a straight line. A rig turns by a few
 #: milliradians in that time, so that a straight line between rotation matrices is wrong by 1e-6. An interpolation of
 #: the trajectory at every column would be slow.
 PARTS = 64
@@ -31,9 +31,9 @@ class SweepMotion:
 
     Args:
         trajectory: of the lidar, with one state for each sweep.
-        begin: time from a sweep's time stamp to its first column, seconds.
-        period: length of a sweep, seconds.
-        parts: number of parts of a sweep, at whose ends the trajectory is evaluated.
+        begin: time from a sweep's time stamp to column 0, seconds; a sensor with an azimuth window need not have it.
+        period: of a revolution, seconds.
+        parts: number of parts of a revolution, at whose ends the trajectory is evaluated.
     """
 
     def __init__(self, trajectory: Trajectory, begin: float, period: float, parts: int = PARTS) -> None:

@@ -49,13 +49,24 @@ def _shifted(images: np.ndarray, info: core.SensorInfo, inverse: bool) -> np.nda
 
 
 def sweep_span(info: core.SensorInfo, reference: str) -> tuple[float, float]:
-    """Time from the time stamp of a sweep to its first column, and the length of a sweep, s.
+    """Time from the time stamp of a sweep to column 0, and the duration of a revolution, s.
+
+    A sensor with an azimuth window transmits only the columns in it. A sweep then begins with the first column of the
+    window and ends with the last one: what reaches the host last, and so gives the time of arrival, is the last column
+    of the window, although the revolution goes on. Column 0 is the zero of the encoder, whether it is transmitted or
+    not. A window that contains the zero of the encoder gives sweeps of two parts, because a sensor begins a new frame
+    at the zero (Ouster, Firmware User Manual, Lidar Data Packet Format: frame ID): they span a whole revolution.
 
     Args:
-        reference: the instant of the sweep that time stamps refer to: `start`, `middle` or `end`.
+        reference: the instant of the sweep that time stamps refer to: `start` of its first column, `end` of its last
+            one, or the `middle` between them.
     """
+    columns, (first, last) = info.format.columns_per_frame, info.format.column_window
+    if first > last:
+        first, last = 0, columns - 1
     period = 1 / info.format.fps
-    return -period * {"start": 0.0, "middle": 0.5, "end": 1.0}[reference], period
+    column = {"start": first, "middle": (first + last + 1) / 2, "end": last + 1}[reference]
+    return -period * column / columns, period
 
 
 @functools.lru_cache(maxsize=4)

@@ -16,7 +16,8 @@ class CaptureOptions(Options):
     ts_reference: Literal["start", "middle", "end"] = Field(
         "end",
         description="Instant of a sweep that lidar/ts refers to. It is `end` where the time of arrival at the host is "
-        "recorded, as the rig, `import ouster` and `simulate` do, otherwise `middle` or `start`.",
+        "recorded, as the rig, `import ouster` and `simulate` do, otherwise `middle` or `start`. A sweep begins and "
+        "ends with the azimuth window of the sensor.",
     )
 
 

@@ -57,7 +57,7 @@ class PointSelection:
 
     Args:
         start, direction: f8 (beam, column, 3), m and m/mm: a range r is at `start + r * direction`.
-        begin, period: of a sweep: its first column after its time stamp, and its length; seconds.
+        begin, period: of a sweep: column 0 after its time stamp, and a whole revolution; seconds.
     """
 
     def __init__(

@@ -72,7 +72,7 @@ class SweepReader:
 
     Attributes:
         times: f8 (frame,), time stamps of the sweeps, seconds since the first one.
-        begin, period: of a sweep: its first column after its time stamp, and its length; seconds.
+        begin, period: of a sweep: column 0 after its time stamp, and a whole revolution; seconds.
         gyro: of the whole recording.
     """
 
