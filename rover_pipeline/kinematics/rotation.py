@@ -84,3 +84,10 @@ def _derivatives(phi: np.ndarray, rate: np.ndarray, rate2: np.ndarray) -> tuple[
     change = rate2 - da * along * once - a * once2
     change += db * along * twice + b * (np.cross(rate, once) + np.cross(phi, once2))
     return spin, change
+
+
+def skew(vector: np.ndarray) -> np.ndarray:
+    """The matrices of cross products with vectors, (..., 3) to (..., 3, 3): `skew(a) @ b` is `a` times `b`."""
+    x, y, z = np.moveaxis(np.asarray(vector), -1, 0)
+    zero = np.zeros_like(x)
+    return np.stack([zero, -z, y, z, zero, -x, -y, x, zero], axis=-1).reshape(*x.shape, 3, 3)

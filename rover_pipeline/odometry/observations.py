@@ -14,10 +14,28 @@ from rover_pipeline.odometry.spline import SplineTrajectory
 
 #: Largest number of columns of a sweep that are used. A walker moves by a millimetre from one to the next.
 _MAX_COLUMNS = 512
+#: Of the columns that are used, one in so many has pixels that are left out of the registration.
+_LEFT_OUT = 4
 #: Largest time without a rate at either end of an interval whose rotation the gyroscope tells, seconds.
 _MAX_GAP = 0.05
 #: Smallest number of rates that a bias is estimated from.
 _MIN_RATES = 10
+
+
+class Points(NamedTuple):
+    """Points in the lidar frame, each measured at the instant of its column.
+
+    Attributes:
+        points: f4 (N, 3), metres.
+        column: i4 (N,), rising, into the `times` of the sweep.
+    """
+
+    points: np.ndarray
+    column: np.ndarray
+
+
+#: Of a sweep whose points are all registered.
+NO_POINTS = Points(np.zeros((0, 3), "f4"), np.zeros(0, "i4"))
 
 
 class Sweep(NamedTuple):
@@ -28,12 +46,19 @@ class Sweep(NamedTuple):
         column: i4 (N,), rising, into `times`.
         times: f8 (C,), rising, seconds.
         end: the instant that the sweep's pose refers to, seconds.
+        left_out: other points, which are not registered. They tell how good the registration is.
     """
 
     points: np.ndarray
     column: np.ndarray
     times: np.ndarray
     end: float
+    left_out: Points = NO_POINTS
+
+    @property
+    def judged(self) -> Points:
+        """The points that tell how well the sweep fits: those left out, or all where none are."""
+        return self.left_out if len(self.left_out.points) else Points(self.points, self.column)
 
 
 class _Pixels(NamedTuple):
@@ -50,6 +75,10 @@ class _Pixels(NamedTuple):
     number: np.ndarray
     start: np.ndarray
     direction: np.ndarray
+
+    def of_columns(self, every: int) -> _Pixels:
+        """Those of one used column in `every`."""
+        return _Pixels(*(each[self.number % every == 0] for each in self))
 
 
 class PointSelection:
@@ -73,6 +102,8 @@ class PointSelection:
             number = np.repeat(np.arange(len(used)), [len(each) for each in chosen]).astype("i4")
             column = used[number]
             self._patterns.append(_Pixels(beam, column, number, start[beam, column], direction[beam, column]))
+        # Where all pixels are registered, none are left out.
+        self._left_out = [each.of_columns(_LEFT_OUT) for each in self._patterns] if every > 1 else []
         self._times = begin + period * used / columns
         self._range_mm = options.min_range * 1000, options.max_range * 1000
 
@@ -84,8 +115,12 @@ class PointSelection:
             number: of the sweep, which decides on the beams.
             stamp: its time stamp, seconds.
         """
-        points, column = _project(ranges, self._patterns[number % len(self._patterns)], *self._range_mm)
-        return Sweep(points, column, stamp + self._times, stamp)
+        count = len(self._patterns)
+        points, column = _project(ranges, self._patterns[number % count], *self._range_mm)
+        left_out = NO_POINTS
+        if self._left_out:
+            left_out = Points(*_project(ranges, self._left_out[(number + count // 2) % count], *self._range_mm))
+        return Sweep(points, column, stamp + self._times, stamp, left_out)
 
 
 @compiled

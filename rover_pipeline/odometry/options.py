@@ -38,7 +38,7 @@ class OdometrySection(Options):
     min_range: float = Field(0.5, ge=0, description="Nearer returns are left out: they are from the rig itself, m.")
     max_range: float = Field(100.0, gt=0, description="Farther returns are left out, m.")
     voxels: tuple[float, ...] = Field(
-        (0.25, 0.5, 1.0), description="Edges of the voxels that planes are fitted in, finest first, m."
+        (0.25, 0.5, 1.0, 2.0), description="Edges of the voxels that planes are fitted in, finest first, m."
     )
     range_noise: float = Field(0.01, gt=0, description="Standard deviation of a range, m.")
     knots: float = Field(0.05, gt=0, description="Time between the knots of the trajectory's spline, s.")
@@ -56,10 +56,16 @@ class OdometrySection(Options):
     voxel: float = Field(1.0, gt=0, description="small_gicp: edge of the voxels of its map, m.")
     min_points: int = Field(200, ge=6, description="Sweeps with fewer points are not used.")
     min_inliers: float = Field(
-        0.4, ge=0, le=1, description="Smallest fraction of a sweep's points on planes with which its pose is valid."
+        0.2,
+        ge=0,
+        le=1,
+        description="Smallest fraction of a sweep's points on planes of other sweeps with which its pose is valid.",
     )
-    max_residual: float = Field(
-        0.03, gt=0, description="Largest root mean square distance from planes with which a pose is valid, m."
+    max_residual: float | None = Field(
+        None,
+        gt=0,
+        description="Largest root mean square distance from planes with which a pose is valid, m; null = twice the "
+        "median of the recording.",
     )
     max_error: float = Field(
         0.005,

@@ -8,8 +8,7 @@ and, in directions that the planes leave open, from the poses of the shared fram
 from __future__ import annotations
 
 import itertools
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -17,17 +16,15 @@ from typing import NamedTuple
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from rover_pipeline.engine.exchange import Exchange
 from rover_pipeline.engine.recording import Recording
 from rover_pipeline.kinematics.rotation import exp, log
 from rover_pipeline.kinematics.state import Poses, State
 from rover_pipeline.lidar.geometry import rays, sensor_info, stagger
-from rover_pipeline.odometry.observations import Gyro, PointSelection, Sweep
+from rover_pipeline.odometry.gaps import bridged, join
+from rover_pipeline.odometry.observations import NO_GYRO, Gyro, PointSelection, Sweep
 from rover_pipeline.odometry.options import OdometryOptions
-from rover_pipeline.odometry.registration.batch import SweepFit, build_map, normal_equations, solve
 from rover_pipeline.odometry.registration.point_to_plane import align
-from rover_pipeline.odometry.registration.register import batch_passes, register
-from rover_pipeline.odometry.registration.spline_equations import SplineEquations
+from rover_pipeline.odometry.registration.register import register
 from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.surfels import SurfelMap
 
@@ -41,13 +38,22 @@ _MIN_PLANES = 30
 _GATES = (0.3, 0.2, 0.1, 0.05, 0.05, 0.05)
 
 
-def split(ts: np.ndarray, length: float, overlap: float) -> list[tuple[int, int]]:
-    """First frame, and one after the last, of equally long segments of which neighbours overlap.
+def split(ts: np.ndarray, length: float, overlap: float, gaps: Iterable[int] = ()) -> list[tuple[int, int]]:
+    """First frame, and one after the last, of segments of about equal length. Neighbours overlap, except at a gap.
 
     Args:
         ts: f8 (N,), seconds.
         length, overlap: seconds.
+        gaps: numbers of frames before which the lidar was silent.
     """
+    segments = []
+    for start, stop in itertools.pairwise([0, *gaps, len(ts)]):
+        segments += [(start + first, start + last) for first, last in _split(ts[start:stop], length, overlap)]
+    return segments
+
+
+def _split(ts: np.ndarray, length: float, overlap: float) -> list[tuple[int, int]]:
+    """The same for a part without a gap."""
     span = float(ts[-1] - ts[0])
     count = max(1, round(span / length))
     edges = ts[0] + span * np.arange(1, count) / count
@@ -135,20 +141,22 @@ class Seam(NamedTuple):
         frame: the first shared one.
         metres, degrees: root mean square differences of the poses of the shared frames.
         planes: number of planes that both segments have observed.
+        certain: at a gap, where no frame is shared: whether the planes fit at one pose only.
     """
 
     frame: int
     metres: float
     degrees: float
     planes: int
+    certain: bool = True
 
     @property
     def connected(self) -> bool:
         """Whether the segments have enough planes in common to be in one world."""
-        return self.planes >= _MIN_PLANES
+        return self.planes >= _MIN_PLANES and self.certain
 
 
-def merge(segments: Iterable[Segment], ts: np.ndarray) -> tuple[SplineTrajectory, list[Seam]]:
+def merge(segments: Iterable[Segment], ts: np.ndarray, gyro: Gyro = NO_GYRO) -> tuple[SplineTrajectory, list[Seam]]:
     """One trajectory in the world of the first segment. Segments come in order, and two are in memory at a time.
 
     Args:
@@ -161,6 +169,12 @@ def merge(segments: Iterable[Segment], ts: np.ndarray) -> tuple[SplineTrajectory
     for segment in segments:
         if before is None:
             merged = segment.trajectory.copy()
+        elif segment.start >= before.stop:
+            seam, (rot, pos) = _across_gap(before, segment, ts, gyro)
+            seams.append(seam)
+            world_rot, world_pos = world_rot @ rot, world_rot @ pos + world_pos
+            later = segment.trajectory.transformed(world_rot, world_pos)
+            merged = _blended(bridged(merged, later.start), later, np.array([later.start]))
         else:
             shared = ts[segment.start : before.stop]
             old, new = before.trajectory.at(shared), segment.trajectory.at(shared)
@@ -172,6 +186,17 @@ def merge(segments: Iterable[Segment], ts: np.ndarray) -> tuple[SplineTrajectory
             merged = _blended(merged, segment.trajectory.transformed(world_rot, world_pos), shared)
         before = segment
     return merged, seams
+
+
+def _across_gap(
+    before: Segment, after: Segment, ts: np.ndarray, gyro: Gyro
+) -> tuple[Seam, tuple[np.ndarray, np.ndarray]]:
+    """The seam at a gap, and the rotation and position of the world after it in the world before it."""
+    last, first = ts[before.stop - 1], ts[after.start]
+    states = before.trajectory.at(np.array([last])), after.trajectory.at(np.array([first]))
+    joined = join((states[0], before.surfels), (states[1], after.surfels), first - last, gyro.rotation(last, first))
+    seam = Seam(after.start, np.nan, np.nan, joined.planes, joined.certain)
+    return seam, (joined.poses.rot, joined.poses.pos)
 
 
 def _transform(before: SurfelMap, after: SurfelMap, old: State, new: State) -> tuple[Poses, int]:
@@ -215,63 +240,3 @@ def _blended(old: SplineTrajectory, new: SplineTrajectory, shared: np.ndarray) -
 
 def _rms(vectors: np.ndarray) -> float:
     return float(np.sqrt((vectors**2).sum(axis=1).mean()))
-
-
-def refine_in_batch(
-    reader: SweepReader, trajectory: SplineTrajectory, ranges: Sequence[tuple[int, int]]
-) -> tuple[SplineTrajectory, list[SweepFit]]:
-    """The trajectory after the batch passes that the options ask for, and how well each sweep fits the map.
-
-    A segment is registered to its own map and to those of its neighbours, which are kept outside of memory: memory does
-    not grow with the recording.
-
-    Args:
-        ranges: frames of the segments, each frame in one of them.
-    """
-    recording, options = reader.recording, reader.options
-    for _ in range(max(1, batch_passes(options))):
-        with recording.exchange() as store:
-            segments = _BatchPass(reader, trajectory, ranges, store)
-            deque(recording.map(segments.put_map, ranges, "map", processes=True), maxlen=0)
-            results = recording.map(segments.equations, ranges, "refine", processes=True)
-            if batch_passes(options):
-                trajectory, fits = solve(trajectory, results, options)
-            else:
-                fits = [fit for _, part in results for fit in part]
-    return trajectory, fits
-
-
-@dataclass
-class _BatchPass:
-    """What each segment contributes to one batch pass: first its map, then normal equations.
-
-    Attributes:
-        store: the sums of the segments' maps, by the number of the segment.
-    """
-
-    reader: SweepReader
-    trajectory: SplineTrajectory
-    ranges: Sequence[tuple[int, int]]
-    store: Exchange
-
-    def put_map(self, start: int, stop: int) -> None:
-        """Make the map of a segment and put it into the store."""
-        reader, options = self.reader, self.reader.options
-        _, trajectory = self.trajectory.window(*reader.span(start, stop))
-        surfels = build_map((sweep for sweep, _ in reader.read(start, stop) if sweep), trajectory, options)
-        self.store.put(str(self.ranges.index((start, stop))), surfels.sums())
-
-    def equations(self, start: int, stop: int) -> tuple[SplineEquations, list[SweepFit]]:
-        """Normal equations of a segment, and how well each of its sweeps fits."""
-        reader, options = self.reader, self.reader.options
-        surfels, segment = SurfelMap(options.voxels), self.ranges.index((start, stop))
-        for near in range(max(0, segment - 1), min(segment + 2, len(self.ranges))):
-            surfels.add(self.store.get(str(near)))
-        begin, end = reader.span(start, stop)
-        low, trajectory = self.trajectory.window(begin, end)
-        # Each rate belongs to one segment only. Otherwise it would count twice.
-        until = reader.times[stop] + reader.begin if stop < len(reader.times) else end
-        gyro = reader.gyro.between(begin, until).without_bias(trajectory)
-        sweeps = (sweep for sweep, _ in reader.read(start, stop))
-        equations, fits = normal_equations(sweeps, trajectory, surfels, options, gyro)
-        return equations._replace(first=equations.first + low), fits

@@ -13,6 +13,7 @@ from rover_pipeline.kinematics.mount import find_mount
 from rover_pipeline.lidar.geometry import sensor_info, sweep_span
 from rover_pipeline.lookup import load
 from rover_pipeline.numerics.jumps import jumps, without_jumps
+from rover_pipeline.odometry.gaps import gaps
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.quality import (
@@ -23,7 +24,9 @@ from rover_pipeline.odometry.quality import (
     seam_summary,
     warnings_of,
 )
-from rover_pipeline.odometry.segments import SweepReader, merge, refine_in_batch, split, without_overlap
+from rover_pipeline.odometry.refinement import refine_in_batch
+from rover_pipeline.odometry.registration.covariance import relative_to
+from rover_pipeline.odometry.segments import SweepReader, merge, split, without_overlap
 from rover_pipeline.odometry.spline import SplineTrajectory
 
 #: Largest angular rate that can be true, rad/s. Larger ones, and NaN, are damage: no gyroscope of a rig measures them.
@@ -73,15 +76,21 @@ def odom(
     SplineTrajectory.at_rest(0.0, 1.0, options.knots).at(times[:1])
 
     # Segments are registered in parallel, sweep after sweep, and then merged.
-    segments = split(times, options.segment, options.overlap)
+    segments = split(times, options.segment, options.overlap, gaps(times, recording.valid != 0))
     registered = recording.map(reader.register, segments, "register", processes=True)
-    trajectory, seams = merge(registered, times)
+    trajectory, seams = merge(registered, times, gyro)
 
     # The whole trajectory is refined against the map of all its sweeps, which leaves no seams.
-    trajectory, fits = refine_in_batch(reader, trajectory, without_overlap(segments))
-    state, quality = trajectory.at(times), Quality(*np.array(fits).T)
+    batch = refine_in_batch(reader, trajectory, without_overlap(segments))
+    state, cov = batch.trajectory.at(times), batch.covariances(times)
+    quality = Quality.of(batch, cov)
     summaries = [seam_summary(seam) for seam in seams]
-    measured: dict[str, Any] = {"segments": len(segments), "gyroscope": gyro_used, "seams": summaries}
+    measured: dict[str, Any] = {
+        "segments": len(segments),
+        "gyroscope": gyro_used,
+        "seams": summaries,
+        "noise": round(batch.noise, 3),
+    }
     if options.loops:
         # Its imports, such as OpenCV, would make every start half a second slower.
         close_loops = load("rover_pipeline.odometry.loops.closure:close_loops")
@@ -104,6 +113,7 @@ def odom(
         "inliers": quality.inliers.astype("f4"),
         "residual": quality.residual.astype("f4"),
         "information": quality.information,
+        "cov": relative_to(cov, state, first).astype("f4"),
         "valid": valid,
     }
     warnings = [*jump_warnings(recorded, after), *warnings_of(seams, valid, recording.valid)]

@@ -25,8 +25,9 @@ NORMAL, THICKNESS, IS_PLANE, PLANE = 3, 6, 7, 8
 _OFFSET = 0.371
 #: Smallest number of points that a plane is fitted to.
 _MIN_POINTS = 8
-#: Largest thickness of a plane, metres, and its smallest extent along its shorter side, relative to the voxel's edge.
-_MAX_THICKNESS, _MIN_EXTENT = 0.04, 0.08
+#: Largest thickness of a plane, and its smallest extent along its shorter side, relative to the voxel's edge. Leaves of
+#: a bush and blades of grass are thick planes: each point says little, but thousands of them tell where the bush is.
+_MAX_THICKNESS, _MIN_EXTENT = 0.2, 0.08
 
 
 class VoxelArrays(NamedTuple):
@@ -186,7 +187,7 @@ def _fit_plane(key: int, size: float, s: np.ndarray, plane: np.ndarray) -> None:
     largest = mean + 2 * p * np.cos(angle)
     smallest = mean + 2 * p * np.cos(angle + 2 * np.pi / 3)
     middle = 3 * mean - largest - smallest
-    if smallest > _MAX_THICKNESS * _MAX_THICKNESS or middle < (_MIN_EXTENT * size) ** 2 or middle < 4 * smallest:
+    if smallest > (_MAX_THICKNESS * size) ** 2 or middle < (_MIN_EXTENT * size) ** 2 or middle < 4 * smallest:
         return
     # The normal is orthogonal to the rows of A - smallest * I: take the longest cross product of two rows.
     a, d, f = a - smallest, d - smallest, f - smallest

@@ -9,7 +9,7 @@ STEPS = (
     Step(
         sensor="_odom",
         function="rover_pipeline.odometry.steps:odom",
-        version=4,
+        version=5,
         sections=("odometry", "lidar", "rig", "sync.times"),
         options=OdometryOptions,
         inputs={"rng": "_lidar_image/rng"},
@@ -25,13 +25,18 @@ STEPS = (
             "vel": Output("Velocity in the world, m/s. [xyz]", type="f8", unit="m/s"),
             "acc": Output("Acceleration in the world, m/s2. [xyz]", type="f8", unit="m/s2"),
             "avel": Output("Angular velocity in the lidar frame, rad/s. [xyz]", type="f8", unit="rad/s"),
-            "inliers": Output("Share of the sweep's points that lie on planes of the map.", type="f4"),
+            "inliers": Output("Share of the sweep's points that lie on planes of other sweeps.", type="f4"),
             "residual": Output("Root mean square distance of those from their planes, m.", type="f4", unit="m"),
             "information": Output(
                 "Smallest eigenvalue of the information of the sweep about its displacement and, times the "
                 "points' distance, rotation, 1/m2: small where the surroundings leave a direction open.",
                 type="f8",
                 unit="1/m2",
+            ),
+            "cov": Output(
+                "Covariance of pos and rot, of a displacement and then a rotation vector, both in the lidar frame, m "
+                "and rad. [xyz and rotation, xyz and rotation]",
+                type="f4",
             ),
         },
         recording=True,

@@ -35,6 +35,8 @@ _MAX_DRIFT = 20.0
 _LEVER_ARM = 5.0
 #: Smallest number of walls that two visits must share.
 _MIN_WALLS = 60
+#: Largest root mean square distance of the planes of two visits, metres, unless the options name one.
+_MAX_RESIDUAL = 0.03
 #: Error of a match, however well its planes fit: metres and radians.
 _MATCH_ERROR = 0.003, 0.0005
 #: Squared Mahalanobis distance that one in a thousand of correct matches exceeds (chi square, 6 degrees of freedom).
@@ -224,7 +226,7 @@ def plausible(
         for loop in loops
         if loop.match.inliers >= options.loop_inliers
         and loop.match.walls >= _MIN_WALLS
-        and loop.match.residual <= options.max_residual
+        and loop.match.residual <= (options.max_residual or _MAX_RESIDUAL)
         and np.linalg.norm(loop.match.shift) <= bounds[loop.first, loop.second][0]
         and np.linalg.norm(log(loop.match.rotation[None])[0]) <= bounds[loop.first, loop.second][1]
     ]

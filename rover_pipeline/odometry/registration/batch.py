@@ -14,7 +14,8 @@ from scipy.linalg import solveh_banded
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro, Sweep
 from rover_pipeline.odometry.options import OdometrySection
-from rover_pipeline.odometry.registration.point_to_plane import SCALE, PointWeights, pose_equations, transform_points
+from rover_pipeline.odometry.registration.judge import world_points
+from rover_pipeline.odometry.registration.point_to_plane import SCALE, PointWeights, pose_equations
 from rover_pipeline.odometry.registration.spline_equations import (
     AngularRates,
     SplineEquations,
@@ -28,10 +29,6 @@ from rover_pipeline.odometry.surfels import SurfelMap
 #: Largest distance of a point from its plane, metres. The trajectory is nearly right before a batch pass.
 _GATE = 0.05
 
-#: How well a sweep lies on the map: inliers, residual and information as in `quality.Quality`.
-SweepFit = tuple[float, float, float]
-_NO_FIT = (np.nan, np.nan, np.nan)
-
 
 def build_map(sweeps: Iterable[Sweep], trajectory: SplineTrajectory, options: OdometrySection) -> SurfelMap:
     """The map of sweeps whose trajectory is known."""
@@ -41,36 +38,35 @@ def build_map(sweeps: Iterable[Sweep], trajectory: SplineTrajectory, options: Od
     return surfels
 
 
-def world_points(sweep: Sweep, trajectory: SplineTrajectory) -> np.ndarray:
-    """The sweep's points in the world, f8 (N, 3), each transformed by the lidar's pose at its own instant."""
-    return transform_points(sweep.points, sweep.column, *trajectory.poses(trajectory.locate(sweep.times)))
-
-
 def normal_equations(
     sweeps: Iterable[Sweep | None],
     trajectory: SplineTrajectory,
     surfels: SurfelMap,
     options: OdometrySection,
     gyro: Gyro = NO_GYRO,
-) -> tuple[SplineEquations, list[SweepFit]]:
-    """Normal equations of the trajectory's control points from sweeps and rates, and how well each sweep fits.
+) -> tuple[SplineEquations, list[np.ndarray]]:
+    """Normal equations of the trajectory's control points from sweeps and rates, and the information of each sweep.
 
     Args:
-        sweeps: None for those that must not be used, whose fit is NaN.
+        sweeps: None for those that must not be used, whose information is 0.
+
+    Returns:
+        The equations; for each sweep, f8 (6, 6), the information of a displacement in the world (1/m2) and of a
+        rotation in the lidar frame (1/rad2) of all of its poses.
     """
     equations, weights = _no_equations(trajectory), PointWeights(_GATE, options.range_noise, SCALE, 1)
-    fits: list[SweepFit] = []
+    information: list[np.ndarray] = []
     ranges: list[tuple[int, int]] = []
     for sweep in sweeps:
         if sweep is None:
-            fits.append(_NO_FIT)
+            information.append(np.zeros((6, 6)))
             continue
         instants = trajectory.locate(sweep.times)
         pos, rot = trajectory.poses(instants)
-        matrix, right, statistics = pose_equations(sweep.points, sweep.column, pos, rot, surfels.tables, weights)
+        matrix, right, _ = pose_equations(sweep.points, sweep.column, pos, rot, surfels.tables, weights)
         add_poses(matrix, right, instants.first, instants.weights(), equations)
         ranges.append(instants.control_range())
-        fits.append(_fit(matrix.sum(0), *statistics))
+        information.append(matrix.sum(0))
     if len(gyro.times):
         instants = trajectory.locate(gyro.times)
         rates = AngularRates(gyro.rates, instants, options.gyro_noise**-2)
@@ -78,48 +74,52 @@ def normal_equations(
         ranges.append(instants.control_range())
     low = min((first for first, _ in ranges), default=0)
     part = slice(low, max((end for _, end in ranges), default=0))
-    return SplineEquations(low, equations.blocks[part].copy(), equations.right[part].copy()), fits
+    return SplineEquations(low, equations.blocks[part].copy(), equations.right[part].copy()), information
 
 
-def _fit(information: np.ndarray, points: float, inliers: float, squared_distances: float) -> SweepFit:
-    """The fit of a sweep, given its `Statistics` and the information of its displacement and rotation."""
-    if not np.isfinite(information).all():
-        return _NO_FIT
-    # A rotation moves a point by its distance times the angle. The mean distance makes both units the same.
-    distance = np.sqrt(max(np.trace(information[3:, 3:]), 1e-12) / max(np.trace(information[:3, :3]), 1e-12))
-    information[3:] /= distance
-    information[:, 3:] /= distance
-    residual = float(np.sqrt(squared_distances / max(inliers, 1)))
-    return inliers / max(points, 1), residual, float(max(np.linalg.eigvalsh(information)[0], 0.0))
+class SplineSystem:
+    """The equations of all control points of a trajectory: of the measurements, and of a prior without jerk.
+
+    Both are kept in the lower banded form of LAPACK, f8 (24, M, 6) for M control points, and f8 (M, 6).
+    """
+
+    def __init__(self, trajectory: SplineTrajectory, options: OdometrySection) -> None:
+        prior = _no_equations(trajectory)
+        add_smoothness(trajectory, 1 / (options.jerk * trajectory.step**3) ** 2, 0, prior)
+        prior.blocks[:, 0] += 1e-6 * np.eye(6)
+        self.trajectory, self.prior = trajectory, (_banded(prior.blocks), prior.right)
+        self.band, self.right = np.zeros_like(self.prior[0]), np.zeros_like(prior.right)
+
+    def add(self, part: SplineEquations) -> None:
+        """Add normal equations of some control points."""
+        rows = slice(part.first, part.first + len(part.right))
+        self.band[:, rows] += _banded(part.blocks)
+        self.right[rows] += part.right
+
+    def matrix(self, scale: float) -> np.ndarray:
+        """The information of all control points, f8 (24, 6 M).
+
+        Args:
+            scale: variance of the measurements, relative to the expected one.
+        """
+        return (self.prior[0] + self.band / scale).reshape(len(self.band), -1)
+
+    def solve(self, scale: float = 1.0) -> SplineTrajectory:
+        """The trajectory after one step of Gauss-Newton, which minimises the sum of all equations; `scale` as above."""
+        right = (self.prior[1] + self.right / scale).ravel()
+        update = solveh_banded(self.matrix(scale), right, lower=True, overwrite_ab=True).reshape(-1, 6)
+        before = self.trajectory
+        pos, rot = before.pos + update[:, :3], before.rot @ exp(update[:, 3:])
+        return SplineTrajectory(before.start, before.step, pos, rot)
 
 
 def solve(
-    trajectory: SplineTrajectory,
-    results: Iterable[tuple[SplineEquations, list[SweepFit]]],
-    options: OdometrySection,
-) -> tuple[SplineTrajectory, list[SweepFit]]:
-    """The trajectory after one step of Gauss-Newton, and how well each sweep fitted before.
-
-    The step minimises the sum of all equations, with a prior without jerk.
-
-    Args:
-        results: of `normal_equations`, for all sweeps or for parts of them.
-    """
-    prior = _no_equations(trajectory)
-    add_smoothness(trajectory, 1 / (options.jerk * trajectory.step**3) ** 2, 0, prior)
-    prior.blocks[:, 0] += 1e-6 * np.eye(6)
-    band, right = _banded(prior.blocks), prior.right
-    fits: list[SweepFit] = []
-    for part, part_fits in results:
-        fits += part_fits
-        rows = slice(part.first, part.first + len(part.right))
-        band[:, rows] += _banded(part.blocks)
-        right[rows] += part.right
-        del part  # frees its memory before the next one is made
-    flat = band.reshape(len(band), -1)
-    update = solveh_banded(flat, right.ravel(), lower=True, overwrite_ab=True, overwrite_b=True).reshape(-1, 6)
-    pos, rot = trajectory.pos + update[:, :3], trajectory.rot @ exp(update[:, 3:])
-    return SplineTrajectory(trajectory.start, trajectory.step, pos, rot), fits
+    trajectory: SplineTrajectory, equations: SplineEquations, options: OdometrySection, scale: float = 1.0
+) -> SplineTrajectory:
+    """The trajectory after one step of Gauss-Newton on the equations of all its control points."""
+    system = SplineSystem(trajectory, options)
+    system.add(equations)
+    return system.solve(scale)
 
 
 def _no_equations(trajectory: SplineTrajectory) -> SplineEquations:

@@ -15,6 +15,10 @@ from rover_pipeline.odometry.surfels import IS_PLANE, THICKNESS, SurfelTables, s
 
 #: Distance of a point from its plane, in standard deviations, beyond which it counts less.
 SCALE = 2.0
+#: Square of the distance of a point from a thick plane, relative to the thickness, up to which it lies on the plane.
+_THICK_GATE = 3.0**2
+#: Squared distance of a point from its plane, relative to its variance, above which it tells nothing of the noise.
+_CUT_OFF = 9.0
 #: Standard deviation of the centre of a plane, metres.
 CENTRE_NOISE = 0.004
 
@@ -42,11 +46,15 @@ class Statistics(NamedTuple):
         points: number of points that were used.
         inliers: number of those that lie on a plane.
         squared_distances: sum of the squared distances of the inliers from their planes, m2.
+        cut_off: the same sum, with distances that are cut off at the gate: thick planes have inliers beyond it.
+        normalised: sum of the squared distances, each divided by its expected variance and cut off at 9.
     """
 
     points: float
     inliers: float
     squared_distances: float
+    cut_off: float
+    normalised: float
 
 
 @compiled
@@ -91,7 +99,7 @@ def pose_equations(
         Matrices, f8 (C, 6, 6); right sides, f8 (C, 6); how well the points lie on the map.
     """
     matrix, right = np.zeros((len(pos), 6, 6)), np.zeros((len(pos), 6))
-    total, inliers, squared_distances = 0.0, 0.0, 0.0
+    total, inliers, squared_distances, cut_off, normalised = 0.0, 0.0, 0.0, 0.0, 0.0
     gate, noise, scale, stride = weights
     sizes, slots, planes = tables
     j = np.empty(6)
@@ -113,15 +121,17 @@ def pose_equations(
             p = planes[level][table[slot, 1]]
             if p[IS_PLANE] > 0:
                 distance = (wx - p[0]) * p[3] + (wy - p[1]) * p[4] + (wz - p[2]) * p[5]
-                if abs(distance) < gate:
+                variance = noise * noise + p[THICKNESS] * p[THICKNESS]
+                if abs(distance) < gate or distance * distance < _THICK_GATE * p[THICKNESS] * p[THICKNESS]:
                     matched = True
                     j[0], j[1], j[2] = p[3], p[4], p[5]
-                    variance = noise * noise + p[THICKNESS] * p[THICKNESS]
                     break
         if not matched:
             continue
         inliers += 1
         squared_distances += distance * distance
+        cut_off += min(distance * distance, gate * gate)
+        normalised += min(distance * distance / variance, _CUT_OFF)
         # The derivative by the rotation is the point times the normal, as a cross product in the lidar frame.
         u = r[0, 0] * j[0] + r[1, 0] * j[1] + r[2, 0] * j[2]
         v = r[0, 1] * j[0] + r[1, 1] * j[1] + r[2, 1] * j[2]
@@ -137,7 +147,7 @@ def pose_equations(
         for a in range(6):
             for b in range(a):
                 matrix[c, b, a] = matrix[c, a, b]
-    return matrix, right, Statistics(total, inliers, squared_distances)
+    return matrix, right, Statistics(total, inliers, squared_distances, cut_off, normalised)
 
 
 def align(

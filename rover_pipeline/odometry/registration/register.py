@@ -15,7 +15,8 @@ from rover_pipeline.kinematics.state import State
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro, Sweep
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.registration.backends import make_backend
-from rover_pipeline.odometry.registration.batch import build_map, normal_equations, solve, world_points
+from rover_pipeline.odometry.registration.batch import build_map, normal_equations, solve
+from rover_pipeline.odometry.registration.judge import is_worse, judged, world_points
 from rover_pipeline.odometry.registration.point_to_plane import PointWeights, pose_equations
 from rover_pipeline.odometry.registration.spline_equations import AngularRates, register_sweep
 from rover_pipeline.odometry.spline import ORDER, SplineTrajectory, fit_spline
@@ -31,6 +32,8 @@ _GUESS = PointWeights(gate=0.2, noise=0.1, scale=1.0, stride=8)
 _FIRST_SWEEPS = 20
 #: Smallest fraction of inliers of a sweep that fits the map, and largest correction of its initial guess, metres.
 _MIN_INLIERS, _MAX_CORRECTION = 0.3, 0.5
+#: One sweep in so many tells whether a trajectory is better than another.
+_JUDGED = 3
 #: Information that holds the first sweep in its place.
 _FIXED = 1e8
 
@@ -68,7 +71,10 @@ def register(
     rot, pos = matrices[:, :3, :3], matrices[:, :3, 3]
     guess = fit_spline(instants, pos, rot, begin, last, options.knots, _GUESS_JERK)
     if options.passes > 1:
-        return _register_to_map(used, guess, options, gyro.without_bias(guess))
+        refined, surfels = _register_to_map(used, guess, options, gyro.without_bias(guess))
+        some = used[::_JUDGED]
+        if not is_worse(judged(some, guess, options), judged(some, refined, options)):
+            return refined, surfels
     return guess, build_map(used, guess, options)
 
 
@@ -86,7 +92,12 @@ def register_at_once(sweeps: Sequence[Sweep], ts: np.ndarray, options: OdometryS
     trajectory, _ = register(((sweep, None) for sweep in sweeps), ts, options, metadata="")
     for _ in range(batch_passes(options)):
         surfels = build_map(sweeps, trajectory, options)
-        trajectory, _ = solve(trajectory, [normal_equations(sweeps, trajectory, surfels, options)], options)
+        equations, _ = normal_equations(sweeps, trajectory, surfels, options)
+        refined = solve(trajectory, equations, options)
+        some = sweeps[::_JUDGED]
+        if is_worse(judged(some, trajectory, options), judged(some, refined, options)):
+            break
+        trajectory = refined
     return trajectory.at(ts)
 
 
@@ -106,8 +117,8 @@ def _register_to_map(
     for _ in range(2):
         trajectory, surfels = _register_in_order(first, trajectory, options, gyro)
         for _ in range(2):
-            equations = normal_equations(first, trajectory, surfels, options, gyro)
-            trajectory, _ = solve(trajectory, [equations], options)
+            equations, _ = normal_equations(first, trajectory, surfels, options, gyro)
+            trajectory = solve(trajectory, equations, options)
             surfels = build_map(first, trajectory, options)
     middle = len(first) // 2
     return _register_in_order(sweeps[middle:], _continued(trajectory, guess, first[-1].end), options, gyro)

@@ -152,7 +152,7 @@ def register_sweep(
     count, known = len(pos), len(prior) // 6
     prior_pos, prior_rot = pos[:known].copy(), rot[:known].copy()
     deviation, rotation = np.empty(6 * known), np.empty((3, 3))
-    information, statistics = np.zeros((6 * count, 6 * count)), Statistics(0.0, 0.0, 0.0)
+    information, statistics = np.zeros((6 * count, 6 * count)), Statistics(0.0, 0.0, 0.0, 0.0, 0.0)
     for iteration in range(len(_GATES)):
         gate = _GATES[iteration]
         # While the gate is wide, the pose is wrong by more than the noise: outliers must not decide yet.

@@ -1,0 +1,97 @@
+"""Covariances of poses: those blocks of the inverse of a block-banded matrix that lie in its band.
+
+The recursion from the last block to the first one is that of Takahashi, Fagan, Chin, "Formation of a sparse bus
+impedance matrix and its application to short circuit study" (PICA 1973).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import cholesky_banded, solve_triangular
+
+from rover_pipeline.kinematics.rotation import skew
+from rover_pipeline.kinematics.state import State
+from rover_pipeline.odometry.registration.batch import SplineSystem
+from rover_pipeline.odometry.spline import ORDER
+
+_SIZE = 6
+
+
+def covariances(system: SplineSystem, scale: float, ts: np.ndarray) -> np.ndarray:
+    """Covariances of poses relative to the map, in the lidar frame.
+
+    Args:
+        system: the equations of the trajectory's control points.
+        scale: variance of the measurements, relative to the expected one.
+        ts: f8 (frame,), instants of the poses, seconds.
+
+    Returns:
+        f8 (frame, 6, 6), of a displacement (m) and then of a rotation (rad), both in the lidar frame.
+    """
+    blocks, trajectory = _inverse_blocks(system.matrix(scale)), system.trajectory
+    instants = trajectory.locate(ts)
+    weights = instants.weights()
+    cov = np.zeros((len(ts), _SIZE, _SIZE))
+    for k in range(ORDER):
+        for other in range(k + 1):
+            # Block [m, k - other] of the inverse is that of control points m and m - (k - other).
+            term = (weights[:, k] * weights[:, other])[:, None, None] * blocks[instants.first + k, k - other]
+            cov += term if k == other else term + np.swapaxes(term, 1, 2)
+    rot = trajectory.at(ts).rot
+    into_lidar = np.zeros_like(cov)
+    into_lidar[:, :3, :3], into_lidar[:, 3:, 3:] = np.swapaxes(rot, 1, 2), np.eye(3)
+    return into_lidar @ cov @ np.swapaxes(into_lidar, 1, 2)
+
+
+def relative_to(cov: np.ndarray, state: State, first: int) -> np.ndarray:
+    """Covariances of poses in the world of one of them, f8 (frame, 6, 6), in the lidar frame.
+
+    An error of that pose turns and moves the whole world: all other poses have it too, and that pose itself has none.
+
+    Args:
+        cov: f8 (frame, 6, 6), relative to the map, in the lidar frame.
+        first: number of the frame that the world is.
+    """
+    rot = np.swapaxes(state.rot, 1, 2)
+    # How a displacement and a rotation of the first pose, in its own frame, move each pose, in the frame of this one.
+    move = np.zeros_like(cov)
+    turn = rot @ state.rot[first]
+    move[:, :3, :3] = move[:, 3:, 3:] = turn
+    move[:, :3, 3:] = -turn @ skew((state.pos - state.pos[first]) @ state.rot[first])
+    moved = cov + move @ cov[first] @ np.swapaxes(move, 1, 2)
+    moved[first] = 0
+    return moved
+
+
+def _inverse_blocks(band: np.ndarray) -> np.ndarray:
+    """Blocks of the inverse, f8 (M, 4, 6, 6): [m, k] is that of control points m and m - k.
+
+    Args:
+        band: f8 (24, 6 M), the matrix in lower banded form.
+    """
+    count = band.shape[1] // _SIZE
+    lower = cholesky_banded(band, lower=True)
+    inverse = np.zeros((count, ORDER, _SIZE, _SIZE))
+    eye = np.eye(_SIZE)
+    rows, columns = np.indices((_SIZE, _SIZE))
+    for m in range(count - 1, -1, -1):
+        # Column m of the factor: its diagonal block, and those of the next control points below it.
+        diagonal = np.where(rows >= columns, lower[np.maximum(rows - columns, 0), m * _SIZE + columns], 0.0)
+        root = solve_triangular(diagonal, eye, lower=True)
+        below = range(1, min(ORDER, count - m))
+        ratios = [lower[_SIZE * k + rows - columns, m * _SIZE + columns] @ root for k in below]
+        for k in below:
+            # Entry (m + k, m) of the inverse, from those of the control points after m.
+            inverse[m + k, k] = -sum(
+                (_block(inverse, m + k, m + other) @ ratio for other, ratio in enumerate(ratios, 1)),
+                start=np.zeros((_SIZE, _SIZE)),
+            )
+        inverse[m, 0] = root.T @ root - sum(
+            (ratio.T @ inverse[m + k, k] for k, ratio in enumerate(ratios, 1)), start=np.zeros((_SIZE, _SIZE))
+        )
+    return inverse
+
+
+def _block(inverse: np.ndarray, row: int, column: int) -> np.ndarray:
+    """Block (row, column) of the symmetric inverse."""
+    return inverse[row, row - column] if row >= column else inverse[column, column - row].T

@@ -1,0 +1,121 @@
+"""How good a trajectory is, judged by what did not make it: points that were left out, on maps of other sweeps.
+
+A sweep always fits a map that it has built itself, also at a wrong pose. So the sweeps build two maps, in blocks that
+alternate, and each sweep is judged by the map of the other blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from rover_pipeline.odometry.observations import Sweep
+from rover_pipeline.odometry.options import OdometrySection
+from rover_pipeline.odometry.registration.point_to_plane import SCALE, PointWeights, pose_equations, transform_points
+from rover_pipeline.odometry.spline import SplineTrajectory
+from rover_pipeline.odometry.surfels import SurfelMap
+
+#: Largest number of consecutive sweeps that are in the same of the two maps.
+_BLOCK = 5
+#: Number of standard errors by which a trajectory has to be worse to be called worse.
+_SIGNIFICANT = 2.0
+#: Distance of a point from its plane, metres, from which on it is as bad as a point without a plane.
+_GATE = 0.05
+
+
+class SweepFit(NamedTuple):
+    """How well a sweep lies on the map of other sweeps; NaN for a sweep that is not used.
+
+    Attributes:
+        inliers: fraction of its points that lie on planes.
+        residual: root mean square distance of those from their planes, metres.
+        cost: mean squared distance of all points from their planes, cut off at 5 cm, m2.
+        noise: mean of the squared distances, each relative to its expected variance: 1 where the noise is as expected.
+    """
+
+    inliers: float
+    residual: float
+    cost: float
+    noise: float
+
+
+NO_FIT = SweepFit(*[np.nan] * 4)
+
+
+@dataclass
+class TwoMaps:
+    """The maps of alternate blocks of sweeps.
+
+    Args:
+        count: number of sweeps of the recording. A single one has no others, and is judged by its own map.
+    """
+
+    options: OdometrySection
+    count: int
+
+    def __post_init__(self) -> None:
+        self.block = max(1, min(_BLOCK, self.count // 4))
+        self.maps = [SurfelMap(self.options.voxels) for _ in range(2 if self.count > 1 else 1)]
+
+    def insert(self, number: int, points: np.ndarray) -> None:
+        """Add the points of the sweep with some number, f8 (N, 3), metres in the world."""
+        self._of(number).insert(points)
+
+    def others(self, number: int) -> SurfelMap:
+        """The map that the sweep with some number is not in."""
+        return self._of(number + self.block)
+
+    def _of(self, number: int) -> SurfelMap:
+        return self.maps[number // self.block % len(self.maps)]
+
+
+def world_points(sweep: Sweep, trajectory: SplineTrajectory) -> np.ndarray:
+    """The sweep's points in the world, f8 (N, 3), each transformed by the lidar's pose at its own instant."""
+    return transform_points(sweep.points, sweep.column, *trajectory.poses(trajectory.locate(sweep.times)))
+
+
+def judge(sweep: Sweep, trajectory: SplineTrajectory, others: SurfelMap, options: OdometrySection) -> SweepFit:
+    """How well a sweep fits a map that it is not in."""
+    poses = trajectory.poses(trajectory.locate(sweep.times))
+    weights = PointWeights(_GATE, options.range_noise, SCALE, 1)
+    *_, statistics = pose_equations(*sweep.judged, *poses, others.tables, weights)
+    total, inliers, squared_distances, cut_off, normalised = statistics
+    if not np.isfinite(squared_distances) or not total:
+        return NO_FIT
+    residual = float(np.sqrt(squared_distances / max(inliers, 1)))
+    cost = (cut_off + (total - inliers) * _GATE**2) / total
+    return SweepFit(inliers / total, residual, cost, normalised / max(inliers, 1))
+
+
+def is_worse(before: Sequence[SweepFit], after: Sequence[SweepFit]) -> bool:
+    """Whether left-out points say that a trajectory became worse, beyond what chance explains.
+
+    The test is that of paired differences, one for each sweep. Neighbouring sweeps are not independent: a block of them
+    counts as one.
+
+    Args:
+        before, after: of the same sweeps.
+    """
+    differences = np.array([later.cost - earlier.cost for earlier, later in zip(before, after, strict=True)])
+    differences = differences[np.isfinite(differences)]
+    if not len(differences):
+        return False
+    error = differences.std() / np.sqrt(max(len(differences) / _BLOCK, 1))
+    return bool(differences.mean() > _SIGNIFICANT * error)
+
+
+def judged(sweeps: Sequence[Sweep], trajectory: SplineTrajectory, options: OdometrySection) -> list[SweepFit]:
+    """How well each of some sweeps fits the others."""
+    maps = TwoMaps(options, len(sweeps))
+    for number, sweep in enumerate(sweeps):
+        maps.insert(number, world_points(sweep, trajectory))
+    return [judge(sweep, trajectory, maps.others(number), options) for number, sweep in enumerate(sweeps)]
+
+
+def noise_scale(fits: Sequence[SweepFit]) -> float:
+    """Variance of the points' distances from their planes, relative to the expected one: the median of the sweeps."""
+    noise = [fit.noise for fit in fits if fit.noise > 0]
+    return float(np.median(noise)) if noise else 1.0
