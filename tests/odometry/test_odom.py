@@ -91,7 +91,8 @@ def test_the_world_is_the_first_valid_pose(whole: Path) -> None:
 def test_quality_of_a_furnished_room_is_good(whole: Path) -> None:
     odom = Sensor(whole / "_odom")
     assert odom.channel("inliers").read().min() > 0.8
-    assert odom.channel("residual").read().max() < 0.01
+    # Furniture is a thick plane, whose points are not on it.
+    assert odom.channel("residual").read().max() < 0.05
     assert (odom.channel("information").read() ** -0.5).max() < 0.001
 
 

@@ -15,8 +15,6 @@ from rover_pipeline.odometry.surfels import IS_PLANE, THICKNESS, SurfelTables, s
 
 #: Distance of a point from its plane, in standard deviations, beyond which it counts less.
 SCALE = 2.0
-#: Square of the distance of a point from a thick plane, relative to the thickness, up to which it lies on the plane.
-_THICK_GATE = 3.0**2
 #: Squared distance of a point from its plane, relative to its variance, above which it tells nothing of the noise.
 _CUT_OFF = 9.0
 #: Standard deviation of the centre of a plane, metres.
@@ -31,12 +29,14 @@ class PointWeights(NamedTuple):
         noise: standard deviation of a range, metres.
         scale: of the robust weight of Geman and McClure, in standard deviations; see `SCALE`.
         stride: one point in so many is used.
+        thick: largest distance of a point from a thick plane, in thicknesses, if that is more than the gate.
     """
 
     gate: float
     noise: float
     scale: float
     stride: int
+    thick: float = 3.0
 
 
 class Statistics(NamedTuple):
@@ -100,7 +100,7 @@ def pose_equations(
     """
     matrix, right = np.zeros((len(pos), 6, 6)), np.zeros((len(pos), 6))
     total, inliers, squared_distances, cut_off, normalised = 0.0, 0.0, 0.0, 0.0, 0.0
-    gate, noise, scale, stride = weights
+    gate, noise, scale, stride, thick = weights
     sizes, slots, planes = tables
     j = np.empty(6)
     for n in range(0, len(points), stride):
@@ -122,7 +122,7 @@ def pose_equations(
             if p[IS_PLANE] > 0:
                 distance = (wx - p[0]) * p[3] + (wy - p[1]) * p[4] + (wz - p[2]) * p[5]
                 variance = noise * noise + p[THICKNESS] * p[THICKNESS]
-                if abs(distance) < gate or distance * distance < _THICK_GATE * p[THICKNESS] * p[THICKNESS]:
+                if abs(distance) < gate or abs(distance) < thick * p[THICKNESS]:
                     matched = True
                     j[0], j[1], j[2] = p[3], p[4], p[5]
                     break
@@ -189,4 +189,4 @@ def plane_distances(
 ) -> tuple[np.ndarray, np.ndarray, Statistics]:
     """Normal equations of one pose, (1, 3) and (1, 3, 3), of a map in another; see `pose_equations`."""
     column = np.zeros(len(centres), "i4")
-    return pose_equations(centres.astype("f4"), column, pos, rot, tables, PointWeights(gate, noise, SCALE, 1))
+    return pose_equations(centres.astype("f4"), column, pos, rot, tables, PointWeights(gate, noise, SCALE, 1, thick=0.0))
