@@ -15,7 +15,7 @@ from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro, Sweep
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.registration.judge import world_points
-from rover_pipeline.odometry.registration.point_to_plane import SCALE, PointWeights, pose_equations
+from rover_pipeline.odometry.registration.point_to_plane import SCALE, THICK, PointWeights, pose_equations
 from rover_pipeline.odometry.registration.spline_equations import (
     AngularRates,
     SplineEquations,
@@ -54,7 +54,7 @@ def normal_equations(
         The equations; for each sweep, f8 (6, 6), the information of a displacement in the world (1/m2) and of a
         rotation in the lidar frame (1/rad2) of all of its poses.
     """
-    equations, weights = _no_equations(trajectory), PointWeights(_GATE, options.range_noise, SCALE, 1)
+    equations, weights = _no_equations(trajectory), PointWeights(_GATE, options.range_noise, SCALE, 1, THICK)
     information: list[np.ndarray] = []
     ranges: list[tuple[int, int]] = []
     for sweep in sweeps:

@@ -14,7 +14,13 @@ import numpy as np
 
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometrySection
-from rover_pipeline.odometry.registration.point_to_plane import SCALE, PointWeights, pose_equations, transform_points
+from rover_pipeline.odometry.registration.point_to_plane import (
+    SCALE,
+    THICK,
+    PointWeights,
+    pose_equations,
+    transform_points,
+)
 from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.surfels import SurfelMap
 
@@ -80,7 +86,7 @@ def world_points(sweep: Sweep, trajectory: SplineTrajectory) -> np.ndarray:
 def judge(sweep: Sweep, trajectory: SplineTrajectory, others: SurfelMap, options: OdometrySection) -> SweepFit:
     """How well a sweep fits a map that it is not in."""
     poses = trajectory.poses(trajectory.locate(sweep.times))
-    weights = PointWeights(_GATE, options.range_noise, SCALE, 1)
+    weights = PointWeights(_GATE, options.range_noise, SCALE, 1, THICK)
     *_, statistics = pose_equations(*sweep.judged, *poses, others.tables, weights)
     total, inliers, squared_distances, cut_off, normalised = statistics
     if not np.isfinite(squared_distances) or not total:

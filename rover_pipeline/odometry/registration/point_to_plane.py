@@ -17,6 +17,8 @@ from rover_pipeline.odometry.surfels import IS_PLANE, THICKNESS, SurfelTables, s
 SCALE = 2.0
 #: Squared distance of a point from its plane, relative to its variance, above which it tells nothing of the noise.
 _CUT_OFF = 9.0
+#: Largest distance of a point of a sweep from a thick plane, in thicknesses; see `PointWeights`.
+THICK = 3.0
 #: Standard deviation of the centre of a plane, metres.
 CENTRE_NOISE = 0.004
 
@@ -36,7 +38,7 @@ class PointWeights(NamedTuple):
     noise: float
     scale: float
     stride: int
-    thick: float = 3.0
+    thick: float
 
 
 class Statistics(NamedTuple):
@@ -189,4 +191,4 @@ def plane_distances(
 ) -> tuple[np.ndarray, np.ndarray, Statistics]:
     """Normal equations of one pose, (1, 3) and (1, 3, 3), of a map in another; see `pose_equations`."""
     column = np.zeros(len(centres), "i4")
-    return pose_equations(centres.astype("f4"), column, pos, rot, tables, PointWeights(gate, noise, SCALE, 1, thick=0.0))
+    return pose_equations(centres.astype("f4"), column, pos, rot, tables, PointWeights(gate, noise, SCALE, 1, 0.0))

@@ -10,7 +10,7 @@ import numpy as np
 
 from rover_pipeline.numerics.compiled import compiled
 from rover_pipeline.odometry.observations import Sweep
-from rover_pipeline.odometry.registration.point_to_plane import SCALE, PointWeights, Statistics, pose_equations
+from rover_pipeline.odometry.registration.point_to_plane import SCALE, THICK, PointWeights, Statistics, pose_equations
 from rover_pipeline.odometry.spline import (
     THIRD_DIFFERENCE,
     Instants,
@@ -156,7 +156,7 @@ def register_sweep(
     for iteration in range(len(_GATES)):
         gate = _GATES[iteration]
         # While the gate is wide, the pose is wrong by more than the noise: outliers must not decide yet.
-        weights = PointWeights(gate, max(noise, gate / 5), SCALE, _STRIDES[iteration])
+        weights = PointWeights(gate, max(noise, gate / 5), SCALE, _STRIDES[iteration], THICK)
         at_pos, at_rot, _, _, _ = evaluate_spline(trajectory, instants)
         matrix, right, statistics = pose_equations(sweep.points, sweep.column, at_pos, at_rot, tables, weights)
         equations = SplineEquations(0, np.zeros((count, 4, 6, 6)), np.zeros((count, 6)))
