@@ -50,14 +50,14 @@ class Join(NamedTuple):
     certain: bool
 
 
-def gaps(ts: np.ndarray, used: np.ndarray) -> np.ndarray:
-    """Numbers of the frames before which the lidar was silent, i8 (gap,).
+def gaps(ts: np.ndarray, used: np.ndarray) -> list[int]:
+    """Numbers of the frames before which the lidar was silent.
 
     Args:
         ts: f8 (frame,), seconds; used: bool (frame,), whether the sweep may be used.
     """
     frames = np.flatnonzero(used)
-    return frames[1:][np.diff(ts[frames]) > LONGEST]
+    return [int(frame) for frame in frames[1:][np.diff(ts[frames]) > LONGEST]]
 
 
 def join(

@@ -6,12 +6,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rover_pipeline.kinematics.state import State
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.refinement import Batch
+from rover_pipeline.odometry.registration.judge import smallest_eigenvalue
 from rover_pipeline.odometry.segments import Seam
 
 #: Differences of two segments at a seam above which the user is warned, metres and degrees.
 _WIDE_SEAM = 0.05, 0.5
+#: Standard deviation, in the least certain direction, that large planes alone leave to a rig that may be among
+#: companions, metres: larger in a bare corridor, smaller in a park.
+_STRUCTURE_ERROR = 0.008
+#: Mean speed over so many seconds, below which a rig may stand, m/s.
+_WINDOW, _STANDS = 1.0, 0.3
 #: Residual of a sweep, relative to the median of the recording, above which the sweep does not fit.
 _WORSE_THAN_MEDIAN = 2.0
 
@@ -24,23 +31,30 @@ class Quality(NamedTuple):
         residual: f8 (frame,), root mean square of their distances, metres.
         information: f8 (frame,), smallest eigenvalue of the information matrix, 1/m2.
         error: f8 (frame,), standard deviation of the position in its least certain direction, metres.
+        structure: f8 (frame,), smallest eigenvalue of the information that large planes alone give, 1/m2.
     """
 
     inliers: np.ndarray
     residual: np.ndarray
     information: np.ndarray
     error: np.ndarray
+    structure: np.ndarray
 
     @classmethod
     def of(cls, batch: Batch, cov: np.ndarray) -> Quality:
         """Of a trajectory and the covariances of its poses, f8 (frame, 6, 6)."""
-        inliers, residual, *_ = np.array(batch.fits).T
-        information = np.array([_smallest(matrix) for matrix in batch.information])
+        inliers, residual, _, _, structure = np.array(batch.fits).T
+        information = np.array([smallest_eigenvalue(matrix) for matrix in batch.information])
         error = np.sqrt(np.linalg.eigvalsh(cov[:, :3, :3])[:, -1])
-        return cls(inliers, residual, np.where(np.isfinite(inliers), information, np.nan), error)
+        information[~np.isfinite(inliers)] = np.nan
+        return cls(inliers, residual, information, error, structure / batch.noise)
 
-    def valid(self, options: OdometrySection) -> np.ndarray:
-        """Which frames are as good as the options demand, bool (frame,)."""
+    def valid(self, options: OdometrySection, state: State, ts: np.ndarray) -> np.ndarray:
+        """Which frames are as good as the options demand, bool (frame,).
+
+        Args:
+            state: of the frames; ts: f8 (frame,), seconds.
+        """
         limit = options.max_residual
         if limit is None:
             limit = _WORSE_THAN_MEDIAN * float(np.nanmedian([*self.residual, np.inf]))
@@ -49,21 +63,24 @@ class Quality(NamedTuple):
             & (self.residual <= limit)
             & (self.error <= options.max_error)
             & (self.information >= options.max_error**-2)
+            & ~self.among_companions(options, state, ts)
         )
+
+    def among_companions(self, options: OdometrySection, state: State, ts: np.ndarray) -> np.ndarray:
+        """Where the rig may only seem to stand, because bodies move along with it, bool (frame,).
+
+        Floors and walls are the same for a rig that walks along a corridor. Whether it stands is then told by small
+        bodies alone. These stand in the frame of the rig, as companions do. While a rig moves past small bodies they
+        cannot be companions.
+        """
+        after = np.clip(np.searchsorted(ts, ts + _WINDOW / 2), 0, len(ts) - 1)
+        before = np.clip(np.searchsorted(ts, ts - _WINDOW / 2), 0, len(ts) - 1)
+        speed = np.linalg.norm(state.pos[after] - state.pos[before], axis=1) / np.maximum(ts[after] - ts[before], 1e-3)
+        return (speed < _STANDS) & (self.structure < _STRUCTURE_ERROR**-2)
 
     def usable_for_loops(self, options: OdometrySection) -> np.ndarray:
         """Which frames may be part of local maps, bool (frame,). Drift makes their residuals large."""
         return (self.inliers >= options.min_inliers) & (self.information > 0)
-
-
-def _smallest(information: np.ndarray) -> float:
-    """Smallest eigenvalue of the information, f8 (6, 6), of a displacement and a rotation, 1/m2."""
-    if not np.isfinite(information).all():
-        return np.nan
-    # A rotation moves a point by its distance times the angle. The mean distance makes both units the same.
-    distance = np.sqrt(max(np.trace(information[3:, 3:]), 1e-12) / max(np.trace(information[:3, :3]), 1e-12))
-    scale = np.array([1.0] * 3 + [1 / distance] * 3)
-    return float(max(np.linalg.eigvalsh(information * scale[:, None] * scale)[0], 0.0))
 
 
 def largest_world(seams: list[Seam], counted: np.ndarray) -> np.ndarray:
@@ -101,6 +118,16 @@ def jump_warnings(ts: np.ndarray, after: np.ndarray) -> list[str]:
         f"frame {frame}: lidar/ts jumps by {ts[frame] - ts[frame - 1]:.0f} s; whether the rig moved meanwhile is not "
         "known, so only the poses of the longest part are trusted; split the recording there to have them all"
         for frame in after
+    ]
+
+
+def companion_warnings(companions: np.ndarray) -> list[str]:
+    """A line where the rig may only seem to stand, bool (frame,)."""
+    if not companions.any():
+        return []
+    return [
+        f"frame {int(np.argmax(companions))}: the rig seems to stand, as {int(companions.sum())} sweeps say, but only "
+        "small bodies tell so, which may move along with it; floors and walls leave a direction open"
     ]
 
 

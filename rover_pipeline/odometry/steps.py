@@ -18,6 +18,7 @@ from rover_pipeline.odometry.observations import NO_GYRO, Gyro
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.quality import (
     Quality,
+    companion_warnings,
     jump_warnings,
     largest_part,
     largest_world,
@@ -103,7 +104,8 @@ def odom(
         )
 
     # Poses are valid where the sweep fits the map, in the largest of the worlds of segments that are not connected.
-    valid = quality.valid(options) & (recording.valid != 0)
+    companions = quality.among_companions(options, state, times)
+    valid = quality.valid(options, state, times) & (recording.valid != 0)
     valid &= largest_world(seams, valid)
     after = jumps(recorded)
     valid &= largest_part(after, valid)
@@ -116,7 +118,11 @@ def odom(
         "cov": relative_to(cov, state, first).astype("f4"),
         "valid": valid,
     }
-    warnings = [*jump_warnings(recorded, after), *warnings_of(seams, valid, recording.valid)]
+    warnings = [
+        *jump_warnings(recorded, after),
+        *companion_warnings(companions),
+        *warnings_of(seams, valid, recording.valid),
+    ]
     return result, Inspection(measured, warnings)
 
 

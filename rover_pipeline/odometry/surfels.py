@@ -18,11 +18,14 @@ from rover_pipeline.numerics.voxel_table import EMPTY, empty_table, find_slot, v
 #: number of points when its plane was fitted last.
 COUNT, FITTED, SUMS = 0, 10, 11
 #: Columns of a plane: x, y, z of a point on it; x, y, z of its unit normal; its thickness, which is the standard
-#: deviation of its points along the normal, metres; 1 where the voxel has a plane, else 0.
-NORMAL, THICKNESS, IS_PLANE, PLANE = 3, 6, 7, 8
+#: deviation of its points along the normal, metres; 1 where the voxel has a plane, else 0; the standard deviation of
+#: its points along its shorter side, metres.
+NORMAL, THICKNESS, IS_PLANE, EXTENT, PLANE = 3, 6, 7, 8, 9
 #: Offset of the voxel grid from the world's origin, in voxels. Floors and walls often lie at round coordinates. Without
 #: an offset they would lie on the border of two voxels.
 _OFFSET = 0.371
+#: Edge of the voxels from which on a body that moves, such as a person, is no plane, metres.
+_LARGE = 1.0
 #: Smallest number of points that a plane is fitted to.
 _MIN_POINTS = 8
 #: Largest thickness of a plane, and its smallest extent along its shorter side, relative to the voxel's edge. Leaves of
@@ -37,7 +40,7 @@ class VoxelArrays(NamedTuple):
         slots: i8 (slot, 2), hash table of keys (see `numerics.voxel_table`) and rows.
         keys: i8 (row,).
         sums: f8 (row, 11).
-        planes: f8 (row, 8).
+        planes: f8 (row, 9).
     """
 
     slots: np.ndarray
@@ -213,6 +216,7 @@ def _fit_plane(key: int, size: float, s: np.ndarray, plane: np.ndarray) -> None:
     cx, cy, cz = _centre(key, size)
     plane[0], plane[1], plane[2] = mx + cx, my + cy, mz + cz
     plane[3], plane[4], plane[5], plane[6], plane[7] = x1, y1, z1, thickness, 1.0
+    plane[EXTENT] = np.sqrt(middle)
 
 
 class SurfelLevel:
@@ -239,7 +243,7 @@ class SurfelLevel:
         self.count = insert_sums(keys, sums, self.size, self.voxels, self.count)
 
     def planes(self) -> np.ndarray:
-        """The planes of the voxels that have one, f8 (N, 8), columns as from `NORMAL` to `PLANE`."""
+        """The planes of the voxels that have one, f8 (N, 9), columns as from `NORMAL` to `PLANE`."""
         planes = self.voxels.planes[: self.count]
         return planes[planes[:, IS_PLANE] > 0]
 
@@ -292,6 +296,13 @@ class SurfelMap:
         thin = SurfelMap(())
         thin.levels = [level.planes_only() for level in self.levels[:2]]
         return thin
+
+    @property
+    def large(self) -> SurfelMap:
+        """The levels of large voxels, which share their arrays with this map; the coarsest one if all are small."""
+        part = SurfelMap(())
+        part.levels = [level for level in self.levels if level.size >= _LARGE] or self.levels[-1:]
+        return part
 
     @property
     def centres(self) -> np.ndarray:

@@ -54,7 +54,7 @@ def normal_equations(
         The equations; for each sweep, f8 (6, 6), the information of a displacement in the world (1/m2) and of a
         rotation in the lidar frame (1/rad2) of all of its poses.
     """
-    equations, weights = _no_equations(trajectory), PointWeights(_GATE, options.range_noise, SCALE, 1, THICK)
+    equations, weights = _no_equations(trajectory), PointWeights(_GATE, options.range_noise, SCALE, 1, THICK, 0.0)
     information: list[np.ndarray] = []
     ranges: list[tuple[int, int]] = []
     for sweep in sweeps:

@@ -26,6 +26,9 @@ from rover_pipeline.odometry.surfels import SurfelMap
 
 #: Largest number of consecutive sweeps that are in the same of the two maps.
 _BLOCK = 5
+#: Smallest extent of a large plane along its shorter side, relative to its voxel. That of a wall is 0.29, and that of a
+#: person 0.15 in a voxel of 1 m.
+_WIDE = 0.22
 #: Number of standard errors by which a trajectory has to be worse to be called worse.
 _SIGNIFICANT = 2.0
 #: Distance of a point from its plane, metres, from which on it is as bad as a point without a plane.
@@ -40,15 +43,17 @@ class SweepFit(NamedTuple):
         residual: root mean square distance of those from their planes, metres.
         cost: mean squared distance of all points from their planes, cut off at 5 cm, m2.
         noise: mean of the squared distances, each relative to its expected variance: 1 where the noise is as expected.
+        structure: smallest eigenvalue of the information that large planes alone give, 1/m2; see `smallest_eigenvalue`.
     """
 
     inliers: float
     residual: float
     cost: float
     noise: float
+    structure: float
 
 
-NO_FIT = SweepFit(*[np.nan] * 4)
+NO_FIT = SweepFit(*[np.nan] * 5)
 
 
 @dataclass
@@ -86,14 +91,28 @@ def world_points(sweep: Sweep, trajectory: SplineTrajectory) -> np.ndarray:
 def judge(sweep: Sweep, trajectory: SplineTrajectory, others: SurfelMap, options: OdometrySection) -> SweepFit:
     """How well a sweep fits a map that it is not in."""
     poses = trajectory.poses(trajectory.locate(sweep.times))
-    weights = PointWeights(_GATE, options.range_noise, SCALE, 1, THICK)
+    weights = PointWeights(_GATE, options.range_noise, SCALE, 1, THICK, 0.0)
     *_, statistics = pose_equations(*sweep.judged, *poses, others.tables, weights)
     total, inliers, squared_distances, cut_off, normalised = statistics
     if not np.isfinite(squared_distances) or not total:
         return NO_FIT
     residual = float(np.sqrt(squared_distances / max(inliers, 1)))
     cost = (cut_off + (total - inliers) * _GATE**2) / total
-    return SweepFit(inliers / total, residual, cost, normalised / max(inliers, 1))
+    # Bodies that move along with the rig make no large planes: floors, walls and ground do.
+    large, _, _ = pose_equations(*sweep.judged, *poses, others.large.tables, weights._replace(extent=_WIDE))
+    share = len(sweep.judged.points) / max(len(sweep.points), 1)
+    structure = smallest_eigenvalue(large.sum(0)) / share
+    return SweepFit(inliers / total, residual, cost, normalised / max(inliers, 1), structure)
+
+
+def smallest_eigenvalue(information: np.ndarray) -> float:
+    """Smallest eigenvalue of the information, f8 (6, 6), of a displacement and a rotation, 1/m2."""
+    if not np.isfinite(information).all():
+        return np.nan
+    # A rotation moves a point by its distance times the angle. The mean distance makes both units the same.
+    distance = np.sqrt(max(np.trace(information[3:, 3:]), 1e-12) / max(np.trace(information[:3, :3]), 1e-12))
+    scale = np.array([1.0] * 3 + [1 / distance] * 3)
+    return float(max(np.linalg.eigvalsh(information * scale[:, None] * scale)[0], 0.0))
 
 
 def is_worse(before: Sequence[SweepFit], after: Sequence[SweepFit]) -> bool:

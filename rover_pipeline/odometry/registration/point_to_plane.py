@@ -11,7 +11,7 @@ from rover_pipeline.kinematics.rotation import exp, log
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.numerics.compiled import compiled
 from rover_pipeline.numerics.voxel_table import find_slot
-from rover_pipeline.odometry.surfels import IS_PLANE, THICKNESS, SurfelTables, surfel_key
+from rover_pipeline.odometry.surfels import EXTENT, IS_PLANE, THICKNESS, SurfelTables, surfel_key
 
 #: Distance of a point from its plane, in standard deviations, beyond which it counts less.
 SCALE = 2.0
@@ -32,6 +32,7 @@ class PointWeights(NamedTuple):
         scale: of the robust weight of Geman and McClure, in standard deviations; see `SCALE`.
         stride: one point in so many is used.
         thick: largest distance of a point from a thick plane, in thicknesses, if that is more than the gate.
+        extent: smallest extent of a plane along its shorter side, relative to its voxel.
     """
 
     gate: float
@@ -39,6 +40,7 @@ class PointWeights(NamedTuple):
     scale: float
     stride: int
     thick: float
+    extent: float
 
 
 class Statistics(NamedTuple):
@@ -102,7 +104,7 @@ def pose_equations(
     """
     matrix, right = np.zeros((len(pos), 6, 6)), np.zeros((len(pos), 6))
     total, inliers, squared_distances, cut_off, normalised = 0.0, 0.0, 0.0, 0.0, 0.0
-    gate, noise, scale, stride, thick = weights
+    gate, noise, scale, stride, thick, extent = weights
     sizes, slots, planes = tables
     j = np.empty(6)
     for n in range(0, len(points), stride):
@@ -121,7 +123,7 @@ def pose_equations(
             if table[slot, 0] != key:
                 continue
             p = planes[level][table[slot, 1]]
-            if p[IS_PLANE] > 0:
+            if p[IS_PLANE] > 0 and p[EXTENT] >= extent * sizes[level]:
                 distance = (wx - p[0]) * p[3] + (wy - p[1]) * p[4] + (wz - p[2]) * p[5]
                 variance = noise * noise + p[THICKNESS] * p[THICKNESS]
                 if abs(distance) < gate or abs(distance) < thick * p[THICKNESS]:
@@ -191,4 +193,4 @@ def plane_distances(
 ) -> tuple[np.ndarray, np.ndarray, Statistics]:
     """Normal equations of one pose, (1, 3) and (1, 3, 3), of a map in another; see `pose_equations`."""
     column = np.zeros(len(centres), "i4")
-    return pose_equations(centres.astype("f4"), column, pos, rot, tables, PointWeights(gate, noise, SCALE, 1, 0.0))
+    return pose_equations(centres.astype("f4"), column, pos, rot, tables, PointWeights(gate, noise, SCALE, 1, 0.0, 0.0))

@@ -27,7 +27,7 @@ _GUESS_JERK = 30.0
 #: What a trajectory goes on after the last instant that it is needed at, seconds, so that rounding cannot cut it off.
 _MARGIN = 1e-6
 #: Weights that tell a good initial guess from a bad one: points within 0.2 m of a plane count.
-_GUESS = PointWeights(gate=0.2, noise=0.1, scale=1.0, stride=8, thick=THICK)
+_GUESS = PointWeights(gate=0.2, noise=0.1, scale=1.0, stride=8, thick=THICK, extent=0.0)
 #: Number of sweeps that a segment's map begins with.
 _FIRST_SWEEPS = 20
 #: Smallest fraction of inliers of a sweep that fits the map, and largest correction of its initial guess, metres.

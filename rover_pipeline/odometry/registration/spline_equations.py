@@ -156,7 +156,7 @@ def register_sweep(
     for iteration in range(len(_GATES)):
         gate = _GATES[iteration]
         # While the gate is wide, the pose is wrong by more than the noise: outliers must not decide yet.
-        weights = PointWeights(gate, max(noise, gate / 5), SCALE, _STRIDES[iteration], THICK)
+        weights = PointWeights(gate, max(noise, gate / 5), SCALE, _STRIDES[iteration], THICK, 0.0)
         at_pos, at_rot, _, _, _ = evaluate_spline(trajectory, instants)
         matrix, right, statistics = pose_equations(sweep.points, sweep.column, at_pos, at_rot, tables, weights)
         equations = SplineEquations(0, np.zeros((count, 4, 6, 6)), np.zeros((count, 6)))
