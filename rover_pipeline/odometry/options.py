@@ -68,7 +68,7 @@ class OdometrySection(Options):
         "median of the recording.",
     )
     max_error: float = Field(
-        0.005,
+        0.02,
         gt=0,
         description="Largest standard deviation, in the least certain direction, with which a pose is valid, m; see "
         "channel `information`.",

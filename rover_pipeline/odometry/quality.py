@@ -15,8 +15,8 @@ from rover_pipeline.odometry.segments import Seam
 #: Differences of two segments at a seam above which the user is warned, metres and degrees.
 _WIDE_SEAM = 0.05, 0.5
 #: Standard deviation, in the least certain direction, that large planes alone leave to a rig that may be among
-#: companions, metres: larger in a bare corridor, smaller in a park.
-_STRUCTURE_ERROR = 0.008
+#: companions, metres; and how many times that of all planes it is at least, if small bodies alone tell that it stands.
+_STRUCTURE_ERROR, _SMALL_BODIES = 0.008, 5.0
 #: Mean speed over so many seconds, below which a rig may stand, m/s.
 _WINDOW, _STANDS = 1.0, 0.3
 #: Residual of a sweep, relative to the median of the recording, above which the sweep does not fit.
@@ -76,7 +76,8 @@ class Quality(NamedTuple):
         after = np.clip(np.searchsorted(ts, ts + _WINDOW / 2), 0, len(ts) - 1)
         before = np.clip(np.searchsorted(ts, ts - _WINDOW / 2), 0, len(ts) - 1)
         speed = np.linalg.norm(state.pos[after] - state.pos[before], axis=1) / np.maximum(ts[after] - ts[before], 1e-3)
-        return (speed < _STANDS) & (self.structure < _STRUCTURE_ERROR**-2)
+        alone = (self.structure < _STRUCTURE_ERROR**-2) & (self.structure < self.information / _SMALL_BODIES**2)
+        return (speed < _STANDS) & alone
 
     def usable_for_loops(self, options: OdometrySection) -> np.ndarray:
         """Which frames may be part of local maps, bool (frame,). Drift makes their residuals large."""

@@ -1,0 +1,103 @@
+"""Worlds without planes, gaps and companions: what odometry makes of them, and what it does not claim to know."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rover_pipeline.engine.execute import Request, run_step
+from rover_pipeline.format.provenance import PROVENANCE
+from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.odometry.gaps import gaps
+from rover_pipeline.odometry.registration.batch import _banded
+from rover_pipeline.odometry.registration.covariance import _inverse_blocks
+from rover_pipeline.odometry.registration.judge import NO_FIT, SweepFit, is_worse
+from rover_pipeline.simulate import PRESETS
+from rover_pipeline.simulate.record import simulate
+from rover_pipeline.table import find_step
+from tests.odometry.truth import errors, state_of
+
+
+def recording(path: Path, preset: str, seconds: float, *faults: str) -> Path:
+    """A simulated recording of a small lidar, with its `_odom`."""
+    small = PRESETS[preset].model_copy(update={"lidar": "OS-0-32", "columns": 512})
+    simulate(path, preset=small, duration=seconds, sensors=("lidar",), faults=faults, threads=1)
+    for step in ("_lidar_image", "_odom"):
+        run_step(find_step(step), path, step, Request())
+    return path
+
+
+def wrong_and_sure(trace: Path) -> int:
+    """Number of valid poses that are off by more than 5 cm and 3 % over two seconds."""
+    estimate, truth = state_of(trace / "_odom"), state_of(trace / "_truth")
+    odom = Sensor(trace / "_odom")
+    ts, valid = odom.channel("ts").read(), odom.channel("valid").read() != 0
+    later = np.searchsorted(ts, ts + 2.0)
+    first = np.flatnonzero((later < len(ts)) & valid)
+    first = first[valid[later[first]]]
+    moves = [
+        np.einsum("nji,nj->ni", each.rot[first], each.pos[later[first]] - each.pos[first]) for each in (estimate, truth)
+    ]
+    distance = np.linalg.norm(moves[1], axis=1)
+    return int((np.linalg.norm(moves[0] - moves[1], axis=1) > 0.05 + 0.03 * distance).sum())
+
+
+def test_a_walk_through_bushes_with_the_errors_of_a_real_lidar_is_accurate_to_three_centimetres(tmp_path: Path) -> None:
+    trace = recording(tmp_path / "bushes", "bushes", 4.0, "unkind")
+    # While the rig stands among bushes, nothing tells them from companions.
+    walks = np.linalg.norm(state_of(trace / "_truth").vel, axis=1) > 0.5
+    assert Sensor(trace / "_odom").channel("valid").read()[walks].mean() > 0.95
+    assert errors(state_of(trace / "_odom"), state_of(trace / "_truth")).pos < 0.03
+    assert wrong_and_sure(trace) == 0
+
+
+def test_a_second_without_sweeps_is_bridged_by_what_both_sides_have_seen(tmp_path: Path) -> None:
+    trace = recording(tmp_path / "gap", "tiny", 4.0, "lidar-silence=1")
+    (seam,) = json.loads((trace / "_odom" / PROVENANCE).read_text())["measured"]["seams"]
+    assert seam["certain"] and seam["metres"] is None
+    assert Sensor(trace / "_odom").channel("valid").read().all()
+    assert errors(state_of(trace / "_odom"), state_of(trace / "_truth")).pos < 0.005
+
+
+def test_a_rig_that_walks_among_companions_in_a_bare_corridor_does_not_claim_to_stand(tmp_path: Path) -> None:
+    trace = recording(tmp_path / "crowd", "crowd", 4.0)
+    assert wrong_and_sure(trace) == 0
+    assert any("seems to stand" in note for note in json.loads((trace / "_odom" / PROVENANCE).read_text())["notes"])
+
+
+def test_a_gap_is_where_usable_sweeps_are_far_apart() -> None:
+    ts, used = np.array([0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 2.0]), np.ones(8, bool)
+    assert gaps(ts, used) == [7]
+    used[2:6] = False
+    assert gaps(ts, used) == [6, 7]
+
+
+def test_blocks_of_the_inverse_are_those_of_the_whole_inverse() -> None:
+    rng, count = np.random.default_rng(0), 9
+    jacobian = rng.normal(size=(300, 6 * count))
+    for row, first in zip(jacobian, rng.integers(0, count - 3, 300), strict=True):
+        row[: 6 * first] = row[6 * first + 24 :] = 0
+    matrix = jacobian.T @ jacobian + np.eye(6 * count)
+    blocks = np.zeros((count, 4, 6, 6))
+    for m in range(count):
+        for k in range(min(4, m + 1)):
+            blocks[m, k] = matrix[6 * m : 6 * m + 6, 6 * (m - k) : 6 * (m - k) + 6]
+    found, inverse = _inverse_blocks(_banded(blocks).reshape(24, -1)), np.linalg.inv(matrix)
+    for m in range(count):
+        for k in range(min(4, m + 1)):
+            np.testing.assert_allclose(
+                found[m, k], inverse[6 * m : 6 * m + 6, 6 * (m - k) : 6 * (m - k) + 6], atol=1e-12
+            )
+
+
+@pytest.mark.parametrize(("change", "worse"), [(0.0, False), (1e-5, False), (1e-3, True), (-1e-3, False)])
+def test_a_trajectory_is_worse_only_beyond_chance(change: float, worse: bool) -> None:
+    rng = np.random.default_rng(0)
+    fits = [SweepFit(0.9, 0.01, cost, 1.0, 1e6) for cost in rng.normal(2e-3, 2e-4, 40)]
+    later = [
+        fit._replace(cost=fit.cost + change + noise) for fit, noise in zip(fits, rng.normal(0, 1e-4, 40), strict=True)
+    ]
+    assert is_worse([*fits, NO_FIT], [*later, NO_FIT]) is worse
