@@ -57,6 +57,7 @@ def clean(tmp_path_factory: pytest.TempPathFactory) -> Path:
     vectors, eye = np.zeros((COUNT, 3)), np.tile(np.eye(3), (COUNT, 1, 1))
     lidar = (f"lidar/{TS}", f"lidar/{VALID}", "lidar/rng")
     fit = {"inliers": np.ones(COUNT, "f4"), "residual": np.zeros(COUNT, "f4"), "information": np.ones(COUNT)}
+    fit["cov"] = np.tile(np.eye(6, dtype="f4"), (COUNT, 1, 1))
     ours(trace / "_odom", {**dict.fromkeys(("pos", "vel", "acc", "avel"), vectors), "rot": eye, **fit}, lidar)
     ours(
         trace / "_radar_pose", {**dict.fromkeys(("pos", "vel", "acc"), vectors), "rot": eye}, ("radar/ts", "_odom/pos")

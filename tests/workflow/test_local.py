@@ -15,6 +15,8 @@ from rover_pipeline.workflow.flow import Flow
 from tests.kit import small_trace
 from tests.workflow.runs import FROM_NOISE, raw_state, result_bytes, snakemake
 
+pytestmark = pytest.mark.system
+
 
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
@@ -43,7 +45,6 @@ def test_default_outputs_are_made_once_whatever_the_way_work_is_spread(finished:
     assert "Nothing to be done" in again.stderr
 
 
-@pytest.mark.system
 def test_changed_options_are_noticed_from_another_folder(finished: Path, tmp_path: Path) -> None:
     trace = shutil.copytree(finished / "one", tmp_path / "one")
     before = result_bytes(trace)
@@ -59,7 +60,6 @@ def test_changed_options_are_noticed_from_another_folder(finished: Path, tmp_pat
     assert len(list((trace / "_radar_range_doppler").glob(".options-*"))) == 1
 
 
-@pytest.mark.system
 def test_a_channel_that_was_removed_is_made_again(finished: Path, tmp_path: Path) -> None:
     trace = shutil.copytree(finished / "one", tmp_path / "one")
     before = result_bytes(trace)
@@ -75,7 +75,6 @@ def test_a_folder_a_glob_and_a_list_name_the_same_traces(trace: Path, tmp_path: 
         assert list(Flow({"traces": traces}, tmp_path).traces) == [trace, other]
 
 
-@pytest.mark.system
 def test_an_output_root_holds_whole_traces_beside_read_only_recordings(trace: Path, tmp_path: Path) -> None:
     published = trace / "_camera"
     published.mkdir()
@@ -125,7 +124,6 @@ def test_a_misspelled_output_is_one_line_with_the_nearest_known_one(trace: Path,
     assert "Traceback" not in stopped.stderr
 
 
-@pytest.mark.system
 def test_an_output_whose_sensor_is_missing_is_left_out_by_default_and_an_error_by_name(
     trace: Path, tmp_path: Path
 ) -> None:
