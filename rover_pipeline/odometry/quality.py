@@ -17,6 +17,9 @@ _WIDE_SEAM = 0.05, 0.5
 #: Standard deviation, in the least certain direction, that large planes alone leave to a rig that may be among
 #: companions, metres; and how many times that of all planes it is at least, if small bodies alone tell that it stands.
 _STRUCTURE_ERROR, _SMALL_BODIES = 0.008, 5.0
+#: Root mean square acceleration over a second that no rig keeps up, m/s2: walking, cycling and driving stay below half
+#: of it, and a trajectory that jumps from sweep to sweep is far above.
+_MAX_ACCELERATION = 10.0
 #: Mean speed over so many seconds, below which a rig may stand, m/s.
 _WINDOW, _STANDS = 1.0, 0.3
 #: Residual of a sweep, relative to the median of the recording, above which the sweep does not fit.
@@ -107,6 +110,26 @@ def largest_part(after: np.ndarray, counted: np.ndarray) -> np.ndarray:
     """
     part = np.searchsorted(after, np.arange(len(counted)), side="right")
     return part == np.argmax(np.bincount(part, counted))
+
+
+def implausible(state: State, ts: np.ndarray) -> np.ndarray:
+    """Where the trajectory shakes as no rig does, so that the registration is lost, bool (frame,).
+
+    Args:
+        state: of the frames; ts: f8 (frame,), seconds.
+    """
+    sums = np.concatenate([[0.0], np.cumsum((state.acc**2).sum(axis=1))])
+    first, last = np.searchsorted(ts, ts - _WINDOW / 2), np.searchsorted(ts, ts + _WINDOW / 2, side="right")
+    shakes = (sums[last] - sums[first]) / (last - first) > _MAX_ACCELERATION**2
+    # The trajectory is lost somewhat before and after.
+    count = np.concatenate([[0], np.cumsum(shakes)])
+    return count[last] > count[first]
+
+
+def largest_stretch(lost: np.ndarray, counted: np.ndarray) -> np.ndarray:
+    """The frames between two lost stretches, bool (frame,): those of the stretch with the most counted frames."""
+    stretch = np.cumsum(np.diff(lost.astype(int), prepend=0) == 1)
+    return ~lost & (stretch == np.argmax(np.bincount(stretch, counted & ~lost)))
 
 
 def jump_warnings(ts: np.ndarray, after: np.ndarray) -> list[str]:

@@ -19,8 +19,10 @@ from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.quality import (
     Quality,
     companion_warnings,
+    implausible,
     jump_warnings,
     largest_part,
+    largest_stretch,
     largest_world,
     seam_summary,
     warnings_of,
@@ -107,6 +109,7 @@ def odom(
     companions = quality.among_companions(options, state, times)
     valid = quality.valid(options, state, times) & (recording.valid != 0)
     valid &= largest_world(seams, valid)
+    valid &= largest_stretch(implausible(state, times), valid)
     after = jumps(recorded)
     valid &= largest_part(after, valid)
     first = int(np.argmax(valid)) if valid.any() else 0
