@@ -17,9 +17,9 @@ _WIDE_SEAM = 0.05, 0.5
 #: Standard deviation, in the least certain direction, that large planes alone leave to a rig that may be among
 #: companions, metres; and how many times that of all planes it is at least, if small bodies alone tell that it stands.
 _STRUCTURE_ERROR, _SMALL_BODIES = 0.008, 5.0
-#: Root mean square acceleration over a second that no rig keeps up, m/s2: walking, cycling and driving stay below half
-#: of it, and a trajectory that jumps from sweep to sweep is far above.
-_MAX_ACCELERATION = 10.0
+#: Root mean square acceleration over a second that no rig keeps up, m/s2: brisk walking in a tight circle has 11, and a
+#: trajectory that jumps from sweep to sweep 17 to 40.
+_MAX_ACCELERATION = 15.0
 #: Mean speed over so many seconds, below which a rig may stand, m/s.
 _WINDOW, _STANDS = 1.0, 0.3
 #: Residual of a sweep, relative to the median of the recording, above which the sweep does not fit.
