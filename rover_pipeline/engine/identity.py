@@ -72,7 +72,7 @@ def _digest_of_module(name: str) -> str:
         if path is not None:
             files[module] = path
             left += _imports(path, module)
-    return f"(sources {_digest(files)})" if files else "(not found)"
+    return f"(sources {_digest(files)})" if name in files else "(not found)"
 
 
 def _digest(files: Mapping[str, Path]) -> str:

@@ -37,6 +37,7 @@ class Laboratory:
         self.raw = snapshot(self.trace)
         self.processes: list[subprocess.Popen[str]] = []
         self.address = ""
+        self._log = folder  # of the scheduler, as soon as there is one
 
     def __enter__(self) -> Self:
         return self
@@ -74,6 +75,7 @@ class Laboratory:
         wait_until(file.exists)
         wait_until(lambda: file.read_text().rstrip().endswith("}"))
         self.address = json.loads(file.read_text())["address"]
+        self._log = self.folder / file.stem
         return process
 
     def worker(self, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
@@ -83,6 +85,13 @@ class Laboratory:
         process = self.start([*command, "--local-directory", str(self.folder)], name, env)
         wait_until(lambda: "Registered to" in (self.folder / name).read_text())
         return process
+
+    def lose(self, worker: subprocess.Popen[str]) -> None:
+        """Kill a worker, and wait until the scheduler knows: until then, it may still be asked to work."""
+        known = self._log.read_text().count("Remove worker")
+        worker.kill()
+        worker.wait()
+        wait_until(lambda: self._log.read_text().count("Remove worker") > known)
 
     def gate(self) -> Path:
         """A new folder for the gate of `tests.campaign.gated`, which is closed."""

@@ -206,7 +206,7 @@ def worker_of_another_version(lab: Laboratory) -> None:
         source.write_text(text.replace(old, new, 1))
         worker = lab.worker(env={PYTHONPATH: str(other)})
         lab.remote(2).fails("worker tcp://127.0.0.1", r"has rover-pipeline \S+ \(sources \w+\) instead of")
-        worker.kill()
+        lab.lose(worker)
     lab.check(factors=[0])
 
 
@@ -225,7 +225,7 @@ def worker_of_another_user_module(lab: Laboratory) -> None:
         worker = lab.worker(env={PYTHONPATH: str(other)})
         found = r"\(sources \w+\)" if edited else r"\(not found\)"
         lab.remote(2).fails("worker tcp://127.0.0.1", rf"has module tests.campaign.gated {found} instead of")
-        worker.kill()
+        lab.lose(worker)
     lab.check(factors=[0])
 
 
@@ -261,25 +261,39 @@ def two_with_other_options_at_once(lab: Laboratory) -> None:
 
 
 def clock_that_steps_back(lab: Laboratory) -> None:
-    """The clocks of the command and of its worker step back by an hour again and again."""
+    """The clock of a command on threads steps back by an hour again and again; on a scheduler, those of the command and
+    of its worker do so once, while they work.
+
+    Only once, because `distributed` sends its messages in batches, each at a time of the wall clock: a step back within
+    the few milliseconds of a batch holds its messages back for as long as the step is, which nobody else can mend.
+    """
     folder = lab.folder / "clock"
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(_CLOCK)
-    lab.run(2, env={PYTHONPATH: str(folder)}).succeeds()
+    lab.run(2, env={PYTHONPATH: str(folder), _STEPS: "calls() % 50 > 25"}).succeeds()
     lab.check(factors=[2])
     lab.scheduler()
-    lab.worker(env={PYTHONPATH: str(folder)})
-    lab.remote(3, env={PYTHONPATH: str(folder)}).succeeds()
+    gate = lab.gate()
+    lab.worker(env={PYTHONPATH: str(folder), _STEPS: _GATED, GATE: str(gate)})
+    command = lab.remote(3, env={PYTHONPATH: str(folder), _STEPS: _GATED, GATE: str(gate)})
+    wait_until(lambda: list(gate.glob("began-*")))
+    time.sleep(1)
+    (gate / "stepped").touch()
+    time.sleep(1)
+    (gate / "open").touch()
+    command.succeeds()
     lab.check(factors=[3])
 
 
-_CLOCK = """
-import time
-seconds, calls = time.time, 0
+#: Variable with the condition under which the clock of `_CLOCK` is an hour behind.
+_STEPS = "CAMPAIGN_CLOCK_STEPS"
+#: The condition that the scenario has let it step.
+_GATED = f"os.path.exists(os.environ[{GATE!r}] + '/stepped')"
+_CLOCK = f"""
+import itertools, os, time
+seconds, calls, behind = time.time, itertools.count().__next__, compile(os.environ[{_STEPS!r}], "clock", "eval")
 def stepping():
-    global calls
-    calls += 1
-    return seconds() - 3600 * (calls % 50 > 25)
+    return seconds() - 3600 * bool(eval(behind))
 time.time = stepping
 time.time_ns = lambda: int(stepping() * 1e9)
 """

@@ -142,6 +142,10 @@ def test_a_module_that_is_nowhere_is_said_to_be_nowhere(fresh: None) -> None:
     assert identity.identity(["nowhere12.steps"])["module nowhere12.steps"] == "(not found)"
 
 
+def test_a_module_that_is_not_in_its_package_is_not_found_where_the_package_is(fresh: None) -> None:
+    assert identity.identity(["tests.nowhere12"])["module tests.nowhere12"] == "(not found)"
+
+
 def test_a_scheduler_without_workers_is_told_and_then_an_error(cluster: Any, capfd: pytest.CaptureFixture[str]) -> None:
     address = cluster.scheduler_address
     with pytest.raises(RoverError, match=rf"{address} had no worker for 0.6 s; start some with `dask worker"):
