@@ -19,7 +19,7 @@ from rover_pipeline.odometry.registration.point_to_plane import (
     THICK,
     PointWeights,
     pose_equations,
-    transform_points,
+    transform_rays,
 )
 from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.surfels import SurfelMap
@@ -71,9 +71,9 @@ class TwoMaps:
         self.block = max(1, min(_BLOCK, self.count // 4))
         self.maps = [SurfelMap(self.options.voxels) for _ in range(2 if self.count > 1 else 1)]
 
-    def insert(self, number: int, points: np.ndarray) -> None:
-        """Add the points of the sweep with some number, f8 (N, 3), metres in the world."""
-        self._of(number).insert(points)
+    def insert(self, number: int, rays: np.ndarray) -> None:
+        """Add the points of the sweep with some number; see `SurfelMap.insert`."""
+        self._of(number).insert(rays)
 
     def others(self, number: int) -> SurfelMap:
         """The map that the sweep with some number is not in."""
@@ -83,9 +83,9 @@ class TwoMaps:
         return self.maps[number // self.block % len(self.maps)]
 
 
-def world_points(sweep: Sweep, trajectory: SplineTrajectory) -> np.ndarray:
-    """The sweep's points in the world, f8 (N, 3), each transformed by the lidar's pose at its own instant."""
-    return transform_points(sweep.points, sweep.column, *trajectory.poses(trajectory.locate(sweep.times)))
+def world_rays(sweep: Sweep, trajectory: SplineTrajectory) -> np.ndarray:
+    """The sweep's points in the world, f8 (N, 7), each by the lidar's pose at its own instant, as a map takes them."""
+    return transform_rays(sweep.points, sweep.column, *trajectory.poses(trajectory.locate(sweep.times)))
 
 
 def judge(sweep: Sweep, trajectory: SplineTrajectory, others: SurfelMap, options: OdometrySection) -> SweepFit:
@@ -136,7 +136,7 @@ def judged(sweeps: Sequence[Sweep], trajectory: SplineTrajectory, options: Odome
     """How well each of some sweeps fits the others."""
     maps = TwoMaps(options, len(sweeps))
     for number, sweep in enumerate(sweeps):
-        maps.insert(number, world_points(sweep, trajectory))
+        maps.insert(number, world_rays(sweep, trajectory))
     return [judge(sweep, trajectory, maps.others(number), options) for number, sweep in enumerate(sweeps)]
 
 
