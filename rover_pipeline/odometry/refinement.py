@@ -136,9 +136,8 @@ class _BatchPass:
 
         def sweeps() -> Iterator[tuple[Sweep | None, SurfelMap]]:
             for number, (sweep, _) in enumerate(reader.read(start, stop), start):
-                others = maps.others(number)
-                fits.append(judge(sweep, trajectory, others, options) if sweep else NO_FIT)
-                yield sweep, others
+                fits.append(judge(sweep, trajectory, maps.others(number), options) if sweep else NO_FIT)
+                yield sweep, maps.target(number)
 
         equations, information = normal_equations(sweeps(), trajectory, options, gyro)
         return equations._replace(first=equations.first + low), fits, information

@@ -54,13 +54,11 @@ def test_a_walk_in_a_park_with_the_errors_of_a_real_lidar_is_accurate_to_three_c
     assert wrong_and_sure(trace) == 0
 
 
-def test_where_bushes_are_too_much_for_a_lidar_of_32_beams_no_pose_is_trusted_that_is_wrong(tmp_path: Path) -> None:
+def test_in_bushes_a_lidar_of_32_beams_is_not_held_by_planes_that_its_own_beams_draw(tmp_path: Path) -> None:
     trace = recording(tmp_path / "bushes", "bushes", 4.0, "unkind")
+    assert errors(state_of(trace / "_odom"), state_of(trace / "_truth")).pos < 0.05
+    assert Sensor(trace / "_odom").channel("valid").read().mean() > 0.75
     assert wrong_and_sure(trace) == 0
-    estimate, truth = state_of(trace / "_odom"), state_of(trace / "_truth")
-    valid = Sensor(trace / "_odom").channel("valid").read() != 0
-    lost = np.linalg.norm(estimate.vel - truth.vel, axis=1) > 0.5
-    assert lost.any() and not valid[lost].any()
 
 
 def test_a_second_without_sweeps_is_bridged_by_what_both_sides_have_seen(tmp_path: Path) -> None:

@@ -41,11 +41,11 @@ def build_map(sweeps: Iterable[Sweep], trajectory: SplineTrajectory, options: Od
 def on_others(
     sweeps: Sequence[Sweep], trajectory: SplineTrajectory, options: OdometrySection
 ) -> Iterator[tuple[Sweep, SurfelMap]]:
-    """Sweeps whose trajectory is known, each with a map of others."""
+    """Sweeps whose trajectory is known, each with the map that it is registered to: that of others."""
     maps = TwoMaps(options, len(sweeps))
     for number, sweep in enumerate(sweeps):
         maps.insert(number, world_rays(sweep, trajectory))
-    return ((sweep, maps.others(number)) for number, sweep in enumerate(sweeps))
+    return ((sweep, maps.target(number)) for number, sweep in enumerate(sweeps))
 
 
 def normal_equations(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +27,8 @@ from rover_pipeline.odometry.surfels import SurfelMap
 
 #: Largest number of consecutive sweeps that are in the same of the two maps.
 _BLOCK = 5
+#: Number of sweeps below which half of them make too poor a map to register the others to.
+_FEW = 2 * _BLOCK
 #: Smallest extent of a large plane along its shorter side, relative to its voxel. That of a wall is 0.29, and that of a
 #: person 0.15 in a voxel of 1 m.
 _WIDE = 0.22
@@ -78,6 +81,20 @@ class TwoMaps:
     def others(self, number: int) -> SurfelMap:
         """The map that the sweep with some number is not in."""
         return self._of(number + self.block)
+
+    def target(self, number: int) -> SurfelMap:
+        """The map that the sweep with some number is registered to: that of others, or all where these are too few.
+
+        No more points may be inserted afterwards.
+        """
+        return self.others(number) if self.count >= _FEW else self._whole
+
+    @cached_property
+    def _whole(self) -> SurfelMap:
+        whole = SurfelMap(self.options.voxels)
+        for surfels in self.maps:
+            whole.add(surfels.sums())
+        return whole
 
     def _of(self, number: int) -> SurfelMap:
         return self.maps[number // self.block % len(self.maps)]
