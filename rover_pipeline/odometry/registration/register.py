@@ -149,7 +149,7 @@ def _register_in_order(
             sweep,
             instants.relative_to(start),
             instants.weights(),
-            _rates_of(estimate, start, stop, gyro, options),
+            _rates_of(estimate, start, stop, gyro),
             moved,
             prior,
             surfels.tables,
@@ -175,15 +175,13 @@ def _register_in_order(
     return estimate, surfels
 
 
-def _rates_of(
-    trajectory: SplineTrajectory, start: int, stop: int, gyro: Gyro, options: OdometrySection
-) -> AngularRates:
+def _rates_of(trajectory: SplineTrajectory, start: int, stop: int, gyro: Gyro) -> AngularRates:
     """The rates on which no other control points act than those from `start` to `stop`."""
     begin = trajectory.start + (start + ORDER - 1) * trajectory.step
     end = trajectory.start + (stop - ORDER + 1) * trajectory.step
     part = gyro.between(begin, end)
     instants = trajectory.locate(part.times).relative_to(start)
-    return AngularRates(part.rates, instants, options.gyro_noise**-2)
+    return AngularRates(part.rates, instants, gyro.noise**-2)
 
 
 def _extrapolate(
