@@ -7,11 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rover_pipeline.errors import ConfigError
 from rover_pipeline.imu.blocks import white_noise
 from rover_pipeline.imu.calibration import Calibration, calibrate
 from rover_pipeline.kinematics.clock import clock
 from rover_pipeline.kinematics.mount import Mount
+from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.numerics.jumps import without_jumps
+from rover_pipeline.odometry.level import GRAVITY, Level, find_level
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.shake import NO_SHAKE, Shake, split_rates, worth_while
@@ -22,11 +25,15 @@ from rover_pipeline.odometry.spline import SplineTrajectory
 _MAX_DEGREES, _MAX_RATE = 6000.0, 100.0
 #: Distance of the lidar's angular velocities that the gyroscope is compared with, s.
 _REFERENCE = 0.02
-#: Gravity, m/s2, and what the median of an accelerometer that is carried is, relative to it.
-GRAVITY, _ABOUT_GRAVITY = 9.80665, (0.6, 1.5)
+#: What the median of an accelerometer that is carried is, relative to gravity.
+_ABOUT_GRAVITY = 0.6, 1.5
 #: Time in which the errors that a calibration leaves are the same, s, and their least size relative to the rates: data
 #: sheets of MEMS gyroscopes give 0.1 to 0.3 % for what is not linear.
 _CORRELATED, _NOT_LINEAR = 0.25, 3e-3
+#: What the user is told where `odometry.world: gravity` is asked for in vain.
+_NO_LEVEL, _FIRST_POSE = "odometry.world is gravity, which the accelerometer does not tell", "set it to first_pose"
+#: Standard deviation of a rotation that somebody gave and that was not measured, rad; least one of a measured rotation.
+_GIVEN_SIGMA, _LEAST_SIGMA = np.radians(2.0), np.radians(0.1)
 
 
 class Samples(NamedTuple):
@@ -175,3 +182,37 @@ def _total_noise(found: Calibration, times: np.ndarray, rates: np.ndarray, noise
         ]
     )
     return float(np.sqrt(noise**2 + (left**2).sum() * max(_CORRELATED / period, 1.0)))
+
+
+def level_of(samples: Samples | None, imu: Imu, mount: Mount, trajectory: Trajectory) -> Level:
+    """Up in the world of a trajectory, for `odometry.world: gravity`.
+
+    Raises:
+        ConfigError: the accelerometer does not tell it, and why.
+    """
+    samples, found = with_accelerometer(samples), imu.calibration
+    try:
+        if found is not None and found.contradicts:
+            raise ValueError(f"the IMU cannot be trusted, as its gyroscope shows: {found.reason}")
+        if found is not None and found.usable:
+            sigma = float(np.sqrt(np.linalg.eigvalsh(found.rotation_cov)[-1]))
+            mount, times = Mount(mount.translation, found.rotation), samples.times + found.offset
+            return find_level(trajectory, times, samples.acc, mount, max(sigma, _LEAST_SIGMA))
+        if not mount.known:
+            reason = "odometry.imu is false" if found is None else found.reason
+            raise ValueError(f"how the IMU is turned is not known: section rig does not say, and {reason}")
+        return find_level(trajectory, samples.times, samples.acc, mount, _GIVEN_SIGMA)
+    except ValueError as error:
+        raise ConfigError(f"{_NO_LEVEL}: {error}; {_FIRST_POSE}") from error
+
+
+def with_accelerometer(samples: Samples | None) -> Samples:
+    """The samples, if their accelerometer can tell what is up.
+
+    Raises:
+        ConfigError: it cannot.
+    """
+    if samples is None or not np.isfinite(samples.acc).any():
+        reason = "there is none" if samples is None else samples.acc_unit
+        raise ConfigError(f"{_NO_LEVEL}: imu/acc: {reason}; {_FIRST_POSE}")
+    return samples

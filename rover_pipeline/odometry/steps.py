@@ -9,12 +9,14 @@ import numpy as np
 from rover_pipeline.engine.recording import Recording
 from rover_pipeline.engine.step import Inspection
 from rover_pipeline.kinematics.clock import clock
+from rover_pipeline.kinematics.gravity import remove_tilt
 from rover_pipeline.kinematics.mount import find_mount
+from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.lidar.geometry import sensor_info, sweep_span
 from rover_pipeline.lookup import load
 from rover_pipeline.numerics.jumps import jumps, without_jumps
 from rover_pipeline.odometry.gaps import gaps
-from rover_pipeline.odometry.inertial import Imu, Samples, calibrated
+from rover_pipeline.odometry.inertial import Imu, Samples, calibrated, level_of, with_accelerometer
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.quality import (
     Quality,
@@ -72,6 +74,11 @@ def odom(
         hours = f"{recording.count} sweeps span {times[-1] / 3600:.1f} h"
         raise ValueError(f"{hours}, more than any recording; split it where lidar/ts has gaps")
     mount = find_mount("imu", options.rig, config)
+    samples = None
+    if imu_ts is not None and imu_avel is not None and len(imu_ts) > 1:
+        samples = Samples.of((imu_ts, imu_avel, imu_acc, imu_valid), options, recorded, origin)
+    if options.world == "gravity":
+        with_accelerometer(samples)  # an error now, not after the registration
     begin, period = sweep_span(sensor_info(metadata), options.lidar.ts_reference)
     reader = SweepReader(recording, times, begin, period, options, metadata)
     # Compiles kernels here once. Processes are forked from this one, and each of them would have to compile them.
@@ -84,8 +91,7 @@ def odom(
         registration = Registration(reader, segments, store)
         trajectories = registration.trajectories()
         imu = Imu("not asked for" if not options.imu else "none recorded")
-        if options.imu and imu_ts is not None and imu_avel is not None and len(imu_ts) > 1:
-            samples = Samples.of((imu_ts, imu_avel, imu_acc, imu_valid), options, recorded, origin)
+        if options.imu and samples is not None:
             imu = calibrated(samples, reader.rates(trajectories, ranges), mount, options)
         trajectory, seams = merge(registration.segments(trajectories), times, imu.gyro)
 
@@ -99,7 +105,7 @@ def odom(
     measured: dict[str, Any] = {
         "segments": len(segments),
         "gyroscope": imu.used,
-        "imu": imu.summary,
+        **({"imu": imu.summary} if imu.summary else {}),
         "seams": summaries,
         "noise": round(batch.noise, 3),
     }
@@ -122,8 +128,13 @@ def odom(
     after = jumps(recorded)
     valid &= largest_part(after, valid)
     first = int(np.argmax(valid)) if valid.any() else 0
+    world = state.rot[first].T
+    if options.world == "gravity" and valid.any():
+        level = level_of(samples, imu, mount, Trajectory(times, state, valid))
+        measured["gravity"] = level.summary()
+        world = remove_tilt(state.rot[first, None], level.up)[0] @ world
     result = {
-        **state._replace(pos=state.pos - state.pos[first]).rotated(state.rot[first].T)._asdict(),
+        **state._replace(pos=state.pos - state.pos[first]).rotated(world)._asdict(),
         "inliers": quality.inliers.astype("f4"),
         "residual": quality.residual.astype("f4"),
         "information": quality.information,

@@ -17,7 +17,8 @@ STEPS = (
         whole={"imu_ts": "imu/ts?", "imu_avel": "imu/avel?", "imu_acc": "imu/acc?", "imu_valid": "imu/valid?"},
         outputs={
             "pos": Output(
-                "Position of the lidar at the instant that ts refers to, m. [xyz]; the world is the first valid pose.",
+                "Position of the lidar at the instant that ts refers to, m. [xyz]; the world is the first valid pose, "
+                "made level with odometry.world: gravity.",
                 type="f8",
                 unit="m",
             ),
