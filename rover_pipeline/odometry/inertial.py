@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rover_pipeline.errors import ConfigError
-from rover_pipeline.imu.blocks import white_noise
+from rover_pipeline.imu.blocks import Means, white_noise
 from rover_pipeline.imu.calibration import Calibration, calibrate
 from rover_pipeline.kinematics.clock import clock
 from rover_pipeline.kinematics.mount import Mount
@@ -27,9 +27,8 @@ _MAX_DEGREES, _MAX_RATE = 6000.0, 100.0
 _REFERENCE = 0.02
 #: What the median of an accelerometer that is carried is, relative to gravity.
 _ABOUT_GRAVITY = 0.6, 1.5
-#: Time in which the errors that a calibration leaves are the same, s, and their least size relative to the rates: data
-#: sheets of MEMS gyroscopes give 0.1 to 0.3 % for what is not linear.
-_CORRELATED, _NOT_LINEAR = 0.25, 3e-3
+#: Time over which the mean rates of gyroscope and lidar are compared, s.
+_COMPARED = 0.3
 #: What the user is told where `odometry.world: gravity` is asked for in vain.
 _NO_LEVEL, _FIRST_POSE = "odometry.world is gravity, which the accelerometer does not tell", "set it to first_pose"
 #: Standard deviation of a rotation that somebody gave and that was not measured, rad; least one of a measured rotation.
@@ -152,7 +151,7 @@ def calibrated(
     good = found.good & (np.abs(rates) <= _MAX_RATE).all(axis=1)
     times, rates = times[good], rates[good]
     noise = white_noise(rates)
-    gyro = Gyro(times, rates, options.gyro_noise or _total_noise(found, times, rates, noise))
+    gyro = Gyro(times, rates, options.gyro_noise or _noise(times, rates, reference, noise))
     summary["noise_rad_s"] = [round(noise, 5), round(gyro.noise, 5)]
     slow, shake = split_rates(times, rates, 0.0, options.knots)
     if worth_while(shake, noise, options.knots):
@@ -163,25 +162,25 @@ def calibrated(
     return Imu("used", gyro, shake, summary, [f"imu: {note}" for note in found.notes], found)
 
 
-def _total_noise(found: Calibration, times: np.ndarray, rates: np.ndarray, noise: float) -> float:
-    """Standard deviation of a rate as if errors were independent, rad/s, with those that the calibration leaves.
+def _noise(times: np.ndarray, rates: np.ndarray, reference: tuple[np.ndarray, np.ndarray], white: float) -> float:
+    """Standard deviation of a rate as if errors were independent, rad/s, from differences between gyroscope and lidar.
+
+    The lidar's angles have errors of bounded size, so those of its mean rates become small over some tenths of a second.
+    What a calibration leaves in the gyroscope's rates, and what is wrong with them besides, stays.
 
     Args:
-        times, rates: f8 (G,), s, and (G, 3), rad/s; noise: of a rate alone, rad/s.
+        times, rates: f8 (G,), s, and (G, 3), rad/s, of the gyroscope; reference: of the lidar.
+        white: standard deviation of the gyroscope's own noise, rad/s.
     """
-    period = float(np.median(np.diff(times)))
-    size = float(np.sqrt((rates**2).sum(axis=1).mean()))
-    changes = np.diff(rates, axis=0) / np.maximum(np.diff(times), period / 2)[:, None]
-    left = np.array(
-        [
-            size * np.sqrt(np.trace(found.rotation_cov) / 3),
-            size * float((found.scale_sigma / found.scale).max()),
-            size * _NOT_LINEAR,
-            float(np.sqrt(np.median((changes**2).sum(axis=1)))) * found.offset_sigma,
-            float(found.bias_sigma.max()),
-        ]
-    )
-    return float(np.sqrt(noise**2 + (left**2).sum() * max(_CORRELATED / period, 1.0)))
+    begin = np.arange(times[0], times[-1] - _COMPARED, _COMPARED)
+    own, measured = Means(times, rates, np.ones(len(times), bool)).over(begin, _COMPARED)
+    known = np.isfinite(reference[1]).all(axis=1)
+    lidar, seen = Means(reference[0], reference[1], known).over(begin, _COMPARED)
+    differences = (own - lidar)[measured & seen]
+    if not len(differences):
+        return np.inf
+    deviation = 1.4826 * np.median(np.abs(differences - np.median(differences, axis=0)), axis=0).max()
+    return float(max(deviation * np.sqrt(_COMPARED / np.median(np.diff(times))), white))
 
 
 def level_of(samples: Samples | None, imu: Imu, mount: Mount, trajectory: Trajectory) -> Level:

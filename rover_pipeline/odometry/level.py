@@ -43,7 +43,7 @@ class Level(NamedTuple):
     Attributes:
         up: f8 (3,), unit vector in the world.
         tilt_sigma: standard deviation of its direction, rad.
-        bias: f8 (3,), m/s2, IMU frame; bias_sigma: f8 (3,).
+        bias: f8 (3,), m/s2, of the specific force in the IMU frame; bias_sigma: f8 (3,).
     """
 
     up: np.ndarray

@@ -61,8 +61,7 @@ class OdometrySection(Options):
     gyro_noise: float | None = Field(
         None,
         gt=0,
-        description="Standard deviation of an angular rate, rad/s; null = from its own noise and what its calibration "
-        "leaves open.",
+        description="Standard deviation of an angular rate, rad/s; null = from how much gyroscope and lidar differ.",
     )
     spacing: float = Field(0.5, gt=0, description="small_gicp: spacing of the points that are registered, m.")
     voxel: float = Field(1.0, gt=0, description="small_gicp: edge of the voxels of its map, m.")
