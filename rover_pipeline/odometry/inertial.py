@@ -141,6 +141,9 @@ def calibrated(
         reference: instants and rates of the lidar, see `reference_rates`.
         mount: of the IMU, as somebody gave it.
     """
+    # Short gaps are interpolated, but a sample that is not valid makes all means around it unknown.
+    finite = np.isfinite(samples.rates).all(axis=1)
+    samples = samples._replace(times=samples.times[finite], rates=samples.rates[finite], acc=samples.acc[finite])
     acc = samples.acc if np.isfinite(samples.acc).any() else None
     found = calibrate(samples.times, samples.rates, *reference, acc=acc, mount=mount.rotation if mount.known else None)
     summary = found.summary()
@@ -165,8 +168,8 @@ def calibrated(
 def _noise(times: np.ndarray, rates: np.ndarray, reference: tuple[np.ndarray, np.ndarray], white: float) -> float:
     """Standard deviation of a rate as if errors were independent, rad/s, from differences between gyroscope and lidar.
 
-    The lidar's angles have errors of bounded size, so those of its mean rates become small over some tenths of a second.
-    What a calibration leaves in the gyroscope's rates, and what is wrong with them besides, stays.
+    The lidar's angles have errors of bounded size, so those of its mean rates become small over some tenths of a
+    second. What a calibration leaves in the gyroscope's rates, and what is wrong with them besides, stays.
 
     Args:
         times, rates: f8 (G,), s, and (G, 3), rad/s, of the gyroscope; reference: of the lidar.

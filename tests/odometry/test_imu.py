@@ -71,7 +71,7 @@ def test_an_imu_that_nothing_is_known_of_tells_vibration_and_gravity(unknown: Pa
 def test_gravity_without_an_accelerometer_is_an_error(unknown: Path, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     shutil.copytree(unknown, trace, ignore=shutil.ignore_patterns("_odom", "imu"))
-    with pytest.raises(RoverError, match="odometry.world is gravity.*imu/acc: there is none; set it to first_pose"):
+    with pytest.raises(RoverError, match=r"odometry.world is gravity.*imu/acc: there is none; set it to first_pose"):
         run(trace, world="gravity")
 
 
@@ -98,7 +98,7 @@ def walk(seconds: float, offset: float = 0.0) -> tuple[Samples, tuple[np.ndarray
     times, rotation = np.arange(0, seconds, 0.01), Rotation.random(rng=rng).as_matrix()
     state = motion.at(times + 2.0)
     rates = state.avel @ rotation + rng.normal(0, 0.002, state.avel.shape)
-    force = np.einsum("nji,nj->ni", state.rot, state.acc + [0, 0, GRAVITY]) @ rotation + [0.05, -0.1, 0.1]
+    force = np.einsum("nji,nj->ni", state.rot, state.acc + np.array([0, 0, GRAVITY])) @ rotation + [0.05, -0.1, 0.1]
     reference = state.avel + np.diff(rng.normal(0, 2e-4, (len(times) + 1, 3)), axis=0) / 0.01
     return Samples(times - offset, rates, force, "m/s2"), (times, reference), rotation
 
@@ -123,6 +123,25 @@ def test_what_contradicts_the_lidar_is_a_note_and_what_the_motion_does_not_tell_
     assert "mirrored" in mirrored.notes[0] and "dead" in dead.notes[0]
     short = calibrated(*walk(4.0)[:2], IDENTITY, OPTIONS)
     assert short.used == "not used: there are less than 5 s in which both were measured" and not short.notes
+
+
+@pytest.mark.filterwarnings("error")
+def test_damaged_angular_rates_are_not_used() -> None:
+    samples, reference, rotation = walk(15.0)
+    rates = samples.rates.astype("f4")
+    rates[30::40], rates[33::80], rates[50::160] = 1e30, np.inf, np.nan
+    valid = np.ones(len(rates), "u1")
+    valid[60::200] = 0
+    recorded = (samples.times + 1e9, rates, samples.acc / GRAVITY, valid)
+    found = Samples.of(recorded, OPTIONS, reference[0][::10] + 1e9, 1e9)
+    assert found.acc_unit == "g" and np.isnan(found.rates[[30, 33, 50, 60]]).all()
+    np.testing.assert_allclose(found.acc[:50], samples.acc[:50], atol=1e-9)
+    imu = calibrated(found, reference, IDENTITY, OPTIONS)
+    assert imu.used == "used" and imu.calibration is not None
+    assert np.degrees(np.linalg.norm(log(rotation[None] @ imu.calibration.rotation.T))) < 0.3
+    assert np.abs(imu.gyro.rates).max() < 3
+    nothing = Samples.of((samples.times, rates, samples.acc / 3, None), OPTIONS, reference[0][::10], 0.0)
+    assert "neither in m/s2 nor in g" in nothing.acc_unit and np.isnan(nothing.acc).all()
 
 
 def test_rates_are_split_into_what_a_spline_can_follow_and_small_rotations() -> None:
