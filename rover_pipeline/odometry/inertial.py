@@ -128,7 +128,8 @@ def reference_rates(
         part = slice(*np.searchsorted(times, (start, stop)))
         rates[part] = trajectory.at(times[part]).avel
     before = np.searchsorted(begin, times, side="right") - 1
-    rates[(before < 0) | (times > end[before] + _REFERENCE)] = np.nan
+    latest = np.append(end, -np.inf)[before]  # Number -1 is that of no sweep.
+    rates[times > latest + _REFERENCE] = np.nan
     return times, rates
 
 
