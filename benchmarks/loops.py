@@ -26,7 +26,6 @@ from rover_pipeline.kinematics.timestamps import smooth_times
 from rover_pipeline.lidar.geometry import sensor_info, sweep_span
 from rover_pipeline.odometry.loops.closure import close_loops, path_length
 from rover_pipeline.odometry.loops.pose_graph import correct_trajectory
-from rover_pipeline.odometry.observations import NO_GYRO
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.segments import SweepReader
 
@@ -83,7 +82,7 @@ def injected(trace: Path, drift: float, seed: int) -> str:
     times = times - times[0]
     options = OdometryOptions(loops=True)
     span = sweep_span(sensor_info(metadata), "end")
-    reader = SweepReader(cast(Recording, images), times, *span, options, metadata, NO_GYRO)
+    reader = SweepReader(cast(Recording, images), times, *span, options, metadata)
     bad = drifted(found.truth, times, drift, seed)
     known, begin = np.ones(len(times), bool), time.perf_counter()
     fixed, told = close_loops(

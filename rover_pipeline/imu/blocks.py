@@ -16,6 +16,8 @@ _MAX_GAP_S = 0.12
 _RUN, _FLAT = 3, 6
 #: Least distance of saturation from the median, in the smallest steps of the sensor.
 _COUNTS = 20
+#: Samples that the spectrum of the noise is computed from.
+_SPECTRUM = 512
 #: A gyroscope that repeats its sample for this long is frozen, s.
 _FROZEN_S = 0.3
 
@@ -61,6 +63,19 @@ class Means:
         part = np.clip((times - self._times[before]) / span, 0, 1)[:, None]
         start, slope = self._values[before], self._values[before + 1] - self._values[before]
         return self._integral[before] + span[:, None] * part * (start + slope * part / 2), before
+
+
+def white_noise(rates: np.ndarray) -> float:
+    """Standard deviation of the noise of a sample of the noisiest axis, from rates f8 (N, 3) at equal distances."""
+    # Medians leave out a part of the recording that is damaged, and vibration, which has few frequencies. The window
+    # keeps slow motion out of high frequencies.
+    length = min(len(rates), _SPECTRUM)
+    parts = rates[: len(rates) // length * length].reshape(-1, length, 3)
+    window = np.hanning(length)[:, None]
+    power = np.abs(np.fft.rfft((parts - parts.mean(axis=1, keepdims=True)) * window, axis=1)) ** 2
+    count = power.shape[1]
+    band = np.median(power[:, count // 4 : count // 2] / (window**2).sum(), axis=(0, 1))
+    return float(np.sqrt(band.max() / np.log(2)))
 
 
 class Damage(NamedTuple):

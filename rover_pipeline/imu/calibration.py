@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rover_pipeline.imu.alignment import BIAS, OFFSET, PRIOR_SIGMA, ROTATION, SCALE, Fit, GyroMeans, Model, Prior, align
-from rover_pipeline.imu.blocks import Damage, Means, find_damage
+from rover_pipeline.imu.blocks import Damage, Means, find_damage, white_noise
 from rover_pipeline.imu.coarse import find_coarse
 from rover_pipeline.imu.options import ImuSection
 from rover_pipeline.imu.rests import Rest, agree, find_rests
+from rover_pipeline.imu.verdict import MAX_OFFSET, contradiction_of, unknown_of
 from rover_pipeline.kinematics.rotation import log
 
 #: Duration of the blocks, s, fewest of them, and the number that first values are found from.
@@ -24,8 +25,6 @@ _BLOCK, _MIN_BLOCKS, _COARSE_BLOCKS = 0.1, 50, 2000
 _MAX_SPAN = 3.6e5
 #: Units by their value in rad/s, and how far the measured factor may be from one, as a ratio.
 _UNITS, _UNIT_RATIO = {"rad/s": 1.0, "deg/s": np.pi / 180}, 1.35
-#: Largest standard deviations of an IMU that can be used: rotation (rad), time offset (s), bias (rad/s).
-_LIMITS = {"rotation": np.radians(3.0), "offset": 0.02, "bias": 0.02}
 #: Explained over unexplained variance, times the number of blocks, from which the gyroscope is seen to follow the
 #: lidar.
 _FOLLOWS = 200.0
@@ -33,19 +32,17 @@ _FOLLOWS = 200.0
 _EXPLAINED = 0.5
 #: Rates of a motion, in the noise of a block, from which they tell a rotation.
 _NOISE = 4.0
-#: How much better a reflection must fit, in variances of a block, of which correlated residuals count several.
-_MIRRORED = 100.0
-#: Smallest share of blocks that agree, and largest residual in the standard deviation that the reference states.
-_MIN_AGREE, _MAX_RESIDUAL = 0.6, 3.0
 #: Standard deviation of the reference, rad/s, where it states none: lidar odometry of a single pass.
 _REFERENCE_SIGMA = 0.1
 #: Standard deviation of a rotation that somebody gave, rad: extrinsics are measured to some degrees.
 _MOUNT_SIGMA = np.radians(3.0)
-#: Largest offset that can be told, s.
-_MAX_OFFSET = 0.55
+#: Error of a measured rotation, rad, that its covariance does not contain, because the lidar smooths the motion.
+_ROTATION_ERROR = np.radians(1.0)
 #: Squared difference over its variance, of three numbers, that is a contradiction; and how much a bias may differ
 #: between rest and motion, rad/s, because gyroscopes feel accelerations.
 _CONTRADICTS, _BIAS_MARGIN = 30.0, 0.002
+#: Share of samples that only repeat the one before, from which a gyroscope is dead.
+_DEAD = 0.5
 #: Drift of a bias after a rest that it was measured in, rad/s in a second, growing with the root of time.
 _WALK = 1e-4
 
@@ -55,6 +52,7 @@ class Calibration(NamedTuple):
 
     Attributes:
         usable: whether its rates can be believed; reason: a sentence that says why not, else empty.
+        contradicts: whether the reason is that it contradicts the lidar. Otherwise the motion tells too little.
         notes: sentences about what is unusual.
         rotation: f8 (3, 3), lidar-from-imu; rotation_cov: f8 (3, 3), of a rotation vector in the lidar frame, rad^2.
         offset: s, to be added to the IMU's time stamps; negative if they are late. offset_sigma: s.
@@ -69,6 +67,7 @@ class Calibration(NamedTuple):
 
     usable: bool
     reason: str
+    contradicts: bool
     notes: list[str]
     rotation: np.ndarray
     rotation_cov: np.ndarray
@@ -144,6 +143,9 @@ def calibrate(
     good = np.isfinite(rates).all(axis=1)
     damage = find_damage(times[good], rates[good]) if good.sum() > 2 else Damage(good[good], good[good], np.nan)
     notes = [] if np.isnan(damage.limit) else [_saturation(damage)]
+    if len(damage.frozen) and damage.frozen.mean() > _DEAD:
+        reason = f"it is dead: {100 * damage.frozen.mean():.0f} % of its samples repeat the one before"
+        return _refused(reason, good, notes, contradicts=True)
     good[good] = ~(damage.saturated | damage.frozen)
     span = float(reference_times[-1] - reference_times[0]) if len(reference_times) else 0.0
     if min(span / _BLOCK, int(good.sum())) < _MIN_BLOCKS:
@@ -165,11 +167,13 @@ def calibrate(
     follows = first.explained * compared > _FOLLOWS * (1 - first.explained)
     unit = _unit(first.factor) if follows else "rad/s"
     if unit is None and first.explained < _EXPLAINED:
-        return _refused(f"it does not follow the lidar's turns at any time offset up to {_MAX_OFFSET} s", good, notes)
+        reason = f"it does not follow the lidar's turns at any time offset up to {MAX_OFFSET} s"
+        return _refused(reason, good, notes, contradicts=_turns(reference[known], stated))
     if unit is None:
         ratio = f"its rates are {1 / max(first.factor, 1e-9):.3g} times those of the lidar in rad/s"
-        late = f"unless its clock differs by more than {_MAX_OFFSET} s"
-        return _refused(f"it is neither in rad/s nor in degrees per second: {ratio}, {late}", good, notes)
+        late = f"unless its clock differs by more than {MAX_OFFSET} s"
+        reason = f"it is neither in rad/s nor in degrees per second: {ratio}, {late}"
+        return _refused(reason, good, notes, contradicts=True)
     value = _UNITS[unit]
     if unit != "rad/s":
         notes.append(
@@ -182,7 +186,7 @@ def calibrate(
 
     start = Model(first.rotation, first.offset, value / max(first.factor, 1e-9) * first.bias, np.ones(3))
     fit = align(reference, known, gyro, start._replace(bias=_bias(reference, known, gyro, start)))
-    noise = _noise(value * rates[good], _BLOCK / float(np.median(np.diff(times))))
+    noise = white_noise(value * rates[good]) / np.sqrt(max(_BLOCK / float(np.median(np.diff(times))), 1.0))
     fit = _without_noise(fit, gyro, noise, follows)
     prior, more = _prior(fit, mount, None if acc is None else _rest_bias(times, value * rates, acc, good))
     notes += more
@@ -192,16 +196,9 @@ def calibrate(
         if np.isinf(prior.rotation_sigma):
             fit = _without_noise(fit, gyro, noise, follows)
     predicted = fit.model.predict(gyro(fit.model.offset)[0])[fit.compared]
-    reason = _verdict(fit, first.mirrored if follows else 0.0, predicted, stated)
-    return _calibration(fit, reason, notes, unit, good, value * damage.limit)
-
-
-def _noise(rates: np.ndarray, samples: float) -> float:
-    """Standard deviation of the mean of a block by the gyroscope's noise, rad/s; `samples` are in a block."""
-    # The median over many frequencies leaves out vibration, which has few.
-    power = np.abs(np.fft.rfft(rates - rates.mean(axis=0), axis=0)) ** 2 / len(rates)
-    band = power[len(power) // 4 : len(power) // 2]
-    return float(np.sqrt(np.median(band, axis=0).max() / np.log(2) / max(samples, 1.0)))
+    contradiction = contradiction_of(fit, first.mirrored if follows else 0.0, predicted, stated)
+    reason = contradiction or unknown_of(fit)
+    return _calibration(fit, reason, notes, unit, good, value * damage.limit, contradicts=bool(contradiction))
 
 
 def _without_noise(fit: Fit, gyro: GyroMeans, noise: float, follows: bool) -> Fit:
@@ -269,7 +266,7 @@ def _prior(fit: Fit, mount: np.ndarray | None, rest: tuple[np.ndarray, float] | 
             )
     if mount is not None:
         turn = log(mount[None] @ fit.model.rotation.T)[0]
-        covariance = fit.covariance[ROTATION, ROTATION] + np.eye(3) * _MOUNT_SIGMA**2
+        covariance = fit.covariance[ROTATION, ROTATION] + np.eye(3) * _ROTATION_ERROR**2
         if turn @ np.linalg.solve(covariance, turn) < _CONTRADICTS:
             prior = prior._replace(rotation=mount, rotation_sigma=_MOUNT_SIGMA)
         else:
@@ -281,41 +278,14 @@ def _prior(fit: Fit, mount: np.ndarray | None, rest: tuple[np.ndarray, float] | 
     return (prior if known else None), notes
 
 
-def _verdict(fit: Fit, mirrored: float, predicted: np.ndarray, stated: float) -> str:
-    """Why the gyroscope cannot be used; empty if it can."""
-    if mirrored > _MIRRORED:
-        return (
-            "its axes are mirrored: a reflection fits the lidar's turns, and no rotation does (determinant -1); two "
-            "axes are exchanged, or the sign of one is wrong"
-        )
-    share, worst = fit.used.sum() / max(fit.compared.sum(), 1), float(fit.residual.max())
-    if share < _MIN_AGREE:
-        return f"it contradicts the lidar: only {100 * share:.0f} % of the time they agree"
-    moves = float(np.sqrt(predicted.var(axis=0).sum())) if len(predicted) else 0.0
-    if worst > _MAX_RESIDUAL * stated or (moves > 2 * stated and worst > 0.5 * moves):
-        return (
-            f"it contradicts the lidar: they differ by {worst:.3f} rad/s, more than the lidar's error of {stated:.3f}"
-        )
-    variance, axes = np.linalg.eigh(fit.covariance[ROTATION, ROTATION])
-    if variance[2] > _LIMITS["rotation"] ** 2:
-        axis, degrees = " ".join(f"{value:.2f}" for value in axes[:, 2]), np.degrees(np.sqrt(variance[2]))
-        known = "nothing of it is known" if degrees > 90 else f"it is known to {degrees:.1f} degrees"
-        return f"not enough rotation about two axes: of its rotation to the lidar about [{axis}] {known}"
-    sigma = np.sqrt(np.diag(fit.covariance))
-    if sigma[OFFSET] > _LIMITS["offset"]:
-        return f"not enough changes of the rotation: its time offset is known to {1000 * sigma[OFFSET]:.0f} ms only"
-    if abs(fit.model.offset) > _MAX_OFFSET:
-        return f"its clock differs from the lidar's by {abs(fit.model.offset):.1f} s or more"
-    if sigma[BIAS].max() > _LIMITS["bias"]:
-        return f"its bias is known to {sigma[BIAS].max():.3f} rad/s only"
-    return ""
-
-
-def _calibration(fit: Fit, reason: str, notes: list[str], unit: str, good: np.ndarray, limit: float) -> Calibration:
+def _calibration(
+    fit: Fit, reason: str, notes: list[str], unit: str, good: np.ndarray, limit: float, *, contradicts: bool
+) -> Calibration:
     sigma, model = np.sqrt(np.diag(fit.covariance)), fit.model
     return Calibration(
         usable=not reason,
         reason=reason,
+        contradicts=contradicts,
         notes=notes,
         rotation=model.rotation,
         rotation_cov=fit.covariance[ROTATION, ROTATION],
@@ -334,12 +304,17 @@ def _calibration(fit: Fit, reason: str, notes: list[str], unit: str, good: np.nd
     )
 
 
-def _refused(reason: str, good: np.ndarray, notes: list[str]) -> Calibration:
+def _turns(reference: np.ndarray, stated: float) -> bool:
+    """Whether the lidar turns, so that a gyroscope must see it, from its angular velocities, f8 (K, 3)."""
+    return bool(len(reference)) and bool(reference.std(axis=0).max() > stated)
+
+
+def _refused(reason: str, good: np.ndarray, notes: list[str], *, contradicts: bool = False) -> Calibration:
     """A calibration that knows nothing: standard deviations are those before any measurement."""
     model = Model(np.eye(3), 0.0, np.zeros(3), np.ones(3))
     nothing = np.zeros(0, bool)
     fit = Fit(model, np.diag(PRIOR_SIGMA**2), nothing, nothing, np.full(3, np.nan))
-    return _calibration(fit, reason, notes, "rad/s", good, np.nan)
+    return _calibration(fit, reason, notes, "rad/s", good, np.nan, contradicts=contradicts)
 
 
 def _saturation(damage: Damage) -> str:

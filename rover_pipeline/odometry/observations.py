@@ -144,14 +144,16 @@ class Gyro(NamedTuple):
     Attributes:
         times: f8 (G,), rising, seconds.
         rates: f8 (G, 3), rad/s, in the lidar frame.
+        noise: standard deviation of a rate, rad/s.
     """
 
     times: np.ndarray
     rates: np.ndarray
+    noise: float
 
     def between(self, start: float, stop: float) -> Gyro:
         part = slice(*np.searchsorted(self.times, (start, stop)))
-        return Gyro(self.times[part], self.rates[part])
+        return self._replace(times=self.times[part], rates=self.rates[part])
 
     def rotation(self, start: float, stop: float) -> np.ndarray | None:
         """Rotation vector (3,) from one instant to another, radians; None where rates are missing."""
@@ -170,7 +172,7 @@ class Gyro(NamedTuple):
         if len(part.times) < _MIN_RATES:
             return NO_GYRO
         bias = np.median(part.rates - trajectory.at(part.times).avel, axis=0)
-        return Gyro(part.times, part.rates - bias)
+        return part._replace(rates=part.rates - bias)
 
 
-NO_GYRO = Gyro(np.zeros(0), np.zeros((0, 3)))
+NO_GYRO = Gyro(np.zeros(0), np.zeros((0, 3)), np.inf)

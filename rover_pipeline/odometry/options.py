@@ -48,11 +48,22 @@ class OdometrySection(Options):
         gt=0,
         description="Expected jerk, m/s3 and rad/s3: the prior of the motion where the lidar does not observe it.",
     )
+    world: Literal["first_pose", "gravity"] = Field(
+        "first_pose",
+        description="The world's frame: first_pose = that of the lidar's first valid pose; gravity = at this pose and "
+        "with its heading, but level, by the accelerometer (an error where it does not tell).",
+    )
     imu: bool = Field(
         True,
-        description="Use the gyroscope if there is imu/avel and if the section `rig` gives the rotation of the IMU.",
+        description="Use the gyroscope if there is imu/avel. It is calibrated against the lidar first (rotation, time "
+        "offset, bias, scale, unit), with or without a section `rig`, and left out where it contradicts the lidar or "
+        "where the motion tells too little.",
     )
-    gyro_noise: float = Field(0.02, gt=0, description="Standard deviation of an angular rate, rad/s.")
+    gyro_noise: float | None = Field(
+        None,
+        gt=0,
+        description="Standard deviation of an angular rate, rad/s; null = from how much gyroscope and lidar differ.",
+    )
     spacing: float = Field(0.5, gt=0, description="small_gicp: spacing of the points that are registered, m.")
     voxel: float = Field(1.0, gt=0, description="small_gicp: edge of the voxels of its map, m.")
     min_points: int = Field(200, ge=6, description="Sweeps with fewer points are not used.")

@@ -6,15 +6,18 @@ Segments contribute to one map and to one system of equations, in any process, s
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from rover_pipeline.engine.exchange import Exchange
-from rover_pipeline.odometry.observations import Sweep
-from rover_pipeline.odometry.registration.batch import SplineSystem, normal_equations
+from rover_pipeline.kinematics.rotation import exp, log
+from rover_pipeline.kinematics.state import State
+from rover_pipeline.odometry.inertial import Imu
+from rover_pipeline.odometry.observations import Gyro, Sweep
+from rover_pipeline.odometry.registration.batch import SplineSystem, normal_equations, rate_equations
 from rover_pipeline.odometry.registration.covariance import covariances
 from rover_pipeline.odometry.registration.judge import (
     NO_FIT,
@@ -22,14 +25,20 @@ from rover_pipeline.odometry.registration.judge import (
     TwoMaps,
     is_worse,
     judge,
+    mean_difference,
     noise_scale,
     world_rays,
 )
 from rover_pipeline.odometry.registration.register import batch_passes, has_settled
 from rover_pipeline.odometry.registration.spline_equations import SplineEquations
 from rover_pipeline.odometry.segments import SweepReader
+from rover_pipeline.odometry.shake import NO_SHAKE, Shake
 from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.surfels import SurfelMap
+
+#: Information by which the gyroscope may move a second of the trajectory against the lidar, for each of its unknowns,
+#: before it is asked whether the lidar alone fits better.
+_MOVES = 4.0
 
 
 class Batch(NamedTuple):
@@ -41,6 +50,7 @@ class Batch(NamedTuple):
         information: f8 (frame, 6, 6), of the sweep alone; see `registration.batch.normal_equations`.
         system: the equations of all control points.
         noise: variance of the points' distances from their planes, relative to the expected one.
+        shake: rotations of the lidar about the trajectory.
     """
 
     trajectory: SplineTrajectory
@@ -48,50 +58,153 @@ class Batch(NamedTuple):
     information: np.ndarray
     system: SplineSystem
     noise: float
+    shake: Shake = NO_SHAKE
 
     def covariances(self, ts: np.ndarray) -> np.ndarray:
         """Of the poses at some instants, f8 (frame, 6, 6); see `registration.covariance.covariances`."""
         return covariances(self.system, self.noise, ts)
 
+    def states(self, ts: np.ndarray) -> State:
+        """Of the lidar at some instants, f8 (frame,), s."""
+        state = self.trajectory.at(ts)
+        angle, rate = self.shake.at(ts)
+        turn = exp(angle)
+        return state._replace(rot=state.rot @ turn, avel=np.einsum("nji,nj->ni", turn, state.avel) + rate)
 
-def refine_in_batch(reader: SweepReader, trajectory: SplineTrajectory, ranges: Sequence[tuple[int, int]]) -> Batch:
+    def with_rates(self, gyro: Gyro, spans: Iterable[tuple[float, float]]) -> Batch:
+        """The same with angular rates in its equations, each less the bias that it has in its span of time, s."""
+        system = self.system.copy()
+        for start, stop in spans:
+            _, part = self.trajectory.window(start, stop)
+            rates = gyro.between(start, stop).without_bias(part)
+            if len(rates.times):
+                # The solution divides all equations by the noise of the lidar's points, which is not the gyroscope's.
+                system.add(rate_equations(self.trajectory, rates), self.noise)
+        return self._replace(system=system)
+
+    def refined(self) -> SplineTrajectory:
+        """The trajectory that solves the equations."""
+        return self.system.solve(self.noise)
+
+
+def refine_in_batch(
+    reader: SweepReader, trajectory: SplineTrajectory, ranges: Sequence[tuple[int, int]], imu: Imu
+) -> tuple[Batch, str]:
     """The trajectory after the batch passes that the options ask for; a pass that makes it worse is not kept.
 
     A segment is registered to its own map and to those of its neighbours, which are kept outside of memory: memory does
-    not grow with the recording.
+    not grow with the recording. The first trajectory knows of no gyroscope. The gyroscope's rates are kept only where
+    points that were left out do not fit worse with them.
 
     Args:
         ranges: frames of the segments, each frame in one of them.
+
+    Returns:
+        The result, and why the gyroscope was dropped; empty if it was not.
     """
-    best, refined = _at_once(reader, trajectory, ranges)
-    for _ in range(batch_passes(reader.options)):
-        before = best
-        batch, refined = _at_once(reader, refined, ranges)
-        if is_worse(before.fits, batch.fits):
+    passes = batch_passes(reader.options)
+    spans = _spans(reader, ranges) if len(imu.gyro.times) else []
+    first = _at_once(reader, trajectory, ranges)
+    if not passes or not spans:
+        return _repeated(reader, first, ranges, passes), "" if not spans else "odometry.passes allows no further pass"
+    best, used = _with_gyro(reader, first, ranges, spans, imu)
+    dropped = "" if used else "points that were left out fit better without it"
+    if is_worse(first.fits, best.fits):
+        return first, dropped or "points that were left out fit the first trajectory better"
+    if not used:
+        return _repeated(reader, best, ranges, passes - 1), dropped
+    # Turning the points changes much, so that one more pass is needed.
+    more = passes if len(imu.shake.times) else passes - 1
+    return _repeated(reader, best, ranges, more, (imu, spans)), ""
+
+
+def _repeated(
+    reader: SweepReader,
+    best: Batch,
+    ranges: Sequence[tuple[int, int]],
+    passes: int,
+    gyro: tuple[Imu, Sequence[tuple[float, float]]] | None = None,
+) -> Batch:
+    """The trajectory after further passes, with a gyroscope whose biases are those of spans of time, or without one."""
+    for _ in range(passes):
+        if gyro is None:
+            batch = _at_once(reader, best.refined(), ranges)
+        else:
+            imu, spans = gyro
+            batch = _at_once(reader, best.refined(), ranges, imu.shake).with_rates(imu.gyro, spans)
+        if is_worse(best.fits, batch.fits):
             break
-        best = batch
+        before, best = best, batch
         if has_settled(reader.options, before.trajectory, batch.trajectory, reader.times):
             break
     return best
 
 
+def _with_gyro(
+    reader: SweepReader,
+    first: Batch,
+    ranges: Sequence[tuple[int, int]],
+    spans: Sequence[tuple[float, float]],
+    imu: Imu,
+) -> tuple[Batch, bool]:
+    """The pass after the first trajectory with the gyroscope, or without it where that fits better; and which it is."""
+    plain, turned = first.refined(), first.with_rates(imu.gyro, spans).refined()
+    batch = _at_once(reader, turned, ranges, imu.shake).with_rates(imu.gyro, spans)
+    moved = _moves(first.system.band / first.noise, plain, turned)
+    if len(imu.shake.times) or moved > _MOVES or is_worse(first.fits, batch.fits):
+        without = _at_once(reader, plain, ranges)
+        if mean_difference(without.fits, batch.fits) > 0:
+            return without, False
+    return batch, True
+
+
+def _moves(lidar: np.ndarray, plain: SplineTrajectory, turned: SplineTrajectory) -> float:
+    """How far a gyroscope moves a trajectory against the lidar: information for each unknown, the largest of a second.
+
+    Args:
+        lidar: f8 (24, M, 6), the lidar's equations in banded form, relative to their noise.
+        plain, turned: the trajectories without and with the gyroscope.
+    """
+    move = np.concatenate([turned.pos - plain.pos, log(np.swapaxes(plain.rot, 1, 2) @ turned.rot)], axis=1).ravel()
+    band = lidar.reshape(len(lidar), -1)
+    pulled = band[0] * move
+    for below in range(1, len(band)):
+        pulled[below:] += band[below, :-below] * move[:-below]
+        pulled[:-below] += band[below, :-below] * move[below:]
+    sums = np.concatenate([[0.0], np.cumsum(move * pulled)])
+    second = min(len(sums) - 1, 6 * max(1, round(1 / plain.step)))
+    return float((sums[second:] - sums[:-second]).max()) / second
+
+
+def _spans(reader: SweepReader, ranges: Sequence[tuple[int, int]]) -> list[tuple[float, float]]:
+    """First instant of each segment, and that of the next one, s: each rate belongs to one segment only."""
+    spans = []
+    for start, stop in ranges:
+        begin, end = reader.span(start, stop)
+        spans.append((begin, reader.times[stop] + reader.begin if stop < len(reader.times) else end))
+    return spans
+
+
 def _at_once(
-    reader: SweepReader, trajectory: SplineTrajectory, ranges: Sequence[tuple[int, int]]
-) -> tuple[Batch, SplineTrajectory]:
-    """What all sweeps at once say about a trajectory, and the trajectory that fits them best."""
+    reader: SweepReader,
+    trajectory: SplineTrajectory,
+    ranges: Sequence[tuple[int, int]],
+    shake: Shake = NO_SHAKE,
+) -> Batch:
+    """What all sweeps at once say about a trajectory."""
     recording, options = reader.recording, reader.options
     fits: list[SweepFit] = []
     information: list[np.ndarray] = []
     system = SplineSystem(trajectory, options)
     with recording.exchange() as store:
-        segments = _BatchPass(reader, trajectory, ranges, store)
+        segments = _BatchPass(reader, trajectory, ranges, store, shake)
         deque(recording.map(segments.put_map, ranges, "map", processes=True), maxlen=0)
         for equations, part_fits, part in recording.map(segments.equations, ranges, "refine", processes=True):
             system.add(equations)
             fits += part_fits
             information += part
     scale = noise_scale(fits)
-    return Batch(trajectory, fits, np.array(information) / scale, system, scale), system.solve(scale)
+    return Batch(trajectory, fits, np.array(information) / scale, system, scale, shake)
 
 
 @dataclass
@@ -100,12 +213,14 @@ class _BatchPass:
 
     Attributes:
         store: the sums of the segments' maps, by the number of the segment.
+        shake: rotations of the lidar about the trajectory.
     """
 
     reader: SweepReader
     trajectory: SplineTrajectory
     ranges: Sequence[tuple[int, int]]
     store: Exchange
+    shake: Shake
 
     def put_map(self, start: int, stop: int) -> None:
         """Make the map of a segment and put it into the store."""
@@ -114,7 +229,7 @@ class _BatchPass:
         maps = TwoMaps(reader.options, len(reader.times))
         for number, (sweep, _) in enumerate(reader.read(start, stop), start):
             if sweep:
-                maps.insert(number, world_rays(sweep, trajectory))
+                maps.insert(number, world_rays(self.shake.removed(sweep), trajectory))
         segment = self.ranges.index((start, stop))
         for half, surfels in enumerate(maps.maps):
             self.store.put(f"{segment}-{half}", surfels.sums())
@@ -129,15 +244,13 @@ class _BatchPass:
                 surfels.add(self.store.get(f"{near}-{half}"))
         begin, end = reader.span(start, stop)
         low, trajectory = self.trajectory.window(begin, end)
-        # Each rate belongs to one segment only. Otherwise it would count twice.
-        until = reader.times[stop] + reader.begin if stop < len(reader.times) else end
-        gyro = reader.gyro.between(begin, until).without_bias(trajectory)
         fits: list[SweepFit] = []
 
         def sweeps() -> Iterator[tuple[Sweep | None, SurfelMap]]:
             for number, (sweep, _) in enumerate(reader.read(start, stop), start):
+                sweep = self.shake.removed(sweep) if sweep else None
                 fits.append(judge(sweep, trajectory, maps.others(number), options) if sweep else NO_FIT)
                 yield sweep, maps.target(number)
 
-        equations, information = normal_equations(sweeps(), trajectory, options, gyro)
+        equations, information = normal_equations(sweeps(), trajectory, options)
         return equations._replace(first=equations.first + low), fits, information

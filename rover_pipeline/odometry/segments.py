@@ -8,7 +8,7 @@ and, in directions that the planes leave open, from the poses of the shared fram
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -16,11 +16,13 @@ from typing import NamedTuple
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+from rover_pipeline.engine.exchange import Exchange
 from rover_pipeline.engine.recording import Recording
 from rover_pipeline.kinematics.rotation import exp, log
 from rover_pipeline.kinematics.state import Poses, State
 from rover_pipeline.lidar.geometry import rays, sensor_info, stagger
 from rover_pipeline.odometry.gaps import bridged, join
+from rover_pipeline.odometry.inertial import reference_rates
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro, PointSelection, Sweep
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.registration.point_to_plane import align
@@ -79,7 +81,6 @@ class SweepReader:
     Attributes:
         times: f8 (frame,), time stamps of the sweeps, seconds since the first one.
         begin, period: of a sweep: column 0 after its time stamp, and a whole revolution; seconds.
-        gyro: of the whole recording.
     """
 
     recording: Recording
@@ -88,7 +89,6 @@ class SweepReader:
     period: float
     options: OdometryOptions
     metadata: str
-    gyro: Gyro
 
     def read(self, start: int, stop: int) -> Iterator[tuple[Sweep | None, np.ndarray]]:
         """Sweeps with the range images they are from; None for those that are not valid or have too few points.
@@ -114,15 +114,48 @@ class SweepReader:
         first, last = self.times[start] + self.begin, self.times[stop - 1] + self.begin + self.period
         return float(min(first, self.times[start])), float(max(last, self.times[stop - 1]))
 
-    def register(self, start: int, stop: int) -> Segment:
-        """A segment, registered independently of the others."""
-        sweeps, ends = self.read(start, stop), self.times[start:stop]
-        trajectory, surfels = register(sweeps, ends, self.options, self.metadata, self.gyro)
-        return Segment(start, stop, trajectory, surfels.thin())
+    def register(self, start: int, stop: int, gyro: Gyro = NO_GYRO) -> tuple[SplineTrajectory, SurfelMap]:
+        """The trajectory and the map of some sweeps, in a world of their own, registered independently of others."""
+        return register(self.read(start, stop), self.times[start:stop], self.options, self.metadata, gyro)
+
+    def rates(
+        self, trajectories: Sequence[SplineTrajectory], ranges: Sequence[tuple[int, int]]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The lidar's angular velocities as trajectories of frames tell them; see `inertial.reference_rates`."""
+        parts = [(each, *self.span(*frames)) for each, frames in zip(trajectories, ranges, strict=True)]
+        used = self.times[self.recording.valid != 0] + self.begin
+        return reference_rates(parts, used, used + self.period)
 
     @cached_property
     def _selection(self) -> PointSelection:
         return PointSelection(*rays(self.metadata), self.options, begin=self.begin, period=self.period)
+
+
+@dataclass
+class Registration:
+    """Segments that are registered independently, in any process. Their maps are kept outside of memory.
+
+    Attributes:
+        ranges: first frames of the segments, and one after the last.
+    """
+
+    reader: SweepReader
+    ranges: Sequence[tuple[int, int]]
+    store: Exchange
+
+    def trajectories(self) -> list[SplineTrajectory]:
+        """Of all segments, each in its own world."""
+        return list(self.reader.recording.map(self._register, self.ranges, "register", processes=True))
+
+    def segments(self, trajectories: Iterable[SplineTrajectory]) -> Iterator[Segment]:
+        """The segments with their trajectories."""
+        for number, ((start, stop), trajectory) in enumerate(zip(self.ranges, trajectories, strict=True)):
+            yield Segment(start, stop, trajectory, SurfelMap.of_planes(self.store.get(f"thin-{number}")))
+
+    def _register(self, start: int, stop: int) -> SplineTrajectory:
+        trajectory, surfels = self.reader.register(start, stop)
+        self.store.put(f"thin-{self.ranges.index((start, stop))}", surfels.thin().planes())
+        return trajectory
 
 
 class Segment(NamedTuple):

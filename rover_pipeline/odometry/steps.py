@@ -9,12 +9,14 @@ import numpy as np
 from rover_pipeline.engine.recording import Recording
 from rover_pipeline.engine.step import Inspection
 from rover_pipeline.kinematics.clock import clock
+from rover_pipeline.kinematics.gravity import remove_tilt
 from rover_pipeline.kinematics.mount import find_mount
+from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.lidar.geometry import sensor_info, sweep_span
 from rover_pipeline.lookup import load
 from rover_pipeline.numerics.jumps import jumps, without_jumps
 from rover_pipeline.odometry.gaps import gaps
-from rover_pipeline.odometry.observations import NO_GYRO, Gyro
+from rover_pipeline.odometry.inertial import Imu, Samples, calibrated, level_of, with_accelerometer
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.quality import (
     Quality,
@@ -31,11 +33,9 @@ from rover_pipeline.odometry.quality import (
 )
 from rover_pipeline.odometry.refinement import refine_in_batch
 from rover_pipeline.odometry.registration.covariance import relative_to
-from rover_pipeline.odometry.segments import SweepReader, merge, split, without_overlap
+from rover_pipeline.odometry.segments import Registration, SweepReader, merge, split, without_overlap
 from rover_pipeline.odometry.spline import SplineTrajectory
 
-#: Largest angular rate that can be true, rad/s. Larger ones, and NaN, are damage: no gyroscope of a rig measures them.
-_MAX_RATE = 100.0
 #: Knots of the longest trajectory, which take 400 MB: 400,000 are 10 h.
 _MAX_KNOTS = 4_000_000
 
@@ -48,6 +48,7 @@ def odom(
     config: str | None = None,
     imu_ts: np.ndarray | None = None,
     imu_avel: np.ndarray | None = None,
+    imu_acc: np.ndarray | None = None,
     imu_valid: np.ndarray | None = None,
 ) -> tuple[dict[str, np.ndarray], Inspection]:
     """The lidar's trajectory over a whole recording, with its quality.
@@ -55,7 +56,8 @@ def odom(
     Args:
         recording: of `rng`, u2 (frame, beam, column), mm, destaggered.
         metadata: `lidar.json`; config: `config.yaml`, which may hold the extrinsics.
-        imu_ts, imu_avel, imu_valid: f8 (sample,), s; (sample, 3), rad/s, IMU frame; u1 (sample,).
+        imu_ts, imu_avel, imu_acc, imu_valid: f8 (sample,), s; (sample, 3), rad/s, IMU frame; (sample, 3), m/s2; u1
+            (sample,).
 
     Raises:
         MissingExtraError: loops are asked for, but GTSAM is not installed.
@@ -73,26 +75,39 @@ def odom(
     if times[-1] > _MAX_KNOTS * options.knots:
         hours = f"{recording.count} sweeps span {times[-1] / 3600:.1f} h"
         raise ValueError(f"{hours}, more than any recording; split it where lidar/ts has gaps")
-    gyro, gyro_used = _gyro(imu_ts, imu_avel, imu_valid, options, config)
-    gyro = _placed(gyro, recorded, origin)
+    mount = find_mount("imu", options.rig, config)
+    samples = None
+    if imu_ts is not None and imu_avel is not None and len(imu_ts) > 1:
+        samples = Samples.of((imu_ts, imu_avel, imu_acc, imu_valid), options, recorded, origin)
+    if options.world == "gravity":
+        with_accelerometer(samples)  # an error now, not after the registration
     begin, period = sweep_span(sensor_info(metadata), options.lidar.ts_reference)
-    reader = SweepReader(recording, times, begin, period, options, metadata, gyro)
+    reader = SweepReader(recording, times, begin, period, options, metadata)
     # Compiles kernels here once. Processes are forked from this one, and each of them would have to compile them.
     SplineTrajectory.at_rest(0.0, 1.0, options.knots).at(times[:1])
 
-    # Segments are registered in parallel, sweep after sweep, and then merged.
+    # Segments are registered in parallel, sweep after sweep, and then merged. The IMU is calibrated in between.
     segments = split(times, options.segment, options.overlap, gaps(times, recording.valid != 0))
-    registered = recording.map(reader.register, segments, "register", processes=True)
-    trajectory, seams = merge(registered, times, gyro)
+    ranges = without_overlap(segments)
+    with recording.exchange() as store:
+        registration = Registration(reader, segments, store)
+        trajectories = registration.trajectories()
+        imu = Imu("not asked for" if not options.imu else "none recorded")
+        if options.imu and samples is not None:
+            imu = calibrated(samples, reader.rates(trajectories, ranges), mount, options)
+        trajectory, seams = merge(registration.segments(trajectories), times, imu.gyro)
 
     # The whole trajectory is refined against the map of all its sweeps, which leaves no seams.
-    batch = refine_in_batch(reader, trajectory, without_overlap(segments))
-    state, cov = batch.trajectory.at(times), batch.covariances(times)
+    batch, dropped = refine_in_batch(reader, trajectory, ranges, imu)
+    if dropped:
+        imu = imu.without(dropped)
+    state, cov = batch.states(times), batch.covariances(times)
     quality = Quality.of(batch, cov)
     summaries = [seam_summary(seam) for seam in seams]
     measured: dict[str, Any] = {
         "segments": len(segments),
-        "gyroscope": gyro_used,
+        "gyroscope": imu.used,
+        **({"imu": imu.summary} if imu.summary else {}),
         "seams": summaries,
         "noise": round(batch.noise, 3),
     }
@@ -117,8 +132,13 @@ def odom(
     after = jumps(recorded)
     valid &= largest_part(after, valid)
     first = int(np.argmax(valid)) if valid.any() else 0
+    world = state.rot[first].T
+    if options.world == "gravity" and valid.any():
+        level = level_of(samples, imu, mount, Trajectory(times, state, valid))
+        measured["gravity"] = level.summary()
+        world = remove_tilt(state.rot[first, None], level.up)[0] @ world
     result = {
-        **state._replace(pos=state.pos - state.pos[first]).rotated(state.rot[first].T)._asdict(),
+        **state._replace(pos=state.pos - state.pos[first]).rotated(world)._asdict(),
         "inliers": quality.inliers.astype("f4"),
         "residual": quality.residual.astype("f4"),
         "information": quality.information,
@@ -127,39 +147,8 @@ def odom(
     }
     warnings = [
         *jump_warnings(recorded, after),
+        *imu.notes,
         *companion_warnings(companions),
         *warnings_of(seams, valid, recording.valid),
     ]
     return result, Inspection(measured, warnings)
-
-
-def _placed(gyro: Gyro, sweeps: np.ndarray, origin: float) -> Gyro:
-    """Rates at seconds after the first sweep, without those in a jump of the clock, whose instant is not known.
-
-    Args:
-        sweeps: f8 (frame,), times of the sweeps, seconds, which tell of the jumps; origin: time of the first one.
-    """
-    times = without_jumps(gyro.times, sweeps) - origin
-    known = np.isfinite(times)
-    return Gyro(times[known], gyro.rates[known])
-
-
-def _gyro(
-    ts: np.ndarray | None,
-    avel: np.ndarray | None,
-    valid: np.ndarray | None,
-    options: OdometryOptions,
-    config: str | None,
-) -> tuple[Gyro, str]:
-    """Angular rates in the lidar frame, and whether and why they are used; arguments as in `odom`."""
-    if not options.imu:
-        return NO_GYRO, "not asked for"
-    if ts is None or avel is None or len(ts) < 2:
-        return NO_GYRO, "none recorded"
-    mount = find_mount("imu", options.rig, config)
-    if not mount.known:
-        return NO_GYRO, "not used: section rig does not say how the IMU is turned"
-    good = (np.abs(avel) <= _MAX_RATE).all(axis=1)
-    if valid is not None:
-        good &= valid != 0
-    return Gyro(clock("imu", ts, options.times).smooth[good], avel[good].astype("f8") @ mount.rotation.T), "used"

@@ -9,15 +9,16 @@ STEPS = (
     Step(
         sensor="_odom",
         function="rover_pipeline.odometry.steps:odom",
-        version=5,
+        version=6,
         sections=("odometry", "lidar", "rig", "sync.times"),
         options=OdometryOptions,
         inputs={"rng": "_lidar_image/rng"},
         files={"metadata": "lidar/lidar.json", "config": "config.yaml?"},
-        whole={"imu_ts": "imu/ts?", "imu_avel": "imu/avel?", "imu_valid": "imu/valid?"},
+        whole={"imu_ts": "imu/ts?", "imu_avel": "imu/avel?", "imu_acc": "imu/acc?", "imu_valid": "imu/valid?"},
         outputs={
             "pos": Output(
-                "Position of the lidar at the instant that ts refers to, m. [xyz]; the world is the first valid pose.",
+                "Position of the lidar at the instant that ts refers to, m. [xyz]; the world is the first valid pose, "
+                "made level with odometry.world: gravity.",
                 type="f8",
                 unit="m",
             ),

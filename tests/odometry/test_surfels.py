@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rover_pipeline.odometry.surfels import IS_PLANE, SurfelMap
+from rover_pipeline.odometry.surfel_voxels import IS_PLANE
+from rover_pipeline.odometry.surfels import SurfelMap
 
 
 def wall(rng: np.random.Generator, count: int) -> np.ndarray:

@@ -18,7 +18,8 @@ from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.registration.point_to_plane import CENTRE_NOISE, align, plane_distances, transform_rays
-from rover_pipeline.odometry.surfels import NORMAL, SurfelMap
+from rover_pipeline.odometry.surfel_voxels import NORMAL
+from rover_pipeline.odometry.surfels import SurfelMap
 
 #: Cells of the bird's-eye views, metres. Heights have steps of half a cell.
 _CELL = 0.2

@@ -7,6 +7,7 @@ and in any order, so that the result has no seams.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 
 import numpy as np
 from scipy.linalg import solveh_banded
@@ -78,13 +79,25 @@ def normal_equations(
         ranges.append(instants.control_range())
         information.append(matrix.sum(0))
     if len(gyro.times):
-        instants = trajectory.locate(gyro.times)
-        rates = AngularRates(gyro.rates, instants, options.gyro_noise**-2)
+        rates = gyro_rates(trajectory, gyro)
         add_rates(trajectory, rates, equations)
-        ranges.append(instants.control_range())
+        ranges.append(rates.instants.control_range())
     low = min((first for first, _ in ranges), default=0)
     part = slice(low, max((end for _, end in ranges), default=0))
     return SplineEquations(low, equations.blocks[part].copy(), equations.right[part].copy()), information
+
+
+def gyro_rates(trajectory: SplineTrajectory, gyro: Gyro) -> AngularRates:
+    """The rates of a gyroscope as the kernels take them."""
+    return AngularRates(gyro.rates, trajectory.locate(gyro.times), gyro.noise**-2)
+
+
+def rate_equations(trajectory: SplineTrajectory, gyro: Gyro) -> SplineEquations:
+    """Normal equations of the control points that a gyroscope's rates, of which there are some, act on."""
+    low, part = trajectory.window(gyro.times[0], gyro.times[-1])
+    equations = _no_equations(part)
+    add_rates(part, gyro_rates(part, gyro), equations)
+    return equations._replace(first=low)
 
 
 class SplineSystem:
@@ -100,11 +113,17 @@ class SplineSystem:
         self.trajectory, self.prior = trajectory, (_banded(prior.blocks), prior.right)
         self.band, self.right = np.zeros_like(self.prior[0]), np.zeros_like(prior.right)
 
-    def add(self, part: SplineEquations) -> None:
-        """Add normal equations of some control points."""
+    def copy(self) -> SplineSystem:
+        """The same equations, to which others can be added."""
+        other = copy(self)
+        other.band, other.right = self.band.copy(), self.right.copy()
+        return other
+
+    def add(self, part: SplineEquations, weight: float = 1.0) -> None:
+        """Add normal equations of some control points, times a weight."""
         rows = slice(part.first, part.first + len(part.right))
-        self.band[:, rows] += _banded(part.blocks)
-        self.right[rows] += part.right
+        self.band[:, rows] += weight * _banded(part.blocks)
+        self.right[rows] += weight * part.right
 
     def matrix(self, scale: float) -> np.ndarray:
         """The information of all control points, f8 (24, 6 M).

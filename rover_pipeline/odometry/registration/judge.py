@@ -159,12 +159,23 @@ def is_worse(before: Sequence[SweepFit], after: Sequence[SweepFit]) -> bool:
     Args:
         before, after: of the same sweeps.
     """
-    differences = np.array([later.cost - earlier.cost for earlier, later in zip(before, after, strict=True)])
-    differences = differences[np.isfinite(differences)]
+    differences = _differences(before, after)
     if not len(differences):
         return False
     error = differences.std() / np.sqrt(max(len(differences) / _BLOCK, 1))
     return bool(differences.mean() > _SIGNIFICANT * error)
+
+
+def mean_difference(before: Sequence[SweepFit], after: Sequence[SweepFit]) -> float:
+    """By how much the cost of left-out points grew on average, m2; negative if it became smaller."""
+    differences = _differences(before, after)
+    return float(differences.mean()) if len(differences) else 0.0
+
+
+def _differences(before: Sequence[SweepFit], after: Sequence[SweepFit]) -> np.ndarray:
+    """By how much the cost of each sweep that both have used grew, f8 (N,), m2."""
+    differences = np.array([later.cost - earlier.cost for earlier, later in zip(before, after, strict=True)])
+    return differences[np.isfinite(differences)]
 
 
 def judged(sweeps: Sequence[Sweep], trajectory: SplineTrajectory, options: OdometrySection) -> list[SweepFit]:

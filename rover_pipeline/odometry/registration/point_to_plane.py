@@ -11,7 +11,7 @@ from rover_pipeline.kinematics.rotation import exp, log
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.numerics.compiled import compiled
 from rover_pipeline.numerics.voxel_table import find_slot
-from rover_pipeline.odometry.surfels import EXTENT, IS_PLANE, THICKNESS, SurfelTables, surfel_key
+from rover_pipeline.odometry.surfel_voxels import EXTENT, IS_PLANE, THICKNESS, SurfelTables, surfel_key
 
 #: Distance of a point from its plane, in standard deviations, beyond which it counts less.
 SCALE = 2.0

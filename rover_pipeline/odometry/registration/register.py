@@ -152,7 +152,7 @@ def _register_in_order(
         first, end = instants.control_range()
         start, stop = min(first, reached - ORDER + 1), max(end, reached)
         prior = _marginalise(information, 6 * (start - low))
-        rates = _rates_of(estimate, start, stop, gyro, options)
+        rates = _rates_of(estimate, start, stop, gyro)
         for pos, rot in _continuations(estimate, guess, before.times[-1], slice(reached, stop)):
             estimate.pos[reached:stop], estimate.rot[reached:stop] = pos, rot
             moved = estimate.part(start, stop).copy()
@@ -187,15 +187,13 @@ def _register_in_order(
     return estimate, surfels
 
 
-def _rates_of(
-    trajectory: SplineTrajectory, start: int, stop: int, gyro: Gyro, options: OdometrySection
-) -> AngularRates:
+def _rates_of(trajectory: SplineTrajectory, start: int, stop: int, gyro: Gyro) -> AngularRates:
     """The rates on which no other control points act than those from `start` to `stop`."""
     begin = trajectory.start + (start + ORDER - 1) * trajectory.step
     end = trajectory.start + (stop - ORDER + 1) * trajectory.step
     part = gyro.between(begin, end)
     instants = trajectory.locate(part.times).relative_to(start)
-    return AngularRates(part.rates, instants, options.gyro_noise**-2)
+    return AngularRates(part.rates, instants, gyro.noise**-2)
 
 
 def _continuations(

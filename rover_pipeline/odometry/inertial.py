@@ -1,0 +1,221 @@
+"""The IMU of a recording: calibrated against the trajectory that the lidar tells without it, and then used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rover_pipeline.errors import ConfigError
+from rover_pipeline.imu.blocks import Means, white_noise
+from rover_pipeline.imu.calibration import Calibration, calibrate
+from rover_pipeline.kinematics.clock import clock
+from rover_pipeline.kinematics.mount import Mount
+from rover_pipeline.kinematics.trajectory import Trajectory
+from rover_pipeline.numerics.jumps import without_jumps
+from rover_pipeline.odometry.level import GRAVITY, Level, find_level
+from rover_pipeline.odometry.observations import NO_GYRO, Gyro
+from rover_pipeline.odometry.options import OdometryOptions
+from rover_pipeline.odometry.shake import NO_SHAKE, Shake, split_rates, worth_while
+from rover_pipeline.odometry.spline import SplineTrajectory
+
+#: Largest angular rate that can be true, in degrees per second, which is the larger of the units that a gyroscope may
+#: be in, and in rad/s. Larger ones, and NaN, are damage: no gyroscope of a rig measures them.
+_MAX_DEGREES, _MAX_RATE = 6000.0, 100.0
+#: Distance of the lidar's angular velocities that the gyroscope is compared with, s.
+_REFERENCE = 0.02
+#: What the median of an accelerometer that is carried is, relative to gravity.
+_ABOUT_GRAVITY = 0.6, 1.5
+#: Time over which the mean rates of gyroscope and lidar are compared, s.
+_COMPARED = 0.3
+#: What the user is told where `odometry.world: gravity` is asked for in vain.
+_NO_LEVEL, _FIRST_POSE = "odometry.world is gravity, which the accelerometer does not tell", "set it to first_pose"
+#: Standard deviation of a rotation that somebody gave and that was not measured, rad; least one of a measured rotation.
+_GIVEN_SIGMA, _LEAST_SIGMA = np.radians(2.0), np.radians(0.1)
+
+
+class Samples(NamedTuple):
+    """What an IMU measured.
+
+    Attributes:
+        times: f8 (N,), rising, without the jitter of arrival, seconds after the first sweep.
+        rates: f8 (N, 3), IMU frame, as recorded; NaN where they are not valid.
+        acc: f8 (N, 3), m/s2, IMU frame, gravity included; NaN where it is not valid, or all if it is unusable.
+        acc_unit: of `acc` as it was recorded: "m/s2", "g", or why it cannot be used.
+    """
+
+    times: np.ndarray
+    rates: np.ndarray
+    acc: np.ndarray
+    acc_unit: str
+
+    @classmethod
+    def of(
+        cls,
+        recorded: tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None],
+        options: OdometryOptions,
+        sweeps: np.ndarray,
+        origin: float,
+    ) -> Samples:
+        """The samples of a recording.
+
+        Args:
+            recorded: f8 (N,), time stamps, s; (N, 3), angular velocities; (N, 3), accelerations, None = none recorded;
+                u1 (N,), whether they are valid, None = all.
+            sweeps: f8 (frame,), times of the sweeps, s, which tell of jumps of the clock; origin: time of the first.
+        """
+        ts, avel, acc, valid = recorded
+        times = without_jumps(clock("imu", ts, options.times).smooth, sweeps) - origin
+        known = np.isfinite(times)
+        bad = np.zeros(len(ts), bool) if valid is None else valid == 0
+        rates = avel.astype("f8")
+        with np.errstate(invalid="ignore"):
+            rates[bad | ~(np.abs(rates) <= _MAX_DEGREES).all(axis=1)] = np.nan
+        force, unit = np.full((len(ts), 3), np.nan), "none recorded"
+        if acc is not None:
+            force, unit = _in_si(np.where(bad[:, None], np.nan, acc.astype("f8")))
+        return cls(times[known], rates[known], force[known], unit)
+
+
+def _in_si(acc: np.ndarray) -> tuple[np.ndarray, str]:
+    """Accelerations in m/s2, f8 (N, 3), and the unit that they were in, which gravity tells."""
+    finite = np.isfinite(acc).all(axis=1)
+    size = float(np.median(np.linalg.norm(acc[finite], axis=1))) if finite.any() else 0.0
+    low, high = _ABOUT_GRAVITY
+    for unit, factor in (("m/s2", 1.0), ("g", GRAVITY)):
+        if low < size * factor / GRAVITY < high:
+            return acc * factor, unit
+    return np.full(acc.shape, np.nan), f"its median is {size:.3g}, which is gravity neither in m/s2 nor in g"
+
+
+class Imu(NamedTuple):
+    """What the IMU says, by the lidar's clock and in the lidar's frame.
+
+    Attributes:
+        used: "used", or why the gyroscope is not.
+        gyro: rates that the trajectory's spline can follow; shake: the rest.
+        summary: for the provenance; notes: what the user is warned of.
+        calibration: None where nothing was calibrated.
+    """
+
+    used: str
+    gyro: Gyro = NO_GYRO
+    shake: Shake = NO_SHAKE
+    summary: dict[str, Any] | None = None
+    notes: Sequence[str] = ()
+    calibration: Calibration | None = None
+
+    def without(self, reason: str) -> Imu:
+        """The same with its gyroscope left out."""
+        notes = [*self.notes, f"imu: its angular rates are not used for the trajectory: {reason}"]
+        return self._replace(used=f"not used: {reason}", gyro=NO_GYRO, shake=NO_SHAKE, notes=notes)
+
+
+def reference_rates(
+    segments: Sequence[tuple[SplineTrajectory, float, float]], begin: np.ndarray, end: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Angular velocities of the lidar without an IMU: instants, f8 (M,), s, and rates, f8 (M, 3), NaN where lost.
+
+    Args:
+        segments: trajectories, with the first instant that each of them is taken for, and one after the last.
+        begin, end: f8 (sweep,), s, of the sweeps that may be used.
+    """
+    first, last = segments[0][1], segments[-1][2]
+    times = first + _REFERENCE * np.arange(max(0, int((last - first) / _REFERENCE)))
+    rates = np.full((len(times), 3), np.nan)
+    for trajectory, start, stop in segments:
+        part = slice(*np.searchsorted(times, (start, stop)))
+        rates[part] = trajectory.at(times[part]).avel
+    before = np.searchsorted(begin, times, side="right") - 1
+    latest = np.append(end, -np.inf)[before]  # Number -1 is that of no sweep.
+    rates[times > latest + _REFERENCE] = np.nan
+    return times, rates
+
+
+def calibrated(
+    samples: Samples, reference: tuple[np.ndarray, np.ndarray], mount: Mount, options: OdometryOptions
+) -> Imu:
+    """An IMU that is calibrated against the lidar, or why it is not used.
+
+    Args:
+        reference: instants and rates of the lidar, see `reference_rates`.
+        mount: of the IMU, as somebody gave it.
+    """
+    # Short gaps are interpolated, but a sample that is not valid makes all means around it unknown.
+    finite = np.isfinite(samples.rates).all(axis=1)
+    samples = samples._replace(times=samples.times[finite], rates=samples.rates[finite], acc=samples.acc[finite])
+    acc = samples.acc if np.isfinite(samples.acc).any() else None
+    found = calibrate(samples.times, samples.rates, *reference, acc=acc, mount=mount.rotation if mount.known else None)
+    summary = found.summary()
+    if not found.usable:
+        notes = [f"imu: not used for the trajectory: {found.reason}"] if found.contradicts else []
+        return Imu(f"not used: {found.reason}", summary=summary, notes=notes, calibration=found)
+    times, rates = found.apply(samples.times, samples.rates)
+    good = found.good & (np.abs(rates) <= _MAX_RATE).all(axis=1)
+    times, rates = times[good], rates[good]
+    noise = white_noise(rates)
+    gyro = Gyro(times, rates, options.gyro_noise or _noise(times, rates, reference, noise))
+    summary["noise_rad_s"] = [round(noise, 5), round(gyro.noise, 5)]
+    slow, shake = split_rates(times, rates, 0.0, options.knots)
+    if worth_while(shake, noise, options.knots):
+        summary["shake_deg"] = round(float(np.degrees(np.sqrt((shake.angle**2).sum(axis=1).mean()))), 4)
+        gyro = gyro._replace(rates=slow)
+    else:
+        shake = NO_SHAKE
+    return Imu("used", gyro, shake, summary, [f"imu: {note}" for note in found.notes], found)
+
+
+def _noise(times: np.ndarray, rates: np.ndarray, reference: tuple[np.ndarray, np.ndarray], white: float) -> float:
+    """Standard deviation of a rate as if errors were independent, rad/s, from differences between gyroscope and lidar.
+
+    The lidar's angles have errors of bounded size, so those of its mean rates become small over some tenths of a
+    second. What a calibration leaves in the gyroscope's rates, and what is wrong with them besides, stays.
+
+    Args:
+        times, rates: f8 (G,), s, and (G, 3), rad/s, of the gyroscope; reference: of the lidar.
+        white: standard deviation of the gyroscope's own noise, rad/s.
+    """
+    begin = np.arange(times[0], times[-1] - _COMPARED, _COMPARED)
+    own, measured = Means(times, rates, np.ones(len(times), bool)).over(begin, _COMPARED)
+    known = np.isfinite(reference[1]).all(axis=1)
+    lidar, seen = Means(reference[0], reference[1], known).over(begin, _COMPARED)
+    differences = (own - lidar)[measured & seen]
+    if not len(differences):
+        return np.inf
+    deviation = 1.4826 * np.median(np.abs(differences - np.median(differences, axis=0)), axis=0).max()
+    return float(max(deviation * np.sqrt(_COMPARED / np.median(np.diff(times))), white))
+
+
+def level_of(samples: Samples | None, imu: Imu, mount: Mount, trajectory: Trajectory) -> Level:
+    """Up in the world of a trajectory, for `odometry.world: gravity`.
+
+    Raises:
+        ConfigError: the accelerometer does not tell it, and why.
+    """
+    samples, found = with_accelerometer(samples), imu.calibration
+    try:
+        if found is not None and found.contradicts:
+            raise ValueError(f"the IMU cannot be trusted, as its gyroscope shows: {found.reason}")
+        if found is not None and found.usable:
+            sigma = float(np.sqrt(np.linalg.eigvalsh(found.rotation_cov)[-1]))
+            mount, times = Mount(mount.translation, found.rotation), samples.times + found.offset
+            return find_level(trajectory, times, samples.acc, mount, max(sigma, _LEAST_SIGMA))
+        if not mount.known:
+            reason = "odometry.imu is false" if found is None else found.reason
+            raise ValueError(f"how the IMU is turned is not known: section rig does not say, and {reason}")
+        return find_level(trajectory, samples.times, samples.acc, mount, _GIVEN_SIGMA)
+    except ValueError as error:
+        raise ConfigError(f"{_NO_LEVEL}: {error}; {_FIRST_POSE}") from error
+
+
+def with_accelerometer(samples: Samples | None) -> Samples:
+    """The samples, if their accelerometer can tell what is up.
+
+    Raises:
+        ConfigError: it cannot.
+    """
+    if samples is None or not np.isfinite(samples.acc).any():
+        reason = "there is none" if samples is None else samples.acc_unit
+        raise ConfigError(f"{_NO_LEVEL}: imu/acc: {reason}; {_FIRST_POSE}")
+    return samples

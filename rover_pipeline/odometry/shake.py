@@ -1,0 +1,138 @@
+"""Rotation that is faster than the knots of the trajectory, such as vibration, as the gyroscope measures it.
+
+The rates are split by frequency. What a spline with the knots of the trajectory can follow is a measurement of the
+spline's angular velocity. The rest is integrated to small rotations between the spline and the lidar, which shakes
+about it. Points that are turned by them lie where a lidar that follows the spline would have measured them, so the
+registration needs no denser knots.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.interpolate import CubicHermiteSpline, CubicSpline
+from scipy.linalg import solveh_banded
+
+from rover_pipeline.kinematics.rotation import exp
+from rover_pipeline.numerics.compiled import compiled
+from rover_pipeline.odometry.observations import Points, Sweep
+from rover_pipeline.odometry.spline import ORDER, THIRD_DIFFERENCE, SplineTrajectory
+
+#: Rates farther apart are not integrated, s, and fewest rates between two such gaps.
+_GAP, _FEWEST = 0.04, 20
+#: Weight of the third differences that determine control points at the ends, relative to that of a sample.
+_ENDS = 1e-6
+#: Rotation that is worth while, rad, and relative to that of the gyroscope's noise.
+_LEAST, _NOISES = 3e-4, 4.0
+
+
+class Shake(NamedTuple):
+    """Rotations of the lidar relative to the trajectory's spline.
+
+    Attributes:
+        times: f8 (G,), rising, s.
+        angle: f8 (G, 3), rad, rotation vectors spline-from-lidar.
+        rate: f8 (G, 3), rad/s, how these change.
+    """
+
+    times: np.ndarray
+    angle: np.ndarray
+    rate: np.ndarray
+
+    def at(self, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Rotation vectors, f8 (N, 3), and how they change, f8 (N, 3), at N instants; 0 where nothing was measured."""
+        angle, rate = np.zeros((len(times), 3)), np.zeros((len(times), 3))
+        after = np.searchsorted(self.times, times)
+        inside = (after > 0) & (after < len(self.times))
+        after = np.clip(after, 1, max(len(self.times) - 1, 1))
+        if not inside.any():
+            return angle, rate
+        inside &= self.times[after] - self.times[after - 1] <= _GAP
+        if not inside.any():
+            return angle, rate
+        low, high = int(after[inside].min()) - 1, int(after[inside].max()) + 1
+        between = CubicHermiteSpline(self.times[low:high], self.angle[low:high], self.rate[low:high])
+        angle[inside], rate[inside] = between(times[inside]), between(times[inside], 1)
+        return angle, rate
+
+    def removed(self, sweep: Sweep) -> Sweep:
+        """The sweep as a lidar that follows the spline would have measured it."""
+        if not len(self.times):
+            return sweep
+        turn = exp(self.at(sweep.times)[0])
+        left_out = sweep.left_out
+        if len(left_out.points):
+            left_out = Points(_turned(left_out.points, left_out.column, turn), left_out.column)
+        return sweep._replace(points=_turned(sweep.points, sweep.column, turn), left_out=left_out)
+
+
+NO_SHAKE = Shake(np.zeros(0), np.zeros((0, 3)), np.zeros((0, 3)))
+
+
+@compiled
+def _turned(points: np.ndarray, column: np.ndarray, turn: np.ndarray) -> np.ndarray:
+    """Points, f4 (N, 3), turned by the rotation of their column, f8 (C, 3, 3)."""
+    out = np.empty_like(points)
+    for n in range(len(points)):
+        r = turn[column[n]]
+        for i in range(3):
+            out[n, i] = r[i, 0] * points[n, 0] + r[i, 1] * points[n, 1] + r[i, 2] * points[n, 2]
+    return out
+
+
+def split_rates(times: np.ndarray, rates: np.ndarray, start: float, step: float) -> tuple[np.ndarray, Shake]:
+    """Rates that a spline can follow, f8 (G, 3), and the rest as rotations.
+
+    Rotation vectors are integrated axis by axis. The rest is small and alternates within a few knots, so what this
+    leaves out is some thousandths of it.
+
+    Args:
+        times: f8 (G,), rising, s; rates: f8 (G, 3), rad/s, in the lidar frame.
+        start, step: of the knots, s.
+    """
+    slow, angle, rest = rates.copy(), np.zeros_like(rates), np.zeros_like(rates)
+    for part in np.split(np.arange(len(times)), np.flatnonzero(np.diff(times) > _GAP) + 1):
+        # Between two knots there must be more rates than control points.
+        if len(part) < _FEWEST or np.median(np.diff(times[part])) > step / 2:
+            continue
+        # The integral of an interpolating spline keeps vibration that has only a few samples in a period.
+        turned = CubicSpline(times[part], rates[part]).antiderivative()(times[part])
+        value, slope = _smoothed(times[part], turned, start, step)
+        slow[part], angle[part], rest[part] = slope, turned - value, rates[part] - slope
+    return slow, Shake(times, angle, rest)
+
+
+def worth_while(shake: Shake, noise: float, step: float) -> bool:
+    """Whether the rotations are larger than the errors that they have themselves, and larger than a lidar's.
+
+    Args:
+        noise: standard deviation of the gyroscope's white noise, rad/s; step: of the knots, s.
+    """
+    moved = shake.angle[(shake.angle != 0).any(axis=1)]
+    if not len(moved):
+        return False
+    period = float(np.median(np.diff(shake.times)))
+    # White noise of density noise^2 * period, integrated, above the highest frequency that the knots follow.
+    own = noise * np.sqrt(period * max(2 * step - 2 * period, 0.0) / (2 * np.pi**2))
+    # The largest of the means over tenths of the recording: a rig may shake for a while only.
+    parts = [part for part in np.array_split(moved, 10) if len(part)]
+    largest = max(float(np.sqrt((part**2).mean(axis=0).max())) for part in parts)
+    return largest > max(_LEAST, _NOISES * own)
+
+
+def _smoothed(times: np.ndarray, values: np.ndarray, start: float, step: float) -> tuple[np.ndarray, np.ndarray]:
+    """The least-squares cubic spline of values, f8 (N, 3), on given knots, and its derivative, both at the samples."""
+    begin = start + np.floor((times[0] - start) / step) * step
+    grid = SplineTrajectory.at_rest(begin, times[-1], step)
+    instants, count = grid.locate(times), len(grid.pos)
+    first, weights = instants.first, instants.weights()
+    band, right = np.zeros((ORDER, count)), np.zeros((count, values.shape[1]))
+    for i in range(ORDER):
+        for j in range(i + 1):
+            np.add.at(band[i - j], first + j, weights[:, i] * weights[:, j])
+            band[i - j, j : count - ORDER + 1 + j] += _ENDS * THIRD_DIFFERENCE[i] * THIRD_DIFFERENCE[j]
+        np.add.at(right, first + i, weights[:, i, None] * values)
+    band[0] += _ENDS * 1e-3
+    states = grid._replace(pos=np.ascontiguousarray(solveh_banded(band, right, lower=True))).at(times)
+    return states.pos, states.vel

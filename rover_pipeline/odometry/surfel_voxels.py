@@ -1,0 +1,231 @@
+"""Voxels of one size with the sums of their points, and the plane through the points of each: compiled kernels.
+
+What a map consists of; see `surfels`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rover_pipeline.numerics.compiled import compiled, inlined
+from rover_pipeline.numerics.voxel_table import EMPTY, find_slot, voxel_indices, voxel_key
+
+#: Columns of the sums of a voxel: number of points; x, y, z, xx, xy, xz, yy, yz, zz relative to the voxel's centre;
+#: x, y, z from the lidar to each of them; the sine of their elevation in the lidar frame, and its square; number of
+#: points when its plane was fitted last.
+COUNT, VIEW, SINE, FITTED, SUMS = 0, 10, 13, 15, 16
+#: Columns of a plane: x, y, z of a point on it; x, y, z of its unit normal; its thickness, which is the standard
+#: deviation of its points along the normal, metres; 1 where the voxel has a plane, else 0; the standard deviation of
+#: its points along its shorter side, metres.
+NORMAL, THICKNESS, IS_PLANE, EXTENT, PLANE = 3, 6, 7, 8, 9
+#: Offset of the voxel grid from the world's origin, in voxels. Floors and walls often lie at round coordinates. Without
+#: an offset they would lie on the border of two voxels.
+_OFFSET = 0.371
+#: Smallest number of points that a plane is fitted to.
+_MIN_POINTS = 8
+#: Largest thickness of a plane, and its smallest extent along its shorter side, relative to the voxel's edge. Leaves of
+#: a bush and blades of grass are thick planes: each point says little, but thousands of them tell where the bush is.
+_MAX_THICKNESS, _MIN_EXTENT = 0.2, 0.08
+#: A single beam that turns through leaves, which return it from any depth, draws a thin plane that holds the beam, and
+#: moves along with the lidar. So a plane of one beam must be thin along the ray, too: this is its largest thickness
+#: there, relative to the voxel's edge. The points of one beam have the same elevation, within this deviation of its
+#: sine: neighbouring beams are 0.005 and more apart.
+_MAX_DEPTH, _ONE_BEAM = 0.2, 0.002
+
+
+class VoxelArrays(NamedTuple):
+    """The voxels of one size. Rows are in the order in which the voxels were first touched.
+
+    Attributes:
+        slots: i8 (slot, 2), hash table of keys (see `numerics.voxel_table`) and rows.
+        keys: i8 (row,).
+        sums: f8 (row, 16).
+        planes: f8 (row, 9).
+    """
+
+    slots: np.ndarray
+    keys: np.ndarray
+    sums: np.ndarray
+    planes: np.ndarray
+
+
+class SurfelTables(NamedTuple):
+    """A surfel map as kernels look planes up in it.
+
+    Attributes:
+        sizes: f8 (level,), edges of the voxels, metres, finest first.
+        slots, planes: of each level; see `VoxelArrays`.
+    """
+
+    sizes: np.ndarray
+    slots: tuple[np.ndarray, ...]
+    planes: tuple[np.ndarray, ...]
+
+
+@inlined
+def surfel_key(x: float, y: float, z: float, size: float) -> Any:
+    """Key of the voxel that a point of the world lies in."""
+    return voxel_key(
+        np.int64(np.floor(x / size + _OFFSET)),
+        np.int64(np.floor(y / size + _OFFSET)),
+        np.int64(np.floor(z / size + _OFFSET)),
+    )
+
+
+@inlined
+def _centre(key: int, size: float) -> Any:
+    i, j, k = voxel_indices(key)
+    return (
+        (np.float64(i) - _OFFSET + 0.5) * size,
+        (np.float64(j) - _OFFSET + 0.5) * size,
+        (np.float64(k) - _OFFSET + 0.5) * size,
+    )
+
+
+@compiled
+def fill_slots(slots: np.ndarray, keys: np.ndarray) -> None:
+    """Enters all keys and their rows into an empty hash table."""
+    for row in range(len(keys)):
+        slot = find_slot(slots, keys[row])
+        slots[slot, 0], slots[slot, 1] = keys[row], row
+
+
+@compiled
+def insert_points(rays: np.ndarray, size: float, voxels: VoxelArrays, count: int) -> int:
+    """Adds points to the sums of their voxels. Fits the planes of voxels that have grown by 10 % again.
+
+    Args:
+        rays: as in `SurfelMap.insert`.
+        count: number of voxels before; there is room for N more.
+
+    Returns:
+        The number of voxels.
+    """
+    slots, keys, sums, planes = voxels
+    touched = np.empty(len(rays), np.int32)
+    number = 0
+    for n in range(len(rays)):
+        x, y, z = rays[n, 0], rays[n, 1], rays[n, 2]
+        key = surfel_key(x, y, z, size)
+        slot = find_slot(slots, key)
+        if slots[slot, 0] == EMPTY:
+            slots[slot, 0], slots[slot, 1], keys[count] = key, count, key
+            count += 1
+        row = slots[slot, 1]
+        if sums[row, FITTED] >= 0:
+            # A negative number marks a voxel that is on the list already.
+            sums[row, FITTED] = -sums[row, FITTED] - 1
+            touched[number] = row
+            number += 1
+        cx, cy, cz = _centre(key, size)
+        x -= cx
+        y -= cy
+        z -= cz
+        s = sums[row]
+        s[COUNT] += 1
+        s[1] += x
+        s[2] += y
+        s[3] += z
+        s[4] += x * x
+        s[5] += x * y
+        s[6] += x * z
+        s[7] += y * y
+        s[8] += y * z
+        s[9] += z * z
+        for i in range(4):
+            s[VIEW + i] += rays[n, 3 + i]
+        s[SINE + 1] += rays[n, 6] * rays[n, 6]
+    for n in range(number):
+        row = touched[n]
+        s = sums[row]
+        fitted = -s[FITTED] - 1
+        if s[COUNT] >= _MIN_POINTS and s[COUNT] > 1.1 * fitted:
+            _fit_plane(keys[row], size, s, planes[row])
+            fitted = s[COUNT]
+        s[FITTED] = fitted
+    return count
+
+
+@compiled
+def insert_sums(other_keys: np.ndarray, other_sums: np.ndarray, size: float, voxels: VoxelArrays, count: int) -> int:
+    """Adds the sums of another map's voxels, i8 (N,) and f8 (N, 16), and fits their planes again.
+
+    Args:
+        count: number of voxels before; there is room for N more.
+
+    Returns:
+        The number of voxels.
+    """
+    slots, keys, sums, planes = voxels
+    for n in range(len(other_keys)):
+        key = other_keys[n]
+        slot = find_slot(slots, key)
+        if slots[slot, 0] == EMPTY:
+            slots[slot, 0], slots[slot, 1], keys[count] = key, count, key
+            count += 1
+        row = slots[slot, 1]
+        for i in range(FITTED):
+            sums[row, i] += other_sums[n, i]
+        if sums[row, COUNT] >= _MIN_POINTS:
+            _fit_plane(key, size, sums[row], planes[row])
+            sums[row, FITTED] = sums[row, COUNT]
+    return count
+
+
+@compiled
+def _fit_plane(key: int, size: float, s: np.ndarray, plane: np.ndarray) -> None:
+    """Fits the plane of a voxel by the eigenvalues of its points' covariance.
+
+    There is no plane where the points are not flat, lie along a line or along a face of the voxel, or are of
+    one beam in a plane that holds it.
+    """
+    n = s[COUNT]
+    mx, my, mz = s[1] / n, s[2] / n, s[3] / n
+    a, b, c = s[4] / n - mx * mx, s[5] / n - mx * my, s[6] / n - mx * mz
+    d, e, f = s[7] / n - my * my, s[8] / n - my * mz, s[9] / n - mz * mz
+    # Eigenvalues of a symmetric 3x3 matrix in closed form (Smith, Communications of the ACM 4, 1961).
+    mean = (a + d + f) / 3
+    p = np.sqrt(((a - mean) ** 2 + (d - mean) ** 2 + (f - mean) ** 2 + 2 * (b * b + c * c + e * e)) / 6)
+    plane[IS_PLANE] = 0.0
+    if p < 1e-9:
+        return
+    ua, ud, uf, ub, uc, ue = (a - mean) / p, (d - mean) / p, (f - mean) / p, b / p, c / p, e / p
+    half = 0.5 * (ua * (ud * uf - ue * ue) - ub * (ub * uf - ue * uc) + uc * (ub * ue - ud * uc))
+    angle = np.arccos(min(1.0, max(-1.0, half))) / 3
+    largest = mean + 2 * p * np.cos(angle)
+    smallest = mean + 2 * p * np.cos(angle + 2 * np.pi / 3)
+    middle = 3 * mean - largest - smallest
+    if smallest > (_MAX_THICKNESS * size) ** 2 or middle < (_MIN_EXTENT * size) ** 2 or middle < 4 * smallest:
+        return
+    # The normal is orthogonal to the rows of A - smallest * I: take the longest cross product of two rows.
+    a, d, f = a - smallest, d - smallest, f - smallest
+    x1, y1, z1 = b * e - c * d, c * b - a * e, a * d - b * b
+    x2, y2, z2 = b * f - c * e, c * c - a * f, a * e - b * c
+    x3, y3, z3 = d * f - e * e, e * c - b * f, b * e - d * c
+    q1, q2, q3 = x1 * x1 + y1 * y1 + z1 * z1, x2 * x2 + y2 * y2 + z2 * z2, x3 * x3 + y3 * y3 + z3 * z3
+    if q2 > q1:
+        x1, y1, z1, q1 = x2, y2, z2, q2
+    if q3 > q1:
+        x1, y1, z1, q1 = x3, y3, z3, q3
+    if q1 <= 0:
+        return
+    scale = 1 / np.sqrt(q1)
+    x1, y1, z1 = x1 * scale, y1 * scale, z1 * scale
+    thickness = np.sqrt(max(smallest, 0.0))
+    if s[SINE + 1] / n - (s[SINE] / n) ** 2 < _ONE_BEAM**2:
+        across = abs(x1 * s[VIEW] + y1 * s[VIEW + 1] + z1 * s[VIEW + 2])
+        along = np.sqrt(s[VIEW] ** 2 + s[VIEW + 1] ** 2 + s[VIEW + 2] ** 2)
+        if thickness * along > _MAX_DEPTH * size * across:
+            return
+    # The voxel's face cuts off some points of a surface along it. The mean of the rest is beside the surface.
+    inside = 0.5 * size - max(0.01, 3 * thickness)
+    if (abs(x1) > 0.9 and abs(mx) > inside) or (abs(y1) > 0.9 and abs(my) > inside):
+        return
+    if abs(z1) > 0.9 and abs(mz) > inside:
+        return
+    cx, cy, cz = _centre(key, size)
+    plane[0], plane[1], plane[2] = mx + cx, my + cy, mz + cz
+    plane[3], plane[4], plane[5], plane[6], plane[7] = x1, y1, z1, thickness, 1.0
+    plane[EXTENT] = np.sqrt(middle)

@@ -1,0 +1,200 @@
+"""The IMU in odometry: calibrated before it is believed, dropped where it is wrong, and what its gravity tells."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+from rover_pipeline.engine.execute import Request, run_step
+from rover_pipeline.errors import RoverError
+from rover_pipeline.format.provenance import PROVENANCE
+from rover_pipeline.kinematics.mount import IDENTITY, Mount
+from rover_pipeline.kinematics.rotation import exp, log
+from rover_pipeline.kinematics.trajectory import Trajectory
+from rover_pipeline.odometry import steps
+from rover_pipeline.odometry.inertial import Imu, Samples, calibrated
+from rover_pipeline.odometry.level import GRAVITY, find_level
+from rover_pipeline.odometry.observations import Gyro
+from rover_pipeline.odometry.options import OdometryOptions
+from rover_pipeline.odometry.shake import split_rates, worth_while
+from rover_pipeline.simulate import PRESETS
+from rover_pipeline.simulate.record import simulate
+from rover_pipeline.simulate.rig import build
+from rover_pipeline.table import find_step
+from tests.kit import write_lidar_image
+from tests.odometry.truth import errors, state_of
+
+#: An IMU that nothing is known of: turned anyhow, late, in degrees, with a bias, on a rig that vibrates.
+UNKNOWN = ("vibration", "imu-mount", "no-rig", "imu-late=0.012", "imu-degrees", "gyro-bias=0.02", "acc-bias=0.1")
+OPTIONS = OdometryOptions()
+
+
+def run(trace: Path, **options: object) -> dict[str, Any]:
+    """Provenance of `_odom`."""
+    run_step(find_step("_odom"), trace, "_odom", Request(options))
+    provenance: dict[str, Any] = json.loads((trace / "_odom" / PROVENANCE).read_text())
+    return provenance
+
+
+@pytest.fixture(scope="module")
+def unknown(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    trace = tmp_path_factory.mktemp("imu") / "trace"
+    small = PRESETS["tiny"].model_copy(update={"columns": 512, "stand": 0.1})
+    simulate(trace, preset=small, duration=5.6, sensors=("lidar", "imu"), faults=UNKNOWN, threads=1)
+    write_lidar_image(trace)
+    return trace
+
+
+def test_an_imu_that_nothing_is_known_of_tells_vibration_and_gravity(unknown: Path) -> None:
+    truth = state_of(unknown / "_truth")
+    run(unknown, imu=False)
+    without = errors(state_of(unknown / "_odom"), truth)
+    measured = run(unknown, world="gravity")["measured"]
+    odom = state_of(unknown / "_odom")
+    found = errors(odom, truth)
+    assert measured["gyroscope"] == "used" and measured["imu"]["unit"] == "deg/s"
+    assert abs(measured["imu"]["offset_ms"] + 12) < 2
+    # The vibration is faster than the knots of the trajectory.
+    assert without.rot > 0.15 and found.rot < without.rot / 2 and found.avel < without.avel / 5
+    up = json.loads((unknown / "_truth" / "truth.json").read_text())["up"]
+    tilt = np.degrees(np.arccos(np.clip(odom.rot[0][2] @ (truth.rot[0].T @ up), -1, 1)))
+    assert tilt < 3 * measured["gravity"]["tilt_sigma_deg"] < 3
+    assert abs(odom.rot[0][1, 0]) < 1e-9  # The heading is that of the first pose.
+
+
+def test_gravity_without_an_accelerometer_is_an_error(unknown: Path, tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    shutil.copytree(unknown, trace, ignore=shutil.ignore_patterns("_odom", "imu"))
+    with pytest.raises(RoverError, match=r"odometry.world is gravity.*imu/acc: there is none; set it to first_pose"):
+        run(trace, world="gravity")
+
+
+def test_a_wrong_gyroscope_is_dropped_where_points_that_were_left_out_say_so(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = tmp_path / "trace"
+    shutil.copytree(tiny, trace, ignore=shutil.ignore_patterns("camera", "radar", "_*_*"))
+    write_lidar_image(trace)
+    run(trace, imu=False)
+    without = state_of(trace / "_odom")
+    times = np.arange(0.0, 2.5, 0.01)
+    rates = 0.5 * np.sin(9.0 * times)[:, None] * [1.0, -0.7, 0.4]
+    monkeypatch.setattr(steps, "calibrated", lambda *_: Imu("used", Gyro(times, rates, 0.003)))
+    provenance = run(trace)
+    assert provenance["measured"]["gyroscope"].startswith("not used: points that were left out fit")
+    assert any("its angular rates are not used" in note for note in provenance["notes"])
+    np.testing.assert_array_equal(state_of(trace / "_odom").rot, without.rot)
+
+
+def walk(seconds: float, offset: float = 0.0) -> tuple[Samples, tuple[np.ndarray, np.ndarray], np.ndarray]:
+    """Samples of an IMU that is turned anyhow, the lidar's angular velocities, and the IMU's rotation."""
+    rng, motion = np.random.default_rng(3), build(PRESETS["indoor"], 0).motion
+    times, rotation = np.arange(0, seconds, 0.01), Rotation.random(rng=rng).as_matrix()
+    state = motion.at(times + 2.0)
+    rates = state.avel @ rotation + rng.normal(0, 0.002, state.avel.shape)
+    force = np.einsum("nji,nj->ni", state.rot, state.acc + np.array([0, 0, GRAVITY])) @ rotation + [0.05, -0.1, 0.1]
+    reference = state.avel + np.diff(rng.normal(0, 2e-4, (len(times) + 1, 3)), axis=0) / 0.01
+    return Samples(times - offset, rates, force, "m/s2"), (times, reference), rotation
+
+
+def test_a_mount_that_the_motion_contradicts_is_named_and_the_measured_one_used() -> None:
+    samples, reference, rotation = walk(20.0, offset=0.012)
+    wrong = Mount(np.zeros(3), exp(np.radians([[0.0, 8.0, 0.0]]))[0] @ rotation)
+    imu = calibrated(samples, reference, wrong, OPTIONS)
+    assert imu.used == "used" and "wrong by 8.0 degrees" in imu.notes[0]
+    assert imu.calibration is not None and abs(imu.calibration.offset - 0.012) < 2e-3
+    assert np.degrees(np.linalg.norm(log(rotation[None] @ imu.calibration.rotation.T))) < 0.3
+    right = calibrated(samples, reference, wrong._replace(rotation=rotation), OPTIONS)
+    assert right.used == "used" and not right.notes and 0.002 < right.gyro.noise < 0.03
+
+
+def test_what_contradicts_the_lidar_is_a_note_and_what_the_motion_does_not_tell_is_none() -> None:
+    samples, reference, _ = walk(20.0)
+    mirrored = calibrated(samples._replace(rates=samples.rates[:, [1, 0, 2]]), reference, IDENTITY, OPTIONS)
+    dead = calibrated(samples._replace(rates=0 * samples.rates), reference, IDENTITY, OPTIONS)
+    for each in (mirrored, dead):
+        assert each.used.startswith("not used") and not len(each.gyro.times) and len(each.notes) == 1
+    assert "mirrored" in mirrored.notes[0] and "dead" in dead.notes[0]
+    short = calibrated(*walk(4.0)[:2], IDENTITY, OPTIONS)
+    assert short.used == "not used: there are less than 5 s in which both were measured" and not short.notes
+
+
+@pytest.mark.filterwarnings("error")
+def test_damaged_angular_rates_are_not_used() -> None:
+    samples, reference, rotation = walk(15.0)
+    rates = samples.rates.astype("f4")
+    rates[30::40], rates[33::80], rates[50::160] = 1e30, np.inf, np.nan
+    valid = np.ones(len(rates), "u1")
+    valid[60::200] = 0
+    recorded = (samples.times + 1e9, rates, samples.acc / GRAVITY, valid)
+    found = Samples.of(recorded, OPTIONS, reference[0][::10] + 1e9, 1e9)
+    assert found.acc_unit == "g" and np.isnan(found.rates[[30, 33, 50, 60]]).all()
+    np.testing.assert_allclose(found.acc[:50], samples.acc[:50], atol=1e-9)
+    imu = calibrated(found, reference, IDENTITY, OPTIONS)
+    assert imu.used == "used" and imu.calibration is not None
+    assert np.degrees(np.linalg.norm(log(rotation[None] @ imu.calibration.rotation.T))) < 0.3
+    assert np.abs(imu.gyro.rates).max() < 3
+    nothing = Samples.of((samples.times, rates, samples.acc / 3, None), OPTIONS, reference[0][::10], 0.0)
+    assert "neither in m/s2 nor in g" in nothing.acc_unit and np.isnan(nothing.acc).all()
+
+
+def test_rates_are_split_into_what_a_spline_can_follow_and_small_rotations() -> None:
+    times = np.sort(np.arange(0, 8, 0.01) + np.random.default_rng(0).uniform(-1e-3, 1e-3, 800))
+    slow = 0.5 * np.sin(2 * np.pi * 0.8 * times)[:, None] * [0.2, 0.5, 1.0]
+    angle = np.radians(0.3) * np.sin(2 * np.pi * 15 * times)[:, None] * [1.0, 0.0, -0.5]
+    rates = slow + np.radians(0.3) * 2 * np.pi * 15 * np.cos(2 * np.pi * 15 * times)[:, None] * [1.0, 0.0, -0.5]
+    follows, shake = split_rates(times, rates, 0.0, 0.05)
+    inner = slice(20, -20)
+    assert np.degrees(np.abs(shake.angle - angle)[inner].max()) < 0.03
+    assert np.abs(follows - slow)[inner].max() < 0.03
+    between = (times[1:] + times[:-1])[inner] / 2
+    expected = np.radians(0.3) * np.sin(2 * np.pi * 15 * between)[:, None] * [1.0, 0.0, -0.5]
+    assert np.degrees(np.abs(shake.at(between)[0] - expected).max()) < 0.03
+    assert worth_while(shake, 0.002, 0.05)
+    quiet = slow + np.random.default_rng(1).normal(0, 0.002, slow.shape)
+    assert not worth_while(split_rates(times, quiet, 0.0, 0.05)[1], 0.002, 0.05)
+
+
+def test_nothing_is_integrated_over_a_gap_of_the_gyroscope() -> None:
+    times = np.arange(0, 8, 0.01)
+    rates = 0.5 * np.cos(2 * np.pi * 15 * times)[:, None] * [1.0, 0.0, 0.0]
+    kept = (times < 3) | (times > 3.2)
+    _, shake = split_rates(times[kept], rates[kept], 0.0, 0.05)
+    angle, rate = shake.at(np.array([3.1, 2.0, -1.0, 9.0]))
+    assert np.abs(angle[1]).max() > 0 and not angle[[0, 2, 3]].any() and not rate[[0, 2, 3]].any()
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_up_is_found_where_the_rig_turns_and_its_bias_cannot_hide(sign: float) -> None:
+    samples, _, rotation = walk(20.0)
+    motion = build(PRESETS["indoor"], 0).motion
+    ts = np.arange(0.0, 20.0, 0.1)
+    world = exp(np.array([[0.05, -0.1, 0.7]]))[0]
+    trajectory = Trajectory(ts, motion.at(ts + 2.0).rotated(world), np.ones(len(ts)))
+    mount = Mount(np.zeros(3), rotation)
+    level = find_level(trajectory, samples.times, sign * samples.acc, mount, np.radians(0.1))
+    tilt = np.arccos(np.clip(level.up @ world[:, 2], -1, 1))
+    assert tilt < 3 * level.tilt_sigma and level.tilt_sigma < np.radians(0.7)
+    assert (np.abs(level.bias - [0.05, -0.1, 0.1]) < 4 * level.bias_sigma).all()
+    # A rig that stands cannot tell its bias from a tilt, and says so.
+    rest = motion.at(np.full(len(ts), 0.0)).rotated(world)
+    still = np.tile(rest.rot[0].T @ world[:, 2] * GRAVITY @ rotation, (len(samples.times), 1))
+    stands = find_level(Trajectory(ts, rest, np.ones(len(ts))), samples.times, sign * still, mount, 0.0)
+    assert np.radians(1.0) < stands.tilt_sigma < np.radians(1.5)
+
+
+def test_an_accelerometer_that_contradicts_the_trajectory_tells_nothing() -> None:
+    samples, _, _ = walk(20.0)
+    motion = build(PRESETS["indoor"], 0).motion
+    ts = np.arange(0.0, 20.0, 0.1)
+    trajectory = Trajectory(ts, motion.at(ts + 2.0), np.ones(len(ts)))
+    with pytest.raises(ValueError, match="differs by"):
+        find_level(trajectory, samples.times, samples.acc, IDENTITY, 0.0)
+    with pytest.raises(ValueError, match="less than 2 s"):
+        find_level(trajectory, samples.times[:150], samples.acc[:150], IDENTITY, 0.0)
