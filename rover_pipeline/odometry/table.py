@@ -9,7 +9,7 @@ STEPS = (
     Step(
         sensor="_odom",
         function="rover_pipeline.odometry.steps:odom",
-        version=5,
+        version=6,
         sections=("odometry", "lidar", "rig", "sync.times"),
         options=OdometryOptions,
         inputs={"rng": "_lidar_image/rng"},
