@@ -2,10 +2,10 @@
 
 The phase is a hidden state on a circle of one period, cut into bins. From sample to sample it stays, drifts to a bin
 beside it, or, rarely, is any other, because the sensor restarted or the host's clock was set. Given the phase, an
-arrival is late by a latency whose distribution is that of the recording itself. The forward-backward algorithm (Rabiner,
-A tutorial on hidden Markov models, Proceedings of the IEEE 77, 1989) gives the probability of every bin at every sample
-from all arrivals before and after it. So nobody has to say how many arrivals make a restart: where they do not decide,
-the probability is spread over more than one phase.
+arrival is late by a latency whose distribution is that of the recording itself. The forward-backward algorithm
+(Rabiner, A tutorial on hidden Markov models, Proceedings of the IEEE 77, 1989) gives the probability of every bin at
+every sample from all arrivals before and after it. So nobody has to say how many arrivals make a restart: where they
+do not decide, the probability is spread over more than one phase.
 """
 
 from __future__ import annotations
