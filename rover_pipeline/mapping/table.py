@@ -10,7 +10,7 @@ STEPS = (
     Step(
         sensor="_map",
         function="rover_pipeline.mapping.steps:build",
-        version=3,
+        version=4,
         sections=("map", "lidar", "sync.times"),
         options=MapStepOptions,
         recording=True,

@@ -67,7 +67,8 @@ def odom(
         raise ValueError("there is no sweep")
     if options.loops:
         load("rover_pipeline.odometry.loops.pose_graph:load_gtsam")()  # an error now, not after the registration
-    recorded = clock("lidar", recording.ts, options.times).smooth
+    lidar_clock = clock("lidar", recording.ts, options.times)
+    recorded = lidar_clock.smooth
     # The knots of the trajectory are uniform: over the years that a clock skipped they would fill the memory.
     times = without_jumps(recorded, recorded)
     # Seconds since the first sweep. Those since 1970 have too few digits left for a fraction of a microsecond.
@@ -148,6 +149,7 @@ def odom(
     warnings = [
         *jump_warnings(recorded, after),
         *imu.notes,
+        *lidar_clock.remarks("lidar"),
         *companion_warnings(companions),
         *warnings_of(seams, valid, recording.valid),
     ]
