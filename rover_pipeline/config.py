@@ -45,8 +45,8 @@ class Config(Options):
     )
     exports: list[str] = Field(
         [],
-        description="Formats of datasets that are exported too, as one word or a list; `rover-pipeline export` without "
-        "arguments names them. Options are in the section `export`.",
+        description="Formats of datasets that are exported too, as one word or a list; an unknown name lists them. "
+        "Options are in the section `export`.",
     )
     output_root: str | None = Field(
         None,

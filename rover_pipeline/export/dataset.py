@@ -27,6 +27,7 @@ from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import fingerprint, versions
 from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.format.texts import parse_yaml
 from rover_pipeline.format.trace import Trace, link_trace, locate_traces
 from rover_pipeline.lookup import load
 
@@ -214,7 +215,6 @@ def dataset_settings(name: str, items: Sequence[str]) -> dict[str, Any]:
     Raises:
         ConfigError: an item is none of these.
     """
-    parse_yaml = load("rover_pipeline.format.texts:parse_yaml")
     settings: dict[str, Any] = {"splits": {}, "options": {}}
     for item in items:
         key, equals, text = item.partition("=")
