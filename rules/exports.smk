@@ -11,7 +11,7 @@ for name in EXPORTS.names:
         params:
             format=name,
             entries=EXPORTS.entries,
-            folder=os.path.dirname(EXPORTS.makes(name)),
+            folder=EXPORTS.folder(name),
             stamp=os.path.basename(EXPORTS.makes(name)),
             request=EXPORTS.request(name),
         log:

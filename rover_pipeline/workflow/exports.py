@@ -54,6 +54,10 @@ class Exports:
         digest = hashlib.blake2b(request.encode(), digest_size=6).hexdigest()
         return str(self.root / name / f"{STAMP}{digest}")
 
+    def folder(self, name: str) -> Callable[[Any], str]:
+        """Parameter of a rule: the folder of the dataset."""
+        return lambda wildcards: str(self.root / name)
+
     def request(self, name: str) -> Callable[[Any], str]:
         """Parameter of a rule: all options that may change the dataset, as JSON. A callable, for its braces."""
         text = json.dumps(self._request(name), sort_keys=True)
