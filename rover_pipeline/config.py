@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import BaseModel, ByteSize, Field, field_validator
 
 from rover_pipeline.camera.options import CameraOptions
+from rover_pipeline.datasets.options import ExportSection
 from rover_pipeline.engine.options import DaskOptions
 from rover_pipeline.errors import ConfigError, FormatError, describe, did_you_mean
 from rover_pipeline.format.texts import read_yaml
@@ -41,6 +42,11 @@ class Config(Options):
     outputs: list[str] = Field(
         ["default"],
         description="`default`, `all`, or names of virtual sensors without their underscore, as one word or a list.",
+    )
+    exports: list[str] = Field(
+        [],
+        description="Formats of datasets that are exported too, as one word or a list; `rover-pipeline export` without "
+        "arguments names them. Options are in the section `export`.",
     )
     output_root: str | None = Field(
         None,
@@ -79,10 +85,11 @@ class Config(Options):
         MapOptions(),
         description="The map of a recording: points, occupancy grid and picture. Heights are above the floor.",
     )
+    export: ExportSection = Field(ExportSection(), description="Datasets in other formats (`exports`).")
     report: ReportOptions = Field(ReportOptions(), description="The page of each recording.")
     dask: DaskOptions = Field(DaskOptions(), description="Parallel work. No option of this section changes a result.")
 
-    @field_validator("traces", "outputs", "extra_rules", mode="before")
+    @field_validator("traces", "outputs", "exports", "extra_rules", mode="before")
     @classmethod
     def _one_or_many(cls, value: object) -> object:
         # The command line gives numbers, paths and lists.
