@@ -64,6 +64,70 @@ class KittiOptions(DatasetOptions):
         return (*_SWEEPS, "camera/video.avi?", "camera/camera.json?", "_camera_pose/rot?")
 
 
+#: The channels of `_odom` that make a trajectory, and those of `_objects` that annotations are made from.
+_TRAJECTORY = tuple(f"_odom/{name}" for name in ("pos", "rot", "vel", "acc", "avel"))
+_OBJECTS = tuple(f"_objects/{name}" for name in ("centre", "extent", "yaw", "vel", "track", "probability", "count"))
+
+
+class L5kitOptions(DatasetOptions):
+    """`l5kit`: scenes with the rig and what is around it at one rate."""
+
+    rate: float = Field(10.0, gt=0, le=100, description="Frames a second. l5kit's own datasets have 10.")
+    agents: bool = Field(
+        True, description="Whether frames have agents, from `_objects`. false = only the rig's own motion is exported."
+    )
+    threshold: float = Field(
+        0.5,
+        ge=0.5,
+        lt=1,
+        description="An object is an agent when its probabilities of being a road user add up to more than this. "
+        "l5kit's own filter drops agents at 0.5 and below.",
+    )
+    max_gap: float = Field(
+        0.5, gt=0, description="Longest time between two poses, or two samples of a track, that is filled, s."
+    )
+    min_frames: int = Field(10, ge=2, description="Shorter scenes and tracks are left out.")
+    max_frames: int | None = Field(
+        None, ge=2, description="Longer scenes are cut. l5kit's own have 250. null = a scene ends where a gap begins."
+    )
+
+    def needs(self) -> tuple[str, ...]:
+        return (*_TRAJECTORY, *(_OBJECTS if self.agents else ()))
+
+
+class MdaOptions(DatasetOptions):
+    """`mda`: one file for each key frame, with its picture, annotations and their revisions."""
+
+    sensor: Literal["camera", "lidar", "radar"] = Field(
+        "camera",
+        description="What the pictures are of: the camera as it was recorded, ranges of the lidar (`_lidar_image`) or "
+        "power of the radar (`_radar_range_azimuth`), both as 16-bit PNG.",
+    )
+    period: float = Field(
+        1.0, gt=0, description="Time from one key frame to the next, s. The first sample of each period is one."
+    )
+    objects: bool = Field(True, description="Whether key frames are annotated with `_objects`.")
+    max_dt: float = Field(
+        0.1, gt=0, description="Longest time from a key frame to the sample that it is annotated from, s."
+    )
+
+    def needs(self) -> tuple[str, ...]:
+        picture, poses = {
+            "camera": ("camera/video.avi", "_camera_pose"),
+            "lidar": ("_lidar_image/rng", "_odom"),
+            "radar": ("_radar_range_azimuth/power", "_radar_pose"),
+        }[self.sensor]
+        quality = tuple(f"_radar_quality/{name}?" for name in ("clipped", "interfered", "coherence"))
+        return (
+            picture,
+            *(f"{poses}/{name}" for name in ("pos", "rot", "vel")),
+            *(_OBJECTS if self.objects else ()),
+            "_odom/cov?",
+            "camera/camera.json?",
+            *quality,
+        )
+
+
 class ExportSection(Options):
     """Datasets in other formats."""
 
@@ -74,3 +138,5 @@ class ExportSection(Options):
     )
     splits: SplitOptions = Field(SplitOptions(), description="Training, validation and test, the same in every format.")
     kitti: KittiOptions = Field(KittiOptions(), description="KITTI's odometry benchmark.")
+    l5kit: L5kitOptions = Field(L5kitOptions(), description="Scenes of L5Kit.")
+    mda: MdaOptions = Field(MdaOptions(), description="MDA files.")

@@ -50,5 +50,20 @@ DATASETS: dict[str, DatasetFormat] = {
             version=1,
             marks=("sequences/*/velodyne",),
         ),
+        DatasetFormat(
+            "l5kit",
+            "scenes of the rig and what moves around it at 10 Hz, for l5kit (zarr)",
+            "rover_pipeline.export.l5kit.dataset",
+            version=1,
+            marks=(".zgroup", "scenes/.zarray", "frames/.zarray", "agents/.zarray"),
+        ),
+        DatasetFormat(
+            "mda",
+            "a file for each key frame, with its picture, annotations and their revisions (MDA 0.1.0)",
+            "rover_pipeline.export.mda.dataset",
+            version=1,
+            marks=("*/*.mda",),
+            kind="update",
+        ),
     )
 }
