@@ -95,6 +95,45 @@ class L5kitOptions(DatasetOptions):
         return (*_TRAJECTORY, *(_OBJECTS if self.agents else ()))
 
 
+class RslearnOptions(DatasetOptions):
+    """`rslearn`: the ground from above, in windows of time and place."""
+
+    slice_s: float = Field(10.0, gt=0, description="Length of a slice of time, s. A window shows one tile during one.")
+    resolution: float = Field(0.1, gt=0.001, le=10, description="Edge of a pixel, m.")
+    tile_px: int = Field(256, ge=16, le=4096, description="Edge of a tile, pixels.")
+    min_share: float = Field(
+        0.005, gt=0, le=1, description="A tile of which less than this share of the pixels was observed is left out."
+    )
+    every: int = Field(4, ge=1, description="Use every n-th sweep of the lidar and frame of the radar.")
+    min_range: float = Field(0.5, ge=0, description="Minimum range of a return, m.")
+    max_range: float = Field(40.0, gt=0, description="Maximum range of a return of the lidar, and of a radar bin, m.")
+    z_min: float = Field(0.3, description="Minimum height of obstacles above the floor, m.")
+    z_max: float = Field(1.8, gt=0, description="Maximum height of obstacles, and of surfaces in `height`, m.")
+    radar: bool = Field(True, description="Whether there is a layer of radar power, from `_radar_range_azimuth`.")
+    max_azimuth_deg: float = Field(
+        60.0, gt=0, le=90, description="Radar power is drawn up to this angle from ahead, degrees."
+    )
+    objects: bool = Field(True, description="Whether there is a layer of tracks, from `_objects`.")
+    latitude: float = Field(0.0, gt=-90, lt=90, description="Where the recording begins, degrees north.")
+    longitude: float = Field(0.0, ge=-180, le=180, description="Where the recording begins, degrees east.")
+
+    @model_validator(mode="after")
+    def _bands(self) -> RslearnOptions:
+        if self.z_min >= self.z_max or self.min_range >= self.max_range:
+            raise ValueError("z_min must be below z_max, and min_range below max_range")
+        return self
+
+    def needs(self) -> tuple[str, ...]:
+        radar = ("_radar_range_azimuth/power", "_radar_range_azimuth/axes.json", "_radar_pose/pos", "_radar_pose/rot")
+        return (
+            "lidar/rng",
+            "lidar/lidar.json",
+            *_TRAJECTORY,
+            *(radar if self.radar else ()),
+            *(_OBJECTS if self.objects else ()),
+        )
+
+
 class MdaOptions(DatasetOptions):
     """`mda`: one file for each key frame, with its picture, annotations and their revisions."""
 
@@ -139,4 +178,5 @@ class ExportSection(Options):
     splits: SplitOptions = Field(SplitOptions(), description="Training, validation and test, the same in every format.")
     kitti: KittiOptions = Field(KittiOptions(), description="KITTI's odometry benchmark.")
     l5kit: L5kitOptions = Field(L5kitOptions(), description="Scenes of L5Kit.")
+    rslearn: RslearnOptions = Field(RslearnOptions(), description="Windows of rslearn.")
     mda: MdaOptions = Field(MdaOptions(), description="MDA files.")

@@ -58,6 +58,13 @@ DATASETS: dict[str, DatasetFormat] = {
             marks=(".zgroup", "scenes/.zarray", "frames/.zarray", "agents/.zarray"),
         ),
         DatasetFormat(
+            "rslearn",
+            "the ground from above in windows of time and place, for rslearn (GeoTIFF, GeoJSON; extra `rslearn`)",
+            "rover_pipeline.export.rslearn.dataset",
+            version=1,
+            marks=("config.json", "windows/*/*/metadata.json"),
+        ),
+        DatasetFormat(
             "mda",
             "a file for each key frame, with its picture, annotations and their revisions (MDA 0.1.0)",
             "rover_pipeline.export.mda.dataset",
