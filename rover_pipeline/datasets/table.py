@@ -50,5 +50,13 @@ DATASETS: dict[str, DatasetFormat] = {
             version=1,
             marks=("sequences/*/velodyne",),
         ),
+        DatasetFormat(
+            "edgefirst",
+            "EdgeFirst datasets: pictures, radar cubes, point clouds and depth as a folder and a ZIP, with an Arrow "
+            "table of poses and boxes (extra `edgefirst`)",
+            "rover_pipeline.export.edgefirst",
+            version=1,
+            marks=("{name}.arrow", "{name}"),
+        ),
     )
 }
