@@ -224,9 +224,8 @@ def _archive_problems(folder: Path) -> Iterator[str]:
         return
     try:
         with zipfile.ZipFile(path) as archive:
-            inside = {
-                entry.filename: (entry.file_size, entry.CRC) for entry in archive.infolist() if not entry.is_dir()
-            }
+            entries = [entry for entry in archive.infolist() if not entry.is_dir()]
+            inside = {entry.filename: (entry.file_size, entry.CRC) for entry in entries}
             bad = archive.testzip()
     except (zipfile.BadZipFile, OSError) as error:
         yield f"{path}: is no whole archive: {error}; export it again"
