@@ -68,6 +68,46 @@ class KittiOptions(DatasetOptions):
 _TRAJECTORY = tuple(f"_odom/{name}" for name in ("pos", "rot", "vel", "acc", "avel"))
 _OBJECTS = tuple(f"_objects/{name}" for name in ("centre", "extent", "yaw", "vel", "track", "probability", "count"))
 
+#: Kinds of files of an EdgeFirst sample, by their suffix.
+EdgefirstFile = Literal[
+    "camera.jpeg", "depth.png", "radar.png", "radar.pcd", "lidar.pcd", "lidar.png", "lidar.jpeg"
+]  # fmt: skip
+
+#: The channels that each kind is made from, besides those of every export.
+_EDGEFIRST_NEEDS: dict[EdgefirstFile, tuple[str, ...]] = {
+    "camera.jpeg": ("camera/video.avi",),
+    "depth.png": ("_camera_depth/depth",),
+    "radar.png": ("radar/iq", "radar/radar.json", "_sync/radar"),
+    "radar.pcd": ("radar/iq", "radar/radar.json", "_radar_points/xyz", "_radar_points/doppler", "_radar_points/snr",
+                  "_radar_points/count", "_radar_pose/rot?", "_sync/radar"),
+    "lidar.pcd": (),
+    "lidar.png": (),
+    "lidar.jpeg": ("lidar/rfl",),
+}  # fmt: skip
+
+
+class EdgefirstOptions(DatasetOptions):
+    """EdgeFirst datasets: samples at the lidar's times, with the nearest picture and radar frame, and a table."""
+
+    files: tuple[EdgefirstFile, ...] = Field(
+        tuple(_EDGEFIRST_NEEDS),
+        description="Kinds of files of each sample. A sample for which one of them cannot be made is left out. Leave "
+        "out those whose sensor the recordings lack. Readers need camera.jpeg.",
+    )
+    every: int = Field(1, ge=1, description="Only every n-th sweep.")
+    zip: bool = Field(True, description="An archive of the files beside them, NAME.zip, as the uploader takes it.")
+    annotations: bool = Field(True, description="Boxes of `_objects`, where it is there or can be made.")
+
+    def needs(self) -> tuple[str, ...]:
+        of_files = [reference for name in self.files for reference in _EDGEFIRST_NEEDS[name]]
+        boxes = (
+            (*(f"{each}?" for each in _OBJECTS), "_camera_pose/pos?", "_camera_pose/rot?", "camera/camera.json?")
+            if self.annotations
+            else ()
+        )
+        camera = ("camera/video.avi", "_sync/camera")
+        return tuple(dict.fromkeys((*_SWEEPS, *camera, *of_files, *boxes)))
+
 
 class L5kitOptions(DatasetOptions):
     """`l5kit`: scenes with the rig and what is around it at one rate."""
@@ -177,6 +217,7 @@ class ExportSection(Options):
     )
     splits: SplitOptions = Field(SplitOptions(), description="Training, validation and test, the same in every format.")
     kitti: KittiOptions = Field(KittiOptions(), description="KITTI's odometry benchmark.")
+    edgefirst: EdgefirstOptions = Field(EdgefirstOptions(), description="EdgeFirst datasets.")
     l5kit: L5kitOptions = Field(L5kitOptions(), description="Scenes of L5Kit.")
     rslearn: RslearnOptions = Field(RslearnOptions(), description="Windows of rslearn.")
     mda: MdaOptions = Field(MdaOptions(), description="MDA files.")

@@ -51,6 +51,14 @@ DATASETS: dict[str, DatasetFormat] = {
             marks=("sequences/*/velodyne",),
         ),
         DatasetFormat(
+            "edgefirst",
+            "EdgeFirst datasets: pictures, radar cubes, point clouds and depth as a folder and a ZIP, with an Arrow "
+            "table of poses and boxes (extra `edgefirst`)",
+            "rover_pipeline.export.edgefirst",
+            version=1,
+            marks=("{name}.arrow", "{name}"),
+        ),
+        DatasetFormat(
             "l5kit",
             "scenes of the rig and what moves around it at 10 Hz, for l5kit (zarr)",
             "rover_pipeline.export.l5kit.dataset",

@@ -12,7 +12,9 @@ from rover_pipeline.export.rig import clock_options, whole_sensor
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.kinematics.state import Poses, State
+from rover_pipeline.lidar.geometry import destagger, sensor_info
 from rover_pipeline.lidar.points_step import points
+from rover_pipeline.lidar.ranges import CLIPPED
 
 
 class Sweep(NamedTuple):
@@ -58,7 +60,22 @@ class PosedSweeps:
 
     def read(self, number: int) -> Sweep:
         """One of the `good` sweeps, deskewed. Raises SampleError when it cannot be decoded."""
-        read = {name: self._lidar.channel(name).read(number, number + 1) for name in self._channels}
+        return self.deskewed(number, self.images(number))
+
+    def images(self, number: int) -> dict[str, np.ndarray]:
+        """`rng`, u2 mm, and `rfl`, u1, where the lidar has it, (beam, column), columns in time order."""
+        return {name: self._lidar.channel(name).read(number, number + 1)[0] for name in self._channels}
+
+    def destaggered(self, images: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The same with columns at equal azimuth, and 0 where a range was clipped."""
+        info = sensor_info(self._metadata)
+        aligned = {name: destagger(image[None], info)[0] for name, image in images.items()}
+        aligned["rng"][aligned["rng"] == CLIPPED] = 0
+        return aligned
+
+    def deskewed(self, number: int, images: dict[str, np.ndarray]) -> Sweep:
+        """The returns in the `images` of a sweep."""
+        read = {name: image[None] for name, image in images.items()}
         none = np.zeros_like(read["rng"], "u1")
         made = points(
             read["rng"],
