@@ -37,7 +37,8 @@ def test_a_cell_of_the_grid_is_the_pixel_at_its_place(place: tuple[float, float]
     (tile,) = tiles_of(grid > 0, EXTENT, 32, 1 / 32**2)
     found = np.argwhere(tile.cut(grid, EXTENT, 255) == 7)
     assert len(found) == 1
-    assert world(*found[0].tolist(), tile) == pytest.approx(place, abs=0.0501)
+    row, column = found[0].tolist()
+    assert world(row, column, tile) == pytest.approx(place, abs=0.0501)
 
 
 def test_tiles_cover_the_grid_once_and_what_lies_outside_of_it_is_unknown() -> None:
