@@ -5,12 +5,12 @@ Its module imports torch and a numpy of 2020; the filter itself needs neither.
 
 import sys
 import types
+from unittest.mock import MagicMock
 
 import numpy as np
 
-for name in ("torch", "torch.utils", "torch.utils.data"):
-    sys.modules.setdefault(name, types.ModuleType(name))
-sys.modules["torch.utils.data"].Dataset = object  # type: ignore[attr-defined]
+sys.modules["torch"] = sys.modules["torch.utils"] = MagicMock()
+sys.modules["torch.utils.data"] = types.SimpleNamespace(Dataset=object)  # type: ignore[assignment]
 for name, kind in (("int", int), ("float", float), ("bool", bool), ("object", object)):
     if name not in np.__dict__:
         setattr(np, name, kind)
