@@ -7,8 +7,8 @@
     _camera/segment, ts, valid, classes.json             labels of `_camera_model`, where a model ran
 
 In the public recordings all poses are those of the lidar. Ours are those of each sensor, through the rig's
-extrinsics, front-left-up, in the world of `_odom`. `smoothing`, `start_threshold` and `filter_size` say that nothing was
-smoothed or left out. OUT may be the recording itself. Files that are there are never replaced.
+extrinsics, front-left-up, in the world of `_odom`. `smoothing`, `start_threshold` and `filter_size` say that nothing
+was smoothed or left out. OUT may be the recording itself. Files that are there are never replaced.
 """
 
 from __future__ import annotations
