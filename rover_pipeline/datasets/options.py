@@ -109,6 +109,43 @@ class EdgefirstOptions(DatasetOptions):
         return tuple(dict.fromkeys((*_SWEEPS, *camera, *of_files, *boxes)))
 
 
+#: Channels that hold the state of a sensor of the rig.
+_STATE = ("pos", "rot", "vel", "acc")
+
+
+class RoverpOptions(DatasetOptions):
+    """Files beside the sensors, as the public I/Q-1M recordings have them."""
+
+    segment: int = Field(
+        160,
+        ge=1,
+        le=4096,
+        description="Width and height of the labels of `_camera_model` in `_camera/segment`, pixels.",
+    )
+
+    def needs(self) -> tuple[str, ...]:
+        poses = (f"_{sensor}_pose/{name}?" for sensor in ("radar", "camera") for name in _STATE)
+        return (*(f"_odom/{name}" for name in _STATE), "_sync/lidar", *poses, "_camera_model/labels?")
+
+
+class NerfstudioOptions(DatasetOptions):
+    """Pictures with poses, for nerfstudio."""
+
+    every: int = Field(10, ge=1, description="Only every n-th picture: neighbours of a video show the same.")
+    undistort: bool = Field(
+        False,
+        description="Pictures without the distortion of the lens, encoded anew. false = the recorded pictures and "
+        "the model of the lens. Focal lengths stay, so the picture of a fisheye loses its rim.",
+    )
+    points: int = Field(
+        200_000, ge=0, description="Points of the seed cloud, taken evenly from the map's; 0 = no seed cloud."
+    )
+
+    def needs(self) -> tuple[str, ...]:
+        seed = ("_map/map.ply",) if self.points else ()
+        return ("camera/video.avi", "camera/camera.json", "_camera_pose/pos", "_camera_pose/rot", *seed)
+
+
 class L5kitOptions(DatasetOptions):
     """`l5kit`: scenes with the rig and what is around it at one rate."""
 
@@ -218,6 +255,8 @@ class ExportSection(Options):
     splits: SplitOptions = Field(SplitOptions(), description="Training, validation and test, the same in every format.")
     kitti: KittiOptions = Field(KittiOptions(), description="KITTI's odometry benchmark.")
     edgefirst: EdgefirstOptions = Field(EdgefirstOptions(), description="EdgeFirst datasets.")
+    roverp: RoverpOptions = Field(RoverpOptions(), description="Poses as the I/Q-1M recordings have them.")
+    nerfstudio: NerfstudioOptions = Field(NerfstudioOptions(), description="Pictures with poses, for nerfstudio.")
     l5kit: L5kitOptions = Field(L5kitOptions(), description="Scenes of L5Kit.")
     rslearn: RslearnOptions = Field(RslearnOptions(), description="Windows of rslearn.")
     mda: MdaOptions = Field(MdaOptions(), description="MDA files.")

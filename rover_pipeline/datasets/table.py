@@ -59,6 +59,23 @@ DATASETS: dict[str, DatasetFormat] = {
             marks=("{name}.arrow", "{name}"),
         ),
         DatasetFormat(
+            "roverp",
+            "poses, trajectory and matched samples beside the sensors, as the I/Q-1M recordings have them; never over "
+            "files that are there",
+            "rover_pipeline.export.roverp",
+            version=1,
+            marks=("_lidar/pose.npz",),
+            kind="merge",
+            splits=False,
+        ),
+        DatasetFormat(
+            "nerfstudio",
+            "transforms.json with the lens and poses, pictures, and a seed cloud from the map",
+            "rover_pipeline.export.nerfstudio",
+            version=1,
+            marks=("transforms.json",),
+        ),
+        DatasetFormat(
             "l5kit",
             "scenes of the rig and what moves around it at 10 Hz, for l5kit (zarr)",
             "rover_pipeline.export.l5kit.dataset",

@@ -192,7 +192,7 @@ def export_dataset(
             "time": {"seconds": round(time.monotonic() - begin, 3), "finished": time.time()},
         }
         if format.kind == "merge":
-            merge(output, out, provenance, stamp)
+            merge(output, out, provenance, stamp, replace=replace)
         else:
             older_dataset(out, name, identity=identity, replace=True)  # nobody has come in between
             publish(output, out, provenance, stamp)

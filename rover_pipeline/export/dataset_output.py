@@ -144,36 +144,51 @@ def publish(output: DatasetOutput, path: Path, provenance: dict[str, Any], stamp
     sync_new_name(path)
 
 
-def merge(output: DatasetOutput, path: Path, provenance: dict[str, Any], stamp: str | None) -> None:
+def merge(
+    output: DatasetOutput, path: Path, provenance: dict[str, Any], stamp: str | None, *, replace: bool = False
+) -> None:
     """Put the files of a finished dataset into a folder that may hold others, and never over one of these.
 
     Files that are there with the same bytes were put there by an earlier attempt. A kill leaves some of the files, each
-    of them whole, and the same command again adds the others. The provenance goes last, to `_FORMAT/provenance.json`.
+    of them whole, and the same command again adds the others. The provenance goes last, to `.FORMAT/provenance.json`.
+
+    Args:
+        replace: files of an earlier export of ours, which nobody has changed since, give way.
 
     Raises:
         InTheWayError: there are other bytes, or something else, at the path of one of the files. Nothing was added.
     """
+    own = merged_provenance(path, provenance["format"])
+    earlier = read_provenance(own) if own.is_dir() else None
+    if os.path.lexists(own) and earlier is None and not (own.is_dir() and not os.listdir(own)):
+        raise InTheWayError(f"{own}: stands where the provenance belongs and was not made by {MADE_BY}; move it away")
+    ours = (earlier or {}).get("digests")
+    ours = ours if isinstance(ours, dict) and replace else {}
     listed = sorted(tree_files(output.folder))
     _sync(output.folder / name for name in listed)
-    absent = []
+    digests = {name: _file_digest(output.folder / name) for name in listed}
+    changed = []
     for name in listed:
         target = path / name
-        if not os.path.lexists(target):
-            absent.append(name)
-        elif target.is_symlink() or not target.is_file() or target.read_bytes() != (output.folder / name).read_bytes():
-            raise InTheWayError(
-                f"{target}: exists already with other content, and is not replaced; move it away, or export to another "
-                "folder"
-            )
-    own = path / f"_{provenance['format']}"
-    if own.exists() and read_provenance(own) is None and has_entries(own):
-        raise InTheWayError(f"{own}: stands where the provenance belongs and was not made by {MADE_BY}; move it away")
-    for name in absent:
+        if os.path.lexists(target):
+            there = _file_digest(target) if target.is_file() and not target.is_symlink() else ""
+            if there == digests[name]:
+                continue
+            if not there or there != ours.get(name):
+                raise InTheWayError(
+                    f"{target}: exists already with other content, and is not replaced; move it away, or export to "
+                    "another folder"
+                )
+        changed.append(name)
+    for name in changed:
         (path / name).parent.mkdir(parents=True, exist_ok=True)
-        _link(output.folder / name, path / name)
-    own.mkdir(exist_ok=True)
+        if name in ours:
+            os.replace(output.folder / name, path / name)
+        else:
+            _link(output.folder / name, path / name)
+    own.mkdir(parents=True, exist_ok=True)
     scratch = output.folder.parent / PROVENANCE
-    content = {"made_by": MADE_BY, **provenance, "files": tree_state(output.folder), "paths": listed}
+    content = {"made_by": MADE_BY, **provenance, "digests": digests}
     scratch.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     sync_file(scratch)
     os.replace(scratch, own / PROVENANCE)
@@ -182,9 +197,14 @@ def merge(output: DatasetOutput, path: Path, provenance: dict[str, Any], stamp: 
     sync_new_name(own / PROVENANCE)
 
 
-def has_entries(folder: Path) -> bool:
-    """Whether a folder holds anything."""
-    return bool(os.listdir(folder))
+def merged_provenance(folder: Path, format: str) -> Path:
+    """Where the provenance of a merged format is: hidden, because `_NAME` would be taken for a result of a step."""
+    return folder / f".{format}"
+
+
+def _file_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
 def _link(source: Path, target: Path) -> None:

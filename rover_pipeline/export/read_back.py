@@ -10,8 +10,9 @@ from typing import Any
 
 from rover_pipeline.datasets.table import DATASETS, DatasetFormat
 from rover_pipeline.errors import FormatError
-from rover_pipeline.export.dataset_output import tree_state
+from rover_pipeline.export.dataset_output import merged_provenance, tree_state
 from rover_pipeline.format.provenance import read_provenance
+from rover_pipeline.format.trace import is_trace
 from rover_pipeline.lookup import load
 
 
@@ -19,12 +20,13 @@ def recognise(folder: Path) -> DatasetFormat | None:
     """The format of a dataset, ours or somebody else's; None when it is none of the known ones."""
     if not folder.is_dir():
         return None
-    name = (read_provenance(folder) or {}).get("format")
-    if name in DATASETS:
-        return DATASETS[name]
+    for each in DATASETS.values():
+        if (_provenance(folder, each) or {}).get("format") == each.name:
+            return each
+    is_recording = is_trace(folder)  # published recordings have such files too, and are traces first of all
     for each in DATASETS.values():
         marks = (mark.replace("{name}", glob.escape(folder.resolve().name)) for mark in each.marks)
-        if each.marks and all(_matches(folder, mark) for mark in marks):
+        if not (is_recording and each.kind == "merge") and all(_matches(folder, mark) for mark in marks):
             return each
     return None
 
@@ -82,7 +84,7 @@ def dataset_problems(folder: Path) -> Iterator[str]:
 
 
 def _provenance(folder: Path, format: DatasetFormat) -> dict[str, Any] | None:
-    own = folder / f"_{format.name}" if format.kind == "merge" else folder
+    own = merged_provenance(folder, format.name) if format.kind == "merge" else folder
     return read_provenance(own) if os.path.isdir(own) else None
 
 
