@@ -19,11 +19,12 @@ class OdometrySection(Options):
         description="Library that registers the sweeps first, for the initial guess of the trajectory. kiss_icp and "
         "ouster, at their defaults on all pixels, are baselines to compare with (extra `kiss-icp`).",
     )
-    passes: int = Field(
-        3,
+    passes: int | None = Field(
+        None,
         ge=1,
         description="1 = poses of the backend; 2 = scan-to-map registration in continuous time, where each column has "
-        "its own pose; each further pass refines the whole trajectory in one batch against the map of all sweeps.",
+        "its own pose; each further pass refines the whole trajectory in one batch, each sweep against the map of "
+        "others; null = until a pass moves the poses by less than 1 mm, 8 at most.",
     )
     segment: float = Field(
         60.0,

@@ -23,9 +23,9 @@ from rover_pipeline.odometry.registration.judge import (
     is_worse,
     judge,
     noise_scale,
-    world_points,
+    world_rays,
 )
-from rover_pipeline.odometry.registration.register import batch_passes
+from rover_pipeline.odometry.registration.register import batch_passes, has_settled
 from rover_pipeline.odometry.registration.spline_equations import SplineEquations
 from rover_pipeline.odometry.segments import SweepReader
 from rover_pipeline.odometry.spline import SplineTrajectory
@@ -65,10 +65,13 @@ def refine_in_batch(reader: SweepReader, trajectory: SplineTrajectory, ranges: S
     """
     best, refined = _at_once(reader, trajectory, ranges)
     for _ in range(batch_passes(reader.options)):
+        before = best
         batch, refined = _at_once(reader, refined, ranges)
-        if is_worse(best.fits, batch.fits):
+        if is_worse(before.fits, batch.fits):
             break
         best = batch
+        if has_settled(reader.options, before.trajectory, batch.trajectory, reader.times):
+            break
     return best
 
 
@@ -111,7 +114,7 @@ class _BatchPass:
         maps = TwoMaps(reader.options, len(reader.times))
         for number, (sweep, _) in enumerate(reader.read(start, stop), start):
             if sweep:
-                maps.insert(number, world_points(sweep, trajectory))
+                maps.insert(number, world_rays(sweep, trajectory))
         segment = self.ranges.index((start, stop))
         for half, surfels in enumerate(maps.maps):
             self.store.put(f"{segment}-{half}", surfels.sums())
@@ -119,13 +122,11 @@ class _BatchPass:
     def equations(self, start: int, stop: int) -> tuple[SplineEquations, list[SweepFit], list[np.ndarray]]:
         """Normal equations of a segment, how well each of its sweeps fits the others, and its information."""
         reader, options = self.reader, self.reader.options
-        maps, whole = TwoMaps(options, len(reader.times)), SurfelMap(options.voxels)
+        maps = TwoMaps(options, len(reader.times))
         segment = self.ranges.index((start, stop))
         for near in range(max(0, segment - 1), min(segment + 2, len(self.ranges))):
             for half, surfels in enumerate(maps.maps):
-                sums = self.store.get(f"{near}-{half}")
-                surfels.add(sums)
-                whole.add(sums)
+                surfels.add(self.store.get(f"{near}-{half}"))
         begin, end = reader.span(start, stop)
         low, trajectory = self.trajectory.window(begin, end)
         # Each rate belongs to one segment only. Otherwise it would count twice.
@@ -133,10 +134,10 @@ class _BatchPass:
         gyro = reader.gyro.between(begin, until).without_bias(trajectory)
         fits: list[SweepFit] = []
 
-        def sweeps() -> Iterator[Sweep | None]:
+        def sweeps() -> Iterator[tuple[Sweep | None, SurfelMap]]:
             for number, (sweep, _) in enumerate(reader.read(start, stop), start):
                 fits.append(judge(sweep, trajectory, maps.others(number), options) if sweep else NO_FIT)
-                yield sweep
+                yield sweep, maps.target(number)
 
-        equations, information = normal_equations(sweeps(), trajectory, whole, options, gyro)
+        equations, information = normal_equations(sweeps(), trajectory, options, gyro)
         return equations._replace(first=equations.first + low), fits, information

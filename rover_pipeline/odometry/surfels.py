@@ -15,8 +15,9 @@ from rover_pipeline.numerics.compiled import compiled, inlined
 from rover_pipeline.numerics.voxel_table import EMPTY, empty_table, find_slot, voxel_indices, voxel_key
 
 #: Columns of the sums of a voxel: number of points; x, y, z, xx, xy, xz, yy, yz, zz relative to the voxel's centre;
-#: number of points when its plane was fitted last.
-COUNT, FITTED, SUMS = 0, 10, 11
+#: x, y, z from the lidar to each of them; the sine of their elevation in the lidar frame, and its square; number of
+#: points when its plane was fitted last.
+COUNT, VIEW, SINE, FITTED, SUMS = 0, 10, 13, 15, 16
 #: Columns of a plane: x, y, z of a point on it; x, y, z of its unit normal; its thickness, which is the standard
 #: deviation of its points along the normal, metres; 1 where the voxel has a plane, else 0; the standard deviation of
 #: its points along its shorter side, metres.
@@ -31,6 +32,11 @@ _MIN_POINTS = 8
 #: Largest thickness of a plane, and its smallest extent along its shorter side, relative to the voxel's edge. Leaves of
 #: a bush and blades of grass are thick planes: each point says little, but thousands of them tell where the bush is.
 _MAX_THICKNESS, _MIN_EXTENT = 0.2, 0.08
+#: A single beam that turns through leaves, which return it from any depth, draws a thin plane that holds the beam, and
+#: moves along with the lidar. So a plane of one beam must be thin along the ray, too: this is its largest thickness
+#: there, relative to the voxel's edge. The points of one beam have the same elevation, within this deviation of its
+#: sine: neighbouring beams are 0.005 and more apart.
+_MAX_DEPTH, _ONE_BEAM = 0.2, 0.002
 
 
 class VoxelArrays(NamedTuple):
@@ -39,7 +45,7 @@ class VoxelArrays(NamedTuple):
     Attributes:
         slots: i8 (slot, 2), hash table of keys (see `numerics.voxel_table`) and rows.
         keys: i8 (row,).
-        sums: f8 (row, 11).
+        sums: f8 (row, 16).
         planes: f8 (row, 9).
     """
 
@@ -91,20 +97,21 @@ def fill_slots(slots: np.ndarray, keys: np.ndarray) -> None:
 
 
 @compiled
-def insert_points(points: np.ndarray, size: float, voxels: VoxelArrays, count: int) -> int:
-    """Adds points, f8 (N, 3), to the sums of their voxels. Fits the planes of voxels that have grown by 10 % again.
+def insert_points(rays: np.ndarray, size: float, voxels: VoxelArrays, count: int) -> int:
+    """Adds points to the sums of their voxels. Fits the planes of voxels that have grown by 10 % again.
 
     Args:
+        rays: as in `SurfelMap.insert`.
         count: number of voxels before; there is room for N more.
 
     Returns:
         The number of voxels.
     """
     slots, keys, sums, planes = voxels
-    touched = np.empty(len(points), np.int32)
+    touched = np.empty(len(rays), np.int32)
     number = 0
-    for n in range(len(points)):
-        x, y, z = points[n, 0], points[n, 1], points[n, 2]
+    for n in range(len(rays)):
+        x, y, z = rays[n, 0], rays[n, 1], rays[n, 2]
         key = surfel_key(x, y, z, size)
         slot = find_slot(slots, key)
         if slots[slot, 0] == EMPTY:
@@ -131,6 +138,9 @@ def insert_points(points: np.ndarray, size: float, voxels: VoxelArrays, count: i
         s[7] += y * y
         s[8] += y * z
         s[9] += z * z
+        for i in range(4):
+            s[VIEW + i] += rays[n, 3 + i]
+        s[SINE + 1] += rays[n, 6] * rays[n, 6]
     for n in range(number):
         row = touched[n]
         s = sums[row]
@@ -144,7 +154,7 @@ def insert_points(points: np.ndarray, size: float, voxels: VoxelArrays, count: i
 
 @compiled
 def insert_sums(other_keys: np.ndarray, other_sums: np.ndarray, size: float, voxels: VoxelArrays, count: int) -> int:
-    """Adds the sums of another map's voxels, i8 (N,) and f8 (N, 11), and fits their planes again.
+    """Adds the sums of another map's voxels, i8 (N,) and f8 (N, 16), and fits their planes again.
 
     Args:
         count: number of voxels before; there is room for N more.
@@ -172,7 +182,8 @@ def insert_sums(other_keys: np.ndarray, other_sums: np.ndarray, size: float, vox
 def _fit_plane(key: int, size: float, s: np.ndarray, plane: np.ndarray) -> None:
     """Fits the plane of a voxel by the eigenvalues of its points' covariance.
 
-    There is no plane where the points are not flat, lie along a line, or lie along a face of the voxel.
+    There is no plane where the points are not flat, lie along a line or along a face of the voxel, or are of
+    one beam in a plane that holds it.
     """
     n = s[COUNT]
     mx, my, mz = s[1] / n, s[2] / n, s[3] / n
@@ -207,6 +218,11 @@ def _fit_plane(key: int, size: float, s: np.ndarray, plane: np.ndarray) -> None:
     scale = 1 / np.sqrt(q1)
     x1, y1, z1 = x1 * scale, y1 * scale, z1 * scale
     thickness = np.sqrt(max(smallest, 0.0))
+    if s[SINE + 1] / n - (s[SINE] / n) ** 2 < _ONE_BEAM**2:
+        across = abs(x1 * s[VIEW] + y1 * s[VIEW + 1] + z1 * s[VIEW + 2])
+        along = np.sqrt(s[VIEW] ** 2 + s[VIEW + 1] ** 2 + s[VIEW + 2] ** 2)
+        if thickness * along > _MAX_DEPTH * size * across:
+            return
     # The voxel's face cuts off some points of a surface along it. The mean of the rest is beside the surface.
     inside = 0.5 * size - max(0.01, 3 * thickness)
     if (abs(x1) > 0.9 and abs(mx) > inside) or (abs(y1) > 0.9 and abs(my) > inside):
@@ -232,13 +248,13 @@ class SurfelLevel:
         self.size, self.count = size, 0
         self.voxels = _with_capacity(1 << 11)
 
-    def insert(self, points: np.ndarray) -> None:
-        """Add points, f8 (N, 3), metres in the world."""
-        self._reserve(self.count + len(points))
-        self.count = insert_points(points, self.size, self.voxels, self.count)
+    def insert(self, rays: np.ndarray) -> None:
+        """Add points; see `SurfelMap.insert`."""
+        self._reserve(self.count + len(rays))
+        self.count = insert_points(rays, self.size, self.voxels, self.count)
 
     def add(self, keys: np.ndarray, sums: np.ndarray) -> None:
-        """Add the voxels of another map of the same world, i8 (N,) and f8 (N, 11)."""
+        """Add the voxels of another map of the same world, i8 (N,) and f8 (N, 16)."""
         self._reserve(self.count + len(keys))
         self.count = insert_sums(keys, sums, self.size, self.voxels, self.count)
 
@@ -277,10 +293,15 @@ class SurfelMap:
     def __init__(self, sizes: tuple[float, ...]) -> None:
         self.levels = [SurfelLevel(size) for size in sizes]
 
-    def insert(self, points: np.ndarray) -> None:
-        """Add points, f8 (N, 3), metres in the world."""
+    def insert(self, rays: np.ndarray) -> None:
+        """Add points.
+
+        Args:
+            rays: f8 (N, 7), of each point x, y, z in the world, metres; those of the vector from the lidar to it; and
+                the sine of its elevation in the lidar frame, which tells the beams apart.
+        """
         for level in self.levels:
-            level.insert(points)
+            level.insert(rays)
 
     def sums(self) -> list[np.ndarray]:
         """Keys and sums of the voxels of each level in turn, which another map of the same world can `add`."""

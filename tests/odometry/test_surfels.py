@@ -16,10 +16,16 @@ def wall(rng: np.random.Generator, count: int) -> np.ndarray:
     return points
 
 
+def seen(points: np.ndarray, eye: tuple[float, float, float] = (0.0, 0.0, 0.0)) -> np.ndarray:
+    """Points as a level lidar sees them, f8 (N, 7)."""
+    rays = points - eye
+    return np.hstack([points, rays, rays[:, 2:] / np.linalg.norm(rays, axis=1, keepdims=True)])
+
+
 def test_planes_lie_in_a_wall_and_face_as_it_does() -> None:
     surfels = SurfelMap((0.25, 0.5))
     for block in np.split(wall(np.random.default_rng(0), 20_000), 10):
-        surfels.insert(block)
+        surfels.insert(seen(block))
     for level in surfels.levels:
         planes = level.planes()
         assert len(planes) > 20
@@ -30,14 +36,25 @@ def test_planes_lie_in_a_wall_and_face_as_it_does() -> None:
 
 def test_points_that_fill_a_volume_have_no_plane() -> None:
     surfels = SurfelMap((0.5,))
-    surfels.insert(np.random.default_rng(1).uniform(-1, 1, (50_000, 3)))
+    surfels.insert(seen(np.random.default_rng(1).uniform(-1, 1, (50_000, 3)), (0.0, 0.0, 9.0)))
     # Voxels at the border of the volume hold a thin slice of it, which may look like a plane.
     assert len(surfels.centres) < 0.05 * surfels.levels[0].count
 
 
+def test_a_beam_that_turns_through_leaves_draws_no_plane_and_beams_on_a_floor_do() -> None:
+    rng = np.random.default_rng(4)
+    azimuth, depth = rng.uniform(-0.3, 0.3, 8000), rng.uniform(4, 6, 8000)
+    fan = np.column_stack([depth * np.cos(azimuth), depth * np.sin(azimuth), rng.normal(0, 0.004, 8000)])
+    leaves, floor = SurfelMap((0.25, 0.5, 1.0)), SurfelMap((0.25, 0.5, 1.0))
+    leaves.insert(seen(fan))
+    floor.insert(seen(fan, (0.0, 0.0, 1.5)))
+    for level, fan_level in zip(floor.levels, leaves.levels, strict=True):
+        assert len(level.planes()) > 3 * len(fan_level.planes())
+
+
 def test_a_thinned_map_has_the_same_planes() -> None:
     surfels = SurfelMap((0.25, 0.5, 1.0))
-    surfels.insert(wall(np.random.default_rng(2), 20_000))
+    surfels.insert(seen(wall(np.random.default_rng(2), 20_000)))
     thin = surfels.thin()
     assert [level.size for level in thin.levels] == [0.25, 0.5]
     np.testing.assert_array_equal(thin.centres, surfels.centres)
@@ -46,14 +63,14 @@ def test_a_thinned_map_has_the_same_planes() -> None:
 def test_the_sums_do_not_depend_on_the_size_of_the_blocks_that_are_inserted() -> None:
     points = wall(np.random.default_rng(3), 5000)
     once, often = SurfelMap((0.5,)), SurfelMap((0.5,))
-    once.insert(points)
+    once.insert(seen(points))
     for block in np.split(points, 50):
-        often.insert(block)
+        often.insert(seen(block))
     count = once.levels[0].count
     assert often.levels[0].count == count
     one, other = once.levels[0].voxels, often.levels[0].voxels
     np.testing.assert_array_equal(one.keys[:count], other.keys[:count])
-    np.testing.assert_array_equal(one.sums[:count, :10], other.sums[:count, :10])
+    np.testing.assert_array_equal(one.sums[:count, :13], other.sums[:count, :13])
 
 
 def test_the_maps_of_segments_add_up_to_the_map_of_all_points() -> None:
@@ -61,13 +78,13 @@ def test_the_maps_of_segments_add_up_to_the_map_of_all_points() -> None:
     sizes = (0.25, 0.5)
     whole, added = SurfelMap(sizes), SurfelMap(sizes)
     for part in points:
-        whole.insert(part)
+        whole.insert(seen(part))
         own = SurfelMap(sizes)
-        own.insert(part)
+        own.insert(seen(part))
         added.add(own.sums())
     for one, other in zip(whole.levels, added.levels, strict=True):
         rows, twins = (np.argsort(each.voxels.keys[: each.count]) for each in (one, other))
         np.testing.assert_array_equal(one.voxels.keys[rows], other.voxels.keys[twins])
-        np.testing.assert_allclose(one.voxels.sums[rows, :10], other.voxels.sums[twins, :10], atol=1e-9)
+        np.testing.assert_allclose(one.voxels.sums[rows, :13], other.voxels.sums[twins, :13], atol=1e-9)
         assert (other.voxels.planes[twins, IS_PLANE] >= one.voxels.planes[rows, IS_PLANE]).all()
         assert len(other.planes()) > 20

@@ -17,7 +17,7 @@ from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.odometry.observations import Sweep
-from rover_pipeline.odometry.registration.point_to_plane import CENTRE_NOISE, align, plane_distances, transform_points
+from rover_pipeline.odometry.registration.point_to_plane import CENTRE_NOISE, align, plane_distances, transform_rays
 from rover_pipeline.odometry.surfels import NORMAL, SurfelMap
 
 #: Cells of the bird's-eye views, metres. Heights have steps of half a cell.
@@ -77,7 +77,7 @@ class LocalMap:
             state, known = motion.at(sweep.times)
             part = known[sweep.column]
             if part.any():
-                surfels.insert(transform_points(sweep.points[part], sweep.column[part], state.pos - origin, state.rot))
+                surfels.insert(transform_rays(sweep.points[part], sweep.column[part], state.pos - origin, state.rot))
         planes = surfels.levels[0].planes()
         self.tables = surfels.tables
         self.centres, vertical = planes[:, :3], np.abs(planes[:, NORMAL + 2])

@@ -6,7 +6,7 @@ and in any order, so that the result has no seams.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from scipy.linalg import solveh_banded
@@ -14,7 +14,7 @@ from scipy.linalg import solveh_banded
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro, Sweep
 from rover_pipeline.odometry.options import OdometrySection
-from rover_pipeline.odometry.registration.judge import world_points
+from rover_pipeline.odometry.registration.judge import TwoMaps, world_rays
 from rover_pipeline.odometry.registration.point_to_plane import SCALE, THICK, PointWeights, pose_equations
 from rover_pipeline.odometry.registration.spline_equations import (
     AngularRates,
@@ -34,21 +34,31 @@ def build_map(sweeps: Iterable[Sweep], trajectory: SplineTrajectory, options: Od
     """The map of sweeps whose trajectory is known."""
     surfels = SurfelMap(options.voxels)
     for sweep in sweeps:
-        surfels.insert(world_points(sweep, trajectory))
+        surfels.insert(world_rays(sweep, trajectory))
     return surfels
 
 
+def on_others(
+    sweeps: Sequence[Sweep], trajectory: SplineTrajectory, options: OdometrySection
+) -> Iterator[tuple[Sweep, SurfelMap]]:
+    """Sweeps whose trajectory is known, each with the map that it is registered to: that of others."""
+    maps = TwoMaps(options, len(sweeps))
+    for number, sweep in enumerate(sweeps):
+        maps.insert(number, world_rays(sweep, trajectory))
+    return ((sweep, maps.target(number)) for number, sweep in enumerate(sweeps))
+
+
 def normal_equations(
-    sweeps: Iterable[Sweep | None],
+    sweeps: Iterable[tuple[Sweep | None, SurfelMap]],
     trajectory: SplineTrajectory,
-    surfels: SurfelMap,
     options: OdometrySection,
     gyro: Gyro = NO_GYRO,
 ) -> tuple[SplineEquations, list[np.ndarray]]:
     """Normal equations of the trajectory's control points from sweeps and rates, and the information of each sweep.
 
     Args:
-        sweeps: None for those that must not be used, whose information is 0.
+        sweeps: each with the map that it is registered to; None for those that must not be used, whose information
+            is 0. A sweep that is in its own map attracts itself, which holds it where it is.
 
     Returns:
         The equations; for each sweep, f8 (6, 6), the information of a displacement in the world (1/m2) and of a
@@ -57,7 +67,7 @@ def normal_equations(
     equations, weights = _no_equations(trajectory), PointWeights(_GATE, options.range_noise, SCALE, 1, THICK, 0.0)
     information: list[np.ndarray] = []
     ranges: list[tuple[int, int]] = []
-    for sweep in sweeps:
+    for sweep, surfels in sweeps:
         if sweep is None:
             information.append(np.zeros((6, 6)))
             continue

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -19,13 +20,15 @@ from rover_pipeline.odometry.registration.point_to_plane import (
     THICK,
     PointWeights,
     pose_equations,
-    transform_points,
+    transform_rays,
 )
 from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.surfels import SurfelMap
 
 #: Largest number of consecutive sweeps that are in the same of the two maps.
 _BLOCK = 5
+#: Number of sweeps below which half of them make too poor a map to register the others to.
+_FEW = 2 * _BLOCK
 #: Smallest extent of a large plane along its shorter side, relative to its voxel. That of a wall is 0.29, and that of a
 #: person 0.15 in a voxel of 1 m.
 _WIDE = 0.22
@@ -33,6 +36,8 @@ _WIDE = 0.22
 _SIGNIFICANT = 2.0
 #: Distance of a point from its plane, metres, from which on it is as bad as a point without a plane.
 _GATE = 0.05
+#: Standard deviation of the rotation that `_move` expects, rad.
+_TURN = 0.02
 
 
 class SweepFit(NamedTuple):
@@ -44,6 +49,8 @@ class SweepFit(NamedTuple):
         cost: mean squared distance of all points from their planes, cut off at 5 cm, m2.
         noise: mean of the squared distances, each relative to its expected variance: 1 where the noise is as expected.
         structure: smallest eigenvalue of the information that large planes alone give, 1/m2; see `smallest_eigenvalue`.
+        shift: how far its points would move the whole sweep, metres: its distance from the map of other sweeps.
+        surprise: the square of this move, normalised by the information, per degree of freedom; `noise` is expected.
     """
 
     inliers: float
@@ -51,9 +58,11 @@ class SweepFit(NamedTuple):
     cost: float
     noise: float
     structure: float
+    shift: float
+    surprise: float
 
 
-NO_FIT = SweepFit(*[np.nan] * 5)
+NO_FIT = SweepFit(*[np.nan] * 7)
 
 
 @dataclass
@@ -71,28 +80,42 @@ class TwoMaps:
         self.block = max(1, min(_BLOCK, self.count // 4))
         self.maps = [SurfelMap(self.options.voxels) for _ in range(2 if self.count > 1 else 1)]
 
-    def insert(self, number: int, points: np.ndarray) -> None:
-        """Add the points of the sweep with some number, f8 (N, 3), metres in the world."""
-        self._of(number).insert(points)
+    def insert(self, number: int, rays: np.ndarray) -> None:
+        """Add the points of the sweep with some number; see `SurfelMap.insert`."""
+        self._of(number).insert(rays)
 
     def others(self, number: int) -> SurfelMap:
         """The map that the sweep with some number is not in."""
         return self._of(number + self.block)
 
+    def target(self, number: int) -> SurfelMap:
+        """The map that the sweep with some number is registered to: that of others, or all where these are too few.
+
+        No more points may be inserted afterwards.
+        """
+        return self.others(number) if self.count >= _FEW else self._whole
+
+    @cached_property
+    def _whole(self) -> SurfelMap:
+        whole = SurfelMap(self.options.voxels)
+        for surfels in self.maps:
+            whole.add(surfels.sums())
+        return whole
+
     def _of(self, number: int) -> SurfelMap:
         return self.maps[number // self.block % len(self.maps)]
 
 
-def world_points(sweep: Sweep, trajectory: SplineTrajectory) -> np.ndarray:
-    """The sweep's points in the world, f8 (N, 3), each transformed by the lidar's pose at its own instant."""
-    return transform_points(sweep.points, sweep.column, *trajectory.poses(trajectory.locate(sweep.times)))
+def world_rays(sweep: Sweep, trajectory: SplineTrajectory) -> np.ndarray:
+    """The sweep's points in the world, f8 (N, 7), each by the lidar's pose at its own instant, as a map takes them."""
+    return transform_rays(sweep.points, sweep.column, *trajectory.poses(trajectory.locate(sweep.times)))
 
 
 def judge(sweep: Sweep, trajectory: SplineTrajectory, others: SurfelMap, options: OdometrySection) -> SweepFit:
     """How well a sweep fits a map that it is not in."""
     poses = trajectory.poses(trajectory.locate(sweep.times))
     weights = PointWeights(_GATE, options.range_noise, SCALE, 1, THICK, 0.0)
-    *_, statistics = pose_equations(*sweep.judged, *poses, others.tables, weights)
+    matrix, right, statistics = pose_equations(*sweep.judged, *poses, others.tables, weights)
     total, inliers, squared_distances, cut_off, normalised = statistics
     if not np.isfinite(squared_distances) or not total:
         return NO_FIT
@@ -102,7 +125,19 @@ def judge(sweep: Sweep, trajectory: SplineTrajectory, others: SurfelMap, options
     large, _, _ = pose_equations(*sweep.judged, *poses, others.large.tables, weights._replace(extent=_WIDE))
     share = len(sweep.judged.points) / max(len(sweep.points), 1)
     structure = smallest_eigenvalue(large.sum(0)) / share
-    return SweepFit(inliers / total, residual, cost, normalised / max(inliers, 1), structure)
+    move = _move(matrix.sum(0), right.sum(0))
+    surprise = float(right.sum(0) @ move) / len(move)
+    noise = normalised / max(inliers, 1)
+    return SweepFit(inliers / total, residual, cost, noise, structure, float(np.linalg.norm(move[:3])), surprise)
+
+
+def _move(information: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """The displacement, metres, and rotation, rad, that fit a whole sweep to the map, f8 (6,).
+
+    Directions that nothing tells of move little: they have a prior of the size of the gate.
+    """
+    prior = np.diag([_GATE**-2] * 3 + [_TURN**-2] * 3)
+    return np.linalg.solve(information + prior, right)
 
 
 def smallest_eigenvalue(information: np.ndarray) -> float:
@@ -136,7 +171,7 @@ def judged(sweeps: Sequence[Sweep], trajectory: SplineTrajectory, options: Odome
     """How well each of some sweeps fits the others."""
     maps = TwoMaps(options, len(sweeps))
     for number, sweep in enumerate(sweeps):
-        maps.insert(number, world_points(sweep, trajectory))
+        maps.insert(number, world_rays(sweep, trajectory))
     return [judge(sweep, trajectory, maps.others(number), options) for number, sweep in enumerate(sweeps)]
 
 

@@ -81,6 +81,24 @@ def transform_points(points: np.ndarray, column: np.ndarray, pos: np.ndarray, ro
 
 
 @compiled
+def transform_rays(points: np.ndarray, column: np.ndarray, pos: np.ndarray, rot: np.ndarray) -> np.ndarray:
+    """Points in the world as a map takes them, f8 (N, 7); see `surfels.SurfelMap.insert`.
+
+    Args:
+        points, column, pos, rot: as in `transform_points`.
+    """
+    out = np.empty((len(points), 7))
+    for n in range(len(points)):
+        c = column[n]
+        x, y, z = np.float64(points[n, 0]), np.float64(points[n, 1]), np.float64(points[n, 2])
+        out[n, 6] = z / max(np.sqrt(x * x + y * y + z * z), 1e-9)
+        for i in range(3):
+            ray = rot[c, i, 0] * x + rot[c, i, 1] * y + rot[c, i, 2] * z
+            out[n, i], out[n, 3 + i] = pos[c, i] + ray, ray
+    return out
+
+
+@compiled
 def pose_equations(
     points: np.ndarray,
     column: np.ndarray,

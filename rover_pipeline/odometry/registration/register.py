@@ -6,7 +6,7 @@ instant of its own column, so no sweep is deskewed beforehand.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -15,9 +15,8 @@ from rover_pipeline.kinematics.state import State
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro, Sweep
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.registration.backends import make_backend
-from rover_pipeline.odometry.registration.batch import build_map, normal_equations, solve
-from rover_pipeline.odometry.registration.judge import is_worse, judged, world_points
-from rover_pipeline.odometry.registration.point_to_plane import THICK, PointWeights, pose_equations
+from rover_pipeline.odometry.registration.batch import build_map, normal_equations, on_others, solve
+from rover_pipeline.odometry.registration.judge import is_worse, judged, world_rays
 from rover_pipeline.odometry.registration.spline_equations import AngularRates, register_sweep
 from rover_pipeline.odometry.spline import ORDER, SplineTrajectory, fit_spline
 from rover_pipeline.odometry.surfels import SurfelMap
@@ -26,14 +25,15 @@ from rover_pipeline.odometry.surfels import SurfelMap
 _GUESS_JERK = 30.0
 #: What a trajectory goes on after the last instant that it is needed at, seconds, so that rounding cannot cut it off.
 _MARGIN = 1e-6
-#: Weights that tell a good initial guess from a bad one: points within 0.2 m of a plane count.
-_GUESS = PointWeights(gate=0.2, noise=0.1, scale=1.0, stride=8, thick=THICK, extent=0.0)
 #: Number of sweeps that a segment's map begins with.
 _FIRST_SWEEPS = 20
 #: Smallest fraction of inliers of a sweep that fits the map, and largest correction of its initial guess, metres.
 _MIN_INLIERS, _MAX_CORRECTION = 0.3, 0.5
 #: One sweep in so many tells whether a trajectory is better than another.
 _JUDGED = 3
+#: Largest number of batch passes, and the root mean square motion of the poses in one of them below which no further
+#: one is of use, metres: planes settle at once, leaves after several passes.
+_MAX_BATCH_PASSES, _SETTLED = 6, 0.001
 #: Information that holds the first sweep in its place.
 _FIXED = 1e8
 
@@ -70,7 +70,7 @@ def register(
     instants, matrices = np.array([sweep.end for sweep in used]), np.stack(poses)
     rot, pos = matrices[:, :3, :3], matrices[:, :3, 3]
     guess = fit_spline(instants, pos, rot, begin, last, options.knots, _GUESS_JERK)
-    if options.passes > 1:
+    if options.passes != 1:
         refined, surfels = _register_to_map(used, guess, options, gyro.without_bias(guess))
         some = used[::_JUDGED]
         if not is_worse(judged(some, guess, options), judged(some, refined, options)):
@@ -79,8 +79,8 @@ def register(
 
 
 def batch_passes(options: OdometrySection) -> int:
-    """How often the whole trajectory is refined in batch."""
-    return max(0, options.passes - 2)
+    """How often the whole trajectory is refined in batch at most."""
+    return _MAX_BATCH_PASSES if options.passes is None else max(0, options.passes - 2)
 
 
 def register_at_once(sweeps: Sequence[Sweep], ts: np.ndarray, options: OdometrySection) -> State:
@@ -91,14 +91,25 @@ def register_at_once(sweeps: Sequence[Sweep], ts: np.ndarray, options: OdometryS
     """
     trajectory, _ = register(((sweep, None) for sweep in sweeps), ts, options, metadata="")
     for _ in range(batch_passes(options)):
-        surfels = build_map(sweeps, trajectory, options)
-        equations, _ = normal_equations(sweeps, trajectory, surfels, options)
+        equations, _ = normal_equations(on_others(sweeps, trajectory, options), trajectory, options)
         refined = solve(trajectory, equations, options)
         some = sweeps[::_JUDGED]
         if is_worse(judged(some, trajectory, options), judged(some, refined, options)):
             break
-        trajectory = refined
+        settled, trajectory = has_settled(options, trajectory, refined, ts), refined
+        if settled:
+            break
     return trajectory.at(ts)
+
+
+def has_settled(options: OdometrySection, before: SplineTrajectory, after: SplineTrajectory, ts: np.ndarray) -> bool:
+    """Whether further batch passes are of no use, as far as the options leave this to the recording.
+
+    Args:
+        ts: f8 (frame,), instants of the poses, seconds.
+    """
+    moved = after.at(ts).pos - before.at(ts).pos
+    return options.passes is None and float(np.sqrt((moved**2).sum(1).mean())) < _SETTLED
 
 
 def _register_to_map(
@@ -115,11 +126,10 @@ def _register_to_map(
     first = sweeps[:_FIRST_SWEEPS]
     trajectory = guess.copy()
     for _ in range(2):
-        trajectory, surfels = _register_in_order(first, trajectory, options, gyro)
+        trajectory, _ = _register_in_order(first, trajectory, options, gyro)
         for _ in range(2):
-            equations, _ = normal_equations(first, trajectory, surfels, options, gyro)
+            equations, _ = normal_equations(on_others(first, trajectory, options), trajectory, options, gyro)
             trajectory = solve(trajectory, equations, options)
-            surfels = build_map(first, trajectory, options)
     middle = len(first) // 2
     return _register_in_order(sweeps[middle:], _continued(trajectory, guess, first[-1].end), options, gyro)
 
@@ -133,7 +143,7 @@ def _register_in_order(
     information matrix, from which control points that no later sweep depends on are marginalised.
     """
     estimate, surfels = guess.copy(), SurfelMap(options.voxels)
-    surfels.insert(world_points(sweeps[0], estimate))
+    surfels.insert(world_rays(sweeps[0], estimate))
     low, reached = estimate.locate(sweeps[0].times).control_range()
     information = _FIXED * np.eye(6 * (reached - low))
     before, before_fits = sweeps[0], False
@@ -141,25 +151,27 @@ def _register_in_order(
         instants = estimate.locate(sweep.times)
         first, end = instants.control_range()
         start, stop = min(first, reached - ORDER + 1), max(end, reached)
-        if stop > reached:
-            _extrapolate(estimate, guess, before.times[-1], slice(reached, stop), sweep, surfels)
         prior = _marginalise(information, 6 * (start - low))
-        moved = estimate.part(start, stop).copy()
-        information, statistics = register_sweep(
-            sweep,
-            instants.relative_to(start),
-            instants.weights(),
-            _rates_of(estimate, start, stop, gyro, options),
-            moved,
-            prior,
-            surfels.tables,
-            options.range_noise,
-            options.jerk,
-        )
-        correction = np.abs(moved.pos - estimate.pos[start:stop]).max()
-        fits = not (statistics.inliers < _MIN_INLIERS * statistics.points or correction > _MAX_CORRECTION)
-        if fits:
-            estimate.pos[start:stop], estimate.rot[start:stop] = moved.pos, moved.rot
+        rates = _rates_of(estimate, start, stop, gyro, options)
+        for pos, rot in _continuations(estimate, guess, before.times[-1], slice(reached, stop)):
+            estimate.pos[reached:stop], estimate.rot[reached:stop] = pos, rot
+            moved = estimate.part(start, stop).copy()
+            information, statistics = register_sweep(
+                sweep,
+                instants.relative_to(start),
+                instants.weights(),
+                rates,
+                moved,
+                prior,
+                surfels.tables,
+                options.range_noise,
+                options.jerk,
+            )
+            correction = np.abs(moved.pos - estimate.pos[start:stop]).max()
+            fits = not (statistics.inliers < _MIN_INLIERS * statistics.points or correction > _MAX_CORRECTION)
+            if fits:
+                estimate.pos[start:stop], estimate.rot[start:stop] = moved.pos, moved.rot
+                break
         else:
             # The sweep does not fit the map. Keep its initial guess and leave it out of the map, so that a wrong pose
             # cannot attract the sweeps after it.
@@ -168,10 +180,10 @@ def _register_in_order(
         low, reached = start, stop
         # A sweep enters the map one sweep later: the next sweep still moves some of its control points.
         if before_fits:
-            surfels.insert(world_points(before, estimate))
+            surfels.insert(world_rays(before, estimate))
         before, before_fits = sweep, fits
     if before_fits:
-        surfels.insert(world_points(before, estimate))
+        surfels.insert(world_rays(before, estimate))
     return estimate, surfels
 
 
@@ -186,33 +198,19 @@ def _rates_of(
     return AngularRates(part.rates, instants, options.gyro_noise**-2)
 
 
-def _extrapolate(
-    estimate: SplineTrajectory,
-    guess: SplineTrajectory,
-    end: float,
-    new: slice,
-    sweep: Sweep,
-    surfels: SurfelMap,
-) -> None:
-    """Sets the first values of control points that no sweep before has moved.
+def _continuations(
+    estimate: SplineTrajectory, guess: SplineTrajectory, end: float, new: slice
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """First values of control points that no sweep before has moved, positions (M, 3) and rotations (M, 3, 3).
 
-    The lidar either keeps its velocity at the instant `end`, or moves as the guess does from there on. The motion that
-    puts more of the sweep's points on planes is taken.
+    The lidar keeps its velocity at the instant `end`. If the sweep does not fit then, the lidar moves as the guess does
+    from there on, which knows of jolts, but is easily lost among leaves.
     """
     here, there = estimate.at(np.array([end])), guess.at(np.array([end]))
     rotation = here.rot[0] @ there.rot[0].T
     since = (estimate.start + (np.arange(new.start, new.stop) - 1) * estimate.step - end)[:, None]
-    choices = (
-        (here.pos + since * here.vel, here.rot @ exp(since * here.avel)),
-        (here.pos + (guess.pos[new] - there.pos) @ rotation.T, rotation @ guess.rot[new]),
-    )
-    scores = []
-    for pos, rot in choices:
-        estimate.pos[new], estimate.rot[new] = pos, rot
-        poses = estimate.poses(estimate.locate(sweep.times))
-        *_, statistics = pose_equations(sweep.points, sweep.column, *poses, surfels.tables, _GUESS)
-        scores.append(statistics.inliers - statistics.squared_distances / _GUESS.gate**2)
-    estimate.pos[new], estimate.rot[new] = choices[int(np.argmax(scores))]
+    yield here.pos + since * here.vel, here.rot @ exp(since * here.avel)
+    yield here.pos + (guess.pos[new] - there.pos) @ rotation.T, rotation @ guess.rot[new]
 
 
 def _continued(first: SplineTrajectory, then: SplineTrajectory, when: float) -> SplineTrajectory:
