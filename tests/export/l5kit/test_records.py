@@ -167,3 +167,17 @@ def test_hosts_of_long_names_stay_apart() -> None:
     names = [host_name(f"2026-11-21-campus-{number}") for number in range(5)]
     assert len(set(names)) == 5 and all(len(name) <= 16 for name in names)
     assert host_name("short") == "short"
+
+
+def test_the_arrays_on_the_disk_are_those_that_l5kit_declares(exported: Path) -> None:
+    described = json.loads((exported / "agents" / ".zarray").read_text())
+    assert described["dtype"] == [
+        ["centroid", "<f8", [2]], ["extent", "<f4", [3]], ["yaw", "<f4"], ["velocity", "<f4", [2]],
+        ["track_id", "<u8"], ["label_probabilities", "<f4", [17]],
+    ]  # fmt: skip
+    described = json.loads((exported / "frames" / ".zarray").read_text())
+    assert described["dtype"] == [
+        ["timestamp", "<i8"], ["agent_index_interval", "<i8", [2]], ["traffic_light_faces_index_interval", "<i8", [2]],
+        ["ego_translation", "<f8", [3]], ["ego_rotation", "<f8", [3, 3]],
+    ]  # fmt: skip
+    assert described["zarr_format"] == 2 and described["chunks"] == [10000] and described["shape"] == [79]
