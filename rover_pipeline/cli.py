@@ -136,6 +136,10 @@ def _parser() -> argparse.ArgumentParser:
         export.add_argument(hidden, help=argparse.SUPPRESS)
     export.set_defaults(run=_export)
 
+    mda = commands.add_parser("mda", help="annotations of MDA files and their revisions")
+    mda.add_argument("rest", nargs=argparse.REMAINDER, metavar="list|versions|extract|update ...")
+    mda.set_defaults(run=lambda arguments: load("rover_pipeline.export.mda.commands:main")(arguments.rest))
+
     picture = commands.add_parser("picture", help="a picture of a radar product")
     picture.add_argument("trace", type=Path, metavar="TRACE")
     picture.add_argument("sensor", metavar="SENSOR", help="for example radar_range_doppler")

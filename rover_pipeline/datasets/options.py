@@ -64,6 +64,10 @@ class KittiOptions(DatasetOptions):
         return (*_SWEEPS, "camera/video.avi?", "camera/camera.json?", "_camera_pose/rot?")
 
 
+#: The channels of `_odom` that make a trajectory, and those of `_objects` that annotations are made from.
+_TRAJECTORY = tuple(f"_odom/{name}" for name in ("pos", "rot", "vel", "acc", "avel"))
+_OBJECTS = tuple(f"_objects/{name}" for name in ("centre", "extent", "yaw", "vel", "track", "probability", "count"))
+
 #: Kinds of files of an EdgeFirst sample, by their suffix.
 EdgefirstFile = Literal[
     "camera.jpeg", "depth.png", "radar.png", "radar.pcd", "lidar.pcd", "lidar.png", "lidar.jpeg"
@@ -81,9 +85,6 @@ _EDGEFIRST_NEEDS: dict[EdgefirstFile, tuple[str, ...]] = {
     "lidar.jpeg": ("lidar/rfl",),
 }  # fmt: skip
 
-#: The channels that annotations are made from.
-_OBJECTS = tuple(f"_objects/{name}?" for name in ("centre", "extent", "yaw", "vel", "track", "probability", "count"))
-
 
 class EdgefirstOptions(DatasetOptions):
     """EdgeFirst datasets: samples at the lidar's times, with the nearest picture and radar frame, and a table."""
@@ -99,7 +100,11 @@ class EdgefirstOptions(DatasetOptions):
 
     def needs(self) -> tuple[str, ...]:
         of_files = [reference for name in self.files for reference in _EDGEFIRST_NEEDS[name]]
-        boxes = (*_OBJECTS, "_camera_pose/pos?", "_camera_pose/rot?", "camera/camera.json?") if self.annotations else ()
+        boxes = (
+            (*(f"{each}?" for each in _OBJECTS), "_camera_pose/pos?", "_camera_pose/rot?", "camera/camera.json?")
+            if self.annotations
+            else ()
+        )
         camera = ("camera/video.avi", "_sync/camera")
         return tuple(dict.fromkeys((*_SWEEPS, *camera, *of_files, *boxes)))
 
@@ -141,6 +146,104 @@ class NerfstudioOptions(DatasetOptions):
         return ("camera/video.avi", "camera/camera.json", "_camera_pose/pos", "_camera_pose/rot", *seed)
 
 
+class L5kitOptions(DatasetOptions):
+    """`l5kit`: scenes with the rig and what is around it at one rate."""
+
+    rate: float = Field(10.0, gt=0, le=100, description="Frames a second. l5kit's own datasets have 10.")
+    agents: bool = Field(
+        True, description="Whether frames have agents, from `_objects`. false = only the rig's own motion is exported."
+    )
+    threshold: float = Field(
+        0.5,
+        ge=0.5,
+        lt=1,
+        description="An object is an agent when its probabilities of being a road user add up to more than this. "
+        "l5kit's own filter drops agents at 0.5 and below.",
+    )
+    max_gap: float = Field(
+        0.5, gt=0, description="Longest time between two poses, or two samples of a track, that is filled, s."
+    )
+    min_frames: int = Field(10, ge=2, description="Shorter scenes and tracks are left out.")
+    max_frames: int | None = Field(
+        None, ge=2, description="Longer scenes are cut. l5kit's own have 250. null = a scene ends where a gap begins."
+    )
+
+    def needs(self) -> tuple[str, ...]:
+        return (*_TRAJECTORY, *(_OBJECTS if self.agents else ()))
+
+
+class RslearnOptions(DatasetOptions):
+    """`rslearn`: the ground from above, in windows of time and place."""
+
+    slice_s: float = Field(10.0, gt=0, description="Length of a slice of time, s. A window shows one tile during one.")
+    resolution: float = Field(0.1, gt=0.001, le=10, description="Edge of a pixel, m.")
+    tile_px: int = Field(256, ge=16, le=4096, description="Edge of a tile, pixels.")
+    min_share: float = Field(
+        0.005, gt=0, le=1, description="A tile of which less than this share of the pixels was observed is left out."
+    )
+    every: int = Field(4, ge=1, description="Use every n-th sweep of the lidar and frame of the radar.")
+    min_range: float = Field(0.5, ge=0, description="Minimum range of a return, m.")
+    max_range: float = Field(40.0, gt=0, description="Maximum range of a return of the lidar, and of a radar bin, m.")
+    z_min: float = Field(0.3, description="Minimum height of obstacles above the floor, m.")
+    z_max: float = Field(1.8, gt=0, description="Maximum height of obstacles, and of surfaces in `height`, m.")
+    radar: bool = Field(True, description="Whether there is a layer of radar power, from `_radar_range_azimuth`.")
+    max_azimuth_deg: float = Field(
+        60.0, gt=0, le=90, description="Radar power is drawn up to this angle from ahead, degrees."
+    )
+    objects: bool = Field(True, description="Whether there is a layer of tracks, from `_objects`.")
+    latitude: float = Field(0.0, gt=-90, lt=90, description="Where the recording begins, degrees north.")
+    longitude: float = Field(0.0, ge=-180, le=180, description="Where the recording begins, degrees east.")
+
+    @model_validator(mode="after")
+    def _bands(self) -> RslearnOptions:
+        if self.z_min >= self.z_max or self.min_range >= self.max_range:
+            raise ValueError("z_min must be below z_max, and min_range below max_range")
+        return self
+
+    def needs(self) -> tuple[str, ...]:
+        radar = ("_radar_range_azimuth/power", "_radar_range_azimuth/axes.json", "_radar_pose/pos", "_radar_pose/rot")
+        return (
+            "lidar/rng",
+            "lidar/lidar.json",
+            *_TRAJECTORY,
+            *(radar if self.radar else ()),
+            *(_OBJECTS if self.objects else ()),
+        )
+
+
+class MdaOptions(DatasetOptions):
+    """`mda`: one file for each key frame, with its picture, annotations and their revisions."""
+
+    sensor: Literal["camera", "lidar", "radar"] = Field(
+        "camera",
+        description="What the pictures are of: the camera as it was recorded, ranges of the lidar (`_lidar_image`) or "
+        "power of the radar (`_radar_range_azimuth`), both as 16-bit PNG.",
+    )
+    period: float = Field(
+        1.0, gt=0, description="Time from one key frame to the next, s. The first sample of each period is one."
+    )
+    objects: bool = Field(True, description="Whether key frames are annotated with `_objects`.")
+    max_dt: float = Field(
+        0.1, gt=0, description="Longest time from a key frame to the sample that it is annotated from, s."
+    )
+
+    def needs(self) -> tuple[str, ...]:
+        picture, poses = {
+            "camera": ("camera/video.avi", "_camera_pose"),
+            "lidar": ("_lidar_image/rng", "_odom"),
+            "radar": ("_radar_range_azimuth/power", "_radar_pose"),
+        }[self.sensor]
+        quality = tuple(f"_radar_quality/{name}?" for name in ("clipped", "interfered", "coherence"))
+        return (
+            picture,
+            *(f"{poses}/{name}" for name in ("pos", "rot", "vel")),
+            *(_OBJECTS if self.objects else ()),
+            "_odom/cov?",
+            "camera/camera.json?",
+            *quality,
+        )
+
+
 class ExportSection(Options):
     """Datasets in other formats."""
 
@@ -154,3 +257,6 @@ class ExportSection(Options):
     edgefirst: EdgefirstOptions = Field(EdgefirstOptions(), description="EdgeFirst datasets.")
     roverp: RoverpOptions = Field(RoverpOptions(), description="Poses as the I/Q-1M recordings have them.")
     nerfstudio: NerfstudioOptions = Field(NerfstudioOptions(), description="Pictures with poses, for nerfstudio.")
+    l5kit: L5kitOptions = Field(L5kitOptions(), description="Scenes of L5Kit.")
+    rslearn: RslearnOptions = Field(RslearnOptions(), description="Windows of rslearn.")
+    mda: MdaOptions = Field(MdaOptions(), description="MDA files.")

@@ -75,5 +75,27 @@ DATASETS: dict[str, DatasetFormat] = {
             version=1,
             marks=("transforms.json",),
         ),
+        DatasetFormat(
+            "l5kit",
+            "scenes of the rig and what moves around it at 10 Hz, for l5kit (zarr)",
+            "rover_pipeline.export.l5kit.dataset",
+            version=1,
+            marks=(".zgroup", "scenes/.zarray", "frames/.zarray", "agents/.zarray"),
+        ),
+        DatasetFormat(
+            "rslearn",
+            "the ground from above in windows of time and place, for rslearn (GeoTIFF, GeoJSON; extra `rslearn`)",
+            "rover_pipeline.export.rslearn.dataset",
+            version=1,
+            marks=("config.json", "windows/*/*/metadata.json"),
+        ),
+        DatasetFormat(
+            "mda",
+            "a file for each key frame, with its picture, annotations and their revisions (MDA 0.1.0)",
+            "rover_pipeline.export.mda.dataset",
+            version=1,
+            marks=("*/*.mda",),
+            kind="update",
+        ),
     )
 }
