@@ -17,6 +17,7 @@ include: "rules/sync.smk"
 include: "rules/occupancy.smk"
 include: "rules/camera.smk"
 include: "rules/imu.smk"
+include: "rules/objects.smk"
 include: "rules/map.smk"
 include: "rules/report.smk"
 

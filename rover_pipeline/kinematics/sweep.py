@@ -37,7 +37,7 @@ class SweepMotion:
     """
 
     def __init__(self, trajectory: Trajectory, begin: float, period: float, parts: int = PARTS) -> None:
-        self.trajectory, self.period = trajectory, period
+        self.trajectory, self.begin, self.period = trajectory, begin, period
         self._delays = begin + period * np.arange(parts + 1) / parts
 
     def rotated(self, rotation: np.ndarray) -> SweepMotion:

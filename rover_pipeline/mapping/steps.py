@@ -103,7 +103,7 @@ class _MapBuilder:
         voxels = PointTable(options.voxel)
         for number, pose in zip(numbers, poses, strict=True):
             rng, rfl = (_read(self.recording, name, self.metadata, number) for name in ("rng", "rfl"))
-            points = sensor.points(rng, pose, options)
+            points = sensor.points(rng, pose, options.min_range, options.max_range)
             voxels.add(points.reshape(-1, 3), rfl.ravel())
             cells.add(points, pose.pos, sensor.sectors)
         return voxels.rows(), cells.counts(self.extent)
@@ -123,7 +123,7 @@ def _floor(
     sensor, sweeps = Sensor.of(metadata), []
     for number in numbers[np.unique(np.linspace(0, len(numbers) - 1, _FLOOR_SWEEPS).astype(int))].tolist():
         poses = motion.columns(number, sensor.sectors.shape[1])
-        points = sensor.points(_read(recording, "rng", metadata, number), poses, options)
+        points = sensor.points(_read(recording, "rng", metadata, number), poses, options.min_range, options.max_range)
         sweeps.append((points - poses.pos).reshape(-1, 3))
     return find_floor(sweeps)
 
