@@ -46,6 +46,10 @@ class SweepMotion:
         motion.trajectory = self.trajectory.rotated(rotation)
         return motion
 
+    def column_times(self, count: int) -> np.ndarray:
+        """When each of `count` columns is taken, f8 (column,), s after the sweep's time stamp."""
+        return np.asarray(self.begin + self.period * np.arange(count) / count)
+
     def columns(self, number: int, count: int) -> Poses:
         """Poses of the lidar in the world at each of `count` columns of a sweep.
 

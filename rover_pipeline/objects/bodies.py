@@ -7,13 +7,15 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.objects.clusters import Clusters
-from rover_pipeline.objects.kalman import NOTHING, POSITION, Measurements, Smoothed, most_likely
+from rover_pipeline.objects.kalman import NOTHING, Measurements, Smoothed, most_likely
 
-#: Power spectral densities of the acceleration, m2/s3, and scales of the variance of positions, of which those are taken
-#: that make the track most likely: nobody needs to know beforehand how wildly a body turns, or how well it is seen.
-_NOISES, _SCALES = (0.05, 0.2, 0.8, 3.2, 12.8), (0.25, 1.0, 4.0, 16.0)
+#: Power spectral densities of the acceleration, m2/s3, and scales of the variance of positions. Those that make the
+#: track most likely are taken: nobody needs to know beforehand how wildly a body turns, or how well it is seen.
+_NOISES, _SCALES = (0.05, 0.3, 2.0, 12.0, 72.0), (0.3, 1.5, 7.5)
 #: Standard deviation of a position of a box, m, before its scale.
 _BOX_SD = 0.06
+#: What is added to it for each metre of the body that is hidden, m: it is not always known which end is.
+_HIDDEN_SD = 0.15
 #: Percentile of the sizes that were seen which is the body's: smaller ones are parts of it, larger ones two bodies.
 _SIZE_PERCENTILE = 80.0
 #: Sizes in plan below which a body is not given, m: beams hit only a part of its surface.
@@ -31,7 +33,7 @@ class Body(NamedTuple):
         sweep: i8 (N,), numbers of the sweeps, without gaps from the first cluster to the last one.
         centre: f8 (N, 3), m; vel: f8 (N, 3), m/s; yaw: f8 (N,), rad; in a world whose z is up.
         extent: f8 (3,), length, width and height, m.
-        spread: f8 (N,), standard deviation of the position, m.
+        vel_sd: f8 (N,), standard deviation of a horizontal component of the velocity, m/s.
         measured: bool (N,), whether the sweep has a cluster of it.
         moving: share of its points whose places were seen to be free.
         way: m, largest distance between two of its places, less what their uncertainty explains.
@@ -43,7 +45,7 @@ class Body(NamedTuple):
     vel: np.ndarray
     yaw: np.ndarray
     extent: np.ndarray
-    spread: np.ndarray
+    vel_sd: np.ndarray
     measured: np.ndarray
     moving: float
     way: float
@@ -61,19 +63,25 @@ def moving_body(clusters: Clusters, stamps: np.ndarray, radial: Measurements | N
     sweep = np.arange(clusters.frame[0], clusters.frame[-1] + 1)
     times = stamps[sweep]
     # Where the body heads is known once it is tracked, and only then which sides of it were seen.
-    rough = _smoothed(clusters.time, clusters.middle, times, radial)
+    rough = _smoothed(clusters.time, clusters.middle, _BOX_SD**2 + 0 * clusters.time, times, radial)
     yaw = _headings(rough.state, clusters, times)
     at_clusters = np.interp(clusters.time, times, yaw)
     low, high = _sides(clusters, at_clusters)
     size = np.maximum(np.percentile(high - low, _SIZE_PERCENTILE, axis=0), _MIN_SIZE_M)
     middle = _middles(low, high, size, at_clusters, clusters.lidar)
-    fine = _smoothed(clusters.time, middle, times, radial)
+    hidden = np.maximum(0, size - (high - low)).sum(axis=1)
+    fine = _smoothed(clusters.time, middle, _BOX_SD**2 + (_HIDDEN_SD * hidden) ** 2, times, radial)
     yaw = _headings(fine.state, clusters, times)
     return _body(clusters, sweep, times, fine, yaw, size)
 
 
-def still_body(clusters: Clusters, stamps: np.ndarray) -> Body:
-    """The body of a track that stands: one place and one size for the whole of it."""
+def still_body(clusters: Clusters, stamps: np.ndarray, least_way: float) -> Body:
+    """The body of a track that stands: one place and one size for the whole of it.
+
+    Args:
+        clusters, stamps: as for `moving_body`.
+        least_way: a body that went this far would have been seen to move, m.
+    """
     sweep = np.arange(clusters.frame[0], clusters.frame[-1] + 1)
     angle = _standing(clusters)
     angles = np.full(len(clusters.time), angle)
@@ -82,7 +90,8 @@ def still_body(clusters: Clusters, stamps: np.ndarray) -> Body:
     middle = np.median(_middles(low, high, size, angles, clusters.lidar), axis=0)
     state = np.zeros((len(sweep), 4))
     state[:, :2] = middle
-    still = Smoothed(state, np.zeros((len(sweep), 4, 4)), 0.0)
+    longest = max(float(clusters.time[-1] - clusters.time[0]), 1e-3)
+    still = Smoothed(state, np.broadcast_to((least_way / longest) ** 2 * np.eye(4), (len(sweep), 4, 4)), 0.0)
     return _body(clusters, sweep, stamps[sweep], still, np.full(len(sweep), angle), size)
 
 
@@ -101,7 +110,7 @@ def _body(
         vel=np.column_stack([motion.state[:, 2:], climb]),
         yaw=yaw,
         extent=np.array([*size, height]),
-        spread=spread,
+        vel_sd=np.sqrt(np.maximum(motion.cov[:, 2, 2] + motion.cov[:, 3, 3], 0) / 2),
         measured=np.isin(sweep, clusters.frame),
         moving=float(np.average(clusters.moving, weights=clusters.points)),
         way=float(max(0.0, apart.max() - 3 * np.median(spread))),
@@ -114,9 +123,11 @@ def _apart(place: np.ndarray) -> np.ndarray:
     return np.asarray(np.linalg.norm(place[:, None] - place[None, :: len(place) // 200], axis=-1))
 
 
-def _smoothed(time: np.ndarray, middle: np.ndarray, wanted: np.ndarray, radial: Measurements | None) -> Smoothed:
-    """The motion through places, f8 (N, 2) m, at the wanted times, s."""
-    measured = Measurements.positions(time, middle, _BOX_SD**2)
+def _smoothed(
+    time: np.ndarray, middle: np.ndarray, variance: np.ndarray, wanted: np.ndarray, radial: Measurements | None
+) -> Smoothed:
+    """The motion through places, f8 (N, 2) m, with variances, f8 (N,) m2, at the wanted times, s."""
+    measured = Measurements.positions(time, middle, variance)
     if radial is not None:
         measured = measured.merged(radial)
     count = len(wanted)

@@ -1,7 +1,7 @@
 """What an object may be, by stated rules of size and speed. Nobody has labelled anything: these are no learned classes.
 
-Each class has typical sizes and speeds with a spread. The probability of a class is how well an object fits it, against an
-"other" that fits everything a little. A child, a wheelchair, a dog or a scooter is what it resembles, or "other".
+Each class has typical sizes and speeds with a spread. The probability of a class is how well an object fits it, against
+an "other" that fits everything a little. A child, a wheelchair, a dog or a scooter is what it resembles, or "other".
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TYPICAL: dict[str, tuple[tuple[float, float], ...]] = {
 _OTHER = 9.0
 #: Least probability of "other": rules are never sure.
 _DOUBT = 0.05
-#: Weight of the speed where the object was never seen to move, and least speed that counts, m/s.
+#: Least speed that is told from a slower one, m/s.
 _LEAST_SPEED = 0.3
 
 

@@ -13,7 +13,13 @@ from rover_pipeline.objects.evidence import MOVING, STANDING
 CELL_M = 0.1
 #: Gap within a cluster, m, and what is added to it in distances between neighbouring columns of a sweep.
 _GAP_M, _GAP_COLUMNS = 0.12, 3.0
+#: What is added to it along the line of sight, as a share of the range: a side that is grazed is hit at long intervals.
+_GAP_GRAZED = 0.03
 _MAX_GAP_M = 1.0
+#: Beams pass over a bonnet that is this far below the lidar, m. The longest gap that this explains, m, and the height
+#: of what is in front of it, m. The higher part behind belongs to the same body when it is in the same direction.
+_BONNET_DEPTH_M, _BONNET_GAP_M, _BONNET_TOP_M = 0.8, 1.6, 1.2
+_SAME_DIRECTION = 0.5
 #: Directions in which the outline of a cluster is kept.
 OUTLINE = 24
 _ANGLES = 2 * np.pi * np.arange(OUTLINE) / OUTLINE
@@ -109,18 +115,19 @@ def thinned(xyz: np.ndarray) -> np.ndarray:
     return np.sort(np.unique(key, return_index=True)[1])
 
 
-def moving_clusters(points: Points, frame: int, lidar: np.ndarray, step: float, least: int) -> Clusters:
+def moving_clusters(points: Points, frame: int, lidar: np.ndarray, step: float, tilt: float, least: int) -> Clusters:
     """Clusters of points that move. Points that nothing is known about belong to the movers that they touch.
 
     Args:
         lidar: f8 (3,), its position.
-        step: angle between neighbouring columns, rad.
+        step, tilt: angles between neighbouring columns and beams, rad.
         least: minimum number of points of a cluster.
     """
     loose = points.select(points.label != STANDING)
     core = loose.label == MOVING
     number = _components(loose.xyz[:, :2], core, lidar[:2], step)
-    found = without_inner(_described(loose, number, frame, lidar, least))
+    found = whole_bodies(_described(loose, number, frame, lidar, 3), lidar[:2], tilt)
+    found = found.select(found.points >= least)
     return found.select((found.moving >= _LEAST_MOVING) & (found.size <= _MAX_SIZE_M))
 
 
@@ -151,15 +158,63 @@ def merged(clusters: Clusters) -> Clusters:
     )
 
 
-def without_inner(clusters: Clusters) -> Clusters:
-    """The clusters of a sweep, largest first, each together with those whose middle is within its outline: roofs."""
+def whole_bodies(clusters: Clusters, lidar: np.ndarray, tilt: float) -> Clusters:
+    """The clusters of a sweep, with the parts of each body put together.
+
+    Beams graze the roof and the bonnet of a car, and leave gaps there. What is within the outline of a cluster belongs
+    to it, and so does what is behind a low cluster, higher, and in the same direction.
+
+    Args:
+        lidar: f8 (2,), m; tilt: angle between neighbouring beams, rad.
+    """
     left, result = list(range(len(clusters.time))), []
+    views = [_Sight.of(outline, lidar) for outline in clusters.outline]
+    height = clusters.top - clusters.floor
     while left:
-        inner = [n for n in left[1:] if _is_within(clusters.middle[n], clusters.outline[left[0]])]
-        group = np.array([left[0], *inner])
-        result.append(merged(clusters.select(group)) if inner else clusters.select(group))
-        left = [n for n in left[1:] if n not in inner]
+        group = [left.pop(0)]
+        for first in group:  # grows while it is gone through
+            joined = [
+                n
+                for n in left
+                if _is_within(clusters.middle[n], clusters.outline[first])
+                or views[first].continues(views[n], float(height[first]), float(height[n]), tilt)
+            ]
+            group += joined
+            left = [n for n in left if n not in joined]
+        chosen = clusters.select(np.array(group))
+        result.append(merged(chosen) if len(group) > 1 else chosen)
     return Clusters.joined(result)
+
+
+class _Sight(NamedTuple):
+    """A cluster as the lidar sees it: its azimuths from `right` to `left`, rad, and its distances, m."""
+
+    right: float
+    left: float
+    near: float
+    far: float
+
+    @staticmethod
+    def of(outline: np.ndarray, lidar: np.ndarray) -> _Sight:
+        to = outline - lidar
+        middle = to.mean(axis=0)
+        ahead = to @ middle
+        turn = np.arctan2(middle[0] * to[:, 1] - middle[1] * to[:, 0], ahead)
+        azimuth = float(np.arctan2(middle[1], middle[0]))
+        distance = np.hypot(*to.T)
+        low, high = float(turn.min()), float(turn.max())
+        return _Sight(azimuth + low, azimuth + high, float(distance.min()), float(distance.max()))
+
+    def continues(self, other: _Sight, height: float, other_height: float, tilt: float) -> bool:
+        """Whether two clusters are the two ends of a bonnet."""
+        nearer, farther = (self, other) if self.near <= other.near else (other, self)
+        low, high = (height, other_height) if self.near <= other.near else (other_height, height)
+        gap = farther.near - nearer.far
+        if low > _BONNET_TOP_M or low > high or gap > min(_BONNET_GAP_M, nearer.far**2 * tilt / _BONNET_DEPTH_M):
+            return False
+        turn = 2 * np.pi * np.round((nearer.left - farther.left) / (2 * np.pi))
+        shared = min(nearer.left, farther.left + turn) - max(nearer.right, farther.right + turn)
+        return bool(shared > _SAME_DIRECTION * min(nearer.left - nearer.right, farther.left - farther.right))
 
 
 def _is_within(place: np.ndarray, outline: np.ndarray) -> bool:
@@ -181,29 +236,43 @@ def _components(xy: np.ndarray, core: np.ndarray, lidar: np.ndarray, step: float
     is_core[position[core]] = True
     distance = np.full(len(keys), np.inf)
     np.minimum.at(distance, position, np.hypot(*(xy - lidar).T))
-    gap = np.minimum(_GAP_M + _GAP_COLUMNS * step * distance, _MAX_GAP_M)
-    reach = np.maximum(1, np.round(gap / CELL_M)).astype("i8")
-    return _connect(keys, width, is_core, reach)[position]
+    centre = np.column_stack([keys // width, keys % width])
+    middle = np.zeros((len(keys), 2))
+    middle[position] = xy
+    sight = (middle - lidar) / np.maximum(np.hypot(*(middle - lidar).T), 1e-6)[:, None]
+    across = np.minimum(_GAP_M + _GAP_COLUMNS * step * distance, _MAX_GAP_M)
+    along = np.minimum(across + _GAP_GRAZED * distance, _MAX_GAP_M)
+    reach = np.maximum(1.0, np.round(np.column_stack([along, across]) / CELL_M))
+    return _connect(keys, centre, width, is_core, sight, reach)[position]
 
 
 @compiled
-def _connect(keys: np.ndarray, width: int, core: np.ndarray, reach: np.ndarray) -> np.ndarray:
+def _connect(
+    keys: np.ndarray, place: np.ndarray, width: int, core: np.ndarray, sight: np.ndarray, reach: np.ndarray
+) -> np.ndarray:
     """Number of the cluster of each cell, by union and find (Galler and Fischer, 1964).
 
     Args:
-        keys: i8 (cell,), ascending, row * width + column.
-        reach: i8 (cell,), cells are connected with those that are at most this far away.
+        keys: i8 (cell,), ascending, row * width + column; place: i8 (cell, 2), row and column.
+        sight: f8 (cell, 2), unit vector of the line of sight.
+        reach: f8 (cell, 2), cells that are connected are at most this far away along the line of sight and across it.
     """
     count = len(keys)
     parent = np.arange(count)
     joined = np.full(count, -1)
     for n in range(count):
-        row, column = keys[n] // width, keys[n] % width
-        nearest = 1 << 30
-        for i in range(row - reach[n], row + reach[n] + 1):
-            left, right = max(0, column - reach[n]), min(width - 1, column + reach[n])
+        row, column = place[n]
+        nearest, most = 1 << 30, int(max(reach[n, 0], reach[n, 1]))
+        for i in range(row - most, row + most + 1):
+            left, right = max(0, column - most), min(width - 1, column + most)
             m = np.searchsorted(keys, i * width + left)
             while m < count and keys[m] <= i * width + right:
+                down, right_of = i - row, place[m, 1] - column
+                along = abs(down * sight[n, 0] + right_of * sight[n, 1])
+                across = abs(right_of * sight[n, 0] - down * sight[n, 1])
+                if max(abs(down), abs(right_of)) > 1 and (along > reach[n, 0] + 0.5 or across > reach[n, 1] + 0.5):
+                    m += 1
+                    continue
                 if core[m] and core[n]:
                     a, b = n, m
                     while parent[a] != a:
@@ -212,7 +281,7 @@ def _connect(keys: np.ndarray, width: int, core: np.ndarray, reach: np.ndarray) 
                         b = parent[b]
                     parent[max(a, b)] = min(a, b)
                 elif core[m] and not core[n]:
-                    away = (i - row) ** 2 + (keys[m] % width - column) ** 2
+                    away = down**2 + right_of**2
                     if away < nearest:
                         nearest, joined[n] = away, m
                 m += 1

@@ -74,7 +74,7 @@ class Detector:
             found = labels(votes(xyz[above], others, view))
             points = Points(xyz[above], stamp - self.origin + since[above], floor[above], found)
             lidar = self.motion.trajectory.states.pos[number]
-            moving.append(moving_clusters(points, number, lidar, view.step, options.min_points))
+            moving.append(moving_clusters(points, number, lidar, view.step, view.tilt, options.min_points))
             if options.still:
                 still.append(still_clusters(points, number, lidar, view.step, options.min_points))
         return Clusters.joined(moving), Clusters.joined(still)

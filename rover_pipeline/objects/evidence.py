@@ -2,8 +2,8 @@
 
 A return says that its beam passed freely up to it. A place that a beam passed some seconds before or after holds
 something now, so that it has come or will go. A place that was hidden, or that no beam looked at, tells nothing: what
-comes into view behind a corner, or is seen from another side, is no mover (Pomerleau et al., Long-term 3D map maintenance
-in dynamic environments, ICRA 2014; Kim and Kim, Remove, then revert, IROS 2020).
+comes into view behind a corner, or is seen from another side, is no mover (Pomerleau et al., Long-term 3D map
+maintenance in dynamic environments, ICRA 2014; Kim and Kim, Remove, then revert, IROS 2020).
 """
 
 from __future__ import annotations
@@ -39,12 +39,13 @@ class View(NamedTuple):
     Attributes:
         first: azimuth of column 0, rad, to the left; columns go to the right.
         beam: i4 (step of elevation,), the beam nearest to an elevation; -1 = no beam looks there.
-        step: columns that lie beside one another are this far apart, rad.
+        step, tilt: angle between neighbouring columns and beams, rad.
     """
 
     first: float
     beam: np.ndarray
     step: float
+    tilt: float
 
     @staticmethod
     def of(metadata: str) -> View:
@@ -65,7 +66,7 @@ class View(NamedTuple):
         spacing = np.ptp(elevation) / max(1, len(order) - 1)
         outside = np.abs(elevation[beam] - angles) > 2 * spacing
         beam[outside & ((angles < elevation.min()) | (angles > elevation.max()))] = -1
-        return View(float(np.angle(turned.mean())), beam.astype("i4"), 2 * np.pi / columns)
+        return View(float(np.angle(turned.mean())), beam.astype("i4"), 2 * np.pi / columns, float(spacing))
 
 
 class Look(NamedTuple):

@@ -34,10 +34,10 @@ class Measurements(NamedTuple):
     variance: np.ndarray
 
     @staticmethod
-    def positions(time: np.ndarray, value: np.ndarray, variance: float) -> Measurements:
-        """Positions, f8 (N, 2), m, at times, f8 (N,), s."""
+    def positions(time: np.ndarray, value: np.ndarray, variance: np.ndarray) -> Measurements:
+        """Positions, f8 (N, 2), m, with their variances, f8 (N,), m2, at times, f8 (N,), s."""
         count = len(time)
-        return Measurements(time, np.full(count, POSITION), value, np.zeros((count, 2)), np.full(count, variance))
+        return Measurements(time, np.full(count, POSITION), value, np.zeros((count, 2)), variance)
 
     def merged(self, other: Measurements) -> Measurements:
         """Both, in the order of their times."""

@@ -36,7 +36,7 @@ class ObjectsSection(Options):
     min_points: int = Field(
         8, ge=3, description="Minimum number of points of a cluster, at most one of them in each cube of 10 cm."
     )
-    min_hits: int = Field(5, ge=2, description="Minimum number of sweeps in which a track has a cluster.")
+    min_hits: int = Field(8, ge=3, description="Minimum number of sweeps in which a track has a cluster.")
     min_way: float = Field(
         0.8,
         gt=0,

@@ -111,6 +111,7 @@ def _empty(count: int, most: int) -> dict[str, np.ndarray]:
     vectors = {name: np.full((count, most, 3), np.nan, "f4") for name in ("centre", "extent", "vel")}
     return {
         **vectors,
+        "vel_sd": np.full((count, most), np.nan, "f4"),
         "yaw": np.full((count, most), np.nan, "f4"),
         "track": np.full((count, most), -1, "i4"),
         "probability": np.full((count, most, len(CLASSES)), np.nan, "f4"),
@@ -149,7 +150,7 @@ def _moving(
 
 def _standing(clusters: Clusters, stamps: np.ndarray, options: ObjectsOptions) -> list[Body]:
     tracks = track_clusters(clusters, stamps, options.coast)
-    return [still_body(own, stamps) for own in tracks if len(own.time) >= options.min_hits]
+    return [still_body(own, stamps, options.min_way) for own in tracks if len(own.time) >= options.min_hits]
 
 
 def _fill(
@@ -184,6 +185,7 @@ def _fill(
             result["centre"][sweep, row] = level.T @ body.centre[at]
             result["extent"][sweep, row] = body.extent
             result["vel"][sweep, row] = level.T @ body.vel[at]
+            result["vel_sd"][sweep, row] = body.vel_sd[at]
             result["yaw"][sweep, row] = np.arctan2(ahead[1], ahead[0])
             result["track"][sweep, row] = number
             result["probability"][sweep, row] = classes[number]

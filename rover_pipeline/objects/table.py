@@ -44,6 +44,11 @@ STEPS = (
                 unit="m",
             ),
             "vel": Output("Velocity in the world, m/s. [object, xyz]", type="f4", unit="m/s"),
+            "vel_sd": Output(
+                "Standard deviation of a horizontal component of vel, m/s, as the track itself tells. [object]",
+                type="f4",
+                unit="m/s",
+            ),
             "yaw": Output("Where the box heads in the world, rad, to the left of x. [object]", type="f4", unit="rad"),
             "track": Output("Number of the track; -1 past `count`. [object]", type="i4"),
             "probability": Output(

@@ -1,7 +1,7 @@
 """Tracks: which clusters of sweep after sweep are of the same body.
 
-Kalman filters of constant velocity predict where each body is. Clusters are assigned to them all at once, so that the sum of
-the distances is least (scipy's linear_sum_assignment), within a gate.
+Kalman filters of constant velocity predict where each body is. Clusters are assigned to them all at once, so that the
+sum of the distances is least (scipy's linear_sum_assignment), within a gate.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from rover_pipeline.objects.kalman import SPEED_SD
 #: Squared distance, in standard deviations, within which 99.9 % of the clusters of a body are (chi-square, 2 degrees).
 _GATE = 13.8
 #: Power spectral density of the acceleration of a body, m2/s3: it may turn by 2 m/s in half a second.
-_NOISE = 6.0
+_NOISE = 4.0
 #: Standard deviation of the middle of a cluster, m, and what is added to it for its size: the visible part varies.
-_MIDDLE_SD, _SIZE_SHARE = 0.1, 0.1
+_MIDDLE_SD, _SIZE_SHARE = 0.05, 0.1
 #: A cluster larger than this many times the size of the track, plus some metres, is two bodies or more.
 _MERGED_FACTOR, _MERGED_M = 2.0, 1.0
-#: Size from which a body may be seen in several parts, m; share of the size, and distance to the side, m, within which they
-#: are. Something in front of a car, such as a post, cuts it into two clusters.
+#: Size from which a body may be seen in several parts, m; share of the size, and distance to the side, m, within which
+#: they are. Something in front of a car, such as a post, cuts it into two clusters.
 _LONG_M, _PART_SHARE, _PART_SIDE_M = 1.5, 0.75, 1.2
 #: Sweeps in which a new track may lack a cluster before it is dropped.
 _NEW_MISSES, _NEW_HITS = 1, 3
@@ -79,7 +79,9 @@ class Tracker:
         kept = []
         for track in self._live:
             is_new = len(track.hits) < _NEW_HITS
-            over = track.misses > _NEW_MISSES if is_new else time - track.time > self._coast
+            # What was seen for a moment only has no velocity to go on with.
+            longest = min(self._coast, track.time - float(track.hits[0].time[0]))
+            over = track.misses > _NEW_MISSES if is_new else time - track.time > longest
             if not over:
                 kept.append(track)
             elif not is_new:
@@ -115,11 +117,12 @@ class Tracker:
         covs = np.array([track.cov for track in self._live])
         dt = times - np.array([track.time for track in self._live])[:, None]
         residual = middles - (states[:, None, :2] + dt[..., None] * states[:, None, 2:])
+        own = np.array([track.size for track in self._live])[:, None]
+        residual = _outside(residual, states[:, None, 2:], own - sizes)
         # The covariance is the same along x and y, and has no terms between them.
         variance = covs[:, 0, 0, None] + 2 * dt * covs[:, 0, 2, None] + dt**2 * covs[:, 2, 2, None]
         variance = variance + _NOISE * np.abs(dt) ** 3 / 3 + _variance(sizes)
         distance = (residual**2).sum(axis=-1) / variance
-        own = np.array([track.size for track in self._live])[:, None]
         allowed = (distance < _GATE) & (sizes < _MERGED_FACTOR * own + _MERGED_M)
         cost = np.where(allowed, distance + 2 * np.log(variance), _UNASSIGNED)
         rows, columns = linear_sum_assignment(cost)
@@ -143,13 +146,27 @@ def _update(track: Track, clusters: Clusters, middles: np.ndarray, sizes: np.nda
     block = _NOISE * np.array([[span**3 / 3, span**2 / 2], [span**2 / 2, span]])
     state, cov = f @ track.state, f @ track.cov @ f.T + np.kron(block, np.eye(2))
     gain = cov[:, :2] / (cov[0, 0] + _variance(sizes[number]))
-    track.state = state + gain @ (middles[number] - state[:2])
+    residual = _outside(middles[number] - state[:2], state[2:], np.float64(track.size - sizes[number]))
+    track.state = state + gain @ residual
     track.cov = cov - gain @ cov[:2]
     track.time = float(clusters.time[number])
     # A cluster shows a part of the body, so that the size only grows, but not at once: it may be of two bodies.
     track.size += 0.5 * max(0.0, float(sizes[number]) - track.size)
     track.hits.append(_single(clusters, number))
     track.misses = 0
+
+
+def _outside(residual: np.ndarray, vel: np.ndarray, hidden: np.ndarray) -> np.ndarray:
+    """How far the middle of a visible part is from where it may be, f8 (..., 2), m.
+
+    Of a long body that drives, another end may be seen than before: the middle of the part then moves along the body by
+    up to the length that is hidden, f8 (...,), m, although the body does not.
+    """
+    speed = np.hypot(vel[..., 0], vel[..., 1])
+    ahead = vel / np.maximum(speed, _DIRECTED)[..., None]
+    free = np.where((speed >= _DIRECTED) & (hidden >= _LONG_M / 2), hidden, 0.0)
+    along = (residual * ahead).sum(axis=-1)
+    return np.asarray(residual - np.clip(along, -free, free)[..., None] * ahead)
 
 
 def _single(clusters: Clusters, number: int) -> Clusters:

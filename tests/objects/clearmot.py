@@ -1,5 +1,8 @@
-"""CLEAR-MOT: how well tracks follow bodies (Bernardin and Stiefelhagen, Evaluating multiple object tracking performance,
-EURASIP Journal on Image and Video Processing, 2008)."""
+"""CLEAR-MOT: how well tracks follow bodies.
+
+Bernardin and Stiefelhagen, Evaluating multiple object tracking performance: the CLEAR MOT metrics, EURASIP Journal on
+Image and Video Processing, 2008.
+"""
 
 from __future__ import annotations
 
