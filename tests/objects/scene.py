@@ -46,12 +46,14 @@ class Watched(NamedTuple):
         odometry: channels of `_odom`, in the frame of the scene moved to the lidar's first place.
         bodies: f8 (sweep, body, 6), place and velocity of the bodies in it.
         returns: i8 (sweep, body).
+        begin: f8 (2,), where the world's origin is in the scene. Both have nearly the same axes.
     """
 
     sweeps: Sweeps
     odometry: dict[str, np.ndarray]
     bodies: np.ndarray
     returns: np.ndarray
+    begin: np.ndarray
 
     def objects(self, **options: Any) -> tuple[dict[str, np.ndarray], Inspection]:
         """What `_objects` holds."""
@@ -100,4 +102,4 @@ def watch(parts: list[Part], bodies: tuple[Body, ...], path: ClosedPath, speed: 
     states = np.array([world.body_states(float(end)) for end in ends])
     places, vel = (states[..., :3] - origin) @ rotation, states[..., 3:] @ rotation
     sweeps = Sweeps(odometry["ts"], rng=destagger(np.stack(images), info))
-    return Watched(sweeps, odometry, np.concatenate([places, vel], axis=-1), np.array(returns))
+    return Watched(sweeps, odometry, np.concatenate([places, vel], axis=-1), np.array(returns), origin[:2])
