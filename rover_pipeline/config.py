@@ -23,6 +23,7 @@ from rover_pipeline.imu.options import ImuSection
 from rover_pipeline.kinematics.options import RigOptions
 from rover_pipeline.lidar.options import LidarOptions
 from rover_pipeline.mapping.options import MapOptions
+from rover_pipeline.objects.options import ObjectsSection
 from rover_pipeline.occupancy.options import DepthSection, OccupancySection
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.options import InputOptions, Options, ReportOptions
@@ -81,6 +82,10 @@ class Config(Options):
     )
     camera: CameraOptions = Field(CameraOptions(), description="Camera processing.")
     imu: ImuSection = Field(ImuSection(), description="Bias-corrected IMU and its orientation (`_imu_filtered`).")
+    objects: ObjectsSection = Field(
+        ObjectsSection(),
+        description="Bodies that move, found and tracked in the lidar's sweeps: `_objects`.",
+    )
     map: MapOptions = Field(
         MapOptions(),
         description="The map of a recording: points, occupancy grid and picture. Heights are above the floor.",

@@ -30,6 +30,7 @@ MATHS = {
     "lidar",
     "mapping",
     "numerics",
+    "objects",
     "occupancy",
     "odometry",
     "poses",

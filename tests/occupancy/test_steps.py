@@ -257,11 +257,11 @@ def true_depth(frame: int, trace: Path) -> np.ndarray:
     length = np.linalg.norm(rays, axis=-1)
     time = Sensor(trace / "_truth_camera").channel("true_ts").read()[frame] - EPOCH
     state = rig.mounted("camera").at(np.full(240, time))
-    images = [np.empty((135, 240), "f4") for _ in range(3)]
+    images = Echoes.empty((135, 240))
     beams = Rays(np.zeros((240, 3)), np.ascontiguousarray(rays / length[..., None]), 0.0)
     poses, world = Poses(state.rot, state.pos), rig.world
-    cast_rays(world.at(time), MATERIAL_TABLE, world.light, beams, poses, np.zeros(240), Echoes(*images))
-    depth: np.ndarray = images[0] / length
+    cast_rays(world.at(time), MATERIAL_TABLE, world.light, beams, poses, np.zeros(240), images)
+    depth: np.ndarray = images.distance / length
     return depth
 
 
