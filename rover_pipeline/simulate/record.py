@@ -51,6 +51,7 @@ def simulate(
     sensors: Collection[str] | None = None,
     say: Callable[[str], object] | None = None,
     lens: str | None = None,
+    alter: Callable[[Rig], Rig] | None = None,
 ) -> None:
     """Make `out` a roverd trace with known truth. The same arguments give the same bytes with any number of threads.
 
@@ -65,6 +66,7 @@ def simulate(
         sensors: which of `lidar`, `radar`, `camera` and `imu` are recorded; all of them unless given.
         say: is told beforehand how long it will take. For that, two samples of each sensor are made first.
         lens: of the camera, from `LENSES`; that of the preset unless given.
+        alter: makes another rig of that of the preset, such as one in a world of the caller's own.
 
     Raises:
         ConfigError: a name is unknown, or the duration too short for every sensor to have a sample.
@@ -90,6 +92,8 @@ def simulate(
     if seed < 0:
         raise ConfigError(f"simulate: seed must not be negative, is {seed}")
     rig = build(preset, seed)
+    if alter is not None:
+        rig = alter(rig)
     threads = threads or len(os.sched_getaffinity(0))
     chosen = [sensor for sensor in _SOURCES if sensors is None or sensor in sensors]
     with new_trace(out) as folder:

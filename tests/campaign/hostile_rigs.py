@@ -1,0 +1,254 @@
+"""Rigs and worlds of the hostile campaign that no preset has: what moves along, what hides, what repeats.
+
+Each function makes a change of the rig of a preset. Lengths are in metres, times in seconds, in the scene frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rover_pipeline.kinematics.state import State
+from rover_pipeline.simulate.motion.motion import Gait, Harmonic, Motion
+from rover_pipeline.simulate.motion.pace import Pace
+from rover_pipeline.simulate.motion.path import Beside, ClosedPath, rounded_rectangle
+from rover_pipeline.simulate.rig import Rig
+from rover_pipeline.simulate.scene.props import car, person
+from rover_pipeline.simulate.scene.world import Body, Light, Part, World, box, cylinder, standing_box
+from rover_pipeline.simulate.sensors.clocks import Clock, Tick
+from rover_pipeline.simulate.sensors.lidar import rays
+
+Alter = Callable[[Rig], Rig]
+
+_LIGHT = Light(np.array([0.0, 0.0, 1.0]), 0.0, np.zeros((0, 3)), 0.4, (0.02, 0.02, 0.02), 50.0)
+#: A straight of 140 m in the middle of a world of 460 m, whose ends are farther away than any range that is used.
+_STRAIGHT, _LONG = 70.0, 460.0
+
+
+#: The pace of a cabin that stands.
+_FLOOR = Pace(0.0)
+
+
+@dataclass(frozen=True)
+class Lifted(Motion):
+    """A motion in a cabin that rises."""
+
+    rise: Pace = _FLOOR
+
+    def at(self, time: np.ndarray) -> State:
+        state, rise = super().at(time), self.rise.arc_length(np.asarray(time, "f8"))
+        up = np.array([0.0, 0.0, 1.0])
+        return state._replace(
+            pos=state.pos + rise.value[:, None] * up,
+            vel=state.vel + rise.rate[:, None] * up,
+            acc=state.acc + rise.rate2[:, None] * up,
+        )
+
+
+@dataclass(frozen=True)
+class Driven(Body):
+    """A body that moves along a straight line from the origin of its parts.
+
+    Attributes:
+        direction: unit vector, (3,).
+    """
+
+    direction: tuple[float, float, float] = (1.0, 0.0, 0.0)
+
+    def at(self, time: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        assert self.pace is not None
+        covered, direction = self.pace.arc_length(np.array([time])), np.array(self.direction)
+        return float(covered.value[0]) * direction, np.eye(3), float(covered.rate[0]) * direction
+
+
+@dataclass(frozen=True)
+class Restarting(Clock):
+    """A clock of a sensor that is switched off for a while and comes back at another phase.
+
+    Attributes:
+        off: true instant at which it goes off; silent: for how long, seconds.
+    """
+
+    off: float = 0.0
+    silent: float = 0.0
+
+    def ticks(self, duration: float, key: tuple[int, ...]) -> Iterator[Tick]:
+        again = self.off + self.silent + self.period
+        for tick in super().ticks(min(duration, self.off), key):
+            yield tick
+        number = tick.number
+        for later in replace(self, start=again, off=np.inf).ticks(duration, (*key, 9)) if np.isfinite(self.off) else ():
+            yield later._replace(number=number + 1 + later.number)
+
+
+class Later(ClosedPath):
+    """A path that begins elsewhere on itself."""
+
+    def __init__(self, path: ClosedPath, start: float) -> None:
+        self.length, self._path, self._start = path.length, path, start
+
+    def derivative(self, order: int, arc_length: np.ndarray) -> np.ndarray:
+        return self._path.derivative(order, arc_length + self._start)
+
+
+def elsewhere(start: float) -> Alter:
+    """The rig begins `start` metres along its path."""
+    return lambda rig: replace(rig, motion=replace(rig.motion, path=Later(rig.motion.path, start)))
+
+
+def restarted(off: float, silent: float) -> Alter:
+    """The lidar goes off at an instant and is back after so many seconds, at any phase."""
+
+    def alter(rig: Rig) -> Rig:
+        clock = Restarting(**vars(rig.clocks["lidar"]), off=off, silent=silent)
+        return replace(rig, clocks=rig.clocks | {"lidar": clock})
+
+    return alter
+
+
+def few_beams(step: int) -> Alter:
+    """Every `step`-th beam only."""
+
+    def alter(rig: Rig) -> Rig:
+        beams = rig.beams
+        fewer = replace(beams, altitude=beams.altitude[::step], azimuth=beams.azimuth[::step])
+        return replace(rig, beams=fewer, lidar_rays=rays(fewer, rig.preset.columns))
+
+    return alter
+
+
+def turning(amplitude: float, wavelength: float) -> Alter:
+    """The rig is turned to and fro by `amplitude` radians while it covers `wavelength` metres."""
+
+    def alter(rig: Rig) -> Rig:
+        gait = replace(rig.motion.gait, yaw=(*rig.motion.gait.yaw, Harmonic(amplitude, wavelength)))
+        return replace(rig, motion=replace(rig.motion, gait=gait))
+
+    return alter
+
+
+def _straight(rig: Rig) -> Motion:
+    return replace(rig.motion, path=rounded_rectangle(_STRAIGHT, 0.8, 0.7), height=1.25)
+
+
+def _ground(width: float, material: str = "concrete") -> Part:
+    return box((0.0, 0.0, -0.1), (_LONG, width, 0.2), material)
+
+
+def _tube(half: float, high: float) -> list[Part]:
+    walls = [box((0.0, side * (half + 0.1), high / 2), (_LONG, 0.2, high), "plaster") for side in (-1, 1)]
+    return [_ground(2 * half), box((0.0, 0.0, high + 0.1), (_LONG, 2 * half, 0.2), "ceiling"), *walls]
+
+
+def _companions(motion: Motion, offsets: Sequence[tuple[float, float]]) -> tuple[Body, ...]:
+    """People who start with the rig and keep abreast: metres ahead of it and to its left."""
+    bodies = []
+    for number, (ahead, left) in enumerate(offsets):
+        body = person(f"companion {number}", Beside(motion.path, left), motion.speed, coat="coat", start=ahead)
+        bodies.append(replace(body, pace=motion.pace))
+    return tuple(bodies)
+
+
+def corridor(half: float, offsets: Sequence[tuple[float, float]], pillars: float = 0.0) -> Alter:
+    """A bare corridor, `half` metres to each side of its middle, with companions, and equal pillars every `pillars`."""
+
+    def alter(rig: Rig) -> Rig:
+        motion = _straight(rig)
+        parts = _tube(half + 0.8, 2.8)
+        if pillars:
+            for x in np.arange(-_LONG / 2 + 1, _LONG / 2, pillars):
+                parts += [cylinder(float(x), side * (half + 0.75), 0.0, 2.8, 0.2, "plaster") for side in (-1, 1)]
+        return replace(rig, motion=motion, world=World(parts, _LIGHT, _companions(motion, offsets)))
+
+    return alter
+
+
+def field(offsets: Sequence[tuple[float, float]]) -> Alter:
+    """Flat ground without anything on it but companions."""
+
+    def alter(rig: Rig) -> Rig:
+        motion = _straight(rig)
+        return replace(rig, motion=motion, world=World([_ground(_LONG)], _LIGHT, _companions(motion, offsets)))
+
+    return alter
+
+
+def standing(rig: Rig) -> Rig:
+    """The rig stands in the middle of the straight for good."""
+    path = Later(rounded_rectangle(_STRAIGHT, 0.8, 0.7), _STRAIGHT)
+    return replace(rig, motion=replace(rig.motion, path=path, height=1.25, stand=1e6, gait=Gait()))
+
+
+def _place(rig: Rig) -> np.ndarray:
+    """Where the rig begins, (2,)."""
+    place: np.ndarray = rig.motion.path.derivative(0, np.zeros(1))[0][:2]
+    return place
+
+
+def lift(speed: float, begins: float, spin_up: float) -> Alter:
+    """The rig stands in a closed cabin that begins to rise after `begins` seconds, to `speed` within `spin_up`."""
+
+    def alter(rig: Rig) -> Rig:
+        rig = standing(rig)
+        rise = Pace(speed, begins, spin_up)
+        x, y = _place(rig) + np.array([0.2, 0.1])
+        walls = [box((x + side * 0.9, y, 1.15), (0.1, 1.8, 2.3), "metal") for side in (-1, 1)]
+        walls += [box((x, y + side * 0.9, 1.15), (1.8, 0.1, 2.3), "metal") for side in (-1, 1)]
+        walls += [box((x, y, z), (1.9, 1.9, 0.1), "metal") for z in (-0.05, 2.35)]
+        walls += [box((x + 0.8, y + 0.4, 1.1), (0.05, 0.2, 0.4), "plaster")]
+        cabin = Driven("cabin", tuple(walls), rig.motion.path, 0.0, pace=rise, direction=(0.0, 0.0, 1.0))
+        values = {name: value for name, value in vars(rig.motion).items() if name != "rise"}
+        world = World([box((0.0, 0.0, -5.0), (_LONG, 50.0, 1.0), "concrete")], _LIGHT, (cabin,))
+        return replace(rig, motion=Lifted(**values, rise=rise), world=world)
+
+    return alter
+
+
+def train(speed: float, side: float, pillars: int) -> Alter:
+    """The rig stands on a platform with some pillars while a long train passes `side` metres to its left."""
+
+    def alter(rig: Rig) -> Rig:
+        rig = standing(rig)
+        x, y = _place(rig)
+        parts = [_ground(60.0), box((0.0, y - 5.0, 2.0), (_LONG, 0.2, 4.0), "plaster")]
+        parts += [cylinder(x + 5.0 * n - 7.0, y - 3.5, 0.0, 4.0, 0.25, "concrete") for n in range(pillars)]
+        cars = []
+        for number in range(6):
+            left = x - 30.0 - 20.0 * number
+            cars += [box((left, y + side + 1.5, 1.9), (19.0, 3.0, 3.6), "metal")]
+            cars += [box((left + at, y + side - 0.06, 1.7), (1.4, 0.12, 2.2), "white wood") for at in (-6.0, 6.0)]
+        body = Driven("train", tuple(cars), rig.motion.path, speed, pace=Pace(speed, -10.0, 0.1))
+        start = replace(body, parts=tuple(_moved(part, 10.0 * -speed) for part in body.parts))
+        return replace(rig, world=World(parts, _LIGHT, (start,)))
+
+    return alter
+
+
+def traffic(speed: float, begins: float, posts: int) -> Alter:
+    """The rig stands at traffic lights between buses that all set off at once; some posts stand at the road."""
+
+    def alter(rig: Rig) -> Rig:
+        rig = standing(rig)
+        x, y = _place(rig)
+        parts = [_ground(200.0)]
+        parts += [
+            cylinder(x + 7.0 * n - 10.0, y + (6.5 if n % 2 else -6.5), 0.0, 5.0, 0.12, "metal") for n in range(posts)
+        ]
+        pace, bodies = Pace(speed, begins, 2.0), []
+        for name, ahead, left in (("left bus", 1.0, 2.6), ("right bus", -1.0, -2.7)):
+            bus = tuple(
+                [standing_box(x + ahead, y + left, (12.0, 2.4, 3.1), "metal")]
+                + [standing_box(x + ahead + at, y + left, (0.8, 2.7, 1.0), "white wood") for at in (-4.0, 0.5, 3.5)]
+            )
+            bodies.append(Driven(name, bus, rig.motion.path, speed, pace=pace))
+        front = tuple(_moved(part, x + 6.0, y) for part in car("metal"))
+        bodies.append(Driven("car", front, rig.motion.path, speed, pace=pace))
+        return replace(rig, world=World(parts, _LIGHT, tuple(bodies)))
+
+    return alter
+
+
+def _moved(part: Part, x: float, y: float = 0.0) -> Part:
+    return replace(part, centre=(part.centre[0] + x, part.centre[1] + y, part.centre[2]))
