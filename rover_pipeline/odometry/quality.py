@@ -20,6 +20,11 @@ _STRUCTURE_ERROR, _SMALL_BODIES = 0.008, 5.0
 #: Root mean square acceleration over a second that no rig keeps up, m/s2: brisk walking in a tight circle has 11, and a
 #: trajectory that jumps from sweep to sweep 17 to 40.
 _MAX_ACCELERATION = 15.0
+#: The maps that judge a sweep change every half second. Errors between them add up as in a random walk: over the two
+#: seconds over which a pose has to be right, so many.
+_BLOCKS = 4
+#: Surprise above which small bodies contradict one another.
+_DISAGREE = 4.0
 #: Mean speed over so many seconds, below which a rig may stand, m/s.
 _WINDOW, _STANDS = 1.0, 0.3
 #: Residual of a sweep, relative to the median of the recording, above which the sweep does not fit.
@@ -35,6 +40,9 @@ class Quality(NamedTuple):
         information: f8 (frame,), smallest eigenvalue of the information matrix, 1/m2.
         error: f8 (frame,), standard deviation of the position in its least certain direction, metres.
         structure: f8 (frame,), smallest eigenvalue of the information that large planes alone give, 1/m2.
+        shift: f8 (frame,), how far the points of the sweep would move it on the map of other sweeps, metres.
+        surprise: f8 (frame,), the square of that move and of the rotation with it, normalised by their covariance, per
+            degree of freedom: about 1 where the points disagree no more than by chance.
     """
 
     inliers: np.ndarray
@@ -42,15 +50,18 @@ class Quality(NamedTuple):
     information: np.ndarray
     error: np.ndarray
     structure: np.ndarray
+    shift: np.ndarray
+    surprise: np.ndarray
 
     @classmethod
     def of(cls, batch: Batch, cov: np.ndarray) -> Quality:
         """Of a trajectory and the covariances of its poses, f8 (frame, 6, 6)."""
-        inliers, residual, _, _, structure = np.array(batch.fits).T
+        inliers, residual, _, _, structure, shift, surprise = np.array(batch.fits).T
         information = np.array([smallest_eigenvalue(matrix) for matrix in batch.information])
         error = np.sqrt(np.linalg.eigvalsh(cov[:, :3, :3])[:, -1])
         information[~np.isfinite(inliers)] = np.nan
-        return cls(inliers, residual, information, error, structure / batch.noise)
+        surprise = surprise / batch.noise
+        return cls(inliers, residual, information, error, structure / batch.noise, shift, surprise)
 
     def valid(self, options: OdometrySection, state: State, ts: np.ndarray) -> np.ndarray:
         """Which frames are as good as the options demand, bool (frame,).
@@ -66,25 +77,48 @@ class Quality(NamedTuple):
             & (self.residual <= limit)
             & (self.error <= options.max_error)
             & (self.information >= options.max_error**-2)
+            & ~self.torn(options, ts)
             & ~self.among_companions(options, state, ts)
         )
+
+    def torn(self, options: OdometrySection, ts: np.ndarray) -> np.ndarray:
+        """Where the trajectory is lost, because sweeps would rather be elsewhere on the map of others, bool (frame,).
+
+        Args:
+            ts: f8 (frame,), seconds.
+        """
+        return _BLOCKS**0.5 * _within(self.shift**2, ts) ** 0.5 > options.max_error
 
     def among_companions(self, options: OdometrySection, state: State, ts: np.ndarray) -> np.ndarray:
         """Where the rig may only seem to stand, because bodies move along with it, bool (frame,).
 
         Floors and walls are the same for a rig that walks along a corridor. Whether it stands is then told by small
         bodies alone. These stand in the frame of the rig, as companions do. While a rig moves past small bodies they
-        cannot be companions.
+        cannot be companions, unless some of them contradict the others: then some stand and some come along.
         """
         after = np.clip(np.searchsorted(ts, ts + _WINDOW / 2), 0, len(ts) - 1)
         before = np.clip(np.searchsorted(ts, ts - _WINDOW / 2), 0, len(ts) - 1)
         speed = np.linalg.norm(state.pos[after] - state.pos[before], axis=1) / np.maximum(ts[after] - ts[before], 1e-3)
         alone = (self.structure < _STRUCTURE_ERROR**-2) & (self.structure < self.information / _SMALL_BODIES**2)
-        return (speed < _STANDS) & alone
+        return alone & ((speed < _STANDS) | (_within(self.surprise, ts) > _DISAGREE))
 
     def usable_for_loops(self, options: OdometrySection) -> np.ndarray:
         """Which frames may be part of local maps, bool (frame,). Drift makes their residuals large."""
         return (self.inliers >= options.min_inliers) & (self.information > 0)
+
+
+def _within(values: np.ndarray, ts: np.ndarray) -> np.ndarray:
+    """Means of values of frames within a second around each frame, f8 (frame,); NaN counts for nothing."""
+    finite = np.isfinite(values)
+    sums, counts = (np.concatenate([[0.0], np.cumsum(each)]) for each in (np.where(finite, values, 0.0), finite))
+    first, last = _window(ts)
+    means: np.ndarray = (sums[last] - sums[first]) / np.maximum(counts[last] - counts[first], 1)
+    return means
+
+
+def _window(ts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The first frame within a second around each frame, and one after the last one, i8 (frame,)."""
+    return np.searchsorted(ts, ts - _WINDOW / 2), np.searchsorted(ts, ts + _WINDOW / 2, side="right")
 
 
 def largest_world(seams: list[Seam], counted: np.ndarray) -> np.ndarray:
@@ -118,12 +152,15 @@ def implausible(state: State, ts: np.ndarray) -> np.ndarray:
     Args:
         state: of the frames; ts: f8 (frame,), seconds.
     """
-    sums = np.concatenate([[0.0], np.cumsum((state.acc**2).sum(axis=1))])
-    first, last = np.searchsorted(ts, ts - _WINDOW / 2), np.searchsorted(ts, ts + _WINDOW / 2, side="right")
-    shakes = (sums[last] - sums[first]) / (last - first) > _MAX_ACCELERATION**2
-    # The trajectory is lost somewhat before and after.
-    count = np.concatenate([[0], np.cumsum(shakes)])
-    return count[last] > count[first]
+    return _within((state.acc**2).sum(axis=1), ts) > _MAX_ACCELERATION**2
+
+
+def widened(lost: np.ndarray, ts: np.ndarray) -> np.ndarray:
+    """Frames within half a second of those where the trajectory is lost, bool (frame,): it is so before one sees it."""
+    count = np.concatenate([[0], np.cumsum(lost)])
+    first, last = _window(ts)
+    wide: np.ndarray = count[last] > count[first]
+    return wide
 
 
 def largest_stretch(lost: np.ndarray, counted: np.ndarray) -> np.ndarray:

@@ -26,6 +26,7 @@ from rover_pipeline.odometry.quality import (
     largest_world,
     seam_summary,
     warnings_of,
+    widened,
 )
 from rover_pipeline.odometry.refinement import refine_in_batch
 from rover_pipeline.odometry.registration.covariance import relative_to
@@ -109,7 +110,8 @@ def odom(
     companions = quality.among_companions(options, state, times)
     valid = quality.valid(options, state, times) & (recording.valid != 0)
     valid &= largest_world(seams, valid)
-    valid &= largest_stretch(implausible(state, times), valid)
+    lost = companions | implausible(state, times) | quality.torn(options, times)
+    valid &= largest_stretch(widened(lost, times), valid)
     after = jumps(recorded)
     valid &= largest_part(after, valid)
     first = int(np.argmax(valid)) if valid.any() else 0

@@ -12,9 +12,11 @@ from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.odometry.gaps import gaps
+from rover_pipeline.odometry.options import OdometryOptions
+from rover_pipeline.odometry.quality import Quality, largest_stretch, widened
 from rover_pipeline.odometry.registration.batch import _banded
 from rover_pipeline.odometry.registration.covariance import _inverse_blocks
-from rover_pipeline.odometry.registration.judge import NO_FIT, SweepFit, is_worse
+from rover_pipeline.odometry.registration.judge import NO_FIT, SweepFit, _move, is_worse
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.record import simulate
 from rover_pipeline.table import find_step
@@ -103,8 +105,31 @@ def test_blocks_of_the_inverse_are_those_of_the_whole_inverse() -> None:
 @pytest.mark.parametrize(("change", "worse"), [(0.0, False), (1e-5, False), (1e-3, True), (-1e-3, False)])
 def test_a_trajectory_is_worse_only_beyond_chance(change: float, worse: bool) -> None:
     rng = np.random.default_rng(0)
-    fits = [SweepFit(0.9, 0.01, cost, 1.0, 1e6) for cost in rng.normal(2e-3, 2e-4, 40)]
+    fits = [SweepFit(0.9, 0.01, cost, 1.0, 1e6, 1e-4, 1.0) for cost in rng.normal(2e-3, 2e-4, 40)]
     later = [
         fit._replace(cost=fit.cost + change + noise) for fit, noise in zip(fits, rng.normal(0, 1e-4, 40), strict=True)
     ]
     assert is_worse([*fits, NO_FIT], [*later, NO_FIT]) is worse
+
+
+def quality(shift: np.ndarray) -> Quality:
+    """Of frames that fit well, but would rather be elsewhere by so many metres."""
+    ones = np.ones(len(shift))
+    return Quality(0.9 * ones, 0.01 * ones, 1e6 * ones, 1e-3 * ones, 1e6 * ones, shift, ones)
+
+
+def test_a_sweep_moves_as_its_points_say_and_little_where_they_say_nothing() -> None:
+    information, wanted = np.diag([1e6, 1e6, 0.0, 1e6, 1e6, 1e6]), np.array([0.02, -0.01, 0.0, 1e-3, 2e-3, -1e-3])
+    np.testing.assert_allclose(_move(information, information @ wanted), wanted, rtol=1e-2)
+    assert abs(_move(information, np.array([0, 0, 1.0, 0, 0, 0]))[2]) < 0.003
+
+
+def test_poses_on_one_side_of_a_torn_stretch_are_trusted_only() -> None:
+    ts, shift = 0.1 * np.arange(60), np.full(60, 0.003)
+    assert not quality(shift).torn(OdometryOptions(), ts).any()
+    shift[20:25] = 0.03
+    torn = quality(shift).torn(OdometryOptions(), ts)
+    assert torn[20:25].all()
+    assert not torn[:10].any() and not torn[40:].any()
+    trusted = largest_stretch(widened(torn, ts), np.ones(60, bool))
+    assert trusted[40:].all() and not trusted[:26].any()

@@ -36,6 +36,8 @@ _WIDE = 0.22
 _SIGNIFICANT = 2.0
 #: Distance of a point from its plane, metres, from which on it is as bad as a point without a plane.
 _GATE = 0.05
+#: Standard deviation of the rotation that `_move` expects, rad.
+_TURN = 0.02
 
 
 class SweepFit(NamedTuple):
@@ -47,6 +49,8 @@ class SweepFit(NamedTuple):
         cost: mean squared distance of all points from their planes, cut off at 5 cm, m2.
         noise: mean of the squared distances, each relative to its expected variance: 1 where the noise is as expected.
         structure: smallest eigenvalue of the information that large planes alone give, 1/m2; see `smallest_eigenvalue`.
+        shift: how far its points would move the whole sweep, metres: its distance from the map of other sweeps.
+        surprise: the square of this move, normalised by the information, per degree of freedom; `noise` is expected.
     """
 
     inliers: float
@@ -54,9 +58,11 @@ class SweepFit(NamedTuple):
     cost: float
     noise: float
     structure: float
+    shift: float
+    surprise: float
 
 
-NO_FIT = SweepFit(*[np.nan] * 5)
+NO_FIT = SweepFit(*[np.nan] * 7)
 
 
 @dataclass
@@ -109,7 +115,7 @@ def judge(sweep: Sweep, trajectory: SplineTrajectory, others: SurfelMap, options
     """How well a sweep fits a map that it is not in."""
     poses = trajectory.poses(trajectory.locate(sweep.times))
     weights = PointWeights(_GATE, options.range_noise, SCALE, 1, THICK, 0.0)
-    *_, statistics = pose_equations(*sweep.judged, *poses, others.tables, weights)
+    matrix, right, statistics = pose_equations(*sweep.judged, *poses, others.tables, weights)
     total, inliers, squared_distances, cut_off, normalised = statistics
     if not np.isfinite(squared_distances) or not total:
         return NO_FIT
@@ -119,7 +125,19 @@ def judge(sweep: Sweep, trajectory: SplineTrajectory, others: SurfelMap, options
     large, _, _ = pose_equations(*sweep.judged, *poses, others.large.tables, weights._replace(extent=_WIDE))
     share = len(sweep.judged.points) / max(len(sweep.points), 1)
     structure = smallest_eigenvalue(large.sum(0)) / share
-    return SweepFit(inliers / total, residual, cost, normalised / max(inliers, 1), structure)
+    move = _move(matrix.sum(0), right.sum(0))
+    surprise = float(right.sum(0) @ move) / len(move)
+    noise = normalised / max(inliers, 1)
+    return SweepFit(inliers / total, residual, cost, noise, structure, float(np.linalg.norm(move[:3])), surprise)
+
+
+def _move(information: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """The displacement, metres, and rotation, rad, that fit a whole sweep to the map, f8 (6,).
+
+    Directions that nothing tells of move little: they have a prior of the size of the gate.
+    """
+    prior = np.diag([_GATE**-2] * 3 + [_TURN**-2] * 3)
+    return np.linalg.solve(information + prior, right)
 
 
 def smallest_eigenvalue(information: np.ndarray) -> float:
