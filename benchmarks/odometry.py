@@ -86,12 +86,14 @@ def ours(found: Recording, **options: Any) -> tuple[Poses, State]:
     return Poses(state.pos, state.rot, (time.perf_counter() - start) / len(found.ts)), state
 
 
-def kiss_icp(found: Recording) -> Poses:
+def kiss_icp(found: Recording, *, deskew: bool = True) -> Poses:
     """On all its threads, points already projected."""
     from kiss_icp.config import load_config
     from kiss_icp.kiss_icp import KissICP
 
-    odometry, poses, seconds = KissICP(load_config(None)), [], 0.0
+    config = load_config(None)
+    config.data.deskew = deskew
+    odometry, poses, seconds = KissICP(config), [], 0.0
     for image in found.rng:
         points, column = returns(image, found.metadata)
         frame, share = points.astype("f8"), column / image.shape[1]
