@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Container
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rover_pipeline.kinematics.state import State
+from rover_pipeline.odometry.gaps import LONGEST
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.refinement import Batch
 from rover_pipeline.odometry.registration.judge import smallest_eigenvalue
@@ -58,7 +61,9 @@ class Quality(NamedTuple):
         """Of a trajectory and the covariances of its poses, f8 (frame, 6, 6)."""
         inliers, residual, _, _, structure, shift, surprise = np.array(batch.fits).T
         information = np.array([smallest_eigenvalue(matrix) for matrix in batch.information])
-        error = np.sqrt(np.linalg.eigvalsh(cov[:, :3, :3])[:, -1])
+        # Seconds without a sweep leave the motion open by more than numbers can say.
+        known, error = np.isfinite(cov).all(axis=(1, 2)), np.full(len(cov), np.inf)
+        error[known] = np.sqrt(np.maximum(np.linalg.eigvalsh(cov[known][:, :3, :3])[:, -1], 0.0))
         information[~np.isfinite(inliers)] = np.nan
         surprise = surprise / batch.noise
         return cls(inliers, residual, information, error, structure / batch.noise, shift, surprise)
@@ -100,7 +105,11 @@ class Quality(NamedTuple):
         before = np.clip(np.searchsorted(ts, ts - _WINDOW / 2), 0, len(ts) - 1)
         speed = np.linalg.norm(state.pos[after] - state.pos[before], axis=1) / np.maximum(ts[after] - ts[before], 1e-3)
         alone = (self.structure < _STRUCTURE_ERROR**-2) & (self.structure < self.information / _SMALL_BODIES**2)
-        return alone & ((speed < _STANDS) | (_within(self.surprise, ts) > _DISAGREE))
+        doubtful = alone & ((speed < _STANDS) | (_within(self.surprise, ts) > _DISAGREE))
+        # The same bodies tell of the motion before and after: a doubt about a part of a stretch is one about all of it.
+        stretch = widened(alone, ts)
+        number = np.cumsum(np.diff(stretch.astype(int), prepend=0) == 1)
+        return stretch & np.isin(number, number[doubtful])
 
     def usable_for_loops(self, options: OdometrySection) -> np.ndarray:
         """Which frames may be part of local maps, bool (frame,). Drift makes their residuals large."""
@@ -161,6 +170,21 @@ def widened(lost: np.ndarray, ts: np.ndarray) -> np.ndarray:
     first, last = _window(ts)
     wide: np.ndarray = count[last] > count[first]
     return wide
+
+
+def unbridged(used: np.ndarray, ts: np.ndarray, joined: Container[int] = ()) -> np.ndarray:
+    """Where no sweep was used for so long that the motion before it does not tell the one after it, bool (frame,).
+
+    Args:
+        used: bool (frame,), whether the sweep is one that the trajectory is made from; ts: f8 (frame,), seconds.
+        joined: frames after gaps whose sides have been joined by what they have seen.
+    """
+    lost = np.zeros(len(used), bool)
+    frames = np.flatnonzero(used)
+    for before, after in itertools.pairwise(frames):
+        if ts[after] - ts[before] > LONGEST and after not in joined:
+            lost[before + 1 : after + 1] = True
+    return lost
 
 
 def largest_stretch(lost: np.ndarray, counted: np.ndarray) -> np.ndarray:

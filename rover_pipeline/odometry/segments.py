@@ -91,12 +91,18 @@ class SweepReader:
     gyro: Gyro
 
     def read(self, start: int, stop: int) -> Iterator[tuple[Sweep | None, np.ndarray]]:
-        """Sweeps with the range images they are from; None for those that are not valid or have too few points."""
+        """Sweeps with the range images they are from; None for those that are not valid or have too few points.
+
+        A sweep that repeats the one before it to the last millimetre was not measured when it says: None as well.
+        """
         info, selection = sensor_info(self.metadata), self._selection
+        before = stagger(self.recording.read("rng", start - 1, start), info)[0] if start else None
         for first in range(start, stop, _BLOCK):
             last = min(first + _BLOCK, stop)
             for number, ranges in enumerate(stagger(self.recording.read("rng", first, last), info), first):
-                sweep = selection.sweep(ranges, number, self.times[number]) if self.recording.valid[number] else None
+                repeated, before = before is not None and np.array_equal(ranges, before), ranges
+                usable = self.recording.valid[number] and not repeated
+                sweep = selection.sweep(ranges, number, self.times[number]) if usable else None
                 yield sweep if sweep and len(sweep.points) >= self.options.min_points else None, ranges
 
     def select(self, numbers: Iterable[int]) -> Iterator[Sweep]:

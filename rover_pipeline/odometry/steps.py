@@ -25,6 +25,7 @@ from rover_pipeline.odometry.quality import (
     largest_stretch,
     largest_world,
     seam_summary,
+    unbridged,
     warnings_of,
     widened,
 )
@@ -110,8 +111,9 @@ def odom(
     companions = quality.among_companions(options, state, times)
     valid = quality.valid(options, state, times) & (recording.valid != 0)
     valid &= largest_world(seams, valid)
-    lost = companions | implausible(state, times) | quality.torn(options, times)
-    valid &= largest_stretch(widened(lost, times), valid)
+    lost = widened(companions | implausible(state, times) | quality.torn(options, times), times)
+    lost |= unbridged(np.isfinite(quality.inliers), times, {seam.frame for seam in seams})
+    valid &= largest_stretch(lost, valid)
     after = jumps(recorded)
     valid &= largest_part(after, valid)
     first = int(np.argmax(valid)) if valid.any() else 0

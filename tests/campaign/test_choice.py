@@ -1,4 +1,4 @@
-"""A small seeded choice of the campaigns; the whole is `python -m tests.campaign fuzz | bombs | faults`."""
+"""A small seeded choice of the campaigns; the whole is `python -m tests.campaign fuzz | bombs | faults | hostile`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from tests.campaign import fuzz
+from tests.campaign import fuzz, hostile
 from tests.campaign.bombs import BOMBS, explode
 from tests.conftest import CHECKOUT
 from tests.kit import environment
@@ -42,3 +43,23 @@ def test_a_call_of_every_kind_that_fails_leaves_the_older_result_or_the_new_one(
     done = subprocess.run(command, cwd=CHECKOUT, env=environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert " points, 0 wrong" in done.stdout.splitlines()[-1]
+
+
+def test_no_pose_is_wrong_and_sure_where_the_lidar_repeats_sweeps() -> None:
+    verdict, drawn = hostile.play("lidar_stutters", 0, seed=1)
+    assert verdict.wrong == 0, f"{drawn}: {verdict}"
+    assert verdict.valid > verdict.frames / 3
+
+
+def test_a_valid_pose_that_is_off_is_wrong_and_sure() -> None:
+    count = 40
+    times, rot = 0.1 * np.arange(count), np.tile(np.eye(3), (count, 1, 1))
+    pos = np.stack([times, 0 * times, 0 * times], 1)
+    truth = {"true_ts": times, "pos": pos, "rot": rot}
+    made = {"pos": pos.copy(), "rot": rot, "cov": np.tile(1e-4 * np.eye(6), (count, 1, 1)), "valid": np.ones(count)}
+    assert hostile.judge(made, truth).wrong == 0
+    made["pos"][20:, 1] += 0.2
+    assert hostile.judge(made, truth).wrong == 21  # 20 windows of two seconds, and the step itself
+    made["valid"][20:] = 0
+    verdict = hostile.judge(made, truth)
+    assert (verdict.wrong, verdict.valid, verdict.nees) == (0, 20, 0.0)

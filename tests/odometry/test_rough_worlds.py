@@ -13,7 +13,7 @@ from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.odometry.gaps import gaps
 from rover_pipeline.odometry.options import OdometryOptions
-from rover_pipeline.odometry.quality import Quality, largest_stretch, widened
+from rover_pipeline.odometry.quality import Quality, largest_stretch, unbridged, widened
 from rover_pipeline.odometry.registration.batch import _banded
 from rover_pipeline.odometry.registration.covariance import _inverse_blocks
 from rover_pipeline.odometry.registration.judge import NO_FIT, SweepFit, _move, is_worse
@@ -133,3 +133,14 @@ def test_poses_on_one_side_of_a_torn_stretch_are_trusted_only() -> None:
     assert not torn[:10].any() and not torn[40:].any()
     trusted = largest_stretch(widened(torn, ts), np.ones(60, bool))
     assert trusted[40:].all() and not trusted[:26].any()
+
+
+def test_the_sides_of_a_second_without_usable_sweeps_are_not_both_trusted() -> None:
+    ts, used = 0.1 * np.arange(60), np.ones(60, bool)
+    used[30:33] = False
+    assert not unbridged(used, ts).any(), "0.4 s are bridged by the motion before them"
+    used[20:30] = False
+    lost = unbridged(used, ts)
+    assert lost[20:34].all() and not lost[:20].any() and not lost[34:].any()
+    assert not largest_stretch(lost, used)[:20].any()
+    assert not unbridged(used, ts, {33}).any(), "both sides have been joined by what they have seen"
