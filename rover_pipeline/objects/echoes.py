@@ -70,8 +70,8 @@ class Echoes(NamedTuple):
         speed = doppler + np.einsum("ni,ni->n", states.vel[frame], direction)
         place = (states.pos[frame] + turned)[:, :2]
         order = np.argsort(instants[frame], kind="stable")
-        arrays = (instants[frame] - origin, place, direction[:, :2], speed, distance)
-        return Echoes(*(array[order] for array in arrays), 2 * (max_doppler or 0.0))
+        time, ambiguity = instants[frame] - origin, 2 * (max_doppler or 0.0)
+        return Echoes(time[order], place[order], direction[order, :2], speed[order], distance[order], ambiguity)
 
     def of_body(self, body: Body, times: np.ndarray) -> Measurements | None:
         """The radial velocities of a body, as measurements of its motion; None if there are none.
@@ -82,9 +82,8 @@ class Echoes(NamedTuple):
         if not self.ambiguity or len(times) < 2:
             return None
         part = slice(np.searchsorted(self.time, times[0]), np.searchsorted(self.time, times[-1], side="right"))
-        time, place, direction, speed, distance, _ = (
-            each[part] if isinstance(each, np.ndarray) else each for each in self
-        )
+        time, place, direction = self.time[part], self.place[part], self.direction[part]
+        speed, distance = self.speed[part], self.distance[part]
         centre = np.column_stack([np.interp(time, times, body.centre[:, axis]) for axis in range(2)])
         vel = np.column_stack([np.interp(time, times, body.vel[:, axis]) for axis in range(2)])
         yaw = np.interp(time, times, body.yaw)

@@ -146,7 +146,7 @@ def _update(track: Track, clusters: Clusters, middles: np.ndarray, sizes: np.nda
     block = _NOISE * np.array([[span**3 / 3, span**2 / 2], [span**2 / 2, span]])
     state, cov = f @ track.state, f @ track.cov @ f.T + np.kron(block, np.eye(2))
     gain = cov[:, :2] / (cov[0, 0] + _variance(sizes[number]))
-    residual = _outside(middles[number] - state[:2], state[2:], np.float64(track.size - sizes[number]))
+    residual = _outside(middles[number] - state[:2], state[2:], np.asarray(track.size - sizes[number]))
     track.state = state + gain @ residual
     track.cov = cov - gain @ cov[:2]
     track.time = float(clusters.time[number])

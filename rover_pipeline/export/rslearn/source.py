@@ -118,7 +118,7 @@ class Ground:
                 ranges = self._lidar.channel("rng").read(number, number + 1)[0]
             except SampleError:
                 return None
-            return self._sensor.points(ranges, poses[number], self._map)
+            return self._sensor.points(ranges, poses[number], self._map.min_range, self._map.max_range)
 
         for number, cloud in zip(
             poses, ordered_map(points, list(poses), threads=threads, held=2 * threads), strict=True
@@ -153,7 +153,8 @@ class Ground:
                 ranges = self._lidar.channel("rng").read(number, number + 1)[0]
             except SampleError:
                 continue
-            sweeps.append((self._sensor.points(ranges, poses, self._map) - poses.pos).reshape(-1, 3))
+            points = self._sensor.points(ranges, poses, self._map.min_range, self._map.max_range)
+            sweeps.append((points - poses.pos).reshape(-1, 3))
         return find_floor(sweeps)
 
 

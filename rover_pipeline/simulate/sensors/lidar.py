@@ -114,7 +114,8 @@ class Echoes(NamedTuple):
     @staticmethod
     def empty(shape: tuple[int, int]) -> Echoes:
         """Images that `cast_rays` fills."""
-        return Echoes(*np.empty((3, *shape), "f4"), np.empty(shape, "i2"))
+        distance, reflectivity, light = np.empty((3, *shape), "f4")
+        return Echoes(distance, reflectivity, light, np.empty(shape, "i2"))
 
 
 def column_times(end: float, period: float, columns: int) -> np.ndarray:
