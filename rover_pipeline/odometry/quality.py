@@ -219,6 +219,16 @@ def companion_warnings(companions: np.ndarray) -> list[str]:
     ]
 
 
+def contradiction_warnings(against: np.ndarray) -> list[str]:
+    """A line where the accelerometer contradicts the trajectory, bool (frame,)."""
+    if not against.any():
+        return []
+    return [
+        f"frame {int(np.argmax(against))}: the accelerometer contradicts the trajectory, at {int(against.sum())} sweeps "
+        "in all; the world there leaves a direction open, or moves along"
+    ]
+
+
 def seam_summary(seam: Seam) -> dict[str, Any]:
     """A seam as it is written to the provenance."""
     # A seam at a gap shares no frame.

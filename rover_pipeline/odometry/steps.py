@@ -16,11 +16,12 @@ from rover_pipeline.lidar.geometry import sensor_info, sweep_span
 from rover_pipeline.lookup import load
 from rover_pipeline.numerics.jumps import jumps, without_jumps
 from rover_pipeline.odometry.gaps import gaps
-from rover_pipeline.odometry.inertial import Imu, Samples, calibrated, level_of, with_accelerometer
+from rover_pipeline.odometry.inertial import Imu, Samples, calibrated, contradicted_by, level_of, with_accelerometer
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.quality import (
     Quality,
     companion_warnings,
+    contradiction_warnings,
     implausible,
     jump_warnings,
     largest_part,
@@ -127,7 +128,10 @@ def odom(
     companions = quality.among_companions(options, state, times)
     valid = quality.valid(options, state, times) & (recording.valid != 0)
     valid &= largest_world(seams, valid)
-    lost = widened(companions | implausible(state, times) | quality.torn(options, times), times)
+    against = np.zeros(len(times), bool)
+    if options.imu:
+        against = contradicted_by(samples, imu, mount, Trajectory(times, state, valid))
+    lost = widened(companions | implausible(state, times) | quality.torn(options, times) | against, times)
     lost |= unbridged(np.isfinite(quality.inliers), times, {seam.frame for seam in seams})
     valid &= largest_stretch(lost, valid)
     after = jumps(recorded)
@@ -149,6 +153,7 @@ def odom(
     warnings = [
         *jump_warnings(recorded, after),
         *imu.notes,
+        *contradiction_warnings(against),
         *lidar_clock.remarks("lidar"),
         *companion_warnings(companions),
         *warnings_of(seams, valid, recording.valid),
