@@ -224,8 +224,8 @@ def contradiction_warnings(against: np.ndarray) -> list[str]:
     if not against.any():
         return []
     return [
-        f"frame {int(np.argmax(against))}: the accelerometer contradicts the trajectory, at {int(against.sum())} sweeps "
-        "in all; the world there leaves a direction open, or moves along"
+        f"frame {int(np.argmax(against))}: the accelerometer contradicts the trajectory, at {int(against.sum())} "
+        "sweeps in all; the world there leaves a direction open, or moves along"
     ]
 
 
