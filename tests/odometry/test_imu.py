@@ -46,7 +46,7 @@ def run(trace: Path, **options: object) -> dict[str, Any]:
 def unknown(tmp_path_factory: pytest.TempPathFactory) -> Path:
     trace = tmp_path_factory.mktemp("imu") / "trace"
     small = PRESETS["tiny"].model_copy(update={"columns": 512, "stand": 0.1})
-    simulate(trace, preset=small, duration=5.6, sensors=("lidar", "imu"), faults=UNKNOWN, threads=1)
+    simulate(trace, preset=small, duration=6.5, sensors=("lidar", "imu"), faults=UNKNOWN, threads=1)
     write_lidar_image(trace)
     return trace
 
@@ -89,7 +89,8 @@ def test_a_wrong_gyroscope_is_dropped_where_points_that_were_left_out_say_so(
     provenance = run(trace)
     assert provenance["measured"]["gyroscope"].startswith("not used: points that were left out fit")
     assert any("its angular rates are not used" in note for note in provenance["notes"])
-    np.testing.assert_array_equal(state_of(trace / "_odom").rot, without.rot)
+    # Passes until the trajectory settles may end at another one of them.
+    np.testing.assert_allclose(state_of(trace / "_odom").rot, without.rot, atol=2e-4)
 
 
 def walk(seconds: float, offset: float = 0.0) -> tuple[Samples, tuple[np.ndarray, np.ndarray], np.ndarray]:

