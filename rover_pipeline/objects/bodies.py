@@ -92,7 +92,9 @@ def still_body(clusters: Clusters, stamps: np.ndarray, least_way: float) -> Body
     state[:, :2] = middle
     longest = max(float(clusters.time[-1] - clusters.time[0]), 1e-3)
     still = Smoothed(state, np.broadcast_to((least_way / longest) ** 2 * np.eye(4), (len(sweep), 4, 4)), 0.0)
-    return _body(clusters, sweep, stamps[sweep], still, np.full(len(sweep), angle), size)
+    body = _body(clusters, sweep, stamps[sweep], still, np.full(len(sweep), angle), size)
+    # The ground below it is not seen to the millimetre. A velocity of exactly zero says that it never moved.
+    return body._replace(vel=np.zeros((len(sweep), 3)))
 
 
 def _body(
