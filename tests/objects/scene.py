@@ -43,10 +43,10 @@ class Watched(NamedTuple):
     """Sweeps of a world.
 
     Attributes:
-        odometry: channels of `_odom`, in the frame of the scene moved to the lidar's first place.
+        odometry: channels of `_odom`, in the frame of the first pose.
         bodies: f8 (sweep, body, 6), place and velocity of the bodies in it.
         returns: i8 (sweep, body).
-        begin: f8 (2,), where the world's origin is in the scene. Both have nearly the same axes.
+        begin: f8 (2,), where the world's origin is in the scene. The world's axes are those of the first pose.
     """
 
     sweeps: Sweeps
