@@ -54,7 +54,7 @@ def test_a_dataset_is_made_when_asked_for_from_what_it_needs(tiny: Path, tmp_pat
 @pytest.mark.system
 def test_a_recording_that_lacks_what_a_dataset_needs_is_named_before_anything_runs(tmp_path: Path) -> None:
     trace = small_trace(tmp_path / "trace", 2, sensors=("radar",))
-    done = snakemake(tmp_path, trace, config={"outputs": "sync", "exports": "kitti"})
+    done = snakemake(tmp_path, trace, config={"outputs": "radar_range_doppler", "exports": "kitti"})
     assert done.returncode != 0
     assert f"{trace}: has no sensor 'lidar', which the export 'kitti' needs" in done.stderr
-    assert not (trace / "_sync").exists()
+    assert not (trace / "_radar_range_doppler").exists()
