@@ -23,7 +23,7 @@ from rover_pipeline.radar.coherence import coherence, plane_waves
 #: Directions that are tried for each echo: sines of azimuth and elevation.
 _AZIMUTHS, _ELEVATIONS, _HIGHEST = 65, 13, 0.6
 #: Iterations of directions and gains.
-_ITERATIONS = 25
+_ITERATIONS = 15
 #: Steps from the tried direction that Doppler and phases agree on to the one that fits the phases best.
 _CLIMB = 3
 #: How much the fit of the array counts against the Doppler, as the inverse of the share of an echo's power that errors
@@ -33,6 +33,9 @@ _FIT_WEIGHT = 20.0, 100.0
 _FLOOR, _WORST = 0.01, 0.5
 #: Prior standard deviations of the spacing (relative), and of a turn of the array (sine).
 _SPACING_PRIOR, _TURN_PRIOR = 0.02, 0.3
+#: Systematic part of the standard deviations of both: what the odometry's velocity is wrong by in scale, and in
+#: direction with the radar's mounting.
+_SPACING_SYSTEMATIC, _TURN_SYSTEMATIC = 0.002, 0.002
 #: Residuals of the Doppler beyond this many standard deviations are of echoes that move or whose direction is wrong.
 _OUTLIER = 3.0
 #: Phase that clutter 30 dB below a single reflector can shift each antenna by, radians; it is the same in all frames.
@@ -113,7 +116,7 @@ def fit_moving(
         gains, weight = _principal(np.where(used[:, None], aligned, 0))
         turn, stretch, turn_sigma, stretch_sigma = _turn(right, up, doppler, velocity, doppler_sigma, weight > 0)
         board = replace(board, spacing=board.spacing / (1 + stretch))
-        spacing_sigma = stretch_sigma * board.spacing
+        spacing_sigma = np.hypot(stretch_sigma, _SPACING_SYSTEMATIC) * board.spacing
         rows, columns = board.grid.T
         gains = _normalised(
             gains * np.exp(-1j * np.pi * (board.spacing * columns * turn[0] + board.row_spacing * rows * turn[1]))
@@ -124,7 +127,7 @@ def fit_moving(
     rows, columns = board.grid.T
     # The turn's own error is common to all antennas, in proportion to their distance from the middle.
     distance = np.stack([board.spacing * (columns - columns.mean()), board.row_spacing * (rows - rows.mean())])
-    common = (np.pi * distance * turn_sigma[:, None]) ** 2
+    common = (np.pi * distance * np.hypot(turn_sigma, _TURN_SYSTEMATIC)[:, None]) ** 2
     phase_sigma = np.sqrt(_scatter(aligned, gains, weight, snr) ** 2 + common.sum(axis=0))
     calibrated = replace(board, gains=tuple(gains.tolist()))
     fitted = coherence(calibrated, snapshots, right, up)
