@@ -27,6 +27,8 @@ _CONFIDENCE = 0.999
 _STEPS, _ELEVATIONS = 10, 33
 #: Gauss-Newton iterations that refine the directions, and their largest step, in widths of a beam.
 _ITERATIONS, _LARGEST_STEP = 12, 0.25
+#: Change of all directions, in widths of a beam, below which they are found.
+_CONVERGED = 1e-3
 #: Distance below which two directions are one target whose phases the array's model does not fit, in widths of a beam.
 _CLOSEST = 0.3
 #: Diagonal loading of Capon's covariance, and ridge of the amplitudes, relative to the power.
@@ -129,7 +131,7 @@ class Resolver:
             beams = np.exp(-1j * np.pi * self._spacing * np.outer(self._grid, self._columns))
             spectrum = (np.abs(beams @ lines) ** 2).sum(axis=2)
         else:
-            spectrum = self._spectrum(lines, order)
+            spectrum = self.spectrum(lines, order)
         sines = _highest(spectrum, self._grid, order)
         if self._method == "capon" and order > 1:
             return sines
@@ -140,21 +142,32 @@ class Resolver:
             sines[:, 0] -= np.where(lacking.any(axis=1), self._beam / 4, 0)
         return self._refined(sines, lines)
 
-    def _spectrum(self, lines: np.ndarray, order: int) -> np.ndarray:
-        """Capon's or MUSIC's spectrum over the azimuths, f8 (cell, azimuth)."""
+    def spectrum(self, lines: np.ndarray, order: int) -> np.ndarray:
+        """Capon's or MUSIC's spectrum over the azimuths, f8 (cell, azimuth).
+
+        Args:
+            lines: c16 (cell, column, row), corrected signals of the longest rows; order: number of targets, for MUSIC.
+        """
         shifts = range(lines.shape[1] - self._part + 1)
         parts = np.concatenate([lines[:, shift : shift + self._part] for shift in shifts], axis=2)
         parts = np.concatenate([parts, parts[:, ::-1].conj()], axis=2)
         covariance = parts @ parts.conj().transpose(0, 2, 1) / parts.shape[2]
-        steering = np.exp(1j * np.pi * self._spacing * np.outer(np.arange(self._part), self._grid))
         if self._method == "music":
-            _, vectors = np.linalg.eigh(covariance)
-            noise = vectors[:, :, : self._part - order].conj().transpose(0, 2, 1)
-            leakage = (np.abs(noise @ steering) ** 2).sum(axis=1)
-            return 1 / np.maximum(leakage, 1e-9)
+            noise = np.linalg.eigh(covariance)[1][:, :, : self._part - order]
+            return 1 / np.maximum(self._quadratic(noise @ noise.conj().transpose(0, 2, 1)), 1e-9)
         load = _LOADING * np.trace(covariance, axis1=1, axis2=2).real / self._part
         inverse = np.linalg.inv(covariance + np.maximum(load, 1e-30)[:, None, None] * np.eye(self._part))
-        return 1 / np.maximum((steering.conj() * (inverse @ steering)).sum(axis=1).real, 1e-30)
+        return 1 / np.maximum(self._quadratic(inverse), 1e-30)
+
+    def _quadratic(self, matrices: np.ndarray) -> np.ndarray:
+        """a^H M a of Hermitian matrices for the steering vectors a of all azimuths, f8 (cell, azimuth).
+
+        The phases depend on the distance of two antennas only, so that the diagonals of M can be summed first.
+        """
+        lags = np.arange(self._part)
+        sums = np.stack([np.trace(matrices, offset=lag, axis1=1, axis2=2) for lag in lags], axis=1)
+        sums[:, 1:] *= 2
+        return (sums @ np.exp(1j * np.pi * self._spacing * np.outer(lags, self._grid))).real
 
     def _refined(self, sines: np.ndarray, lines: np.ndarray) -> np.ndarray:
         """Least squares: Gauss-Newton on the azimuths, with the amplitudes eliminated; never worse than the start."""
@@ -174,15 +187,15 @@ class Resolver:
             normal = (flat.conj().transpose(0, 2, 1) @ flat).real
             gradient = (flat.conj().transpose(0, 2, 1) @ rest.reshape(len(lines), -1, 1)).real[..., 0]
             size = np.trace(normal, axis1=1, axis2=2)[:, None, None] / sines.shape[1]
-            change = np.linalg.solve(normal + (1e-6 * size + 1e-30) * np.eye(sines.shape[1]), gradient[..., None])[
-                ..., 0
-            ]
+            change = _solved(normal + (1e-6 * size + 1e-30) * np.eye(sines.shape[1]), gradient[..., None])[..., 0]
             largest = _LARGEST_STEP * self._beam
             trial = np.clip(best + step[:, None] * np.clip(change, -largest, largest), self._grid[0], self._grid[-1])
             _, residual = _fitted(self._steering(trial), lines)
             better = residual < lowest
             best, lowest = np.where(better[:, None], trial, best), np.where(better, residual, lowest)
             step = np.where(better, np.minimum(2 * step, 1), step / 2)
+            if np.abs(step[:, None] * change).max() < _CONVERGED * self._beam:
+                break
         return best
 
     def _elevations(self, corrected: np.ndarray, sines: np.ndarray) -> np.ndarray:
@@ -207,9 +220,21 @@ def _fitted(steering: np.ndarray, lines: np.ndarray) -> tuple[np.ndarray, np.nda
     adjoint = steering.conj().transpose(0, 2, 1)
     normal = adjoint @ steering
     ridge = _RIDGE**2 * lines.shape[1] * np.eye(normal.shape[1])
-    amplitudes = np.linalg.solve(normal + ridge, adjoint @ lines)
+    amplitudes = _solved(normal + ridge, adjoint @ lines)
     residual = (np.abs(lines - steering @ amplitudes) ** 2).sum(axis=(1, 2))
     return amplitudes, residual
+
+
+def _solved(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Solutions of many small systems, (cell, n, m); for one and two unknowns many times faster than LAPACK."""
+    size = matrix.shape[-1]
+    if size == 1:
+        return right / matrix
+    if size > 2:
+        return np.linalg.solve(matrix, right)
+    a, b, c, d = (matrix[:, i, j, None] for i in (0, 1) for j in (0, 1))
+    first, second = right[:, 0], right[:, 1]
+    return np.stack([d * first - b * second, a * second - c * first], axis=1) / (a * d - b * c)[:, None]
 
 
 def _highest(spectrum: np.ndarray, sines: np.ndarray, count: int) -> np.ndarray:
