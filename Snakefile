@@ -17,8 +17,10 @@ include: "rules/sync.smk"
 include: "rules/occupancy.smk"
 include: "rules/camera.smk"
 include: "rules/imu.smk"
+include: "rules/objects.smk"
 include: "rules/map.smk"
 include: "rules/report.smk"
+include: "rules/exports.smk"
 
 
 for path in extra_rules():
@@ -34,6 +36,7 @@ rule all:
     default_target: True
     input:
         targets(workflow.rules, begins=workflow.is_main_process),
+        datasets(begins=workflow.is_main_process),
 
 
 onsuccess:

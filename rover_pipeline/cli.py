@@ -9,15 +9,14 @@ import argparse
 import atexit
 import gc
 import io
-import json
 import os
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from rover_pipeline import __version__
-from rover_pipeline.errors import RoverError, describe, one_line
+from rover_pipeline.errors import describe
 from rover_pipeline.lookup import load
 
 DEBUG_VARIABLE = "ROVER_PIPELINE_DEBUG"
@@ -110,12 +109,12 @@ def _parser() -> argparse.ArgumentParser:
     array.set_defaults(run=_calibrate_radar)
 
     info = commands.add_parser("info", help="what is in a trace")
-    info.add_argument("traces", nargs="+", metavar="TRACE", help="traces, or folders of traces")
+    info.add_argument("traces", nargs="+", metavar="TRACE", help="traces, folders of traces, or exported datasets")
     info.add_argument("--json", action="store_true", help="for programs")
     info.set_defaults(run=_info)
 
     check = commands.add_parser("check", help="validate raw and virtual sensors, down to every sample")
-    check.add_argument("traces", nargs="+", metavar="TRACE", help="traces, or folders of traces")
+    check.add_argument("traces", nargs="+", metavar="TRACE", help="traces, folders of traces, or exported datasets")
     check.add_argument("--json", action="store_true", help="for programs")
     check.add_argument("--threads", type=int, default=os.cpu_count() or 1, metavar="N")
     check.set_defaults(run=_check)
@@ -138,7 +137,21 @@ def _parser() -> argparse.ArgumentParser:
         "--max-points", type=int, default=20_000, metavar="N", help="rrd: of a sweep, about; 0 = all (default: 20000)"
     )
     export.add_argument("--width", type=int, metavar="N", help="rrd: of the camera's pictures (default: as stored)")
+    export.add_argument(
+        "--config",
+        nargs="+",
+        default=[],
+        metavar="K=V",
+        help="datasets: options of the format, and splits={...}, as in the section `export` of config.yaml",
+    )
+    export.add_argument("--replace", action="store_true", help="datasets: an older export of ours gives way")
+    for hidden in ("--output-root", "--stamp", "--request", "--log"):  # what the rules of the workflow give
+        export.add_argument(hidden, help=argparse.SUPPRESS)
     export.set_defaults(run=_export)
+
+    mda = commands.add_parser("mda", help="annotations of MDA files and their revisions")
+    mda.add_argument("rest", nargs=argparse.REMAINDER, metavar="list|versions|extract|update ...")
+    mda.set_defaults(run=lambda arguments: load("rover_pipeline.export.mda.commands:main")(arguments.rest))
 
     picture = commands.add_parser("picture", help="a picture of a radar product")
     picture.add_argument("trace", type=Path, metavar="TRACE")
@@ -273,6 +286,10 @@ def _picture(arguments: argparse.Namespace) -> int:
 
 
 def _export(arguments: argparse.Namespace) -> int:
+    if load("rover_pipeline.export:is_dataset")(arguments.format, arguments.out):
+        with load("rover_pipeline.engine.command:logged")(arguments.log and Path(arguments.log)):
+            print(load("rover_pipeline.export.command:export_command")(arguments))
+        return 0
     options = load("rover_pipeline.export:ExportOptions")(
         arguments.sensor, arguments.every, arguments.threads, arguments.max_points or None, arguments.width
     )
@@ -296,47 +313,13 @@ def _report(arguments: argparse.Namespace) -> int:
 
 
 def _info(arguments: argparse.Namespace) -> int:
-    describe_trace = load("rover_pipeline.format.info:trace_info")
-    described, failed = [], False
-    for trace in _traces(arguments.traces):
-        try:
-            described.append(describe_trace(trace))
-        except (RoverError, OSError) as error:  # the other traces are described all the same
-            print(f"rover-pipeline: {trace}: {describe(error)}", file=sys.stderr)
-            failed = True
-    as_text = load("rover_pipeline.format.info:as_text")
-    print(json.dumps(described, indent=2) if arguments.json else "\n".join(map(as_text, described)))
-    return int(failed)
+    status: int = load("rover_pipeline.export.look:print_info")(arguments.traces, arguments.json)
+    return status
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    problems = load("rover_pipeline.validation.check:problems")
-    count = 0
-    by_trace: dict[str, list[str]] = {}
-    for trace in _traces(arguments.traces):
-        by_trace[str(trace)] = []
-        for problem in _until_error(problems(trace, arguments.threads), trace):
-            count += 1
-            by_trace[str(trace)].append(problem)
-            if not arguments.json:
-                print(problem, flush=True)
-    if arguments.json:
-        print(json.dumps(by_trace, indent=2))
-    else:
-        print(f"rover-pipeline: {len(by_trace)} traces, {count} problems", file=sys.stderr)
-    return 1 if count else 0
-
-
-def _until_error(problems: Iterator[str], trace: Path) -> Iterator[str]:
-    """Problems of a trace as single lines, and the error that ended its check, if one did."""
-    try:
-        yield from map(one_line, problems)
-    except (RoverError, OSError) as error:
-        yield f"{trace}: cannot be checked further: {describe(error)}"
-
-
-def _traces(entries: Sequence[str]) -> list[Path]:
-    return list(load("rover_pipeline.format.trace:locate_traces")(list(entries), Path(), None))
+    status: int = load("rover_pipeline.export.look:print_problems")(arguments.traces, arguments.json, arguments.threads)
+    return status
 
 
 def _profile(arguments: argparse.Namespace) -> int:

@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import BaseModel, ByteSize, Field, field_validator
 
 from rover_pipeline.camera.options import CameraOptions
+from rover_pipeline.datasets.options import ExportSection
 from rover_pipeline.engine.options import DaskOptions
 from rover_pipeline.errors import ConfigError, FormatError, describe, did_you_mean
 from rover_pipeline.format.texts import read_yaml
@@ -22,6 +23,7 @@ from rover_pipeline.imu.options import ImuSection
 from rover_pipeline.kinematics.options import RigOptions
 from rover_pipeline.lidar.options import LidarOptions
 from rover_pipeline.mapping.options import MapOptions
+from rover_pipeline.objects.options import ObjectsSection
 from rover_pipeline.occupancy.options import DepthSection, OccupancySection
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.options import InputOptions, Options, ReportOptions
@@ -41,6 +43,11 @@ class Config(Options):
     outputs: list[str] = Field(
         ["default"],
         description="`default`, `all`, or names of virtual sensors without their underscore, as one word or a list.",
+    )
+    exports: list[str] = Field(
+        [],
+        description="Formats of datasets that are exported too, as one word or a list; an unknown name lists them. "
+        "Options are in the section `export`.",
     )
     output_root: str | None = Field(
         None,
@@ -75,14 +82,19 @@ class Config(Options):
     )
     camera: CameraOptions = Field(CameraOptions(), description="Camera processing.")
     imu: ImuSection = Field(ImuSection(), description="Bias-corrected IMU and its orientation (`_imu_filtered`).")
+    objects: ObjectsSection = Field(
+        ObjectsSection(),
+        description="Bodies that move, found and tracked in the lidar's sweeps: `_objects`.",
+    )
     map: MapOptions = Field(
         MapOptions(),
         description="The map of a recording: points, occupancy grid and picture. Heights are above the floor.",
     )
+    export: ExportSection = Field(ExportSection(), description="Datasets in other formats (`exports`).")
     report: ReportOptions = Field(ReportOptions(), description="The page of each recording.")
     dask: DaskOptions = Field(DaskOptions(), description="Parallel work. No option of this section changes a result.")
 
-    @field_validator("traces", "outputs", "extra_rules", mode="before")
+    @field_validator("traces", "outputs", "exports", "extra_rules", mode="before")
     @classmethod
     def _one_or_many(cls, value: object) -> object:
         # The command line gives numbers, paths and lists.

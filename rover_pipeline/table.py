@@ -16,6 +16,7 @@ from rover_pipeline.errors import ConfigError, did_you_mean
 from rover_pipeline.imu.table import STEPS as IMU
 from rover_pipeline.lidar.table import STEPS as LIDAR
 from rover_pipeline.mapping.table import STEPS as MAPPING
+from rover_pipeline.objects.table import STEPS as OBJECTS
 from rover_pipeline.occupancy.table import STEPS as OCCUPANCY
 from rover_pipeline.odometry.table import STEPS as ODOMETRY
 from rover_pipeline.options import ReportOptions
@@ -44,7 +45,7 @@ REPORT = Step(
 #: Virtual sensors and folders of files, by name.
 TABLE: dict[str, Step] = {
     each.sensor: each
-    for each in (*LIDAR, *RADAR, *ODOMETRY, *POSES, *SYNC, *OCCUPANCY, *CAMERA, *IMU, *MAPPING, REPORT)
+    for each in (*LIDAR, *RADAR, *ODOMETRY, *POSES, *SYNC, *OCCUPANCY, *CAMERA, *IMU, *OBJECTS, *MAPPING, REPORT)
 }
 
 

@@ -3,6 +3,7 @@ import os
 import sys
 
 from rover_pipeline.errors import RoverError
+from rover_pipeline.workflow.exports import Exports
 from rover_pipeline.workflow.flow import Flow
 from rover_pipeline.workflow.stamps import failures
 
@@ -37,6 +38,10 @@ options = _one_line(FLOW.options)
 step = _one_line(FLOW.step)
 
 targets = _one_line(FLOW.targets)
+
+# For the datasets that are exported, see rules/exports.smk.
+EXPORTS = _one_line(Exports)(FLOW)
+datasets = _one_line(EXPORTS.targets)
 
 
 def threads(most):

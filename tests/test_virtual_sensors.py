@@ -36,6 +36,7 @@ KILLED = {"_radar_range_doppler", "_imu_filtered"}
 #: Virtual sensors that are written in the same way as another one, for which the killed runs are tested.
 TWINS = {
     "_odom",
+    "_objects",
     "_lidar_points",
     "_camera_pose",
     "_imu_pose",
@@ -48,6 +49,7 @@ TWINS = {
 }
 OPTIONS: dict[str, dict[str, object]] = {
     "_odom": {"segment": 0.4, "overlap": 0.2},
+    "_objects": {"still": True, "min_hits": 3, "min_points": 3, "max_objects": 4},
     "_occupancy": {"elevation_bins": 4, "azimuth_bins": 16, "level": True},
     "_camera_depth": {"width": 24, "height": 16},
     "_camera_frames": {"width": 12, "height": 8},

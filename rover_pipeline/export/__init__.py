@@ -1,6 +1,8 @@
 """Exports to the formats of other programs.
 
-A new format is a function (see `ExportFunction`) and a line in `FORMATS`. Its module is imported when it is needed.
+`FORMATS` are those in which a trace becomes a file, or a folder of samples. A new one is a function (see
+`ExportFunction`) and a line in `FORMATS`. Its module is imported when it is needed. Formats of datasets, which hold
+many recordings and which programs train from, are in `datasets/table.py`.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from rover_pipeline.datasets.table import DATASETS
 from rover_pipeline.errors import ConfigError, InTheWayError, did_you_mean
 from rover_pipeline.export.output import new_output
 from rover_pipeline.format.trace import locate_traces
@@ -36,7 +39,7 @@ class Format(NamedTuple):
 
 FORMATS: dict[str, Format] = {
     "tum": Format("trajectory with times, a text file as evo reads it", f"{__name__}.trajectory:write_tum"),
-    "kitti": Format("trajectory as 3x4 matrices, a text file as evo reads it", f"{__name__}.trajectory:write_kitti"),
+    "kitti-poses": Format("trajectory as 3x4 matrices, a file as evo reads it", f"{__name__}.trajectory:write_kitti"),
     "ply": Format("lidar points, a PLY file a sweep, or the map", f"{__name__}.points:write_ply", directory=True),
     "pcd": Format("lidar points, a PCD file a sweep, or the map", f"{__name__}.points:write_pcd", directory=True),
     "rrd": Format("everything on one timeline, for the Rerun viewer (extra `rrd`)", f"{__name__}.rrd:write"),
@@ -72,7 +75,7 @@ def export(name: str, entries: Sequence[str], out: Path, options: ExportOptions)
     """Export traces and return the paths of the results.
 
     Args:
-        name: a key of `FORMATS`.
+        name: a key of `FORMATS`, or `kitti`, which is `kitti-poses` here. For datasets see `dataset.export_dataset`.
         entries: traces, directories of traces, or glob patterns.
         out: the result of a single trace; for several traces, a directory with the same tree as theirs.
 
@@ -80,9 +83,12 @@ def export(name: str, entries: Sequence[str], out: Path, options: ExportOptions)
         ConfigError: the format is unknown.
         InTheWayError: a result exists already. Nothing is overwritten.
     """
+    name = "kitti-poses" if name == "kitti" else name
     if name not in FORMATS:
-        known = "; ".join(f"{key}: {value.description}" for key, value in FORMATS.items())
-        raise ConfigError(f"export: unknown format {name!r}; {did_you_mean(name, FORMATS)} Known are {known}")
+        listed = {key: value.description for key, value in FORMATS.items()}
+        listed |= {key: value.summary for key, value in DATASETS.items()}
+        known = "; ".join(f"{key}: {text}" for key, text in listed.items())
+        raise ConfigError(f"export: unknown format {name!r}; {did_you_mean(name, listed)} Known are {known}")
     if options.every < 1:
         raise ConfigError(f"export: --every must be at least 1, is {options.every}")
     paths = _output_paths(name, entries, out, options)
@@ -94,6 +100,11 @@ def export(name: str, entries: Sequence[str], out: Path, options: ExportOptions)
         with new_output(path) as scratch:
             write(trace, scratch, options)
     return list(paths.values())
+
+
+def is_dataset(name: str, out: Path) -> bool:
+    """Whether a format exports a dataset to `out`. `kitti` with a text file is the trajectory alone, `kitti-poses`."""
+    return name in DATASETS and not (name == "kitti" and out.suffix == ".txt")
 
 
 def _output_paths(name: str, entries: Sequence[str], out: Path, options: ExportOptions) -> dict[Path, Path]:

@@ -75,7 +75,7 @@ def _write_points(
         FormatError: the trace has neither of them, or no valid sweep.
     """
     if options.sensor == MAP:
-        write(out, _read_map(trace), "frame of _odom, the first valid pose of the lidar, front-left-up, m")
+        write(out, read_map(trace), "frame of _odom, the first valid pose of the lidar, front-left-up, m")
         return
     sweeps = _Sweeps(_lidar(trace, options.sensor))
     chosen = np.flatnonzero(sweeps.valid)
@@ -136,7 +136,8 @@ def _lidar(trace: Path, name: str | None) -> Path:
     return trace / name
 
 
-def _read_map(trace: Path) -> Points:
+def read_map(trace: Path) -> Points:
+    """The points of `_map`, in the world of `_odom`. Raises FormatError when there is none."""
     path = trace / MAP / "map.ply"
     try:
         vertices = PlyData.read(str(path))["vertex"].data

@@ -59,8 +59,7 @@ def filtered(recording: Recording, *, options: ImuOptions) -> tuple[dict[str, np
         )
     if gaps := result.gaps:
         warnings.append(f"imu: {len(gaps)} gaps of up to {max(gaps):.1f} s: how far it turned in them is unknown")
-    if not times.steady:
-        warnings.append("imu: its times follow no steady rate and are used as they were recorded")
+    warnings += times.remarks("imu")
     finite = np.isfinite(acc).all(axis=1) & np.isfinite(avel).all(axis=1)
     channels = {"acc": acc - result.acc_bias, "avel": result.avel, "quat": result.quat}
     outputs = {name: values.astype("f4") for name, values in channels.items()}

@@ -20,7 +20,8 @@ def clock(sensor: str, ts: np.ndarray, options: TimesSection) -> Times:
         options: the models. A sensor that they do not name, such as one of the user's own, has a drifting clock.
     """
     model: ClockModel = getattr(options, sensor) if sensor in get_args(RawSensor) else "drifting"
-    return _fitted(np.ascontiguousarray(ts, "<f8").tobytes(), model, options.block, options.bend_ppm)
+    recorded = np.ascontiguousarray(ts, "<f8").tobytes()
+    return _fitted(recorded, model, options.block, options.bend_ppm, options.max_error)
 
 
 def corrected(sensor: str, ts: np.ndarray, recorded: np.ndarray, options: TimesSection) -> np.ndarray:
@@ -40,5 +41,5 @@ def odometry_clock(odometry: Mapping[str, np.ndarray], options: TimesSection) ->
 
 # Cached, because a step is called for many ranges of frames with the same times.
 @functools.lru_cache(maxsize=8)
-def _fitted(ts: bytes, model: ClockModel, block: float, bend_ppm: float) -> Times:
-    return smooth_times(np.frombuffer(ts, "<f8"), model=model, block=block, bend_ppm=bend_ppm)
+def _fitted(ts: bytes, model: ClockModel, block: float, bend_ppm: float, max_error: float) -> Times:
+    return smooth_times(np.frombuffer(ts, "<f8"), model=model, block=block, bend_ppm=bend_ppm, max_error=max_error)

@@ -17,7 +17,7 @@ Vector = Annotated[tuple[float, float, float], Field(description="x, y, z")]
 RawSensor = Literal["lidar", "radar", "camera", "imu"]
 #: Sensors whose pose on the rig can be given; the lidar is the origin.
 Mounted = Literal["radar", "camera", "imu"]
-#: Model of a clock: one rate for the whole recording, or one for every block.
+#: Model of a clock: one rate from restart to restart, or one for every block.
 ClockModel = Literal["constant", "drifting"]
 
 #: Largest difference of an element of R'R from the identity: matrices are written with three or four digits.
@@ -104,8 +104,8 @@ def _dot(a: tuple[float, ...], b: tuple[float, ...]) -> float:
 
 class TimesSection(Options):
     """`_lidar_times`, `_radar_times`, `_camera_times`, `_imu_times`: the times at which samples were taken. Samples
-    arrive at the host with a varying latency, and some are lost. `constant` = the clock has one rate for the whole
-    recording, `drifting` = one rate for every block."""
+    arrive at the host with a varying latency, and some are lost. A sensor that restarts, and a host's clock that is
+    set, begin a new segment. `constant` = one rate for a segment, `drifting` = one rate for every block."""
 
     lidar: ClockModel = Field("drifting", description="Model of the lidar's clock.")
     radar: ClockModel = Field("drifting", description="Model of the radar's clock.")
@@ -114,4 +114,10 @@ class TimesSection(Options):
     block: float = Field(30.0, gt=0, description="`drifting`: length of a block, s.")
     bend_ppm: float = Field(
         50.0, gt=0, description="`drifting`: largest change of the rate from one block to the next, millionths."
+    )
+    max_error: float = Field(
+        0.002,
+        gt=0,
+        description="Largest error of a corrected time, s, but for the smallest latency, which nothing tells. Samples "
+        "whose times may be wrong by more keep the recorded ones, and are not valid in `_lidar_times` and its like.",
     )

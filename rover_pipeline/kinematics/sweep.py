@@ -37,7 +37,7 @@ class SweepMotion:
     """
 
     def __init__(self, trajectory: Trajectory, begin: float, period: float, parts: int = PARTS) -> None:
-        self.trajectory, self.period = trajectory, period
+        self.trajectory, self.begin, self.period = trajectory, begin, period
         self._delays = begin + period * np.arange(parts + 1) / parts
 
     def rotated(self, rotation: np.ndarray) -> SweepMotion:
@@ -45,6 +45,10 @@ class SweepMotion:
         motion = copy(self)
         motion.trajectory = self.trajectory.rotated(rotation)
         return motion
+
+    def column_times(self, count: int) -> np.ndarray:
+        """When each of `count` columns is taken, f8 (column,), s after the sweep's time stamp."""
+        return np.asarray(self.begin + self.period * np.arange(count) / count)
 
     def columns(self, number: int, count: int) -> Poses:
         """Poses of the lidar in the world at each of `count` columns of a sweep.

@@ -47,7 +47,7 @@ STEPS = (
     Step(
         sensor="_lidar_points",
         function="rover_pipeline.lidar.points_step:points",
-        version=2,
+        version=3,
         sections=("lidar.points", "sync.times"),
         options=PointsOptions,
         inputs={**_IMAGES, "ts": "lidar/ts"},

@@ -51,6 +51,12 @@ class MapOptions(Options):
         "it. Rays graze a wall more often than they hit it, so it is well below one half.",
     )
 
+    remove_moving: bool = Field(
+        False,
+        description="Leave out the returns from within the boxes of `_objects`, which is then made too. false = what "
+        "moves leaves traces in map.ply; it is no obstacle in the grid where it is seldom.",
+    )
+
     @model_validator(mode="after")
     def _bands(self) -> Self:
         if self.z_min >= self.z_max:

@@ -17,6 +17,7 @@ from rover_pipeline.mapping.grid import FREE, OCCUPIED, CellCounts, Extent, Grid
 from rover_pipeline.mapping.local_grid import LocalGrid
 from rover_pipeline.mapping.options import MapStepOptions
 from rover_pipeline.mapping.ply import ply
+from rover_pipeline.mapping.removal import Boxes
 from rover_pipeline.mapping.sweeps import Sensor, max_distance
 from rover_pipeline.mapping.voxels import PointTable, VoxelMap
 from rover_pipeline.numerics.voxel_table import BIAS
@@ -31,20 +32,28 @@ _FLOOR_SWEEPS = 8
 
 
 def build(
-    recording: Recording, *, metadata: str, odometry: Mapping[str, np.ndarray], options: MapStepOptions
+    recording: Recording,
+    *,
+    metadata: str,
+    odometry: Mapping[str, np.ndarray],
+    options: MapStepOptions,
+    objects: Mapping[str, np.ndarray] | None = None,
 ) -> tuple[dict[str, bytes], Inspection]:
     """The map of all sweeps with a valid pose.
 
     Args:
         metadata: `lidar.json`, the sensor's own.
         odometry: the channels of `_odom`.
+        objects: channels of `_objects`, if what moves is left out.
 
     Raises:
-        ValueError: `_odom` is of other sweeps or has no valid one, the trajectory is longer than the largest map, or
-            there is nothing at the heights of the grid.
+        ValueError: `_odom` or `_objects` is of other sweeps, `_odom` has no valid one, the trajectory is longer than
+            the largest map, or there is nothing at the heights of the grid.
     """
     if not np.array_equal(odometry["ts"], recording.ts):
         raise ValueError("_odom/ts differs from that of _lidar_image; make both again from this lidar")
+    if objects is not None and not np.array_equal(objects["ts"], recording.ts):
+        raise ValueError("_objects/ts differs from that of _lidar_image; make both again from this lidar")
     span = sweep_span(sensor_info(metadata), options.lidar.ts_reference)
     motion = odometry_motion(odometry, options.times, *span)
     numbers = np.flatnonzero(motion.trajectory.valid & (recording.valid != 0))[:: options.every]
@@ -54,6 +63,7 @@ def build(
             "out of `outputs`"
         )
     floor = _floor(recording, metadata, motion, options, numbers)
+    boxes = None if objects is None else Boxes.of(objects, levelling(floor.up))
     motion = motion.rotated(levelling(floor.up))
     states = motion.trajectory.states.select(numbers)
     if np.abs(states.pos).max() + max_distance(options) >= BIAS * options.voxel:
@@ -65,7 +75,7 @@ def build(
     speed = float(np.linalg.norm(states.vel, axis=1).max())
     margin = max_distance(options) + speed * motion.period
     extent = Extent.around(states.pos[:, :2], margin, options.resolution, options.max_cells)
-    builder = _MapBuilder(recording, metadata, motion, options, floor, extent, numbers)
+    builder = _MapBuilder(recording, metadata, motion, options, floor, extent, numbers, boxes)
     size = options.every * max(1, min(_SWEEPS, _FRAMES // options.every))
     ranges = [(start, min(start + size, recording.count)) for start in range(0, recording.count, size)]
     return _files(builder, recording.map(builder, ranges, held=_HELD))
@@ -80,6 +90,7 @@ class _MapBuilder:
         floor: below the lidar; its `up` is in the frame of `_odom`.
         extent: of the grid.
         numbers: of the sweeps that are used, ascending.
+        boxes: of what moves, if it is left out.
     """
 
     recording: Recording
@@ -89,9 +100,11 @@ class _MapBuilder:
     floor: Floor
     extent: Extent
     numbers: np.ndarray
+    boxes: Boxes | None
 
-    def __call__(self, start: int, stop: int) -> tuple[np.ndarray, CellCounts] | None:
-        """Voxels, as `PointTable.rows` gives them, and cells of the sweeps in a range; None when none is used."""
+    def __call__(self, start: int, stop: int) -> tuple[np.ndarray, CellCounts, int] | None:
+        """Voxels, as `PointTable.rows` gives them, cells, and the number of returns that were left out because they
+        move, of the sweeps in a range; None when none is used."""
         numbers = self.numbers[(self.numbers >= start) & (self.numbers < stop)].tolist()
         if not numbers:
             return None
@@ -101,12 +114,15 @@ class _MapBuilder:
         extent = Extent.around(positions, max_distance(options), self.extent.edge)
         cells = LocalGrid(extent, np.array([0.0, options.z_min, options.z_max]) - self.floor.height)
         voxels = PointTable(options.voxel)
+        since, removed = self.motion.column_times(sensor.sectors.shape[1]), 0
         for number, pose in zip(numbers, poses, strict=True):
             rng, rfl = (_read(self.recording, name, self.metadata, number) for name in ("rng", "rfl"))
-            points = sensor.points(rng, pose, options)
+            points = sensor.points(rng, pose, options.min_range, options.max_range)
+            if self.boxes is not None:
+                removed += self.boxes.remove(points, number, since)
             voxels.add(points.reshape(-1, 3), rfl.ravel())
             cells.add(points, pose.pos, sensor.sectors)
-        return voxels.rows(), cells.counts(self.extent)
+        return voxels.rows(), cells.counts(self.extent), removed
 
 
 def _read(recording: Recording, channel: str, metadata: str, number: int) -> np.ndarray:
@@ -123,13 +139,13 @@ def _floor(
     sensor, sweeps = Sensor.of(metadata), []
     for number in numbers[np.unique(np.linspace(0, len(numbers) - 1, _FLOOR_SWEEPS).astype(int))].tolist():
         poses = motion.columns(number, sensor.sectors.shape[1])
-        points = sensor.points(_read(recording, "rng", metadata, number), poses, options)
+        points = sensor.points(_read(recording, "rng", metadata, number), poses, options.min_range, options.max_range)
         sweeps.append((points - poses.pos).reshape(-1, 3))
     return find_floor(sweeps)
 
 
 def _files(
-    builder: _MapBuilder, parts: Iterable[tuple[np.ndarray, CellCounts] | None]
+    builder: _MapBuilder, parts: Iterable[tuple[np.ndarray, CellCounts, int] | None]
 ) -> tuple[dict[str, bytes], Inspection]:
     """The files of a map by name, and figures about it.
 
@@ -138,8 +154,9 @@ def _files(
     """
     options, floor = builder.options, builder.floor
     voxels, grid = VoxelMap(options.voxel, options.max_voxels), Grid(builder.extent)
-    low, high, in_band = np.inf, -np.inf, 0
-    for rows, counts in filter(None, parts):
+    low, high, in_band, removed = np.inf, -np.inf, 0, 0
+    for rows, counts, moving in filter(None, parts):
+        removed += moving
         voxels.merge(rows)
         grid.add(counts)
         low, high = min(low, counts.heights[0]), max(high, counts.heights[1])
@@ -173,6 +190,7 @@ def _files(
         "lidar_height_m": round(floor.height, 4),
         "up": [round(float(value), 6) for value in floor.up],
         "heights_m": [round(float(low), 3), round(float(high), 3)],
+        **({} if builder.boxes is None else {"returns_left_out": removed}),
     }
     remarks = (
         f"Seen from above: z is the direction {measured['up']} of _odom, the origin is that of _odom.",

@@ -33,17 +33,18 @@ class Sensor(NamedTuple):
         aligned = np.arange(pixels.columns_per_frame) + np.asarray(pixels.pixel_shift_by_row)[:, None]
         return Sensor(projection(metadata), (aligned % pixels.columns_per_frame // 2).astype("i4"))
 
-    def points(self, rng: np.ndarray, poses: Poses, options: MapOptions) -> np.ndarray:
+    def points(self, rng: np.ndarray, poses: Poses, min_range: float, max_range: float) -> np.ndarray:
         """Points of a sweep in the map, each column projected from the lidar's pose at its own instant.
 
         Args:
             rng: u2 (beam, column), mm.
             poses: of the lidar at every column.
+            min_range, max_range: of a return, m.
 
         Returns:
             f8 (beam, column, 3), m; NaN where there is no return in range.
         """
-        near, far = max(1, round(options.min_range * 1000)), min(CLIPPED, round(options.max_range * 1000))
+        near, far = max(1, round(min_range * 1000)), min(CLIPPED, round(max_range * 1000))
         return _transform(self.project(rng.astype("u4")), rng, near, far, *poses)
 
 

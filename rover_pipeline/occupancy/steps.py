@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 
 from rover_pipeline.engine.step import Inspection
-from rover_pipeline.kinematics.clock import corrected
+from rover_pipeline.kinematics.clock import clock, corrected, odometry_clock
 from rover_pipeline.kinematics.gravity import remove_tilt, up_of_gravity
 from rover_pipeline.kinematics.mount import IDENTITY, Mount, find_mount, mount_warnings
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.kinematics.sweep import odometry_motion
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.lidar.geometry import projection, sensor_info, stagger, sweep_span
-from rover_pipeline.numerics.nearest import nearest_samples
 from rover_pipeline.occupancy.options import OccupancyOptions
 from rover_pipeline.occupancy.polar import PolarGrid, PolarOccupancy, edges
 from rover_pipeline.occupancy.sweeps import (
@@ -173,17 +172,20 @@ def _up(
 ) -> tuple[np.ndarray, str]:
     """The direction of up in the world frame, and where it comes from."""
     first = np.array([0.0, 0.0, 1.0]), "first pose"
-    trajectory = Trajectory.of(odometry)
-    states, ts = trajectory.states.select(trajectory.valid), trajectory.ts[trajectory.valid]
-    if imu_ts is None or imu_acc is None or len(ts) < 2:
+    if imu_ts is None or imu_acc is None or not len(imu_ts):
         return first
-    usable = (imu_ts >= ts[0]) & (imu_ts <= ts[-1]) & np.isfinite(imu_acc).all(axis=1)
+    trajectory = Trajectory.of(odometry, odometry_clock(odometry, options.times))
+    states, ts = trajectory.states.select(trajectory.valid), trajectory.ts[trajectory.valid]
+    # Poses and accelerations at the same instants, by the clocks of their sensors.
+    imu, usable = trajectory.at(clock("imu", imu_ts, options.times).smooth, find_mount("imu", options.rig, config))
+    usable &= np.isfinite(imu_acc).all(axis=1)
     if imu_valid is not None:
         usable &= imu_valid > 0
-    nearest = nearest_samples(ts, imu_ts[usable])
+    if not usable.any():
+        return first
     up = up_of_gravity(
         imu_acc[usable].astype("f8"),
-        states.rot[nearest] @ find_mount("imu", options.rig, config).rotation,
+        imu.rot[usable],
         states.vel[-1] - states.vel[0],
         float(ts[-1] - ts[0]),
         states.rot[:, :, 2].mean(axis=0),

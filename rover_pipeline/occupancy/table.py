@@ -68,7 +68,7 @@ def _cells(sensor: str, flat: bool, axes: str, summary: str) -> Step:
     return Step(
         sensor=sensor,
         function="rover_pipeline.occupancy.steps:occupancy",
-        version=2,
+        version=3,
         sections=("occupancy", "rig", "lidar", "sync.times"),
         options=OccupancyOptions,
         inputs=_SWEEP,
@@ -101,7 +101,7 @@ STEPS = (
     Step(
         sensor="_camera_depth",
         function="rover_pipeline.occupancy.depth_steps:depth",
-        version=4,
+        version=5,
         sections=("depth", "camera.lens", "rig", "lidar", "sync.times"),
         options=DepthOptions,
         inputs={"ts": "camera/ts"},

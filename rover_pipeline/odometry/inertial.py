@@ -14,6 +14,7 @@ from rover_pipeline.kinematics.clock import clock
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.numerics.jumps import without_jumps
+from rover_pipeline.odometry.dead_reckoning import contradicted
 from rover_pipeline.odometry.level import GRAVITY, Level, find_level
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro
 from rover_pipeline.odometry.options import OdometryOptions
@@ -193,20 +194,44 @@ def level_of(samples: Samples | None, imu: Imu, mount: Mount, trajectory: Trajec
     Raises:
         ConfigError: the accelerometer does not tell it, and why.
     """
-    samples, found = with_accelerometer(samples), imu.calibration
+    samples = with_accelerometer(samples)
     try:
-        if found is not None and found.contradicts:
-            raise ValueError(f"the IMU cannot be trusted, as its gyroscope shows: {found.reason}")
-        if found is not None and found.usable:
-            sigma = float(np.sqrt(np.linalg.eigvalsh(found.rotation_cov)[-1]))
-            mount, times = Mount(mount.translation, found.rotation), samples.times + found.offset
-            return find_level(trajectory, times, samples.acc, mount, max(sigma, _LEAST_SIGMA))
-        if not mount.known:
-            reason = "odometry.imu is false" if found is None else found.reason
-            raise ValueError(f"how the IMU is turned is not known: section rig does not say, and {reason}")
-        return find_level(trajectory, samples.times, samples.acc, mount, _GIVEN_SIGMA)
+        mount, sigma, offset = _placed(imu, mount)
+        return find_level(trajectory, samples.times + offset, samples.acc, mount, sigma)
     except ValueError as error:
         raise ConfigError(f"{_NO_LEVEL}: {error}; {_FIRST_POSE}") from error
+
+
+def contradicted_by(samples: Samples | None, imu: Imu, mount: Mount, trajectory: Trajectory) -> np.ndarray:
+    """Where the accelerometer contradicts a trajectory, bool (frame,); nowhere if there is none that can be trusted."""
+    nowhere = np.zeros(len(trajectory.ts), bool)
+    if samples is None or not np.isfinite(samples.acc).any():
+        return nowhere
+    try:
+        mount, sigma, offset = _placed(imu, mount)
+        times = samples.times + offset
+        level = find_level(trajectory, times, samples.acc, mount, sigma)
+    except ValueError:
+        return nowhere
+    return contradicted(trajectory, times, samples.acc, mount.rotation, level)
+
+
+def _placed(imu: Imu, mount: Mount) -> tuple[Mount, float, float]:
+    """Mount of the IMU, the standard deviation of its rotation, rad, and the offset of its times, s.
+
+    Raises:
+        ValueError: it is not known, and why.
+    """
+    found = imu.calibration
+    if found is not None and found.contradicts:
+        raise ValueError(f"the IMU cannot be trusted, as its gyroscope shows: {found.reason}")
+    if found is not None and found.usable:
+        sigma = float(np.sqrt(np.linalg.eigvalsh(found.rotation_cov)[-1]))
+        return Mount(mount.translation, found.rotation), max(sigma, _LEAST_SIGMA), found.offset
+    if not mount.known:
+        reason = "odometry.imu is false" if found is None else found.reason
+        raise ValueError(f"how the IMU is turned is not known: section rig does not say, and {reason}")
+    return mount, _GIVEN_SIGMA, 0.0
 
 
 def with_accelerometer(samples: Samples | None) -> Samples:

@@ -44,12 +44,16 @@ class Level(NamedTuple):
         up: f8 (3,), unit vector in the world.
         tilt_sigma: standard deviation of its direction, rad.
         bias: f8 (3,), m/s2, of the specific force in the IMU frame; bias_sigma: f8 (3,).
+        arm: f8 (3,), m, of the IMU in the lidar frame.
+        downward: whether the device gives gravity, which points down, instead of the specific force.
     """
 
     up: np.ndarray
     tilt_sigma: float
     bias: np.ndarray
     bias_sigma: np.ndarray
+    arm: np.ndarray
+    downward: bool
 
     def summary(self) -> dict[str, Any]:
         """What provenance says about it."""
@@ -105,7 +109,8 @@ def find_level(trajectory: Trajectory, times: np.ndarray, acc: np.ndarray, mount
     tilt = float(np.hypot(tilt, mount_sigma))
     if tilt > _MAX_TILT:
         raise ValueError(f"up is known to {np.degrees(tilt):.1f} degrees only")
-    return Level(up, tilt, unknowns[3:6], np.sqrt(np.diag(covariance)[3:6]))
+    bias_sigma = np.sqrt(np.diag(covariance)[3:6])
+    return Level(up, tilt, unknowns[3:6], bias_sigma, unknowns[6:], downward=not upward)
 
 
 def _integrated(trajectory: Trajectory, times: np.ndarray, acc: np.ndarray, mount: Mount) -> _Windows:

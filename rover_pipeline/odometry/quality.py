@@ -26,6 +26,8 @@ _MAX_ACCELERATION = 15.0
 #: The maps that judge a sweep change every half second. Errors between them add up as in a random walk: over the two
 #: seconds over which a pose has to be right, so many.
 _BLOCKS = 4
+#: Mean surprise of the sweeps of a second that chance explains: 1, and its standard deviation, 0.2.
+_BY_CHANCE = 1.2
 #: Surprise above which small bodies contradict one another.
 _DISAGREE = 4.0
 #: Mean speed over so many seconds, below which a rig may stand, m/s.
@@ -92,7 +94,8 @@ class Quality(NamedTuple):
         Args:
             ts: f8 (frame,), seconds.
         """
-        return _BLOCKS**0.5 * _within(self.shift**2, ts) ** 0.5 > options.max_error
+        far = _BLOCKS**0.5 * _within(self.shift**2, ts) ** 0.5 > options.max_error
+        return far & (_within(self.surprise, ts) > _BY_CHANCE)
 
     def among_companions(self, options: OdometrySection, state: State, ts: np.ndarray) -> np.ndarray:
         """Where the rig may only seem to stand, because bodies move along with it, bool (frame,).
@@ -213,6 +216,16 @@ def companion_warnings(companions: np.ndarray) -> list[str]:
     return [
         f"frame {int(np.argmax(companions))}: the rig seems to stand, as {int(companions.sum())} sweeps say, but only "
         "small bodies tell so, which may move along with it; floors and walls leave a direction open"
+    ]
+
+
+def contradiction_warnings(against: np.ndarray) -> list[str]:
+    """A line where the accelerometer contradicts the trajectory, bool (frame,)."""
+    if not against.any():
+        return []
+    return [
+        f"frame {int(np.argmax(against))}: the accelerometer contradicts the trajectory, at {int(against.sum())} "
+        "sweeps in all; the world there leaves a direction open, or moves along"
     ]
 
 

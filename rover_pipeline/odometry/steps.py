@@ -16,11 +16,12 @@ from rover_pipeline.lidar.geometry import sensor_info, sweep_span
 from rover_pipeline.lookup import load
 from rover_pipeline.numerics.jumps import jumps, without_jumps
 from rover_pipeline.odometry.gaps import gaps
-from rover_pipeline.odometry.inertial import Imu, Samples, calibrated, level_of, with_accelerometer
+from rover_pipeline.odometry.inertial import Imu, Samples, calibrated, contradicted_by, level_of, with_accelerometer
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.quality import (
     Quality,
     companion_warnings,
+    contradiction_warnings,
     implausible,
     jump_warnings,
     largest_part,
@@ -67,7 +68,8 @@ def odom(
         raise ValueError("there is no sweep")
     if options.loops:
         load("rover_pipeline.odometry.loops.pose_graph:load_gtsam")()  # an error now, not after the registration
-    recorded = clock("lidar", recording.ts, options.times).smooth
+    lidar_clock = clock("lidar", recording.ts, options.times)
+    recorded = lidar_clock.smooth
     # The knots of the trajectory are uniform: over the years that a clock skipped they would fill the memory.
     times = without_jumps(recorded, recorded)
     # Seconds since the first sweep. Those since 1970 have too few digits left for a fraction of a microsecond.
@@ -126,7 +128,10 @@ def odom(
     companions = quality.among_companions(options, state, times)
     valid = quality.valid(options, state, times) & (recording.valid != 0)
     valid &= largest_world(seams, valid)
-    lost = widened(companions | implausible(state, times) | quality.torn(options, times), times)
+    against = np.zeros(len(times), bool)
+    if options.imu:
+        against = contradicted_by(samples, imu, mount, Trajectory(times, state, valid))
+    lost = widened(companions | implausible(state, times) | quality.torn(options, times) | against, times)
     lost |= unbridged(np.isfinite(quality.inliers), times, {seam.frame for seam in seams})
     valid &= largest_stretch(lost, valid)
     after = jumps(recorded)
@@ -148,6 +153,8 @@ def odom(
     warnings = [
         *jump_warnings(recorded, after),
         *imu.notes,
+        *contradiction_warnings(against),
+        *lidar_clock.remarks("lidar"),
         *companion_warnings(companions),
         *warnings_of(seams, valid, recording.valid),
     ]

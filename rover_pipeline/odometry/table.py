@@ -9,7 +9,7 @@ STEPS = (
     Step(
         sensor="_odom",
         function="rover_pipeline.odometry.steps:odom",
-        version=6,
+        version=7,
         sections=("odometry", "lidar", "rig", "sync.times"),
         options=OdometryOptions,
         inputs={"rng": "_lidar_image/rng"},

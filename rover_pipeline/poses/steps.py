@@ -44,8 +44,10 @@ def poses(
         known; and an inspection with the source of the extrinsics and the largest speed.
     """
     mount, ts, lidar_ts = find_mount(sensor, options.rig, config), recording.ts, odometry["ts"]
+    remarks = []
     if options.smoothed:
-        ts, lidar_ts = clock(sensor, ts, options.times).smooth, odometry_clock(odometry, options.times)
+        times = clock(sensor, ts, options.times)
+        ts, lidar_ts, remarks = times.smooth, odometry_clock(odometry, options.times), times.remarks(sensor)
     frame = frame_duration(recording.ts, config, sidecar, radar) if sensor == "radar" else None
     instants = ts if frame is None else ts + frame.middle
     state, known = Trajectory.of(odometry, lidar_ts, max_gap=options.max_gap).at(instants, mount)
@@ -54,7 +56,7 @@ def poses(
         "outside_trajectory": int((~known).sum()),
         "max_speed_mps": _largest(np.linalg.norm(state.vel, axis=1)),
     }
-    warnings = mount_warnings(sensor, options.rig, mount)
+    warnings = [*mount_warnings(sensor, options.rig, mount), *remarks]
     if frame is not None:
         measured |= frame.describe()
         warnings += frame.warnings

@@ -18,7 +18,7 @@ STEPS = tuple(
     Step(
         sensor=f"_{sensor}_pose",
         function="rover_pipeline.poses.steps:poses",
-        version=2 if sensor == "radar" else 1,
+        version=3 if sensor == "radar" else 2,
         sections=("poses", "rig", "sync.times"),
         options=PosesOptions,
         inputs={"ts": f"{sensor}/ts"},

@@ -9,6 +9,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,6 +40,9 @@ _MINIMUM_DURATION_S = 0.5
 #: A day of recording fills terabytes.
 _MAXIMUM_DURATION_S = 86400.0
 _TRUTH_SIDECAR = "truth.json"
+#: What a sample of the lidar holds besides its channels: the number of its returns from each moving body.
+_RETURNS = "returns of bodies"
+_TRUTH_OBJECTS = "_truth_objects"
 
 
 def simulate(
@@ -118,8 +122,9 @@ def _estimate(rig: Rig, sensors: Sequence[str], duration: float, threads: int) -
         tick = next(clock.ticks(duration, rig.key(sensor)))
         for _ in range(2):
             begin = time.monotonic()
-            for name, value in source.sample(tick).items():
-                _stored(source.channels[name], value)
+            values = source.sample(tick)
+            for name in source.channels.keys() & values.keys():
+                _stored(source.channels[name], values[name])
             seconds = time.monotonic() - begin
         total += seconds * clock.count(duration) / (1 if sensor == "imu" else threads)
     return total
@@ -133,41 +138,48 @@ def _record_sensor(folder: Path, sensor: str, rig: Rig, duration: float, threads
     if sensor == "lidar" and (silence := rig.preset.unkind.lidar_silence):
         ticks = (tick for tick in ticks if abs(tick.time - duration / 2) >= silence / 2)
 
-    def sample(tick: Tick) -> tuple[Tick, dict[str, np.ndarray | float | bytes]]:
+    def sample(tick: Tick) -> tuple[Tick, dict[str, np.ndarray | int | bytes], np.ndarray | int]:
         values = source.sample(tick)
-        return tick, {name: _stored(source.channels[name], value) for name, value in values.items()}
+        returns = values.pop(_RETURNS, 0)
+        return tick, {name: _stored(source.channels[name], value) for name, value in values.items()}, returns
 
+    written = {truth_name: truth_specs}
+    if sensor == "lidar" and truth.bodies:
+        written[_TRUTH_OBJECTS] = _object_specs(truth.bodies)
     with (
+        ExitStack() as stack,
         progress(f"simulate {sensor}", clock.count(duration)) as advance,
         SensorWriter(folder / sensor, {TS: TS_SPEC, **source.channels}) as writer,
-        SensorWriter(folder / truth_name, truth_specs) as truth_writer,
     ):
-        for tick, values in ordered_map(sample, ticks, threads=threads, held=8 * threads):
+        truths = {name: stack.enter_context(SensorWriter(folder / name, specs)) for name, specs in written.items()}
+        for tick, values, returns in ordered_map(sample, ticks, threads=threads, held=8 * threads):
             writer.append(ts=tick.stamp)
             for name, value in values.items():
                 if isinstance(value, bytes):
                     writer.encoded(name).append_encoded(value)
                 else:
                     writer.append(**{name: value})
-            truth_writer.append(ts=tick.stamp, valid=1, **truth.at(tick))
+            truths[truth_name].append(ts=tick.stamp, valid=1, **truth.at(tick))
+            if _TRUTH_OBJECTS in truths:
+                truths[_TRUTH_OBJECTS].append(ts=tick.stamp, valid=1, **truth.objects(tick, np.asarray(returns)))
             advance(1)
-        files = sorted(truth_specs)
         if source.sidecar is not None:
             _write_json(folder / sensor / f"{sensor}.json", source.sidecar)
         if sensor == "lidar":
             _write_json(folder / truth_name / _TRUTH_SIDECAR, truth.description())
-            files.append(_TRUTH_SIDECAR)
-        provenance = {
-            "made_by": MADE_BY,
-            "sensor": truth_name,
-            "step": "simulate",
-            "version": __version__,
-            "options": {"preset": rig.preset.model_dump(), "seed": rig.seed},
-            "inputs": {},
-            "packages": versions(),
-            "files": files,
-        }
-        _write_json(folder / truth_name / PROVENANCE, provenance)
+        for name, specs in written.items():
+            more = [_TRUTH_SIDECAR] if name == "_truth" else []
+            provenance = {
+                "made_by": MADE_BY,
+                "sensor": name,
+                "step": "simulate",
+                "version": __version__,
+                "options": {"preset": rig.preset.model_dump(), "seed": rig.seed},
+                "inputs": {},
+                "packages": versions(),
+                "files": [*sorted(specs), *more],
+            }
+            _write_json(folder / name / PROVENANCE, provenance)
 
 
 class _Source(NamedTuple):
@@ -192,7 +204,9 @@ def _lidar(rig: Rig) -> _Source:
         echoes = lidar.sweep(rig.world, rig.motion, rays, tick.time, 1 / rate)
         random = rig.random("lidar", tick.number)
         infrared = rig.world.light.infrared
-        return lidar.measure(echoes, rays, beams.detection_range, infrared, random, rig.lidar_errors)._asdict()
+        scan = lidar.measure(echoes, rays, beams.detection_range, infrared, random, rig.lidar_errors)
+        hit = echoes.body[(scan.rng > 0) & (echoes.body >= 0)]
+        return {**scan._asdict(), _RETURNS: np.bincount(hit, minlength=len(rig.world.bodies))}
 
     channels = {
         "rng": _spec("lzmaf", "u2", shape, "Range, mm, staggered. [beam, column]"),
@@ -284,6 +298,22 @@ def _truth_specs(sensor: str, bodies: int) -> dict[str, ChannelSpec]:
         desc = "Feet and velocity of the moving bodies of truth.json in the world, m, m/s. [body, xyz and velocity]"
         specs["bodies"] = _spec("raw", "f8", (bodies, 6), desc)
     return specs
+
+
+def _object_specs(bodies: int) -> dict[str, ChannelSpec]:
+    vector = (bodies, 3)
+    return {
+        TS: TS_SPEC,
+        VALID: VALID_SPEC,
+        "centre": _spec(
+            "raw", "f8", vector, "Middle of the box of each body of truth.json in the world, m. [body, xyz]"
+        ),
+        "extent": _spec("raw", "f8", vector, "Length, width and height of the box along its own axes, m. [body, xyz]"),
+        "vel": _spec("raw", "f8", vector, "Velocity in the world, m/s. [body, xyz]"),
+        "yaw": _spec("raw", "f8", (bodies,), "Where the body heads in the world, rad, to the left of x. [body]"),
+        "track": _spec("raw", "i4", (bodies,), "Number of the body. [body]"),
+        "returns": _spec("raw", "u4", (bodies,), "Number of the sweep's returns from the body. [body]"),
+    }
 
 
 def _spec(format: Format, type: str, shape: tuple[int, ...], desc: str) -> ChannelSpec:

@@ -39,6 +39,26 @@ class Truth:
             row["bodies"] = np.concatenate([pos, vel], -1)[None]
         return row
 
+    def objects(self, tick: Tick, returns: np.ndarray) -> dict[str, np.ndarray | float]:
+        """The boxes of all moving bodies at one sample, in the channels of `_objects` as far as these are known.
+
+        Args:
+            returns: i8 (body,), returns of the sweep from each body.
+        """
+        bodies = self._rig.world.bodies
+        boxes = [body.box() for body in bodies]
+        at = [body.at(tick.time) for body in bodies]
+        centre = np.array([pos + rot @ middle for (pos, rot, _), (middle, _) in zip(at, boxes, strict=True)])
+        ahead = np.array([rot[:, 0] for _, rot, _ in at]) @ self._rot
+        return {
+            "centre": ((centre - self._pos) @ self._rot)[None],
+            "extent": np.array([extent for _, extent in boxes])[None],
+            "vel": (np.array([vel for *_, vel in at]) @ self._rot)[None],
+            "yaw": np.arctan2(ahead[:, 1], ahead[:, 0])[None],
+            "track": np.arange(len(bodies), dtype="i4")[None],
+            "returns": returns.astype("u4")[None],
+        }
+
     def description(self) -> dict[str, object]:
         """What does not change with time: the content of `truth.json`.
 

@@ -46,19 +46,28 @@ def matched(recording: Recording, *, options: SyncOptions, times: dict[str, np.n
             "residual_ms": _spread(difference[matches]),
             **_describe_clock(clocks[name], times[name]),
         }
-    return channels, Inspection({"reference": options.reference, "sensors": measured})
+    warnings = [each for name in clocks for each in clocks[name].remarks(name)] if options.smoothed else []
+    return channels, Inspection({"reference": options.reference, "sensors": measured}, warnings)
 
 
 def corrected_times(recording: Recording, *, sensor: RawSensor, options: TimesSection) -> _Result:
     """The times at which samples were taken; see `rover_pipeline.kinematics.timestamps`.
 
     Returns:
-        `smooth` f8, s since the Unix epoch; `number` i8, which counts lost samples; and an inspection of the clock.
+        `smooth` f8, s since the Unix epoch; `number` i8, which counts lost samples; `segment` i4, which counts
+        restarts; `error` f4, s, largest error of `smooth`, NaN where it is not known; `valid` = 0 where `smooth` is
+        what was recorded, because it is not certain when the sample was taken; and an inspection of the clock.
     """
     times = clock(sensor, recording.ts, options)
-    warnings = [] if times.steady else [f"{sensor}/ts follows no steady rate; smooth is what was recorded"]
     measured = {"model": getattr(options, sensor), **_describe_clock(times, recording.ts)}
-    return {"smooth": times.smooth, "number": times.number.astype("i8")}, Inspection(measured, warnings)
+    channels = {
+        "smooth": times.smooth,
+        "number": times.number.astype("i8"),
+        "segment": times.segment,
+        "error": np.where(times.valid, times.error, np.nan).astype("f4"),
+        "valid": times.valid.astype("u1"),
+    }
+    return channels, Inspection(measured, times.remarks(sensor))
 
 
 def _describe_clock(times: Times, ts: np.ndarray) -> dict[str, Any]:
@@ -66,6 +75,8 @@ def _describe_clock(times: Times, ts: np.ndarray) -> dict[str, Any]:
     return {
         "samples": len(ts),
         "lost": int(times.number[-1]) + 1 - len(ts),
+        "segments": int(times.segment[-1]) + 1,
+        "unknown": int((~times.valid).sum()),
         "steady": times.steady,
         "rate_hz": _rounded(1 / times.period, 6),
         "clock_ppm": _rate_error(times.period) if ts[-1] - ts[0] > _MIN_LENGTH_S else None,

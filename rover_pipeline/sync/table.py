@@ -18,7 +18,7 @@ STEPS = (
     Step(
         sensor="_sync",
         function="rover_pipeline.sync.steps:matched",
-        version=1,
+        version=2,
         sections=("sync",),
         options=SyncOptions,
         whole={"times": "*/ts"},
@@ -38,21 +38,29 @@ STEPS = (
         Step(
             sensor=f"_{sensor}_times",
             function="rover_pipeline.sync.steps:corrected_times",
-            version=1,
+            version=2,
             sections=("sync.times",),
             options=TimesSection,
             inputs={"ts": f"{sensor}/ts"},
             constants={"sensor": sensor},
             outputs={
                 "smooth": Output(
-                    "Time of each sample without the jitter of its arrival, seconds since the Unix epoch.",
+                    "Time of each sample without the jitter of its arrival, seconds since the Unix epoch; where valid "
+                    "is 0, as recorded.",
                     type="f8",
                     unit="s",
                 ),
                 "number": Output("Number of each sample from 0 on, lost ones counted.", type="i8"),
+                "segment": Output("Number of the segment from 0 on; a restart begins a new one.", type="i4"),
+                "error": Output(
+                    "Largest error of smooth but for the smallest latency, s; NaN where it is not known.",
+                    type="f4",
+                    unit="s",
+                ),
             },
             recording=True,
-            summary="Times without the jitter of their arrival, s, and the number of each sample; lost samples count.",
+            summary="Times without the jitter of their arrival, s; the number of each sample, where lost ones count; "
+            "the segment, which a restart begins; how wrong the time can be, s. `valid` = 0: not known, as recorded.",
         )
         for sensor in get_args(RawSensor)
     ),

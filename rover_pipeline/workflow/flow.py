@@ -219,8 +219,7 @@ class Flow:
     def threads(self, most: int, cores: int) -> int:
         """Threads of a job on a machine with so many cores.
 
-        Two jobs with one thread each do more than one after the other with two: they wait at different moments.
-        """
+        Two jobs with one thread each do more than one after the other with two: they wait at different moments."""
         return max(1, min(most, cores if len(self.directories) == 1 else cores // 2))
 
     # --- What is asked for -----------------------------------------------------------------------------------------
@@ -250,14 +249,10 @@ class Flow:
             for name in by_name - possible:
                 lacking = self._lacking(name, results)
                 raise ConfigError(f"{source}: has no sensor {lacking!r}, which the output {name!r} needs")
+            self.wanted[results] = [name for name in wanted if name in possible]
             if not any(self._needs[name] or name in by_name for name in possible):
                 raise FormatError(f"{source}: has none of the sensors that outputs {', '.join(wanted)} need")
-            self.wanted[results] = [name for name in wanted if name in possible]
-            for name in sorted(self._closure(possible, results)):
-                if problem := in_the_way(results / f"_{name}"):
-                    raise InTheWayError(problem)
-                if begins:
-                    self._withdraw_untrue(results, f"_{name}")
+            self.prepare(possible, results, begins)
             for name in self.wanted[results]:
                 self.directories.append(str(results / f"_{name}"))
                 files.append(f"{results}/_{name}/{self.made[f'_{name}']}")
@@ -266,6 +261,14 @@ class Flow:
                         f"{results}: cannot be written to; set output_root to a folder where results can go"
                     )
         return files
+
+    def prepare(self, names: Iterable[str], results: Path, begins: bool) -> None:
+        """Refuse what is in the way of outputs and of what they are made from; remove stamps that are not true."""
+        for name in sorted(self._closure(names, results)):
+            if problem := in_the_way(results / f"_{name}"):
+                raise InTheWayError(problem)
+            if begins:
+                self._withdraw_untrue(results, f"_{name}")
 
     def _withdraw_untrue(self, results: Path, sensor: str) -> None:
         """Remove the stamp of a result that is not what it says any more, and tell why."""

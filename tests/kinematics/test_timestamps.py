@@ -12,6 +12,7 @@ from rover_pipeline.numerics.jumps import without_jumps
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.rig import build
 from rover_pipeline.simulate.sensors.clocks import EPOCH, Clock
+from tests.campaign.clocks import LIMIT, draw
 
 
 def ticks(clock: Clock, seconds: float, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -35,7 +36,7 @@ def test_the_simulators_jitter_becomes_at_least_ten_times_smaller(sensor: str, s
     clock = build(PRESETS["indoor"], 0).clocks[sensor]
     ts, true, number = ticks(clock, seconds, seed)
     found = smooth_times(ts)
-    assert (found.number == number - number[0]).all() and found.steady
+    assert (found.number == number - number[0]).all() and found.valid.mean() > 0.99
     # The minimum latency is common to all arrivals, so that it cannot be estimated.
     assert rms(found.smooth - true - clock.delay) < rms(ts - true - clock.delay) / 10
     assert (found.smooth - true).std() < (ts - true).std() / 10
@@ -83,13 +84,15 @@ def test_one_arrival_before_its_time_does_not_move_the_times_of_others() -> None
     true = 1.7e9 + 0.05 * np.arange(600)
     ts = true + rng.exponential(0.0004, 600)
     ts[300] -= 0.012  # the host's clock was set back for a moment
-    assert np.abs(smooth_times(ts).smooth - true).max() < 0.0002
+    found = smooth_times(ts)
+    assert np.flatnonzero(~found.valid).tolist() == [300]
+    assert np.abs(found.smooth - true)[found.valid].max() < 0.0002
 
 
 def test_times_that_follow_no_rate_are_not_changed() -> None:
     ts = 1.7e9 + np.cumsum(np.random.default_rng(6).pareto(0.8, 300) + 0.001)
     found = smooth_times(ts)
-    assert not found.steady and (found.smooth == ts).all()
+    assert not found.valid.any() and (found.smooth == ts).all()
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
@@ -97,7 +100,7 @@ def test_a_few_samples_of_an_exact_clock_keep_their_times(count: int) -> None:
     ts = 1.7e9 + 0.1 * np.arange(count)
     found = smooth_times(ts)
     np.testing.assert_allclose(found.smooth, ts, rtol=0, atol=1e-6)
-    assert (found.number == np.arange(count)).all() and found.steady
+    assert (found.number == np.arange(count)).all() and found.steady == (count > 2)  # two tell no rate
     assert found.period == pytest.approx(0.1, rel=1e-5) or (count == 1 and np.isnan(found.period))
 
 
@@ -128,7 +131,7 @@ def test_a_clock_that_is_set_begins_a_new_line_and_costs_no_memory(by: float) ->
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 10e6
-    assert times.steady and times.period == undisturbed[0].period
+    assert times.valid.mean() > 0.999 and times.period == undisturbed[0].period
     np.testing.assert_array_equal(times.smooth[:1200], undisturbed[0].smooth)
     np.testing.assert_allclose(times.smooth[1200:] - by, undisturbed[1].smooth, atol=1e-3)
     np.testing.assert_array_equal(np.diff(times.number), 1)
@@ -136,7 +139,7 @@ def test_a_clock_that_is_set_begins_a_new_line_and_costs_no_memory(by: float) ->
 
 def test_two_samples_of_1970_are_a_line_of_their_own() -> None:
     times = smooth_times(np.concatenate([[0.0, 0.1], 1.7e9 + np.arange(500) * 0.1]))
-    assert times.steady and times.period == pytest.approx(0.1)
+    assert times.valid[2:].all() and not times.valid[:2].any() and times.period == pytest.approx(0.1)
     np.testing.assert_allclose(times.smooth[2:], 1.7e9 + np.arange(500) * 0.1, atol=1e-6)
 
 
@@ -149,3 +152,85 @@ def test_times_without_jumps_go_on_where_the_clock_was_set() -> None:
     np.testing.assert_allclose(without_jumps(hours, hours), np.arange(5.0))
     even = np.arange(10.0)
     assert without_jumps(even, even) is even
+
+
+def restarted(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Arrivals and true times of a sensor that restarts off phase twice within ten minutes at 10 Hz: once without a
+    gap, by a fraction of a period, and once after half a minute."""
+    rng = np.random.default_rng([9, seed])
+    number, at = np.arange(6000), rng.integers(1000, 3000)
+    true = EPOCH + 0.1 * number + (number >= at) * 0.1 * rng.uniform(0.1, 0.9) + (number >= 4200) * rng.uniform(1, 30)
+    kept = rng.random(6000) > 0.02
+    return (true + rng.exponential(0.001, 6000).clip(0, 0.009))[kept], true[kept]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_sensor_that_restarts_off_phase_has_times_within_two_milliseconds_or_none(seed: int) -> None:
+    ts, true = restarted(seed)
+    found = smooth_times(ts)
+    assert np.abs(found.smooth - true)[found.valid].max() < 0.0005
+    assert found.valid.mean() > 0.99 and found.segment[-1] >= 1  # two phases can be the same by chance
+    assert (found.smooth == ts)[~found.valid].all() and (np.diff(found.smooth) > 0).all()
+    assert (found.error[found.valid] <= 0.002).all() and np.isinf(found.error[~found.valid]).all()
+    assert f"its clock begins anew {found.segment[-1]} times" in found.remarks("lidar")[0]
+
+
+def test_a_change_of_phase_that_jitter_hides_is_not_claimed_to_be_known() -> None:
+    rng = np.random.default_rng(11)
+    true = 1.7e9 + 0.1 * np.arange(1000) + 0.004 * (np.arange(1000) >= 500)
+    ts = true + rng.uniform(0, 0.006, 1000)
+    found = smooth_times(ts)
+    # Arrivals of the earlier phase look like those of the later one, so that those near the change can be of either.
+    assert np.abs(found.smooth - true)[found.valid].max() < LIMIT and found.valid.mean() > 0.9
+    assert not found.valid[500] and (found.smooth == ts)[~found.valid].all()
+
+
+def test_a_restart_of_a_few_samples_at_the_end_keeps_its_recorded_times() -> None:
+    rng = np.random.default_rng(1)
+    true = 1.7e9 + np.concatenate([0.1 * np.arange(600), 60.035 + 0.1 * np.arange(4)])
+    ts = true + rng.exponential(0.0005, 604)
+    found = smooth_times(ts)
+    assert not found.valid[600:].any() and (found.smooth[600:] == ts[600:]).all()
+    assert found.valid[:599].all()
+
+
+def test_a_host_that_is_busy_for_seconds_is_not_taken_for_restarts() -> None:
+    rng = np.random.default_rng(4)
+    true = 1.7e9 + 0.05 * np.arange(4000)
+    late = rng.exponential(0.0004, 4000)
+    late[2000:2100] += 0.006  # five seconds in which no sample is in time
+    found = smooth_times(true + late)
+    assert np.abs(found.smooth - true)[found.valid].max() < 0.0005
+    assert not found.valid[2010:2090].any() and found.valid.mean() > 0.95 and found.segment[-1] == 0
+
+
+def test_a_host_clock_that_is_set_back_by_less_than_a_period_begins_a_new_line() -> None:
+    rng = np.random.default_rng(2)
+    true = 1.7e9 + 0.1 * np.arange(1000) - 0.037 * (np.arange(1000) >= 480)
+    found = smooth_times(true + rng.exponential(0.0005, 1000))
+    assert np.abs(found.smooth - true)[found.valid].max() < 0.0005 and found.valid.mean() > 0.98
+    assert found.segment[-1] == 1
+
+
+def test_samples_that_are_written_twice_beside_lost_ones_are_not_valid() -> None:
+    rng = np.random.default_rng(6)
+    number = np.sort(np.concatenate([np.delete(np.arange(2000), [300, 900]), [301, 500, 1200]]))
+    true = 1.7e9 + 0.05 * number
+    ts = true + rng.exponential(0.0004, 2000)[number] + 1e-5 * (np.diff(number, prepend=-1) == 0)
+    found = smooth_times(ts)
+    assert np.abs(found.smooth - true)[found.valid].max() < 0.0005 and found.valid.mean() > 0.99
+
+
+@pytest.mark.parametrize("seed", [4, 15, 40, 380])
+def test_clocks_of_the_campaign_are_right_or_not_valid(seed: int) -> None:
+    clock = draw(seed)
+    found = smooth_times(clock.ts)
+    assert np.abs(found.smooth - clock.true)[found.valid].max(initial=0) < LIMIT, clock.about
+
+
+def test_most_times_of_a_steady_clock_are_valid_and_better_than_the_recorded_ones() -> None:
+    for seed in (2, 3, 12, 16, 18):
+        clock = draw(seed, steady=True)
+        found = smooth_times(clock.ts)
+        assert found.valid.mean() > 0.99, clock.about
+        assert rms(found.smooth - clock.true) < rms(clock.ts - clock.true) / 3, clock.about

@@ -56,11 +56,15 @@ class Scene(NamedTuple):
     origin: np.ndarray
     rotation: np.ndarray
 
-    def build_map(self, **options: Any) -> tuple[dict[str, bytes], dict[str, Any]]:
-        """The files of its map, and the figures and warnings about it."""
+    def build_map(
+        self, objects: dict[str, np.ndarray] | None = None, **options: Any
+    ) -> tuple[dict[str, bytes], dict[str, Any]]:
+        """The files of its map, and the figures and warnings about it. `objects`: channels of `_objects`, if given."""
         metadata = json.dumps(ouster.metadata(self.rig.beams, self.rig.preset.columns, 10))
         settings = MapStepOptions.model_validate({"every": 2} | options)
-        files, found = build(cast(Recording, self.sweeps), metadata=metadata, options=settings, odometry=self.states)
+        files, found = build(
+            cast(Recording, self.sweeps), metadata=metadata, options=settings, odometry=self.states, objects=objects
+        )
         return files, {**found.measured, "warnings": found.warnings}
 
     def in_scene(self, world: np.ndarray) -> np.ndarray:

@@ -94,7 +94,7 @@ def rendered(ride: Ride, sweep: int, end: float, instant: float) -> np.ndarray:
     points = np.einsum("cij,bcj->bci", columns.rot, start + mm * direction) + columns.pos - seen.pos[0]
     aims = points @ seen.rot[0]
     aims = np.where(mm > 0, aims / np.linalg.norm(aims, axis=-1, keepdims=True), [1.0, 0.0, 0.0])
-    images = lidar.Echoes(*np.empty((3, *mm.shape[:2]), "f4"))
+    images = lidar.Echoes.empty(mm.shape[:2])
     beams = lidar.Rays(np.zeros((preset.columns, 3)), np.ascontiguousarray(aims), 0.0)
     poses = Poses(seen.rot, seen.pos)
     lidar.cast_rays(

@@ -115,7 +115,7 @@ def test_a_trajectory_is_worse_only_beyond_chance(change: float, worse: bool) ->
 def quality(shift: np.ndarray) -> Quality:
     """Of frames that fit well, but would rather be elsewhere by so many metres."""
     ones = np.ones(len(shift))
-    return Quality(0.9 * ones, 0.01 * ones, 1e6 * ones, 1e-3 * ones, 1e6 * ones, shift, ones)
+    return Quality(0.9 * ones, 0.01 * ones, 1e6 * ones, 1e-3 * ones, 1e6 * ones, shift, (shift / 0.005) ** 2)
 
 
 def test_a_sweep_moves_as_its_points_say_and_little_where_they_say_nothing() -> None:

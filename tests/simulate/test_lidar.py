@@ -140,7 +140,7 @@ def test_dark_and_distant_surfaces_are_detected_less_often() -> None:
 
     def share_detected(distance: float, reflectivity: float) -> float:
         full = np.ones(shape, "f4")
-        echoes = lidar.Echoes(distance * full, reflectivity * full, full)
+        echoes = lidar.Echoes(distance * full, reflectivity * full, full, np.full(full.shape, -1, "i2"))
         return float((lidar.measure(echoes, rays, 90.0, 100.0, np.random.default_rng(0)).rng > 0).mean())
 
     assert share_detected(90.0, 0.1) == pytest.approx(0.5, abs=0.02)

@@ -17,10 +17,11 @@ from rover_pipeline.format.trace import Trace
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.record import simulate
 from rover_pipeline.simulate.rig import MOUNTS, PACKETS_LOST_EVERY, Rig, build
+from rover_pipeline.simulate.sensors import lidar
 from rover_pipeline.simulate.sensors.clocks import EPOCH
 
 SENSORS = ["camera", "imu", "lidar", "radar"]
-TRUTH = ["_truth", "_truth_camera", "_truth_imu", "_truth_radar"]
+TRUTH = ["_truth", "_truth_camera", "_truth_imu", "_truth_objects", "_truth_radar"]
 
 
 def digests(trace: Path) -> dict[str, str]:
@@ -68,12 +69,13 @@ def test_the_world_frame_is_the_lidars_first_pose(tiny: Path) -> None:
 
 
 def test_stamps_come_a_little_after_the_true_instants_of_the_truth(tiny: Path) -> None:
-    for name in TRUTH:
+    sensors = [name for name in TRUTH if name != "_truth_objects"]  # Those are at the instants of `_truth`.
+    for name in sensors:
         truth = Trace(tiny).sensor(name)
         latency = truth.channel("ts").read() - truth.channel("true_ts").read()
         assert (latency > 0).all() and latency.max() < 0.02
-    first = {name: Trace(tiny).sensor(name).channel("true_ts").read(0, 1)[0] - EPOCH for name in TRUTH}
-    assert len(set(first.values())) == len(TRUTH)
+    first = {name: Trace(tiny).sensor(name).channel("true_ts").read(0, 1)[0] - EPOCH for name in sensors}
+    assert len(set(first.values())) == len(sensors)
 
 
 def test_sensors_have_the_extrinsics_of_config_yaml(tiny: Path) -> None:
@@ -139,6 +141,40 @@ def test_bodies_move_with_the_velocity_that_the_truth_gives(tiny: Path) -> None:
     assert len(names) == bodies.shape[1]
 
 
+def test_boxes_of_the_truth_hold_the_returns_of_their_bodies(tmp_path: Path) -> None:
+    preset = PRESETS["outdoor"].model_copy(update={"lidar": "OS-0-32", "columns": 512})
+    simulate(tmp_path / "street", preset=preset, duration=0.5, sensors=("lidar",))
+    truth, poses = (Trace(tmp_path / "street").sensor(name) for name in ("_truth_objects", "_truth"))
+    centre, extent, vel, yaw, returns = (
+        truth.channel(name).read()[0] for name in ("centre", "extent", "vel", "yaw", "returns")
+    )
+    feet = poses.channel("bodies").read()[0]
+    np.testing.assert_allclose(vel, feet[:, 3:])
+    # The middle of a box is above the feet, and it heads where it moves.
+    np.testing.assert_allclose(centre[:, 2] - extent[:, 2] / 2, feet[:, 2], atol=0.15)
+    np.testing.assert_allclose(np.cos(yaw - np.arctan2(vel[:, 1], vel[:, 0])), 1, atol=1e-3)
+    names = json.loads((poses.path / "truth.json").read_text())["bodies"]
+    np.testing.assert_allclose(extent[names.index("car 1")], [4.22, 1.8, 1.4], atol=0.1)
+    rig = build(preset, 0)
+    end = float(poses.channel("true_ts").read()[0]) - EPOCH
+    state = rig.motion.at(lidar.column_times(end, 0.1, 512))
+    echoes = lidar.sweep(rig.world, rig.motion, rig.lidar_rays, end, 0.1)
+    origin = rig.motion.at(np.array([rig.clocks["lidar"].start]))
+    for body in np.flatnonzero(returns > 10):
+        beam, column = np.nonzero(echoes.body == body)
+        assert returns[body] <= len(beam) and returns[body] > 0.6 * len(beam)  # Weak returns are lost.
+        own = (
+            rig.lidar_rays.origin[column] + echoes.distance[beam, column, None] * rig.lidar_rays.direction[beam, column]
+        )
+        spots = np.einsum("nij,nj->ni", state.rot[column], own) + state.pos[column]
+        spots = (spots - origin.pos[0]) @ origin.rot[0]
+        since = lidar.column_times(end, 0.1, 512)[column] - end
+        away = spots - centre[body] - since[:, None] * vel[body]
+        along = np.abs(np.cos(yaw[body]) * away[:, 0] + np.sin(yaw[body]) * away[:, 1])
+        assert (along <= extent[body, 0] / 2 + 0.1).all() and along.max() > 0.3 * extent[body, 0]
+    assert (returns > 10).sum() >= 2
+
+
 @pytest.mark.parametrize("preset", ["indoor", "outdoor", "bike"])
 def test_presets_have_the_rates_and_shapes_of_the_real_data_set(preset: str) -> None:
     rig: Rig = build(PRESETS[preset], 0)
@@ -170,5 +206,5 @@ def test_a_recording_of_some_sensors_equals_that_part_of_a_whole_one(tmp_path: P
     for name, sensors in (("all", None), ("some", ("lidar", "imu"))):
         simulate(tmp_path / name, preset="tiny", seed=3, duration=0.6, sensors=sensors)
     whole, part = digests(tmp_path / "all"), digests(tmp_path / "some")
-    assert Trace(tmp_path / "some").sensors() == ["imu", "lidar", "_truth", "_truth_imu"]
+    assert Trace(tmp_path / "some").sensors() == ["imu", "lidar", "_truth", "_truth_imu", "_truth_objects"]
     assert part == {name: whole[name] for name in part}

@@ -37,7 +37,8 @@ def scan(faults: tuple[str, ...], echoes: lidar.Echoes) -> lidar.Scan:
 
 def plate(distance: float, reflectivity: float) -> lidar.Echoes:
     shape = (32, 512)
-    return lidar.Echoes(*(np.full(shape, value, "f4") for value in (distance, reflectivity, 0.2)))
+    near, bright, light = (np.full(shape, value, "f4") for value in (distance, reflectivity, 0.2))
+    return lidar.Echoes(near, bright, light, np.full(shape, -1, "i2"))
 
 
 @pytest.mark.parametrize("name", [*DEFAULTS])

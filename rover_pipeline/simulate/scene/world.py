@@ -119,6 +119,20 @@ class Body:
     start: float = 0.0
     pace: Pace | None = None
 
+    def box(self) -> tuple[np.ndarray, np.ndarray]:
+        """The middle and the full extents of the box around the body, along its own axes, f8 (3,) each, m."""
+        corners = []
+        for part in self.parts:
+            half = np.array(part.half)
+            if part.kind == CYLINDER:
+                # A disc reaches as far along an axis as its radius times the sine of the angle between them.
+                reach = half[0] * np.sqrt(np.maximum(1 - part.axes[2] ** 2, 0)) + half[2] * np.abs(part.axes[2])
+            else:
+                reach = half @ np.abs(part.axes)
+            corners += [part.centre - reach, part.centre + reach]
+        low, high = np.min(corners, axis=0), np.max(corners, axis=0)
+        return (low + high) / 2, high - low
+
     def at(self, time: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Position (3,), rotation (3, 3) scene-from-body and velocity (3,) in the scene frame."""
         if self.pace is None:

@@ -97,17 +97,25 @@ def rays(beams: Beams, columns: int) -> Rays:
 
 
 class Echoes(NamedTuple):
-    """What the beams hit, before noise; f4 (beam, column) each.
+    """What the beams hit, before noise; (beam, column) each, f4 unless another type is named.
 
     Attributes:
         distance: metres from the origin of the beam, infinite where it hits nothing.
         reflectivity: of the surface times the cosine of incidence, 0 to 1; above 1 for retroreflectors.
         light: ambient light that the surface reflects, as a fraction of full white.
+        body: i2, index of the moving body that was hit, -1 for what stands still, and where nothing was hit.
     """
 
     distance: np.ndarray
     reflectivity: np.ndarray
     light: np.ndarray
+    body: np.ndarray
+
+    @staticmethod
+    def empty(shape: tuple[int, int]) -> Echoes:
+        """Images that `cast_rays` fills."""
+        distance, reflectivity, light = np.empty((3, *shape), "f4")
+        return Echoes(distance, reflectivity, light, np.empty(shape, "i2"))
 
 
 def column_times(end: float, period: float, columns: int) -> np.ndarray:
@@ -119,7 +127,7 @@ def sweep(world: World, motion: Motion, rays: Rays, end: float, period: float) -
     """One revolution that ends at `end`; each column sees the world and has the sensor's pose at its own instant."""
     times = column_times(end, period, len(rays.origin))
     state = motion.at(times)
-    echoes = Echoes(*np.empty((3, *rays.direction.shape[:2]), "f4"))
+    echoes = Echoes.empty((rays.direction.shape[0], rays.direction.shape[1]))
     for left in range(0, len(times), _COLUMNS_AT_ONCE):
         part = slice(left, left + _COLUMNS_AT_ONCE)
         middle = float(times[part].mean())
@@ -178,6 +186,7 @@ def cast_rays(
                     t, i = first_hit(solids, near, bounds, o, d, lag[column])
                     echoes.distance[row, column] = t
                     echoes.reflectivity[row, column] = echoes.light[row, column] = 0.0
+                    echoes.body[row, column] = solids.body[i] if i >= 0 else -1
                     if i < 0:
                         continue
                     x = o[0] + t * d[0] - lag[column] * solids.velocity[i, 0]

@@ -1,0 +1,277 @@
+"""Datasets: exports of one or many recordings into one folder, in a format that others train from.
+
+This module does what all formats have in common: it looks for what is missing before any work begins, identifies what
+the result depends on, and hands an `ExportJob` to the module of the format. Its `write` fills `job.folder`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rover_pipeline.datasets.options import DatasetOptions, SplitOptions
+from rover_pipeline.datasets.table import DATASETS, DatasetFormat
+from rover_pipeline.errors import ConfigError, FormatError
+from rover_pipeline.export.dataset_output import DatasetOutput, dataset_output, merge, older_dataset, publish
+from rover_pipeline.export.splits import SPLITS, Course, assign
+from rover_pipeline.format.files import exists
+from rover_pipeline.format.meta import META
+from rover_pipeline.format.provenance import fingerprint, versions
+from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.format.texts import parse_yaml
+from rover_pipeline.format.trace import Trace, link_trace, locate_traces
+from rover_pipeline.lookup import load
+
+#: Ends a reference to a channel that is read where it is there.
+OPTIONAL = "?"
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A recording that is exported.
+
+    Attributes:
+        name: unique among those of the export; letters, digits, `-` and `_` only.
+        path: directory of its sensors, raw and virtual.
+    """
+
+    name: str
+    path: Path
+
+    def has(self, reference: str) -> bool:
+        """Whether there is a channel, `sensor/channel`, or a file of a product, `_map/map.ply`."""
+        sensor, _, channel = reference.removesuffix(OPTIONAL).partition("/")
+        return exists(self.file(sensor, channel))
+
+    def file(self, sensor: str, channel: str) -> Path:
+        """Path of a channel. Published traces keep a channel of some raw sensors in a copy of the sensor."""
+        return (
+            Trace(self.path).source(sensor, channel).path / channel
+            if self._is_sensor(sensor)
+            else (self.path / sensor / channel)
+        )
+
+    def sensor(self, sensor: str, channel: str) -> Sensor:
+        """The sensor that holds a channel."""
+        return Trace(self.path).source(sensor, channel)
+
+    def require(self, reference: str, format: str) -> None:
+        """Raise FormatError, which says what to make and how, when a channel that the format needs is not there."""
+        if self.has(reference):
+            return
+        sensor, _, channel = reference.partition("/")
+        if not sensor.startswith("_"):
+            raise FormatError(f"{self.path}: export {format} needs the raw sensor channel {reference}, which it lacks")
+        raise FormatError(
+            f"{self.path}: export {format} needs the virtual sensor {sensor} ({channel}), which is not there; make it: "
+            f"rover-pipeline run {self.path} --outputs {sensor[1:]}"
+        )
+
+    def _is_sensor(self, name: str) -> bool:
+        return exists(self.path / name / META)
+
+
+@dataclass
+class ExportJob:
+    """What the module of a format is asked to write.
+
+    Attributes:
+        format: entry of the table.
+        recordings: in the order of their names.
+        options: of the format, its own model.
+        split_options: how samples are split; see `split`.
+        threads: number of samples that may be worked on at the same time.
+        output: the dataset that is being made. `output.part` makes a part that survives an interruption.
+        older: the dataset that this one replaces, for formats that add to it; None where there is none.
+        notes: what the user should know; they are printed, and kept in the provenance.
+    """
+
+    format: DatasetFormat
+    recordings: tuple[Recording, ...]
+    options: Any
+    split_options: SplitOptions
+    threads: int
+    output: DatasetOutput
+    older: Path | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def folder(self) -> Path:
+        """Where the files of the dataset go."""
+        return self.output.folder
+
+    def part(self, key: str, make: Callable[[], Iterable[Path]]) -> bool:
+        """See `DatasetOutput.part`."""
+        return self.output.part(key, make)
+
+    def note(self, text: str) -> None:
+        """Tell the user something, once."""
+        if text not in self.notes:
+            self.notes.append(text)
+            print(f"export {self.format.name}: {text}", file=sys.stderr, flush=True)
+
+    def split(self, courses: Sequence[Course]) -> list[np.ndarray]:
+        """The split of each sample of each recording: see `splits.assign`. A split that gets nothing is noted."""
+        splits = assign(courses, self.split_options)
+        used = {SPLITS[code] for each in splits for code in np.unique(each[each >= 0])}
+        empty = [name for name in SPLITS if getattr(self.split_options, name) and name not in used]
+        if empty:
+            self.note(
+                f"no sample is left for {' and '.join(empty)}: the recordings are too short or too few for `splits` "
+                f"(by: {self.split_options.by})"
+            )
+        return splits
+
+
+def export_dataset(
+    name: str,
+    entries: Sequence[str],
+    out: Path,
+    *,
+    settings: Mapping[str, Any],
+    threads: int = 1,
+    replace: bool = False,
+    output_root: Path | None = None,
+    stamp: str | None = None,
+) -> Path:
+    """Export recordings as one dataset, whole or not at all. The same call again changes nothing.
+
+    Args:
+        name: a key of `DATASETS`.
+        entries: traces, directories of traces, or glob patterns.
+        settings: `splits` and `options`, plain values; what is not given has its default.
+        replace: an older dataset of ours, of other inputs or options, gives way.
+        output_root: tree of results that belongs to the traces, as in the configuration.
+        stamp: name of an empty file that the workflow wants in the dataset.
+
+    Raises:
+        FormatError: a recording lacks something that the format needs. The message says how to make it.
+        InTheWayError: something else is at `out`, or another process is making this dataset.
+    """
+    format = DATASETS[name]
+    options = options_model(name).parse(settings.get("options", {}), f"export.{name}")
+    split_options = SplitOptions.parse(settings.get("splits", {}), "export.splits")
+    out = out.absolute()
+    recordings = find_recordings(entries, output_root)
+    for recording in recordings:
+        for reference in options.needs():
+            if not reference.endswith(OPTIONAL):
+                recording.require(reference, name)
+    asked = {"options": options.model_dump(mode="json")}
+    asked |= {"splits": split_options.model_dump(mode="json")} if format.splits else {}
+    inputs = {each.name: _inputs(each, options) for each in recordings}
+    identity = _digest({"format": name, "version": format.version, **asked, "inputs": inputs, "versions": versions()})
+    older: Path | None = None
+    if format.kind != "merge":
+        found = older_dataset(out, name, identity=identity, replace=replace or format.kind == "update")
+        if found == "same":
+            print(f"{out}: is there already, of the same inputs and options", file=sys.stderr)
+            _leave_stamp(out, stamp)
+            return out
+        older = out if found else None
+    begin = time.monotonic()
+    with dataset_output(out, identity) as output:
+        job = ExportJob(format, recordings, options, split_options, threads, output, older)
+        load(f"{format.module}:write")(job)
+        provenance = {
+            "format": name,
+            "version": format.version,
+            "identity": identity,
+            **asked,
+            "recordings": {each.name: {"path": str(each.path), "inputs": inputs[each.name]} for each in recordings},
+            "notes": job.notes,
+            "versions": versions(),
+            "time": {"seconds": round(time.monotonic() - begin, 3), "finished": time.time()},
+        }
+        if format.kind == "merge":
+            merge(output, out, provenance, stamp, replace=replace)
+        else:
+            older_dataset(out, name, identity=identity, replace=True)  # nobody has come in between
+            publish(output, out, provenance, stamp)
+    return out
+
+
+def options_model(name: str) -> type[DatasetOptions]:
+    """The model of the options of a format."""
+    model: type[DatasetOptions] = load(f"rover_pipeline.datasets.options:{name.capitalize()}Options")
+    return model
+
+
+def dataset_settings(name: str, items: Sequence[str]) -> dict[str, Any]:
+    """The `settings` of `export_dataset` from the command line.
+
+    Args:
+        items: `splits={...}`, `FORMAT={...}`, or `KEY=VALUE` for an option of the format; values as in YAML.
+
+    Raises:
+        ConfigError: an item is none of these.
+    """
+    settings: dict[str, Any] = {"splits": {}, "options": {}}
+    for item in items:
+        key, equals, text = item.partition("=")
+        if not equals:
+            raise ConfigError(f"--config {item}: must be KEY=VALUE")
+        value = parse_yaml(text, f"--config {key}")
+        target = {"splits": "splits", name: "options"}.get(key)
+        if target is None:
+            settings["options"][key] = value
+        elif isinstance(value, Mapping):
+            settings[target] |= value
+        else:
+            raise ConfigError(f"--config {key}: must be a mapping, such as {{{'by: time' if key == 'splits' else ''}}}")
+    return settings
+
+
+def find_recordings(entries: Sequence[str], output_root: Path | None = None) -> tuple[Recording, ...]:
+    """The recordings that entries stand for, with names that follow from their paths.
+
+    Raises:
+        FormatError: there are none, or two have the same name.
+    """
+    base = Path("/-")  # nothing is made there: it shows which part of a path is below the entry
+    named = {source: place.relative_to(base) for place, source in locate_traces(list(entries), Path(), base).items()}
+    results = {source: place for place, source in locate_traces(list(entries), Path(), output_root).items()}
+    found: dict[str, Recording] = {}
+    for source, relative in named.items():
+        name = re.sub(r"[^A-Za-z0-9_-]+", "-", "_".join(relative.parts)).strip("-_") or "recording"
+        if name in found:
+            raise FormatError(f"{source} and {found[name].path}: would both be called {name} in a dataset; rename one")
+        place = results[source]
+        if output_root is not None and place != source:
+            link_trace(source, place)  # a virtual sensor may be wanted from a recording that has no results yet
+        found[name] = Recording(name, place.absolute())
+    return tuple(found[name] for name in sorted(found))
+
+
+def _inputs(recording: Recording, options: DatasetOptions) -> str:
+    """Digest of all that an export reads of a recording."""
+    prints: dict[str, object] = {}
+    for reference in options.needs():
+        sensor, _, channel = reference.removesuffix(OPTIONAL).partition("/")
+        if not recording.has(reference):
+            continue
+        place = recording.file(sensor, channel).parent
+        for path in (place / channel, place / f"{channel}_i", place / "ts", place / "valid", place / f"{sensor}.json"):
+            if exists(path):
+                prints[f"{sensor}/{path.name}"] = fingerprint(path)
+    if exists(config := recording.path / "config.yaml"):
+        prints["config.yaml"] = fingerprint(config)
+    return _digest(prints)
+
+
+def _digest(content: object) -> str:
+    return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+def _leave_stamp(folder: Path, stamp: str | None) -> None:
+    if stamp:
+        (folder / stamp).touch()

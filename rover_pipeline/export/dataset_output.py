@@ -1,0 +1,280 @@
+"""The folder of a dataset: built beside its path, published by one rename, and continued after an interruption.
+
+An export of hours must survive a kill. So a dataset is made in parts, such as a minute of one recording. When a part is
+finished and on the disk, a list of its files is written. The next attempt to make the same dataset, of the same inputs,
+options and versions, moves the files of finished parts to its own scratch folder and makes the others only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rover_pipeline.errors import FormatError, InTheWayError, named_if_not_written
+from rover_pipeline.format.attempt import Attempt, remove_tree
+from rover_pipeline.format.channels.base import sync_file, sync_new_name
+from rover_pipeline.format.provenance import MADE_BY, PROVENANCE, read_provenance
+from rover_pipeline.format.switch import switch
+from rover_pipeline.format.texts import read_json, read_text
+
+#: Begins the name of the stamp that Snakemake knows a dataset by. It is no part of the dataset.
+STAMP = ".options-"
+_IDENTITY = "identity"
+_PARTS = "parts"
+
+
+class DatasetOutput:
+    """A dataset that is being made.
+
+    Attributes:
+        folder: where its files go; it exists.
+    """
+
+    def __init__(self, scratch: Path, name: str) -> None:
+        self.folder = scratch / name
+        self._parts = scratch / _PARTS
+
+    def part(self, key: str, make: Callable[[], Iterable[Path]]) -> bool:
+        """Make a part, unless an interrupted attempt has made it already.
+
+        Args:
+            key: says which part, in this format's own words. The same key always stands for the same files.
+            make: writes the files of the part below `folder` and gives their paths.
+
+        Returns:
+            Whether the part was made now.
+        """
+        marker = self._marker(key)
+        if marker.exists():
+            return False
+        files = list(make())
+        _sync(files)
+        listed = [path.relative_to(self.folder).as_posix() for path in files]
+        scratch = marker.with_suffix(".new")
+        scratch.write_text(json.dumps({"key": key, "files": listed}), encoding="utf-8")
+        sync_file(scratch)
+        os.replace(scratch, marker)
+        return True
+
+    def _marker(self, key: str) -> Path:
+        return self._parts / f"{hashlib.blake2b(key.encode(), digest_size=16).hexdigest()}.json"
+
+    def adopt(self, left: Path) -> int:
+        """Move the finished parts of an interrupted attempt here. Returns their number."""
+        count = 0
+        for marker in sorted((left / _PARTS).glob("*.json")):
+            with contextlib.suppress(FormatError, OSError, KeyError, TypeError):
+                names = [str(name) for name in read_json(marker)["files"]]
+                # A kill during an earlier move may have left some of them here and some there.
+                if any(".." in name.split("/") or not (left / self.folder.name / name).is_file() for name in names):
+                    continue
+                for name in names:
+                    (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+                    os.rename(left / self.folder.name / name, self.folder / name)
+                os.rename(marker, self._parts / marker.name)
+                count += 1
+        return count
+
+
+@contextmanager
+def dataset_output(path: Path, identity: str) -> Iterator[DatasetOutput]:
+    """A scratch folder for the dataset at `path`. Publish it inside of the block, by `publish` or `merge`.
+
+    Args:
+        identity: digest of all that decides the bytes of the dataset; finished parts of attempts with it are used.
+
+    Raises:
+        InTheWayError: another process is making it.
+    """
+    attempt = Attempt(path, wait=False)
+    left: list[Path] = []
+
+    def keep_same(folder: Path) -> None:
+        with contextlib.suppress(FormatError, OSError):
+            if not folder.is_symlink() and read_text(folder / _IDENTITY) == identity:
+                left.append(folder)
+                return
+        remove_tree(folder)
+
+    attempt.begin(keep_same)
+    interrupted = False
+    try:
+        with named_if_not_written(path):
+            output = DatasetOutput(attempt.folder, path.name)
+            output.folder.mkdir()
+            (attempt.folder / _PARTS).mkdir()
+            (attempt.folder / _IDENTITY).write_text(identity, encoding="utf-8")
+            adopted = sum(output.adopt(folder) for folder in left)
+            if adopted:
+                print(f"{path}: continues an interrupted export; {adopted} of its parts are finished", file=sys.stderr)
+            for folder in left:
+                remove_tree(folder)
+            yield output
+    except KeyboardInterrupt:
+        interrupted = True  # the same command again continues
+        raise
+    finally:
+        if not interrupted:
+            remove_tree(attempt.folder)
+        attempt.end()
+
+
+def publish(output: DatasetOutput, path: Path, provenance: dict[str, Any], stamp: str | None) -> None:
+    """Give the finished dataset its name, in exchange for an older one of ours, which `require_ours` has looked at."""
+    content = {"made_by": MADE_BY, **provenance, "files": tree_state(output.folder)}
+    (output.folder / PROVENANCE).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    if stamp:
+        (output.folder / stamp).touch()
+    _sync_tree(output.folder)
+    names = os.listdir(path) if path.is_dir() else []
+    try:
+        switch(output.folder, path, names, PROVENANCE, ())
+    except OSError as error:
+        if os.path.lexists(path) and not path.is_dir():
+            raise InTheWayError(f"{path}: appeared while the dataset was made; remove it or choose another") from error
+        raise
+    sync_new_name(path)
+
+
+def merge(
+    output: DatasetOutput, path: Path, provenance: dict[str, Any], stamp: str | None, *, replace: bool = False
+) -> None:
+    """Put the files of a finished dataset into a folder that may hold others, and never over one of these.
+
+    Files that are there with the same bytes were put there by an earlier attempt. A kill leaves some of the files, each
+    of them whole, and the same command again adds the others. The provenance goes last, to `.FORMAT/provenance.json`.
+
+    Args:
+        replace: files of an earlier export of ours, which nobody has changed since, give way.
+
+    Raises:
+        InTheWayError: there are other bytes, or something else, at the path of one of the files. Nothing was added.
+    """
+    own = merged_provenance(path, provenance["format"])
+    earlier = read_provenance(own) if own.is_dir() else None
+    if os.path.lexists(own) and earlier is None and not (own.is_dir() and not os.listdir(own)):
+        raise InTheWayError(f"{own}: stands where the provenance belongs and was not made by {MADE_BY}; move it away")
+    ours = (earlier or {}).get("digests")
+    ours = ours if isinstance(ours, dict) and replace else {}
+    listed = sorted(tree_files(output.folder))
+    _sync(output.folder / name for name in listed)
+    digests = {name: _file_digest(output.folder / name) for name in listed}
+    changed = []
+    for name in listed:
+        target = path / name
+        if os.path.lexists(target):
+            there = _file_digest(target) if target.is_file() and not target.is_symlink() else ""
+            if there == digests[name]:
+                continue
+            if not there or there != ours.get(name):
+                raise InTheWayError(
+                    f"{target}: exists already with other content, and is not replaced; move it away, or export to "
+                    "another folder"
+                )
+        changed.append(name)
+    for name in changed:
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        if name in ours:
+            os.replace(output.folder / name, path / name)
+        else:
+            _link(output.folder / name, path / name)
+    own.mkdir(parents=True, exist_ok=True)
+    scratch = output.folder.parent / PROVENANCE
+    content = {"made_by": MADE_BY, **provenance, "digests": digests}
+    scratch.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    sync_file(scratch)
+    os.replace(scratch, own / PROVENANCE)
+    if stamp:
+        (path / stamp).touch()
+    sync_new_name(own / PROVENANCE)
+
+
+def merged_provenance(folder: Path, format: str) -> Path:
+    """Where the provenance of a merged format is: hidden, because `_NAME` would be taken for a result of a step."""
+    return folder / f".{format}"
+
+
+def _file_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+
+
+def _link(source: Path, target: Path) -> None:
+    """Give a file its final name, which nobody else may have taken in the meantime."""
+    try:
+        os.link(source, target)
+    except FileExistsError as error:
+        raise InTheWayError(f"{target}: appeared while the dataset was made; move it away") from error
+    except OSError:
+        os.rename(source, target)  # the file system has no hard links
+
+
+def older_dataset(path: Path, format: str, *, identity: str, replace: bool) -> str:
+    """What is at the path of a dataset: "" = nothing, "same" = this very one, "older" = one that may be replaced.
+
+    Raises:
+        InTheWayError: something that this program did not make, or that was changed afterwards; or an export of other
+            inputs or options, and it is not to be replaced.
+    """
+    if not os.path.lexists(path) or (path.is_dir() and not path.is_symlink() and not _has_files(path)):
+        return ""
+    provenance = read_provenance(path) if path.is_dir() else None
+    if provenance is None or provenance.get("format") != format:
+        raise InTheWayError(f"{path}: already exists and is no {format} dataset of ours; remove it or choose another")
+    if provenance.get("files") != tree_state(path):
+        raise InTheWayError(
+            f"{path}: already exists, and files in it were added, changed or removed since it was made; move it away"
+        )
+    if provenance.get("identity") == identity:
+        return "same"
+    if not replace:
+        raise InTheWayError(
+            f"{path}: already exists, exported from other inputs or with other options; remove it, choose another "
+            "name, or give --replace"
+        )
+    return "older"
+
+
+def _has_files(folder: Path) -> bool:
+    return any(files for _, _, files in os.walk(folder))
+
+
+def tree_files(folder: Path) -> dict[str, int]:
+    """Paths below a dataset's folder, with `/` -> bytes, without its provenance and stamps."""
+    found: dict[str, int] = {}
+    for place, _, names in os.walk(folder):
+        relative = os.path.relpath(place, folder)
+        for name in names:
+            if relative == "." and (name == PROVENANCE or name.startswith(STAMP)):
+                continue
+            key = name if relative == "." else f"{relative}/{name}"
+            found[key] = os.lstat(os.path.join(place, name)).st_size
+    return found
+
+
+def tree_state(folder: Path) -> dict[str, Any]:
+    """Number and bytes of the files of a dataset, and a digest of their paths and sizes."""
+    files = tree_files(folder)
+    digest = hashlib.blake2b(json.dumps(sorted(files.items())).encode(), digest_size=16).hexdigest()
+    return {"count": len(files), "bytes": sum(files.values()), "blake2b": digest}
+
+
+def _sync_tree(folder: Path) -> None:
+    paths = []
+    for place, folders, files in os.walk(folder):
+        paths += [Path(place) / name for name in (*folders, *files)]
+    _sync([*paths, folder])
+
+
+def _sync(paths: Iterable[Path]) -> None:
+    with ThreadPoolExecutor(8) as pool:  # disks are faster with several requests at once
+        for _ in pool.map(sync_file, paths):
+            pass

@@ -1,0 +1,289 @@
+"""Writes an EdgeFirst dataset."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import zipfile
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from rover_pipeline.camera.lens import Lens
+from rover_pipeline.datasets.options import EdgefirstOptions
+from rover_pipeline.engine.parallel import ordered_map
+from rover_pipeline.engine.progress import progress
+from rover_pipeline.errors import FormatError
+from rover_pipeline.export.dataset import ExportJob, Recording
+from rover_pipeline.export.edgefirst import files
+from rover_pipeline.export.edgefirst.boxes import enclosing, find_objects, in_picture
+from rover_pipeline.export.edgefirst.radar import RadarFrames
+from rover_pipeline.export.edgefirst.table import GROUPS, Row, arrow, track_id, write_table
+from rover_pipeline.export.rig import camera_lens, sensor_mount, whole_sensor
+from rover_pipeline.export.splits import Course
+from rover_pipeline.export.sweeps import PosedSweeps
+from rover_pipeline.format.channels.jpeg import PictureChannel, encode
+from rover_pipeline.format.meta import META
+from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.kinematics.state import Poses
+
+#: Samples of a part of an export: some ten seconds of work.
+_PART = 128
+_DATED = re.compile(r".*_\d{8}_\d{6}")
+_COPY_BYTES = 1 << 20
+_ZIP_TIME = (1980, 1, 1, 0, 0, 0)
+
+
+def write(job: ExportJob) -> None:
+    """Write the files, the table and the archive."""
+    arrow()  # before hours of work, not after them
+    if "camera.jpeg" not in job.options.files:
+        job.note("files has no camera.jpeg: readers of the format find no samples")
+    sequences = [Sequence(recording, job.options) for recording in job.recordings]
+    splits = job.split([each.course() for each in sequences])
+    classes = _classes(sequences)
+    container = job.folder / job.folder.name
+    for sequence, split in zip(sequences, splits, strict=True):
+        sequence.choose(split)
+        if not len(sequence.chosen):
+            job.note(
+                f"{sequence.recording.path}: no sample is left: nothing of it has all of {', '.join(sequence.kinds)}"
+            )
+            continue
+        (container / sequence.name).mkdir(parents=True, exist_ok=True)
+        with progress(f"export {sequence.name}", len(sequence.chosen), "sample") as advance:
+            for start in range(0, len(sequence.chosen), _PART):
+                part = sequence.chosen[start : start + _PART]
+                make = partial(_write_samples, sequence, container, part, job.threads, advance)
+                if not job.part(f"{sequence.name} {start}", make):
+                    advance(len(part))
+    if not any(len(each.chosen) for each in sequences):
+        raise FormatError(
+            f"{job.recordings[0].path}: no sample has all of {', '.join(job.options.files)}; leave some out by `files`"
+        )
+    about = {each.name: each.describe() for each in sequences if len(each.chosen)}
+    for sequence in sequences:
+        if not sequence.has_annotations and job.options.annotations:
+            job.note(f"{sequence.recording.path}: has no _objects: its samples have no boxes")
+    (job.folder / "sensors.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+    rows = (row for each in sequences for row in each.rows(classes))
+    write_table(job.folder / f"{job.folder.name}.arrow", rows, classes, {"sequences": about})
+    if job.options.zip:
+        job.part("zip", lambda: [_archive(container, job.folder / f"{job.folder.name}.zip")])
+
+
+def _write_samples(
+    sequence: Sequence, container: Path, part: np.ndarray, threads: int, advance: Callable[[int], object]
+) -> Iterator[Path]:
+    write_sample = partial(sequence.write, container / sequence.name)
+    for paths in ordered_map(write_sample, part.tolist(), threads=threads, done=lambda number: advance(1)):
+        yield from paths
+
+
+def _classes(sequences: list[Sequence]) -> list[str]:
+    """Names of all classes, in the order in which recordings name them."""
+    return list(dict.fromkeys(name for each in sequences if each.objects is not None for name in each.objects.classes))
+
+
+class Sequence:
+    """A recording as a sequence of samples. Threads can share it.
+
+    Attributes:
+        name: of the sequence.
+        kinds: suffixes of the files of each sample.
+        chosen: numbers of the sweeps that are exported, once `choose` was called.
+    """
+
+    def __init__(self, recording: Recording, options: EdgefirstOptions) -> None:
+        trace = recording.path
+        self.recording, self.kinds, self._options = recording, options.files, options
+        self._sweeps = PosedSweeps(trace)
+        ts = self._sweeps.ts
+        start = datetime.fromtimestamp(ts[0], UTC).strftime("%Y%m%d_%H%M%S")
+        self.name = recording.name if _DATED.fullmatch(recording.name) else f"{recording.name}_{start}"
+        self._camera = recording.sensor("camera", "video.avi")
+        self._pictures = self._camera.channel("video.avi")
+        height, width, _ = self._camera.specs["video.avi"].shape
+        self.size = (int(width), int(height))
+        self._camera_ts = self._camera.times(self._camera.length(truncate=True, channels=("video.avi",)))
+        self._depth = Sensor(trace / "_camera_depth").channel("depth") if "depth.png" in self.kinds else None
+        self._radar = RadarFrames(trace) if {"radar.png", "radar.pcd"} & {*self.kinds} else None
+        self._picture_of = self._nearest("camera", self._camera.valid(len(self._camera_ts)).astype(bool))
+        if self._depth is not None:
+            depth = Sensor(trace / "_camera_depth")
+            good = depth.valid(depth.length()).astype(bool)
+            self._picture_of = np.where(good[np.minimum(self._picture_of, len(good) - 1)], self._picture_of, -1)
+        self._frame_of = self._nearest("radar", self._radar.valid) if self._radar is not None else None
+        self.objects = find_objects(trace) if options.annotations else None
+        self._lens: Lens | None = None
+        self._camera_poses: Poses | None = None
+        if recording.has("camera/camera.json"):
+            self._lens = camera_lens(trace)
+        if (trace / "_camera_pose" / META).exists():
+            read = whole_sensor(trace / "_camera_pose", "rot", "pos")
+            read["pos"][read["valid"] == 0] = np.nan
+            self._camera_poses = Poses(read["rot"], read["pos"])
+        self.chosen = np.zeros(0, "i8")
+        self._groups: dict[int, str] = {}
+        self._candidates = self._complete()
+
+    @property
+    def has_annotations(self) -> bool:
+        return self.objects is not None
+
+    def _nearest(self, sensor: str, good: np.ndarray) -> np.ndarray:
+        """The sample of a sensor nearest to each sweep, i8 (N,); -1 where there is none that can be trusted."""
+        sync = Sensor(self.recording.path / "_sync")
+        count = sync.length(channels=(sensor,))
+        if not np.array_equal(sync.times(count), self._sweeps.ts[:count]) or count != len(self._sweeps.ts):
+            raise FormatError(f"{sync.path}: is not at the lidar's times; set sync.reference: lidar and make it again")
+        nearest = sync.channel(sensor).read_whole(count).astype("i8")
+        nearest[nearest >= len(good)] = -1
+        return np.where((nearest >= 0) & good[nearest], nearest, -1)
+
+    def _complete(self) -> np.ndarray:
+        """Numbers of the sweeps for which all files can be made."""
+        good = self._sweeps.good[self._sweeps.good % self._options.every == 0]
+        good = good[self._picture_of[good] >= 0]
+        return good if self._frame_of is None else good[self._frame_of[good] >= 0]
+
+    def course(self) -> Course:
+        """The samples that are to be split."""
+        at = self._candidates
+        return Course(self.recording.name, self._sweeps.ts[at], self._sweeps.poses.pos[at])
+
+    def choose(self, splits: np.ndarray) -> None:
+        """Take the samples that are in a split."""
+        inside = splits >= 0
+        self.chosen = self._candidates[inside]
+        self._groups = {int(at): GROUPS[code] for at, code in zip(self.chosen, splits[inside], strict=True)}
+
+    def write(self, folder: Path, number: int) -> list[Path]:
+        """Write the files of one sample; returns their paths."""
+        data: dict[str, bytes] = {}
+        picture = int(self._picture_of[number])
+        if "camera.jpeg" in self.kinds:
+            data["camera.jpeg"] = self._jpeg(picture)
+        if self._depth is not None:
+            data["depth.png"] = files.png16(self._depth.read(picture, picture + 1)[0])
+        if {"lidar.pcd", "lidar.png", "lidar.jpeg"} & {*self.kinds}:
+            data |= self._lidar_files(number)
+        if self._radar is not None and self._frame_of is not None:
+            frame = int(self._frame_of[number])
+            spectrum, power = self._radar.read(frame)
+            if "radar.png" in self.kinds:
+                data["radar.png"] = files.png16(self._radar.image(spectrum))
+            if "radar.pcd" in self.kinds:
+                data["radar.pcd"] = files.pcd(self._radar.points(frame, power))
+        paths = []
+        for kind in self.kinds:
+            path = folder / f"{self.name}_{number:03d}.{kind}"
+            path.write_bytes(data[kind])
+            paths.append(path)
+        return paths
+
+    def _jpeg(self, picture: int) -> bytes:
+        """The recorded JPEG itself where it can stand alone."""
+        if isinstance(self._pictures, PictureChannel) and files.has_huffman_table(
+            stored := self._pictures.jpeg(picture)
+        ):
+            jpeg = stored
+        else:
+            jpeg = encode(self._pictures.read(picture, picture + 1)[0])
+        return files.with_exif(jpeg, float(self._camera_ts[picture]), f"{self.recording.name} camera sample {picture}")
+
+    def _lidar_files(self, number: int) -> dict[str, bytes]:
+        images = self._sweeps.images(number)
+        data = {}
+        if "lidar.pcd" in self.kinds:
+            sweep = self._sweeps.deskewed(number, images)
+            intensity = np.zeros(len(sweep.xyz)) if sweep.rfl is None else sweep.rfl
+            x, y, z = sweep.xyz.T
+            data["lidar.pcd"] = files.pcd({"x": x, "y": y, "z": z, "intensity": intensity})
+        if {"lidar.png", "lidar.jpeg"} & {*self.kinds}:
+            aligned = self._sweeps.destaggered(images)
+            data["lidar.png"] = files.png16(aligned["rng"])
+            if "lidar.jpeg" in self.kinds:
+                data["lidar.jpeg"] = files.grey_jpeg(aligned["rfl"])
+        return data
+
+    def rows(self, classes: list[str]) -> Iterator[Row]:
+        """The rows of the table, in order."""
+        angles = Rotation.from_matrix(self._sweeps.poses.rot[self.chosen]).as_euler("ZYX", degrees=True)
+        for number, (yaw, pitch, roll) in zip(self.chosen.tolist(), angles.tolist(), strict=True):
+            stamp = float(self._sweeps.ts[number])
+            sample = Row(self.name, number, self._groups[number], self.size, (yaw, pitch, roll), stamp)
+            boxes = list(self._boxes(number, sample, classes))
+            yield from boxes or [sample]
+
+    def _boxes(self, number: int, sample: Row, classes: list[str]) -> Iterator[Row]:
+        if self.objects is None or number >= len(self.objects.valid):
+            return
+        boxes = self.objects.read(number)
+        picture = int(self._picture_of[number])
+        lidar = Poses(self._sweeps.poses.rot[number], self._sweeps.poses.pos[number])
+        around = enclosing(boxes, lidar)
+        flat = np.full((len(around), 4), np.nan)
+        if self._lens is not None and self._camera_poses is not None:
+            camera = Poses(self._camera_poses.rot[picture], self._camera_poses.pos[picture])
+            if np.isfinite(camera.pos).all():
+                later = float(self._camera_ts[picture] - self._sweeps.ts[number])
+                flat = in_picture(boxes.at(later), self._lens, camera)
+        for at in range(len(around)):
+            label = self.objects.classes[int(np.argmax(boxes.probability[at]))]
+            yield sample._replace(
+                object_id=track_id(self.recording.name, int(boxes.track[at])),
+                label=label,
+                label_index=classes.index(label),
+                box2d=_relative(flat[at], self.size),
+                box3d=tuple(around[at].tolist()),
+            )
+
+    def describe(self) -> dict[str, Any]:
+        """What a reader must know of the files of this sequence."""
+        mounts = {
+            name: {"translation": mount.translation.tolist(), "rotation": mount.rotation.tolist(), "from": mount.source}
+            for name in ("camera", "radar")
+            for mount in [sensor_mount(self.recording.path, name)]
+        }
+        return {
+            "recording": self.recording.name,
+            "extrinsics, lidar from sensor, front-left-up, m": mounts,
+            "camera": None if self._lens is None else self._lens.describe(),
+            "depth": "mm along the camera's axis, 0 = none; the picture's field of view at another size",
+            "lidar": "png: mm, 0 = none; pcd: m at the sweep's time stamp, intensity = reflectivity 0 to 255",
+            "radar": None if self._radar is None else self._radar.describe(),
+            "pose": "yaw, pitch, roll, degrees, intrinsic z-y-x, of the lidar in the world of the recording's odometry",
+            "box3d": "centre and extents of the smallest box along the lidar's axes, m",
+        }
+
+
+def _relative(box: np.ndarray, size: tuple[int, int]) -> tuple[float, ...] | None:
+    """Centre and size of a box, from 0 to 1; None where there is none. `box`: left, top, right, bottom, pixels."""
+    if not np.isfinite(box).all():
+        return None
+    left, top, right, bottom = box / np.array([*size, *size])
+    return ((left + right) / 2, (top + bottom) / 2, right - left, bottom - top)
+
+
+def _archive(container: Path, path: Path) -> Path:
+    """A ZIP (ZIP64 where it has to be) of a folder: stored, because its files are compressed; in the order of names."""
+    listed = sorted(each for each in container.rglob("*") if each.is_file())
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_STORED, allowZip64=True) as archive,
+        progress("archive", len(listed), "file") as advance,
+    ):
+        for each in listed:
+            entry = zipfile.ZipInfo(each.relative_to(container).as_posix(), _ZIP_TIME)
+            entry.external_attr = 0o644 << 16
+            entry.file_size = each.stat().st_size  # it decides whether sizes get 64 bits
+            with each.open("rb") as source, archive.open(entry, "w") as target:
+                shutil.copyfileobj(source, target, _COPY_BYTES)
+            advance(1)
+    return path

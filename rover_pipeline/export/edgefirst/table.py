@@ -1,0 +1,125 @@
+"""The Arrow table of an EdgeFirst dataset: a row for each box, and one for a sample without any."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rover_pipeline.errors import MissingExtraError
+
+#: Version of the format's text that the table follows. The client reads it, and its `Binary` masks, as it is.
+SCHEMA = "2026.04"
+#: The names that the splits have here.
+GROUPS = ("train", "val", "test")
+_BATCH = 4096
+#: Names of tracks are made from it and from the recording, so that they are the same in every export.
+_TRACKS = uuid.UUID("6f1f5b0e-6a55-4d1e-9a53-0e2f6f1f7d11")
+
+
+class Row(NamedTuple):
+    """A box, or a sample without one.
+
+    Attributes:
+        pose: yaw, pitch, roll of the lidar in the world, degrees.
+        box2d: centre and size in the picture, 0 to 1; box3d: centre and extents along x, y and z of the lidar, m.
+    """
+
+    name: str
+    frame: int
+    group: str
+    size: tuple[int, int]
+    pose: tuple[float, float, float]
+    timestamp: float
+    object_id: str | None = None
+    label: str | None = None
+    label_index: int | None = None
+    box2d: tuple[float, ...] | None = None
+    box3d: tuple[float, ...] | None = None
+
+
+def track_id(recording: str, track: int) -> str:
+    """The name of a track, unique among all datasets."""
+    return str(uuid.uuid5(_TRACKS, f"{recording}/{track}"))
+
+
+def write_table(path: Path, rows: Iterable[Row], classes: Sequence[str], about: Mapping[str, Any]) -> int:
+    """Write the table in batches, so that memory stays small. Returns the number of rows.
+
+    Args:
+        classes: names of all classes, in the order of `label_index`.
+        about: what a reader must know of the files; it goes to the key `rover_pipeline` of the schema.
+
+    Raises:
+        MissingExtraError: pyarrow is not installed.
+    """
+    pa = arrow()
+    labels, groups = pa.array(list(classes), pa.string()), pa.array(GROUPS, pa.string())
+    category = pa.dictionary(pa.int32(), pa.string())
+    columns = {
+        "name": pa.string(),
+        "frame": pa.uint32(),
+        "object_id": pa.string(),
+        "label": category,
+        "label_index": pa.uint64(),
+        "group": category,
+        "box2d": pa.list_(pa.float32(), 4),
+        "box3d": pa.list_(pa.float32(), 6),
+        "size": pa.list_(pa.uint32(), 2),
+        "pose": pa.list_(pa.float32(), 3),
+        "timestamp": pa.float64(),
+    }
+    metadata = {
+        "schema_version": SCHEMA,
+        "labels": json.dumps(list(classes)),
+        "category_metadata": json.dumps({name: {"id": number} for number, name in enumerate(classes)}),
+        "rover_pipeline": json.dumps(about),
+    }
+    schema = pa.schema([pa.field(name, kind) for name, kind in columns.items()], metadata)
+    names = {"label": list(classes), "group": list(GROUPS)}
+    position = {column: {name: at for at, name in enumerate(each)} for column, each in names.items()}
+    total = 0
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, schema) as writer:
+        for batch in _batches(rows):
+            arrays = []
+            for name, kind in columns.items():
+                values = [getattr(row, name) for row in batch]
+                if name in position:  # all batches of a file must share a dictionary
+                    indices = [None if value is None else position[name][value] for value in values]
+                    dictionary = labels if name == "label" else groups
+                    arrays.append(pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), dictionary))
+                else:
+                    arrays.append(pa.array(values, kind))
+            writer.write_batch(pa.record_batch(arrays, schema=schema))
+            total += len(batch)
+    return total
+
+
+def read_table(path: Path) -> Any:
+    """The table, by pyarrow. Raises MissingExtraError; pyarrow's errors where it is none."""
+    pa = arrow()
+    with pa.OSFile(str(path)) as file:  # a mapped file that somebody cuts off would end the process
+        return pa.ipc.open_file(file).read_all()
+
+
+def arrow() -> Any:
+    """pyarrow. Raises MissingExtraError when it is not installed."""
+    try:
+        import pyarrow
+        import pyarrow.ipc
+    except ImportError as error:
+        raise MissingExtraError("export edgefirst", "edgefirst") from error
+    return pyarrow
+
+
+def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    batch: list[Row] = []
+    for row in rows:
+        batch.append(row)
+        if len(batch) == _BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

@@ -1,0 +1,114 @@
+"""The L5Kit dataset of some recordings: a zarr store of all scenes, and in it one for each split."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rover_pipeline.datasets.options import L5kitOptions
+from rover_pipeline.errors import FormatError
+from rover_pipeline.export.dataset import ExportJob, Recording
+from rover_pipeline.export.l5kit.agents import Limits, agents_at, label_weights
+from rover_pipeline.export.l5kit.records import AGENT, ARRAYS, FORMAT_VERSION, HOST_LENGTH, LABELS
+from rover_pipeline.export.l5kit.rules import describe, problems
+from rover_pipeline.export.l5kit.scenes import Scene, cut_scenes, frame_times, scene_records
+from rover_pipeline.export.l5kit.zarr2 import ArrayWriter, write_json
+from rover_pipeline.export.motion import lidar_clock, read_trajectory
+from rover_pipeline.export.objects import CLASSES, ObjectReader
+from rover_pipeline.export.splits import Course
+from rover_pipeline.kinematics.trajectory import Trajectory
+
+__all__ = ["describe", "problems", "write"]
+
+#: Stores of the splits, in the order of `splits.SPLITS`, by the names that l5kit's own datasets have.
+SPLIT_STORES = ("train.zarr", "validate.zarr", "test.zarr")
+
+
+def write(job: ExportJob) -> None:
+    """Write the store of all scenes to the dataset's folder, and in it that of each split.
+
+    Positions are in each recording's world of `_odom`; the rig's frame is the lidar's, front-left-up.
+
+    Raises:
+        FormatError: a recording lacks poses or objects, or no scene is long enough.
+    """
+    options: L5kitOptions = job.options
+    trajectories = [read_trajectory(recording.path, options.max_gap) for recording in job.recordings]
+    times = [frame_times(each.ts[0], each.ts[-1], options.rate) for each in trajectories]
+    splits = job.split(
+        [
+            Course(recording.name, instants / 1e9, trajectory.at(instants / 1e9)[0].pos)
+            for recording, trajectory, instants in zip(job.recordings, trajectories, times, strict=True)
+        ]
+    )
+    whole = _Store(job.folder)
+    stores = [_Store(job.folder / name) for name in SPLIT_STORES]
+    for recording, trajectory, instants, split in zip(job.recordings, trajectories, times, splits, strict=True):
+        scenes = cut_scenes(trajectory, instants, split, min_frames=options.min_frames, max_frames=options.max_frames)
+        if not scenes:
+            job.note(f"{recording.name}: no scene of at least {options.min_frames} frames; it is not in the dataset")
+        agents = _Agents(recording, trajectory, options) if options.agents else None
+        for scene in scenes:
+            records, counts = agents.at(scene) if agents else (np.empty(0, AGENT), np.zeros_like(scene.times))
+            for store in (whole, stores[scene.split]):
+                store.add(recording.name, scene, records, counts)
+    if not len(whole):
+        raise FormatError(f"export l5kit: no recording has a scene of at least {options.min_frames} frames")
+    for store in (whole, *stores):
+        store.close()
+
+
+class _Agents:
+    """The agents of one recording."""
+
+    def __init__(self, recording: Recording, trajectory: Trajectory, options: L5kitOptions) -> None:
+        self._reader = ObjectReader(recording.path)
+        self._ts = lidar_clock(recording.path, self._reader.ts, trajectory)
+        self._weights = label_weights(CLASSES)
+        self._limits = Limits(options.threshold, options.max_gap, options.min_frames)
+
+    def at(self, scene: Scene) -> tuple[np.ndarray, np.ndarray]:
+        """See `agents_at`."""
+        margin = self._limits.max_gap
+        begin, end = scene.times[0] / 1e9 - margin, scene.times[-1] / 1e9 + margin
+        start, stop = np.searchsorted(self._ts, [begin, end]).tolist()
+        objects = self._reader.read(start, stop, self._ts)
+        return agents_at(scene.times, scene.pos, objects, self._weights, self._limits)
+
+
+class _Store:
+    """A zarr store that scenes are added to."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(exist_ok=True)
+        self._folder = folder
+        self._arrays = {name: ArrayWriter(folder / name, dtype, chunk) for name, (dtype, chunk) in ARRAYS.items()}
+        self._recordings: dict[str, list[int]] = {}
+
+    def __len__(self) -> int:
+        return self._arrays["scenes"].count
+
+    def add(self, recording: str, scene: Scene, agents: np.ndarray, counts: np.ndarray) -> None:
+        number, frames = len(self), self._arrays["frames"].count
+        records = scene_records(scene, host_name(recording), counts, frames, self._arrays["agents"].count)
+        for name, rows in zip(("scenes", "frames", "agents"), (*records, agents), strict=True):
+            self._arrays[name].append(rows)
+        self._recordings.setdefault(recording, [number, number])[1] = number + 1
+
+    def close(self) -> None:
+        """Finish all arrays. Zarr's own attributes tell which scenes are of which recording."""
+        for array in self._arrays.values():
+            array.close()
+        attributes: dict[str, Any] = {"format_version": FORMAT_VERSION, "labels": list(LABELS)}
+        write_json(self._folder / ".zattrs", attributes | {"recordings": self._recordings})
+        write_json(self._folder / ".zgroup", {"zarr_format": 2})
+
+
+def host_name(recording: str) -> str:
+    """The name of a recording in 16 characters: its beginning and a digest where it is longer."""
+    if len(recording) <= HOST_LENGTH:
+        return recording
+    return f"{recording[:11]}-{hashlib.blake2b(recording.encode(), digest_size=2).hexdigest()}"

@@ -1,0 +1,205 @@
+"""The commands `rover-pipeline mda list|versions|extract|update`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, did_you_mean
+from rover_pipeline.export.mda.codec import SNAPSHOT_PERIOD, Entry, Item, entry_spans
+from rover_pipeline.export.mda.files import add_revision, read_bytes, read_item
+from rover_pipeline.export.mda.revisions import difference, text_of
+from rover_pipeline.export.mda.rules import item_paths
+from rover_pipeline.export.output import new_output
+
+#: Suffixes of payloads by the bytes that they begin with, and by their type.
+_MAGIC = {b"\xff\xd8\xff": ".jpg", b"\x89PNG": ".png", b"RIFF": ".wav"}
+_SUFFIXES = {"Text": ".txt", "Image": ".png", "Video": ".mp4", "Audio": ".wav"}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one of the commands.
+
+    Raises:
+        RoverError: a file, group or revision is not there, is damaged, or would be overwritten.
+    """
+    parsed = _parser().parse_args(arguments)
+    return int(parsed.run(parsed))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="rover-pipeline mda", description="Annotations of MDA files, and their revisions."
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    listed = commands.add_parser("list", help="what is in files: payload, tags, metadata, groups of annotations")
+    listed.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="MDA files, or folders of them")
+    listed.add_argument("--json", action="store_true", help="for programs")
+    listed.set_defaults(run=_list)
+
+    versions = commands.add_parser("versions", help="the revisions of a file's annotations, or how two of them differ")
+    versions.add_argument("path", type=Path, metavar="FILE")
+    versions.add_argument("--group", metavar="NAME", help="only this one (default: all)")
+    versions.add_argument("--compare", nargs=2, type=int, metavar=("OLD", "NEW"), help="-1 = the latest")
+    versions.add_argument("--json", action="store_true", help="for programs")
+    versions.set_defaults(run=_versions)
+
+    extract = commands.add_parser("extract", help="write the payload and the annotations of files to a folder")
+    extract.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="MDA files, or folders of them")
+    extract.add_argument("-o", "--out", type=Path, required=True, metavar="DIR")
+    extract.add_argument("--group", metavar="NAME", help="only this one (default: all)")
+    extract.add_argument("--rev", type=int, default=-1, metavar="N", help="revision from 0 on (default: the latest)")
+    extract.add_argument("--no-payload", action="store_true", help="annotations only")
+    extract.set_defaults(run=_extract)
+
+    update = commands.add_parser("update", help="add a revision to an annotation")
+    update.add_argument("path", type=Path, metavar="FILE")
+    update.add_argument("text", type=Path, metavar="TEXT", help="a file that holds the new annotation; - = stdin")
+    update.add_argument("--group", required=True, metavar="NAME")
+    update.add_argument("--create", action="store_true", help="the group is a new one")
+    update.set_defaults(run=_update)
+    return parser
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    found = {str(path): _described(read_item(path)) for path in _files(arguments.paths)}
+    if arguments.json:
+        print(json.dumps(found, indent=2))
+        return 0
+    for name, each in found.items():
+        groups = ", ".join(f"{group} ({count} revisions)" for group, count in each["revisions"].items()) or "none"
+        print(f"{name}: {each['type']}, {each['payload_bytes']:,} bytes")
+        print(f"  tags: {', '.join(each['tags'])}\n  metadata: {each['metadata']}\n  groups: {groups}")
+    return 0
+
+
+def _described(item: Item) -> dict[str, Any]:
+    return {
+        "type": item.data_type,
+        "payload_bytes": len(item.payload),
+        "tags": list(item.tags),
+        "metadata": item.metadata,
+        "revisions": {name: len(entries) for name, entries in item.groups.items()},
+    }
+
+
+def _versions(arguments: argparse.Namespace) -> int:
+    item = read_item(arguments.path)
+    names = _groups(arguments.path, item, arguments.group)
+    if arguments.compare:
+        for name in names:
+            lines = _difference(arguments.path, name, item.groups[name], *arguments.compare)
+            print("\n".join([f"{name}:", *lines] if lines else [f"{name}: the same"]))
+        return 0
+    spans = entry_spans(read_bytes(arguments.path))
+    rows = {
+        name: [
+            {
+                "revision": revision,
+                "offset": offset,
+                "length": length,
+                "snapshot": revision % SNAPSHOT_PERIOD == 0,
+                "new_blocks": len(item.groups[name][revision].blocks),
+            }
+            for revision, (offset, length) in enumerate(spans[name])
+        ]
+        for name in names
+    }
+    if arguments.json:
+        print(json.dumps(rows, indent=2))
+        return 0
+    for name, revisions in rows.items():
+        for row in revisions:
+            snapshot = ", snapshot" if row["snapshot"] else ""
+            print(
+                f"{name} {row['revision']}: {row['length']} bytes at {row['offset']}, {row['new_blocks']} blocks"
+                f"{snapshot}"
+            )
+    return 0
+
+
+def _difference(path: Path, name: str, entries: tuple[Entry, ...], old: int, new: int) -> list[str]:
+    try:
+        return difference(entries, old, new)
+    except (LookupError, ValueError) as error:
+        raise FormatError(f"{path}: group {name}: {error.args[0]}") from error
+
+
+def _extract(arguments: argparse.Namespace) -> int:
+    paths = _files(arguments.paths)
+    targets: dict[Path, bytes] = {}
+    for path in paths:
+        item = read_item(path)
+        contents = {} if arguments.no_payload else {path.stem + _suffix(item): item.payload}
+        for name in _groups(path, item, arguments.group):
+            try:
+                text = text_of(item.groups[name], arguments.rev)
+            except (LookupError, ValueError) as error:
+                raise FormatError(f"{path}: group {name}: {error.args[0]}") from error
+            # The reference program ends the text with a line feed, too.
+            contents[f"{path.stem}.{_file_name(name)}.txt"] = f"{text}\n".encode()
+        for target, content in contents.items():
+            if arguments.out / target in targets or os.path.lexists(arguments.out / target):
+                raise InTheWayError(f"{arguments.out / target}: already exists; remove it or choose another folder")
+            targets[arguments.out / target] = content
+            with new_output(arguments.out / target) as scratch:
+                scratch.write_bytes(content)
+            targets[arguments.out / target] = b""  # only its name is needed from here on
+    print(f"{arguments.out}: {len(targets)} files")
+    return 0
+
+
+def _update(arguments: argparse.Namespace) -> int:
+    text = sys.stdin.read() if str(arguments.text) == "-" else read_bytes(arguments.text).decode("utf-8", "replace")
+    # `extract` ends it with a line feed that is no part of it.
+    text = text.removesuffix("\n")
+    item = read_item(arguments.path)
+    if arguments.group not in item.groups and not arguments.create:
+        raise ConfigError(
+            f"{arguments.path}: has no group {arguments.group}; {did_you_mean(arguments.group, item.groups)}, or give "
+            "--create for a new one"
+        )
+    before = len(item.groups.get(arguments.group, ()))
+    after = add_revision(arguments.path, arguments.group, text)
+    said = f"revision {after - 1}" if after > before else f"is revision {after - 1} already"
+    print(f"{arguments.path}: {arguments.group}: {said}")
+    return 0
+
+
+def _groups(path: Path, item: Item, name: str | None) -> list[str]:
+    """Names of all groups, or of the one asked for."""
+    if name is None:
+        return list(item.groups)
+    if name not in item.groups:
+        raise ConfigError(f"{path}: has no group {name}; {did_you_mean(name, item.groups)}")
+    return [name]
+
+
+def _files(paths: Sequence[Path]) -> list[Path]:
+    """MDA files, and those in folders."""
+    found = []
+    for path in paths:
+        inside = item_paths(path) if path.is_dir() else [path]
+        if not inside:
+            raise FormatError(f"{path}: holds no MDA file")
+        found += inside
+    return found
+
+
+def _file_name(group: str) -> str:
+    """The name of a group as a part of the name of a file: what a file says is never taken for a path."""
+    return "".join(each if each.isalnum() or each in "-_" else "_" for each in group)[:100] or "_"
+
+
+def _suffix(item: Item) -> str:
+    """Suffix of the payload's file. The reference program always takes that of the type."""
+    for magic, suffix in _MAGIC.items():
+        if item.payload.startswith(magic) and item.data_type != "Text":
+            return suffix
+    return _SUFFIXES[item.data_type]

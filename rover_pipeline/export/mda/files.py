@@ -1,0 +1,104 @@
+"""MDA files on the disk."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rover_pipeline.errors import FormatError, named_if_not_written
+from rover_pipeline.export.dataset_output import tree_state
+from rover_pipeline.export.mda.codec import Item, decode, encode
+from rover_pipeline.export.mda.revisions import append
+from rover_pipeline.format.attempt import Attempt, remove_tree
+from rover_pipeline.format.channels.base import sync_file, sync_new_name
+from rover_pipeline.format.files import read_bounded
+from rover_pipeline.format.provenance import PROVENANCE, read_provenance
+
+#: A video of an hour has some gigabytes. A file is read as a whole, as its format demands.
+_MAX_BYTES = 4 << 30
+
+
+def read_item(path: Path) -> Item:
+    """The content of an MDA file.
+
+    Raises:
+        FormatError: it is none, or it is damaged.
+        OSError: it cannot be opened.
+    """
+    try:
+        return decode(read_bytes(path))
+    except ValueError as error:
+        raise FormatError(f"{path}: is no MDA file, or is damaged: {error}") from error
+
+
+def read_bytes(path: Path) -> bytes:
+    """The bytes of an MDA file. Raises FormatError when it is too large or no regular file."""
+    return read_bounded(path, _MAX_BYTES, "an MDA file")
+
+
+def add_revision(path: Path, group: str, text: str) -> int:
+    """Add a revision to a group of a file, unless its latest one has this text already.
+
+    Whatever fails, the older or the newer content is there as a whole. Two calls for one file, or a call and an export
+    of the dataset that the file is in, wait for one another.
+
+    Returns:
+        The number of revisions of the group.
+
+    Raises:
+        FormatError: the file is damaged, or the text is not ASCII.
+        RoverError: it cannot be written.
+    """
+    path = path.absolute()
+    dataset = _dataset_of(path)
+    attempt = Attempt(dataset or path)
+    attempt.begin(lambda folder: None)  # an interrupted export continues from what it has left
+    try:
+        item = read_item(path)
+        try:
+            entries = append(item.groups.get(group, ()), text)
+        except ValueError as error:
+            raise FormatError(f"{path}: group {group}: {error}") from error
+        if entries != item.groups.get(group):
+            with named_if_not_written(path), _counted(dataset):
+                data = encode(replace(item, groups={**item.groups, group: entries}))
+                _replace(path, data, attempt.folder / path.name)
+        return len(entries)
+    finally:
+        remove_tree(attempt.folder)
+        attempt.end()
+
+
+def _dataset_of(path: Path) -> Path | None:
+    """The dataset of ours that a file is in; None when it is in none."""
+    for folder in path.parents:
+        if (read_provenance(folder) or {}).get("format") == "mda":
+            return folder
+    return None
+
+
+@contextmanager
+def _counted(dataset: Path | None) -> Iterator[None]:
+    """Let the provenance of a dataset know of a change of its files, unless it did not know them before."""
+    provenance: dict[str, Any] = (read_provenance(dataset) or {}) if dataset else {}
+    known = dataset is not None and provenance.get("files") == tree_state(dataset)
+    yield
+    if dataset is not None and known:
+        content = {**provenance, "files": tree_state(dataset)}
+        scratch = dataset / f".{PROVENANCE}.new"
+        _replace(dataset / PROVENANCE, (json.dumps(content, indent=2) + "\n").encode(), scratch)
+
+
+def _replace(path: Path, data: bytes, scratch: Path) -> None:
+    """Replace a file by one that is built at another path of the same file system."""
+    scratch.write_bytes(data)
+    if path.exists():
+        os.chmod(scratch, path.stat().st_mode & 0o777)
+    sync_file(scratch)
+    os.replace(scratch, path)
+    sync_new_name(path)

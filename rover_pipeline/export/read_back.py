@@ -1,0 +1,95 @@
+"""Exported datasets read back: which format a folder has, what it holds, and whether it follows its format's rules."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rover_pipeline.datasets.table import DATASETS, DatasetFormat
+from rover_pipeline.errors import FormatError
+from rover_pipeline.export.dataset_output import merged_provenance, tree_state
+from rover_pipeline.format.provenance import read_provenance
+from rover_pipeline.format.trace import is_trace
+from rover_pipeline.lookup import load
+
+
+def recognise(folder: Path) -> DatasetFormat | None:
+    """The format of a dataset, ours or somebody else's; None when it is none of the known ones."""
+    if not folder.is_dir():
+        return None
+    for each in DATASETS.values():
+        if (_provenance(folder, each) or {}).get("format") == each.name:
+            return each
+    is_recording = is_trace(folder)  # published recordings have such files too, and are traces first of all
+    for each in DATASETS.values():
+        marks = (mark.replace("{name}", glob.escape(folder.resolve().name)) for mark in each.marks)
+        if not (is_recording and each.kind == "merge") and all(_matches(folder, mark) for mark in marks):
+            return each
+    return None
+
+
+def _matches(folder: Path, pattern: str) -> bool:
+    return next(glob.iglob(pattern, root_dir=folder, include_hidden=True), None) is not None
+
+
+def dataset_info(folder: Path) -> dict[str, Any]:
+    """What a dataset holds, as JSON can hold it. Raises FormatError when it is no dataset of a known format."""
+    format = _require(folder)
+    provenance = _provenance(folder, format) or {}
+    return {
+        "path": str(folder),
+        "format": format.name,
+        **load(f"{format.module}:describe")(folder),
+        "recordings": sorted(provenance.get("recordings", {})),
+        "notes": provenance.get("notes", []),
+    }
+
+
+def as_text(info: dict[str, Any]) -> str:
+    """The same for people."""
+    lines = [f"{info['path']}: {info['format']} dataset"]
+    for key, value in info.items():
+        if key in ("path", "format") or value in ([], {}, None):
+            continue
+        if isinstance(value, dict):
+            shown = ", ".join(f"{name} {_number(each)}" for name, each in value.items())
+        elif isinstance(value, list):
+            shown = ", ".join(map(str, value[:8])) + (f" and {len(value) - 8} more" if len(value) > 8 else "")
+        else:
+            shown = _number(value)
+        lines.append(f"  {key.replace('_', ' ')}: {shown}")
+    return "\n".join(lines)
+
+
+def _number(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def dataset_problems(folder: Path) -> Iterator[str]:
+    """One line for each rule of its format that a dataset breaks, and for files that changed after the export."""
+    format = _require(folder)
+    provenance = _provenance(folder, format)
+    if provenance is not None and format.kind != "merge":
+        then, now = provenance.get("files"), tree_state(folder)
+        if then != now:
+            before = then.get("count") if isinstance(then, dict) else None
+            yield (
+                f"{folder}: is not as it was exported: {now['count']} files of {now['bytes']:,} bytes, "
+                f"{before} files were written; export it again"
+            )
+    yield from load(f"{format.module}:problems")(folder)
+
+
+def _provenance(folder: Path, format: DatasetFormat) -> dict[str, Any] | None:
+    own = merged_provenance(folder, format.name) if format.kind == "merge" else folder
+    return read_provenance(own) if os.path.isdir(own) else None
+
+
+def _require(folder: Path) -> DatasetFormat:
+    if (format := recognise(folder)) is None:
+        known = ", ".join(DATASETS)
+        raise FormatError(f"{folder}: is neither a trace nor a dataset of a known format ({known})")
+    return format

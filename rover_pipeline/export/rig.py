@@ -1,0 +1,83 @@
+"""What the results of a recording were made with: its rig, its lens, its clocks. Exports must use the same.
+
+The options of a run of the workflow stand in the provenance of its results. So an export needs no configuration that
+could differ from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rover_pipeline.camera.intrinsics import read_intrinsics
+from rover_pipeline.camera.lens import Lens
+from rover_pipeline.errors import FormatError
+from rover_pipeline.export.samples import read_optional
+from rover_pipeline.format.provenance import read_provenance
+from rover_pipeline.format.sensor import TS, VALID, Sensor
+from rover_pipeline.format.texts import read_text
+from rover_pipeline.format.trace import CONFIG, Trace
+from rover_pipeline.kinematics.mount import Mount, find_mount
+from rover_pipeline.kinematics.options import Mounted, RigOptions, TimesSection
+from rover_pipeline.lidar.options import PointsOptions
+
+#: From the axes of a camera picture (right, down, front) to those of a sensor (front, left, up), and back.
+FLU_FROM_OPTICAL = np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]])
+OPTICAL_FROM_FLU = FLU_FROM_OPTICAL.T
+
+
+def made_with(trace: Path, sensor: str) -> Mapping[str, Any]:
+    """The options that a virtual sensor was made with; empty where it is not ours, or not there."""
+    options = (read_provenance(trace / sensor) or {}).get("options")
+    return options if isinstance(options, Mapping) else {}
+
+
+def sensor_mount(trace: Path, sensor: Mounted) -> Mount:
+    """Pose of a sensor in the lidar frame: by the rig that its `_pose` was made with, else the recording's own."""
+    rig = made_with(trace, f"_{sensor}_pose").get("rig")
+    return find_mount(sensor, RigOptions.parse(rig or {}, "rig"), read_optional(trace / CONFIG))
+
+
+def clock_options(trace: Path) -> PointsOptions:
+    """How sweeps were recorded and their times are corrected, as `_odom` was made with; with the deskew asked for."""
+    options = made_with(trace, "_odom")
+    lidar = options.get("lidar")
+    reference = lidar.get("ts_reference") if isinstance(lidar, Mapping) else None
+    values: dict[str, Any] = {"compensate": True}
+    values |= {"ts_reference": reference} if reference else {}
+    values |= {"times": options["times"]} if isinstance(options.get("times"), Mapping) else {}
+    return PointsOptions.parse(values, "lidar.points")
+
+
+def times_options(trace: Path) -> TimesSection:
+    """Models of the clocks that `_odom` was made with."""
+    return clock_options(trace).times
+
+
+def camera_lens(trace: Path) -> Lens:
+    """Intrinsics of the recorded pictures, from `camera/camera.json`.
+
+    Raises:
+        FormatError: there is none, or it is not the camera's.
+    """
+    folder = trace / "camera"
+    height, width = Trace(trace).source("camera", "video.avi").specs["video.avi"].shape[:2]
+    chosen = (made_with(trace, each).get("lens") for each in ("_camera_depth", "_camera_frames"))
+    model = next(filter(None, chosen), None)
+    try:
+        return read_intrinsics(read_text(folder / "camera.json"), width, height, model).lens
+    except FileNotFoundError as error:
+        raise FormatError(f"{folder / 'camera.json'}: is missing; put the camera's intrinsics there") from error
+    except ValueError as error:
+        raise FormatError(f"{folder}: {error}") from error
+
+
+def whole_sensor(path: Path, *channels: str) -> dict[str, np.ndarray]:
+    """Small channels of a sensor, with its `ts` and `valid`, read whole."""
+    sensor = Sensor(path)
+    count = sensor.length(channels=channels)
+    arrays = {name: sensor.channel(name).read_whole(count) for name in channels}
+    return {TS: sensor.times(count), VALID: sensor.valid(count), **arrays}

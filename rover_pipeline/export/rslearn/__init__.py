@@ -1,0 +1,1 @@
+"""The datasets of rslearn: windows of the ground as GeoTIFF and GeoJSON."""

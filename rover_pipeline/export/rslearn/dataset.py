@@ -1,0 +1,116 @@
+"""The rslearn dataset of some recordings: a group for each, a window for each slice of time and tile of the ground."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from rover_pipeline.datasets.options import RslearnOptions
+from rover_pipeline.engine.progress import progress
+from rover_pipeline.errors import FormatError
+from rover_pipeline.export.dataset import ExportJob
+from rover_pipeline.export.objects import CLASSES
+from rover_pipeline.export.rslearn.geotiff import geotiff
+from rover_pipeline.export.rslearn.rules import describe, problems
+from rover_pipeline.export.rslearn.source import Ground, Slice, cut_slices
+from rover_pipeline.export.rslearn.vectors import collection_text, path_feature, track_features
+from rover_pipeline.export.rslearn.windows import (
+    RASTERS,
+    SPLIT_NAMES,
+    VECTORS,
+    Tile,
+    config_text,
+    ground_crs,
+    metadata_text,
+    tiles_of,
+    window_name,
+    write_completed,
+)
+from rover_pipeline.export.splits import Course
+from rover_pipeline.mapping.grid import Extent
+
+__all__ = ["describe", "problems", "write"]
+
+
+def write(job: ExportJob) -> None:
+    """Write `config.json` and `windows/RECORDING/SLICE_TILE/`.
+
+    The coordinates are metres along x and y of each recording's world of `_odom`, turned so that z is up. Which place
+    of the earth its origin is, nobody knows unless `latitude` and `longitude` say so.
+
+    Raises:
+        FormatError: a recording lacks something, or nothing of the ground was observed.
+    """
+    options: RslearnOptions = job.options
+    layers = _layers(options)
+    crs = ground_crs(options.latitude, options.longitude)
+    if (options.latitude, options.longitude) == (0, 0):
+        job.note(
+            "positions are metres from where each recording begins; the place on the earth, 0 N 0 E, is fictitious"
+        )
+    grounds = [Ground(recording.path, options) for recording in job.recordings]
+    courses = [
+        Course(recording.name, ground.ts[ground.numbers], ground.pos[ground.numbers])
+        for recording, ground in zip(job.recordings, grounds, strict=True)
+    ]
+    for course, ground, split in zip(courses, grounds, job.split(courses), strict=True):
+        if not ground.floor.is_plane:
+            job.note(f"{course.name}: no floor was found; heights are above its lowest points")
+        slices = cut_slices(ground.ts, ground.numbers, split, options.slice_s)
+        group = job.folder / "windows" / course.name
+        with progress(f"export {course.name}", len(slices), "slice") as advance:
+            for part in slices:
+                make = partial(_write_slice, job, ground, group, part, layers, crs)
+                job.part(f"{course.name} {part.number}", make)
+                advance(1)
+    if not any(job.folder.glob("windows/*/*/metadata.json")):
+        raise FormatError("export rslearn: no tile of the ground was observed enough; lower min_share or tile_px")
+    (job.folder / "config.json").write_text(config_text(layers), encoding="utf-8")
+
+
+def _layers(options: RslearnOptions) -> list[str]:
+    names = [name for name in RASTERS if name != "radar_power" or options.radar]
+    return names + [name for name in VECTORS if name != "tracks" or options.objects]
+
+
+def _write_slice(job: ExportJob, ground: Ground, group: Path, part: Slice, layers: list[str], crs: str) -> list[Path]:
+    """Write the windows of a slice. Returns the paths of their files, of which `completed` is the last in each."""
+    options: RslearnOptions = job.options
+    extent, rasters = ground.rasters(part, job.threads)
+    observed = rasters["occupancy"] != RASTERS["occupancy"][2]
+    times = ground.times(part)
+    vectors = {"trajectory": collection_text([path_feature(times, ground.pos[part.numbers], {"kind": "rig"})], crs)}
+    objects = ground.objects(part)
+    if objects is not None:
+        vectors["tracks"] = collection_text(track_features(objects, CLASSES), crs)
+    about = {"recording": group.name, "slice": part.number, "split": SPLIT_NAMES[part.split]}
+    files: list[Path] = []
+    for tile in tiles_of(observed, extent, options.tile_px, options.min_share):
+        window = group / window_name(part.number, tile)
+        window.mkdir(parents=True, exist_ok=True)
+        files.append(window / "metadata.json")
+        files[-1].write_text(metadata_text(tile, crs, times[0], times[-1], about), encoding="utf-8")
+        for name in layers:
+            files.append(_write_layer(window, name, tile, rasters.get(name), vectors.get(name, ""), (extent, crs)))
+        files += write_completed(window, layers)
+    return files
+
+
+def _write_layer(
+    window: Path, name: str, tile: Tile, raster: np.ndarray | None, vector: str, place: tuple[Extent, str]
+) -> Path:
+    """Write the file of a layer of a window. Returns its path."""
+    folder = window / "layers" / name
+    if raster is None:
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / "data.geojson"
+        path.write_text(vector, encoding="utf-8")
+        return path
+    extent, crs = place
+    band, _, unknown = RASTERS[name]
+    path = folder / band / "geotiff.tif"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(geotiff(tile.cut(raster, extent, unknown), tile, crs, unknown))
+    return path

@@ -1,0 +1,199 @@
+"""What is known of the ground of one recording: its sweeps, radar frames and objects, in a world whose z is up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from rover_pipeline.datasets.options import RslearnOptions
+from rover_pipeline.engine.parallel import ordered_map
+from rover_pipeline.errors import FormatError, SampleError
+from rover_pipeline.export.motion import lidar_clock, read_trajectory
+from rover_pipeline.export.objects import ObjectReader, Objects
+from rover_pipeline.export.rig import clock_options, whole_sensor
+from rover_pipeline.export.rslearn.rasters import RadarPower, height, occupancy
+from rover_pipeline.format.sensor import Sensor as Folder
+from rover_pipeline.format.texts import read_json, read_text
+from rover_pipeline.kinematics.state import State
+from rover_pipeline.kinematics.sweep import SweepMotion, odometry_motion
+from rover_pipeline.lidar.geometry import sensor_info, sweep_span
+from rover_pipeline.mapping.floor import Floor, find_floor, levelling
+from rover_pipeline.mapping.grid import Extent
+from rover_pipeline.mapping.local_grid import LocalGrid
+from rover_pipeline.mapping.options import MapOptions
+from rover_pipeline.mapping.sweeps import Sensor, max_distance
+from rover_pipeline.radar.axes import AXES
+
+#: Number of sweeps that the floor is estimated from.
+_FLOOR_SWEEPS = 8
+
+
+class Slice(NamedTuple):
+    """A slice of time.
+
+    Attributes:
+        number: of the slice in its recording.
+        numbers: i8 (sweep,), the sweeps with a known pose in it.
+        split: number of its split.
+    """
+
+    number: int
+    numbers: np.ndarray
+    split: int
+
+
+def cut_slices(ts: np.ndarray, numbers: np.ndarray, splits: np.ndarray, seconds: float) -> list[Slice]:
+    """Slices of time. A slice has one split.
+
+    Args:
+        ts: f8 (N,), times of all sweeps, s.
+        numbers: i8 (M,), ascending, of the sweeps that may be used; splits: (M,), of these; negative = none.
+        seconds: length of a slice.
+    """
+    block = np.floor((ts[numbers] - ts[numbers[0]]) / seconds).astype("i8")
+    changes = np.flatnonzero(np.diff(block) | np.diff(splits.astype("i8"))) + 1
+    parts = [part for part in np.split(np.arange(len(numbers)), changes) if splits[part[0]] >= 0]
+    return [Slice(number, numbers[part], int(splits[part[0]])) for number, part in enumerate(parts)]
+
+
+class Ground:
+    """The ground of one recording.
+
+    Attributes:
+        ts: f8 (N,), times of all sweeps, s, as recorded.
+        pos: f8 (N, 3), m, of the lidar, z up.
+        numbers: i8 (M,), sweeps that are valid and have a known pose.
+        floor: below the lidar; its `up` is in the world of `_odom`.
+    """
+
+    def __init__(self, trace: Path, options: RslearnOptions) -> None:
+        self._options = options
+        shared = ("min_range", "max_range", "z_min", "z_max")
+        self._map = MapOptions(**{name: getattr(options, name) for name in shared})
+        self._lidar = Folder(trace / "lidar")
+        self._metadata = read_text(trace / "lidar" / "lidar.json")
+        self._sensor = Sensor.of(self._metadata)
+        clocks, odometry = clock_options(trace), whole_sensor(trace / "_odom", *State._fields)
+        span = sweep_span(sensor_info(self._metadata), clocks.ts_reference)
+        motion = odometry_motion(odometry, clocks.times, *span)
+        self.ts = odometry["ts"]
+        count = min(len(self.ts), self._lidar.length(truncate=True, channels=("rng",)))
+        if not np.array_equal(self._lidar.times(count), self.ts[:count]):
+            raise FormatError(f"{trace / '_odom'}: is not of this lidar: their ts differ; make it again")
+        self.numbers = np.flatnonzero(motion.trajectory.valid[:count] & (self._lidar.valid(count) != 0))
+        if not len(self.numbers):
+            raise FormatError(f"{trace / '_odom'}: none of its {len(self.ts)} poses is valid; nothing can be exported")
+        self.floor = self._find_floor(motion)
+        self._up = levelling(self.floor.up)
+        self._motion = motion.rotated(self._up)
+        self.pos = self._motion.trajectory.states.pos
+        self._radar = _Radar(trace, self._up, options) if options.radar else None
+        self._objects = ObjectReader(trace) if options.objects else None
+        self._object_ts = None
+        if self._objects is not None:
+            self._object_ts = lidar_clock(trace, self._objects.ts, read_trajectory(trace))
+
+    def times(self, part: Slice) -> np.ndarray:
+        """Times of the sweeps of a slice without the jitter of their arrival, f8 (sweep,), s."""
+        return self._motion.trajectory.ts[part.numbers]
+
+    def rasters(self, part: Slice, threads: int) -> tuple[Extent, dict[str, np.ndarray]]:
+        """The rasters of a slice by layer, (row, column) with row 0 at the smallest y.
+
+        Sweeps that cannot be decoded are left out.
+        """
+        options = self._options
+        chosen = part.numbers[:: options.every]
+        poses = {at: self._motion.columns(at, self._sensor.sectors.shape[1]) for at in chosen.tolist()}
+        positions = np.concatenate([each.pos[:, :2] for each in poses.values()])
+        extent = Extent.around(positions, max_distance(self._map), options.resolution)
+        band = np.array([0.0, options.z_min, options.z_max]) - self.floor.height
+        grid = LocalGrid(extent, band)
+
+        def points(number: int) -> np.ndarray | None:
+            try:
+                ranges = self._lidar.channel("rng").read(number, number + 1)[0]
+            except SampleError:
+                return None
+            return self._sensor.points(ranges, poses[number], self._map.min_range, self._map.max_range)
+
+        for number, cloud in zip(
+            poses, ordered_map(points, list(poses), threads=threads, held=2 * threads), strict=True
+        ):
+            if cloud is not None:
+                grid.add(cloud, poses[number].pos, self._sensor.sectors)
+        counts = grid.counts(extent)
+        layers = {"occupancy": occupancy(counts, extent), "height": height(counts, extent, options.z_max)}
+        if self._radar is not None:
+            layers["radar_power"] = self._radar.power(extent, self.ts[part.numbers[0]], self.ts[part.numbers[-1]])
+        return extent, layers
+
+    def objects(self, part: Slice) -> Objects | None:
+        """The objects during a slice, z up, at times without jitter; None where they are not asked for."""
+        if self._objects is None or self._object_ts is None:
+            return None
+        start, stop = np.searchsorted(self._objects.ts, self.ts[part.numbers[[0, -1]]]).tolist()
+        found = self._objects.read(start, stop + 1 if stop < len(self._objects.ts) else stop, self._object_ts)
+        ahead = np.stack([np.cos(found.yaw), np.sin(found.yaw), 0 * found.yaw], 1) @ self._up.T
+        yaw = np.arctan2(ahead[:, 1], ahead[:, 0])
+        return found._replace(centre=found.centre @ self._up.T, vel=found.vel @ self._up.T, yaw=yaw)
+
+    def _find_floor(self, motion: SweepMotion) -> Floor:
+        """The floor from some of the sweeps."""
+        chosen: Sequence[int] = self.numbers[
+            np.unique(np.linspace(0, len(self.numbers) - 1, _FLOOR_SWEEPS).astype(int))
+        ].tolist()
+        sweeps = []
+        for number in chosen:
+            poses = motion.columns(number, self._sensor.sectors.shape[1])
+            try:
+                ranges = self._lidar.channel("rng").read(number, number + 1)[0]
+            except SampleError:
+                continue
+            points = self._sensor.points(ranges, poses, self._map.min_range, self._map.max_range)
+            sweeps.append((points - poses.pos).reshape(-1, 3))
+        return find_floor(sweeps)
+
+
+class _Radar:
+    """The radar's frames, with their poses in a world whose z is up."""
+
+    def __init__(self, trace: Path, up: np.ndarray, options: RslearnOptions) -> None:
+        self._sensor = Folder(trace / "_radar_range_azimuth")
+        poses = whole_sensor(trace / "_radar_pose", "pos", "rot")
+        count = self._sensor.length(channels=("power",))
+        self._ts = self._sensor.times(count)
+        if not np.array_equal(self._ts, poses["ts"]):
+            raise FormatError(
+                f"{trace / '_radar_pose'}: its ts differs from that of _radar_range_azimuth; make both again"
+            )
+        self._pos, self._rot = poses["pos"] @ up.T, up @ poses["rot"]
+        valid = self._sensor.valid(count).astype(bool) & poses["valid"].astype(bool)
+        self._valid = valid & np.isfinite(self._pos).all(1) & np.isfinite(self._rot).all((1, 2))
+        self._options = options
+        path = self._sensor.path / AXES
+        try:
+            axes = read_json(path)
+            self._azimuth, self._range = (np.array(axes[name]["values"], "f8") for name in ("azimuth", "range"))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise FormatError(
+                f"{path}: gives no azimuth and range of the bins; radar.json must give range_resolution"
+            ) from error
+        if self._azimuth.ndim != 1 or self._range.ndim != 1:
+            raise FormatError(f"{path}: gives no size of the bins; radar.json must give range_resolution")
+
+    def power(self, extent: Extent, begin: float, end: float) -> np.ndarray:
+        """Mean power of the frames from one time to another, s, as `RadarPower.mean` gives it."""
+        options = self._options
+        mean = RadarPower(extent, self._azimuth, self._range, options.max_range, np.radians(options.max_azimuth_deg))
+        start, stop = np.searchsorted(self._ts, [begin, end], side="left").tolist()
+        for at in range(start, min(stop + 1, len(self._ts))):
+            if self._valid[at] and self._ts[at] <= end and at % options.every == 0:
+                try:
+                    mean.add(self._sensor.channel("power").read(at, at + 1)[0], self._pos[at], self._rot[at])
+                except SampleError:
+                    continue
+        return mean.mean()

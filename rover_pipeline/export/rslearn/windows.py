@@ -1,0 +1,135 @@
+"""Windows of the ground and the small files that describe them.
+
+A window is a square tile of the ground during a slice of time. Its pixels count from the origin of the world to the
+right along x and downward against y, so that row 0 has the largest y.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rover_pipeline.mapping.grid import Extent
+
+#: Names of the splits in `options.split`, in the order of `splits.SPLITS`, as rslearn's own examples have them.
+SPLIT_NAMES = ("train", "val", "test")
+#: Raster layer -> its band, type, and the value of pixels that are not known.
+RASTERS: dict[str, tuple[str, str, float]] = {
+    "occupancy": ("occupancy", "uint8", 255),
+    "height": ("height", "float32", -9999.0),
+    "radar_power": ("power", "float32", -9999.0),
+}
+VECTORS = ("trajectory", "tracks")
+
+
+class Tile(NamedTuple):
+    """A square of the ground.
+
+    Attributes:
+        x, y: number of the tile from the origin of the world along x and y.
+        pixels: number of pixels along an edge.
+        resolution: edge of a pixel, m.
+    """
+
+    x: int
+    y: int
+    pixels: int
+    resolution: float
+
+    @property
+    def bounds(self) -> tuple[int, int, int, int]:
+        """Left, top, right and bottom, pixels."""
+        size = self.pixels
+        return self.x * size, -(self.y + 1) * size, (self.x + 1) * size, -self.y * size
+
+    def cut(self, grid: np.ndarray, extent: Extent, unknown: float) -> np.ndarray:
+        """The part of a grid, (row, column) with row 0 at the smallest y, that lies in the tile.
+
+        Returns:
+            (pixels, pixels), row 0 at the largest y; `unknown` outside of the grid.
+        """
+        tile = np.full((self.pixels, self.pixels), unknown, grid.dtype)
+        left, bottom = self.x * self.pixels - extent.left, self.y * self.pixels - extent.bottom
+        rows = slice(max(0, bottom), min(extent.height, bottom + self.pixels))
+        columns = slice(max(0, left), min(extent.width, left + self.pixels))
+        if rows.start < rows.stop and columns.start < columns.stop:
+            tile[rows.start - bottom : rows.stop - bottom, columns.start - left : columns.stop - left] = grid[
+                rows, columns
+            ]
+        return tile[::-1]
+
+
+def tiles_of(observed: np.ndarray, extent: Extent, pixels: int, min_share: float) -> list[Tile]:
+    """Tiles of which at least a share of the pixels is observed, in the order of x and y.
+
+    Args:
+        observed: bool (row, column), row 0 at the smallest y.
+    """
+    row, column = np.nonzero(observed)
+    numbers = np.stack([(column + extent.left) // pixels, (row + extent.bottom) // pixels], 1)
+    found, counts = np.unique(numbers, axis=0, return_counts=True)
+    chosen = found[counts >= min_share * pixels**2]
+    return [Tile(int(x), int(y), pixels, extent.edge) for x, y in chosen]
+
+
+def window_name(number: int, tile: Tile) -> str:
+    """The name of a window: the number of its slice, and its tile east and north of the origin."""
+    return f"{number:05d}_x{tile.x:+04d}_y{tile.y:+04d}"
+
+
+def config_text(layers: Sequence[str]) -> str:
+    """`config.json` of a dataset with some of the layers."""
+    described: dict[str, Any] = {}
+    for name in layers:
+        if name in RASTERS:
+            band, dtype, unknown = RASTERS[name]
+            bands = {"bands": [band], "dtype": dtype, "nodata_value": int(unknown) if dtype == "uint8" else unknown}
+            described[name] = {"type": "raster", "band_sets": [bands]}
+        else:
+            described[name] = {"type": "vector"}
+    return json.dumps({"layers": described}, indent=2) + "\n"
+
+
+def metadata_text(tile: Tile, crs: str, begin: float, end: float, options: dict[str, Any]) -> str:
+    """`metadata.json` of a window.
+
+    Args:
+        crs: a text that describes the coordinates of the ground.
+        begin, end: first and last sweep that it shows, s.
+        options: such as `split`.
+    """
+    content = {
+        "bounds": list(tile.bounds),
+        "options": options,
+        "projection": {"crs": crs, "x_resolution": tile.resolution, "y_resolution": -tile.resolution},
+        "time_range": [iso_time(begin), iso_time(end)],
+    }
+    return json.dumps(content, indent=2) + "\n"
+
+
+def ground_crs(latitude: float, longitude: float) -> str:
+    """Metres east and north of a place, as a PROJ text.
+
+    A transverse Mercator projection around the place itself is true to a millimetre in a kilometre. GeoTIFF cannot hold
+    a frame that is bound to no place: GDAL refuses to convert from and to it.
+    """
+    place = f"+lat_0={latitude:.10g} +lon_0={longitude:.10g}"
+    return f"+proj=tmerc {place} +k=1 +x_0=0 +y_0=0 +datum=WGS84 +units=m +no_defs"
+
+
+def iso_time(ts: float) -> str:
+    """A time, s since the epoch, as ISO 8601 in UTC with microseconds."""
+    return datetime.fromtimestamp(round(ts * 1e6) / 1e6, UTC).isoformat(timespec="microseconds")
+
+
+def write_completed(window: Path, layers: Sequence[str]) -> list[Path]:
+    """Mark the layers of a window as complete: the last of all."""
+    paths = [window / "layers" / name / "completed" for name in layers]
+    for path in paths:
+        path.touch()
+    return paths

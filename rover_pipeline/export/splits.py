@@ -1,0 +1,134 @@
+"""Training, validation and test: which samples of which recordings belong to which, the same in every format.
+
+Neighbouring frames of a recording show the same thing, so a random choice of frames would put copies of the training
+data into the test. Whole blocks are chosen instead: of time, of recordings, or of places; and between blocks of two
+splits a gap is left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from rover_pipeline.datasets.options import SplitOptions
+from rover_pipeline.errors import FormatError
+
+#: The splits by their number in an `assign`ment; LEFT_OUT is none of them.
+SPLITS = ("train", "validation", "test")
+LEFT_OUT = -1
+
+
+class Course(NamedTuple):
+    """The samples of one recording that are to be split.
+
+    Attributes:
+        name: of the recording, unique. The choice of blocks depends on it, and not on the order of recordings.
+        ts: f8 (N,), s, increasing.
+        pos: f8 (N, 3), m, in the recording's world; NaN where it is not known. Only `by: place` asks for it.
+    """
+
+    name: str
+    ts: np.ndarray
+    pos: np.ndarray | None = None
+
+
+def assign(courses: Sequence[Course], options: SplitOptions) -> list[np.ndarray]:
+    """The split of each sample of each recording, i1 (N,): an index of `SPLITS`, or LEFT_OUT.
+
+    Blocks are taken in an order that follows from the seed and their names. Each goes to the split that lacks most
+    of its share of the time. The same recordings, options and seed always give the same splits.
+
+    Raises:
+        FormatError: `by: place`, and a recording has no positions.
+    """
+    blocks = [_blocks(course, options) for course in courses]
+    chosen = _choose(courses, blocks, options)
+    return [
+        _without_gaps(course, block, splits[block.of_sample], splits, options)
+        for course, block, splits in zip(courses, blocks, chosen, strict=True)
+    ]
+
+
+class _Blocks(NamedTuple):
+    """The blocks of one recording.
+
+    Attributes:
+        keys: of each block, such as its number or its cell.
+        of_sample: i8 (N,), the block of each sample. Samples without a position have any, and are left out.
+        seconds: f8 (blocks,), how long each lasts.
+    """
+
+    keys: list[tuple[int, ...]]
+    of_sample: np.ndarray
+    seconds: np.ndarray
+
+
+def _blocks(course: Course, options: SplitOptions) -> _Blocks:
+    if not len(course.ts):
+        return _Blocks([], np.zeros(0, "i8"), np.zeros(0))
+    if options.by == "recording":
+        cells = np.zeros((len(course.ts), 1), "i8")
+    elif options.by == "time":
+        cells = np.floor((course.ts - course.ts[0]) / options.block_s).astype("i8")[:, None]
+    else:
+        if course.pos is None:
+            raise FormatError(f"{course.name}: has no positions, so that it cannot be split by place; use `by: time`")
+        flat = np.nan_to_num(course.pos[:, :2])
+        cells = np.floor(flat / options.cell_m).astype("i8")
+    unique, of_sample = np.unique(cells, axis=0, return_inverse=True)
+    of_sample = of_sample.reshape(-1)
+    # A sample stands for the time up to the next one, but not for a gap of the recording.
+    steps = np.diff(course.ts, append=course.ts[-1])
+    steps = np.minimum(steps, 2 * np.median(steps[:-1]) if len(steps) > 1 else 1.0)
+    steps[-1:] = np.median(steps[:-1]) if len(steps) > 1 else 1.0
+    seconds = np.bincount(of_sample, steps, minlength=len(unique))
+    return _Blocks([tuple(map(int, cell)) for cell in unique], of_sample, seconds)
+
+
+def _choose(courses: Sequence[Course], blocks: Sequence[_Blocks], options: SplitOptions) -> list[np.ndarray]:
+    """The split of each block of each recording, i1."""
+    shares = np.array([options.train, options.validation, options.test])
+    wanted = shares / shares.sum() * sum(float(each.seconds.sum()) for each in blocks)
+    order = sorted(
+        (hashlib.blake2b(repr((options.seed, course.name, key)).encode(), digest_size=8).digest(), number, at)
+        for number, (course, each) in enumerate(zip(courses, blocks, strict=True))
+        for at, key in enumerate(each.keys)
+    )
+    chosen = [np.zeros(len(each.keys), "i1") for each in blocks]
+    for _, number, at in order:
+        split = int(np.argmax(wanted))
+        chosen[number][at] = split
+        wanted[split] -= blocks[number].seconds[at]
+    return chosen
+
+
+def _without_gaps(
+    course: Course, blocks: _Blocks, of_sample: np.ndarray, of_block: np.ndarray, options: SplitOptions
+) -> np.ndarray:
+    """The split of each sample, LEFT_OUT where a sample of another split could be nearer than the gap."""
+    splits = of_sample.astype("i1")
+    if options.by == "time" and len(splits):
+        elapsed = course.ts - course.ts[0]
+        for at, key in enumerate(blocks.keys):
+            for other, boundary in ((at - 1, key[0]), (at + 1, key[0] + 1)):
+                if 0 <= other < len(of_block) and of_block[other] != of_block[at]:
+                    near = np.abs(elapsed - boundary * options.block_s) < options.gap_s / 2
+                    splits[near & (blocks.of_sample == at)] = LEFT_OUT
+    if options.by == "place" and course.pos is not None and len(splits):
+        flat = course.pos[:, :2]
+        splits[~np.isfinite(flat).all(1)] = LEFT_OUT
+        reach = int(np.ceil(options.gap_m / options.cell_m))
+        cells = dict(zip(blocks.keys, of_block.tolist(), strict=True))
+        for at, (x, y) in enumerate(blocks.keys):
+            own = np.flatnonzero((blocks.of_sample == at) & (splits != LEFT_OUT))
+            for dx in range(-reach, reach + 1):
+                for dy in range(-reach, reach + 1):
+                    if cells.get((x + dx, y + dy), of_block[at]) == of_block[at]:
+                        continue
+                    low = np.array([x + dx, y + dy]) * options.cell_m
+                    outside = np.maximum(np.maximum(low - flat[own], flat[own] - low - options.cell_m), 0)
+                    splits[own[np.hypot(*outside.T) < options.gap_m]] = LEFT_OUT
+    return splits

@@ -1,0 +1,1 @@
+"""Bodies that move, found and tracked in the lidar's sweeps. Arrays in, arrays out."""

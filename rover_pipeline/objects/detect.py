@@ -1,0 +1,108 @@
+"""From sweeps to clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from rover_pipeline.kinematics.state import Poses
+from rover_pipeline.kinematics.sweep import SweepMotion
+from rover_pipeline.lidar.geometry import sensor_info, stagger
+from rover_pipeline.mapping.sweeps import Sensor
+from rover_pipeline.objects.clusters import Clusters, Points, moving_clusters, still_clusters, thinned
+from rover_pipeline.objects.evidence import Look, View, labels, votes
+from rover_pipeline.objects.ground import Ground
+from rover_pipeline.objects.options import ObjectsOptions
+
+#: Sweeps that are looked at for evidence: time between them, s, and how far from the sweep in question. What stands for
+#: longer than the farthest ones is seen to move only before and after.
+_NEAR_S, _NEAR_SPAN_S = 0.5, 3.0
+_FAR_S, _FAR_SPAN_S = 2.0, 11.0
+#: Time within which a slow body is still in its own place, s.
+_LEAST_S = 0.35
+
+
+@dataclass(frozen=True)
+class Detector:
+    """Finds the clusters of ranges of sweeps. It can be sent to other processes.
+
+    Attributes:
+        read: gives u2 (beam, column), mm, destaggered, of a sweep.
+        motion: of the lidar, in a world whose z is up.
+        usable: bool (frame,), sweeps with a valid pose.
+        origin: s, time that all times are counted from.
+    """
+
+    read: Callable[[int], np.ndarray]
+    metadata: str
+    motion: SweepMotion
+    usable: np.ndarray
+    options: ObjectsOptions
+    origin: float
+
+    def __call__(self, start: int, stop: int) -> tuple[Clusters, Clusters]:
+        """The clusters that move, and those that do not, of the sweeps `start:stop`."""
+        numbers = start + np.flatnonzero(self.usable[start:stop])
+        if not len(numbers):
+            return Clusters.none(), Clusters.none()
+        sensor, view, options = Sensor.of(self.metadata), View.of(self.metadata), self.options
+        info, columns = sensor_info(self.metadata), sensor.sectors.shape[1]
+        images = {number: self.read(number) for number in numbers.tolist()}
+        poses = {number: self.motion.columns(number, columns) for number in numbers.tolist()}
+        times = self._column_times(columns)
+        sweeps = []
+        for number in numbers.tolist():
+            image = stagger(images[number][None], info)[0]
+            cloud = sensor.points(image, poses[number], options.min_range, options.max_range)
+            beam, column = np.nonzero(np.isfinite(cloud[..., 0]))
+            xyz = cloud[beam, column]
+            chosen = thinned(xyz)
+            sweeps.append((xyz[chosen], times[column[chosen]]))
+        ground = Ground.of(np.concatenate([xyz for xyz, _ in sweeps]))
+        if ground is None:
+            return Clusters.none(), Clusters.none()
+        looks = self._looks(start, stop, images, poses)
+        moving, still = [], []
+        for number, (xyz, since) in zip(numbers.tolist(), sweeps, strict=True):
+            floor = ground.at(xyz)
+            height = xyz[:, 2] - floor
+            above = (height >= options.min_height) & (height <= options.max_height)
+            stamp = self.motion.trajectory.ts[number]
+            others = [each for each in looks if self._tells(stamp, each.number)]
+            found = labels(votes(xyz[above], others, view))
+            points = Points(xyz[above], stamp - self.origin + since[above], floor[above], found)
+            lidar = self.motion.trajectory.states.pos[number]
+            moving.append(moving_clusters(points, number, lidar, view.step, view.tilt, options.min_points))
+            if options.still:
+                still.append(still_clusters(points, number, lidar, view.step, options.min_points))
+        return Clusters.joined(moving), Clusters.joined(still)
+
+    def _column_times(self, columns: int) -> np.ndarray:
+        """Seconds from the time stamp of a sweep to each column."""
+        return np.asarray(self.motion.begin + self.motion.period * np.arange(columns) / columns)
+
+    def _looks(self, start: int, stop: int, images: dict[int, np.ndarray], poses: dict[int, Poses]) -> list[Look]:
+        """The sweeps around a range that tell about places in it."""
+        near, far = self._steps()
+        reach = round(_FAR_SPAN_S / self.motion.period)
+        inner = round(_NEAR_SPAN_S / self.motion.period)
+        looks = []
+        for number in range(max(0, start - reach), min(len(self.usable), stop + reach)):
+            is_near = number % near == 0 and start - inner <= number < stop + inner
+            if self.usable[number] and (is_near or number % far == 0):
+                image = images[number] if number in images else self.read(number)
+                pose = poses[number] if number in poses else self.motion.columns(number, image.shape[1])
+                looks.append(Look(number, image, pose))
+        return looks
+
+    def _tells(self, stamp: float, number: int) -> bool:
+        """Whether a sweep, one of those of `_looks`, tells about places of one at `stamp`, s."""
+        away = abs(stamp - self.motion.trajectory.ts[number])
+        return bool(_LEAST_S <= away <= (_FAR_SPAN_S if number % self._steps()[1] == 0 else _NEAR_SPAN_S))
+
+    def _steps(self) -> tuple[int, int]:
+        """Every how many sweeps one is looked at, near and far."""
+        near, far = (max(1, round(seconds / self.motion.period)) for seconds in (_NEAR_S, _FAR_S))
+        return near, far

@@ -1,0 +1,194 @@
+"""Virtual sensor `_objects`: bodies that move, with their boxes and velocities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from rover_pipeline.engine.recording import Recording
+from rover_pipeline.engine.step import Inspection
+from rover_pipeline.kinematics.clock import corrected
+from rover_pipeline.kinematics.mount import find_mount, mount_warnings
+from rover_pipeline.kinematics.sweep import SweepMotion, odometry_motion
+from rover_pipeline.lidar.geometry import sensor_info, stagger, sweep_span
+from rover_pipeline.mapping.floor import find_floor, levelling
+from rover_pipeline.mapping.sweeps import Sensor
+from rover_pipeline.objects.bodies import Body, moving_body, still_body
+from rover_pipeline.objects.classes import probabilities
+from rover_pipeline.objects.clusters import Clusters
+from rover_pipeline.objects.detect import Detector
+from rover_pipeline.objects.echoes import Echoes
+from rover_pipeline.objects.options import CLASSES, ObjectsOptions
+from rover_pipeline.objects.tracking import track_clusters
+from rover_pipeline.radar.axes import max_doppler
+from rover_pipeline.radar.timing import frame_duration
+
+#: Sweeps whose clusters are found at once: they share a ground, and the sweeps that are looked at for evidence.
+_SWEEPS = 40
+#: Number of sweeps that the direction of up is estimated from.
+_FLOOR_SWEEPS = 8
+#: Minimum share of points whose places were seen to be free, in a body that moves.
+_LEAST_MOVING = 0.6
+
+
+def objects(
+    recording: Recording,
+    *,
+    metadata: str,
+    odometry: Mapping[str, np.ndarray],
+    options: ObjectsOptions,
+    config: str | None = None,
+    sidecar: str | None = None,
+    radar: str | None = None,
+    points: Mapping[str, np.ndarray] | None = None,
+) -> tuple[dict[str, np.ndarray], Inspection]:
+    """Bodies that move, at the instants of the sweeps.
+
+    Args:
+        recording: of `rng`, u2 (frame, beam, column), mm, destaggered.
+        metadata: `lidar.json`, the sensor's own.
+        odometry: the channels of `_odom`.
+        config: `config.yaml`; sidecar: `radar.json`; radar: the radar's `meta.json`.
+        points: the channels of `_radar_points`, if there are some.
+
+    Returns:
+        The channels of `_objects`, and figures. A sweep without a valid pose has no objects and is not valid.
+
+    Raises:
+        ValueError: `_odom` is of other sweeps.
+    """
+    if not np.array_equal(odometry["ts"], recording.ts):
+        raise ValueError("_odom/ts differs from that of _lidar_image; make both again from this lidar")
+    motion = odometry_motion(odometry, options.times, *sweep_span(sensor_info(metadata), options.lidar.ts_reference))
+    usable = motion.trajectory.valid & (recording.valid != 0)
+    result = _empty(recording.count, options.max_objects) | {"valid": usable}
+    if not usable.any():
+        return result, Inspection({"tracks": 0}, ["no sweep has a valid pose in _odom: there are no objects"])
+    level = levelling(_up(recording, metadata, motion, options, usable))
+    motion = motion.rotated(level)
+    origin = float(motion.trajectory.ts[0])
+    detector = Detector(_Read(recording), metadata, motion, usable, options, origin)
+    ranges = [(start, min(start + _SWEEPS, recording.count)) for start in range(0, recording.count, _SWEEPS)]
+    found = list(recording.map(detector, ranges))
+    stamps = motion.trajectory.ts - origin
+    echoes, warnings = None, []
+    if points is not None and options.radar:
+        frame = frame_duration(points["ts"], config, sidecar, radar)
+        mount = find_mount("radar", options.rig, config)
+        warnings = [*frame.warnings, *mount_warnings("radar", options.rig, mount)]
+        instants = corrected("radar", points["ts"], points["ts"], options.times) + frame.middle
+        echoes = Echoes.of(points, instants, motion.trajectory, mount, max_doppler(sidecar), origin)
+    moving, still = (Clusters.joined(list(parts)) for parts in zip(*found, strict=True))
+    del found
+    bodies, with_radar = _moving(moving, stamps, echoes, options)
+    standing = _standing(still, stamps, options) if options.still else []
+    dropped = _fill(result, bodies, standing, motion, level, usable)
+    measured = {
+        "clusters": len(moving.time),
+        "tracks": len(bodies),
+        "tracks_standing": len(standing),
+        "tracks_with_radar": with_radar,
+        "dropped_beyond_max_objects": dropped,
+        "classes": list(CLASSES),
+        "classes_by": "rules of size and speed; nothing is labelled or learned",
+    }
+    return result, Inspection(measured, warnings)
+
+
+@dataclass(frozen=True)
+class _Read:
+    """Gives sweeps of a recording, u2 (beam, column), mm, destaggered."""
+
+    recording: Recording
+
+    def __call__(self, number: int) -> np.ndarray:
+        return self.recording.read("rng", number, number + 1)[0]
+
+
+def _empty(count: int, most: int) -> dict[str, np.ndarray]:
+    vectors = {name: np.full((count, most, 3), np.nan, "f4") for name in ("centre", "extent", "vel")}
+    return {
+        **vectors,
+        "vel_sd": np.full((count, most), np.nan, "f4"),
+        "yaw": np.full((count, most), np.nan, "f4"),
+        "track": np.full((count, most), -1, "i4"),
+        "probability": np.full((count, most, len(CLASSES)), np.nan, "f4"),
+        "measured": np.zeros((count, most), "u1"),
+        "count": np.zeros(count, "u2"),
+    }
+
+
+def _up(
+    recording: Recording, metadata: str, motion: SweepMotion, options: ObjectsOptions, usable: np.ndarray
+) -> np.ndarray:
+    """The direction of up in the frame of `_odom`: that of the floor in some of the sweeps."""
+    sensor, sweeps, numbers = Sensor.of(metadata), [], np.flatnonzero(usable)
+    for number in numbers[np.unique(np.linspace(0, len(numbers) - 1, _FLOOR_SWEEPS).astype(int))].tolist():
+        image = stagger(recording.read("rng", number, number + 1), sensor_info(metadata))[0]
+        poses = motion.columns(number, image.shape[1])
+        sweeps.append((sensor.points(image, poses, options.min_range, 15.0) - poses.pos).reshape(-1, 3))
+    return find_floor(sweeps).up
+
+
+def _moving(
+    clusters: Clusters, stamps: np.ndarray, echoes: Echoes | None, options: ObjectsOptions
+) -> tuple[list[Body], int]:
+    """The bodies that have moved, and how many of them the radar told about."""
+    bodies, with_radar = [], 0
+    for own in track_clusters(clusters, stamps, options.coast):
+        if len(own.time) < options.min_hits:
+            continue
+        body = moving_body(own, stamps, None)
+        if echoes is not None and (radial := echoes.of_body(body, stamps[body.sweep])) is not None:
+            body, with_radar = moving_body(own, stamps, radial), with_radar + 1
+        if body.moving >= _LEAST_MOVING and body.way >= options.min_way:
+            bodies.append(body)
+    return bodies, with_radar
+
+
+def _standing(clusters: Clusters, stamps: np.ndarray, options: ObjectsOptions) -> list[Body]:
+    tracks = track_clusters(clusters, stamps, options.coast)
+    return [still_body(own, stamps, options.min_way) for own in tracks if len(own.time) >= options.min_hits]
+
+
+def _fill(
+    result: dict[str, np.ndarray],
+    bodies: list[Body],
+    standing: list[Body],
+    motion: SweepMotion,
+    level: np.ndarray,
+    usable: np.ndarray,
+) -> int:
+    """Write the boxes to the channels, nearest objects first; returns how many did not fit.
+
+    Args:
+        bodies, standing: in a world whose z is up; level: (3, 3), that world from the frame of `_odom`.
+    """
+    places: dict[int, list[tuple[float, int, int]]] = {}
+    everything = [*bodies, *standing]
+    lidar = motion.trajectory.states.pos
+    for number, body in enumerate(everything):
+        away = np.linalg.norm(body.centre - lidar[body.sweep], axis=1)
+        for at, (sweep, distance) in enumerate(zip(body.sweep.tolist(), away.tolist(), strict=True)):
+            if usable[sweep]:
+                places.setdefault(sweep, []).append((distance, number, at))
+    speeds = [float(np.median(np.linalg.norm(body.vel[:, :2], axis=1))) for body in everything]
+    classes = [probabilities(body.extent, speed) for body, speed in zip(everything, speeds, strict=True)]
+    most, dropped = result["track"].shape[1], 0
+    for sweep, listed in places.items():
+        dropped += max(0, len(listed) - most)
+        for row, (_, number, at) in enumerate(sorted(listed)[:most]):
+            body = everything[number]
+            ahead = level.T @ [np.cos(body.yaw[at]), np.sin(body.yaw[at]), 0.0]
+            result["centre"][sweep, row] = level.T @ body.centre[at]
+            result["extent"][sweep, row] = body.extent
+            result["vel"][sweep, row] = level.T @ body.vel[at]
+            result["vel_sd"][sweep, row] = body.vel_sd[at]
+            result["yaw"][sweep, row] = np.arctan2(ahead[1], ahead[0])
+            result["track"][sweep, row] = number
+            result["probability"][sweep, row] = classes[number]
+            result["measured"][sweep, row] = body.measured[at]
+        result["count"][sweep] = min(len(listed), most)
+    return dropped

@@ -1,0 +1,68 @@
+"""Declaration of `_objects`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rover_pipeline.engine.step import Output, Step
+from rover_pipeline.kinematics.references import ODOMETRY
+from rover_pipeline.objects.options import CLASSES, ObjectsOptions
+
+_RADAR = tuple(f"_radar_points/{channel}?" for channel in ("ts", "valid", "xyz", "doppler", "count"))
+
+
+def _variant(options: ObjectsOptions) -> Mapping[str, Any]:
+    return {"whole": {"points": _RADAR}} if options.radar else {}
+
+
+STEPS = (
+    Step(
+        sensor="_objects",
+        function="rover_pipeline.objects.steps:objects",
+        version=1,
+        sections=("objects", "lidar", "rig", "sync.times"),
+        options=ObjectsOptions,
+        recording=True,
+        inputs={"rng": "_lidar_image/rng"},
+        whole={"odometry": ODOMETRY},
+        files={
+            "metadata": "lidar/lidar.json",
+            "config": "config.yaml?",
+            "sidecar": "radar/radar.json?",
+            "radar": "radar/meta.json?",
+        },
+        outputs={
+            "centre": Output(
+                "Middle of the box in the world, m; NaN past `count`. [object, xyz], nearest first.",
+                type="f4",
+                unit="m",
+            ),
+            "extent": Output(
+                "Length, width and height of the box along its own axes, m, the same in all of a track. [object, xyz]",
+                type="f4",
+                unit="m",
+            ),
+            "vel": Output("Velocity in the world, m/s. [object, xyz]", type="f4", unit="m/s"),
+            "vel_sd": Output(
+                "Standard deviation of a horizontal component of vel, m/s, as the track itself tells. [object]",
+                type="f4",
+                unit="m/s",
+            ),
+            "yaw": Output("Where the box heads in the world, rad, to the left of x. [object]", type="f4", unit="rad"),
+            "track": Output("Number of the track; -1 past `count`. [object]", type="i4"),
+            "probability": Output(
+                f"Probability of each class by rules of size and speed, not learned: {', '.join(CLASSES)}. "
+                "[object, class]",
+                type="f4",
+            ),
+            "measured": Output(
+                "1 = the sweep has a cluster of the object, 0 = between sweeps that have one. [object]", type="u1"
+            ),
+            "count": Output("Number of objects.", type="u2"),
+        },
+        variant=_variant,
+        summary="Bodies that move: boxes around clusters of lidar points above the ground, tracked; with radial "
+        "velocities of `_radar_points` where there are some. Classes follow stated rules, unsupervised.",
+    ),
+)

@@ -1,0 +1,147 @@
+"""What the rules of exported datasets look up. No maths, no processing.
+
+A dataset is made from all recordings of a run, and only when the configuration names its format in `exports`. Its rule
+waits for the virtual sensors that the format needs, which are then made even if `outputs` does not name them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rover_pipeline.datasets.options import DatasetOptions
+from rover_pipeline.datasets.table import DATASETS
+from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, did_you_mean
+from rover_pipeline.format.provenance import read_provenance
+from rover_pipeline.workflow.flow import Flow
+from rover_pipeline.workflow.rule_inputs import SensorInput
+from rover_pipeline.workflow.stamps import STAMP, withdraw
+
+#: Ends a reference to a channel that a format reads where it is there.
+_OPTIONAL = "?"
+
+
+class Exports:
+    """The datasets of one run of the workflow.
+
+    Attributes:
+        names: all formats, in the order of the table; each has a rule.
+    """
+
+    def __init__(self, flow: Flow, folder: Path | None = None) -> None:
+        self.flow = flow
+        self.names = list(DATASETS)
+        here = folder or Path.cwd()
+        self.root = here / (flow.config.export.root or "exports")
+        self.wanted = _names(flow.config.exports)
+        for name in self.wanted:
+            if name not in DATASETS:
+                raise ConfigError(f"config: exports: there is no format {name!r}; {did_you_mean(name, DATASETS)}")
+
+    def needs(self, name: str) -> Callable[[Any], list[str]]:
+        """Input of a rule: the channels of all recordings that a format reads."""
+        return lambda wildcards: [path for results in self.flow.traces for path in self._files(name, results)]
+
+    def makes(self, name: str) -> str:
+        """Output of a rule: the stamp of the dataset, whose name tells the options."""
+        request = json.dumps([self._request(name), DATASETS[name].version], sort_keys=True)
+        digest = hashlib.blake2b(request.encode(), digest_size=6).hexdigest()
+        return str(self.root / name / f"{STAMP}{digest}")
+
+    def folder(self, name: str) -> Callable[[Any], str]:
+        """Parameter of a rule: the folder of the dataset."""
+        return lambda wildcards: str(self.root / name)
+
+    def request(self, name: str) -> Callable[[Any], str]:
+        """Parameter of a rule: all options that may change the dataset, as JSON. A callable, for its braces."""
+        text = json.dumps(self._request(name), sort_keys=True)
+        return lambda wildcards: text
+
+    def entries(self, wildcards: Any) -> str:
+        """Parameter of a rule: the recordings as the user named them, for a command line has a limit."""
+        config = self.flow.config
+        entries = config.traces if config.traces is not None else [str(self.flow.demo)]
+        root = ["--output-root", os.path.abspath(config.output_root)] if config.output_root else []
+        return shlex.join([*(os.path.abspath(os.path.expanduser(each)) for each in entries), *root])
+
+    def command(self) -> str:
+        """Shell command of a rule."""
+        return (
+            f"{shlex.quote(sys.executable)} -m rover_pipeline export {{params.format}} {{params.entries}} "
+            "--out {params.folder:q} --stamp {params.stamp:q} --request {params.request:q} --replace "
+            "--threads {threads} --log {log:q}"
+        )
+
+    def targets(self, begins: bool = True) -> list[str]:
+        """Stamps of the datasets that are asked for.
+
+        Args:
+            begins: see `Flow.targets`.
+
+        Raises:
+            FormatError: a recording lacks a sensor that the format needs.
+            InTheWayError: something that this program did not make stands where a dataset belongs.
+        """
+        stamps = []
+        for name in self.wanted:
+            for results, source in self.flow.traces.items():
+                made = set()
+                for sensor, optional in self._sensors(name).items():
+                    if not optional and not self.flow.has(sensor, results):
+                        raise FormatError(f"{source}: has no sensor {sensor!r}, which the export {name!r} needs")
+                    if sensor in self.flow.made and self.flow.has(sensor, results):
+                        made.add(sensor[1:])
+                self.flow.prepare(made, results, begins)
+            stamp = Path(self.makes(name))
+            provenance = read_provenance(stamp.parent) if stamp.parent.is_dir() else None
+            if stamp.parent.is_dir() and provenance is None and any(stamp.parent.iterdir()):
+                if DATASETS[name].kind != "merge":
+                    raise InTheWayError(
+                        f"{stamp.parent}: is no dataset of ours; move it away, or set export.root to another folder"
+                    )
+            elif begins and stamp.exists() and provenance and provenance.get("version") != DATASETS[name].version:
+                withdraw(stamp)
+            self.flow.directories.append(str(stamp.parent))
+            stamps.append(str(stamp))
+        return stamps
+
+    def _options(self, name: str) -> DatasetOptions:
+        options: DatasetOptions = getattr(self.flow.config.export, name)
+        return options
+
+    def _request(self, name: str) -> dict[str, Any]:
+        section = self.flow.config.export
+        splits = section.splits.model_dump(mode="json") if DATASETS[name].splits else {}
+        return {"options": self._options(name).model_dump(mode="json"), "splits": splits}
+
+    def _channels(self, name: str) -> dict[str, list[str]]:
+        """Sensors, or products, and the channels of each that a format reads."""
+        channels: dict[str, list[str]] = {}
+        for reference in self._options(name).needs():
+            sensor, _, channel = reference.removesuffix(_OPTIONAL).partition("/")
+            channels.setdefault(sensor, []).append(channel)
+        return channels
+
+    def _sensors(self, name: str) -> dict[str, bool]:
+        """Sensors that a format reads -> whether it does without."""
+        required = {each.partition("/")[0] for each in self._options(name).needs() if not each.endswith(_OPTIONAL)}
+        return {sensor: sensor not in required for sensor in self._channels(name)}
+
+    def _files(self, name: str, results: Path) -> list[str]:
+        optional = self._sensors(name)
+        paths: list[str] = []
+        for sensor, channels in self._channels(name).items():
+            if not optional[sensor] or self.flow.has(sensor, results):
+                paths += SensorInput(self.flow, sensor, ("ts", "valid", *channels), optional[sensor]).files(results)
+        return list(dict.fromkeys(paths))
+
+
+def _names(items: list[str]) -> list[str]:
+    """Names in a list, or in words with commas or spaces."""
+    return list(dict.fromkeys(name for item in items for name in item.replace(",", " ").split()))

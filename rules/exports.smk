@@ -1,0 +1,23 @@
+# Datasets in other formats: a rule for each format, made from all recordings when `exports` names it.
+for name in EXPORTS.names:
+
+    rule:
+        name:
+            f"export_{name}"
+        input:
+            EXPORTS.needs(name),
+        output:
+            EXPORTS.makes(name),
+        params:
+            format=name,
+            entries=EXPORTS.entries,
+            folder=EXPORTS.folder(name),
+            stamp=os.path.basename(EXPORTS.makes(name)),
+            request=EXPORTS.request(name),
+        log:
+            f"logs/exports/{name}.log",
+        benchmark:
+            f"logs/exports/{name}.tsv"
+        threads: threads(4)
+        shell:
+            EXPORTS.command()

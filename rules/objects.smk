@@ -1,0 +1,5 @@
+use rule derived as objects with:
+    input:
+        needs("_objects"),
+    output:
+        makes("_objects"),
