@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rover_pipeline import __version__
-from rover_pipeline.errors import describe
+from rover_pipeline.errors import RoverError, describe
 from rover_pipeline.lookup import load
 
 DEBUG_VARIABLE = "ROVER_PIPELINE_DEBUG"
