@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rover_pipeline import __version__
-from rover_pipeline.errors import describe
+from rover_pipeline.errors import RoverError, describe
 from rover_pipeline.lookup import load
 
 DEBUG_VARIABLE = "ROVER_PIPELINE_DEBUG"
@@ -94,6 +94,19 @@ def _parser() -> argparse.ArgumentParser:
     dca1000.add_argument("--device", metavar="BOARD", help="for example IWR6843 (default: what FILE says)")
     dca1000.add_argument("--start", type=float, metavar="EPOCH_S", help="time of the first frame")
     dca1000.set_defaults(run=_import_dca1000)
+
+    calibrate = commands.add_parser("calibrate", help="measure what a sensor is, from its recordings")
+    sensors = calibrate.add_subparsers(required=True, metavar="SENSOR")
+    array = sensors.add_parser("radar", help="coupling, phases and gains of the antennas, spacing, range bias")
+    array.add_argument("traces", nargs="+", type=Path, metavar="TRACE", help="of one radar, with the same chirps")
+    array.add_argument("-o", "--out", type=Path, required=True, metavar="FILE.yaml", help="for radar.calibration")
+    array.add_argument("--reflector", type=float, metavar="M", help="calibrate on the static target at this distance")
+    array.add_argument("--azimuth", type=float, metavar="DEG", help="its direction, to the right (default: unknown)")
+    array.add_argument("--elevation", type=float, metavar="DEG", help="its direction, up (default: unknown)")
+    array.add_argument("--distance", type=float, metavar="M", help="its distance as measured, for the range bias")
+    array.add_argument("--board", metavar="NAME", help="for example IWR6843 (default: what the recording says)")
+    array.add_argument("--order", choices=("iiqq", "qqii"), default="qqii", help="order of words (default: qqii)")
+    array.set_defaults(run=_calibrate_radar)
 
     info = commands.add_parser("info", help="what is in a trace")
     info.add_argument("traces", nargs="+", metavar="TRACE", help="traces, folders of traces, or exported datasets")
@@ -173,7 +186,7 @@ def _parser() -> argparse.ArgumentParser:
     step.add_argument("--log", type=Path, metavar="FILE", help="a copy of the messages, with tracebacks")
     step.set_defaults(run=_step)
 
-    for command in (*commands.choices.values(), *makers.choices.values()):
+    for command in (*commands.choices.values(), *makers.choices.values(), array):
         # Taken after the command too. SUPPRESS, or its default would undo the one given before the command.
         command.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     return parser
@@ -247,6 +260,21 @@ def _import_dca1000(arguments: argparse.Namespace) -> int:
         start=arguments.start,
     )
     print(f"{arguments.out}: {count} frames")
+    return 0
+
+
+def _calibrate_radar(arguments: argparse.Namespace) -> int:
+    reflector = None
+    if arguments.reflector is not None:
+        given = (arguments.reflector, arguments.azimuth, arguments.elevation, arguments.distance)
+        reflector = load("rover_pipeline.calibrate.radar:Reflector")(*given)
+    elif any(each is not None for each in (arguments.azimuth, arguments.elevation, arguments.distance)):
+        raise RoverError("calibrate radar: --azimuth, --elevation and --distance are of a --reflector; give that too")
+    file = load("rover_pipeline.calibrate.radar:calibrate_radar")(
+        arguments.traces, arguments.out, reflector=reflector, board=arguments.board, order=arguments.order
+    )
+    before, after = file.coherence
+    print(f"{arguments.out}: {file.targets} echoes, coherence {before:.2f} before, {after:.2f} after")
     return 0
 
 

@@ -45,6 +45,7 @@ WRITERS = {
     "engine/exchange.py": "arrays on their way between workers",
     "table.py": "the table of a document",
     "workflow/launch.py": "a profile",
+    "calibrate/": "calibration files that the configuration names",
     "importers/": "raw sensors of new recordings",
     "simulate/": "simulated recordings",
     "export/": "files in other formats",

@@ -147,6 +147,7 @@ class _Run:
     def make_by_ranges(self) -> None:
         """Blocks of frames, in parallel, or in order with a state."""
         task, inputs = self.task, self.task.inputs
+        task.prepare()
         task.probe()
         self._take(task.inspect())
         _start_collector()
@@ -184,6 +185,7 @@ class _Run:
     def _call(self) -> tuple[Any, Any]:
         """What the function returns for the whole recording, and which frames could be decoded."""
         task = self.task
+        task.prepare()
         self._take(task.inspect())
         _start_collector()
         with opened_recording(task, label=self.label, threads=self.threads, dask=self.dask, log=self.log) as recording:

@@ -114,6 +114,8 @@ class Step:
         ordered: frames are handed over in order, with the state that the function returned before.
         recording: the function is called once, with a `Recording` to read from.
         inspect: looks at a few frames before the work (or its dotted name); see `step`.
+        prepare: estimates from frames of all the recording what the function is given as `prepared` (or its dotted
+            name); see `step`.
         waits_for_all: made after all other outputs that are asked for.
         default: belongs to `outputs: default`.
         needs_option: dotted name of the option without which the step does not exist, and what to set it to.
@@ -141,6 +143,7 @@ class Step:
     ordered: bool = False
     recording: bool = False
     inspect: str | Callable[..., Inspection] | None = None
+    prepare: str | Callable[..., Any] | None = None
     waits_for_all: bool = False
     default: bool = False
     needs_option: tuple[str, str] | None = None
@@ -160,6 +163,10 @@ class Step:
     def look(self, **arguments: Any) -> Inspection:
         """What `inspect` returns."""
         return _loaded(self.inspect)(**arguments, **self.constants) if self.inspect else Inspection({})
+
+    def ready(self, **arguments: Any) -> Any:
+        """What `prepare` returns."""
+        return _loaded(self.prepare)(**arguments, **self.constants) if self.prepare else None
 
     def view(self, argument: str, channel: Any, options: Options | None) -> Any:
         """The channel that is read for an input."""
@@ -217,6 +224,10 @@ def step(
 
     `inspect` is called once with the arguments of the function, for a few valid frames of the recording (none if there
     are none). Its figures are written to provenance, its warnings to the terminal and the log too.
+
+    `prepare` is called once, before, with the arguments of the function for some valid frames spread over all the
+    recording. What it returns is given to the function and to `inspect` as `prepared`: an estimate that must be the
+    same for all ranges of frames.
 
     Args:
         version: raised whenever the same input gives other bytes.

@@ -21,8 +21,8 @@ from rover_pipeline.format.meta import ChannelSpec, spec_for
 from rover_pipeline.format.sensor import VALID, VALID_SPEC
 from rover_pipeline.options import Options
 
-#: Number of frames that a step's `inspect` is called with.
-_INSPECTED = 4
+#: Numbers of frames that a step's `inspect` and `prepare` are called with.
+_INSPECTED, _PREPARED = 4, 16
 
 
 class Part(NamedTuple):
@@ -49,6 +49,7 @@ class FrameTask:
         partial: directory of the channels that are being written.
         specs: of those channels; empty until `probe` is called.
         mark_corrupt: True = frames that cannot be decoded become zeros that are not valid; False = they are an error.
+        prepared: what the step's `prepare` returned.
     """
 
     step: Step
@@ -57,11 +58,17 @@ class FrameTask:
     partial: Path
     specs: dict[str, ChannelSpec]
     mark_corrupt: bool
+    prepared: Any = None
 
     @property
     def modules(self) -> set[str]:
         """Names of the modules that hold what the step declares: the function, its options, its views."""
-        declared = [self.step.name, *self.step.views.values(), *([type(self.options)] if self.options else [])]
+        declared = [
+            self.step.name,
+            *([self.step.prepare] if self.step.prepare else []),
+            *self.step.views.values(),
+            *([type(self.options)] if self.options else []),
+        ]
         return {each.partition(":")[0] if isinstance(each, str) else each.__module__ for each in declared}
 
     def __call__(self, frames: tuple[int, int]) -> Part:
@@ -85,6 +92,8 @@ class FrameTask:
     ) -> Any:
         """Call the step's function, or another one with the same arguments. Its errors name the frames."""
         arguments = {**arrays, **self.inputs.whole, **self.inputs.texts, **extra}
+        if self.prepared is not None:
+            arguments["prepared"] = self.prepared
         if self.step.takes("shapes"):
             arguments["shapes"] = self.inputs.shapes
         if self.options is not None:
@@ -219,12 +228,23 @@ class FrameTask:
             "workers do not see the same files. Nothing was written"
         )
 
+    def prepare(self) -> None:
+        """Call the step's `prepare` with valid frames that are spread over the recording."""
+        if self.step.prepare is not None:
+            arrays, first = self._sampled(_PREPARED)
+            self.prepared = self.call_function(arrays, first, self.inputs.count, function=self.step.ready)
+
     def inspect(self) -> Inspection:
         """Call the step's `inspect` with a few valid frames that are spread over the recording."""
         if self.step.inspect is None:
             return Inspection({})
+        arrays, first = self._sampled(_INSPECTED)
+        return self.call_function(arrays, first, self.inputs.count, function=self.step.look)
+
+    def _sampled(self, count: int) -> tuple[dict[str, np.ndarray], int]:
+        """The inputs for at most `count` valid frames that can be decoded, evenly spread, and the first one."""
         valid = np.flatnonzero(self.inputs.valid)
-        frames = valid[np.unique(np.linspace(0, len(valid) - 1, _INSPECTED).astype(int))] if len(valid) else valid
+        frames = valid[np.unique(np.linspace(0, len(valid) - 1, count).astype(int))] if len(valid) else valid
         blocks = [self.read(int(frame), int(frame) + 1) for frame in frames]
         decoded = [arrays for arrays, readable in blocks if readable.all()]
         nearest = {argument: each.channel for argument, each in self.inputs.nearest.items()}
@@ -234,8 +254,7 @@ class FrameTask:
             )
             for name, channel in {**self.inputs.channels, **nearest}.items()
         }
-        first = int(frames[0]) if len(frames) else 0
-        return self.call_function(arrays, first, self.inputs.count, function=self.step.look)
+        return arrays, int(frames[0]) if len(frames) else 0
 
     def probe(self) -> None:
         """Set type and shape of every channel from the result for the first frame."""

@@ -2,7 +2,8 @@
 
 Axes are `tx, rx, doppler, range` before and `doppler, elevation, azimuth, range` after. Bins are equally spaced in the
 sine of the angle: azimuth bin `n // 2` is straight ahead, larger bins are to the right; elevation bin `n // 2` is
-level, larger bins are up.
+level, larger bins are up. Antennas are at multiples of the half wavelength that the board was designed for, which is
+not that of the recording: `Board.spacing`.
 """
 
 from __future__ import annotations
@@ -19,17 +20,16 @@ from rover_pipeline.radar.spectrum import window_weights
 _GROUP = 4
 
 
-def azimuth_sines(bins: int) -> np.ndarray:
-    """Sine of the angle at each bin of a transform along antennas half a wavelength apart, f8 (bins,)."""
-    return (np.arange(bins) - bins // 2) * (2 / bins)
+def centred_sines(bins: int, spacing: float = 1.0) -> np.ndarray:
+    """Sine of the angle at each bin of a Fourier transform along antennas, f8 (bins,); bin `bins // 2` is 0.
 
+    Antennas more than half a wavelength apart see no more than sines of 1 / spacing without ambiguity, which the bins
+    then span. Where they are closer, the outermost bins are no direction: their sine is above 1.
 
-def elevation_sines(board: Board, bins: int) -> np.ndarray:
-    """Sine of the elevation at each bin, f8 (bins,).
-
-    If the rows are not half a wavelength apart, the bins are sines from -1 to 1, both included, as in xwr.
+    Args:
+        spacing: of the antennas, half wavelengths.
     """
-    return azimuth_sines(bins) if board.row_spacing == 1 else np.linspace(-1, 1, bins)
+    return (np.arange(bins) - bins // 2) * (2 / bins) / spacing
 
 
 def steering_weights(sines: np.ndarray, spacing: float, antennas: int) -> np.ndarray:
@@ -51,7 +51,7 @@ def antenna_phases(board: Board, doppler_bins: int, compensate_tdm: bool) -> np.
     each Doppler bin.
     """
     transmitters, receivers = len(board.tx), len(board.rx)
-    factors = np.tile(board.signs.astype("c16"), (doppler_bins, 1))
+    factors = np.tile(board.corrections.astype("c16"), (doppler_bins, 1))
     if compensate_tdm:
         cycles = (np.arange(doppler_bins) - doppler_bins // 2) / doppler_bins
         compensation = np.exp(-2j * np.pi * cycles[:, None] * np.arange(transmitters) / transmitters)
@@ -86,7 +86,7 @@ class RangeAzimuth:
         first, second = np.nonzero((rows[:, None] == rows) & (columns[:, None] >= columns))
         pairs = np.stack([first, second, columns[first] - columns[second]], axis=-1)
         self._pairs = pairs[np.argsort(pairs[:, 2], kind="stable")]
-        cycles = azimuth_sines(bins)[:, None] / 2 * np.arange(self._lags)
+        cycles = centred_sines(bins)[:, None] * board.spacing / 2 * np.arange(self._lags)
         # Each pair of different antennas stands for itself and for its conjugate.
         scale = np.where(np.arange(self._lags) == 0, 1.0, 2.0) * (rows.max() + 1)
         self._transform = np.hstack([np.cos(2 * np.pi * cycles) * scale, np.sin(2 * np.pi * cycles) * scale])
@@ -105,6 +105,8 @@ class RangeAzimuth:
 class Magnitudes:
     """Magnitude of the spectrum over Doppler, elevation, azimuth and range, ADC counts.
 
+    Over the antennas it is a plain Fourier transform; `centred_sines` gives the sines at its bins.
+
     Args:
         doppler_bins: of the spectra.
         bins: (elevation, azimuth); 0 = as many as rows or columns.
@@ -120,7 +122,7 @@ class Magnitudes:
         _require_bins(azimuths, width, "azimuth", "columns")
         _require_bins(elevations, count, "elevation", "rows")
         # The weights of an antenna for the azimuths hold both windows, so the elevation weights need none.
-        steering = steering_weights(azimuth_sines(azimuths), 1, width) * array_window(width, windows[1])
+        steering = steering_weights(centred_sines(azimuths), 1, width) * array_window(width, windows[1])
         steering = steering[:, columns] * array_window(count, windows[0])[rows] / len(rows)
         # The kernel takes antennas of one row in groups of four; a shorter group is filled up with weights of zero.
         groups, weights = [], []
@@ -133,7 +135,7 @@ class Magnitudes:
         self._groups = np.array(groups)
         self._azimuth = np.stack(weights, axis=1).astype("c8")
         # The kernel needs two rows or more; a second row of weight zero is added to a board with one row.
-        elevation = steering_weights(elevation_sines(board, elevations), board.row_spacing, count)
+        elevation = steering_weights(centred_sines(elevations), 1, count)
         self._elevation = np.pad(elevation, ((0, 0), (0, max(2 - count, 0)))).astype("c8")
         self._phases = _fft_order(antenna_phases(board, doppler_bins, compensate_tdm))
         self._thread = threading.local()

@@ -70,6 +70,7 @@ def describe_axes(
     azimuth: np.ndarray | None = None,
     range_bins: int = 0,
     range_length: int = 0,
+    range_bias: float = 0.0,
 ) -> str:
     """The text of `axes.json`: values in m, m/s and radians, or null if the sidecar does not give the size of bins.
 
@@ -77,6 +78,7 @@ def describe_axes(
         chirps, samples: of a frame, which the resolutions in `radar.json` refer to.
         doppler, range_bins: numbers of bins of the product.
         range_length: length of the transform that the range bins come from.
+        range_bias: what ranges come out too long, m.
         elevation, azimuth: sine at each bin.
     """
     bins = resolutions(sidecar)
@@ -87,7 +89,7 @@ def describe_axes(
     for name, sines, direction in (("elevation", elevation, "up"), ("azimuth", azimuth, "right")):
         if sines is not None:
             axes[name] = {"unit": "rad", "positive": direction, "values": _rounded(np.arcsin(np.clip(sines, -1, 1)))}
-    distance = None if bins is None else np.arange(range_bins) * bins[0] * samples / range_length
+    distance = None if bins is None else np.arange(range_bins) * bins[0] * samples / range_length - range_bias
     axes["range"] = {"unit": "m", "positive": "away", "values": _rounded(distance)}
     return json.dumps(axes) + "\n"
 

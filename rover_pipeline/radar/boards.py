@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -10,6 +10,13 @@ import numpy as np
 from rover_pipeline.errors import ConfigError, did_you_mean
 from rover_pipeline.format.collection import parse_collection
 
+#: Frequency that the antennas of boards at 76 to 81 GHz are taken to be placed for, GHz: the middle of the band, as no
+#: manual says it. A calibration measures what they really are.
+_AUTOMOTIVE_GHZ = 78.5
+#: The same for boards at 60 to 64 GHz (Texas Instruments, IWR6843L EVM User's Guide, SWRU585, section 4.1).
+_INDUSTRIAL_GHZ = 62.0
+#: Relative gain below which an antenna is dead: its noise would be made as loud as the others' signal.
+_DEAD = 0.1
 Positions = tuple[tuple[float, float], ...]
 
 
@@ -22,12 +29,26 @@ class Board:
             from the radar. A pair of both acts as a virtual antenna at the sum of their positions.
         real: whether samples are real instead of complex.
         polarity: of each transmitter, -1 if the board feeds it in opposite phase; empty = all 1.
+        design_ghz: frequency whose half wavelength the positions are multiples of.
+        spacing: half wavelengths of the recording's centre frequency in a half wavelength of the design; see `placed`.
+        gains: relative gain of each virtual antenna, as a calibration has measured it; empty = all 1.
     """
 
     tx: Positions
     rx: Positions
     real: bool = False
     polarity: tuple[int, ...] = ()
+    design_ghz: float = _AUTOMOTIVE_GHZ
+    spacing: float = 1.0
+    gains: tuple[complex, ...] = ()
+
+    def placed(self, hertz: float | None) -> Board:
+        """The board at the centre frequency of a recording; as designed if that is not known."""
+        return self if hertz is None else replace(self, spacing=hertz / (self.design_ghz * 1e9))
+
+    def calibrated(self, gains: tuple[complex, ...], spacing: float) -> Board:
+        """The board with measured gains of its virtual antennas and spacing at the centre frequency."""
+        return replace(self, gains=gains, spacing=spacing)
 
     @cached_property
     def antennas(self) -> np.ndarray:
@@ -40,10 +61,22 @@ class Board:
         return np.repeat(np.array(self.polarity or (1,) * len(self.tx), "f8"), len(self.rx))
 
     @cached_property
-    def row_spacing(self) -> float:
-        """Distance between the rows of virtual antennas, half wavelengths; 1 if there is one row."""
+    def corrections(self) -> np.ndarray:
+        """Factors that give the virtual antennas equal phase and gain, c16 (tx * rx,); 0 for a dead antenna."""
+        gains = np.array(self.gains or (1.0,) * len(self.signs), "c16")
+        dead = np.abs(gains) < _DEAD
+        return np.where(dead, 0, self.signs / np.where(dead, 1, gains))
+
+    @cached_property
+    def row_step(self) -> float:
+        """Distance between the rows of virtual antennas, half wavelengths of the design; 1 if there is one row."""
         levels = np.unique(self.antennas[:, 1])
         return float(levels[1] - levels[0]) if len(levels) > 1 else 1.0
+
+    @cached_property
+    def row_spacing(self) -> float:
+        """Distance between the rows of virtual antennas, half wavelengths of the recording's centre frequency."""
+        return self.row_step * self.spacing
 
     @cached_property
     def grid(self) -> np.ndarray:
@@ -52,7 +85,7 @@ class Board:
         So an echo from the right is a positive frequency along the columns, and one from above along the rows.
         """
         left, up = self.antennas.T
-        rows, columns = (up.max() - up) / self.row_spacing, left - left.min()
+        rows, columns = (up.max() - up) / self.row_step, left - left.min()
         return np.rint(np.stack([rows, columns], axis=-1)).astype("i8")
 
     @property
@@ -85,8 +118,14 @@ BOARDS = {
     "AWR1843L": Board(_PAIR, _ROW),
     "AWR1642": Board(_PAIR, _ROW),
     "AWR2944": Board(((0.0, 0.0), (2.0, 1.6), (4.0, 0.0), (8.0, 0.0)), _ROW, real=True),
-    "AWRL6844": Board(((2.0, 0.0), (0.0, 0.0), (0.0, -2.0), (2.0, -2.0)), _SQUARE, real=True, polarity=(1, -1, 1, -1)),
-    "IWR6843": Board(_RAISED_MIDDLE, _ROW),
+    "AWRL6844": Board(
+        ((2.0, 0.0), (0.0, 0.0), (0.0, -2.0), (2.0, -2.0)),
+        _SQUARE,
+        real=True,
+        polarity=(1, -1, 1, -1),
+        design_ghz=_INDUSTRIAL_GHZ,
+    ),
+    "IWR6843": Board(_RAISED_MIDDLE, _ROW, design_ghz=_INDUSTRIAL_GHZ),
     "IWR1443": Board(_RAISED_MIDDLE, _ROW),
 }
 

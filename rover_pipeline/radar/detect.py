@@ -14,13 +14,15 @@ import cv2
 import numpy as np
 from scipy.ndimage import rank_filter
 
-from rover_pipeline.radar.point_kernels import local_maxima, measure_peaks, smallest_of_averages
+from rover_pipeline.radar.point_kernels import local_maxima, maxima_above_rank, measure_peaks, smallest_of_averages
 
 #: Number of cells on each side of the cell under test, (doppler, range).
 Cells = tuple[int, int]
 
 #: A moving target spreads, so a Doppler sidelobe may have this many times the power of the window's envelope.
 _SIDELOBE_MARGIN = 4.0
+#: Doppler bins on each side of zero that hold what stands still: half the main lobe of a Hann window.
+_STATIC_BINS = 2
 
 
 class Peaks(NamedTuple):
@@ -80,21 +82,51 @@ def caso_noise(power: np.ndarray, guard: Cells, train: Cells) -> np.ndarray:
     return noise
 
 
-def find_peaks(
-    power: np.ndarray, noise: np.ndarray, threshold: float, windows: tuple[str, str], first_bin: int
-) -> Peaks:
-    """Local maxima above the noise that are not sidelobes of a stronger one.
+class Search(NamedTuple):
+    """Where targets are searched, and what is one.
 
-    Args:
-        power, noise: (doppler, range).
+    Attributes:
         threshold: minimum power over noise.
         windows: along Doppler and range, "hann" or "none"; they determine the sidelobes.
         first_bin: first range bin to search: closer ones hold the coupling of the antennas.
+        blind: bool (range,), bins in which static cells are no targets; None = none.
     """
+
+    threshold: float
+    windows: tuple[str, str]
+    first_bin: int
+    blind: np.ndarray | None = None
+
+
+def find_peaks(power: np.ndarray, noise: np.ndarray, search: Search) -> Peaks:
+    """Local maxima above the noise that are not sidelobes of a stronger one; both maps are (doppler, range)."""
     cells = np.empty(power.size, "i8")
-    cells = cells[: local_maxima(power, noise, threshold, first_bin, cells)]
+    cells = cells[: local_maxima(power, noise, search.threshold, search.first_bin, cells)]
+    return _measured(power, noise.ravel()[cells].astype("f8"), cells, search)
+
+
+def find_os_peaks(power: np.ndarray, guard: Cells, train: Cells, rank: float, search: Search) -> Peaks:
+    """As `find_peaks` with the noise of `os_noise`, in a fraction of its time."""
+    ring = ring_size(guard, train)
+    cells, noise = np.empty(power.size, "i8"), np.empty(power.size)
+    index = min(int(rank * ring), ring - 1)
+    count = maxima_above_rank(power, guard, train, index, search.threshold, search.first_bin, cells, noise)
+    return _measured(power, noise[:count], cells[:count], search)
+
+
+def ring_size(guard: Cells, train: Cells) -> int:
+    """Number of training cells around a cell."""
+    inner, outer = (np.prod([2 * n + 1 for n in each]) for each in (guard, np.add(guard, train)))
+    return int(outer - inner)
+
+
+def _measured(power: np.ndarray, noise: np.ndarray, cells: np.ndarray, search: Search) -> Peaks:
+    """The peaks among cells above the noise; f8 (cell,)."""
     snr, position = np.empty(len(cells)), np.empty((2, len(cells)))
-    measure_peaks(power, noise, cells, _sidelobes(power.shape, windows), snr, position)
+    measure_peaks(power, noise, cells, _sidelobes(power.shape, search.windows), snr, position)
+    if search.blind is not None:
+        static = np.abs(cells // power.shape[1] - power.shape[0] // 2) <= _STATIC_BINS
+        snr[static & search.blind[cells % power.shape[1]]] = 0
     order = np.argsort(-snr, kind="stable")[: np.count_nonzero(snr)]
     doppler_bin, range_bin = np.divmod(cells[order], power.shape[1])
     doppler, distance = position[:, order]

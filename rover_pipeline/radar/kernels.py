@@ -20,36 +20,51 @@ Row = np.ndarray
 
 @compiled_with_fma
 def window_complex(
-    frame: np.ndarray, tx: int, rx: int, chirps: np.ndarray, samples: np.ndarray, out: np.ndarray
+    frame: np.ndarray,
+    tx: int,
+    rx: int,
+    chirps: np.ndarray,
+    samples: np.ndarray,
+    coupling: np.ndarray,
+    out: np.ndarray,
 ) -> None:
-    """Complex samples of one antenna times the windows over chirps and samples.
+    """Complex samples of one antenna, without its coupling, times the windows over chirps and samples.
 
     Args:
         frame: (chirp, tx, rx, word), `Q Q I I` groups.
         chirps, samples: windows, f4 (chirp,) and (sample,).
+        coupling: f4 (2 * sample,), real and imaginary parts interleaved, which is subtracted from every chirp.
         out: f4 (chirp, 2 * sample), real and imaginary parts interleaved; longer along both axes for zero padding.
     """
     for chirp in range(frame.shape[0]):
-        _window_pairs(frame[chirp, tx, rx], chirps[chirp], samples, out[chirp])
+        _window_pairs(frame[chirp, tx, rx], chirps[chirp], samples, coupling, out[chirp])
 
 
 @compiled_with_fma
-def _window_pairs(words: np.ndarray, weight: Any, samples: np.ndarray, out: np.ndarray) -> None:
+def _window_pairs(words: np.ndarray, weight: Any, samples: np.ndarray, coupling: np.ndarray, out: np.ndarray) -> None:
     for pair in range(len(samples) // 2):
         first, second = weight * samples[2 * pair], weight * samples[2 * pair + 1]
-        out[4 * pair] = np.float32(words[4 * pair + 2]) * first
-        out[4 * pair + 1] = np.float32(words[4 * pair]) * first
-        out[4 * pair + 2] = np.float32(words[4 * pair + 3]) * second
-        out[4 * pair + 3] = np.float32(words[4 * pair + 1]) * second
+        out[4 * pair] = (np.float32(words[4 * pair + 2]) - coupling[4 * pair]) * first
+        out[4 * pair + 1] = (np.float32(words[4 * pair]) - coupling[4 * pair + 1]) * first
+        out[4 * pair + 2] = (np.float32(words[4 * pair + 3]) - coupling[4 * pair + 2]) * second
+        out[4 * pair + 3] = (np.float32(words[4 * pair + 1]) - coupling[4 * pair + 3]) * second
 
 
 @compiled_with_fma
-def window_real(frame: np.ndarray, tx: int, rx: int, chirps: np.ndarray, samples: np.ndarray, out: np.ndarray) -> None:
-    """As `window_complex`, for real samples: frame (chirp, tx, rx, sample)."""
+def window_real(
+    frame: np.ndarray,
+    tx: int,
+    rx: int,
+    chirps: np.ndarray,
+    samples: np.ndarray,
+    coupling: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    """As `window_complex`, for real samples: frame (chirp, tx, rx, sample), coupling f4 (sample,)."""
     for chirp in range(frame.shape[0]):
         words, line = frame[chirp, tx, rx], out[chirp]
         for sample in range(len(samples)):
-            line[2 * sample] = np.float32(words[sample]) * (chirps[chirp] * samples[sample])
+            line[2 * sample] = (np.float32(words[sample]) - coupling[sample]) * (chirps[chirp] * samples[sample])
             line[2 * sample + 1] = 0
 
 

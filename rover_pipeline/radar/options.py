@@ -10,6 +10,7 @@ from typing import Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from rover_pipeline.options import Options
+from rover_pipeline.radar.calibration import CalibrationFile
 
 Window = Literal["hann", "none"]
 
@@ -29,6 +30,16 @@ class CaptureOptions(Options):
         "qqii",
         description="Order of the words of two complex samples. A wrong order mirrors the range axis. The mirrored "
         "energy is measured, and a warning tells when the order seems wrong.",
+    )
+    coupling: Literal["remove", "keep"] = Field(
+        "remove",
+        description="remove = what couples from TX to RX on the board is measured in each recording, near zero range "
+        "where it is seen, and subtracted. keep = leave it in.",
+    )
+    calibration: CalibrationFile | None = Field(
+        None,
+        description="YAML file that `rover-pipeline calibrate radar` has made: coupling, range bias, spacing, phase "
+        "and gain of every virtual antenna. null = the array is taken to be as its board was designed.",
     )
 
 
@@ -70,10 +81,11 @@ class PointsSection(RangeDopplerSection):
     """`_radar_points`."""
 
     cfar: Literal["ca", "os", "caso"] = Field(
-        "caso",
-        description="CFAR detector, which estimates the noise from the training cells around a cell. ca (cell "
-        "averaging) = their mean; os (ordered statistic) = the power at a rank among them; caso (cell averaging, "
-        "smallest of) = the smaller mean of the two sides, along each axis. A strong neighbour raises only ca.",
+        "os",
+        description="CFAR detector, which estimates the noise from the training cells around a cell. os (ordered "
+        "statistic) = the power at a rank among them; ca (cell averaging) = their mean, which a strong neighbour "
+        "raises; caso (cell averaging, smallest of) = the smaller mean of the two sides, along each axis, which "
+        "misses targets among others at the same Doppler.",
     )
     guard: tuple[int, int] = Field((2, 3), description="Guard cells on each side of the tested cell: Doppler, range.")
     train: tuple[int, int] = Field((4, 8), description="Training cells beyond the guard cells: Doppler, range.")
@@ -88,6 +100,13 @@ class PointsSection(RangeDopplerSection):
     max_elevation: float = Field(40.0, gt=0, le=90, description="Maximum elevation of a point, up or down, degrees.")
     remove_static: bool = Field(False, description=_REMOVE_STATIC)
     compensate_tdm: bool = Field(True, description=_COMPENSATE_TDM)
+    estimator: Literal["beam", "capon", "music"] = Field(
+        "beam",
+        description="Estimator of directions. beam = the strongest beam: one direction for each range-Doppler cell. "
+        "capon, music = several targets in a cell, closer than a beam is wide, from smoothed covariances of the rows "
+        "of the array; at most `max_targets`.",
+    )
+    max_targets: int = Field(2, ge=1, le=8, description="`capon`, `music`: maximum number of targets in a cell.")
 
     @field_validator("guard", "train")
     @classmethod

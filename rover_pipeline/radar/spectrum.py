@@ -23,6 +23,20 @@ def window_weights(size: int, window: str) -> np.ndarray:
     return np.hanning(size + 2)[1:-1] if window == "hann" else np.ones(size)
 
 
+def complex_samples(frames: np.ndarray, order: str, real: bool) -> np.ndarray:
+    """Samples of stored frames, c8 (frame, chirp, tx, rx, sample), or f4 of real samples.
+
+    Args:
+        frames: i2, (frame, chirp, tx, rx, word); order: of words, "qqii" or "iiqq".
+    """
+    if real:
+        return frames.astype("f4")
+    groups = frames.reshape(*frames.shape[:-1], -1, 2, 2)
+    imag, real_part = (0, 1) if order == "qqii" else (1, 0)
+    samples = groups[..., real_part, :] + np.complex64(1j) * groups[..., imag, :]
+    return samples.reshape(*frames.shape[:-1], -1).astype("c8")
+
+
 def unit_gain_window(size: int, window: str) -> np.ndarray:
     """Window with a coherent gain of one, f4 (size,): a tone of amplitude a ADC counts has a peak of a."""
     weights = window_weights(size, window)
@@ -44,6 +58,8 @@ class RangeDoppler:
         order: of the words of two complex samples, "qqii" or "iiqq".
         bins: (doppler, range) after zero padding; 0 = as many as there are chirps or samples.
         remove_static: subtract the mean over the chirps, which is the echo of static targets.
+        coupling: signal that every chirp holds besides the echoes, c16 (tx, rx, sample), or f8 of real samples; it is
+            subtracted. None = none. The mean over the chirps holds it too.
 
     Raises:
         ValueError: frames of this shape are no radar frames, or `bins` are too few.
@@ -59,6 +75,7 @@ class RangeDoppler:
         order: str = "qqii",
         bins: tuple[int, int] = (0, 0),
         remove_static: bool = False,
+        coupling: np.ndarray | None = None,
     ) -> None:
         if len(shape) != 4:
             raise ValueError(f"a radar frame is (chirp, tx, rx, sample), not {list(shape)}")
@@ -79,6 +96,10 @@ class RangeDoppler:
                 f"{self.doppler_bins} Doppler and {self.range_bins} range bins are fewer than {self.chirps} chirps and "
                 f"{self.samples} samples give; zero padding only adds bins"
             )
+        words_of_sample = np.zeros((self.tx, self.rx, self.samples), "f8" if real else "c16")
+        if coupling is not None and not remove_static:
+            words_of_sample += coupling
+        self._coupling = words_of_sample.astype("f4" if real else "c8").view("f4")
         self._windows = unit_gain_window(self.chirps, doppler_window), unit_gain_window(self.samples, range_window)
         self._thread = threading.local()
 
@@ -128,7 +149,8 @@ class RangeDoppler:
             words = buffer.reshape(self.doppler_bins, -1)
             if is_padded:
                 words[:] = 0
-            apply_windows(frame, *divmod(number, self.rx), *self._windows, words)
+            tx, rx = divmod(number, self.rx)
+            apply_windows(frame, tx, rx, *self._windows, self._coupling[tx, rx], words)
             # The transform is in place, because a second buffer would take a part of the cache.
             cv2.dft(buffer, buffer)
             if squares is not None:

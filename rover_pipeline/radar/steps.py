@@ -4,6 +4,7 @@ Arguments mean the same in all functions:
     iq: i2, (frame, chirp, tx, rx, word), the words of complex samples as `Q Q I I`.
     sidecar: `radar.json`; its `shape` tells real from complex samples. Without it they are what the board makes.
     config: `config.yaml`, which names the board.
+    prepared: what `rover_pipeline.radar.prepare` estimated for all the recording; None = nothing is removed.
 """
 
 from __future__ import annotations
@@ -14,18 +15,22 @@ from collections.abc import Iterator
 import numpy as np
 
 from rover_pipeline.engine.step import Inspection
-from rover_pipeline.format.texts import parse_json
-from rover_pipeline.radar.angles import Magnitudes, RangeAzimuth, azimuth_sines, elevation_sines
+from rover_pipeline.radar.angles import Magnitudes, RangeAzimuth, centred_sines
 from rover_pipeline.radar.axes import AXES, describe_axes, resolutions
 from rover_pipeline.radar.boards import assumed_board, find_board, recorded_board
+from rover_pipeline.radar.coupling import near_zero
 from rover_pipeline.radar.options import PointsOptions, RangeAzimuthOptions, RangeDopplerOptions, SpectrumOptions
 from rover_pipeline.radar.points import PointFinder
+from rover_pipeline.radar.prepare import Prepared, make_transform, placed_board
+from rover_pipeline.radar.sidecar import is_real
 from rover_pipeline.radar.spectrum import RangeDoppler, decibel
 
 #: Ratio of the energy at negative beat frequencies to that at positive ones, above which I and Q seem swapped. Complex
 #: samples resolve ranges over the whole spectrum, so the far walls of a room alone give a ratio of 2 to 3; recordings
 #: of whole rooms with swapped words gave 10 and more.
 _SWAPPED_RATIO = 8.0
+#: Coherence below which an array without a calibration is named.
+_INCOHERENT = 0.85
 #: Range bins left out at both ends of each half: leakage of the antenna coupling, and the edge of the ADC's filter.
 _EDGE = 4
 
@@ -37,8 +42,12 @@ def check_order(
     sidecar: str | None = None,
     config: str | None = None,
     whole: np.ndarray | None = None,
+    prepared: Prepared | None = None,
 ) -> Inspection:
-    """Measure the energy at negative beat frequencies; tell when I and Q seem swapped or the board is a guess."""
+    """Measure the energy at negative beat frequencies; tell when I and Q seem swapped or the board is a guess.
+
+    And what was prepared: how strong the coupling is, and how coherent the array.
+    """
     shape = iq.shape[1:]
     warnings = []
     if type(options) is not RangeDopplerOptions and not (options.board or recorded_board(config)):
@@ -46,10 +55,22 @@ def check_order(
             f"config.yaml names no radar.args.radar.device; taken for {assumed_board(shape)}, which has {shape[1]} TX "
             f"and {shape[2]} RX too. Set radar.board if it is another"
         )
-    if not len(iq) or _is_real(shape[-1], sidecar):
-        return Inspection({}, warnings)
-    share = _mirrored_energy_ratio(iq, _transform(shape, options, False))
-    measured = {"mirrored_range_energy": float(f"{share:.3g}") if np.isfinite(share) else None}
+    measured: dict[str, object] = {}
+    real = is_real(shape[-1], sidecar)
+    if prepared is not None and prepared.coupling is not None:
+        measured["coupling_db"] = round(prepared.coupling.level(shape[-1] // (1 if real else 2), real), 1)
+        measured["coupling_from"] = "calibration" if prepared.calibrated else "recording"
+    if prepared is not None and np.isfinite(prepared.coherence):
+        measured["array_coherence"] = round(prepared.coherence, 3)
+        if prepared.coherence < _INCOHERENT and options.calibration is None:
+            warnings.append(
+                f"the coherence of the array is {prepared.coherence:.2f}: its phases are not those of its design, or "
+                "cells hold several targets; `rover-pipeline calibrate radar` measures them"
+            )
+    if not len(iq) or real:
+        return Inspection(measured, warnings)
+    share = _mirrored_energy_ratio(iq, make_transform(shape, options, False))
+    measured["mirrored_range_energy"] = float(f"{share:.3g}") if np.isfinite(share) else None
     if share > _SWAPPED_RATIO:
         other = "iiqq" if options.sample_order == "qqii" else "qqii"
         warnings.append(
@@ -74,19 +95,24 @@ def _mirrored_energy_ratio(frames: np.ndarray, transform: RangeDoppler) -> float
 
 
 def inspect_spectra(
-    iq: np.ndarray, *, options: RangeDopplerOptions, sidecar: str | None = None, config: str | None = None
+    iq: np.ndarray,
+    *,
+    options: RangeDopplerOptions,
+    sidecar: str | None = None,
+    config: str | None = None,
+    prepared: Prepared | None = None,
 ) -> Inspection:
     """The check of the order, and the axes of the product in `axes.json`."""
     shape = iq.shape[1:]
     axes: dict[str, np.ndarray] = {}
     if isinstance(options, RangeAzimuthOptions):
-        axes["azimuth"] = azimuth_sines(options.azimuth_bins)
+        axes["azimuth"] = centred_sines(options.azimuth_bins)
     elif isinstance(options, SpectrumOptions):
-        board = find_board(options.board, config, shape)
+        board = placed_board(options, config, shape)
         rows, columns = board.grid.max(axis=0) + 1
-        axes["elevation"] = elevation_sines(board, options.elevation_bins or int(rows))
-        axes["azimuth"] = azimuth_sines(options.azimuth_bins or int(columns))
-    transform = _transform(shape, options, _is_real(shape[-1], sidecar))
+        axes["elevation"] = centred_sines(options.elevation_bins or int(rows), board.row_spacing)
+        axes["azimuth"] = centred_sines(options.azimuth_bins or int(columns), board.spacing)
+    transform = make_transform(shape, options, is_real(shape[-1], sidecar))
     text = describe_axes(
         sidecar,
         chirps=transform.chirps,
@@ -94,33 +120,50 @@ def inspect_spectra(
         doppler=0 if isinstance(options, RangeAzimuthOptions) else transform.doppler_bins,
         range_bins=transform.range_bins,
         range_length=transform.fft_length,
+        range_bias=options.calibration.range_bias.value if options.calibration else 0.0,
         **axes,
     )
-    checked = check_order(iq, options=options, sidecar=sidecar, config=config)
+    checked = check_order(iq, options=options, sidecar=sidecar, config=config, prepared=prepared)
     return checked._replace(files={AXES: text})
 
 
 def range_doppler(
-    iq: np.ndarray, *, options: RangeDopplerOptions, sidecar: str | None = None, config: str | None = None
+    iq: np.ndarray,
+    *,
+    options: RangeDopplerOptions,
+    sidecar: str | None = None,
+    config: str | None = None,
+    prepared: Prepared | None = None,
 ) -> np.ndarray:
     """Range-Doppler power of each frame, f4 (frame, doppler, range), dB re one squared ADC count.
 
     Samples are complex where there is no sidecar.
     """
-    transform = _transform(iq.shape[1:], options, _is_real(iq.shape[-1], sidecar))
+    coupling = prepared.coupling if prepared else None
+    transform = make_transform(iq.shape[1:], options, is_real(iq.shape[-1], sidecar), coupling)
     return np.stack([decibel(transform.power(frame)) for frame in iq])
 
 
 def range_azimuth(
-    iq: np.ndarray, *, options: RangeAzimuthOptions, sidecar: str | None = None, config: str | None = None
+    iq: np.ndarray,
+    *,
+    options: RangeAzimuthOptions,
+    sidecar: str | None = None,
+    config: str | None = None,
+    prepared: Prepared | None = None,
 ) -> np.ndarray:
     """Power of each frame by direction and distance, f4 (frame, azimuth, range), dB re one squared ADC count."""
     azimuth = _azimuth(iq.shape[1:], options, config)
-    return np.stack([decibel(azimuth.power(each)) for each in _spectra(iq, options, sidecar, config)])
+    return np.stack([decibel(azimuth.power(each)) for each in _spectra(iq, options, sidecar, config, prepared)])
 
 
 def spectrum(
-    iq: np.ndarray, *, options: SpectrumOptions, sidecar: str | None = None, config: str | None = None
+    iq: np.ndarray,
+    *,
+    options: SpectrumOptions,
+    sidecar: str | None = None,
+    config: str | None = None,
+    prepared: Prepared | None = None,
 ) -> np.ndarray:
     """Magnitude of the four-dimensional spectrum of each frame.
 
@@ -130,14 +173,20 @@ def spectrum(
     """
     magnitudes = _magnitudes(iq.shape[1:], options, config)
     result = []
-    for spectrum in _spectra(iq, options, sidecar, config):
+    for spectrum in _spectra(iq, options, sidecar, config, prepared):
         amplitude = magnitudes(spectrum)
         result.append((decibel(amplitude**2) if options.scale == "decibel" else amplitude).astype("f2"))
     return np.stack(result)
 
 
 def points(
-    iq: np.ndarray, whole: np.ndarray, *, options: PointsOptions, sidecar: str, config: str | None = None
+    iq: np.ndarray,
+    whole: np.ndarray,
+    *,
+    options: PointsOptions,
+    sidecar: str,
+    config: str | None = None,
+    prepared: Prepared | None = None,
 ) -> dict[str, np.ndarray]:
     """Targets of each frame. A frame that is not whole has none.
 
@@ -152,8 +201,10 @@ def points(
     metres, mps = resolutions(sidecar) or (0.0, 0.0)
     if not metres:
         raise ValueError("radar.json must give range_resolution and doppler_resolution, both above zero")
-    transform = _transform(shape, options, _has_real_samples(shape, options, sidecar, config))
-    find = _finder(shape, options, config)
+    real = _has_real_samples(shape, options, sidecar, config)
+    transform = make_transform(shape, options, real, prepared.coupling if prepared else None)
+    find = _finder(shape, options, config, real, prepared)
+    bias = options.calibration.range_bias.value if options.calibration else 0.0
     most = options.max_points
     xyz = np.full((len(iq), most, 3), np.nan, "f4")
     doppler, snr = np.full((2, len(iq), most), np.nan, "f4")
@@ -161,7 +212,7 @@ def points(
     for i in np.flatnonzero(whole):
         peaks, direction = find(*transform.spectrum_and_power(iq[i]))
         count[i] = n = len(peaks.snr)
-        xyz[i, :n] = direction * (peaks.range * metres)[:, None]
+        xyz[i, :n] = direction * np.maximum(peaks.range * metres - bias, 0)[:, None]
         doppler[i, :n] = (peaks.doppler - shape[0] // 2) * mps
         snr[i, :n] = 10 * np.log10(peaks.snr)
     return {"xyz": xyz, "doppler": doppler, "snr": snr, "count": count}
@@ -178,38 +229,29 @@ def quality(iq: np.ndarray) -> np.ndarray:
     return clipped.reshape(len(iq), -1).mean(axis=1, dtype="f8").astype("f4")
 
 
-@functools.lru_cache(maxsize=8)
-def _transform(shape: tuple[int, ...], options: RangeDopplerOptions, real: bool) -> RangeDoppler:
-    return RangeDoppler(
-        shape,
-        options.range_window,
-        options.doppler_window,
-        real,
-        order=options.sample_order,
-        bins=(getattr(options, "doppler_bins", 0), getattr(options, "range_bins", 0)),
-        remove_static=getattr(options, "remove_static", False),
-    )
-
-
 def _spectra(
-    iq: np.ndarray, options: RangeDopplerOptions, sidecar: str | None, config: str | None
+    iq: np.ndarray,
+    options: RangeDopplerOptions,
+    sidecar: str | None,
+    config: str | None,
+    prepared: Prepared | None,
 ) -> Iterator[np.ndarray]:
     """Spectrum of each frame, in a buffer that the next one fills again."""
     shape = iq.shape[1:]
-    transform = _transform(shape, options, _has_real_samples(shape, options, sidecar, config))
-    return map(transform.spectrum, iq)
+    real = _has_real_samples(shape, options, sidecar, config)
+    return map(make_transform(shape, options, real, prepared.coupling if prepared else None).spectrum, iq)
 
 
 @functools.lru_cache(maxsize=8)
 def _azimuth(shape: tuple[int, ...], options: RangeAzimuthOptions, config: str | None) -> RangeAzimuth:
-    board = find_board(options.board, config, shape)
+    board = placed_board(options, config, shape)
     return RangeAzimuth(board, shape[0], options.azimuth_bins, options.azimuth_window, options.compensate_tdm)
 
 
 @functools.lru_cache(maxsize=8)
 def _magnitudes(shape: tuple[int, ...], options: SpectrumOptions, config: str | None) -> Magnitudes:
     return Magnitudes(
-        find_board(options.board, config, shape),
+        placed_board(options, config, shape),
         options.doppler_bins or shape[0],
         (options.elevation_bins, options.azimuth_bins),
         (options.elevation_window, options.azimuth_window),
@@ -218,15 +260,23 @@ def _magnitudes(shape: tuple[int, ...], options: SpectrumOptions, config: str | 
 
 
 @functools.lru_cache(maxsize=8)
-def _finder(shape: tuple[int, ...], options: PointsOptions, config: str | None) -> PointFinder:
-    return PointFinder(find_board(options.board, config, shape), options)
+def _finder(
+    shape: tuple[int, ...], options: PointsOptions, config: str | None, real: bool, prepared: Prepared | None
+) -> PointFinder:
+    blind, error = None, 0.0
+    if prepared is not None:
+        error = prepared.error
+        if prepared.coupling is not None:
+            samples = shape[-1] // (1 if real else 2)
+            blind = near_zero(prepared.coupling, samples // 2 if real else samples, samples, samples, real)
+    return PointFinder(placed_board(options, config, shape), options, blind, error)
 
 
 def _has_real_samples(
     shape: tuple[int, ...], options: RangeDopplerOptions, sidecar: str | None, config: str | None
 ) -> bool:
     board = find_board(options.board, config, shape)
-    real = board.real if sidecar is None else _is_real(shape[-1], sidecar)
+    real = board.real if sidecar is None else is_real(shape[-1], sidecar)
     if real != board.real:
         kinds = ("complex", "real")
         raise ValueError(
@@ -234,15 +284,3 @@ def _has_real_samples(
             "right?"
         )
     return real
-
-
-def _is_real(words: int, sidecar: str | None) -> bool:
-    if sidecar is None:
-        return False
-    try:
-        samples = int(parse_json(sidecar, "radar.json")["shape"][-1])
-    except (ValueError, LookupError, TypeError, ArithmeticError) as error:
-        raise ValueError("radar.json must be an object with a `shape` of [chirps, tx, rx, samples]") from error
-    if words not in (samples, 2 * samples):
-        raise ValueError(f"radar.json says {samples} samples a chirp, iq holds {words} words; neither real nor complex")
-    return words == samples

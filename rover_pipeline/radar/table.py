@@ -17,7 +17,7 @@ STEPS = (
     Step(
         sensor="_radar_range_doppler",
         function="rover_pipeline.radar.steps:range_doppler",
-        version=3,
+        version=4,
         sections=("radar.range_doppler",),
         options=RangeDopplerOptions,
         inputs={"iq": "radar/iq"},
@@ -30,6 +30,7 @@ STEPS = (
                 unit="dB",
             )
         },
+        prepare="rover_pipeline.radar.prepare:prepare",
         inspect="rover_pipeline.radar.steps:inspect_spectra",
         sidecars=("axes.json",),
         default=True,
@@ -38,7 +39,7 @@ STEPS = (
     Step(
         sensor="_radar_range_azimuth",
         function="rover_pipeline.radar.steps:range_azimuth",
-        version=3,
+        version=4,
         sections=("radar.range_azimuth",),
         options=RangeAzimuthOptions,
         inputs={"iq": "radar/iq"},
@@ -51,6 +52,7 @@ STEPS = (
                 unit="dB",
             )
         },
+        prepare="rover_pipeline.radar.prepare:prepare",
         inspect="rover_pipeline.radar.steps:inspect_spectra",
         sidecars=("axes.json",),
         default=True,
@@ -59,7 +61,7 @@ STEPS = (
     Step(
         sensor="_radar_spectrum",
         function="rover_pipeline.radar.steps:spectrum",
-        version=3,
+        version=4,
         sections=("radar.spectrum",),
         options=SpectrumOptions,
         inputs={"iq": "radar/iq"},
@@ -67,11 +69,13 @@ STEPS = (
         outputs={
             "spectrum": Output(
                 "Amplitude in ADC counts, or dB re 1 ADC count when so configured. [doppler, elevation, azimuth, "
-                "range]; zero velocity, level and straight ahead at bins n/2; larger recede, are up and to the right.",
+                "range]; zero velocity, level and straight ahead at bins n/2; larger recede, are up and to the right. "
+                "axes.json has the angle of each bin.",
                 type="f2",
                 unit="ADC counts",
             )
         },
+        prepare="rover_pipeline.radar.prepare:prepare",
         inspect="rover_pipeline.radar.steps:inspect_spectra",
         sidecars=("axes.json",),
         summary="Magnitude of the four-dimensional spectrum, ADC counts.",
@@ -79,7 +83,7 @@ STEPS = (
     Step(
         sensor="_radar_points",
         function="rover_pipeline.radar.steps:points",
-        version=3,
+        version=4,
         sections=("radar.points",),
         options=PointsOptions,
         inputs={"iq": "radar/iq", "whole": "radar/valid"},
@@ -92,6 +96,7 @@ STEPS = (
             "snr": Output("Power over the noise around, dB. [point], falling.", type="f4", unit="dB"),
             "count": Output("Number of points.", type="u2"),
         },
+        prepare="rover_pipeline.radar.prepare:prepare",
         inspect="rover_pipeline.radar.steps:check_order",
         default=True,
         summary="Targets in the radar frame, front-left-up, strongest first; NaN past `count`.",

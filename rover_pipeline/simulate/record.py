@@ -31,6 +31,7 @@ from rover_pipeline.simulate.rig import PACKETS_LOST_EVERY, Rig, build
 from rover_pipeline.simulate.sensors import camera, imu, lidar, ouster, radar
 from rover_pipeline.simulate.sensors.clocks import Tick, is_lost
 from rover_pipeline.simulate.sensors.propagation import NODES, paths, scatter
+from rover_pipeline.simulate.sensors.radar_errors import with_ghosts
 from rover_pipeline.simulate.truth import Truth
 from rover_pipeline.simulate.unkind import put_on
 
@@ -86,7 +87,8 @@ def simulate(
         preset = preset.model_copy(update={"lens": lens})
     damages = [fault for fault in faults if fault in FAULTS]
     unkind = put_on([fault for fault in faults if fault not in FAULTS], preset.unkind, [*FAULTS])
-    preset = preset.model_copy(update={"unkind": unkind})
+    ramps = preset.radar.model_copy(update={"frequency": preset.radar.frequency + unkind.carrier_shift})
+    preset = preset.model_copy(update={"unkind": unkind, "radar": ramps})
     seconds = preset.duration if duration is None else duration
     if not _MINIMUM_DURATION_S <= seconds <= _MAXIMUM_DURATION_S:
         limits = f"at least {_MINIMUM_DURATION_S} s and at most {_MAXIMUM_DURATION_S:.0f} s"
@@ -215,15 +217,21 @@ def _lidar(rig: Rig) -> _Source:
 
 
 def _radar(rig: Rig) -> _Source:
-    chirps = rig.preset.radar
+    chirps, unkind = rig.preset.radar, rig.preset.unkind
     motion, scatterers, key = rig.mounted("radar"), scatter(rig.world, rig.seed), rig.key("radar")
+    errors = rig.radar_errors()
 
     def sample(tick: Tick) -> dict[str, np.ndarray | int]:
         times = tick.time + NODES * chirps.duration
         state = motion.at(times)
         echoes = paths(rig.world, scatterers, times, state.pos, state.rot, chirps.max_range)
+        if unkind.multipath:
+            echoes = with_ghosts(echoes, state.pos[:, 2], state.rot, unkind.multipath)
         random = rig.random("radar", tick.number)
-        words = radar.digitize(radar.synthesize(chirps, echoes), chirps.is_real, random)
+        signal = radar.synthesize(chirps, echoes)
+        if errors is not None:
+            signal = errors.applied(signal, random)
+        words = radar.digitize(signal, chirps.is_real, random)
         if is_lost(tick.number, PACKETS_LOST_EVERY, (*key, 3)):
             return {"iq": radar.drop_packets(words, random), VALID: 0}
         return {"iq": words, VALID: 1}

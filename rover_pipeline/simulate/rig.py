@@ -22,6 +22,7 @@ from rover_pipeline.simulate.sensors.camera import LENSES
 from rover_pipeline.simulate.sensors.clocks import Clock
 from rover_pipeline.simulate.sensors.lidar import BEAMS, Beams, Rays, rays
 from rover_pipeline.simulate.sensors.lidar_errors import LidarErrors
+from rover_pipeline.simulate.sensors.radar_errors import RadarErrors
 from rover_pipeline.simulate.unkind import Unkind
 
 
@@ -83,6 +84,13 @@ class Rig:
     def imu_errors(self) -> imu.Errors:
         """The errors of the IMU."""
         return imu.Errors.of_device(self.key("imu"), self.preset.unkind)
+
+    def radar_errors(self) -> RadarErrors | None:
+        """The errors of the radar's board; None if it has none."""
+        unkind = self.preset.unkind
+        if not (unkind.radar_coupling or unkind.array_phase or unkind.array_gain or unkind.phase_noise):
+            return None
+        return RadarErrors.of_board(self.preset.radar, unkind, np.random.default_rng([*self.key("radar"), 0xE44]))
 
     def config(self) -> dict[str, Any]:
         """The content of `config.yaml`: how the recording was made, and the extrinsics."""

@@ -45,6 +45,18 @@ class Unkind(Options):
     clock_offsets: float = Field(
         0.0, ge=0, le=10, description="Constant offsets of the clocks of radar, camera and IMU, at most, s."
     )
+    radar_coupling: float = Field(
+        0.0, ge=0, le=30000, description="Amplitude of the coupling from TX to RX, ADC counts."
+    )
+    array_phase: float = Field(0.0, ge=0, le=90, description="RMS phase error of the virtual antennas, degrees.")
+    array_gain: float = Field(0.0, ge=0, le=10, description="RMS gain error of the virtual antennas, dB.")
+    carrier_shift: float = Field(
+        0.0, ge=-2, le=3, description="What the radar's ramps start higher than in the preset, GHz."
+    )
+    multipath: float = Field(
+        0.0, ge=0, le=1, description="Amplitude of a target's ghost below the floor over that of the target."
+    )
+    phase_noise: float = Field(0.0, ge=0, le=1, description="RMS phase noise of a chirp of the radar, radians.")
     no_rig: bool = Field(False, description="config.yaml has no section rig.")
 
 
@@ -63,6 +75,9 @@ TYPICAL: dict[str, float | bool] = {
     "imu_mount": True,
     "imu_late": 0.012,
     "heel_strikes": 5.0,
+    "radar_coupling": 3000.0,
+    "array_phase": 25.0,
+    "array_gain": 1.0,
     "no_rig": True,
 }
 #: Values of the errors that some rigs have.
@@ -74,6 +89,9 @@ _HOSTILE: dict[str, float | bool] = {
     "imu_axes": True,
     "vibration": 0.3,
     "clock_offsets": 0.05,
+    "carrier_shift": -1.0,
+    "multipath": 0.3,
+    "phase_noise": 0.02,
 }
 #: Values that an error has if it is put on without one.
 DEFAULTS = TYPICAL | _HOSTILE

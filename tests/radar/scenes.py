@@ -62,7 +62,7 @@ def words(chirp: Chirps, targets: Sequence[Target], seed: int = 0) -> np.ndarray
     return radar.digitize(radar.synthesize(chirp, paths), chirp.is_real, np.random.default_rng(seed))
 
 
-def texts(chirp: Chirps) -> dict[str, str]:
+def texts(chirp: Chirps) -> dict[str, Any]:
     """`radar.json` and `config.yaml` as a step receives them."""
     *shape, samples = chirp.shape
     sidecar = {

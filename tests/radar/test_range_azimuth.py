@@ -66,7 +66,9 @@ def test_power_is_that_of_the_whole_spectrum_of_xwr(device: str, xwr_class: str,
     options = RangeAzimuthOptions(
         range_window=window, doppler_window=window, azimuth_window=window, compensate_tdm=False
     )
-    ours = 10 ** (range_azimuth(iq, options=options, **texts(chirp)).astype("f8") / 10)
+    # Without the frequencies of the chirps antennas are half a wavelength apart, as they always are in xwr's transform.
+    given = {**texts(chirp), "config": f"radar: {{args: {{radar: {{device: {device}}}}}}}"}
+    ours = 10 ** (range_azimuth(iq, options=options, **given).astype("f8") / 10)
     np.testing.assert_allclose(ours, expected[..., : ours.shape[-1]], rtol=1e-3)
 
 

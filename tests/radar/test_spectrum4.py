@@ -21,6 +21,9 @@ from tests.radar.scenes import Target, chirps, texts, words
 XWR = {"AWR1843": "AWR1843Boost", "AWR1843AOP": "AWR1843AOP", "AWR1642": "AWR1642Boost", "AWR2944": "AWR2944EVM"}
 SCENE = [Target(2.6, azimuth=0.4, elevation=0.1, velocity_mps=0.9), Target(1.2, azimuth=-0.5, counts=300)]
 BINS = {"doppler": 48, "elevation": 8, "azimuth": 32, "range": 256}
+#: xwr gives the AWR2944 elevation bins from -1 to 1, both included. Only of an odd number is the middle one level; the
+#: others are no bins of a Fourier transform. So its spectrum is compared at the level.
+ODD = {"AWR2944": 9}
 
 
 def xwr_spectrum(device: str, iq: np.ndarray, *, window: bool, size: dict[str, int]) -> np.ndarray:
@@ -39,6 +42,8 @@ def test_the_spectrum_is_that_of_xwr(device: str, window: bool, padded: bool) ->
     chirp = chirps(device)
     iq = words(chirp, SCENE)[None]
     size = {**BINS, "range": 128 if chirp.is_real else 256} if padded else {}
+    if device in ODD:
+        size["elevation"] = ODD[device]
     expected = xwr_spectrum(device, iq, window=window, size=size)
     name: Any = "hann" if window else "none"
     options = SpectrumOptions(
@@ -47,6 +52,8 @@ def test_the_spectrum_is_that_of_xwr(device: str, window: bool, padded: bool) ->
     )
     ours = spectrum(iq, options=options, **texts(chirp)).astype("f4")
     expected = expected[..., : ours.shape[-1]]
+    level = slice(4, 5) if device in ODD else slice(None)
+    ours, expected = ours[:, :, level], expected[:, :, level]
     assert ours.shape == expected.shape
     assert np.abs(ours - expected).max() < 1e-3 * expected.max()
     loud = expected > 0.1
@@ -56,7 +63,7 @@ def test_the_spectrum_is_that_of_xwr(device: str, window: bool, padded: bool) ->
     transform = RangeDoppler(iq.shape[1:], name, name, chirp.is_real, bins=bins)
     angles = (options.elevation_bins, options.azimuth_bins)
     kernel = Magnitudes(BOARDS[device], transform.doppler_bins, angles, (name, name), False)
-    single = kernel(transform.spectrum(iq[0]))
+    single = kernel(transform.spectrum(iq[0]))[:, level]
     assert np.abs(single - expected[0]).max() < 1e-5 * expected.max()
 
 

@@ -14,8 +14,10 @@ SPEED_OF_LIGHT = 299_792_458.0
 Device = Literal["AWR1843", "AWR1843AOP", "AWR1642", "AWR2944"]
 
 _ROW = np.stack([np.arange(4) * 0.5, np.zeros(4)], -1)
-#: Positions of transmitters and receivers, (N, 2): left and up, in wavelengths. With the transmitters in the order
-#: they fire, their sums are the virtual arrays as xwr draws them, seen from in front of the board:
+#: Frequency at which the positions of the antennas are what the table below says, GHz: the middle of the band.
+DESIGN_GHZ = 78.5
+#: Positions of transmitters and receivers, (N, 2): left and up, in wavelengths of `DESIGN_GHZ`. With the transmitters
+#: in the order they fire, their sums are the virtual arrays as xwr draws them, seen from in front of the board:
 #:
 #:     AWR1843:     2-1 2-2 2-3 2-4          AWR1843AOP:  1-1 2-1 3-1     AWR1642: 1-1 ... 1-4 2-1 ... 2-4
 #:          1-1 1-2 1-3 1-4 3-1 3-2 3-3 3-4               1-2 2-2 3-2
@@ -47,13 +49,15 @@ class Chirps(Options):
 
     @property
     def antennas(self) -> tuple[np.ndarray, np.ndarray]:
-        """Transmitters and receivers, (N, 2) each: left and up, wavelengths."""
-        return ANTENNAS[self.device]
+        """Transmitters and receivers, (N, 2) each: left and up, wavelengths in the middle of the samples."""
+        transmitters, receivers = ANTENNAS[self.device]
+        scale = self.centre_frequency / (DESIGN_GHZ * 1e9)
+        return transmitters * scale, receivers * scale
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
         """(chirp, tx, rx, sample)."""
-        transmitters, receivers = self.antennas
+        transmitters, receivers = ANTENNAS[self.device]
         return self.frame_length, len(transmitters), len(receivers), self.adc_samples
 
     @property
@@ -104,7 +108,7 @@ class Chirps(Options):
     @property
     def duration(self) -> float:
         """Seconds from the start of the first ramp of a frame to the end of the last one."""
-        return self.frame_length * len(self.antennas[0]) * self.ramp_period
+        return self.frame_length * self.shape[1] * self.ramp_period
 
     @property
     def max_range(self) -> float:

@@ -123,7 +123,7 @@ class Paths(NamedTuple):
 def paths(
     world: World, scatterers: Scatterers, times: np.ndarray, pos: np.ndarray, rot: np.ndarray, max_range: float
 ) -> Paths:
-    """Propagation paths of a frame. There is one reflection on each: no multipath.
+    """Propagation paths of a frame. There is one reflection on each; `radar_errors` adds ghosts.
 
     A scatterer counts for the whole frame if at its second node it is in front of the radar, faces it, and no solid,
     a moving body included, hides it. There is no diffraction.

@@ -1,0 +1,1 @@
+"""Calibrations from recordings: files that the configuration names."""

@@ -1,0 +1,135 @@
+"""Coupling of the antennas: what goes from transmitter to receiver without leaving the board.
+
+It is the same in every chirp of a recording, and its beat frequency is near zero: leads, package and radome are within
+0.15 m. Static objects beyond are not touched, moving rig or parked. What stands still that close cannot be told from
+coupling. It is described by tones at given beat frequencies, and subtracted from the samples, so that nothing else
+changes: neither what moves at the same range nor the wrapped end of the range axis.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from rover_pipeline.radar.spectrum import complex_samples, window_weights
+
+#: Distance within which the coupling seems to be, m.
+REACH_M = 0.15
+#: The same in range bins, for a recording that does not say how large they are.
+_REACH_BINS = 3.0
+#: How far the tones go beyond the reach, and below zero, where the skirts of the coupling wrap, bins.
+_BEYOND, _BELOW = 0.5, 3.0
+#: Step of the tones, bins. Half a bin describes any delay between two tones.
+_STEP = 0.5
+#: Ridge of the fit, relative to the power of a tone: tones half a bin apart are nearly dependent.
+_RIDGE = 1e-3
+#: The coupling is a maximum of the static range profile this much above the profile's median.
+_MIN_LEVEL = 10.0
+#: Share of the power near zero range that must be constant over the frames of a recording.
+_MIN_CONSTANT = 0.5
+#: Bins of a window's main lobe on each side.
+_LOBE = 2
+
+
+@dataclass(frozen=True)
+class Coupling:
+    """The signal that the antennas couple, as a sum of tones.
+
+    Attributes:
+        bins: beat frequency of each tone, range bins of the samples.
+        tones: amplitude of each tone, ADC counts, c16 of (tx, rx, tone) as a flat tuple.
+        pairs: numbers of transmitters and receivers.
+        reach: last range bin that the coupling is seen in; see `near_zero`.
+    """
+
+    bins: tuple[float, ...]
+    tones: tuple[complex, ...]
+    pairs: tuple[int, int]
+    reach: int
+
+    @property
+    def amplitudes(self) -> np.ndarray:
+        """c16 (tx, rx, tone)."""
+        return np.array(self.tones).reshape(*self.pairs, len(self.bins))
+
+    def signal(self, samples: int, real: bool) -> np.ndarray:
+        """What every chirp of each antenna holds, c16 (tx, rx, sample), or f8 of real samples."""
+        signal = self.amplitudes @ _waves(self.bins, samples).T
+        return signal.real if real else signal
+
+    def level(self, samples: int, real: bool) -> float:
+        """Power of the coupling in a range bin, mean over antennas, dB re one squared ADC count."""
+        weights = window_weights(samples, "hann")
+        profile = np.fft.fft(self.signal(samples, real) * weights / weights.sum(), axis=-1)
+        return float(10 * np.log10(max((np.abs(profile) ** 2).mean(axis=(0, 1)).max(), 1e-10)))
+
+
+def find_coupling(frames: np.ndarray, order: str, real: bool, bin_m: float | None) -> Coupling | None:
+    """The coupling in some frames of a recording; None if it is not seen.
+
+    It is seen where the mean of all chirps has a maximum near zero range that does not change between the frames.
+
+    Args:
+        frames: i2, (frame, chirp, tx, rx, word).
+        order: of words, "qqii" or "iiqq"; real: whether samples are real.
+        bin_m: size of a range bin, m; None if it is not known.
+    """
+    if not len(frames):
+        return None
+    # One frame at a time: a frame of floats is eight times as large as its words.
+    means = np.stack([complex_samples(frame[None], order, real)[0].mean(axis=0) for frame in frames])
+    mean = means.mean(axis=0)
+    samples = mean.shape[-1]
+    reach = REACH_M / bin_m if bin_m else _REACH_BINS
+    top = int(np.ceil(reach + _BEYOND))
+    if samples < 8 * (top + _LOBE + 1):
+        return None  # bins are so large that all the range is near zero
+    weights = window_weights(samples, "hann")
+    profile = (np.abs(np.fft.fft(mean * weights, axis=-1)) ** 2).mean(axis=(0, 1))
+    near = profile[: top + _LOBE + 1]
+    peak = int(near.argmax())
+    # The skirt of a target farther away falls towards zero, so its largest value is at the end of what is looked at.
+    if peak > top or near[peak] < _MIN_LEVEL * np.median(profile[: samples // 2 if real else samples]):
+        return None
+    bins, fit = _fit(samples, reach, real)
+    each = (means * weights) @ fit.T
+    tones = each.mean(axis=0)
+    constant = (np.abs(tones) ** 2).sum() / max((np.abs(each) ** 2).sum(axis=(1, 2, 3)).mean(), 1e-30)
+    if constant < max(_MIN_CONSTANT, 2 / len(frames) if len(frames) > 1 else 0):
+        return None
+    return Coupling(bins, tuple(tones.ravel().tolist()), (tones.shape[0], tones.shape[1]), top)
+
+
+def near_zero(coupling: Coupling, range_bins: int, fft_length: int, samples: int, real: bool) -> np.ndarray:
+    """Range bins in which static cells may hold what is left of the coupling, bool (range,).
+
+    Args:
+        range_bins, fft_length: of the product; samples: of a chirp.
+    """
+    scale = fft_length / samples
+    bins = np.arange(range_bins)
+    last = (coupling.reach + _LOBE) * scale
+    mask: np.ndarray = bins <= last
+    # The range axis of complex samples wraps: below zero is its end.
+    return mask if real else mask | (bins > fft_length - (_BELOW + _LOBE) * scale)
+
+
+@lru_cache(maxsize=8)
+def _fit(samples: int, reach: float, real: bool) -> tuple[tuple[float, ...], np.ndarray]:
+    """Beat frequencies of the tones, bins, and the ridge regression from windowed samples, c16 (tone, sample)."""
+    # A real signal is tones and their conjugates.
+    top = round((reach + _BEYOND) / _STEP)
+    bottom = top if real else round(_BELOW / _STEP)
+    bins = tuple(_STEP * float(each) for each in range(-bottom, top + 1))
+    waves = _waves(bins, samples) * window_weights(samples, "hann")[:, None]
+    normal = waves.conj().T @ waves
+    ridge = _RIDGE * np.trace(normal).real / len(bins)
+    return bins, np.linalg.solve(normal + ridge * np.eye(len(bins)), waves.conj().T)
+
+
+@lru_cache(maxsize=8)
+def _waves(bins: tuple[float, ...], samples: int) -> np.ndarray:
+    """The tones, c16 (sample, tone)."""
+    return np.exp(2j * np.pi * np.outer(np.arange(samples), bins) / samples)

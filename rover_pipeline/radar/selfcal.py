@@ -1,0 +1,266 @@
+"""Phase and gain of every virtual antenna from echoes whose directions are known, or are found on the way.
+
+An echo from a known direction gives the gains up to a common factor. Echoes of unknown directions give them too, if
+there are many directions, but for a phase that grows along the array, which would be the same as turning the radar, and
+for the distance of the antennas, which would be the same as stretching the angles. What moves the radar past static
+echoes tells both: their Doppler is the velocity's component towards them. (Alternating estimation of directions and
+gains as in B. Friedlander and A. J. Weiss, Eigenstructure methods for direction finding with sensor gain and phase
+uncertainties, ICASSP 1988; the Doppler takes the place of their known directions.)
+
+Directions are sines of azimuth (to the right) and elevation (up) in the radar frame.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from rover_pipeline.radar.boards import Board
+from rover_pipeline.radar.coherence import coherence, plane_waves
+
+#: Directions that are tried for each echo: sines of azimuth and elevation.
+_AZIMUTHS, _ELEVATIONS, _HIGHEST = 65, 13, 0.6
+#: Iterations of directions and gains.
+_ITERATIONS = 15
+#: Steps from the tried direction that Doppler and phases agree on to the one that fits the phases best.
+_CLIMB = 3
+#: How much the fit of the array counts against the Doppler, as the inverse of the share of an echo's power that errors
+#: of the array may explain: at the start those of an array without calibration, at the end those of one with it.
+_FIT_WEIGHT = 20.0, 100.0
+#: Smallest share of unexplained power in the weight of an echo, and the largest of an echo that counts at all.
+_FLOOR, _WORST = 0.01, 0.5
+#: Prior standard deviations of the spacing (relative), and of a turn of the array (sine).
+_SPACING_PRIOR, _TURN_PRIOR = 0.02, 0.3
+#: Systematic part of the standard deviations of both: what the odometry's velocity is wrong by in scale, and in
+#: direction with the radar's mounting.
+_SPACING_SYSTEMATIC, _TURN_SYSTEMATIC = 0.002, 0.002
+#: Residuals of the Doppler beyond this many standard deviations are of echoes that move or whose direction is wrong.
+_OUTLIER = 3.0
+#: Phase that clutter 30 dB below a single reflector can shift each antenna by, radians; it is the same in all frames.
+_CLUTTER = 0.03
+#: Echoes in a direct fit of the gains, above which their scatter gives the standard deviations.
+_ENOUGH = 8
+
+
+class Fit(NamedTuple):
+    """Gains of an array.
+
+    Attributes:
+        gains: c16 (antenna,), relative: their mean phase and their mean in dB are zero.
+        phase_sigma: f8 (antenna,), standard deviation of the phase, radians; of the logarithm of the gain too.
+        spacing, spacing_sigma: half wavelengths.
+        coherence: f8 (echo,), of each echo with the gains.
+        right, up: f8 (echo,), the directions.
+        used: bool (echo,).
+    """
+
+    gains: np.ndarray
+    phase_sigma: np.ndarray
+    spacing: float
+    spacing_sigma: float
+    coherence: np.ndarray
+    right: np.ndarray
+    up: np.ndarray
+    used: np.ndarray
+
+
+def fit_gains(board: Board, snapshots: np.ndarray, snr: np.ndarray, right: np.ndarray, up: np.ndarray) -> Fit:
+    """Gains from echoes whose directions are known.
+
+    Args:
+        board: whose gains are left out of account.
+        snapshots: c16 (echo, antenna), TDM-compensated.
+        snr: f8 (echo,), power over noise of an antenna.
+        right, up: f8 (echo,).
+    """
+    bare = replace(board, gains=())
+    aligned = snapshots * plane_waves(bare, right, up).conj()
+    gains, weight = _principal(aligned)
+    phase_sigma = np.hypot(_scatter(aligned, gains, weight, snr), _CLUTTER)
+    fitted = coherence(replace(board, gains=tuple(gains.tolist())), snapshots, right, up)
+    return Fit(gains, phase_sigma, board.spacing, np.inf, fitted, right, up, weight > 0)
+
+
+def fit_moving(
+    board: Board,
+    snapshots: np.ndarray,
+    snr: np.ndarray,
+    doppler: np.ndarray,
+    velocity: np.ndarray,
+    doppler_sigma: np.ndarray,
+) -> Fit:
+    """Gains and spacing from static echoes of unknown directions, past which the radar moves with a known velocity.
+
+    Args:
+        snapshots, snr: as in `fit_gains`.
+        doppler: f8 (echo,), m/s, positive recedes, not aliased.
+        velocity: f8 (echo, 3), of the radar over ground in its own frame, m/s.
+        doppler_sigma: f8 (echo,), standard deviation of the Doppler less its prediction, m/s.
+    """
+    board = replace(board, gains=())
+    gains = np.ones(snapshots.shape[1], "c16")
+    spacing_sigma = _SPACING_PRIOR * board.spacing
+    turn_sigma = np.full(2, _TURN_PRIOR)
+    right = up = np.empty(0)
+    used = np.ones(len(snapshots), bool)
+    for iteration in range(_ITERATIONS):
+        share = iteration / (_ITERATIONS - 1)
+        fit_weight = _FIT_WEIGHT[0] ** (1 - share) * _FIT_WEIGHT[1] ** share
+        current = replace(board, gains=tuple(gains.tolist()))
+        right, up = _directions(current, snapshots, doppler, velocity, doppler_sigma, fit_weight)
+        aligned = snapshots * plane_waves(board, right, up).conj()
+        predicted = -(_unit(right, up) * velocity).sum(axis=1)
+        used = np.abs(doppler - predicted) < _OUTLIER * doppler_sigma
+        gains, weight = _principal(np.where(used[:, None], aligned, 0))
+        turn, stretch, turn_sigma, stretch_sigma = _turn(right, up, doppler, velocity, doppler_sigma, weight > 0)
+        board = replace(board, spacing=board.spacing / (1 + stretch))
+        spacing_sigma = np.hypot(stretch_sigma, _SPACING_SYSTEMATIC) * board.spacing
+        rows, columns = board.grid.T
+        gains = _normalised(
+            gains * np.exp(-1j * np.pi * (board.spacing * columns * turn[0] + board.row_spacing * rows * turn[1]))
+        )
+        if iteration == _ITERATIONS - 1:
+            right, up = right * (1 + stretch) + turn[0], up + turn[1]
+    aligned = snapshots * plane_waves(board, right, up).conj()
+    rows, columns = board.grid.T
+    # The turn's own error is common to all antennas, in proportion to their distance from the middle.
+    distance = np.stack([board.spacing * (columns - columns.mean()), board.row_spacing * (rows - rows.mean())])
+    common = (np.pi * distance * np.hypot(turn_sigma, _TURN_SYSTEMATIC)[:, None]) ** 2
+    phase_sigma = np.sqrt(_scatter(aligned, gains, weight, snr) ** 2 + common.sum(axis=0))
+    calibrated = replace(board, gains=tuple(gains.tolist()))
+    fitted = coherence(calibrated, snapshots, right, up)
+    return Fit(gains, phase_sigma, board.spacing, float(spacing_sigma), fitted, right, up, used & (weight > 0))
+
+
+def strongest_directions(board: Board, snapshots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sines of the strongest beam of each echo, by the gains of the board, f8 (echo,) each."""
+    count = len(snapshots)
+    return _directions(board, snapshots, np.zeros(count), np.zeros((count, 3)), np.ones(count), 1.0)
+
+
+def _directions(
+    board: Board,
+    snapshots: np.ndarray,
+    doppler: np.ndarray,
+    velocity: np.ndarray,
+    doppler_sigma: np.ndarray,
+    fit_weight: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The most likely direction of each echo, by its phases and its Doppler, refined between the tried ones."""
+    limit = min(1.0, 1 / board.spacing)
+    highest = min(_HIGHEST, 1 / board.row_spacing)
+    azimuth = np.linspace(-limit, limit, _AZIMUTHS)
+    elevation = np.linspace(-highest, highest, _ELEVATIONS) if board.has_elevation else np.zeros(1)
+    right, up = (each.ravel() for each in np.meshgrid(azimuth, elevation, indexing="ij"))
+    visible = right**2 + up**2 <= 1
+    beams = plane_waves(board, right, up).conj()
+    corrected = snapshots * board.corrections * board.signs
+    most = np.maximum((board.corrections != 0).sum() * (np.abs(corrected) ** 2).sum(axis=1), 1e-30)
+    fit = np.abs(corrected @ beams.T) ** 2 / most[:, None]
+    residual = (doppler[:, None] + velocity @ _unit(right, up).T) / doppler_sigma[:, None]
+    # A residual beyond the outlier's counts no more: the echo may move.
+    score = fit_weight * fit - np.minimum(residual**2, _OUTLIER**2 * 4) / 2
+    shape = (len(snapshots), len(azimuth), len(elevation))
+    best = np.where(visible, score, -np.inf).argmax(axis=1)
+    i, j = np.divmod(best, len(elevation))
+    # The Doppler chooses between directions that the phases do not tell apart, but it must not pull on the chosen one:
+    # what is left between both is what tells the turn and the spacing of the array.
+    fit = np.where(visible, fit, -np.inf).reshape(shape)
+    every = np.arange(len(snapshots))
+    for _ in range(_CLIMB):
+        i = i + _uphill(*(fit[every, np.clip(i + k, 0, shape[1] - 1), j] for k in (-1, 0, 1)))
+        j = j + _uphill(*(fit[every, i, np.clip(j + k, 0, shape[2] - 1)] for k in (-1, 0, 1)))
+    by_azimuth = _vertex(*(fit[every, np.clip(i + k, 0, shape[1] - 1), j] for k in (-1, 0, 1)))
+    by_elevation = _vertex(*(fit[every, i, np.clip(j + k, 0, shape[2] - 1)] for k in (-1, 0, 1)))
+    step = elevation[1] - elevation[0] if len(elevation) > 1 else 0.0
+    return azimuth[i] + by_azimuth * (azimuth[1] - azimuth[0]), elevation[j] + by_elevation * step
+
+
+def _uphill(low: np.ndarray, middle: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """-1, 0 or 1: to the highest of three neighbours; at an end the middle one stands for what is beyond."""
+    return np.where((low > middle) & (low >= high), -1, np.where(high > middle, 1, 0))
+
+
+def _vertex(low: np.ndarray, middle: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Offset of the maximum of the parabola through three neighbours, -0.5 to 0.5; 0 where there is none."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        offset = 0.5 * (low - high) / (low - 2 * middle + high)
+    return np.where(np.isfinite(offset), np.clip(np.nan_to_num(offset), -0.5, 0.5), 0)
+
+
+def _principal(aligned: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Gains c16 (antenna,) that fit most echoes, and the weight of each echo, f8 (echo,).
+
+    Echoes count by how well they fit: a cell with two targets fits no gains.
+    """
+    power = (np.abs(aligned) ** 2).sum(axis=1)
+    unit = aligned / np.sqrt(np.maximum(power, 1e-30))[:, None]
+    weight = (power > 0).astype("f8")
+    gains = np.ones(aligned.shape[1], "c16")
+    for _ in range(10):
+        covariance = (unit * weight[:, None]).T @ unit.conj()
+        gains = np.linalg.eigh(covariance)[1][:, -1]
+        rest = 1 - np.abs(unit @ gains.conj()) ** 2
+        # The share of echoes that fit worst is left out, but never more than half of them.
+        limit = max(_FLOOR, min(_WORST, 2 * float(np.median(rest[power > 0])) if (power > 0).any() else _WORST))
+        weight = np.where((power > 0) & (rest <= limit), 1 / (rest + _FLOOR), 0)
+    return _normalised(gains), weight
+
+
+def _normalised(gains: np.ndarray) -> np.ndarray:
+    """Gains with a mean phase and a mean in dB of zero."""
+    size = np.maximum(np.abs(gains), 1e-6)
+    phase = np.angle((gains / size).sum())
+    turned: np.ndarray = gains / np.exp(np.log(size).mean()) * np.exp(-1j * phase)
+    return turned
+
+
+def _scatter(aligned: np.ndarray, gains: np.ndarray, weight: np.ndarray, snr: np.ndarray) -> np.ndarray:
+    """Standard deviation of the phase of each gain, f8 (antenna,), radians: of the mean over the echoes."""
+    used = weight > 0
+    noise = np.sqrt(1 / np.maximum(2 * snr[used], 1e-9))
+    least = 1 / np.sqrt(np.maximum((1 / noise**2).sum(), 1e-9))
+    if used.sum() < _ENOUGH:
+        return np.full(len(gains), least)
+    amplitude = aligned[used] @ (gains.conj() / (np.abs(gains) ** 2).sum())
+    ratio = aligned[used] / amplitude[:, None] / gains
+    deviation = np.angle(ratio)
+    share = weight[used] / weight[used].sum()
+    spread: np.ndarray = np.sqrt((share[:, None] * deviation**2).sum(axis=0) * (share**2).sum())
+    return np.maximum(spread, least)
+
+
+def _turn(
+    right: np.ndarray,
+    up: np.ndarray,
+    doppler: np.ndarray,
+    velocity: np.ndarray,
+    sigma: np.ndarray,
+    used: np.ndarray,
+) -> tuple[np.ndarray, float, np.ndarray, float]:
+    """Turn of the array (sines right and up) and stretch of its angles that fit the Doppler best, with deviations."""
+    ahead = np.sqrt(np.maximum(1 - right**2 - up**2, 0.05))
+    by_right = -right / ahead * velocity[:, 0] - velocity[:, 1]
+    by_up = -up / ahead * velocity[:, 0] + velocity[:, 2]
+    residual = doppler + (_unit(right, up) * velocity).sum(axis=1)
+    design = np.stack([by_right, by_up, by_right * right], axis=1) / sigma[:, None]
+    target = -residual / sigma
+    prior = np.diag([_TURN_PRIOR**-2, _TURN_PRIOR**-2, _SPACING_PRIOR**-2])
+    solution, information = np.zeros(3), prior
+    for _ in range(8):
+        rest = target - design @ solution
+        weight = np.where(used & (np.abs(rest) < _OUTLIER), (1 - (rest / _OUTLIER) ** 2) ** 2, 0)
+        information = prior + design.T @ (design * weight[:, None])
+        solution = np.linalg.solve(information, design.T @ (weight * target))
+    kept = weight > 0
+    scale = max(1.0, float((weight * rest**2).sum() / max(weight.sum(), 1e-9))) if kept.any() else 1.0
+    deviation = np.sqrt(np.diag(np.linalg.inv(information)) * scale)
+    return solution[:2], float(solution[2]), deviation[:2], float(deviation[2])
+
+
+def _unit(right: np.ndarray, up: np.ndarray) -> np.ndarray:
+    """Unit vectors, front-left-up, f8 (direction, 3)."""
+    ahead = np.sqrt(np.maximum(1 - right**2 - up**2, 0))
+    return np.stack([ahead, -right, up], axis=-1)
