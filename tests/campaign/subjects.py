@@ -16,6 +16,7 @@ from rover_pipeline.importers.ouster import import_ouster
 from rover_pipeline.report.fleet import write_fleet
 from rover_pipeline.simulate.record import simulate
 from rover_pipeline.table import TABLE, find_step
+from tests.campaign.datasets import FORMATS, dataset_trace, make_dataset
 from tests.conftest import CHECKOUT
 from tests.kit import small_trace
 from tests.mapping.test_steps import trace_with_odometry
@@ -56,7 +57,8 @@ def subjects() -> dict[str, Subject]:
             "new",
             replaces=False,
         ),
-        **{name: _export(name) for name in ("tum", "kitti", "ply", "pcd")},
+        **{name: _export(name) for name in ("tum", "kitti-poses", "ply", "pcd")},
+        **{f"dataset {name}": _dataset(name) for name in FORMATS},
     }
     if CAPTURES.is_dir():
         others["import ouster"] = Subject(_ouster, _import_ouster, "new", replaces=False)
@@ -79,10 +81,17 @@ def _recordings(folder: Path) -> None:
 
 def _export(name: str) -> Subject:
     def run(folder: Path, _stamp: str, _threads: int) -> None:
-        sensor = "_odom" if name in ("tum", "kitti") else None
+        sensor = "_odom" if name in ("tum", "kitti-poses") else None
         export(name, [str(folder / "rec")], folder / "new" / "out", ExportOptions(sensor=sensor, threads=1))
 
     return Subject(lambda folder: trace_with_odometry(folder / "rec"), run, "new/out", replaces=False)
+
+
+def _dataset(name: str) -> Subject:
+    def run(folder: Path, _stamp: str, _threads: int) -> None:
+        make_dataset(name, folder / "rec", folder / "new")
+
+    return Subject(lambda folder: dataset_trace(folder / "rec"), run, "new", replaces=False)
 
 
 def _ouster(folder: Path) -> None:
