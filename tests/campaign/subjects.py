@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rover_pipeline.engine.execute import Request, run_step
+from rover_pipeline.errors import FormatError
 from rover_pipeline.export import ExportOptions, export
 from rover_pipeline.importers.dca1000 import import_dca1000
 from rover_pipeline.importers.ouster import import_ouster
@@ -35,12 +36,14 @@ class Subject(NamedTuple):
         run: does the work in that folder, with the name of a stamp where results have one, on so many threads.
         result: what is made, below the folder.
         replaces: whether an older result is replaced; otherwise it would be in the way.
+        tells: whether a run that ends with an error still makes a result, which says what could not be read.
     """
 
     prepare: Callable[[Path], object]
     run: Callable[[Path, str, int], object]
     result: str
     replaces: bool = True
+    tells: bool = False
 
 
 def subjects() -> dict[str, Subject]:
@@ -50,7 +53,7 @@ def subjects() -> dict[str, Subject]:
     steps["_report"] = _step("_report", small_trace, {"instants": 0})
     assert set(TABLE) - set(steps) <= {"_camera_model"}, "a step is missing"  # it needs a model of the user
     others = {
-        "page of many": Subject(_recordings, lambda folder, *_: write_fleet([str(folder / "all")]), "all/_report"),
+        "page of many": Subject(_recordings, _page_of_many, "all/_report", tells=True),
         "simulate": Subject(
             Path.mkdir,
             lambda folder, *_: simulate(folder / "new", preset="tiny", duration=0.5, seed=1, threads=1),
@@ -77,6 +80,12 @@ def _recordings(folder: Path) -> None:
     for number in range(2):
         trace = small_trace(folder / "all" / f"rec{number}", 2, seed=number)
         run_step(find_step("_report"), trace, "_report", Request({"instants": 0}))
+
+
+def _page_of_many(folder: Path, _stamp: str, _threads: int) -> None:
+    _, rows = write_fleet([str(folder / "all")])
+    if failed := [row.problem for row in rows if row.summary is None]:
+        raise FormatError("; ".join(failed))  # as the command ends with 1
 
 
 def _export(name: str) -> Subject:
