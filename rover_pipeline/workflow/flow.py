@@ -19,12 +19,12 @@ from typing import Any
 from rover_pipeline.config import Config
 from rover_pipeline.engine.options import DASK_VARIABLE
 from rover_pipeline.engine.step import Step
-from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, did_you_mean
+from rover_pipeline.errors import ConfigError, FormatError, InTheWayError
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.trace import has_files, locate_traces
 from rover_pipeline.format.virtual import in_the_way
-from rover_pipeline.table import TABLE, find_step
+from rover_pipeline.table import TABLE, asked_outputs, find_step
 from rover_pipeline.workflow.rule_inputs import (
     ChannelsInput,
     EverythingInput,
@@ -294,27 +294,8 @@ class Flow:
 
     def _wanted(self, known: list[str]) -> tuple[list[str], set[str]]:
         """Names of wanted outputs in order, and those of them that were asked for by name."""
-        wanted: dict[str, None] = {}
-        by_name = set()
-        for item in self.config.outputs:
-            for name in filter(None, item.replace(",", " ").split()):
-                if name == "default":
-                    wanted |= dict.fromkeys(each.sensor[1:] for each in TABLE.values() if each.default)
-                elif name == "all":
-                    wanted |= dict.fromkeys(known)
-                elif name in known:
-                    wanted[name] = None
-                    by_name.add(name)
-                else:
-                    plain = name.removeprefix("_")
-                    option = TABLE[f"_{plain}"].needs_option if f"_{plain}" in TABLE else None
-                    hint = (
-                        f"set {option[0]} to {option[1]}" if option else did_you_mean(plain, [*known, "default", "all"])
-                    )
-                    raise ConfigError(f"config: outputs: no rule makes {name!r}; {hint}")
-        if not wanted:
-            raise ConfigError("config: outputs: is empty; use `default`, `all` or names")
-        return list(wanted), by_name
+        asked = asked_outputs(self.config.outputs, known)
+        return list(asked), {name for name, by_name in asked.items() if by_name}
 
     def has(self, sensor: str, results: Path) -> bool:
         """Whether a trace has a sensor, or all that it takes to make it."""
