@@ -19,9 +19,10 @@ from typing import Any
 from rover_pipeline.config import Config
 from rover_pipeline.engine.options import DASK_VARIABLE
 from rover_pipeline.engine.step import Step
-from rover_pipeline.errors import ConfigError, FormatError, InTheWayError
+from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, did_you_mean
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import read_provenance
+from rover_pipeline.format.texts import read_text
 from rover_pipeline.format.trace import has_files, locate_traces
 from rover_pipeline.format.virtual import in_the_way
 from rover_pipeline.table import TABLE, asked_outputs, find_step
@@ -67,6 +68,7 @@ class Flow:
         self._step_ids: dict[str, StepId] = {}
         self._declaring: tuple[str, Sequence[str]] = ("", ())
         self._needs: dict[str, dict[str, bool]] = {}
+        self._read: set[str] = set()  # sections that rules took options from
         self._wildcards: dict[str, Path] = {}
         self.started = time.time()
         self.refused: list[str] = []
@@ -242,6 +244,7 @@ class Flow:
                 inputs = [item for item in rule.input if isinstance(item, Input)]
                 self._needs[name] = {sensor: optional for item in inputs for sensor, optional in item.sensors.items()}
                 known.append(name)
+        self._require_read()
         wanted, by_name = self._wanted(known)
         files: list[str] = []
         for results, source in self.traces.items():
@@ -262,6 +265,15 @@ class Flow:
                     )
         return files
 
+    def _require_read(self) -> None:
+        """Raise ConfigError for a section of `extra` that no rule reads: a misspelled name, or missing rules."""
+        read = {name.split(".")[1] for name in self._read if name.startswith("extra.")}
+        for name in set(self.config.extra) - read:
+            # A rule may read Snakemake's `config` by itself.
+            if not any(name in read_text(Path(path)) for path in self.config.extra_rules):
+                hint = did_you_mean(name, read) if read else "name the file of your rules in extra_rules"
+                raise ConfigError(f"config: extra.{name}: no rule reads it; {hint}")
+
     def prepare(self, names: Iterable[str], results: Path, begins: bool) -> None:
         """Refuse what is in the way of outputs and of what they are made from; remove stamps that are not true."""
         for name in sorted(self._closure(names, results)):
@@ -281,6 +293,7 @@ class Flow:
         """Options of a step: those of the first section, and each other one under the last part of its name."""
         if not sections:
             return {}
+        self._read.update(sections)
         others = {name.rpartition(".")[2]: self.config.value(name) for name in sections[1:]}
         return self.config.section(sections[0], around=True) | others
 
