@@ -50,9 +50,12 @@ def test_options_of_a_run_may_have_dots_and_what_cannot_be_understood_is_an_erro
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[list[str]] = []
-    monkeypatch.setattr(
-        subprocess, "run", lambda command, check: started.append(command) or SimpleNamespace(returncode=0)
-    )
+
+    def run(command: list[str], check: bool) -> SimpleNamespace:
+        started.append(command)
+        return SimpleNamespace(returncode=0)
+
+    monkeypatch.setattr(subprocess, "run", run)
     common = {"outputs": None, "profile": "local"}
     config = ["odometry.world=gravity", "radar.points.cfar=ca", "radar.board=AWR1843", "output_root=/x"]
     assert run_workflow([str(tmp_path)], cores="2", config=config, **common) == 0  # type: ignore[arg-type]
