@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from rover_pipeline.options import ReportOptions
@@ -31,6 +32,7 @@ class Evidence(NamedTuple):
     Attributes:
         checked: lines of `check`; repaired: those of them about damage that the reader can repair.
         unused: raw sensors that no result was computed from, although other sensors have results.
+        failed: outputs that were asked for and not made -> why.
     """
 
     raw: Sequence[SensorSummary]
@@ -41,11 +43,13 @@ class Evidence(NamedTuple):
     steps: Sequence[StepSummary]
     radar_speed: RadarSpeed | None
     sync: Sequence[SyncSummary]
+    failed: Mapping[str, str] = MappingProxyType({})
 
 
 def find(evidence: Evidence, options: ReportOptions) -> list[Finding]:
     """All findings without repetitions, worst first; equally bad ones in the order of the page."""
     findings = [
+        *(_finding("error", name, f"was not made: {reason}") for name, reason in evidence.failed.items()),
         *_check_findings(evidence.checked, evidence.repaired),
         *_start_and_end(evidence.raw, options),
         *(finding for sensor in evidence.raw for finding in _raw_sensor(sensor, options)),
