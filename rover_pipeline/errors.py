@@ -85,11 +85,22 @@ _PASSING = (errno.EIO, errno.ENOSPC, errno.ESTALE, errno.ETIMEDOUT, errno.ENOMEM
 
 def require_damage(error: BaseException) -> None:
     """Raise an error again unless it tells of damaged data: what a disk could not read is not absent or damaged."""
+    if _of_the_system(error):
+        raise error
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether the same work on the same input may succeed later: the error is none of the user's, or of the system."""
+    return not isinstance(error, RoverError) or _of_the_system(error)
+
+
+def _of_the_system(error: BaseException) -> bool:
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OSError) and cause.errno in _PASSING:
-            raise error
+            return True
         cause = cause.__cause__ or cause.__context__
+    return False
 
 
 def describe(error: Exception) -> str:

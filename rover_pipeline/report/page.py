@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from rover_pipeline.format.failures import read_failures
 from rover_pipeline.format.trace import Trace, require_trace
 from rover_pipeline.options import PageOptions, ReportOptions
 from rover_pipeline.report import findings
@@ -84,6 +85,11 @@ def _summarise(contents: Contents, options: PageOptions) -> Summary:
         steps=steps,
         radar_speed=radar_speed,
         sync=[sync.summarise_sync(name, each, contents.clocks) for name, each in contents.residuals.items()],
+        failed={
+            each.output: each.reason.replace(f"{trace.path}/", "")
+            for each in read_failures(trace.path)
+            if each.output != REPORT
+        },
     )
     sorted_findings = findings.find(evidence, options)
     truth = motion.read_track(records.get("_truth"))
