@@ -79,8 +79,9 @@ def sensors_page() -> str:
         "# Virtual sensors",
         "",
         "A virtual sensor is a directory beside the raw ones whose name begins with an underscore. It has `ts`, the",
-        "time of each sample in seconds since 1970, and `valid`: 0 says that a sample is not to be trusted. All channels",
-        "have as many samples as `ts`. `provenance.json` says what made it. **Bold** ones are made by default.",
+        "time of each sample in seconds since 1970, and `valid`: 0 says that a sample is not to be trusted.",
+        "All channels have as many samples as `ts`. `provenance.json` says what made it.",
+        "Those in **bold** are made by default.",
     ]
     for domain, rooms in DOMAINS.items():
         lines += ["", f"## {domain}", "", "| name | what it is |", "| --- | --- |"]

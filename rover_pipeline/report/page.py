@@ -86,7 +86,7 @@ def _summarise(contents: Contents, options: PageOptions) -> Summary:
         radar_speed=radar_speed,
         sync=[sync.summarise_sync(name, each, contents.clocks) for name, each in contents.residuals.items()],
         failed={
-            each.output: each.reason.replace(f"{trace.path}/", "")
+            each.output: each.reason.replace(f"{trace.path.absolute()}/", "").replace(f"{trace.path}/", "")
             for each in read_failures(trace.path)
             if each.output != REPORT
         },
