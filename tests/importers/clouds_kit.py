@@ -29,7 +29,7 @@ def write_bin(path: Path, columns: dict[str, np.ndarray]) -> None:
 
 def write_npz(path: Path, columns: dict[str, np.ndarray]) -> None:
     xyz = np.stack([columns[axis] for axis in "xyz"], -1)
-    np.savez(path, xyz=xyz, **{name: columns[name] for name in FIELDS[3:]})
+    np.savez(path, xyz=xyz, intensity=columns["intensity"], ring=columns["ring"], time=columns["time"])
 
 
 def pcd_writer(encoding: Encoding):  # type: ignore[no-untyped-def]

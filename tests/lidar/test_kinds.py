@@ -23,7 +23,7 @@ from tests.kit import small_trace, write_odometry
 from tests.odometry.room import COLUMNS, write_room
 from tests.test_virtual_sensors import write_lens
 
-_CELLS = {"range_bins": 128, "range_resolution": 0.1}
+_CELLS: dict[str, object] = {"range_bins": 128, "range_resolution": 0.1}
 OPTIONS: dict[str, dict[str, object]] = {
     "_bev": _CELLS,
     "_occupancy": _CELLS,
@@ -123,7 +123,7 @@ def test_odometry_of_points_agrees_with_that_of_images(images: Path, tmp_path: P
         np.testing.assert_array_equal(odometry.valid(8), Sensor(images / "lidar").valid(8))
         found.append(odometry.channel("pos").read())
     assert np.linalg.norm(found[0] - found[1], axis=1).max() < 0.01
-    assert list(problems(trace, decode=False)) == []
+    assert list(problems(trace, decode=lambda name: False)) == []
 
 
 def test_points_without_times_are_taken_as_compensated_only_where_the_source_says_so(
