@@ -18,14 +18,15 @@ from typing import Any
 
 from rover_pipeline.config import Config
 from rover_pipeline.engine.options import DASK_VARIABLE
-from rover_pipeline.engine.step import Step
+from rover_pipeline.engine.step import Has, Step
 from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, did_you_mean
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.texts import read_text
-from rover_pipeline.format.trace import has_files, locate_traces
+from rover_pipeline.format.trace import channels_of, has_files, locate_traces
 from rover_pipeline.format.virtual import in_the_way
 from rover_pipeline.table import TABLE, asked_outputs, find_step
+from rover_pipeline.workflow.needs import Needs
 from rover_pipeline.workflow.rule_inputs import (
     ChannelsInput,
     EverythingInput,
@@ -67,7 +68,8 @@ class Flow:
         self._steps: dict[str, Step] = {}
         self._step_ids: dict[str, StepId] = {}
         self._declaring: tuple[str, Sequence[str]] = ("", ())
-        self._needs: dict[str, dict[str, bool]] = {}
+        self._needs = Needs(self)
+        self._channels: dict[Path, Has] = {}
         self._read: set[str] = set()  # sections that rules took options from
         self._wildcards: dict[str, Path] = {}
         self.started = time.time()
@@ -241,19 +243,19 @@ class Flow:
         known: list[str] = []
         for rule in rules:
             for name in made_by(rule):
-                inputs = [item for item in rule.input if isinstance(item, Input)]
-                self._needs[name] = {sensor: optional for item in inputs for sensor, optional in item.sensors.items()}
+                self._needs.inputs[name] = [item for item in rule.input if isinstance(item, Input)]
                 known.append(name)
         self._require_read()
         wanted, by_name = self._wanted(known)
         files: list[str] = []
         for results, source in self.traces.items():
-            possible = {name for name in wanted if not self._lacking(name, results)}
+            possible = {name for name in wanted if not self._needs.lacking(name, results)}
             for name in by_name - possible:
-                lacking = self._lacking(name, results)
-                raise ConfigError(f"{source}: has no sensor {lacking!r}, which the output {name!r} needs")
+                raise ConfigError(f"{source}: {self._needs.lacking(name, results)}, which the output {name!r} needs")
+            if begins:
+                self._needs.tell_unfit([name for name in wanted if name not in possible], results)
             self.wanted[results] = [name for name in wanted if name in possible]
-            if not any(self._needs[name] or name in by_name for name in possible):
+            if not any(self._needs.sensors(name, results) or name in by_name for name in possible):
                 raise FormatError(f"{source}: has none of the sensors that outputs {', '.join(wanted)} need")
             self.prepare(possible, results, begins)
             for name in self.wanted[results]:
@@ -276,7 +278,7 @@ class Flow:
 
     def prepare(self, names: Iterable[str], results: Path, begins: bool) -> None:
         """Refuse what is in the way of outputs and of what they are made from; remove stamps that are not true."""
-        for name in sorted(self._closure(names, results)):
+        for name in sorted(self._needs.closure(names, results)):
             if problem := in_the_way(results / f"_{name}"):
                 raise InTheWayError(problem)
             if begins:
@@ -313,31 +315,18 @@ class Flow:
     def has(self, sensor: str, results: Path) -> bool:
         """Whether a trace has a sensor, or all that it takes to make it."""
         if sensor in self.made:
-            return not self._lacking(sensor.removeprefix("_"), results)
+            return not self._needs.lacking(sensor.removeprefix("_"), results)
         if self.is_demo(results):
             return sensor in self.demo_sensors
         return os.path.exists(f"{self.source(results)}/{sensor}/{META}")
 
-    def _lacking(self, name: str, results: Path) -> str:
-        """A sensor that an output needs and the trace lacks, "" when there is none."""
-        for sensor, optional in self._needs.get(name, {}).items():
-            if optional or self.has(sensor, results):
-                continue
-            below = self._lacking(sensor.removeprefix("_"), results) if sensor in self.made else ""
-            return below or sensor
-        return ""
-
-    def _closure(self, names: Iterable[str], results: Path) -> set[str]:
-        """Outputs and all outputs they are made from."""
-        seen: set[str] = set()
-        todo = list(names)
-        while todo:
-            name = todo.pop()
-            if name not in seen:
-                seen.add(name)
-                made = [sensor for sensor in self._needs[name] if sensor in self.made and self.has(sensor, results)]
-                todo += [sensor.removeprefix("_") for sensor in made]
-        return seen
+    def channels(self, results: Path) -> Has:
+        """Which channels the sensors of a recording have."""
+        if results not in self._channels:
+            of_demo = frozenset(f"lidar/{channel}" for channel in ("rng", "rfl", "nir"))
+            known = of_demo.__contains__ if self.is_demo(results) else channels_of(self.source(results))
+            self._channels[results] = known
+        return self._channels[results]
 
 
 def _names(sections: str | Sequence[str]) -> list[str]:
