@@ -45,8 +45,13 @@ def _image_shapes(sidecar: Any) -> list[_Shape]:
     return [_sizes([layout["pixels_per_column"], layout["columns_per_frame"]])]
 
 
+def _place_shapes(sidecar: Any) -> list[_Shape]:
+    return [_sizes([sidecar["points"]["max_points"]])]
+
+
 def _point_shapes(sidecar: Any) -> list[_Shape]:
-    return [[*shape, 3] for shape in _image_shapes(sidecar)]
+    shapes = _place_shapes if "points" in sidecar else _image_shapes
+    return [[*shape, 3] for shape in shapes(sidecar)]
 
 
 def _sizes(values: Any) -> _Shape:
@@ -62,9 +67,15 @@ def _sizes(values: Any) -> _Shape:
 _LIDAR = "lidar/lidar.json"
 _IMAGE = _Layout("u", _image_shapes, _LIDAR)
 _VECTOR = _Layout("f", [3])
+#: Of a lidar that is points: one value for each of them.
+_PLACE = _Layout("f", _place_shapes, _LIDAR)
 _RULES: dict[str, dict[str, _Layout]] = {
     "radar": {"iq": _Layout("i", _radar_shapes, "radar/radar.json", needed=True)},
-    "lidar": {"rng": _IMAGE._replace(needed=True), "rfl": _IMAGE, "nir": _IMAGE},
+    "lidar": {
+        **{"rng": _IMAGE._replace(needed=True), "rfl": _IMAGE, "nir": _IMAGE},
+        "xyz": _Layout("f", _point_shapes, _LIDAR, needed=True),
+        **{"intensity": _PLACE, "time": _PLACE, "ring": _PLACE._replace(kind="u"), "count": _Layout("u", [])},
+    },
     "imu": {"rot": _VECTOR, "acc": _VECTOR, "avel": _VECTOR},
     "_lidar_image": {"rng": _IMAGE, "rfl": _IMAGE, "nir": _IMAGE},
     "_lidar_points": {"xyz": _Layout("f", _point_shapes, _LIDAR), "rfl": _IMAGE, "nir": _IMAGE},

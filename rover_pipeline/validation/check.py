@@ -29,6 +29,7 @@ from rover_pipeline.numerics.jumps import jumps
 from rover_pipeline.validation.channels import channel_problems
 from rover_pipeline.validation.contents import content_problems
 from rover_pipeline.validation.origin import origin_problems, product_problems
+from rover_pipeline.validation.points import point_problems
 
 #: Times from 1990 to 2100, seconds since 1970. Those of a clock that was not set, or counts milliseconds, are outside.
 _EPOCH_S = (631_152_000.0, 4_102_444_800.0)
@@ -135,6 +136,7 @@ def _sensor_problems(trace: Trace, name: str, threads: int, decode: bool) -> Ite
         yield from _unreadable(lambda: read_json(sidecar))
     yield from channel_problems(sensor)
     yield from content_problems(trace, sensor)
+    yield from point_problems(sensor)
     yield from origin_problems(trace, sensor)
 
 

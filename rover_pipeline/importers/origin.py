@@ -1,0 +1,49 @@
+"""What an imported trace says of where it came from: the section `imported` of its `config.yaml`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rover_pipeline import __version__
+from rover_pipeline.format.meta import replace_file
+from rover_pipeline.format.provenance import fingerprint
+from rover_pipeline.format.trace import CONFIG
+
+#: Files whose digests are kept one by one. Of a folder of more files, their names and sizes are.
+_MOST_FILES = 32
+
+
+def write_config(
+    trace: Path,
+    sensors: Mapping[str, Any],
+    *,
+    command: str,
+    sources: Sequence[Path],
+    options: Mapping[str, Any] | None = None,
+    notes: Sequence[str] = (),
+    rig: Mapping[str, Any] | None = None,
+) -> None:
+    """Write `config.yaml` of an imported trace: its sensors, the extrinsics, and what it was made from.
+
+    Args:
+        sensors: name -> its entry, as in a collection configuration.
+        command: the import, such as `import clouds`.
+        sources: files, or folders of them.
+        options: of the import that change what it makes.
+        notes: what the import left out or assumed, one line each.
+        rig: sensor -> `{translation, rotation}` in the lidar frame, where the source tells them.
+    """
+    imported: dict[str, Any] = {
+        "by": f"rover-pipeline {__version__} {command}",
+        "from": {path.name: fingerprint(path) for path in sources[:_MOST_FILES]},
+    }
+    if len(sources) > _MOST_FILES:
+        imported["and"] = f"{len(sources) - _MOST_FILES} files more"
+    imported |= {"options": dict(options)} if options else {}
+    imported |= {"notes": list(notes)} if notes else {}
+    config = {**sensors, **({"rig": dict(rig)} if rig else {}), "imported": imported}
+    replace_file(trace / CONFIG, yaml.safe_dump(config, sort_keys=False))

@@ -1,0 +1,300 @@
+"""The writer of a lidar that is points: the sensor `lidar` with `xyz`, `count`, and what else is known of each point.
+
+All sweeps of the sensor have as many places as its largest one has points, which is known only after the last sweep.
+The files are therefore made for the largest sweep so far. When a larger one comes, the sweeps that are stored already
+are moved apart within the files; after the last one they are moved together again. Only one sweep is in memory.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, NamedTuple, Self
+
+import numpy as np
+
+from rover_pipeline.errors import FormatError
+from rover_pipeline.format.channels import create_channel, encode_sample
+from rover_pipeline.format.channels.base import MAX_SAMPLES, EncodedWriter, close_synced, sync_file
+from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, ChannelSpec, replace_file, write_meta
+from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC
+from rover_pipeline.lidar.sidecar import MAX_TIME_S, POINTS, PointsSidecar
+
+#: Most points of a sweep: larger samples are no channel.
+MAX_POINTS = MAX_SAMPLE_BYTES // 12
+#: Sweeps that are compressed at once.
+_BATCH = 8
+#: Largest intensities of the scales that sources use: shares, percent, bytes and words.
+_SCALES = (1.0, 100.0, 255.0, 65535.0)
+
+
+class Cloud(NamedTuple):
+    """The points of a sweep, in any order. Every array but `xyz` may be None where it is not known.
+
+    Attributes:
+        xyz: (N, 3), m, in the sensor frame, front-left-up. Points that are not finite, or lie at the origin, are no
+            returns and are left out.
+        intensity: (N,), in the unit of the source.
+        ring: (N,), number of the beam.
+        time: (N,), when each point was measured, s after the time stamp of the sweep; negative before it.
+    """
+
+    xyz: np.ndarray
+    intensity: np.ndarray | None = None
+    ring: np.ndarray | None = None
+    time: np.ndarray | None = None
+
+    def returns(self) -> Cloud:
+        """Those of the points that are returns and whose instant is known, in the types that are stored."""
+        xyz = np.asarray(self.xyz, "<f4")
+        with np.errstate(invalid="ignore"):
+            # The sum of squares is not finite where a coordinate is not, or where it is farther than any lidar sees.
+            square = np.einsum("ij,ij->i", xyz, xyz)
+            kept = (square > 0) & (square < np.inf)
+        time = None if self.time is None else np.asarray(self.time, "<f4")
+        if time is not None:
+            kept &= np.isfinite(time)
+        whole = bool(kept.all())
+        intensity = None if self.intensity is None else np.asarray(self.intensity, "<f4")
+        ring = None if self.ring is None else np.asarray(self.ring, "<u2")
+        if whole:
+            return Cloud(xyz, intensity, ring, time)
+        return Cloud(xyz[kept], *(None if each is None else each[kept] for each in (intensity, ring, time)))
+
+    def to_end(self) -> tuple[Cloud, float]:
+        """The same sweep with times after its last point, and how long after the old time stamp that is, s.
+
+        Recordings of the rig stamp the end of a sweep, and so do imports that know when each point was measured.
+        """
+        if self.time is None or not np.isfinite(self.time).any():
+            return self, 0.0
+        last = float(np.nanmax(np.where(np.isfinite(self.time), self.time, -np.inf)))
+        return self._replace(time=np.asarray(self.time, "f8") - last), last
+
+
+class _Column(NamedTuple):
+    """A channel whose samples have one row for each place, while it is written.
+
+    Attributes:
+        row: of a place: type and shape.
+        fill: what stands in places past `count`.
+    """
+
+    file: IO[bytes]
+    dtype: np.dtype[Any]
+    width: int
+    fill: float
+    desc: str
+
+    @property
+    def row_bytes(self) -> int:
+        return self.dtype.itemsize * self.width
+
+    def put(self, number: int, rows: np.ndarray, places: int) -> None:
+        """Store a sample at its place."""
+        sample = np.full((places, self.width), self.fill, self.dtype)
+        sample[: len(rows)] = rows.reshape(-1, self.width)
+        _write(self.file.fileno(), sample, number * places * self.row_bytes)
+
+    def read(self, number: int, places: int) -> np.ndarray:
+        sample = np.empty((places, self.width), self.dtype)
+        view, offset = sample.reshape(-1).view("u1").data, number * places * self.row_bytes
+        while view:
+            count = os.preadv(self.file.fileno(), [view], offset)
+            if not count:
+                raise FormatError(f"{self.file.name}: became shorter while it was written")
+            view, offset = view[count:], offset + count
+        return sample
+
+    def move(self, numbers: range, old: int, new: int) -> None:
+        """Give samples `new` places instead of `old`. The last one is moved first when they are moved apart."""
+        for number in numbers:
+            self.put(number, self.read(number, old)[:new], new)
+
+    def spec(self, places: int, compressed: bool) -> ChannelSpec:
+        shape = (places, self.width) if self.width > 1 else (places,)
+        kind = f"{self.dtype.kind}{self.dtype.itemsize}"
+        return ChannelSpec(format="lzmaf" if compressed else "raw", type=kind, shape=shape, desc=self.desc)
+
+
+class PointsWriter:
+    """Writes the sensor `lidar` of a new trace, sweep after sweep. Closing it writes `meta.json` last.
+
+    Use it inside `new_trace`, which makes the finished directory visible at once.
+
+    Args:
+        path: directory of the sensor, which must not exist.
+        intensity: unit of the channel `intensity`, for its description; None = there is no such channel.
+        ring, time: whether there are these channels.
+        compensated: whether the source says that the motion within sweeps is undone, so that all points are as seen at
+            the instant that `ts` refers to.
+        instant: the instant of a sweep that `ts` refers to, for its description.
+        source: what the points came from, for the sidecar.
+        compress: store `lzmaf` instead of `raw`. It takes half the space and twenty times as long.
+        full_intensity: that a map shows as its brightest; None = the
+            smallest of 1, 100, 255 and 65535 that none exceeds.
+        max_points: of the largest sweep, if the caller knows it: then no sweep is ever moved.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        intensity: str | None = None,
+        ring: bool = False,
+        time: bool = False,
+        compensated: bool = False,
+        instant: str = "the end of the sweep",
+        source: str = "",
+        compress: bool = False,
+        full_intensity: float | None = None,
+        max_points: int = 0,
+    ) -> None:
+        path.mkdir(parents=True)
+        self.path, self.count, self._places = path, 0, max_points
+        self._instant, self._source, self._compress = instant, source, compress
+        self._motion = "times" if time else ("compensated" if compensated else "unknown")
+        self._full, self._brightest, self._largest = full_intensity, 0.0, 0
+        self._span: tuple[float, float] | None = None
+        self._ts: list[float] = []
+        self._valid, self._counts = bytearray(), []  # type: ignore[var-annotated]
+        seen = "each as seen from where the lidar was at its own instant" if time else "all as seen at the time stamp"
+        columns = {"xyz": ("<f4", 3, np.nan, f"Points, m, front-left-up, {seen}; NaN past count. [point, xyz]")}
+        if intensity is not None:
+            columns["intensity"] = ("<f4", 1, np.nan, f"Intensity, {intensity}; NaN past count. [point]")
+        if ring:
+            columns["ring"] = ("<u2", 1, 0, "Number of the beam; 0 past count. [point]")
+        if time:
+            text = "Instant of each point after ts, s, negative before it; NaN past count. [point]"
+            columns["time"] = ("<f4", 1, np.nan, text)
+        self._columns = {
+            name: _Column((path / name).open("x+b", buffering=0), np.dtype(kind), width, fill, desc)
+            for name, (kind, width, fill, desc) in columns.items()
+        }
+
+    def append(self, ts: float, cloud: Cloud, *, valid: bool = True) -> None:
+        """Add a sweep. One without any return is not valid.
+
+        Args:
+            ts: its time stamp, seconds since 1970.
+
+        Raises:
+            FormatError: it is not later than the sweep before, it has more points than any lidar measures, a channel
+                is missing, or its times are no seconds.
+        """
+        where = f"{self.path.name}: sweep {self.count}"
+        if not np.isfinite(ts) or (self._ts and ts <= self._ts[-1]):
+            before = f"the one before, {self._ts[-1]:.6f} s" if self._ts else "1970"
+            raise FormatError(f"{where}: its time {ts:.6f} s is not after that of {before}")
+        if self.count >= MAX_SAMPLES:
+            raise FormatError(f"{where}: is more than the {MAX_SAMPLES:,} sweeps of any recording")
+        arrays = cloud.returns()._asdict()
+        for name in self._columns:
+            if arrays[name] is None or len(arrays[name]) != len(arrays["xyz"]):
+                raise FormatError(f"{where}: has no {name} for each of its points, as the sweeps before it have")
+        points = len(arrays["xyz"])
+        if points > MAX_POINTS:
+            raise FormatError(f"{where}: has {points:,} points, more than the {MAX_POINTS:,} that a sweep can have")
+        self._note(where, arrays)
+        if points > self._places:
+            # Room for a few points more, so that sweeps of slowly growing size do not move all others again and again.
+            self._resize(points if not self.count else points + points // 8)
+        self._largest = max(self._largest, points)
+        for name, column in self._columns.items():
+            column.put(self.count, arrays[name], self._places)
+        self._ts.append(float(ts))
+        self._counts.append(points)
+        self._valid.append(int(valid and points > 0))
+        self.count += 1
+
+    def close(self) -> None:
+        """Write what is left: times, counts, `lidar.json`, and `meta.json` last.
+
+        Raises:
+            FormatError: there is no sweep, or none has a point.
+        """
+        if not self._largest:
+            raise FormatError(f"{self.path.name}: no sweep has any point")
+        self._resize(self._largest)
+        for name, column in self._columns.items():
+            if self._compress:
+                self._encode(name, column)
+            close_synced(column.file)
+        refers = f"Time of each sweep, {self._instant}, seconds since the Unix epoch."
+        count = ChannelSpec(format="raw", type="u4", shape=(), desc="Number of points of the sweep.")
+        specs = {TS: TS_SPEC.model_copy(update={"desc": refers}), VALID: VALID_SPEC, "count": count}
+        arrays = {TS: self._ts, VALID: np.frombuffer(bytes(self._valid), "u1"), "count": self._counts}
+        for name, spec in specs.items():
+            with create_channel(self.path / name, spec) as writer:
+                writer.append(np.asarray(arrays[name], spec.dtype))
+        specs |= {name: each.spec(self._largest, self._compress) for name, each in self._columns.items()}
+        steps = np.diff(self._ts)
+        sidecar = PointsSidecar(
+            max_points=self._largest,
+            motion=self._motion,
+            span_s=self._span or (0.0, 0.0),
+            period_s=float(np.median(steps)) if len(steps) else 0.1,
+            full_intensity=self._full or next((each for each in _SCALES if self._brightest <= each), self._brightest),
+            source=self._source[:400],
+        )
+        replace_file(self.path / "lidar.json", json.dumps({POINTS: sidecar.model_dump()}, indent=2) + "\n")
+        write_meta(self.path, specs)
+        sync_file(self.path)
+
+    def _note(self, where: str, arrays: dict[str, Any]) -> None:
+        """Keep the limits of intensities and times."""
+        if not len(arrays["xyz"]):
+            return
+        if "intensity" in self._columns:
+            finite = arrays["intensity"][np.isfinite(arrays["intensity"])]
+            self._brightest = max(self._brightest, float(finite.max(initial=0.0)))
+        if "time" in self._columns:
+            first, last = float(arrays["time"].min()), float(arrays["time"].max())
+            if max(-first, last) > MAX_TIME_S:
+                raise FormatError(f"{where}: times of its points are {first:g} to {last:g} s from its own; no sweep is")
+            low, high = self._span or (first, last)
+            self._span = min(low, first), max(high, last)
+
+    def _resize(self, places: int) -> None:
+        if places == self._places:
+            return
+        numbers = range(self.count) if places < self._places else range(self.count - 1, -1, -1)
+        for column in self._columns.values():
+            column.move(numbers, self._places, places)
+            column.file.truncate(self.count * places * column.row_bytes)
+        self._places = places
+
+    def _encode(self, name: str, column: _Column) -> None:
+        """Replace the raw file of a channel by a compressed one."""
+        scratch = self.path / f".{name}.raw"
+        os.replace(self.path / name, scratch)
+        spec = column.spec(self._largest, True)
+        with ThreadPoolExecutor() as pool, create_channel(self.path / name, spec) as writer:
+            assert isinstance(writer, EncodedWriter)
+            for start in range(0, self.count, _BATCH):
+                numbers = range(start, min(start + _BATCH, self.count))
+                samples = (column.read(number, self._largest).reshape(spec.shape) for number in numbers)
+                for data in pool.map(lambda sample: encode_sample("lzmaf", sample), samples):
+                    writer.append_encoded(data)
+        scratch.unlink()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        for column in self._columns.values():
+            column.file.close()
+
+
+def _write(descriptor: int, sample: np.ndarray, offset: int) -> None:
+    view = sample.reshape(-1).view("u1").data
+    while view:
+        count = os.pwrite(descriptor, view, offset)
+        view, offset = view[count:], offset + count
