@@ -58,10 +58,11 @@ class Recording:
     def messages(self, heads: bool = False) -> Iterator[Message]:
         """All messages of all files. See `BagFile.messages`."""
         self._before = 0
-        for self._current in self.files:
-            yield from self._current.messages(heads)
-            self._before += self._current.size
-        self._current = None
+        for file in self.files:
+            self._current = file
+            yield from file.messages(heads)
+            self._before += file.size
+            self._current = None
 
     def problems(self) -> list[str]:
         return [f"{file.path}: {file.problem}" for file in self.files if file.problem]
@@ -122,7 +123,9 @@ def _folder(folder: Path, partial: bool) -> list[BagFile]:
     except OSError as error:
         raise FormatError(f"{folder}: {error.strerror}") from error
     if not names:
-        raise FormatError(f"{folder}: holds neither a metadata.yaml nor any .bag, .db3 or .mcap file")
+        inner = next((each for each in sorted(folder.iterdir()) if (each / "metadata.yaml").is_file()), None)
+        hint = f"; give the folder {inner}" if inner else ""
+        raise FormatError(f"{folder}: holds neither a metadata.yaml nor any .bag, .db3 or .mcap file{hint}")
     return [_open(folder / name, partial) for name in names]
 
 

@@ -45,9 +45,9 @@ def choose_topics(topics: Mapping[str, Topic], wanted: Sequence[str]) -> Choice:
     """The topic of each role.
 
     Of several topics that can play a role, the best one is taken: for the lidar the cloud whose points have times or
-    rings, then packets, then any cloud, then a laser scan; for the camera compressed pictures, then the largest; for the
-    reference an odometry that is not of wheels alone cannot be told from one that is, so a pose that is called truth,
-    then the one with most messages. Among equals it is the one with most messages, then the first by its name.
+    rings, then packets, then any cloud, then a laser scan; for the camera compressed pictures, then the topic with most
+    bytes; for the reference a topic that is called truth. Among equals it is the one with most messages, then the first
+    by its name.
 
     Args:
         wanted: `ROLE=TOPIC` of `--topic`; `ROLE=` leaves a role out.

@@ -97,7 +97,7 @@ def _clock(
         is_set = _SET_NS[0] < stamps.min() and stamps.max() < _SET_NS[1]
         return bool(is_set), len(group), first in group, -abs(offsets[group[0]])
 
-    return set(max(groups, key=worth, default=[]))
+    return set(sorted(groups, key=worth)[-1]) if groups else set()
 
 
 def _problem(stamped: np.ndarray) -> str:

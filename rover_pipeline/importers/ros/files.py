@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import imagecodecs
-import numpy as np
 
 from rover_pipeline.errors import FormatError
 
@@ -108,8 +107,8 @@ def _bunzip2(data: bytes, size: int) -> bytes:
 
 
 #: One byte more than is claimed, so that longer content is noticed without keeping it all.
-_DECOMPRESS: dict[str, Callable[[bytes, int], bytes]] = {
+_DECOMPRESS: dict[str, Callable[[bytes, int], bytes | bytearray]] = {
     "bz2": _bunzip2,
-    "lz4": lambda data, size: imagecodecs.lz4f_decode(data, out=np.empty(size + 1, "u1")),
-    "zstd": lambda data, size: imagecodecs.zstd_decode(data, out=np.empty(size + 1, "u1")),
+    "lz4": lambda data, size: imagecodecs.lz4f_decode(data, out=size + 1),
+    "zstd": lambda data, size: imagecodecs.zstd_decode(data, out=size + 1),
 }

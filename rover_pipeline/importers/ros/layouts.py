@@ -98,8 +98,8 @@ class TimeUnit(NamedTuple):
     Attributes:
         fields: one name, or those of seconds and nanoseconds.
         unit: name of the unit; seconds: its length.
-        reference: `header` = counted from the header's stamp; `epoch` = of the header's clock; `own` = of another clock,
-            of which only differences can be used.
+        reference: `header` = counted from the header's stamp; `epoch` = of the header's clock; `own` = of another
+            clock, of which only differences can be used.
     """
 
     fields: tuple[str, ...]

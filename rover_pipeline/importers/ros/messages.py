@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-#: Field -> its kind: a number (`f8`), `time`, `string`, another type; `*N` repeats it N times, `[]` as often as is said.
+#: Field -> its kind: a number (`f8`), `time`, `string`, another type; `*N` is an array of N, `[]` one of any length.
 Definition = dict[str, str]
 
 _IMAGE_SIZE = {"header": "Header", "height": "u4", "width": "u4"}
@@ -175,7 +175,7 @@ class _Cursor:
         if count:
             self._align(size)
         self.require(count * size)
-        values = np.frombuffer(self.data, np.dtype(base).newbyteorder(self.order), count, self.position)
+        values = np.frombuffer(self.data, np.dtype(self.order + base), count, self.position)
         self.position += count * size
         return values
 

@@ -49,14 +49,18 @@ class CameraSink(Sink):
             video = ChannelSpec(format="mjpg", type="u1", shape=(*size, 3), desc=_DESC)
             self._writer = SensorWriter(self.folder, {TS: TS_SPEC, "video.avi": video})
         if size != self.size or self._writer is None:
-            raise ValueError(f"is a picture of {size[1]} x {size[0]}, those before it are {self.size[1]} x {self.size[0]}")
+            raise ValueError(
+                f"is a picture of {size[1]} x {size[0]}, those before it are {self.size[1]} x {self.size[0]}"
+            )
         self._writer.append(ts=ts)
         self._writer.encoded("video.avi").append_encoded(data)
         self.count += 1
 
     def close(self) -> None:
         if self._encoded_again:
-            self.notes.append(f"its pictures are {self._encoded_again}: stored as JPEG of quality {_QUALITY}, not lossless")
+            self.notes.append(
+                f"its pictures are {self._encoded_again}: stored as JPEG of quality {_QUALITY}, not lossless"
+            )
         if self._writer:
             self._writer.close()
 

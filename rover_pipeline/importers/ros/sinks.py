@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.spatial.transform import Rotation
@@ -54,7 +54,8 @@ class Sink(ABC):
 class BatchSink(Sink):
     """A sensor of small samples, which are written many at once."""
 
-    specs: dict[str, ChannelSpec]
+    #: What each channel is, of which a sensor may have only some.
+    specs: ClassVar[dict[str, ChannelSpec]] = {}
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -76,12 +77,16 @@ class BatchSink(Sink):
     def channels(self, rows: list[tuple[Any, ...]]) -> dict[str, np.ndarray]:
         """The samples of some messages, (message, ...), by channel."""
 
+    def described(self) -> dict[str, ChannelSpec]:
+        return self.specs
+
     def _flush(self) -> None:
         if not self._rows:
             return
         samples = self.channels(self._rows)
         if self._writer is None:
-            self._writer = SensorWriter(self.folder, {name: self.specs[name] for name in samples})
+            specs = self.described()
+            self._writer = SensorWriter(self.folder, {name: specs[name] for name in samples})
         self._writer.append(**samples)
         self._rows = []
 
@@ -93,7 +98,7 @@ def raw(type: str, shape: tuple[int, ...], desc: str) -> ChannelSpec:
 class ImuSink(BatchSink):
     """`sensor_msgs/Imu`: `acc`, `avel`, and `rot` where the device tells its orientation."""
 
-    specs = {
+    specs: ClassVar[dict[str, ChannelSpec]] = {
         TS: TS_SPEC,
         VALID: VALID_SPEC,
         "rot": raw("f4", (3,), "Roll, pitch, yaw of the device's own estimate, rad, intrinsic XYZ. [rpy]"),
@@ -136,10 +141,12 @@ class ImuSink(BatchSink):
 class GnssSink(BatchSink):
     """`sensor_msgs/NavSatFix`."""
 
-    specs = {
+    specs: ClassVar[dict[str, ChannelSpec]] = {
         TS: TS_SPEC,
         VALID: VALID_SPEC,
-        "position": raw("f8", (3,), "Latitude and longitude, degrees, and height above the ellipsoid, m, WGS 84. [llh]"),
+        "position": raw(
+            "f8", (3,), "Latitude and longitude, degrees, and height above the ellipsoid, m, WGS 84. [llh]"
+        ),
         "cov": raw("f4", (3, 3), "Covariance of the position, m2; NaN where unknown. [east-north-up, east-north-up]"),
         "status": raw("i1", (), "-1 no fix, 0 a fix, 1 with satellite corrections, 2 with those of a ground station."),
     }
@@ -179,14 +186,19 @@ class RadarSink(BatchSink):
         is_snr = self._strength in SNR
         self._channel = "snr" if is_snr else "intensity"
         unit = "Signal over noise, dB" if is_snr else "Strength in the unit of the radar"
-        self.specs = {
+        self._specs = {
             TS: TS_SPEC,
             VALID: VALID_SPEC,
-            "xyz": raw("f4", (self._places, 3), "Points in the radar frame, front-left-up, m; NaN past count. [point, xyz]"),
+            "xyz": raw(
+                "f4", (self._places, 3), "Points in the radar frame, front-left-up, m; NaN past count. [point, xyz]"
+            ),
             "doppler": raw("f4", (self._places,), "Radial velocity, m/s; positive recedes. NaN past count. [point]"),
             self._channel: raw("f4", (self._places,), f"{unit}; NaN past count. [point]"),
             "count": raw("u2", (), "Number of points."),
         }
+
+    def described(self) -> dict[str, ChannelSpec]:
+        return self._specs
 
     def add(self, ts: float, content: dict[str, Any]) -> None:
         points = columns(content)

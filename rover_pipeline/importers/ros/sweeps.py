@@ -8,7 +8,16 @@ from typing import Any
 import numpy as np
 
 from rover_pipeline.importers.points import Cloud, PointsWriter
-from rover_pipeline.importers.ros.layouts import INTENSITY, RING, TimeUnit, columns, find_field, find_unit, time_fields, vectors
+from rover_pipeline.importers.ros.layouts import (
+    INTENSITY,
+    RING,
+    TimeUnit,
+    columns,
+    find_field,
+    find_unit,
+    time_fields,
+    vectors,
+)
 from rover_pipeline.importers.ros.sinks import Sink
 
 _HEADER = "the stamp of its header; the sensor does not say when in the sweep that is"
