@@ -23,7 +23,8 @@ from rover_pipeline.importers.ros.pictures import CameraSink, lens_of, write_len
 from rover_pipeline.importers.ros.poses import REFERENCE, ReferenceSink, mounts
 from rover_pipeline.importers.ros.sinks import GnssSink, ImuSink, RadarSink, Sink
 from rover_pipeline.importers.ros.survey import Survey, Topic, survey
-from rover_pipeline.importers.ros.sweeps import CloudSink, ScanSink
+from rover_pipeline.importers.ros.sweeps import CloudSink, PacketSink, ScanSink
+from rover_pipeline.importers.velodyne_models import Model
 
 Times = Literal["auto", "header", "bag"]
 #: Roles that are no sensors of their own.
@@ -41,12 +42,14 @@ class Options(NamedTuple):
         times: `auto`: header stamps where they are good; `header`, `bag`: these only.
         partial: use what is whole of damaged bags.
         approaching: Doppler velocities of the radar are positive where a target approaches.
+        model: the Velodyne whose packets are in the bag; None = the one that they name.
     """
 
     topics: Sequence[str] = ()
     times: Times = "auto"
     partial: bool = False
     approaching: bool = False
+    model: Model | None = None
 
 
 @dataclass
@@ -200,6 +203,8 @@ def _sink(
         return RadarSink(trace / role, topic.points, topic.fields, -1.0 if options.approaching else 1.0, source)
     if role == "reference":
         return _reference(trace, topic, found, choice, options, bags)
+    if topic.type == "velodyne_msgs/VelodyneScan":
+        return PacketSink(trace / role, options.model, source)
     period = float(np.median(np.diff(stamps.times))) if len(stamps.times) > 1 else 0.1
     kind = {"sensor_msgs/PointCloud2": CloudSink, "sensor_msgs/LaserScan": ScanSink}[topic.type]
     return kind(trace / role, topic.points, period, stamps.source == "header", source)

@@ -19,6 +19,10 @@ from rover_pipeline.importers.ros.layouts import (
     vectors,
 )
 from rover_pipeline.importers.ros.sinks import Sink
+from rover_pipeline.importers.velodyne import Sweeps
+from rover_pipeline.importers.velodyne_models import Model
+from rover_pipeline.importers.velodyne_packets import PACKET_BYTES
+from rover_pipeline.importers.velodyne_sweeps import SweepBuilder
 
 _HEADER = "the stamp of its header; the sensor does not say when in the sweep that is"
 
@@ -144,3 +148,32 @@ class ScanSink(SweepSink):
             ),
             "of the scanner",
         )
+
+
+class PacketSink(Sink):
+    """`velodyne_msgs/VelodyneScan`: packets, whatever part of a revolution a message has."""
+
+    def __init__(self, folder: Path, model: Model | None, source: str) -> None:
+        super().__init__(folder)
+        self._builder = SweepBuilder(model)
+        self._sweeps = Sweeps(folder, source)
+
+    def add(self, ts: float, content: dict[str, Any]) -> None:
+        # The driver stamps each packet; the header has the time of one of them, and the trace may have another clock.
+        shift = ts - content["header"]["stamp"] / 1e9
+        for packet in content["packets"]:
+            if len(packet["data"]) == PACKET_BYTES:
+                for sweep in self._builder.add(packet["data"].copy(), packet["stamp"] / 1e9 + shift):
+                    self._sweeps.put(sweep)
+        self.count = self._sweeps.count
+
+    def close(self) -> None:
+        for sweep in self._builder.finish():
+            self._sweeps.put(sweep)
+        self._sweeps.close()
+        self.count = self._sweeps.count
+        if self._builder.model:
+            whole = f"{self._sweeps.valid} of its {self.count} sweeps are whole revolutions"
+            self.notes += [f"{self._builder.model.name}: {whole}", *self._sweeps.notes]
+        if self._builder.lost:
+            self.notes.append(f"{self._builder.lost} packets are missing: sweeps that lack more than 1 % are not valid")
