@@ -79,8 +79,8 @@ MODELS: Mapping[int, Model] = {
     0x28: _model(
         "VLP-32C",
         [
-            -25, -1, -1.667, -15.639, -11.31, 0, -0.667, -8.843, -7.254, 0.333, -0.333, -6.148, -5.333, 1.333, 0.667, -4,
-            -4.667, 1.667, 1, -3.667, -3.333, 3.333, 2.333, -2.667, -3, 7, 4.667, -2.333, -2, 15, 10.333, -1.333,
+            -25, -1, -1.667, -15.639, -11.31, 0, -0.667, -8.843, -7.254, 0.333, -0.333, -6.148, -5.333, 1.333, 0.667,
+            -4, -4.667, 1.667, 1, -3.667, -3.333, 3.333, 2.333, -2.667, -3, 7, 4.667, -2.333, -2, 15, 10.333, -1.333,
         ],
         [
             1.4, -4.2, 1.4, -1.4, 1.4, -1.4, 4.2, -1.4, 1.4, -4.2, 1.4, -1.4, 4.2, -1.4, 4.2, -1.4,
@@ -135,19 +135,14 @@ def _from_xml(path: Path) -> tuple[list[Any], float]:
     if "<!ENTITY" in text:
         raise ValueError("it defines entities")
     root = ElementTree.fromstring(text)
-    lasers = []
+    lasers: list[dict[str, float]] = []
     for item in root.iter("px"):
         found = {key: item.find(name) for key, (name, _) in _KEYS.items()}
         if found["rot_correction"] is not None:
             number = item.find("id_")
-            values = {
-                key: float(element.text or "nan") * _KEYS[key][1]
-                for key, element in found.items()
-                if element is not None
-            }
-            lasers.append(
-                {**values, "laser_id": int(float((number.text if number is not None else "") or len(lasers)))}
-            )
+            laser = {key: float(each.text or "nan") * _KEYS[key][1] for key, each in found.items() if each is not None}
+            laser["laser_id"] = float((number.text if number is not None else "") or len(lasers))
+            lasers.append(laser)
     step = root.find(".//distLSB_")
     resolution = float(step.text or 0.2) / 100 if step is not None else 0.002
     return sorted(lasers, key=lambda laser: laser["laser_id"]), resolution

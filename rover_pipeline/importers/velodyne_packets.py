@@ -100,7 +100,7 @@ def decode(packets: np.ndarray, model: Model) -> Returns:
     if dual:
         pairs = distance.reshape(len(packets), groups, 2, -1)
         kept.reshape(len(packets), groups, 2, -1)[:, :, 1] &= pairs[:, :, 0] != pairs[:, :, 1]
-    packet, block, _ = np.nonzero(kept)
+    packet, _, _ = np.nonzero(kept)
     chosen = laser[kept]
     order = np.argsort(packet * 1e6 + time[kept], kind="stable")
     xyz = positions(distance[kept], shot[kept], chosen, model)

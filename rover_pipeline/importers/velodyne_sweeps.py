@@ -1,4 +1,4 @@
-"""Puts the returns of a Velodyne lidar together to sweeps: from azimuth zero, straight ahead, to the next time there."""
+"""Puts the returns of a Velodyne lidar together to sweeps, from azimuth zero, straight ahead, to azimuth zero."""
 
 from __future__ import annotations
 
