@@ -227,4 +227,4 @@ class RadarSink(BatchSink):
         if self.count:
             bin = bin_size(np.array(sorted(self._speeds)), self._points)
             described = {"max_points": self._places, "doppler_resolution": bin, "source": self._source}
-            replace_file(self.folder / "radar.json", json.dumps({"points": described}, indent=2) + "\n")
+            replace_file(self.folder / "points.json", json.dumps(described, indent=2) + "\n")
