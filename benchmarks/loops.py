@@ -37,6 +37,8 @@ COLUMNS = 1024
 class Images:
     """As much of a recording as a `Reader` asks for."""
 
+    arguments = ("rng",)
+
     def __init__(self, trace: Path) -> None:
         source = Sensor(trace / "_lidar_image")
         self._rng = source.channel("rng")

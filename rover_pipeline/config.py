@@ -42,7 +42,8 @@ class Config(Options):
     )
     outputs: list[str] = Field(
         ["default"],
-        description="`default`, `all`, or names of virtual sensors without their underscore, as one word or a list.",
+        description="`default`, `all`, or names of virtual sensors without their underscore, as one word or a list; "
+        "`-name` leaves one out: `default,-map`.",
     )
     exports: list[str] = Field(
         [],

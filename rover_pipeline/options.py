@@ -90,3 +90,11 @@ class ReportOptions(Options):
     max_rate_error: float = Field(
         0.02, gt=0, description="Difference from the configured rate, as a share of it, above which a sensor is named."
     )
+
+
+class PageOptions(ReportOptions):
+    """What the page of a recording depends on besides the recording."""
+
+    outputs: tuple[str, ...] | None = Field(
+        None, description="Outputs that were asked for, as in the configuration; null = not known."
+    )

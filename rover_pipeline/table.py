@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from rover_pipeline.camera.table import STEPS as CAMERA
@@ -19,7 +20,7 @@ from rover_pipeline.mapping.table import STEPS as MAPPING
 from rover_pipeline.objects.table import STEPS as OBJECTS
 from rover_pipeline.occupancy.table import STEPS as OCCUPANCY
 from rover_pipeline.odometry.table import STEPS as ODOMETRY
-from rover_pipeline.options import ReportOptions
+from rover_pipeline.options import PageOptions
 from rover_pipeline.poses.table import STEPS as POSES
 from rover_pipeline.radar.table import STEPS as RADAR
 from rover_pipeline.sync.table import STEPS as SYNC
@@ -28,9 +29,9 @@ from rover_pipeline.sync.table import STEPS as SYNC
 REPORT = Step(
     sensor="_report",
     function="rover_pipeline.report.steps:report",
-    version=1,
-    sections=("report",),
-    options=ReportOptions,
+    version=2,
+    sections=("report", "outputs"),
+    options=PageOptions,
     recording=True,
     reads=("config.yaml", "*/ts", "*/valid"),
     products={
@@ -47,6 +48,36 @@ TABLE: dict[str, Step] = {
     each.sensor: each
     for each in (*LIDAR, *RADAR, *ODOMETRY, *POSES, *SYNC, *OCCUPANCY, *CAMERA, *IMU, *OBJECTS, *MAPPING, REPORT)
 }
+
+
+def asked_outputs(items: Iterable[str], known: Collection[str]) -> dict[str, bool]:
+    """The outputs that `outputs` of the configuration asks for, without underscores -> whether by their names.
+
+    Args:
+        items: names, `default` or `all`, also several with commas; `-name` leaves one out that an earlier item named.
+        known: names that can be asked for.
+
+    Raises:
+        ConfigError: an item is none of these, or nothing is asked for.
+    """
+    asked: dict[str, bool] = {}
+    for name in (name for item in items for name in item.replace(",", " ").split()):
+        plain = name.removeprefix("-").removeprefix("_")
+        if name == "default":
+            asked = dict.fromkeys((each.sensor[1:] for each in TABLE.values() if each.default), False) | asked
+        elif name == "all":
+            asked = dict.fromkeys(known, False) | asked
+        elif name.startswith("-") and plain in known:
+            asked.pop(plain, None)
+        elif name in known:
+            asked[name] = True
+        else:
+            option = TABLE[f"_{plain}"].needs_option if f"_{plain}" in TABLE else None
+            hint = f"set {option[0]} to {option[1]}" if option else did_you_mean(plain, [*known, "default", "all"])
+            raise ConfigError(f"config: outputs: no rule makes {name!r}; {hint}")
+    if not asked:
+        raise ConfigError("config: outputs: is empty; use `default`, `all` or names")
+    return asked
 
 
 def find_step(name: str) -> Step:

@@ -9,7 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
+import rover_pipeline
 from rover_pipeline.table import TABLE
 from tests.conftest import CHECKOUT
 
@@ -141,3 +143,8 @@ def test_every_output_of_the_table_says_its_type_and_axes() -> None:
         for name, output in step.outputs.items():
             assert name == "*" or output.type, f"{step.sensor}/{name}"
         assert step.summary and (step.outputs or step.products)
+
+
+def test_the_citation_names_the_version_of_the_package() -> None:
+    citation = yaml.safe_load((CHECKOUT / "CITATION.cff").read_text())
+    assert citation["version"] == rover_pipeline.__version__

@@ -10,6 +10,7 @@ from rover_pipeline.engine.step import Output, step_of_room
 from rover_pipeline.errors import RoverError
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.format.trace import channels_of
 
 _OURS = re.compile(r"rover_pipeline\.([a-z0-9_]+)\.[a-z0-9_.]+:[a-z0-9_]+")
 
@@ -42,7 +43,8 @@ def declared_problems(sensor: Sensor, channel: str) -> Iterator[str]:
         return
     ours = _OURS.fullmatch(str((read_provenance(sensor.path) or {}).get("step")))
     try:
-        outputs = step_of_room(f"{ours[1]}/{sensor.name}").outputs if ours else {}
+        step = step_of_room(f"{ours[1]}/{sensor.name}") if ours else None
+        outputs = step.for_recording(channels_of(sensor.path.parent)).outputs if step else {}
     except (RoverError, AttributeError):  # it was made by a step of another version, which had another name
         return
     kind, spec = kinds(outputs).get(channel), sensor.specs[channel]

@@ -18,10 +18,11 @@ from rover_pipeline.engine.progress import progress
 from rover_pipeline.engine.recording import opened_recording
 from rover_pipeline.engine.step import EVERY, Inspection, Step
 from rover_pipeline.engine.task import FrameTask, Part
-from rover_pipeline.errors import RoverError, named_if_not_written
+from rover_pipeline.errors import FormatError, RoverError, named_if_not_written
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import read_provenance, versions
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC
+from rover_pipeline.format.trace import channels_of
 from rover_pipeline.format.virtual import VirtualWriter
 from rover_pipeline.options import InputOptions
 
@@ -67,7 +68,9 @@ def run_step(
     begin, started = time.monotonic(), datetime.now(UTC)
     path = trace / sensor
     options = step.options.parse(request.options, step.name) if step.options else None
-    step = step.for_options(options)
+    step = step.for_options(options).for_recording(channels_of(trace))
+    if step.unfit:
+        raise FormatError(f"{trace}: {step.unfit}, which {sensor} needs")
     identity = {
         "step": step.name,
         "version": step.version,

@@ -42,6 +42,7 @@ class Recording:
         count: number of frames.
         ts: f8, (frame,), s.
         valid: u1, (frame,); 0 = the frame cannot be trusted.
+        arguments: names of the inputs.
     """
 
     def __init__(self, task: FrameTask, workers: _Workers) -> None:
@@ -51,6 +52,7 @@ class Recording:
         self.count = task.inputs.count
         self.ts = task.inputs.ts
         self.valid = task.inputs.valid
+        self.arguments = tuple(task.inputs.channels)
 
     def read(self, argument: str, start: int, stop: int) -> np.ndarray:
         """Frames `start:stop` of an input, (frame, ...).

@@ -31,6 +31,8 @@ EVERY = "*"
 _SIZES = {"xyz": 3, "xyzw": 4, "world": 3, "lidar": 3, "sensor": 3, "colour": 3}
 
 Reference = str | tuple[str, ...]
+#: Whether a recording has a channel `sensor/channel`.
+Has = Callable[[str], bool]
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,9 @@ class Step:
         constants: arguments with fixed values, for a function that serves several steps.
         variant: function of the options that gives the fields of this class that depend on them. Mappings are added
             to those declared here; an entry that is None is taken away from them.
+        adapt: function of the step and of what channels a recording has (`Has`) that gives the step for this recording,
+            where its sensors can be of several kinds, such as a lidar that is points and not an image.
+        unfit: why the step cannot be made of the recording that it was adapted to; "" = it can.
         halo: frames before and after its own that a block is given; the results for them are dropped.
         ordered: frames are handed over in order, with the state that the function returned before.
         recording: the function is called once, with a `Recording` to read from.
@@ -139,6 +144,8 @@ class Step:
     views: Mapping[str, str | Callable[..., Any]] = field(default_factory=dict)
     constants: Mapping[str, Any] = field(default_factory=dict)
     variant: Callable[[Any], Mapping[str, Any]] | None = None
+    adapt: Callable[[Step, Has], Step] | None = None
+    unfit: str = ""
     halo: int = 0
     ordered: bool = False
     recording: bool = False
@@ -186,6 +193,10 @@ class Step:
             for name, value in changes.items()
         }
         return replace(self, variant=None, **merged)
+
+    def for_recording(self, has: Has) -> Step:
+        """The declaration for a recording that has these channels, after `for_options`."""
+        return self if self.adapt is None else self.adapt(self, has)
 
     def references(self) -> list[str]:
         """Everything that is read, as `sensor/channel` or a file, `?` at the end where it is optional."""

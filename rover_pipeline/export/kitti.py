@@ -151,7 +151,7 @@ def _scans(sequence: Path) -> list[Path]:
 
 
 def _lines(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    return path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
 
 
 def _duration(sequence: Path) -> float:

@@ -52,10 +52,14 @@ def print_problems(entries: Sequence[str], as_json: bool, threads: int) -> int:
     if as_json:
         print(json.dumps(by_folder, indent=2))
     else:
-        kinds = [f"{len(traces)} traces"] if traces or not datasets else []
-        kinds += [f"{len(datasets)} datasets"] if datasets else []
-        print(f"rover-pipeline: {', '.join(kinds)}, {count} problems", file=sys.stderr)
+        kinds = [_count(len(traces), "trace")] if traces or not datasets else []
+        kinds += [_count(len(datasets), "dataset")] if datasets else []
+        print(f"rover-pipeline: {', '.join(kinds)}, {_count(count, 'problem')}", file=sys.stderr)
     return 1 if count else 0
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _until_error(problems: Iterator[str], trace: Path) -> Iterator[str]:

@@ -109,10 +109,12 @@ class _Sweeps:
         self._fields: list[str]
         if self._project:
             self._fields = [name for name in ("rfl", "nir") if name in specs]
-        elif "xyz" in specs and len(specs["xyz"].shape) == 3 and specs["xyz"].shape[2] == 3:
-            self._fields = [name for name, spec in specs.items() if spec.shape == specs["xyz"].shape[:2]]
+        elif "xyz" in specs and len(specs["xyz"].shape) in (2, 3) and specs["xyz"].shape[-1] == 3:
+            self._fields = [name for name, spec in specs.items() if spec.shape == specs["xyz"].shape[:-1]]
         else:
-            raise FormatError(f"{path}: holds no lidar points: it has no channel xyz of [beam, column, 3]")
+            raise FormatError(
+                f"{path}: holds no lidar points: it has no channel xyz of [beam, column, 3] or [point, 3]"
+            )
         self.valid = self._sensor.valid(self._sensor.length(channels=(self._points, *self._fields)))
 
     def read(self, number: int) -> Points:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 from collections.abc import Iterator
@@ -9,11 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from rover_pipeline.datasets.table import DATASETS, DatasetFormat
-from rover_pipeline.errors import FormatError
+from rover_pipeline.errors import FormatError, RoverError, one_line
 from rover_pipeline.export.dataset_output import merged_provenance, tree_state
+from rover_pipeline.format.files import regular_size
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.trace import is_trace
 from rover_pipeline.lookup import load
+
+#: Bytes of a file that parsers may read whole. Ten hours of poses as text have 60 MB. Others are read by parts.
+_MOST_BYTES, _ANY_SIZE = 1 << 27, (".zip", ".arrow")
 
 
 def recognise(folder: Path) -> DatasetFormat | None:
@@ -21,8 +26,9 @@ def recognise(folder: Path) -> DatasetFormat | None:
     if not folder.is_dir():
         return None
     for each in DATASETS.values():
-        if (_provenance(folder, each) or {}).get("format") == each.name:
-            return each
+        with contextlib.suppress(FormatError):  # `dataset_problems` reports a provenance that cannot be read
+            if (_provenance(folder, each) or {}).get("format") == each.name:
+                return each
     is_recording = is_trace(folder)  # published recordings have such files too, and are traces first of all
     for each in DATASETS.values():
         marks = (mark.replace("{name}", glob.escape(folder.resolve().name)) for mark in each.marks)
@@ -39,10 +45,12 @@ def dataset_info(folder: Path) -> dict[str, Any]:
     """What a dataset holds, as JSON can hold it. Raises FormatError when it is no dataset of a known format."""
     format = _require(folder)
     provenance = _provenance(folder, format) or {}
+    with _of_others(folder, format):
+        figures = load(f"{format.module}:describe")(folder)
     return {
         "path": str(folder),
         "format": format.name,
-        **load(f"{format.module}:describe")(folder),
+        **figures,
         "recordings": sorted(provenance.get("recordings", {})),
         "notes": provenance.get("notes", []),
     }
@@ -71,7 +79,11 @@ def _number(value: object) -> str:
 def dataset_problems(folder: Path) -> Iterator[str]:
     """One line for each rule of its format that a dataset breaks, and for files that changed after the export."""
     format = _require(folder)
-    provenance = _provenance(folder, format)
+    provenance = None
+    try:
+        provenance = _provenance(folder, format)
+    except FormatError as error:
+        yield str(error)
     if provenance is not None and format.kind != "merge":
         then, now = provenance.get("files"), tree_state(folder)
         if then != now:
@@ -80,7 +92,43 @@ def dataset_problems(folder: Path) -> Iterator[str]:
                 f"{folder}: is not as it was exported: {now['count']} files of {now['bytes']:,} bytes, "
                 f"{before} files were written; export it again"
             )
-    yield from load(f"{format.module}:problems")(folder)
+    try:
+        with _of_others(folder, format):
+            yield from load(f"{format.module}:problems")(folder)
+    except FormatError as error:
+        yield str(error)
+
+
+def _require_readable(folder: Path) -> None:
+    """Raise FormatError for what no parser should open: named pipes, devices, and files larger than any of ours."""
+    for place, _, names in os.walk(folder):
+        for path in (Path(place, name) for name in names):
+            try:
+                size = regular_size(path)
+            except OSError as error:
+                raise FormatError(f"{path}: cannot be read: {error.strerror or error}; export it again") from error
+            if size > _MOST_BYTES and path.suffix not in _ANY_SIZE:
+                raise FormatError(
+                    f"{path}: has {size:,} bytes, more than the {_MOST_BYTES:,} of any such file; export it again"
+                )
+
+
+@contextlib.contextmanager
+def _of_others(folder: Path, format: DatasetFormat) -> Iterator[None]:
+    """Turns what a parser raises into FormatError.
+
+    Any program may have written the files, and each library that parses them raises errors of its own classes. So
+    everything that reading raises is about the dataset.
+    """
+    _require_readable(folder)
+    try:
+        yield
+    except RoverError:
+        raise
+    except Exception as error:
+        raise FormatError(
+            f"{folder}: cannot be read as {format.name}: {type(error).__name__} {one_line(str(error))}; export it again"
+        ) from error
 
 
 def _provenance(folder: Path, format: DatasetFormat) -> dict[str, Any] | None:

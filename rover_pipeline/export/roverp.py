@@ -16,9 +16,11 @@ from __future__ import annotations
 import csv
 import io
 import json
+import zlib
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from zipfile import BadZipFile
 
 import cv2
 import numpy as np
@@ -154,7 +156,7 @@ def _load(path: Path) -> dict[str, np.ndarray]:
     try:
         with np.load(path, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
-    except (OSError, ValueError, KeyError, EOFError) as error:
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error, NotImplementedError) as error:
         raise FormatError(f"{path}: is no npz of arrays: {error}; export it again") from error
 
 
@@ -198,7 +200,7 @@ def _pose_problems(path: Path, arrays: dict[str, np.ndarray]) -> Iterator[str]:
 
 
 def _trajectory_problems(path: Path) -> Iterator[str]:
-    with path.open(encoding="utf-8", newline="") as file:
+    with path.open(encoding="utf-8", errors="replace", newline="") as file:
         rows = csv.DictReader(file)
         if not set(_CSV) <= set(rows.fieldnames or ()):
             yield f"{path}: has no column {sorted(set(_CSV) - set(rows.fieldnames or ()))[0]}; export it again"

@@ -105,8 +105,8 @@ class Sweeps:
         if sample is None:
             return None
         xyz = self._to_points(sample)
-        step = max(1, math.ceil(xyz.shape[0] * xyz.shape[1] / max_points)) if max_points else 1
-        points = xyz[:, ::step].reshape(-1, 3)
+        step = max(1, math.ceil(xyz.size / 3 / max_points)) if max_points else 1
+        points = xyz[..., ::step, :].reshape(-1, 3)  # every n-th column, or every n-th of unordered points
         return points[np.isfinite(points).all(axis=1)]
 
 
@@ -115,6 +115,8 @@ def find_sweeps(trace: Path) -> Sweeps | None:
     if (points := find_samples(trace, "_lidar_points", "xyz")) is not None:
         return Sweeps(points, lambda sample: sample["xyz"])
     ranges = find_samples(trace, "lidar", "rng")
+    if ranges is None and (points := find_samples(trace, "lidar", "xyz")) is not None:
+        return Sweeps(points, lambda sample: sample["xyz"])
     if ranges is None or not (trace / "lidar" / "lidar.json").exists():
         return None
     project = range_projector(trace / "lidar")

@@ -5,15 +5,15 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from rover_pipeline.errors import FormatError, InTheWayError, named_if_not_written
+from rover_pipeline.errors import FormatError, InTheWayError, named_if_not_written, require_damage
 from rover_pipeline.format.attempt import Attempt, remove_tree
 from rover_pipeline.format.channels.base import sync_file, sync_new_name
 from rover_pipeline.format.files import exists
-from rover_pipeline.format.meta import META
+from rover_pipeline.format.meta import META, read_meta
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.virtual import in_the_way
@@ -49,6 +49,26 @@ class Trace:
         if not exists(own.path / channel) and exists(published / channel) and exists(published / META):
             return Sensor(published)
         return own
+
+
+def channels_of(path: Path) -> Callable[[str], bool]:
+    """A function that says whether the recording at `path` has a channel `sensor/channel`.
+
+    A sensor whose `meta.json` is missing or damaged has none: what reads it says why.
+    """
+    listed: dict[str, frozenset[str]] = {}
+
+    def has(reference: str) -> bool:
+        name, _, channel = reference.partition("/")
+        if name not in listed:
+            try:
+                listed[name] = frozenset(read_meta(path / name))
+            except FormatError as error:
+                require_damage(error)
+                listed[name] = frozenset()
+        return channel in listed[name]
+
+    return has
 
 
 def is_trace(path: Path) -> bool:

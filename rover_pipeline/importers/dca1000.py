@@ -19,10 +19,11 @@ from rover_pipeline.errors import ConfigError, FormatError, short
 from rover_pipeline.format.channels.base import MAX_SAMPLES
 from rover_pipeline.format.collection import parse_collection
 from rover_pipeline.format.files import require_regular
+from rover_pipeline.format.merge import imported_trace
 from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, ChannelSpec, replace_file
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
 from rover_pipeline.format.texts import read_json, read_text
-from rover_pipeline.format.trace import CONFIG, new_trace
+from rover_pipeline.format.trace import CONFIG
 from rover_pipeline.options import Options
 from rover_pipeline.radar.boards import BOARDS
 
@@ -134,7 +135,7 @@ def import_dca1000(
 
     desc = "Raw ADC words, Q Q I I. [chirp, tx, rx, 2 * sample]"
     specs = {TS: TS_SPEC, VALID: VALID_SPEC, "iq": ChannelSpec(format="raw", type="i2", shape=shape, desc=desc)}
-    with new_trace(out) as trace:
+    with imported_trace(out) as trace:
         with SensorWriter(trace / "radar", specs) as writer, adc.open("rb") as file:
             step = max(1, _BLOCK_BYTES // frame_bytes)
             for first in range(0, count, step):

@@ -15,10 +15,11 @@ import yaml
 
 from rover_pipeline.errors import ConfigError, FormatError, RoverError, short_text
 from rover_pipeline.format.channels import encode_sample
+from rover_pipeline.format.merge import imported_trace
 from rover_pipeline.format.meta import ChannelSpec, replace_file
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
 from rover_pipeline.format.texts import read_json
-from rover_pipeline.format.trace import CONFIG, new_trace
+from rover_pipeline.format.trace import CONFIG
 from rover_pipeline.lidar.captures import imu_packets, open_capture
 
 #: Channel -> field of ouster-sdk, type on disk, description.
@@ -55,7 +56,7 @@ def import_ouster(capture: Path, out: Path, metadata: Path | None = None, start:
     metadata = metadata or (same_stem if capture.suffix == ".pcap" and same_stem.exists() else None)
     if metadata is not None:
         _require_sidecar(metadata)
-    with new_trace(out) as trace:
+    with imported_trace(out) as trace:
         info, count = _write_lidar(capture, metadata, trace, start)
         config: dict[str, Any] = {"lidar": {"type": "lidar", "args": {"mode": str(info.config.lidar_mode or "")}}}
         if capture.suffix == ".pcap" and _write_imu(capture, metadata, trace):

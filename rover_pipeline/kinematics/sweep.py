@@ -97,13 +97,14 @@ class SweepMotion:
 
 
 def odometry_motion(
-    odometry: Mapping[str, np.ndarray], times: TimesSection, begin: float, period: float
+    odometry: Mapping[str, np.ndarray], times: TimesSection, begin: float, period: float, interval: float | None = None
 ) -> SweepMotion:
     """The lidar's motion through the states of `_odom` at times without jitter. A missing sweep is a gap.
 
     Args:
         odometry: the channels of `_odom`.
         begin, period: as for `SweepMotion`, seconds.
+        interval: between sweeps, seconds, where that is not their length: points can all be of one instant.
     """
     ts = odometry_clock(odometry, times)
-    return SweepMotion(Trajectory.of(odometry, ts, max_gap=MAX_GAP_PERIODS * period), begin, period)
+    return SweepMotion(Trajectory.of(odometry, ts, max_gap=MAX_GAP_PERIODS * (interval or period)), begin, period)

@@ -77,6 +77,18 @@ def projection(metadata: str) -> core.XYZLutFloat:
 
 
 @functools.lru_cache(maxsize=4)
+def sectors(metadata: str) -> np.ndarray:
+    """The direction of each pixel, i4 (beam, column), staggered, in steps of two columns.
+
+    Beams do not point to exactly the same azimuths; in narrower sectors, which few beams look into, walls of a map
+    would have gaps.
+    """
+    pixels = sensor_info(metadata).format
+    aligned = np.arange(pixels.columns_per_frame) + np.asarray(pixels.pixel_shift_by_row)[:, None]
+    return np.asarray(aligned % pixels.columns_per_frame // 2).astype("i4")
+
+
+@functools.lru_cache(maxsize=4)
 def rays(metadata: str) -> tuple[np.ndarray, np.ndarray]:
     """Lines on which returns lie: a range of r mm is at `start + r * direction`, m, in the sensor frame.
 

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from rover_pipeline.engine.step import Output, Step
+from rover_pipeline.engine.step import Has, Output, Step
 from rover_pipeline.kinematics.references import ODOMETRY
+from rover_pipeline.lidar.kinds import has_points, only_of_images, without_missing
 from rover_pipeline.lidar.options import PointsOptions
 
+_TS = "lidar/ts"
+_POINT_CHANNELS = {
+    "intensity": Output("Intensity, in the unit of lidar/intensity; NaN past count. [point]", type="f4"),
+    "ring": Output("Number of the beam. [point]", type="u2"),
+    "time": Output("Instant of each point after ts, s; NaN past count. [point]", type="f4", unit="s"),
+}
 _IMAGES = {"rng": "lidar/rng", "rfl": "lidar/rfl", "nir": "lidar/nir"}
 
 
@@ -18,6 +26,27 @@ def _points_variant(options: PointsOptions) -> Mapping[str, Any]:
         return {}
     seen_from = "all as seen from where the lidar was at the instant that ts refers to (lidar.ts_reference), by _odom."
     return {"whole": {"odometry": ODOMETRY}, "outputs": {"xyz": _points(seen_from)}}
+
+
+def _adapt_points(step: Step, has: Has) -> Step:
+    """Of points: the same ones, with what is known of each of them."""
+    if not has_points(has):
+        return without_missing(step, has)
+    known = [name for name in _POINT_CHANNELS if has(f"lidar/{name}")]
+    xyz = step.outputs["xyz"]
+    described = xyz.desc.replace("where there is no return", "past count").replace("beam, column, xyz", "point, xyz")
+    described = described.replace("its column's own instant", "its own instant")
+    return replace(
+        step,
+        inputs={"xyz": "lidar/xyz", "count": "lidar/count", **{each: f"lidar/{each}" for each in known}, "ts": _TS},
+        outputs={
+            "xyz": replace(xyz, desc=described),
+            "count": Output("Number of points of the sweep.", type="u4"),
+            **{each: _POINT_CHANNELS[each] for each in known},
+        },
+        function="rover_pipeline.lidar.points_step:of_points",
+        inspect="rover_pipeline.lidar.points_step:inspect_points",
+    )
 
 
 def _points(seen_from: str) -> Output:
@@ -41,6 +70,7 @@ STEPS = (
             "rfl": Output("Reflectivity. [beam, column], destaggered.", type="u1"),
             "nir": Output("Ambient near infrared, photons. [beam, column], destaggered.", type="u2", unit="photons"),
         },
+        adapt=only_of_images,
         default=True,
         summary="Range (mm), reflectivity and near infrared, decompressed and destaggered.",
     ),
@@ -50,7 +80,7 @@ STEPS = (
         version=3,
         sections=("lidar.points", "sync.times"),
         options=PointsOptions,
-        inputs={**_IMAGES, "ts": "lidar/ts"},
+        inputs={**_IMAGES, "ts": _TS},
         files={"metadata": "lidar/lidar.json"},
         outputs={
             "xyz": _points("each as seen from where the lidar was at its column's own instant."),
@@ -62,6 +92,7 @@ STEPS = (
             ),
         },
         variant=_points_variant,
+        adapt=_adapt_points,
         summary="Points in the sensor frame, m, NaN without a return, columns in time order. "
         "`lidar: {points: {compensate: true}}` undoes the motion within sweeps (deskew).",
     ),

@@ -9,8 +9,8 @@ import numpy as np
 
 from rover_pipeline.engine.recording import Recording
 from rover_pipeline.engine.step import Inspection
-from rover_pipeline.kinematics.sweep import SweepMotion, odometry_motion
-from rover_pipeline.lidar.geometry import sensor_info, stagger, sweep_span
+from rover_pipeline.kinematics.sweep import SweepMotion
+from rover_pipeline.lidar.sweeps import LidarReader, lidar_reader
 from rover_pipeline.mapping.bev import picture
 from rover_pipeline.mapping.floor import Floor, find_floor, levelling
 from rover_pipeline.mapping.grid import FREE, OCCUPIED, CellCounts, Extent, Grid, classify, encoded, yaml_text
@@ -18,7 +18,7 @@ from rover_pipeline.mapping.local_grid import LocalGrid
 from rover_pipeline.mapping.options import MapStepOptions
 from rover_pipeline.mapping.ply import ply
 from rover_pipeline.mapping.removal import Boxes
-from rover_pipeline.mapping.sweeps import Sensor, max_distance
+from rover_pipeline.mapping.sweeps import max_distance, placed
 from rover_pipeline.mapping.voxels import PointTable, VoxelMap
 from rover_pipeline.numerics.voxel_table import BIAS
 
@@ -42,7 +42,8 @@ def build(
     """The map of all sweeps with a valid pose.
 
     Args:
-        metadata: `lidar.json`, the sensor's own.
+        recording: of `rng` and `rfl`, destaggered, or of `xyz`, `count`, `time` and `intensity`.
+        metadata: `lidar.json`, of images or of points.
         odometry: the channels of `_odom`.
         objects: channels of `_objects`, if what moves is left out.
 
@@ -51,18 +52,18 @@ def build(
             the largest map, or there is nothing at the heights of the grid.
     """
     if not np.array_equal(odometry["ts"], recording.ts):
-        raise ValueError("_odom/ts differs from that of _lidar_image; make both again from this lidar")
+        raise ValueError("_odom/ts differs from that of the lidar; make both again from this lidar")
     if objects is not None and not np.array_equal(objects["ts"], recording.ts):
-        raise ValueError("_objects/ts differs from that of _lidar_image; make both again from this lidar")
-    span = sweep_span(sensor_info(metadata), options.lidar.ts_reference)
-    motion = odometry_motion(odometry, options.times, *span)
+        raise ValueError("_objects/ts differs from that of the lidar; make both again from this lidar")
+    lidar = lidar_reader(metadata, options.lidar.ts_reference)
+    motion = lidar.motion(odometry, options.times)
     numbers = np.flatnonzero(motion.trajectory.valid & (recording.valid != 0))[:: options.every]
     if not len(numbers):
         raise ValueError(
             f"no sweep to make a map from: of {recording.count} sweeps none is valid in lidar and _odom; leave map "
             "out of `outputs`"
         )
-    floor = _floor(recording, metadata, motion, options, numbers)
+    floor = _floor(recording, lidar, motion, options, numbers)
     boxes = None if objects is None else Boxes.of(objects, levelling(floor.up))
     motion = motion.rotated(levelling(floor.up))
     states = motion.trajectory.states.select(numbers)
@@ -108,38 +109,40 @@ class _MapBuilder:
         numbers = self.numbers[(self.numbers >= start) & (self.numbers < stop)].tolist()
         if not numbers:
             return None
-        sensor, options = Sensor.of(self.metadata), self.options
-        poses = [self.motion.columns(number, sensor.sectors.shape[1]) for number in numbers]
+        options = self.options
+        lidar = lidar_reader(self.metadata, options.lidar.ts_reference)
+        poses = [self.motion.columns(number, lidar.columns) for number in numbers]
         positions = np.concatenate([each.pos[:, :2] for each in poses])
         extent = Extent.around(positions, max_distance(options), self.extent.edge)
         cells = LocalGrid(extent, np.array([0.0, options.z_min, options.z_max]) - self.floor.height)
         voxels = PointTable(options.voxel)
-        since, removed = self.motion.column_times(sensor.sectors.shape[1]), 0
+        since, removed = self.motion.column_times(lidar.columns), 0
         for number, pose in zip(numbers, poses, strict=True):
-            rng, rfl = (_read(self.recording, name, self.metadata, number) for name in ("rng", "rfl"))
-            points = sensor.points(rng, pose, options.min_range, options.max_range)
+            stored = _read(self.recording, number)
+            sweep = lidar.sweep(stored)
+            points = placed(sweep, pose, options.min_range, options.max_range)
             if self.boxes is not None:
                 removed += self.boxes.remove(points, number, since)
-            voxels.add(points.reshape(-1, 3), rfl.ravel())
-            cells.add(points, pose.pos, sensor.sectors)
+            voxels.add(points.reshape(-1, 3), lidar.intensity(stored).ravel())
+            cells.add(points, pose.pos, lidar.sectors(sweep))
         return voxels.rows(), cells.counts(self.extent), removed
 
 
-def _read(recording: Recording, channel: str, metadata: str, number: int) -> np.ndarray:
-    """A channel of a sweep, (beam, column), staggered."""
-    return stagger(recording.read(channel, number, number + 1), sensor_info(metadata))[0]
+def _read(recording: Recording, number: int) -> dict[str, np.ndarray]:
+    """The channels of a sweep, by argument."""
+    return {name: recording.read(name, number, number + 1)[0] for name in recording.arguments}
 
 
 def _floor(
-    recording: Recording, metadata: str, motion: SweepMotion, options: MapStepOptions, numbers: np.ndarray
+    recording: Recording, lidar: LidarReader, motion: SweepMotion, options: MapStepOptions, numbers: np.ndarray
 ) -> Floor:
     """The floor by the options, or estimated from some of the sweeps with these numbers."""
     if options.lidar_height is not None:
         return Floor(np.array([0.0, 0.0, 1.0]), options.lidar_height, True)
-    sensor, sweeps = Sensor.of(metadata), []
+    sweeps = []
     for number in numbers[np.unique(np.linspace(0, len(numbers) - 1, _FLOOR_SWEEPS).astype(int))].tolist():
-        poses = motion.columns(number, sensor.sectors.shape[1])
-        points = sensor.points(_read(recording, "rng", metadata, number), poses, options.min_range, options.max_range)
+        poses = motion.columns(number, lidar.columns)
+        points = placed(lidar.sweep(_read(recording, number)), poses, options.min_range, options.max_range)
         sweeps.append((points - poses.pos).reshape(-1, 3))
     return find_floor(sweeps)
 
@@ -212,7 +215,7 @@ def _files(
 
 def _warnings(builder: _MapBuilder, edge: float) -> list[str]:
     options, extent = builder.options, builder.extent
-    warnings = []
+    warnings = [*lidar_reader(builder.metadata, options.lidar.ts_reference).notes]
     if not builder.floor.is_plane:
         warnings.append(
             f"no floor was found below the lidar; the lowest points, {builder.floor.height:.2f} m below it, are taken "

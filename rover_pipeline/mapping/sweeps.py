@@ -8,19 +8,19 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.kinematics.state import Poses
-from rover_pipeline.lidar.geometry import projection, sensor_info
+from rover_pipeline.lidar.geometry import projection, sectors
 from rover_pipeline.lidar.ranges import CLIPPED
+from rover_pipeline.lidar.sweeps import Sweep
 from rover_pipeline.mapping.options import MapOptions
 from rover_pipeline.numerics.compiled import compiled
 
 
 class Sensor(NamedTuple):
-    """The pixels of a lidar.
+    """The pixels of a lidar of range images.
 
     Attributes:
         project: from u4 (beam, column) mm, staggered as the sensor sends it, to f4 (beam, column, 3) m, lidar frame.
-        sectors: i4 (beam, column), the direction of each pixel in steps of two columns. Beams do not point to exactly
-            the same azimuths; in narrower sectors, which few beams look into, walls would have gaps.
+        sectors: i4 (beam, column), see `geometry.sectors`.
     """
 
     project: Callable[[np.ndarray], np.ndarray]
@@ -29,23 +29,25 @@ class Sensor(NamedTuple):
     @staticmethod
     def of(metadata: str) -> Sensor:
         """The sensor of a `lidar.json`."""
-        pixels = sensor_info(metadata).format
-        aligned = np.arange(pixels.columns_per_frame) + np.asarray(pixels.pixel_shift_by_row)[:, None]
-        return Sensor(projection(metadata), (aligned % pixels.columns_per_frame // 2).astype("i4"))
+        return Sensor(projection(metadata), sectors(metadata))
 
     def points(self, rng: np.ndarray, poses: Poses, min_range: float, max_range: float) -> np.ndarray:
-        """Points of a sweep in the map, each column projected from the lidar's pose at its own instant.
+        """Points in the map of a sweep, u2 (beam, column), mm, staggered; see `placed`."""
+        return placed(Sweep(self.project(rng.astype("u4")), rng), poses, min_range, max_range)
 
-        Args:
-            rng: u2 (beam, column), mm.
-            poses: of the lidar at every column.
-            min_range, max_range: of a return, m.
 
-        Returns:
-            f8 (beam, column, 3), m; NaN where there is no return in range.
-        """
-        near, far = max(1, round(min_range * 1000)), min(CLIPPED, round(max_range * 1000))
-        return _transform(self.project(rng.astype("u4")), rng, near, far, *poses)
+def placed(sweep: Sweep, poses: Poses, min_range: float, max_range: float) -> np.ndarray:
+    """Points of a sweep in the map, each column projected from the lidar's pose at its own instant.
+
+    Args:
+        poses: of the lidar at every column.
+        min_range, max_range: of a return, m.
+
+    Returns:
+        f8 (row, column, 3), m; NaN where there is no return in range.
+    """
+    near, far = max(1, round(min_range * 1000)), min(CLIPPED, round(max_range * 1000))
+    return _transform(sweep.xyz, sweep.rng, near, far, *poses)
 
 
 def max_distance(options: MapOptions) -> float:

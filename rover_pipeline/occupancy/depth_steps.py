@@ -18,9 +18,8 @@ from rover_pipeline.format.texts import parse_json
 from rover_pipeline.kinematics.clock import corrected
 from rover_pipeline.kinematics.mount import Mount, find_mount, mount_warnings
 from rover_pipeline.kinematics.state import Poses
-from rover_pipeline.kinematics.sweep import odometry_motion
-from rover_pipeline.lidar.geometry import projection, sensor_info, stagger, sweep_span
 from rover_pipeline.lidar.ranges import CLIPPED
+from rover_pipeline.lidar.sweeps import lidar_reader, one_sweep
 from rover_pipeline.numerics.compiled import compiled
 from rover_pipeline.occupancy.options import DepthOptions
 from rover_pipeline.occupancy.sweeps import (
@@ -37,6 +36,7 @@ from rover_pipeline.occupancy.sweeps import (
 def inspect_lens(
     *,
     options: DepthOptions,
+    metadata: str,
     intrinsics: str,
     recorded: str,
     config: str | None = None,
@@ -48,15 +48,19 @@ def inspect_lens(
     lens, mount = _pixels(found.lens, options), find_mount("camera", options.rig, config)
     measured: dict[str, Any] = {"extrinsics": mount.source, "motion": MOVED if options.motion else STILL}
     measured |= {"lens": found.lens.model, "lens_from": found.model_from}
-    warnings = [*found.warnings, *mount_warnings("camera", options.rig, mount)]
+    notes = lidar_reader(metadata, options.lidar.ts_reference).notes if options.motion else ()
+    warnings = [*notes, *found.warnings, *mount_warnings("camera", options.rig, mount)]
     return Inspection(measured, warnings, {"camera.json": json.dumps(lens.describe(), indent=2) + "\n"})
 
 
 def depth(
     ts: np.ndarray,
-    rng: np.ndarray,
-    lidar_ts: np.ndarray,
+    rng: np.ndarray | None = None,
+    lidar_ts: np.ndarray | None = None,
     *,
+    xyz: np.ndarray | None = None,
+    count: np.ndarray | None = None,
+    time: np.ndarray | None = None,
     options: DepthOptions,
     metadata: str,
     intrinsics: str,
@@ -70,7 +74,9 @@ def depth(
 
     Args:
         ts: f8 (frame,), of the pictures, s.
-        rng: u2 (frame, beam, column), mm, destaggered; lidar_ts: f8 (frame,), s: the sweep of each picture.
+        rng: u2 (frame, beam, column), mm, destaggered; lidar_ts: f8 (frame,), s: the sweep of each picture. Where rng
+            is None, the sweep is points:
+        xyz, count, time: f4 (frame, point, 3), m; (frame,); f4 (frame, point), s after the sweep's time stamp, or None.
         metadata: `lidar.json`; intrinsics: `camera.json`; config: `config.yaml`, which may hold the extrinsics.
         recorded, published: `meta.json` of `camera/` and of its published copy `_camera/`, for the size of pictures.
         odometry: the channels of `_odom`; None = assume that the rig stands still.
@@ -80,27 +86,27 @@ def depth(
         `depth` u2 (frame, height, width), mm, 0 = no return, and `valid` = 0 where no sweep is within the tolerance
         or the motion is not known.
     """
-    info, project = sensor_info(metadata), projection(metadata)
+    assert lidar_ts is not None
+    reader = lidar_reader(metadata, options.lidar.ts_reference)
     mount = find_mount("camera", options.rig, config)
     camera = _camera(intrinsics, _picture_size(recorded, published), options)
-    span, count = sweep_span(info, options.lidar.ts_reference), rng.shape[2]
-    columns: Iterator[Poses | None] = itertools.repeat(still_columns(mount.rotation.T, mount, count))
+    columns: Iterator[Poses | None] = itertools.repeat(still_columns(mount.rotation.T, mount, reader.columns))
     if odometry is not None and recorded_ts is not None:
-        motion = odometry_motion(odometry, options.times, *span)
+        motion = reader.motion(odometry, options.times)
         pictures = corrected("camera", ts, recorded_ts, options.times)
         cameras = sensor_poses(lidar_poses(motion, lidar_ts, pictures), mount)
-        columns = columns_in(cameras, motion, lidar_ts, count)
+        columns = columns_in(cameras, motion, lidar_ts, reader.columns)
     out = np.zeros((len(ts), options.height, options.width), "u2")
-    valid = near_sweep(ts, lidar_ts, span, options.tolerance)
-    projected_ts = np.nan
+    valid = near_sweep(ts, lidar_ts, reader.span, options.tolerance)
+    read_ts = np.nan
     for i, lidar in enumerate(itertools.islice(columns, len(ts))):
         valid[i] &= lidar is not None
         if lidar is None or not valid[i]:
             continue
-        if lidar_ts[i] != projected_ts:  # several pictures share a sweep
-            image = stagger(rng[i : i + 1], info)[0]
-            projected_ts, xyz = lidar_ts[i], project(image.astype("u4"))
-        out[i] = camera.depth(image, xyz, lidar, mount)
+        if lidar_ts[i] != read_ts:  # several pictures share a sweep
+            sweep = reader.sweep(one_sweep({"rng": rng, "xyz": xyz, "count": count, "time": time}, i))
+            read_ts = lidar_ts[i]
+        out[i] = camera.depth(sweep.rng, sweep.xyz, lidar, mount)
     return {"depth": out, "valid": valid}
 
 

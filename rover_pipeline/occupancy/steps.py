@@ -15,9 +15,8 @@ from rover_pipeline.kinematics.clock import clock, corrected, odometry_clock
 from rover_pipeline.kinematics.gravity import remove_tilt, up_of_gravity
 from rover_pipeline.kinematics.mount import IDENTITY, Mount, find_mount, mount_warnings
 from rover_pipeline.kinematics.state import Poses
-from rover_pipeline.kinematics.sweep import odometry_motion
 from rover_pipeline.kinematics.trajectory import Trajectory
-from rover_pipeline.lidar.geometry import projection, sensor_info, stagger, sweep_span
+from rover_pipeline.lidar.sweeps import lidar_reader, one_sweep
 from rover_pipeline.occupancy.options import OccupancyOptions
 from rover_pipeline.occupancy.polar import PolarGrid, PolarOccupancy, edges
 from rover_pipeline.occupancy.sweeps import (
@@ -34,10 +33,13 @@ from rover_pipeline.radar.timing import frame_duration
 
 
 def occupancy(
-    rng: np.ndarray,
-    lidar_ts: np.ndarray,
+    rng: np.ndarray | None = None,
+    lidar_ts: np.ndarray | None = None,
     ts: np.ndarray | None = None,
     *,
+    xyz: np.ndarray | None = None,
+    count: np.ndarray | None = None,
+    time: np.ndarray | None = None,
     flat: bool,
     options: OccupancyOptions,
     metadata: str,
@@ -53,7 +55,8 @@ def occupancy(
     """Cells that hold a return, in the frame of the radar or the lidar at the instant of each frame.
 
     Args:
-        rng: u2 (frame, beam, column), mm, destaggered: the sweep that belongs to each frame.
+        rng: u2 (frame, beam, column), mm, destaggered: the sweep that belongs to each frame; None = it is points:
+        xyz, count, time: f4 (frame, point, 3), m; (frame,); f4 (frame, point), s after the sweep's time stamp, or None.
         lidar_ts: f8 (frame,), recorded times of the sweeps, s.
         ts: f8 (frame,), recorded times of frames of the radar, s; None = the frames are the sweeps.
         flat: True = one elevation bin, which is no axis of the result.
@@ -69,31 +72,32 @@ def occupancy(
         tilt is needed and not known, or no sweep is within the tolerance, no cell is occupied and `valid` is 0.
     """
     mount, polar = _origin(options, config), _occupancy(options, flat, sidecar, radar)
-    info, project, count = sensor_info(metadata), projection(metadata), rng.shape[2]
-    span = sweep_span(info, options.lidar.ts_reference)
-    instants, near = None, np.ones(len(rng), bool)
+    assert lidar_ts is not None
+    reader, frames = lidar_reader(metadata, options.lidar.ts_reference), len(lidar_ts)
+    instants, near = None, np.ones(frames, bool)
     if ts is not None and radar_ts is not None:
         middle = frame_duration(radar_ts, config, sidecar, radar).middle
-        near = near_sweep(ts + middle, lidar_ts, span, options.tolerance)
+        near = near_sweep(ts + middle, lidar_ts, reader.span, options.tolerance)
         instants = corrected("radar", ts, radar_ts, options.times) + middle
-    columns: Iterator[Poses | None] = itertools.repeat(still_columns(mount.rotation.T, mount, count))
+    columns: Iterator[Poses | None] = itertools.repeat(still_columns(mount.rotation.T, mount, reader.columns))
     if odometry is not None:
-        motion = odometry_motion(odometry, options.times, *span)
-        frames = sensor_poses(lidar_poses(motion, lidar_ts, instants), mount)
-        grid_from_sensor = np.broadcast_to(np.eye(3), frames.rot.shape)
+        motion = reader.motion(odometry, options.times)
+        sensors = sensor_poses(lidar_poses(motion, lidar_ts, instants), mount)
+        grid_from_sensor = np.broadcast_to(np.eye(3), sensors.rot.shape)
         if options.level:
             up, _ = _up(options, config, odometry, imu_ts, imu_acc, imu_valid)
-            grid_from_sensor = remove_tilt(frames.rot, up)
-        grids = Poses(frames.rot @ np.swapaxes(grid_from_sensor, 1, 2), frames.pos)
-        columns = columns_in(grids, motion, lidar_ts, count)
+            grid_from_sensor = remove_tilt(sensors.rot, up)
+        grids = Poses(sensors.rot @ np.swapaxes(grid_from_sensor, 1, 2), sensors.pos)
+        columns = columns_in(grids, motion, lidar_ts, reader.columns)
         if not options.motion:
-            columns = (still_columns(rotation, mount, count) for rotation in grid_from_sensor @ mount.rotation.T)
-    cells, valid = np.zeros((len(rng), *polar.grid.shape), "u1"), np.zeros(len(rng), bool)
-    for i, lidar in enumerate(itertools.islice(columns, len(rng))):
+            turned = grid_from_sensor @ mount.rotation.T
+            columns = (still_columns(rotation, mount, reader.columns) for rotation in turned)
+    cells, valid = np.zeros((frames, *polar.grid.shape), "u1"), np.zeros(frames, bool)
+    for i, lidar in enumerate(itertools.islice(columns, frames)):
         valid[i] = near[i] and lidar is not None and np.isfinite(lidar.rot[0]).all()
         if valid[i] and lidar is not None:
-            image = stagger(rng[i : i + 1], info)[0]
-            cells[i] = polar.cells(image, project(image.astype("u4")), lidar, mount.translation)
+            sweep = reader.sweep(one_sweep({"rng": rng, "xyz": xyz, "count": count, "time": time}, i))
+            cells[i] = polar.cells(sweep.rng, sweep.xyz, lidar, mount.translation)
     return {"occupancy": cells[:, 0] if flat else cells, "valid": valid}
 
 
@@ -101,6 +105,7 @@ def inspect_cells(
     *,
     flat: bool,
     options: OccupancyOptions,
+    metadata: str | None = None,
     config: str | None = None,
     sidecar: str | None = None,
     radar: str | None = None,
@@ -116,6 +121,8 @@ def inspect_cells(
     measured: dict[str, Any] = {"origin": options.origin, "extrinsics": mount.source}
     measured |= {"motion": MOVED if options.motion else STILL}
     warnings = mount_warnings("radar", options.rig, mount) if options.origin == "radar" else []
+    if options.motion and metadata is not None:
+        warnings = [*lidar_reader(metadata, options.lidar.ts_reference).notes, *warnings]
     if radar_ts is not None:
         frame = frame_duration(radar_ts, config, sidecar, radar)
         measured, warnings = measured | frame.describe(), [*warnings, *frame.warnings]

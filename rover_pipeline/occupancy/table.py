@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rover_pipeline.engine.step import Output, Step
 from rover_pipeline.kinematics.references import ODOMETRY
+from rover_pipeline.lidar.kinds import from_points
 from rover_pipeline.occupancy.options import DepthOptions, OccupancyOptions
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ def _cells(sensor: str, flat: bool, axes: str, summary: str) -> Step:
         constants={"flat": flat},
         outputs={"occupancy": output()},
         variant=_cells_variant(output),
+        adapt=from_points,
         inspect="rover_pipeline.occupancy.steps:inspect_cells",
         sidecars=("axes.json",),
         default=flat,
@@ -115,6 +117,7 @@ STEPS = (
         },
         outputs={"depth": _depth()},
         variant=_depth_variant,
+        adapt=from_points,
         inspect="rover_pipeline.occupancy.depth_steps:inspect_lens",
         sidecars=("camera.json",),
         summary="Depth of the nearest lidar return in each pixel at the picture's instant, mm along the camera's axis, "

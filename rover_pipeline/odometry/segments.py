@@ -20,18 +20,16 @@ from rover_pipeline.engine.exchange import Exchange
 from rover_pipeline.engine.recording import Recording
 from rover_pipeline.kinematics.rotation import exp, log
 from rover_pipeline.kinematics.state import Poses, State
-from rover_pipeline.lidar.geometry import rays, sensor_info, stagger
+from rover_pipeline.odometry.clouds import Scan, ScanReader, is_same
 from rover_pipeline.odometry.gaps import bridged, join
 from rover_pipeline.odometry.inertial import reference_rates
-from rover_pipeline.odometry.observations import NO_GYRO, Gyro, PointSelection, Sweep
+from rover_pipeline.odometry.observations import NO_GYRO, Gyro, Sweep
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.registration.point_to_plane import align
 from rover_pipeline.odometry.registration.register import register
 from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.surfels import SurfelMap
 
-#: Number of sweeps that are read at once.
-_BLOCK = 8
 #: Standard deviations of the transform that shared poses give, metres and radians. They are large, so that planes
 #: decide wherever they can.
 _POSE_DEVIATIONS = np.array([0.01] * 3 + [0.003] * 3)
@@ -80,7 +78,7 @@ class SweepReader:
 
     Attributes:
         times: f8 (frame,), time stamps of the sweeps, seconds since the first one.
-        begin, period: of a sweep: column 0 after its time stamp, and a whole revolution; seconds.
+        begin, period: of a sweep: column 0 after its time stamp, and its length; seconds.
     """
 
     recording: Recording
@@ -90,20 +88,18 @@ class SweepReader:
     options: OdometryOptions
     metadata: str
 
-    def read(self, start: int, stop: int) -> Iterator[tuple[Sweep | None, np.ndarray]]:
-        """Sweeps with the range images they are from; None for those that are not valid or have too few points.
+    def read(self, start: int, stop: int) -> Iterator[tuple[Sweep | None, Scan]]:
+        """Sweeps with the scans they are from; None for those that are not valid or have too few points.
 
         A sweep that repeats the one before it to the last millimetre was not measured when it says: None as well.
         """
-        info, selection = sensor_info(self.metadata), self._selection
-        before = stagger(self.recording.read("rng", start - 1, start), info)[0] if start else None
-        for first in range(start, stop, _BLOCK):
-            last = min(first + _BLOCK, stop)
-            for number, ranges in enumerate(stagger(self.recording.read("rng", first, last), info), first):
-                repeated, before = before is not None and np.array_equal(ranges, before), ranges
-                usable = self.recording.valid[number] and not repeated
-                sweep = selection.sweep(ranges, number, self.times[number]) if usable else None
-                yield sweep if sweep and len(sweep.points) >= self.options.min_points else None, ranges
+        reader = self._scans
+        before = next(reader.scans(start - 1, start)) if start else None
+        for number, scan in enumerate(reader.scans(start, stop), start):
+            repeated, before = before is not None and is_same(scan, before), scan
+            usable = self.recording.valid[number] and not repeated
+            sweep = reader.sweep(scan, number, self.times[number]) if usable else None
+            yield sweep if sweep and len(sweep.points) >= self.options.min_points else None, scan
 
     def select(self, numbers: Iterable[int]) -> Iterator[Sweep]:
         """The sweeps of some frames, without those that are not valid or have too few points."""
@@ -124,11 +120,12 @@ class SweepReader:
         """The lidar's angular velocities as trajectories of frames tell them; see `inertial.reference_rates`."""
         parts = [(each, *self.span(*frames)) for each, frames in zip(trajectories, ranges, strict=True)]
         used = self.times[self.recording.valid != 0] + self.begin
-        return reference_rates(parts, used, used + self.period)
+        # Where all points are of one instant, the motion is known from one sweep to the next all the same.
+        return reference_rates(parts, used, used + (self.period or self._scans.lidar.period))
 
     @cached_property
-    def _selection(self) -> PointSelection:
-        return PointSelection(*rays(self.metadata), self.options, begin=self.begin, period=self.period)
+    def _scans(self) -> ScanReader:
+        return ScanReader(self.recording, self.options, self.metadata)
 
 
 @dataclass

@@ -12,7 +12,7 @@ from rover_pipeline.kinematics.clock import clock
 from rover_pipeline.kinematics.gravity import remove_tilt
 from rover_pipeline.kinematics.mount import find_mount
 from rover_pipeline.kinematics.trajectory import Trajectory
-from rover_pipeline.lidar.geometry import sensor_info, sweep_span
+from rover_pipeline.lidar.sweeps import lidar_reader
 from rover_pipeline.lookup import load
 from rover_pipeline.numerics.jumps import jumps, without_jumps
 from rover_pipeline.odometry.gaps import gaps
@@ -55,7 +55,7 @@ def odom(
     """The lidar's trajectory over a whole recording, with its quality.
 
     Args:
-        recording: of `rng`, u2 (frame, beam, column), mm, destaggered.
+        recording: of `rng`, u2 (frame, beam, column), mm, destaggered, or of points, as `ScanReader` takes them.
         metadata: `lidar.json`; config: `config.yaml`, which may hold the extrinsics.
         imu_ts, imu_avel, imu_acc, imu_valid: f8 (sample,), s; (sample, 3), rad/s, IMU frame; (sample, 3), m/s2; u1
             (sample,).
@@ -83,8 +83,8 @@ def odom(
         samples = Samples.of((imu_ts, imu_avel, imu_acc, imu_valid), options, recorded, origin)
     if options.world == "gravity":
         with_accelerometer(samples)  # an error now, not after the registration
-    begin, period = sweep_span(sensor_info(metadata), options.lidar.ts_reference)
-    reader = SweepReader(recording, times, begin, period, options, metadata)
+    lidar = lidar_reader(metadata, options.lidar.ts_reference)
+    reader = SweepReader(recording, times, *lidar.span, options, metadata)
     # Compiles kernels here once. Processes are forked from this one, and each of them would have to compile them.
     SplineTrajectory.at_rest(0.0, 1.0, options.knots).at(times[:1])
 
@@ -151,6 +151,7 @@ def odom(
         "valid": valid,
     }
     warnings = [
+        *lidar.notes,
         *jump_warnings(recorded, after),
         *imu.notes,
         *contradiction_warnings(against),

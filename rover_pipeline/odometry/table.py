@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rover_pipeline.engine.step import Output, Step
+from rover_pipeline.lidar.kinds import from_points
 from rover_pipeline.odometry.options import OdometryOptions
 
 STEPS = (
@@ -40,6 +41,7 @@ STEPS = (
                 type="f4",
             ),
         },
+        adapt=from_points,
         recording=True,
         default=True,
         summary="The lidar's trajectory: its state at each sweep, in the world of its first valid pose, and how well "

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from rover_pipeline.options import ReportOptions
 from rover_pipeline.report.formatting import count, duration, join, percent
+from rover_pipeline.report.read.outputs import needed_sensors
 from rover_pipeline.report.summary import (
     Finding,
     RadarSpeed,
@@ -21,6 +22,8 @@ from rover_pipeline.report.summary import (
 _ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "note": 2}
 #: A line that begins with a sensor or with a file of a sensor.
 _LOCATED = re.compile(r"([\w.-]+(?:/[\w.-]+)*): (.+)", re.DOTALL)
+#: What `check` says of a sample that cannot be decoded.
+_UNDECODABLE = re.compile(r"sample \d+ at byte \d+: ")
 #: Share of invalid samples above which a sensor or a trajectory is of no use.
 _MAX_INVALID_SHARE = 0.5
 
@@ -29,15 +32,21 @@ class Evidence(NamedTuple):
     """Everything that the verdict is based on.
 
     Attributes:
+        trace: name of the recording's folder, for commands.
         checked: lines of `check`; repaired: those of them about damage that the reader can repair.
-        unused: raw sensors that no result was computed from, although other sensors have results.
+        missing: outputs that were asked for and are not there -> the raw sensors that they are made from.
+        explained: result -> its samples that the raw sensor already marks as not valid, and samples of poses at times
+            that the odometry does not cover.
     """
+
+    trace: str
 
     raw: Sequence[SensorSummary]
     virtual: Sequence[SensorSummary]
     checked: Sequence[str]
     repaired: Collection[str]
-    unused: Sequence[str]
+    missing: Mapping[str, Sequence[str]]
+    explained: Mapping[str, tuple[int, int]]
     steps: Sequence[StepSummary]
     radar_speed: RadarSpeed | None
     sync: Sequence[SyncSummary]
@@ -46,7 +55,8 @@ class Evidence(NamedTuple):
 def find(evidence: Evidence, options: ReportOptions) -> list[Finding]:
     """All findings without repetitions, worst first; equally bad ones in the order of the page."""
     findings = [
-        *_check_findings(evidence.checked, evidence.repaired),
+        *_check_findings(evidence),
+        *_missing(evidence),
         *_start_and_end(evidence.raw, options),
         *(finding for sensor in evidence.raw for finding in _raw_sensor(sensor, options)),
         *_results(evidence, options),
@@ -73,18 +83,49 @@ def headline(findings: Sequence[Finding], raw: Sequence[SensorSummary], seconds:
 
 
 def _sensor_of(finding: Finding) -> str:
-    return finding.place.partition("/")[0]
+    return _sensor(finding.place)
 
 
 def _finding(severity: Severity, place: str, text: str, advice: str = "") -> Finding:
     return Finding(severity=severity, place=place, text=text, advice=advice)
 
 
-def _check_findings(lines: Sequence[str], repaired: Collection[str]) -> Iterator[Finding]:
+def _check_findings(evidence: Evidence) -> Iterator[Finding]:
     """What `check` says. Damaged raw sensors are errors; results are not, because they can be computed again."""
-    for line in lines:
+    undecodable: dict[str, list[str]] = {}
+    for line in evidence.checked:
         place, text = _split(line, "trace")
-        yield _finding("warning" if place.startswith("_") or line in repaired else "error", place, text)
+        if place.startswith("_"):
+            remedy = f"rover-pipeline run {evidence.trace} --outputs {_sensor(place)[1:]}"
+            yield _finding("warning", place, text, f"Make it again: {remedy}")
+        elif _UNDECODABLE.match(text) and not place.endswith("/ts"):
+            undecodable.setdefault(place, []).append(text)
+        else:
+            yield _finding("warning" if line in evidence.repaired else "error", place, text)
+    for place, texts in undecodable.items():
+        more = f", and {count(len(texts) - 1, 'more sample')} like it" if len(texts) > 1 else ""
+        remedy = f"rover-pipeline run {evidence.trace} --config input='{{mark_corrupt: true}}'"
+        yield _finding("error", place, f"{texts[0]}{more}", f"To keep all other samples: {remedy}")
+
+
+def _missing(evidence: Evidence) -> Iterator[Finding]:
+    """Outputs that are not there, each with those that need it."""
+    damaged = {_sensor(_split(line, "")[0]) for line in evidence.checked if line not in evidence.repaired}
+    damaged |= {each.name for each in evidence.raw if each.error or not each.samples or each.whole < each.samples}
+    roots: dict[str, list[str]] = {}
+    for name in evidence.missing:
+        first = next((root for root in roots if root in needed_sensors(name)), None)
+        roots.setdefault(name, []) if first is None else roots[first].append(name)
+    for name, others in roots.items():
+        also = f", nor {join(others)}, which need{'s' if len(others) == 1 else ''} it" if others else ""
+        causes = [each for each in evidence.missing[name] if each in damaged]
+        why = f"; {join(causes)} {'is' if len(causes) == 1 else 'are'} damaged, see there" if causes else ""
+        command = f"rover-pipeline run {evidence.trace} --outputs {name[1:]}"
+        yield _finding("error", name, f"was not made{also}{why}", f"This makes it, or says why not: {command}")
+
+
+def _sensor(place: str) -> str:
+    return place.partition("/")[0]
 
 
 def _split(line: str, otherwise: str) -> tuple[str, str]:
@@ -143,9 +184,6 @@ def _raw_sensor(sensor: SensorSummary, options: ReportOptions) -> Iterator[Findi
 
 def _results(evidence: Evidence, options: ReportOptions) -> Iterator[Finding]:
     """What the steps noticed, and results with many invalid samples."""
-    for name in evidence.unused:
-        text = "has no result, others have: its processing failed or was not asked for"
-        yield _finding("warning", name, text, "`rover-pipeline check` looks at every sample.")
     for step in evidence.steps:
         for note in step.notes:
             yield _finding("warning", *_split(note, step.sensor))
@@ -155,13 +193,18 @@ def _results(evidence: Evidence, options: ReportOptions) -> Iterator[Finding]:
         if step.dropped:
             text = f"{count(step.dropped, 'sample')} of its input left out: not all channels have them"
             yield _finding("warning", step.sensor, text)
-    raw_shares = [sensor.invalid / sensor.samples for sensor in evidence.raw if sensor.samples]
     for sensor in evidence.virtual:
-        share = sensor.invalid / sensor.samples if sensor.samples else 0.0
         if sensor.error:
             yield _finding("error", sensor.name, f"cannot be read: {sensor.error}")
-        elif share > options.max_invalid_share and share > max(raw_shares, default=0.0):
-            text = f"has {sensor.invalid:,} of {count(sensor.samples, 'sample')} not to be trusted ({percent(share)})"
+            continue
+        inherited, outside = evidence.explained.get(sensor.name, (0, 0))
+        own, others = sensor.invalid - inherited - outside, sensor.samples - inherited - outside
+        share = own / max(1, others)
+        if outside:
+            text = f"{count(outside, 'sample')} before the first or after the last sweep: no pose is known there"
+            yield _finding("note", sensor.name, text)
+        if share > options.max_invalid_share:
+            text = f"has {own:,} of {count(others, 'sample')} not to be trusted ({percent(share)})"
             useless = sensor.name == "_odom" and share > _MAX_INVALID_SHARE
             yield _finding("error" if useless else "warning", sensor.name, text)
     speed = evidence.radar_speed

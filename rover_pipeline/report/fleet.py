@@ -231,4 +231,6 @@ def _default_directory(entries: Sequence[str]) -> Path:
     folder = Path(entries[0])
     if len(entries) == 1 and folder.is_dir() and not is_trace(folder):
         return folder / REPORT
+    if len(entries) == 1 and not os.path.lexists(folder) and not any(each in entries[0] for each in "*?["):
+        raise ConfigError(f"report: {folder}: no such folder")
     raise ConfigError("report: give a folder for the page with -o DIR; only one folder of traces has an obvious place")

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from rover_pipeline.format.trace import Trace, require_trace
-from rover_pipeline.options import ReportOptions
+from rover_pipeline.options import PageOptions, ReportOptions
 from rover_pipeline.report import findings
 from rover_pipeline.report.draw import charts
 from rover_pipeline.report.draw.frames import draw_instants
 from rover_pipeline.report.draw.maps import read_floor_plan, read_map_view
 from rover_pipeline.report.read import motion, processing, sync
+from rover_pipeline.report.read.outputs import missing_outputs, used_channels
 from rover_pipeline.report.read.sensors import SensorRecord, is_simulated, read_sensors, read_sidecar
 from rover_pipeline.report.summary import Summary
 from rover_pipeline.report.templating import PAGE, REPORT, SUMMARY, environment
@@ -21,7 +24,7 @@ from rover_pipeline.validation.check import problems
 _MAP = "_map"
 
 
-def report_files(path: Path, options: ReportOptions) -> dict[str, bytes]:
+def report_files(path: Path, options: PageOptions) -> dict[str, bytes]:
     """The page and the summary of a trace, by file name. The same trace gives the same bytes."""
     contents = Contents(Trace(require_trace(path)))
     summary = _summarise(contents, options)
@@ -62,7 +65,7 @@ class Contents:
         self.residuals = sync.read_residuals(get("_sync"), self.clocks)
 
 
-def _summarise(contents: Contents, options: ReportOptions) -> Summary:
+def _summarise(contents: Contents, options: PageOptions) -> Summary:
     """Judge a trace."""
     trace, records, (begin, end) = contents.trace, contents.records, contents.span
     steps = processing.summarise_steps(trace.path, contents.provenances)
@@ -73,9 +76,11 @@ def _summarise(contents: Contents, options: ReportOptions) -> Summary:
     evidence = findings.Evidence(
         raw=[record.summary for record in contents.raw],
         virtual=[record.summary for record in contents.derived],
-        checked=_check_lines(trace, records.values()),
+        trace=trace.name,
+        checked=_check_lines(trace, records.values(), used_channels(contents.provenances)),
         repaired={line for record in records.values() for line in record.repaired},
-        unused=_unused_sensors(contents.raw, contents.provenances),
+        missing=missing_outputs([*records], contents.provenances, options.outputs),
+        explained=_explained(contents),
         steps=steps,
         radar_speed=radar_speed,
         sync=[sync.summarise_sync(name, each, contents.clocks) for name, each in contents.residuals.items()],
@@ -101,18 +106,37 @@ def _summarise(contents: Contents, options: ReportOptions) -> Summary:
     )
 
 
-def _check_lines(trace: Trace, records: Iterable[SensorRecord]) -> list[str]:
-    """What `check` finds without decoding every sample, except for what the page tells in its own words."""
+def _check_lines(trace: Trace, records: Iterable[SensorRecord], used: Collection[str]) -> list[str]:
+    """What `check` finds, except for what the page tells in its own words.
+
+    Samples of raw sensors that no result was made from are decoded here: nobody else has looked at them.
+    """
     known = {line for each in records for line in (each.summary.error, *(() if each.virtual else each.truncated))}
-    lines = [line.replace(f"{trace.path}/", "") for line in problems(trace.path, decode=False)]
+    found = problems(trace.path, decode=lambda channel: not channel.startswith("_") and channel not in used)
+    lines = [line.replace(f"{trace.path}/", "") for line in found]
     return [line for line in lines if not line.startswith((f"{REPORT}:", f"{REPORT}/")) and line not in known]
 
 
-def _unused_sensors(raw: Sequence[SensorRecord], provenances: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Lidar and radar without any result, if another sensor has results."""
-    inputs = [str(reference) for content in provenances.values() for reference in content.get("inputs", ())]
-    used = {reference.partition("/")[0] for reference in inputs}
-    return [each.name for each in raw if each.name in ("lidar", "radar") and each.name not in used] if used else []
+def _explained(contents: Contents) -> dict[str, tuple[int, int]]:
+    """Of each result, the invalid samples that follow from others.
+
+    Returns:
+        Sensor -> samples that the raw sensor of the same times already marks, and of the others those of poses before
+        the first or after the last pose of the odometry.
+    """
+    odom = contents.records.get("_odom")
+    found = {}
+    for each in contents.derived:
+        bad = each.valid == 0
+        inherited = np.zeros_like(bad)
+        for raw in contents.raw:
+            if np.array_equal(raw.ts, each.ts):
+                inherited |= bad & (raw.valid == 0)
+        outside = np.zeros_like(bad)
+        if odom is not None and len(odom.ts) and each.name.endswith("_pose"):
+            outside = bad & ~inherited & ((each.ts < odom.ts[0]) | (each.ts > odom.ts[-1]))
+        found[each.name] = int(inherited.sum()), int(outside.sum())
+    return found
 
 
 def _template_values(contents: Contents, summary: Summary, options: ReportOptions) -> dict[str, Any]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from rover_pipeline.engine.recording import Recording
-from rover_pipeline.options import ReportOptions
+from rover_pipeline.options import PageOptions
 from rover_pipeline.report.page import report_files
 
 
-def report(recording: Recording, *, options: ReportOptions, trace: Path) -> dict[str, bytes]:
+def report(recording: Recording, *, options: PageOptions, trace: Path) -> dict[str, bytes]:
     """The page of a recording, of whatever sensors and results the trace has.
 
     Args:

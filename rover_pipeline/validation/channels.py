@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from rover_pipeline.engine.declared import Kind, kinds
 from rover_pipeline.format.provenance import PROVENANCE, read_provenance
 from rover_pipeline.format.sensor import TS, VALID, Sensor
+from rover_pipeline.format.trace import channels_of
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.table import TABLE
 
@@ -14,6 +15,13 @@ from rover_pipeline.table import TABLE
 #: odometry that is compared with it.
 CHANNELS: dict[str, dict[str, Kind]] = {name: kinds(step.outputs) for name, step in TABLE.items() if step.outputs}
 CHANNELS["_truth"] = {name: CHANNELS["_odom"][name] for name in State._fields}
+
+
+def channels_made(sensor: Sensor) -> dict[str, Kind]:
+    """Channels that one of our virtual sensors must have, of the kind of recording that it is in."""
+    if sensor.name not in TABLE or not TABLE[sensor.name].outputs:
+        return CHANNELS.get(sensor.name, {})
+    return kinds(TABLE[sensor.name].for_recording(channels_of(sensor.path.parent)).outputs)
 
 
 def channel_problems(sensor: Sensor) -> Iterator[str]:
@@ -28,7 +36,7 @@ def channel_problems(sensor: Sensor) -> Iterator[str]:
         return
     if VALID not in sensor.specs:
         yield f"{sensor.path}: has a {PROVENANCE} of ours but no channel valid"
-    for name, kind in {TS: Kind("f8"), VALID: Kind("u1"), **CHANNELS.get(sensor.name, {})}.items():
+    for name, kind in {TS: Kind("f8"), VALID: Kind("u1"), **channels_made(sensor)}.items():
         spec = sensor.specs.get(name)
         if spec is None and name not in (TS, VALID):
             yield f"{sensor.path}: lacks the channel {name}, {kind}; run the workflow again"

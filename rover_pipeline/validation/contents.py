@@ -13,7 +13,7 @@ from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import TS, VALID, Sensor
 from rover_pipeline.format.trace import Trace
-from rover_pipeline.validation.channels import CHANNELS
+from rover_pipeline.validation.channels import channels_made
 
 #: Maximum difference of a rotation matrix times its transpose from the identity.
 _TOLERANCE = 1e-5
@@ -25,7 +25,7 @@ def content_problems(trace: Trace, sensor: Sensor) -> Iterator[str]:
     """For each rule that samples of one of our virtual sensors break, the first such sample."""
     if read_provenance(sensor.path) is None or VALID not in sensor.specs:
         return
-    kinds = CHANNELS.get(sensor.name, {})
+    kinds = channels_made(sensor)
     if any(name not in sensor.specs or not kind.fits(*_kind(sensor, name)) for name, kind in kinds.items()):
         return  # `channel_problems` reports it
     checks: list[Callable[[Sensor, slice, np.ndarray], Iterator[tuple[str, np.ndarray]]]] = []

@@ -18,13 +18,15 @@ from typing import Any
 
 from rover_pipeline.config import Config
 from rover_pipeline.engine.options import DASK_VARIABLE
-from rover_pipeline.engine.step import Step
+from rover_pipeline.engine.step import Has, Step
 from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, did_you_mean
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import read_provenance
-from rover_pipeline.format.trace import has_files, locate_traces
+from rover_pipeline.format.texts import read_text
+from rover_pipeline.format.trace import channels_of, has_files, locate_traces
 from rover_pipeline.format.virtual import in_the_way
-from rover_pipeline.table import TABLE, find_step
+from rover_pipeline.table import TABLE, asked_outputs, find_step
+from rover_pipeline.workflow.needs import Needs
 from rover_pipeline.workflow.rule_inputs import (
     ChannelsInput,
     EverythingInput,
@@ -66,7 +68,9 @@ class Flow:
         self._steps: dict[str, Step] = {}
         self._step_ids: dict[str, StepId] = {}
         self._declaring: tuple[str, Sequence[str]] = ("", ())
-        self._needs: dict[str, dict[str, bool]] = {}
+        self._needs = Needs(self)
+        self._channels: dict[Path, Has] = {}
+        self._read: set[str] = set()  # sections that rules took options from
         self._wildcards: dict[str, Path] = {}
         self.started = time.time()
         self.refused: list[str] = []
@@ -239,18 +243,19 @@ class Flow:
         known: list[str] = []
         for rule in rules:
             for name in made_by(rule):
-                inputs = [item for item in rule.input if isinstance(item, Input)]
-                self._needs[name] = {sensor: optional for item in inputs for sensor, optional in item.sensors.items()}
+                self._needs.inputs[name] = [item for item in rule.input if isinstance(item, Input)]
                 known.append(name)
+        self._require_read()
         wanted, by_name = self._wanted(known)
         files: list[str] = []
         for results, source in self.traces.items():
-            possible = {name for name in wanted if not self._lacking(name, results)}
+            possible = {name for name in wanted if not self._needs.lacking(name, results)}
             for name in by_name - possible:
-                lacking = self._lacking(name, results)
-                raise ConfigError(f"{source}: has no sensor {lacking!r}, which the output {name!r} needs")
+                raise ConfigError(f"{source}: {self._needs.lacking(name, results)}, which the output {name!r} needs")
+            if begins:
+                self._needs.tell_unfit([name for name in wanted if name not in possible], results)
             self.wanted[results] = [name for name in wanted if name in possible]
-            if not any(self._needs[name] or name in by_name for name in possible):
+            if not any(self._needs.sensors(name, results) or name in by_name for name in possible):
                 raise FormatError(f"{source}: has none of the sensors that outputs {', '.join(wanted)} need")
             self.prepare(possible, results, begins)
             for name in self.wanted[results]:
@@ -262,9 +267,18 @@ class Flow:
                     )
         return files
 
+    def _require_read(self) -> None:
+        """Raise ConfigError for a section of `extra` that no rule reads: a misspelled name, or missing rules."""
+        read = {name.split(".")[1] for name in self._read if name.startswith("extra.")}
+        for name in set(self.config.extra) - read:
+            # A rule may read Snakemake's `config` by itself.
+            if not any(name in read_text(Path(path)) for path in self.config.extra_rules):
+                hint = did_you_mean(name, read) if read else "name the file of your rules in extra_rules"
+                raise ConfigError(f"config: extra.{name}: no rule reads it; {hint}")
+
     def prepare(self, names: Iterable[str], results: Path, begins: bool) -> None:
         """Refuse what is in the way of outputs and of what they are made from; remove stamps that are not true."""
-        for name in sorted(self._closure(names, results)):
+        for name in sorted(self._needs.closure(names, results)):
             if problem := in_the_way(results / f"_{name}"):
                 raise InTheWayError(problem)
             if begins:
@@ -281,6 +295,7 @@ class Flow:
         """Options of a step: those of the first section, and each other one under the last part of its name."""
         if not sections:
             return {}
+        self._read.update(sections)
         others = {name.rpartition(".")[2]: self.config.value(name) for name in sections[1:]}
         return self.config.section(sections[0], around=True) | others
 
@@ -294,56 +309,24 @@ class Flow:
 
     def _wanted(self, known: list[str]) -> tuple[list[str], set[str]]:
         """Names of wanted outputs in order, and those of them that were asked for by name."""
-        wanted: dict[str, None] = {}
-        by_name = set()
-        for item in self.config.outputs:
-            for name in filter(None, item.replace(",", " ").split()):
-                if name == "default":
-                    wanted |= dict.fromkeys(each.sensor[1:] for each in TABLE.values() if each.default)
-                elif name == "all":
-                    wanted |= dict.fromkeys(known)
-                elif name in known:
-                    wanted[name] = None
-                    by_name.add(name)
-                else:
-                    plain = name.removeprefix("_")
-                    option = TABLE[f"_{plain}"].needs_option if f"_{plain}" in TABLE else None
-                    hint = (
-                        f"set {option[0]} to {option[1]}" if option else did_you_mean(plain, [*known, "default", "all"])
-                    )
-                    raise ConfigError(f"config: outputs: no rule makes {name!r}; {hint}")
-        if not wanted:
-            raise ConfigError("config: outputs: is empty; use `default`, `all` or names")
-        return list(wanted), by_name
+        asked = asked_outputs(self.config.outputs, known)
+        return list(asked), {name for name, by_name in asked.items() if by_name}
 
     def has(self, sensor: str, results: Path) -> bool:
         """Whether a trace has a sensor, or all that it takes to make it."""
         if sensor in self.made:
-            return not self._lacking(sensor.removeprefix("_"), results)
+            return not self._needs.lacking(sensor.removeprefix("_"), results)
         if self.is_demo(results):
             return sensor in self.demo_sensors
         return os.path.exists(f"{self.source(results)}/{sensor}/{META}")
 
-    def _lacking(self, name: str, results: Path) -> str:
-        """A sensor that an output needs and the trace lacks, "" when there is none."""
-        for sensor, optional in self._needs.get(name, {}).items():
-            if optional or self.has(sensor, results):
-                continue
-            below = self._lacking(sensor.removeprefix("_"), results) if sensor in self.made else ""
-            return below or sensor
-        return ""
-
-    def _closure(self, names: Iterable[str], results: Path) -> set[str]:
-        """Outputs and all outputs they are made from."""
-        seen: set[str] = set()
-        todo = list(names)
-        while todo:
-            name = todo.pop()
-            if name not in seen:
-                seen.add(name)
-                made = [sensor for sensor in self._needs[name] if sensor in self.made and self.has(sensor, results)]
-                todo += [sensor.removeprefix("_") for sensor in made]
-        return seen
+    def channels(self, results: Path) -> Has:
+        """Which channels the sensors of a recording have."""
+        if results not in self._channels:
+            of_demo = frozenset(f"lidar/{channel}" for channel in ("rng", "rfl", "nir"))
+            known = of_demo.__contains__ if self.is_demo(results) else channels_of(self.source(results))
+            self._channels[results] = known
+        return self._channels[results]
 
 
 def _names(sections: str | Sequence[str]) -> list[str]:

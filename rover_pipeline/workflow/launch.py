@@ -8,11 +8,13 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from platformdirs import user_config_path
 
 from rover_pipeline.errors import ConfigError, InTheWayError, did_you_mean
 from rover_pipeline.format.meta import replace_file
+from rover_pipeline.format.texts import parse_yaml
 
 
 def workflow_folder() -> Path:
@@ -31,20 +33,51 @@ def run_workflow(
     config: Sequence[str],
     dry_run: bool = False,
 ) -> int:
-    """Run Snakemake on the packaged workflow, in the current directory. Returns its exit status."""
+    """Run Snakemake on the packaged workflow, in the current directory. Returns its exit status.
+
+    Args:
+        cores: a number, or `all`; None = what the profile says.
+        config: `KEY=VALUE`, values as in YAML; a key with dots is an option of a section: `odometry.world=gravity`.
+
+    Raises:
+        ConfigError: an argument cannot be understood.
+    """
+    if cores is not None and cores != "all" and not (cores.isdecimal() and int(cores) > 0):
+        raise ConfigError(f"--cores {cores}: must be a number of processors, at least 1, or `all`")
     snakefile = workflow_folder() / "Snakefile"
     settings = [f"traces={json.dumps([os.path.abspath(path) for path in paths])}"]
     if outputs:
         settings.append(f"outputs={json.dumps(outputs.split(','))}")
-    for item in config:
-        if "=" not in item:
-            raise ConfigError(f"--config {item}: must be KEY=VALUE")
+    settings += _settings(config)
     command = [sys.executable, "-m", "snakemake", "--snakefile", str(snakefile)]
     command += ["--profile", str(profile if Path(profile).is_dir() else profile_folder(profile))]
     command += ["--cores", cores] if cores else []
     command += ["--dry-run"] if dry_run else []
-    command += ["--config", *settings, *config]
+    command += ["--config", *settings]
     return subprocess.run(command, check=False).returncode
+
+
+def _settings(items: Sequence[str]) -> list[str]:
+    """`KEY=VALUE` for Snakemake, which takes no dots: options of one section become one mapping."""
+    plain: list[str] = []
+    nested: dict[str, Any] = {}
+    for item in items:
+        key, equals, text = item.partition("=")
+        first, *others = key.split(".")
+        if not equals or not all(part.isidentifier() for part in (first, *others)):
+            raise ConfigError(f"--config {item}: must be KEY=VALUE, such as traces=PATH or odometry.world=gravity")
+        if not others:
+            plain.append(item)
+            continue
+        level = nested
+        for part in (first, *others[:-1]):
+            level = level.setdefault(part, {})
+        level[others[-1]] = parse_yaml(text, f"--config {key}")
+    if both := next((item for item in plain if item.partition("=")[0] in nested), None):
+        raise ConfigError(
+            f"--config {both}: {both.partition('=')[0]} is also given with dots; use one of the two forms"
+        )
+    return plain + [f"{key}={json.dumps(value)}" for key, value in nested.items()]
 
 
 def profile_folder(name: str) -> Path:

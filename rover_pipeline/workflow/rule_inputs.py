@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any, Protocol
 
-from rover_pipeline.engine.step import EVERY, OPTIONAL, Step
+from rover_pipeline.engine.step import EVERY, OPTIONAL, Has, Step
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import TS, VALID
 
@@ -37,6 +37,7 @@ class Recordings(Protocol):
     def source(self, results: Path) -> Path: ...
     def is_demo(self, results: Path) -> bool: ...
     def has(self, sensor: str, results: Path) -> bool: ...
+    def channels(self, results: Path) -> Has: ...
 
 
 class Input:
@@ -54,10 +55,13 @@ class Input:
     def files(self, results: Path) -> list[str]:
         raise NotImplementedError
 
-    @property
-    def sensors(self) -> dict[str, bool]:
+    def sensors(self, results: Path) -> dict[str, bool]:
         """Sensors without which the output is not made -> False, and those that it does without -> True."""
         return {}
+
+    def unfit(self, results: Path) -> str:
+        """Why the output cannot be made of a recording although it has the sensors; "" = it can."""
+        return ""
 
 
 class SensorInput(Input):
@@ -67,8 +71,7 @@ class SensorInput(Input):
         super().__init__(recordings)
         self.sensor, self.channels, self.optional = sensor, channels, optional
 
-    @property
-    def sensors(self) -> dict[str, bool]:
+    def sensors(self, results: Path) -> dict[str, bool]:
         return {self.sensor: self.optional}
 
     def files(self, results: Path) -> list[str]:
@@ -140,14 +143,27 @@ class StepInput(Input):
 
     def __init__(self, recordings: Recordings, step: Step, sensor: str) -> None:
         super().__init__(recordings)
-        self.parts = _parts(recordings, step, sensor)
+        self.step, self.name = step, sensor
+        self._usual = _parts(recordings, step, sensor)
+        self._others: dict[Path, list[Input]] = {}
 
-    @property
-    def sensors(self) -> dict[str, bool]:
-        return {name: optional for part in self.parts for name, optional in part.sensors.items()}
+    def parts(self, results: Path) -> list[Input]:
+        """What the step reads of a recording."""
+        adapted = self.step.for_recording(self.recordings.channels(results))
+        if adapted is self.step:
+            return self._usual
+        if results not in self._others:
+            self._others[results] = _parts(self.recordings, adapted, self.name)
+        return self._others[results]
+
+    def sensors(self, results: Path) -> dict[str, bool]:
+        return {name: optional for part in self.parts(results) for name, optional in part.sensors(results).items()}
+
+    def unfit(self, results: Path) -> str:
+        return self.step.for_recording(self.recordings.channels(results)).unfit
 
     def files(self, results: Path) -> list[str]:
-        return list(dict.fromkeys(path for part in self.parts for path in part.files(results)))
+        return list(dict.fromkeys(path for part in self.parts(results) for path in part.files(results)))
 
 
 def _parts(recordings: Recordings, step: Step, sensor: str) -> list[Input]:

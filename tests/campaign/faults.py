@@ -131,7 +131,8 @@ class Laboratory:
         killed = status == -signal.SIGKILL
         wrong = [] if killed or status in (DONE, ERROR) else [f"unexpected end {status}: {words}"]
         found = self.result()
-        wrong += self._wrong_bytes(found)
+        told = self.subject.tells and status == ERROR and found
+        wrong += self._wrong_bytes(self.wanted if told else found)
         if status == DONE and found != self.wanted:
             wrong.append("exit 0 without the result")
         if status == ERROR and found == self.wanted:

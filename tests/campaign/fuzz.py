@@ -1,4 +1,4 @@
-"""`python -m tests.campaign fuzz`: damages the small files of a trace, and what imports read, in thousands of ways.
+"""`python -m tests.campaign fuzz`: damages the small files of a trace, what imports read, and exported datasets.
 
 Each case mutates one file and runs `check`, `info`, a step or an import on it, in this process's forks. What must hold:
 one line of error and exit status 1 or 2, or exit status 0; no traceback, no hang, no memory above a gigabyte; all other
@@ -20,28 +20,19 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import yaml
 
 from rover_pipeline.cli import main as rover_pipeline
-from rover_pipeline.engine.execute import Request, run_step
-from rover_pipeline.format.meta import ChannelSpec, read_meta, write_meta
-from rover_pipeline.table import find_step
+from tests.campaign.datasets import FORMATS
 from tests.campaign.forked import Tally, run_cases
+from tests.campaign.fuzz_inputs import CALIBRATED, CALIBRATION, Laboratory, laboratory
 from tests.campaign.mutants import mutate_bytes, mutate_kind, mutate_text, remove
-from tests.conftest import CHECKOUT
-from tests.kit import small_trace, snapshot, write_odometry
+from tests.kit import snapshot
 
-#: Result -> whether it stands in the trace that is damaged. The others are only made.
-_RESULTS = {
-    "_lidar_image": True, "_radar_points": True, "_imu_filtered": False, "_radar_range_doppler": False,
-    "_radar_range_azimuth": False, "_radar_velocity": True, "_lidar_points": False, "_camera_frames": True,
-    "_imu_pose": True, "_radar_pose": False, "_sync": True, "_radar_quality": False, "_report": False,
-}  # fmt: skip
 #: Sensor, or file of the trace -> steps that read it.
 _READERS = {
     "lidar": ("_lidar_image", "_lidar_points", "_sync"),
@@ -69,16 +60,9 @@ _FILES = (
     "_camera_frames/meta.json", "_camera_frames/provenance.json", "_map/provenance.json", "_map/occupancy.yaml",
 )  # fmt: skip
 #: Files that hold values: with other values another result is right. The rest says how values are stored.
-_VALUES = ("config.yaml", "lidar.json", "radar.json", "camera.json", "ts", "valid")
+_VALUES = ("config.yaml", "lidar.json", "radar.json", "camera.json", "ts", "valid", "calibration.yaml")
 _SHARE_OF_IMPORTS, _SHARE_OF_OUSTER = 0.15, 0.1
-
-
-class Laboratory(NamedTuple):
-    """What cases are run on: a trace, files for imports, and what undisturbed steps make of the trace."""
-
-    trace: Path
-    captures: Path
-    wanted: dict[str, dict[str, bytes]]
+_SHARE_OF_DATASETS, _SHARE_OF_CALIBRATIONS = 0.1, 0.03
 
 
 def main(argv: Sequence[str]) -> None:
@@ -122,117 +106,29 @@ def campaign(mutants: int, seed: int, part: int = 0, parts: int = 1) -> Tally:
     """Run a part of the cases of a seed: every `parts`-th one, from number `part` on."""
     tally = Tally()
     with laboratory() as made:
-        cases = [
-            _case(seed, number, bool(list(made.captures.glob("*.pcap")))) for number in range(part, mutants, parts)
-        ]
+        cases = [_case(made, seed, number) for number in range(part, mutants, parts)]
         run_cases(cases, lambda: _own_copy(made), _run, tally)
     return tally
 
 
-def _case(seed: int, number: int, ouster: bool) -> list[Any]:
+def _case(made: Laboratory, seed: int, number: int) -> list[Any]:
     rng = random.Random(f"{seed} {number}")
+    if rng.random() < _SHARE_OF_DATASETS:
+        dataset = made.datasets / rng.choice(FORMATS)
+        path = rng.choice(sorted(path for path in dataset.rglob("*") if path.is_file()))
+        return [seed, number, str(path.relative_to(made.datasets)), f"{rng.choice(('check', 'info'))} dataset"]
+    if rng.random() < _SHARE_OF_CALIBRATIONS:
+        return [seed, number, CALIBRATION, f"{CALIBRATED} calibrated"]
     if rng.random() >= _SHARE_OF_IMPORTS:
         file = rng.choice(_FILES)
         readers = _READERS.get(file.partition("/")[0], ())
         action = rng.choice(("check", "info", *readers, *readers, *(("_report",) if rng.random() < 0.1 else ())))
         return [seed, number, file, action]
+    ouster = (made.captures / "lidar.pcap").exists()
     if ouster and rng.random() < _SHARE_OF_OUSTER:
         return [seed, number, rng.choice(("lidar.json", "lidar.json", "lidar.pcap")), "import ouster"]
     file = rng.choice(("studio.mmwave.json", "studio.mmwave.json", "collection.yaml", "board.setup.json", "adc.bin"))
     return [seed, number, file, "import dca1000"]
-
-
-@contextlib.contextmanager
-def laboratory() -> Iterator[Laboratory]:
-    """Makes the trace, the files for imports, and the undisturbed results. They are removed afterwards."""
-    memory = Path("/dev/shm")  # thousands of small files are synced
-    with tempfile.TemporaryDirectory(prefix="fuzz-", dir=memory if memory.is_dir() else None) as folder:
-        trace = _trace(Path(folder) / "here" / "rec")
-        wanted = {}
-        for name, stays in _RESULTS.items():
-            run_step(find_step(name), trace, name, Request(), stamps=(".options-0",))
-            wanted[name] = snapshot(trace / name, ignore=("time",))
-            wanted[name].pop("provenance.json")
-            if not stays:
-                shutil.rmtree(trace / name)
-        captures = Path(folder) / "here" / "captures"
-        captures.mkdir()
-        _write_captures(captures)
-        yield Laboratory(trace, captures, wanted)
-
-
-def _trace(path: Path) -> Path:
-    trace = small_trace(path, sensors=("lidar", "radar", "camera", "imu"), iq_shape=(16, 2, 4, 64))
-    lens = {"fx": 9.0, "fy": 9.0, "cx": 12.0, "cy": 8.0, "k": [0.006, 0.008, -0.002, -0.023], "p": [0.0, 0.0]}
-    (trace / "camera" / "camera.json").write_text(json.dumps(lens))
-    turn = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
-    rig = {name: {"translation": [0.1, 0.0, -0.1], "rotation": turn} for name in ("radar", "imu", "camera")}
-    config = yaml.safe_load((trace / "config.yaml").read_text())
-    (trace / "config.yaml").write_text(json.dumps({**config, "rig": rig}))
-    _write_odometry(trace)
-    (trace / "_map").mkdir()
-    grid = {"image": "occupancy.pgm", "resolution": 0.05, "origin": [0.0, 0.0, 0.0], "negate": 0}
-    (trace / "_map" / "occupancy.yaml").write_text(yaml.safe_dump(grid))
-    (trace / "_map" / "occupancy.pgm").write_bytes(b"P5 4 4 255\n" + bytes(range(16)))
-    for name in ("map.ply", "bev.png"):
-        (trace / "_map" / name).write_bytes(b"something")
-    _write_provenance(trace / "_map", "rover_pipeline.mapping.steps:map_files")
-    return trace
-
-
-def _write_odometry(trace: Path) -> None:
-    """A motion with all the channels that odometry makes."""
-    write_odometry(trace, invalid=(1,))
-    folder = trace / "_odom"
-    specs = read_meta(folder)
-    for name, output in find_step("_odom").outputs.items():
-        shape = tuple(size or 1 for size in output.shape)
-        spec = ChannelSpec(format="raw", type=output.type, shape=shape, desc=output.desc)
-        if name not in specs:
-            np.ones((6, *shape), spec.dtype).tofile(folder / name)
-        specs[name] = spec
-    write_meta(folder, specs)
-    _write_provenance(folder, "rover_pipeline.odometry.steps:odom")
-
-
-def _write_provenance(folder: Path, step: str) -> None:
-    files = sorted(path.name for path in folder.iterdir())
-    version = find_step(folder.name).version
-    content = {"made_by": "rover_pipeline", "step": step, "version": version, "files": files}
-    (folder / "provenance.json").write_text(json.dumps(content))
-
-
-def _write_captures(folder: Path) -> None:
-    """A radar capture with both kinds of configuration, and a lidar capture where real ones are at hand."""
-    data = Path(os.environ.get("ROVER_PIPELINE_DATA", CHECKOUT.parent / "shared" / "data"))
-    profile = {
-        "startFreqConst_GHz": 60.0, "idleTimeConst_usec": 7.0, "adcStartTimeConst_usec": 6.0, "rampEndTime_usec": 60.0,
-        "txStartTime_usec": 0.0, "freqSlopeConst_MHz_usec": 60.0, "numAdcSamples": 16, "digOutSampleRate": 10000,
-    }  # fmt: skip
-    device = {
-        "rfConfig": {
-            "rlProfiles": [{"rlProfileCfg_t": profile}],
-            "rlFrameCfg_t": {"chirpStartIdx": 0, "chirpEndIdx": 2, "numLoops": 4, "framePeriodicity_msec": 50.0},
-            "rlAdcOutCfg_t": {"fmt": {"b2AdcBits": 2, "b2AdcOutFmt": 1}},
-            "rlChanCfg_t": {"txChannelEn": "0x7", "rxChannelEn": "0xF"},
-        },
-        "rawDataCaptureConfig": {
-            "rlDevLaneEnable_t": {"laneEn": "0x3"}, "rlDevDataFmtCfg_t": {"iqSwapSel": 0},
-        },
-    }  # fmt: skip
-    studio = {"configGenerator": {"createdOn": "2023-07-04T12:00:00"}, "mmWaveDevices": [device]}
-    (folder / "studio.mmwave.json").write_text(json.dumps(studio))
-    (folder / "board.setup.json").write_text(json.dumps({"mmWaveDevice": "IWR6843"}))
-    capture = {
-        "device": "IWR6843", "frequency": 60.0, "idle_time": 7.0, "adc_start_time": 6.0, "ramp_end_time": 60.0,
-        "freq_slope": 60.0, "adc_samples": 16, "sample_rate": 10000, "frame_length": 4, "frame_period": 50.0,
-    }  # fmt: skip
-    (folder / "collection.yaml").write_text(yaml.safe_dump({"radar": {"args": {"radar": capture}}}))
-    words = np.random.default_rng(0).integers(-500, 500, 2 * 4 * 3 * 4 * 32).astype("<i2")
-    words.tofile(folder / "adc.bin")
-    for suffix in ("json", "pcap"):
-        for path in sorted((data / "ouster").glob(f"OS-0-32*.{suffix}")):
-            shutil.copyfile(path, folder / f"lidar.{suffix}")
 
 
 def _own_copy(made: Laboratory) -> Laboratory:
@@ -240,15 +136,15 @@ def _own_copy(made: Laboratory) -> Laboratory:
     folder = Path(tempfile.mkdtemp(dir=made.trace.parents[1])) / "here"
     shutil.copytree(made.trace.parent, folder, symlinks=True)
     gc.disable = gc.freeze = lambda: None
-    return made._replace(trace=folder / made.trace.name, captures=folder / made.captures.name)
+    trace, captures, datasets = (folder / path.name for path in made[:3])
+    return Laboratory(trace, captures, datasets, made.wanted)
 
 
 def _run(made: Laboratory, case: list[Any], show: bool = False) -> tuple[str, str]:
     """Run one case: an outcome to count, and what is wrong."""
     seed, number, file, action = case
     rng = random.Random(f"{seed} {number} {file} {action}")
-    folder = made.captures if action.startswith("import") else made.trace
-    path = folder / file
+    path = _folder(made, action) / file
     original = path.read_bytes()
     mutated: bytes | None = None
     if rng.random() < 0.06:
@@ -258,24 +154,25 @@ def _run(made: Laboratory, case: list[Any], show: bool = False) -> tuple[str, st
         path.write_bytes(mutated)
     here = made.trace.parent
     before = _look(here, path)
-    ours = (f"{made.trace.name}/{action}", "out", "kept")
-    out = here / "out" if action.startswith("import") else made.trace / action
+    step = action.partition(" ")[0]
+    ours = (f"{made.trace.name}/{step}", "out", "kept")
+    out = here / "out" if step == "import" else made.trace / step
     kept = here / "kept"
     if out.exists():
         out.rename(kept)  # a result that stands in the trace is made again beside it
-    status, printed, problems = _call(_argv(made, action, out, rng))
+    status, printed, problems = _call(_argv(made, file, action, out, rng))
     if show:
         print(
             f"{path}: {(mutated if mutated is not None else b'(another kind of file)')[:3000]!r}\n{status}: {printed}"
         )
     if action.startswith("import"):
         outcome, wrong = _judge_import(status, out)
-    elif action in ("check", "info"):
+    elif step in ("check", "info"):
         outcome, wrong = f"{action} {status}", ""
     else:
         outcome, wrong = _judge_step(made, file, action, status, original, mutated, out, path)
     problems += [wrong] if wrong else []
-    if status and action not in ("check", "info") and out.exists():
+    if status and step not in ("check", "info") and out.exists():
         problems.append("a failed run left something")
     remove(out)
     after = _look(here, path)
@@ -290,6 +187,13 @@ def _run(made: Laboratory, case: list[Any], show: bool = False) -> tuple[str, st
     return outcome, "; ".join([*problems, f"status {status}: {printed[-600:]}"]) if problems else ""
 
 
+def _folder(made: Laboratory, action: str) -> Path:
+    """Where the file of a case lies."""
+    if action.endswith("dataset"):
+        return made.datasets
+    return made.captures if action.startswith("import") or action.endswith("calibrated") else made.trace
+
+
 def _mutated(file: str, original: bytes, rng: random.Random) -> bytes:
     if file.endswith((".json", ".yaml")):
         return mutate_text(original, rng)
@@ -299,18 +203,22 @@ def _mutated(file: str, original: bytes, rng: random.Random) -> bytes:
     return mutate_bytes(original, rng)
 
 
-def _argv(made: Laboratory, action: str, out: Path, rng: random.Random) -> list[str]:
+def _argv(made: Laboratory, file: str, action: str, out: Path, rng: random.Random) -> list[str]:
     if action == "import dca1000":
         config = made.captures / rng.choice(("studio.mmwave.json", "collection.yaml"))
         return ["import", "dca1000", str(made.captures / "adc.bin"), "--config", str(config), "-o", str(out)]
     if action == "import ouster":
         return ["import", "ouster", str(made.captures / "lidar.pcap"), "-o", str(out)]
-    if action == "check":
-        return ["check", str(made.trace), "--threads", "1"]
-    if action == "info":
-        return ["info", str(made.trace), *(["--json"] if rng.random() < 0.5 else [])]
-    last = "index.html" if action == "_report" else "meta.json"
-    return ["step", action, "--trace", str(made.trace), "--output", str(out / last), str(out / ".options-0")]
+    step, _, how = action.partition(" ")
+    subject = str(made.datasets / Path(file).parts[0] if how == "dataset" else made.trace)
+    if step == "check":
+        return ["check", subject, "--threads", "1"]
+    if step == "info":
+        return ["info", subject, *(["--json"] if rng.random() < 0.5 else [])]
+    last = "index.html" if step == "_report" else "meta.json"
+    options = {"calibration": str(made.captures / CALIBRATION)} if how == "calibrated" else {}
+    request = ["--request", json.dumps({"options": options})] if options else []
+    return ["step", step, "--trace", subject, "--output", str(out / last), str(out / ".options-0"), *request]
 
 
 def _call(argv: list[str]) -> tuple[int, str, list[str]]:

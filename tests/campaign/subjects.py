@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rover_pipeline.engine.execute import Request, run_step
+from rover_pipeline.errors import FormatError
 from rover_pipeline.export import ExportOptions, export
 from rover_pipeline.importers.dca1000 import import_dca1000
 from rover_pipeline.importers.ouster import import_ouster
 from rover_pipeline.report.fleet import write_fleet
 from rover_pipeline.simulate.record import simulate
 from rover_pipeline.table import TABLE, find_step
+from tests.campaign.datasets import FORMATS, dataset_trace, make_dataset
 from tests.conftest import CHECKOUT
 from tests.kit import small_trace
 from tests.mapping.test_steps import trace_with_odometry
@@ -34,12 +36,14 @@ class Subject(NamedTuple):
         run: does the work in that folder, with the name of a stamp where results have one, on so many threads.
         result: what is made, below the folder.
         replaces: whether an older result is replaced; otherwise it would be in the way.
+        tells: whether a run that ends with an error still makes a result, which says what could not be read.
     """
 
     prepare: Callable[[Path], object]
     run: Callable[[Path, str, int], object]
     result: str
     replaces: bool = True
+    tells: bool = False
 
 
 def subjects() -> dict[str, Subject]:
@@ -49,14 +53,15 @@ def subjects() -> dict[str, Subject]:
     steps["_report"] = _step("_report", small_trace, {"instants": 0})
     assert set(TABLE) - set(steps) <= {"_camera_model"}, "a step is missing"  # it needs a model of the user
     others = {
-        "page of many": Subject(_recordings, lambda folder, *_: write_fleet([str(folder / "all")]), "all/_report"),
+        "page of many": Subject(_recordings, _page_of_many, "all/_report", tells=True),
         "simulate": Subject(
             Path.mkdir,
             lambda folder, *_: simulate(folder / "new", preset="tiny", duration=0.5, seed=1, threads=1),
             "new",
             replaces=False,
         ),
-        **{name: _export(name) for name in ("tum", "kitti", "ply", "pcd")},
+        **{name: _export(name) for name in ("tum", "kitti-poses", "ply", "pcd")},
+        **{f"dataset {name}": _dataset(name) for name in FORMATS},
     }
     if CAPTURES.is_dir():
         others["import ouster"] = Subject(_ouster, _import_ouster, "new", replaces=False)
@@ -77,12 +82,25 @@ def _recordings(folder: Path) -> None:
         run_step(find_step("_report"), trace, "_report", Request({"instants": 0}))
 
 
+def _page_of_many(folder: Path, _stamp: str, _threads: int) -> None:
+    _, rows = write_fleet([str(folder / "all")])
+    if failed := [row.problem for row in rows if row.summary is None]:
+        raise FormatError("; ".join(failed))  # as the command ends with 1
+
+
 def _export(name: str) -> Subject:
     def run(folder: Path, _stamp: str, _threads: int) -> None:
-        sensor = "_odom" if name in ("tum", "kitti") else None
+        sensor = "_odom" if name in ("tum", "kitti-poses") else None
         export(name, [str(folder / "rec")], folder / "new" / "out", ExportOptions(sensor=sensor, threads=1))
 
     return Subject(lambda folder: trace_with_odometry(folder / "rec"), run, "new/out", replaces=False)
+
+
+def _dataset(name: str) -> Subject:
+    def run(folder: Path, _stamp: str, _threads: int) -> None:
+        make_dataset(name, folder / "rec", folder / "new")
+
+    return Subject(lambda folder: dataset_trace(folder / "rec"), run, "new", replaces=False)
 
 
 def _ouster(folder: Path) -> None:

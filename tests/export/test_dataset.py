@@ -195,3 +195,41 @@ def test_info_and_check_read_a_dataset_back(traces: Path, tmp_path: Path, capsys
     with pytest.raises(SystemExit):
         main(["export"])
     assert main(["check", str(tmp_path)]) == 1
+
+
+def test_damaged_files_of_a_dataset_are_a_line_each_and_never_waited_for(
+    traces: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = export(traces, tmp_path / "out")
+    (out / PROVENANCE).write_text("{")
+    assert main(["check", str(out)]) == 1
+    assert f"{out / PROVENANCE}: is not valid JSON" in capsys.readouterr().out
+    times = next(out.rglob("times.txt"))
+    times.write_bytes(b"\xff\xfe 1\n")
+    assert main(["check", str(out)]) == 1
+    assert f"{times}: must hold a time" in capsys.readouterr().out
+    times.unlink()
+    os.mkfifo(times)
+    assert main(["check", str(out)]) == 1
+    assert f"{times}: is a named pipe where a file belongs" in capsys.readouterr().out
+    times.unlink()
+    with times.open("wb") as file:
+        file.truncate(1 << 33)
+    assert main(["check", str(out)]) == 1
+    assert f"{times}: has 8,589,934,592 bytes" in capsys.readouterr().out
+
+
+def test_whatever_a_parser_raises_is_one_line_about_the_dataset(
+    traces: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = export(traces, tmp_path / "out")
+
+    def broken(folder: Path) -> object:
+        raise LookupError("no\nsuch key")
+
+    monkeypatch.setattr("rover_pipeline.export.kitti.describe", broken)
+    monkeypatch.setattr("rover_pipeline.export.kitti.problems", broken)
+    assert main(["info", str(out)]) == 1
+    assert "cannot be read as kitti: LookupError no such key; export it again" in capsys.readouterr().err
+    assert main(["check", str(out)]) == 1
+    assert "cannot be read as kitti: LookupError no such key; export it again" in capsys.readouterr().out

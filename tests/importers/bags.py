@@ -116,7 +116,7 @@ def as_ros2(bag: Path, folder: Path) -> Path:
         }
         for connection, time, raw in reader.messages():
             if connection.id in connections:
-                cdr = STORE1.ros1_to_cdr(raw, connection.msgtype)
+                cdr = STORE2.ros1_to_cdr(raw, connection.msgtype)
                 writer.write(connections[connection.id], time, bytes(cdr))
     return folder
 

@@ -66,6 +66,6 @@ def test_odometry_of_other_sweeps_and_without_a_valid_one_is_an_error(tmp_path: 
     other = trace_with_odometry(tmp_path / "other", frames=5)
     shutil.rmtree(trace / "_odom")
     shutil.copytree(other / "_odom", trace / "_odom")
-    with pytest.raises(RoverError, match=r"_odom/ts differs from that of _lidar_image"):
+    with pytest.raises(RoverError, match=r"_odom/ts differs from that of the lidar"):
         run_step(find_step(STEP), trace, "_map", Request())
     assert not (trace / "_map").exists()

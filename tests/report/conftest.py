@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rover_pipeline.options import ReportOptions
+from rover_pipeline.options import PageOptions
 from rover_pipeline.report.page import report_files
 from rover_pipeline.report.summary import Summary
 from rover_pipeline.report.templating import PAGE, SUMMARY
@@ -24,7 +24,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def files(scene: Path) -> dict[str, bytes]:
     """The page and the summary of the walk."""
-    return report_files(scene, ReportOptions(instants=3, picture_width=96))
+    return report_files(scene, PageOptions(outputs=("report",), instants=3, picture_width=96))
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from rover_pipeline.errors import FormatError, require_damage
-from rover_pipeline.options import ReportOptions
+from rover_pipeline.options import PageOptions
 from rover_pipeline.report.page import report_files
 from rover_pipeline.report.summary import Summary
 from rover_pipeline.report.templating import SUMMARY
@@ -51,7 +51,7 @@ def test_the_page_of_a_damaged_trace_tells_the_damage(scene: Path, tmp_path: Pat
     for path in rng.choice(np.array(paths, object), 6, replace=False):
         kinds = [_cut, _scatter, _grow, _blank, *([_other_json] * 3 if path.suffix in (".json", ".yaml") else [])]
         path.write_bytes(kinds[rng.integers(len(kinds))](rng, path.read_bytes()))
-    files = report_files(trace, ReportOptions(instants=1, picture_width=64))
+    files = report_files(trace, PageOptions(outputs=("report",), instants=1, picture_width=64))
     summary = Summary.model_validate_json(files[SUMMARY])
     assert summary.verdict != "good" and summary.findings
 
@@ -63,7 +63,7 @@ def test_implausibly_large_values_are_left_out(scene: Path, tmp_path: Path) -> N
         values = np.fromfile(trace / channel, kind)
         values[7] = 1e300 if kind == "f8" else 1e38
         values.tofile(trace / channel)
-    files = report_files(trace, ReportOptions(instants=0))
+    files = report_files(trace, PageOptions(outputs=("report",), instants=0))
     summary = Summary.model_validate_json(files[SUMMARY])
     assert summary.duration_s < 10
     assert summary.motion is not None and summary.motion.distance_m < 20

@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 import pytest
 
-from rover_pipeline.options import ReportOptions
+from rover_pipeline.options import PageOptions
 from rover_pipeline.report.page import report_files
 from rover_pipeline.report.templating import PAGE
 from tests.browser import Tab
@@ -153,7 +153,7 @@ def test_images_have_a_text_and_ids_are_unique(files: dict[str, bytes]) -> None:
 def test_a_trace_with_one_sensor_has_a_page_too(tab: Tab, tmp_path: Path, sensor: str) -> None:
     trace = small_trace(tmp_path / "alone", 8, sensors=(sensor,), invalid={})
     path = tmp_path / PAGE
-    path.write_bytes(report_files(trace, ReportOptions(instants=2))[PAGE])
+    path.write_bytes(report_files(trace, PageOptions(outputs=("report",), instants=2))[PAGE])
     tab.open(path, width=390)
     assert tab.complaints == [] and tab.requests == []
     expected = ["complete", "wrong", *(["look"] if sensor == "camera" else [])]
@@ -163,13 +163,13 @@ def test_a_trace_with_one_sensor_has_a_page_too(tab: Tab, tmp_path: Path, sensor
 
 def test_the_same_trace_gives_the_same_bytes(tmp_path: Path, files: dict[str, bytes]) -> None:
     again = walk(tmp_path / "elsewhere" / "walk")
-    assert report_files(again, ReportOptions(instants=3, picture_width=96)) == files
+    assert report_files(again, PageOptions(outputs=("report",), instants=3, picture_width=96)) == files
 
 
 def test_markup_in_a_name_is_shown_as_text(tab: Tab, tmp_path: Path) -> None:
     trace = small_trace(tmp_path / "a<script>alert(1)</script>", 8, sensors=("imu",), invalid={})
     path = tmp_path / PAGE
-    path.write_bytes(report_files(trace, ReportOptions())[PAGE])
+    path.write_bytes(report_files(trace, PageOptions())[PAGE])
     tab.open(path, width=1280)
     assert tab.run("document.querySelector('h1').innerText") == trace.name
     assert tab.run("document.querySelectorAll('h1 script').length") == 0

@@ -9,21 +9,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rover_pipeline.options import ReportOptions
+from rover_pipeline.engine.execute import Request, run_step
+from rover_pipeline.options import PageOptions
 from rover_pipeline.report.page import report_files
 from rover_pipeline.report.summary import Finding, Summary, documentation
 from rover_pipeline.report.templating import SUMMARY
 from rover_pipeline.simulate.faults import FAULTS
 from rover_pipeline.simulate.record import simulate
+from rover_pipeline.table import find_step
 from tests.conftest import CHECKOUT
 from tests.kit import START_S, small_trace, times
 from tests.report import scene as walked
 from tests.report.scene import provenance, sensor
 
 
-def summarise(trace: Path, **options: float) -> Summary:
+def summarise(trace: Path, **options: object) -> Summary:
     """The summary of a trace, without images."""
-    files = report_files(trace, ReportOptions.model_validate({"instants": 0, **options}))
+    files = report_files(trace, PageOptions.model_validate({"instants": 0, "outputs": ["report"], **options}))
     return Summary.model_validate_json(files[SUMMARY])
 
 
@@ -169,7 +171,51 @@ def test_the_notes_of_steps_are_reported_once(tmp_path: Path) -> None:
     assert [each.text for each in summary.findings].count("I and Q seem swapped: try radar.sample_order: iiqq") == 1
     assert "2 samples of its input could not be decoded" in findings(summary, "error")["_one"].text
     assert any("1 sample of its input left out" in each.text for each in summary.findings)
-    assert "has no result" in findings(summary, "warning")["lidar"].text
+
+
+def test_an_output_that_was_asked_for_and_is_not_there_is_an_error_with_its_cause(tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "rec", 20, sensors=("lidar", "imu"), invalid={})
+    run_step(find_step("_sync"), trace, "_sync", Request())
+    ends = np.fromfile(trace / "lidar" / "rng_i", "<u8")
+    with (trace / "lidar" / "rng").open("r+b") as file:
+        file.seek(int(ends[3] + ends[4]) // 2)
+        file.write(bytes(24))
+    for outputs in (None, ["default"], ["lidar_image,odom", "map"]):
+        summary = summarise(trace, outputs=outputs)
+        errors = findings(summary, "error")
+        assert summary.verdict == "bad" and summary.headline.endswith("look at lidar and _lidar_image.")
+        assert errors["lidar/rng"].text.startswith("sample 3 at byte ")
+        assert "rover-pipeline run rec --config input='{mark_corrupt: true}'" in errors["lidar/rng"].advice
+        assert "was not made, nor _odom" in errors["_lidar_image"].text
+        assert "lidar is damaged" in errors["_lidar_image"].text
+        assert errors["_lidar_image"].advice.endswith("rover-pipeline run rec --outputs lidar_image")
+    for outputs in (["sync", "report"], ["default", "-lidar_image", "-odom", "-bev", "-map", "-imu_pose"]):
+        assert [*findings(summarise(trace, outputs=outputs), "error")] == ["lidar/rng"]
+
+
+def test_a_damaged_picture_that_no_result_was_made_from_is_found(tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "rec", 20, sensors=("camera", "lidar"), invalid={})
+    assert summarise(trace).verdict == "good"
+    FAULTS["corrupt-video"](trace)
+    summary = summarise(trace)
+    assert (
+        summary.verdict == "bad" and "does not begin like a JPEG" in findings(summary, "error")["camera/video.avi"].text
+    )
+
+
+def test_poses_outside_of_the_odometry_and_samples_that_are_raw_invalid_are_no_warning(tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "rec", 20, sensors=("radar", "lidar"), invalid={"radar": (10,)})
+    sensor(trace, "_odom", times(20)[5:15])
+    valid = np.zeros(20, "u1")
+    valid[5:15], valid[10] = 1, 0
+    sensor(trace, "_radar_pose", times(20), valid)
+    texts = [each.text for each in summarise(trace).findings if each.place == "_radar_pose"]
+    assert "10 samples before the first or after the last sweep: no pose is known there" in texts
+    assert not any("not to be trusted" in text for text in texts)
+    valid[7] = 0
+    sensor(trace, "_radar_pose", times(20), valid)
+    texts = [each.text for each in summarise(trace).findings if each.place == "_radar_pose"]
+    assert "has 1 of 9 samples not to be trusted (11 %)" in texts
 
 
 def test_a_result_of_other_input_bytes_is_a_warning_not_an_error(tmp_path: Path) -> None:

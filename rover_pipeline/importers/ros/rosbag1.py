@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import IO
 
 from rover_pipeline.errors import short
@@ -38,7 +39,8 @@ class Rosbag1(BagFile):
                     kind = header.get(b"compression", b"none").decode(errors="replace")
                     data = file.read(min(length, MAX_CHUNK_BYTES + 1))
                     if kind == "none" and len(data) < length <= MAX_CHUNK_BYTES:  # its first messages are whole
-                        yield from self._chunk(memoryview(data), at, heads)
+                        with suppress(DamageError):
+                            yield from self._chunk(memoryview(data), at, heads)
                     size = _number(header, b"size", 4) if kind != "none" else length
                     self._require(len(data), length, at)
                     yield from self._chunk(decompressed(kind, data, size, at), at, heads)

@@ -3,7 +3,7 @@
 Each backend has a method `register`, which takes one sweep after the other and returns the lidar's pose at the end of
 the sweep in the frame of the first sweep, f8 (4, 4). Its arguments:
     sweep: the selected points.
-    ranges: u2 (beam, column), mm, staggered, of all pixels; SmallGicp does without.
+    scan: all of the sweep: u2 (beam, column), mm, staggered, or points; SmallGicp does without.
     rotation: of the lidar since the end of the sweep before, rotation vector (3,); None without a gyroscope.
 """
 
@@ -17,7 +17,9 @@ import small_gicp
 from rover_pipeline.errors import MissingExtraError
 from rover_pipeline.kinematics.rotation import exp, log
 from rover_pipeline.lidar.geometry import returns
+from rover_pipeline.lidar.sidecar import is_points
 from rover_pipeline.lookup import load
+from rover_pipeline.odometry.clouds import Cloud, Scan
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.registration.point_to_plane import transform_points
@@ -45,7 +47,7 @@ class SmallGicp:
         self._before: Sweep | None = None
         self._count = 0
 
-    def register(self, sweep: Sweep, ranges: np.ndarray | None, rotation: np.ndarray | None) -> np.ndarray:
+    def register(self, sweep: Sweep, scan: Scan | None, rotation: np.ndarray | None) -> np.ndarray:
         if self._before is None:
             cloud = self._cloud(sweep, self._avel)
         elif self._count > 1:
@@ -97,10 +99,14 @@ class KissIcp:
         self._odometry = KissICP(load_config(None))
         self._metadata = metadata
 
-    def register(self, sweep: Sweep, ranges: np.ndarray | None, rotation: np.ndarray | None) -> np.ndarray:
-        assert ranges is not None
-        points, column = returns(ranges, self._metadata)
-        self._odometry.register_frame(points.astype("f8"), column / ranges.shape[1])
+    def register(self, sweep: Sweep, scan: Scan | None, rotation: np.ndarray | None) -> np.ndarray:
+        assert scan is not None
+        if isinstance(scan, Cloud):
+            points, share = scan.points, scan.share
+        else:
+            points, column = returns(scan, self._metadata)
+            share = column / scan.shape[1]
+        self._odometry.register_frame(points.astype("f8"), share)
         return np.array(self._odometry.last_pose)
 
 
@@ -110,13 +116,19 @@ class OusterSlam:
     def __init__(self, metadata: str) -> None:
         self._odometry = load("rover_pipeline.lidar.ouster_slam:OusterOdometry")(metadata)
 
-    def register(self, sweep: Sweep, ranges: np.ndarray | None, rotation: np.ndarray | None) -> np.ndarray:
-        assert ranges is not None
-        return self._odometry.register(ranges, sweep.times)
+    def register(self, sweep: Sweep, scan: Scan | None, rotation: np.ndarray | None) -> np.ndarray:
+        assert isinstance(scan, np.ndarray)
+        return self._odometry.register(scan, sweep.times)
 
 
 def make_backend(options: OdometrySection, metadata: str) -> SmallGicp | KissIcp | OusterSlam:
-    """The backend of the options, before its first sweep of a lidar with this `lidar.json`."""
+    """The backend of the options, before its first sweep of a lidar with this `lidar.json`.
+
+    Raises:
+        ValueError: it cannot take sweeps of this kind.
+    """
     if options.backend == "kiss_icp":
         return KissIcp(metadata)
+    if options.backend == "ouster" and is_points(metadata):
+        raise ValueError("odometry.backend: ouster takes range images, and this lidar is points; choose another one")
     return OusterSlam(metadata) if options.backend == "ouster" else SmallGicp(options.spacing, options.voxel)

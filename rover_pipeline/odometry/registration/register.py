@@ -12,6 +12,7 @@ import numpy as np
 
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.kinematics.state import State
+from rover_pipeline.odometry.clouds import Scan
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro, Sweep
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.registration.backends import make_backend
@@ -39,7 +40,7 @@ _FIXED = 1e8
 
 
 def register(
-    sweeps: Iterable[tuple[Sweep | None, np.ndarray | None]],
+    sweeps: Iterable[tuple[Sweep | None, Scan | None]],
     ends: np.ndarray,
     options: OdometrySection,
     metadata: str,
@@ -48,18 +49,18 @@ def register(
     """The lidar's trajectory over some sweeps, in a world of their own, and their map.
 
     Args:
-        sweeps: with the range images they are from, if any; None for those that must not be used.
+        sweeps: with the scans they are from, if any; None for those that must not be used.
         ends: f8 (frame,), instants that the poses refer to, of all the sweeps, seconds.
         metadata: `lidar.json`.
     """
     backend = make_backend(options, metadata)
     used: list[Sweep] = []
     poses: list[np.ndarray] = []
-    for sweep, ranges in sweeps:
+    for sweep, scan in sweeps:
         if sweep is None:
             continue
         rotation = gyro.rotation(used[-1].end, sweep.end) if used else None
-        poses.append(backend.register(sweep, ranges, rotation))
+        poses.append(backend.register(sweep, scan, rotation))
         used.append(sweep)
     begin = min([ends[0], *(sweep.times[0] for sweep in used)])
     last = max([ends[-1], *(sweep.times[-1] for sweep in used)]) + _MARGIN

@@ -1,0 +1,176 @@
+"""Import of a folder of point clouds, one file a sweep, as a roverd trace with a lidar that is points."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from rover_pipeline.engine.progress import progress
+from rover_pipeline.errors import ConfigError, FormatError
+from rover_pipeline.format.merge import imported_trace
+from rover_pipeline.importers.cloud_files import READERS, read_cloud
+from rover_pipeline.importers.origin import write_config
+from rover_pipeline.importers.points import Cloud, PointsWriter
+from rover_pipeline.importers.reference import read_poses, write_reference
+from rover_pipeline.importers.times import natural_order, times_of_files
+
+#: Files that are read ahead, by so many threads.
+_AHEAD = 3
+#: Times of points are since 1970, and not after the sweep's own, above this, s.
+_ABSOLUTE_S = 1e8
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def import_clouds(
+    folder: Path,
+    out: Path,
+    *,
+    times: Path | None = None,
+    rate: float | None = None,
+    start: float | None = None,
+    poses: Path | None = None,
+    fields: Sequence[str] = (),
+    compensated: bool = False,
+    compress: bool = False,
+) -> int:
+    """Write the trace `out` from a folder of `.bin`, `.pcd`, `.ply` or `.npz` files.
+
+    The time stamp of a sweep is that of its last point where the files tell when each point was measured, otherwise
+    what the list, the rate or the names of the files say.
+
+    Args:
+        times: a list of times, one for each file; rate: of the files, Hz; start: of the first one, seconds since 1970.
+            See `times_of_files`.
+        poses: of the lidar, TUM or KITTI, which become `_reference`.
+        fields: names of the f4 columns of `.bin` files; x, y, z, intensity unless given.
+        compensated: the motion within sweeps is undone, so that a cloud is as seen at the time of its file.
+        compress: see `PointsWriter`.
+
+    Returns:
+        The number of sweeps.
+
+    Raises:
+        FormatError: a file cannot be read, or there are none.
+        ConfigError: nothing tells the times.
+    """
+    files = cloud_files(folder)
+    stamps, source = times_of_files(files, times, rate, start)
+    notes = [f"times of sweeps are by {source}"]
+    options = {"rate": rate, "start": start, "fields": list(fields), "compensated": compensated}
+    with imported_trace(out) as trace:
+        described = f"import clouds {folder.name}, times by {source}"
+        notes += write_sweeps(
+            trace / "lidar",
+            files,
+            stamps,
+            read=lambda path: read_cloud(path, fields),
+            compensated=compensated,
+            compress=compress,
+            source=described,
+        )
+        if poses is not None:
+            ts, states = read_poses(poses, stamps)
+            write_reference(trace, ts, states, command="import clouds", source=poses.name)
+        for note in notes[1:]:
+            print(f"{folder}: {note}", file=sys.stderr)
+        write_config(
+            trace,
+            {"lidar": {"type": "lidar"}},
+            command="import clouds",
+            sources=[folder, *(each for each in (times, poses) if each)],
+            options={name: value for name, value in options.items() if value},
+            notes=notes,
+        )
+    return len(files)
+
+
+def cloud_files(folder: Path) -> list[Path]:
+    """The clouds of a folder, of one format, in the order of their names.
+
+    Raises:
+        FormatError: there is no such folder, it has none, or those of several formats.
+    """
+    if not folder.is_dir():
+        raise FormatError(f"{folder}: no such folder")
+    found = [path for path in folder.iterdir() if path.suffix.lower() in READERS and not path.name.startswith(".")]
+    kinds = sorted({path.suffix.lower() for path in found})
+    if not found:
+        raise FormatError(f"{folder}: holds no point clouds; known are files {', '.join(sorted(READERS))}")
+    if len(kinds) > 1:
+        raise FormatError(f"{folder}: holds {' and '.join(kinds)} files; move those away that are not the sweeps")
+    return sorted(found, key=natural_order)
+
+
+def write_sweeps(
+    lidar: Path,
+    files: Sequence[Path],
+    stamps: np.ndarray,
+    *,
+    read: Callable[[Path], Cloud],
+    compensated: bool,
+    compress: bool,
+    source: str,
+    valid: np.ndarray | None = None,
+) -> list[str]:
+    """Write the sensor `lidar`, a sweep for each file, and return what the user should know of it.
+
+    Args:
+        stamps: f8 (file,), s, increasing.
+        valid: bool (file,); None = all are.
+    """
+    usable = np.ones(len(files), bool) if valid is None else valid
+    with progress(f"import {lidar.parent.parent.name}", len(files), "sweep") as advance:
+        sweeps = zip(stamps.tolist(), usable.tolist(), read_ahead(read, files), strict=True)
+        first = next(sweeps)
+        timed = first[2].time is not None
+        if timed and compensated:
+            raise ConfigError("--compensated: the points have times of their own, so they are not; leave it out")
+        with PointsWriter(
+            lidar,
+            intensity=None if first[2].intensity is None else "in the unit of the source",
+            ring=first[2].ring is not None,
+            time=timed,
+            compensated=compensated,
+            instant="the end of the sweep" if timed else "the instant of the cloud",
+            source=source,
+            compress=compress,
+        ) as writer:
+            for stamp, good, cloud in itertools.chain([first], sweeps):
+                after = 0.0
+                if timed:
+                    cloud, after = _after(cloud, stamp).to_end()
+                writer.append(stamp + after, cloud, valid=good)
+                advance(1)
+    if timed or compensated:
+        return []
+    return [
+        "the points have no times, and nothing says that motion within sweeps is undone: they are taken as measured at "
+        "one instant (--compensated says that it is undone)"
+    ]
+
+
+def read_ahead(read: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
+    """Results of `read` in order. A few are worked on at once and held."""
+    with ThreadPoolExecutor(_AHEAD) as pool:
+        pending: deque[object] = deque()
+        for item in items:
+            pending.append(pool.submit(read, item))
+            if len(pending) > _AHEAD:
+                yield pending.popleft().result()  # type: ignore[attr-defined]
+        while pending:
+            yield pending.popleft().result()  # type: ignore[attr-defined]
+
+
+def _after(cloud: Cloud, stamp: float) -> Cloud:
+    """The cloud with times after a stamp, where they were since 1970."""
+    if cloud.time is None or not (np.abs(np.nan_to_num(cloud.time)) > _ABSOLUTE_S).any():
+        return cloud
+    return cloud._replace(time=np.asarray(cloud.time, "f8") - stamp)

@@ -1,0 +1,299 @@
+"""Import of a drive of KITTI's raw recordings (A. Geiger et al., Vision meets robotics: the KITTI dataset, IJRR 2013).
+
+    DATE/DATE_drive_NNNN_sync/velodyne_points/data/0000000000.bin   f4 x y z reflectance, front-left-up, m
+                              velodyne_points/timestamps.txt        when the lidar looked ahead, of each sweep
+                              image_0X/data/0000000000.png, image_0X/timestamps.txt
+                              oxts/data/0000000000.txt, oxts/timestamps.txt      GNSS/INS: see `dataformat.txt` there
+    DATE/calib_imu_to_velo.txt, calib_velo_to_cam.txt, calib_cam_to_cam.txt
+
+Sweeps of `_sync` drives are compensated for motion to the instant at which the lidar looked ahead. Numbers of files
+count samples: where one is missing, its time is left out.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from rover_pipeline.errors import ConfigError, FormatError
+from rover_pipeline.format.files import read_bounded
+from rover_pipeline.format.merge import imported_trace
+from rover_pipeline.format.meta import ChannelSpec
+from rover_pipeline.format.sensor import TS, TS_SPEC, SensorWriter, time_problem
+from rover_pipeline.format.texts import read_text
+from rover_pipeline.importers.cloud_files import read_cloud
+from rover_pipeline.importers.clouds import cloud_files, write_sweeps
+from rover_pipeline.importers.origin import write_config
+from rover_pipeline.importers.pictures import describe_lens, picture_files, write_pictures
+from rover_pipeline.importers.reference import write_reference
+from rover_pipeline.importers.times import natural_order, read_times
+
+CAMERAS = ("image_02", "image_00", "image_03", "image_01")
+#: Columns of a record of the INS, as `dataformat.txt` lists them.
+_LAT, _LON, _ALT, _ROLL, _YAW, _NORTH, _EAST, _UP, _ACC, _RATES, _LEAST = 0, 1, 2, 3, 5, 6, 7, 10, 11, 17, 23
+#: Radius of the Mercator projection of the development kit, m.
+_EARTH_M = 6378137.0
+#: From the axes of a camera (right, down, front) to those of a sensor (front, left, up).
+_FLU_FROM_OPTICAL = np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]])
+_MAX_RECORD = 1 << 16
+
+
+class Samples(NamedTuple):
+    """Files of one kind with their times.
+
+    Attributes:
+        ts: f8 (file,), seconds since 1970, increasing.
+    """
+
+    files: list[Path]
+    ts: np.ndarray
+
+
+def import_kitti(
+    drive: Path, out: Path, *, calib: Path | None = None, camera: str | None = None, compress: bool = False
+) -> dict[str, int]:
+    """Write the trace `out` from the folder of a drive, and return the number of samples of each sensor.
+
+    Args:
+        calib: folder with the calibration; None = the one that the drive is in.
+        camera: which of `CAMERAS` becomes `camera`; None = the first one that there is.
+
+    Raises:
+        FormatError: the drive has neither sweeps nor pictures, or a file is not what it must be.
+        ConfigError: there is no such camera.
+    """
+    if not drive.is_dir():
+        raise FormatError(f"{drive}: no such folder")
+    if camera is not None and not (drive / camera / "data").is_dir():
+        raise ConfigError(f"--camera {camera}: {drive} has no folder {camera}/data")
+    lidar = _samples(drive / "velodyne_points", cloud_files)
+    seen = [name for name in CAMERAS if (drive / name / "data").is_dir()]
+    chosen = camera or next(iter(seen), None)
+    pictures = _samples(drive / chosen, picture_files) if chosen else None
+    if lidar is None and pictures is None:
+        raise FormatError(f"{drive}: is no drive of KITTI: it has neither velodyne_points/data nor image_0X/data")
+    calibration = _Calibration(calib or drive.parent)
+    notes = [f"{name} is left out: a trace holds one camera (--camera chooses)" for name in seen if name != chosen]
+    sensors: dict[str, Any] = {}
+    counts: dict[str, int] = {}
+    command, source = "import kitti", f"import kitti {drive.name}"
+    with imported_trace(out) as trace:
+        if lidar:
+            notes += write_sweeps(
+                trace / "lidar",
+                lidar.files,
+                lidar.ts,
+                read=read_cloud,
+                compensated=not drive.name.endswith("_extract"),
+                compress=compress,
+                source=source,
+            )
+            sensors["lidar"], counts["lidar"] = {"type": "lidar"}, len(lidar.files)
+        if pictures and chosen:
+            height, width = write_pictures(trace / "camera", pictures.files, pictures.ts)
+            lens = calibration.lens(chosen, drive.name, width, height)
+            if lens is None:
+                notes.append(f"no calib_cam_to_cam.txt tells the intrinsics of {chosen}")
+            else:
+                describe_lens(trace / "camera", lens)
+            sensors["camera"] = {"type": "camera", "args": {"width": width, "height": height}}
+            counts["camera"] = len(pictures.files)
+        oxts = _samples(drive / "oxts", _records)
+        if oxts:
+            records = np.stack([_record(path) for path in oxts.files])
+            _write_imu(trace / "imu", oxts.ts, records)
+            states = reference_states(records, calibration.imu)
+            counts["_reference"] = write_reference(trace, oxts.ts, states, command=command, source=f"{drive.name}/oxts")
+            sensors["imu"], counts["imu"] = {"type": "imu", "args": {}}, len(oxts.files)
+            if calibration.imu is None:
+                notes.append("no calib_imu_to_velo.txt: _reference is of the IMU and not of the lidar")
+        for note in notes:
+            print(f"{drive}: {note}", file=sys.stderr)
+        rig = calibration.rig(chosen, drive.name) if chosen else calibration.rig("", drive.name)
+        write_config(
+            trace,
+            sensors,
+            command=command,
+            sources=[each for each in (*_folders(drive), *calibration.files) if each.exists()],
+            options={"camera": chosen} if chosen else None,
+            notes=notes,
+            rig={name: pose for name, pose in rig.items() if name in sensors},
+        )
+    return counts
+
+
+def reference_states(records: np.ndarray, lidar_from_imu: np.ndarray | None) -> dict[str, np.ndarray]:
+    """The lidar's states by the INS in the world of its first pose: `pos`, `rot`, `vel`, `avel`.
+
+    Args:
+        records: f8 (N, 25 or more), as `dataformat.txt` lists them: degrees, m, rad, m/s, rad/s.
+        lidar_from_imu: f8 (4, 4); None = the IMU's own states.
+    """
+    scale = np.cos(np.radians(records[0, _LAT]))
+    east = scale * _EARTH_M * np.radians(records[:, _LON])
+    north = scale * _EARTH_M * np.log(np.tan(np.radians(90 + records[:, _LAT]) / 2))
+    imu = np.tile(np.eye(4), (len(records), 1, 1))
+    imu[:, :3, :3] = Rotation.from_euler("ZYX", records[:, _YAW : _ROLL - 1 : -1]).as_matrix()
+    imu[:, :3, 3] = np.stack([east, north, records[:, _ALT]], -1)
+    imu_from_lidar = np.eye(4) if lidar_from_imu is None else np.linalg.inv(lidar_from_imu)
+    rates, arm = records[:, _RATES : _RATES + 3], imu_from_lidar[:3, 3]
+    vel = records[:, [_EAST, _NORTH, _UP]] + np.einsum("nij,nj->ni", imu[:, :3, :3], np.cross(rates, arm))
+    lidar = imu @ imu_from_lidar
+    first = lidar[0, :3, :3].T
+    return {
+        "pos": (lidar[:, :3, 3] - lidar[0, :3, 3]) @ first.T,
+        "rot": first @ lidar[:, :3, :3],
+        "vel": vel @ first.T,
+        "avel": rates @ imu_from_lidar[:3, :3],
+    }
+
+
+def _folders(drive: Path) -> list[Path]:
+    names = ("velodyne_points", *CAMERAS, "oxts")
+    return [path for name in names for path in (drive / name / "data", drive / name / "timestamps.txt")]
+
+
+def _samples(folder: Path, find: Callable[[Path], list[Path]]) -> Samples | None:
+    """The files of one kind and the times of those that are there; None without any."""
+    if not (folder / "data").is_dir():
+        return None
+    files, times = find(folder / "data"), read_times(folder / "timestamps.txt")
+    try:
+        numbers = np.array([int(path.stem) for path in files])
+    except ValueError as error:
+        raise FormatError(f"{folder / 'data'}: names of files must be numbers: {error}") from error
+    if numbers.max() >= len(times):
+        raise FormatError(f"{folder / 'timestamps.txt'}: has {len(times)} times, data has a file {numbers.max()}")
+    ts = times[numbers]
+    if problem := time_problem(ts):
+        raise FormatError(f"{folder / 'timestamps.txt'}: {problem}")
+    return Samples(files, ts)
+
+
+def _records(folder: Path) -> list[Path]:
+    found = sorted(folder.glob("*.txt"), key=natural_order)
+    if not found:
+        raise FormatError(f"{folder}: holds no records")
+    return found
+
+
+def _record(path: Path) -> np.ndarray:
+    """One record of the INS, f8 (25,) or more."""
+    try:
+        values = np.array(read_text(path, _MAX_RECORD).split(), "f8")
+    except ValueError as error:
+        raise FormatError(f"{path}: holds what is no number: {error}") from error
+    if len(values) < _LEAST or not np.isfinite(values).all():
+        raise FormatError(f"{path}: must hold at least {_LEAST} finite numbers, holds {len(values)}")
+    return values[:25] if len(values) >= 25 else np.pad(values, (0, 25 - len(values)))
+
+
+def _write_imu(folder: Path, ts: np.ndarray, records: np.ndarray) -> None:
+    vector = {"format": "raw", "type": "f4", "shape": (3,)}
+    specs = {
+        TS: TS_SPEC,
+        "rot": ChannelSpec(**vector, desc="Orientation: roll, pitch, yaw from east, rad, intrinsic XYZ. [xyz]"),
+        "acc": ChannelSpec(**vector, desc="Acceleration, gravity included, m/s2. [xyz], front-left-up."),
+        "avel": ChannelSpec(**vector, desc="Angular velocity, rad/s. [xyz], front-left-up."),
+    }
+    euler = Rotation.from_euler("ZYX", records[:, _YAW : _ROLL - 1 : -1]).as_euler("XYZ")
+    with SensorWriter(folder, specs) as writer:
+        writer.append(ts=ts, rot=euler, acc=records[:, _ACC : _ACC + 3], avel=records[:, _RATES : _RATES + 3])
+
+
+class _Calibration:
+    """The calibration of a day.
+
+    Attributes:
+        files: that were found.
+        imu: lidar-from-IMU, f8 (4, 4); None where nobody gives it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        names = ("calib_imu_to_velo.txt", "calib_velo_to_cam.txt", "calib_cam_to_cam.txt")
+        self.files = [folder / name for name in names if (folder / name).is_file()]
+        read = {path.name: _read_calibration(path) for path in self.files}
+        self.imu = _rigid(read.get(names[0]))
+        self._reference_camera = _rigid(read.get(names[1]))
+        self._cameras = read.get(names[2], {})
+
+    def rig(self, camera: str, drive: str) -> dict[str, Any]:
+        """The poses of the IMU and of a camera in the lidar frame, as `config.yaml` gives them."""
+        poses = {}
+        if self.imu is not None:
+            poses["imu"] = self.imu
+        number = camera.removeprefix("image_")
+        if self._reference_camera is not None and camera:
+            lidar_from_camera = np.linalg.inv(self._from_reference(number, drive) @ self._reference_camera)
+            turned = np.eye(4)
+            turned[:3, :3] = _FLU_FROM_OPTICAL.T
+            poses["camera"] = lidar_from_camera @ turned
+        return {
+            name: {"translation": pose[:3, 3].tolist(), "rotation": pose[:3, :3].tolist()}
+            for name, pose in poses.items()
+        }
+
+    def lens(self, camera: str, drive: str, width: int, height: int) -> dict[str, Any] | None:
+        """The content of `camera.json`: of rectified pictures without a distortion, of those of `_extract` with it."""
+        number = camera.removeprefix("image_")
+        key = f"K_{number}" if drive.endswith("_extract") else f"P_rect_{number}"
+        if len(values := self._cameras.get(key, ())) not in (9, 12):
+            return None
+        matrix = np.asarray(values).reshape(3, -1)
+        lens = {"fx": matrix[0, 0], "fy": matrix[1, 1], "cx": matrix[0, 2], "cy": matrix[1, 2]}
+        k, p = [0.0, 0.0, 0.0], [0.0, 0.0]
+        if key.startswith("K") and len(bent := self._cameras.get(f"D_{number}", ())) == 5:
+            k, p = [bent[0], bent[1], bent[4]], [bent[2], bent[3]]
+        numbers: dict[str, float] = {name: float(value) for name, value in lens.items()}
+        return {
+            "model": "brown",
+            **numbers,
+            "k": list(map(float, k)),
+            "p": list(map(float, p)),
+            "w": width,
+            "h": height,
+        }
+
+    def _from_reference(self, number: str, drive: str) -> np.ndarray:
+        """The transform from camera 0 to a camera, unrectified or as rectified, f8 (4, 4)."""
+        transform = np.eye(4)
+        if drive.endswith("_extract"):
+            found = _rigid({"R": self._cameras.get(f"R_{number}", ()), "T": self._cameras.get(f"T_{number}", ())})
+            return transform if found is None else found
+        if len(rotation := self._cameras.get("R_rect_00", ())) == 9:
+            transform[:3, :3] = np.asarray(rotation).reshape(3, 3)
+        if len(values := self._cameras.get(f"P_rect_{number}", ())) == 12:
+            projection = np.asarray(values).reshape(3, 4)
+            transform[:3, 3] += np.linalg.solve(projection[:, :3], projection[:, 3])
+        return transform
+
+
+def _read_calibration(path: Path) -> dict[str, Sequence[float]]:
+    """Lists of numbers by name; other lines, such as the date, are left out."""
+    text = read_bounded(path, _MAX_RECORD, "any calibration").decode("utf-8", "replace")
+    found: dict[str, Sequence[float]] = {}
+    for name, _, rest in (line.partition(":") for line in text.splitlines()):
+        try:
+            values = [float(word) for word in rest.split()]
+        except ValueError:
+            continue
+        if values and np.isfinite(values).all():
+            found[name.strip()] = values
+    return found
+
+
+def _rigid(found: dict[str, Sequence[float]] | None) -> np.ndarray | None:
+    """The transform of a rotation `R` and a translation `T`, f8 (4, 4); None where there is none."""
+    if found is None or len(found.get("R", ())) != 9 or len(found.get("T", ())) != 3:
+        return None
+    left, sizes, right = np.linalg.svd(np.asarray(found["R"]).reshape(3, 3))
+    if np.abs(sizes - 1).max() > 1e-3 or np.linalg.det(left @ right) < 0:
+        return None
+    transform = np.eye(4)
+    transform[:3, :3], transform[:3, 3] = left @ right, found["T"]
+    return transform

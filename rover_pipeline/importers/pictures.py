@@ -1,0 +1,157 @@
+"""Pictures as the sensor `camera`: files that are JPEG are stored as they are, others are encoded."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+
+from rover_pipeline.camera.intrinsics import read_intrinsics
+from rover_pipeline.engine.progress import progress
+from rover_pipeline.errors import FormatError, short
+from rover_pipeline.format.channels import encode_sample
+from rover_pipeline.format.channels.jpeg import decode, frame_size
+from rover_pipeline.format.files import read_bounded
+from rover_pipeline.format.merge import imported_trace
+from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, ChannelSpec, replace_file
+from rover_pipeline.format.sensor import TS, TS_SPEC, SensorWriter
+from rover_pipeline.format.texts import read_text
+from rover_pipeline.importers.clouds import read_ahead
+from rover_pipeline.importers.origin import write_config
+from rover_pipeline.importers.times import natural_order, times_of_files
+
+_JPEG = (".jpg", ".jpeg")
+#: Files of pictures that OpenCV decodes.
+SUFFIXES = (*_JPEG, ".png", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".webp")
+_MAX_BYTES = 1 << 28
+
+
+def import_pictures(
+    folder: Path,
+    out: Path,
+    *,
+    times: Path | None = None,
+    rate: float | None = None,
+    start: float | None = None,
+    intrinsics: Path | None = None,
+) -> int:
+    """Write the sensor `camera` of the trace `out` from a folder of pictures, and return their number.
+
+    Args:
+        times, rate, start: see `times_of_files`.
+        intrinsics: a `camera.json`; None = the one beside the pictures, if there is one.
+
+    Raises:
+        FormatError: a picture cannot be read or has another size, there are none, or the intrinsics are not theirs.
+    """
+    files = picture_files(folder)
+    stamps, source = times_of_files(files, times, rate, start)
+    beside = folder / "camera.json"
+    intrinsics = intrinsics or (beside if beside.is_file() else None)
+    with imported_trace(out) as trace:
+        height, width = write_pictures(trace / "camera", files, stamps)
+        notes = [f"times of pictures are by {source}"]
+        if intrinsics is None:
+            notes.append("nothing tells the intrinsics of the camera (--intrinsics camera.json)")
+            print(f"{folder}: {notes[-1]}", file=sys.stderr)
+        else:
+            _write_intrinsics(trace / "camera", intrinsics, width, height)
+        write_config(
+            trace,
+            {"camera": {"type": "camera", "args": {"width": width, "height": height}}},
+            command="import pictures",
+            sources=[folder, *(each for each in (times, intrinsics) if each)],
+            options={name: value for name, value in (("rate", rate), ("start", start)) if value},
+            notes=notes,
+        )
+    return len(files)
+
+
+def picture_files(folder: Path) -> list[Path]:
+    """The pictures of a folder in the order of their names. Raises FormatError where there are none."""
+    if not folder.is_dir():
+        raise FormatError(f"{folder}: no such folder")
+    found = [path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES and not path.name.startswith(".")]
+    if not found:
+        raise FormatError(f"{folder}: holds no pictures; known are files {', '.join(SUFFIXES)}")
+    return sorted(found, key=natural_order)
+
+
+def write_pictures(camera: Path, files: Sequence[Path], stamps: np.ndarray) -> tuple[int, int]:
+    """Write the sensor `camera`, a sample for each file, and return height and width of the pictures.
+
+    Args:
+        stamps: f8 (file,), s, increasing.
+
+    Raises:
+        FormatError: a picture cannot be read, or has another size than the first one.
+    """
+    encoded = read_ahead(read_jpeg, files)
+    with progress(f"import {camera.parent.parent.name} {camera.name}", len(files), "picture") as advance:
+        first, shape = next(encoded)
+        video = ChannelSpec(format="mjpg", type="u1", shape=(*shape, 3), desc="Pictures, RGB. [row, column, colour]")
+        with SensorWriter(camera, {TS: TS_SPEC, "video.avi": video}) as writer:
+            for number, stamp in enumerate(stamps.tolist()):
+                data, size = (first, shape) if number == 0 else next(encoded)
+                if size != shape:
+                    raise FormatError(
+                        f"{files[number]}: has {size[1]}x{size[0]} pixels, the pictures before it {shape[1]}x{shape[0]}"
+                    )
+                writer.append(ts=stamp)
+                writer.encoded("video.avi").append_encoded(data)
+                advance(1)
+    return shape
+
+
+def read_jpeg(path: Path) -> tuple[bytes, tuple[int, int]]:
+    """A picture as a JPEG, of the very bytes of the file if it is one, and its height and width.
+
+    Raises:
+        FormatError: the file cannot be read, or is no whole picture.
+    """
+    try:
+        data = read_bounded(path, _MAX_BYTES, "any picture")
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be read: {error.strerror}") from error
+    try:
+        if data.startswith(b"\xff\xd8"):
+            return _whole_jpeg(data)
+        picture = cv2.imdecode(np.frombuffer(data, "u1"), cv2.IMREAD_COLOR)
+    except (ValueError, cv2.error) as error:
+        raise FormatError(f"{path}: is no whole picture: {short(str(error), 160)}") from error
+    if picture is None or picture.nbytes > MAX_SAMPLE_BYTES:
+        raise FormatError(f"{path}: is no picture that can be decoded, or larger than any camera's")
+    return encode_sample("mjpg", cv2.cvtColor(picture, cv2.COLOR_BGR2RGB)), picture.shape[:2]
+
+
+def _whole_jpeg(data: bytes) -> tuple[bytes, tuple[int, int]]:
+    """A JPEG without what stands after its end, and its height and width. Raises ValueError unless it is whole."""
+    end = data.rfind(b"\xff\xd9")
+    size = frame_size(data)
+    if end < 0 or size is None or 3 * size[0] * size[1] > MAX_SAMPLE_BYTES or min(size) < 1:
+        raise ValueError("it has no end, or no size that a camera can have")
+    whole = data[: end + 2]
+    # An eighth of the size shows all damage that can be seen from the data, at a fraction of the time.
+    decode(whole, (*size, 3), 8)
+    return whole, size
+
+
+def describe_lens(camera: Path, content: Mapping[str, Any]) -> None:
+    """Write `camera.json`."""
+    replace_file(camera / "camera.json", json.dumps(dict(content), indent=2) + "\n")
+
+
+def _write_intrinsics(camera: Path, path: Path, width: int, height: int) -> None:
+    try:
+        text = read_text(path)
+        read_intrinsics(text, width, height)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise FormatError(f"{path}: {error.strerror}") from error
+    except ValueError as error:
+        raise FormatError(f"{path}: {error}") from error
+    replace_file(camera / "camera.json", text)

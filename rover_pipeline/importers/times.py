@@ -1,0 +1,107 @@
+"""Times of files that hold one sample each: from a list, from a rate, or from the names of the files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from rover_pipeline.errors import ConfigError, FormatError, short_text
+from rover_pipeline.format.sensor import time_problem
+from rover_pipeline.format.texts import read_text
+
+#: A list of times of ten hours at 100 Hz, 30 characters a line.
+_MAX_LIST_BYTES = 1 << 27
+#: Times are told from numbers of files by their size: 1990 in seconds, milliseconds, microseconds and nanoseconds.
+_SINCE_1990 = 6.3e8
+_DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(\.\d+)?Z?")
+
+
+def natural_order(path: Path) -> tuple[object, ...]:
+    """The key by which `scan2` comes before `scan10`."""
+    return tuple((int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", path.name) if part)
+
+
+def read_times(path: Path) -> np.ndarray:
+    """Times of a list, f8 (N,), seconds since 1970: one a line, in seconds, whole nanoseconds, or as KITTI writes them.
+
+    Raises:
+        FormatError: there is no such file, or a line is no time.
+    """
+    try:
+        lines = read_text(path, _MAX_LIST_BYTES).splitlines()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise FormatError(f"{path}: {error.strerror}") from error
+    times = [_time(path, number, line) for number, line in enumerate(lines, 1) if line.strip() and line[0] != "#"]
+    return np.array(times, "f8")
+
+
+def times_of_files(
+    files: Sequence[Path], listed: Path | None, rate: float | None, start: float | None
+) -> tuple[np.ndarray, str]:
+    """The time of each file, f8 (N,), seconds since 1970, and where it comes from.
+
+    Args:
+        listed: a list of times, one for each file in order; None = `times.txt` or `timestamps.txt` beside the files or
+            above them, if there is one.
+        rate: Hz, where there is no list; start: of the first one, seconds since 1970; None = 0.
+
+    Raises:
+        ConfigError: nothing tells the times.
+        FormatError: the list has another number of times than there are files, or they do not increase.
+    """
+    folder = files[0].parent
+    usual = (place / name for place in (folder, folder.parent) for name in ("timestamps.txt", "times.txt"))
+    if rate is not None:
+        if listed is not None or not 0 < rate <= 1e6 or not 0 <= (start or 0.0) < 4.2e9:
+            raise ConfigError("--rate: must be above 0, with --start in seconds since 1970, and without --times")
+        return (start or 0.0) + np.arange(len(files)) / rate, f"the rate {rate:g} Hz"
+    listed = listed or next((path for path in usual if path.is_file()), None)
+    if listed is not None:
+        times, source = read_times(listed), listed.name
+        if len(times) != len(files):
+            raise FormatError(f"{listed}: has {len(times):,} times for {len(files):,} files in {folder}")
+    else:
+        stems = [_time_of_name(path.stem) for path in files]
+        if any(stem is None for stem in stems):
+            raise ConfigError(f"{folder}: nothing tells the times of its files; give --times FILE or --rate HZ")
+        times, source = np.array(stems, "f8"), "names of files"
+    times = times + (start - times[0] if start is not None else 0.0)
+    if problem := time_problem(times):
+        raise FormatError(f"{listed or folder}: times of files: {problem}")
+    return times, source
+
+
+def _time(path: Path, number: int, line: str) -> float:
+    text = line.strip()
+    if match := _DATE.match(text):
+        try:
+            year, month, day, hour, minute, second = (int(each) for each in match.groups()[:6])
+            whole = datetime(year, month, day, hour, minute, second, tzinfo=UTC).timestamp()
+        except ValueError as error:
+            raise FormatError(f"{path}: line {number}: {error}") from error
+        return whole + float(match[7] or 0)
+    word = re.split(r"[\s,;]", text)[0]
+    try:
+        value = float(word)
+    except ValueError as error:
+        raise FormatError(f"{path}: line {number}: {short_text(text)} is no time") from error
+    return _seconds(word) if word.isdigit() and value > 1e3 * _SINCE_1990 else value
+
+
+def _time_of_name(stem: str) -> float | None:
+    """The time that the name of a file is; None where it is a number of another kind."""
+    if re.fullmatch(r"\d{9,10}[._]\d{1,9}", stem):
+        return float(stem.replace("_", "."))
+    return _seconds(stem) if stem.isdigit() and float(stem) > _SINCE_1990 else None
+
+
+def _seconds(digits: str) -> float:
+    """A whole number of seconds, milliseconds, microseconds or nanoseconds since 1970 in seconds."""
+    value, factor = int(digits), 1
+    while value / factor > 1e3 * _SINCE_1990 and factor < 10**9:
+        factor *= 1000
+    return value // factor + value % factor / factor

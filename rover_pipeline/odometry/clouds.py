@@ -1,0 +1,129 @@
+"""How sweeps come into the odometry: as range images, or as points."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from rover_pipeline.engine.recording import Recording
+from rover_pipeline.lidar.geometry import rays, sensor_info, stagger
+from rover_pipeline.lidar.sweeps import LidarReader, lidar_reader
+from rover_pipeline.odometry.observations import NO_POINTS, Points, PointSelection, Sweep
+from rover_pipeline.odometry.options import OdometryOptions
+
+#: Sweeps that are read at once.
+_BLOCK = 8
+#: Columns of equal time that points are sorted into. A walker moves by a millimetre from one to the next.
+_COLUMNS = 512
+#: Of the points that are not registered, one in so many tells how good the registration is, as of the pixels of images.
+_LEFT_OUT = 4
+
+
+class Cloud(NamedTuple):
+    """The points of a sweep, all that there are.
+
+    Attributes:
+        points: f4 (N, 3), m, lidar frame.
+        column: i4 (N,), of the columns of equal time, see `_COLUMNS`.
+        share: f8 (N,), instants as shares of the sweep, 0 at its first point.
+    """
+
+    points: np.ndarray
+    column: np.ndarray
+    share: np.ndarray
+
+
+#: A sweep as it was read: a staggered range image, u2 (beam, column), mm, or points.
+Scan = np.ndarray | Cloud
+
+
+@dataclass
+class ScanReader:
+    """Reads sweeps of a recording, and selects what is registered of them.
+
+    Attributes:
+        recording: of `rng`, or of `xyz`, `count` and, where points have times, `time`.
+    """
+
+    recording: Recording
+    options: OdometryOptions
+    metadata: str
+
+    @property
+    def lidar(self) -> LidarReader:
+        return lidar_reader(self.metadata, self.options.lidar.ts_reference)
+
+    def scans(self, start: int, stop: int) -> Iterator[Scan]:
+        """The sweeps `start:stop` in order."""
+        for first in range(start, stop, _BLOCK):
+            last = min(first + _BLOCK, stop)
+            if "xyz" not in self.recording.arguments:
+                yield from stagger(self.recording.read("rng", first, last), sensor_info(self.metadata))
+                continue
+            blocks = {name: self.recording.read(name, first, last) for name in self.recording.arguments}
+            for number in range(last - first):
+                yield self._cloud({name: block[number] for name, block in blocks.items()})
+
+    def sweep(self, scan: Scan, number: int, stamp: float) -> Sweep:
+        """What is registered of a sweep; see `PointSelection.sweep`."""
+        if isinstance(scan, Cloud):
+            return self._clouds.sweep(scan, number, stamp)
+        return self._images.sweep(scan, number, stamp)
+
+    def _cloud(self, stored: Mapping[str, np.ndarray]) -> Cloud:
+        lidar, count = self.lidar, int(stored["count"])
+        column = lidar.columns_of(stored, min(_COLUMNS, lidar.columns))
+        share = np.zeros(count)
+        if lidar.duration and "time" in stored:
+            share = (stored["time"][:count].astype("f8") - lidar.begin) / lidar.duration
+        return Cloud(stored["xyz"][:count], column, share)
+
+    @cached_property
+    def _images(self) -> PointSelection:
+        return PointSelection(*rays(self.metadata), self.options, begin=self.lidar.begin, period=self.lidar.duration)
+
+    @cached_property
+    def _clouds(self) -> CloudSelection:
+        return CloudSelection(self.lidar, self.options)
+
+
+class CloudSelection:
+    """Some of the points of each sweep, spread over it. Others are taken from one sweep to the next."""
+
+    def __init__(self, lidar: LidarReader, options: OdometryOptions) -> None:
+        columns = min(_COLUMNS, lidar.columns)
+        self._times = lidar.begin + lidar.duration * np.arange(columns) / columns
+        self._limits, self._points = (options.min_range, options.max_range), options.points
+
+    def sweep(self, cloud: Cloud, number: int, stamp: float) -> Sweep:
+        """The selected points of a sweep.
+
+        Args:
+            number: of the sweep, which decides on the points.
+            stamp: its time stamp, seconds.
+        """
+        distance = np.linalg.norm(cloud.points, axis=1)
+        inside = np.flatnonzero((distance >= self._limits[0]) & (distance <= self._limits[1]))
+        every = max(1, round(len(inside) / self._points))
+        chosen = inside[number % every :: every]
+        left_out = NO_POINTS
+        if every > 1:
+            left_out = Points(*_in_order(cloud, inside[(number + every // 2) % every :: every][::_LEFT_OUT]))
+        return Sweep(*_in_order(cloud, chosen), stamp + self._times, stamp, left_out)
+
+
+def is_same(scan: Scan, other: Scan) -> bool:
+    """Whether two sweeps are equal to the last digit, as those are that were stored twice."""
+    if isinstance(scan, Cloud) or isinstance(other, Cloud):
+        return isinstance(scan, Cloud) and isinstance(other, Cloud) and np.array_equal(scan.points, other.points)
+    return np.array_equal(scan, other)
+
+
+def _in_order(cloud: Cloud, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Points f4 (N, 3) and their columns i4 (N,), which rise."""
+    chosen = chosen[np.argsort(cloud.column[chosen], kind="stable")]
+    return np.ascontiguousarray(cloud.points[chosen]), cloud.column[chosen]

@@ -1,0 +1,60 @@
+"""Which outputs a recording should have by now, and has not; and which raw channels no result was made from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from rover_pipeline.engine.step import EVERY, OPTIONAL
+from rover_pipeline.errors import ConfigError
+from rover_pipeline.report.templating import REPORT
+from rover_pipeline.table import TABLE, asked_outputs
+
+
+def missing_outputs(
+    sensors: Collection[str], provenances: Mapping[str, Mapping[str, Any]], outputs: Sequence[str] | None
+) -> dict[str, list[str]]:
+    """Outputs that were asked for, or by default, and are not there although the recording has all that they need.
+
+    Args:
+        sensors: names of all sensors of the trace, raw and virtual.
+        provenances: of the results, by folder.
+        outputs: `outputs` of the configuration; None = not known, as for a page that no workflow asked for. The default
+            outputs are expected then, if the recording has any result of this package.
+
+    Returns:
+        Folder of the output -> raw sensors that it is made from, in the order of the table.
+    """
+    if outputs is None and not any(name in TABLE for name in provenances):
+        return {}
+    known = [name.removeprefix("_") for name in (*TABLE, *provenances)]
+    try:
+        asked = [f"_{name}" for name in asked_outputs(outputs or ["default"], known)]
+    except ConfigError:  # an output of a user's rule that is not there; it has its own error
+        asked = [step.sensor for step in TABLE.values() if step.default]
+    there = {*sensors, *provenances}
+    lacking = [name for name in asked if name not in (*there, REPORT) and name in TABLE]
+    possible = [name for name in lacking if _can_be_made(name, there)]
+    return {name: sorted(each for each in needed_sensors(name) if each not in TABLE) for name in possible}
+
+
+def needed_sensors(name: str) -> set[str]:
+    """Sensors without which an output cannot be made, raw and virtual, and those that they are made from in turn."""
+    found = _needed(name)
+    return found.union(*(needed_sensors(sensor) for sensor in found if sensor in TABLE))
+
+
+def _needed(name: str) -> set[str]:
+    """Sensors that an output is made from."""
+    entries = (entry for entry in TABLE[name].references() if not entry.endswith(OPTIONAL) and "/" in entry)
+    return {entry.partition("/")[0] for entry in entries} - {EVERY}
+
+
+def _can_be_made(name: str, there: Collection[str]) -> bool:
+    return all(sensor in there or (sensor in TABLE and _can_be_made(sensor, there)) for sensor in _needed(name))
+
+
+def used_channels(provenances: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    """Raw channels, `sensor/channel`, of which a result was made, so that every sample was decoded."""
+    references = (str(reference) for content in provenances.values() for reference in content.get("inputs", ()))
+    return {reference for reference in references if not reference.startswith("_")}

@@ -1,0 +1,61 @@
+"""Which outputs can be made of a recording, and which outputs those are made from."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from rover_pipeline.workflow.rule_inputs import Input, Recordings
+
+
+class Needs:
+    """What outputs need of recordings.
+
+    Attributes:
+        inputs: name of an output -> what its rule reads.
+    """
+
+    def __init__(self, recordings: Recordings) -> None:
+        self.recordings = recordings
+        self.inputs: dict[str, list[Input]] = {}
+
+    def sensors(self, name: str, results: Path) -> dict[str, bool]:
+        """Sensors that an output is made from -> whether it does without."""
+        inputs = self.inputs.get(name, ())
+        return {sensor: optional for item in inputs for sensor, optional in item.sensors(results).items()}
+
+    def lacking(self, name: str, results: Path) -> str:
+        """What keeps a recording from having an output, such as a sensor that it lacks; "" when there is nothing."""
+        if unfit := self._unfit(name, results):
+            return unfit
+        recordings = self.recordings
+        for sensor, optional in self.sensors(name, results).items():
+            if optional or recordings.has(sensor, results):
+                continue
+            below = self.lacking(sensor.removeprefix("_"), results) if sensor in recordings.made else ""
+            return below or f"has no sensor {sensor!r}"
+        return ""
+
+    def closure(self, names: Iterable[str], results: Path) -> set[str]:
+        """Outputs and all outputs they are made from."""
+        seen: set[str] = set()
+        todo, recordings = list(names), self.recordings
+        while todo:
+            name = todo.pop()
+            if name not in seen:
+                seen.add(name)
+                sensors = self.sensors(name, results)
+                made = [each for each in sensors if each in recordings.made and recordings.has(each, results)]
+                todo += [sensor.removeprefix("_") for sensor in made]
+        return seen
+
+    def tell_unfit(self, names: Iterable[str], results: Path) -> None:
+        """Say which outputs are left out although the recording has the sensor, because that is of another kind."""
+        for name in names:
+            if reason := self._unfit(name, results):
+                source = self.recordings.source(results)
+                print(f"rover-pipeline: {source}: {name} is left out: the recording {reason}", file=sys.stderr)
+
+    def _unfit(self, name: str, results: Path) -> str:
+        return next(filter(None, (item.unfit(results) for item in self.inputs.get(name, ()))), "")
