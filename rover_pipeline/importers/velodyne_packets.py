@@ -93,7 +93,7 @@ def decode(packets: np.ndarray, model: Model) -> Returns:
     number = np.arange(_BLOCKS) // group
     time = within + (duration * number)[None, :, None]
     turned = 0.0 if model.half else gain[:, number, None] * (within / duration)
-    shot = np.round(azimuth[:, first][:, :, None] + turned) % _TURN
+    shot = np.broadcast_to(np.round(azimuth[:, first][:, :, None] + turned) % _TURN, distance.shape)
 
     kept = (distance > 0) & np.isin(blocks["flag"], (_UPPER, _LOWER))[:, :, None]
     dual = group // (2 if model.half else 1) == 2
