@@ -96,6 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     dca1000.add_argument("--start", type=float, metavar="EPOCH_S", help="time of the first frame")
     dca1000.set_defaults(run=_import_dca1000)
     load("rover_pipeline.importers.arguments:add_parsers")(makers)
+    load("rover_pipeline.importers.ros.arguments:add_parsers")(makers)
 
     calibrate = commands.add_parser("calibrate", help="measure what a sensor is, from its recordings")
     sensors = calibrate.add_subparsers(required=True, metavar="SENSOR")

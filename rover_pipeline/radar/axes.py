@@ -24,6 +24,20 @@ def resolutions(sidecar: str | None) -> tuple[float, float] | None:
     return None if metres is None or speed is None or not min(metres, speed) > 0 else (metres, speed)
 
 
+def doppler_bin(sidecar: str) -> float | None:
+    """Size of a Doppler bin, m/s; None if the text does not say.
+
+    Args:
+        sidecar: `radar.json`; or `points.json` of a radar that sends points, of which 0 = they have no bins.
+    """
+    bins = resolutions(sidecar)
+    if bins is not None:
+        return bins[1]
+    if _read(int, sidecar, "max_points") is None:
+        return None
+    return max(_read(float, sidecar, "doppler_resolution") or 0.0, 0.0)
+
+
 def max_doppler(sidecar: str | None) -> float | None:
     """Largest unambiguous radial speed, m/s; faster targets alias. None if `radar.json` does not say."""
     bins, chirps = resolutions(sidecar), _read(int, sidecar, "shape", 0)

@@ -218,6 +218,38 @@ def points(
     return {"xyz": xyz, "doppler": doppler, "snr": snr, "count": count}
 
 
+def sent_points(
+    xyz: np.ndarray,
+    doppler: np.ndarray,
+    count: np.ndarray,
+    whole: np.ndarray,
+    *,
+    options: PointsOptions,
+    strength: np.ndarray | None = None,
+) -> dict[str, np.ndarray]:
+    """The points that a radar sent, strongest first. Those at the radar itself have no direction and are left out.
+
+    Args:
+        xyz: f4 (frame, point, 3), m; doppler, strength: f4 (frame, point); count: u2 (frame,), points of each frame.
+        whole: u1, (frame,), 0 = the frame cannot be trusted, and has no points.
+
+    Returns:
+        As `points`. `snr` has the strength; NaN where the radar tells none.
+    """
+    level = np.full_like(doppler, np.nan) if strength is None else strength
+    used = np.arange(xyz.shape[1]) < count[:, None]
+    used &= (whole != 0)[:, None] & np.isfinite(doppler) & np.isfinite(xyz).all(axis=2) & (xyz != 0).any(axis=2)
+    falling = np.where(used, np.nan_to_num(level, nan=-np.inf), -np.inf)
+    # Points that are used come first; a stable order keeps that of the radar among equals.
+    order = np.lexsort((-falling, ~used), axis=1)
+    kept = np.take_along_axis(used, order, axis=1)
+    sorted_xyz = np.take_along_axis(xyz, order[:, :, None], axis=1)
+    result = {"xyz": np.where(kept[:, :, None], sorted_xyz, np.float32(np.nan))}
+    for name, values in (("doppler", doppler), ("snr", level)):
+        result[name] = np.where(kept, np.take_along_axis(values, order, axis=1), np.float32(np.nan))
+    return {**result, "count": kept.sum(axis=1).astype("u2")}
+
+
 def quality(iq: np.ndarray) -> np.ndarray:
     """Share of the stored values of each frame that are at the limits of their type, f4 (frame,), 0 to 1.
 

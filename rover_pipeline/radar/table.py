@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rover_pipeline.engine.step import Output, Step
+from rover_pipeline.radar.kinds import from_points, only_of_samples, with_points_sidecar
 from rover_pipeline.radar.options import (
     PointsOptions,
     RangeAzimuthOptions,
@@ -33,6 +34,7 @@ STEPS = (
         prepare="rover_pipeline.radar.prepare:prepare",
         inspect="rover_pipeline.radar.steps:inspect_spectra",
         sidecars=("axes.json",),
+        adapt=only_of_samples,
         default=True,
         summary="Range-Doppler power, dB re one squared ADC count.",
     ),
@@ -55,6 +57,7 @@ STEPS = (
         prepare="rover_pipeline.radar.prepare:prepare",
         inspect="rover_pipeline.radar.steps:inspect_spectra",
         sidecars=("axes.json",),
+        adapt=only_of_samples,
         default=True,
         summary="Power by direction, in equal steps of the sine that grows to the right, and distance.",
     ),
@@ -78,6 +81,7 @@ STEPS = (
         prepare="rover_pipeline.radar.prepare:prepare",
         inspect="rover_pipeline.radar.steps:inspect_spectra",
         sidecars=("axes.json",),
+        adapt=only_of_samples,
         summary="Magnitude of the four-dimensional spectrum, ADC counts.",
     ),
     Step(
@@ -98,6 +102,7 @@ STEPS = (
         },
         prepare="rover_pipeline.radar.prepare:prepare",
         inspect="rover_pipeline.radar.steps:check_order",
+        adapt=from_points,
         default=True,
         summary="Targets in the radar frame, front-left-up, strongest first; NaN past `count`.",
     ),
@@ -116,6 +121,7 @@ STEPS = (
             "cov": Output("Covariance of vel, m2/s2. [xyz, xyz]", type="f4", unit="m2/s2"),
             "inliers": Output("Points at rest that it was estimated from.", type="u2"),
         },
+        adapt=with_points_sidecar,
         default=True,
         summary="The radar's own velocity over ground, m/s, front-left-up.",
     ),
@@ -125,6 +131,7 @@ STEPS = (
         version=1,
         inputs={"iq": "radar/iq"},
         outputs={"clipped": Output("Share of the I and Q values at the limits of their type, 0 to 1.", type="f4")},
+        adapt=only_of_samples,
         summary="How far a frame can be trusted: the share of clipped samples.",
     ),
 )

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rover_pipeline.radar.axes import resolutions
+from rover_pipeline.radar.axes import doppler_bin
 from rover_pipeline.radar.options import VelocityOptions, VelocitySection
 
 #: Iterations of reweighted least squares; each takes weights and inliers from the estimate before.
@@ -47,14 +47,14 @@ def velocity(
 
     Args:
         xyz: f4 (frame, point, 3), m; doppler: f4 (frame, point), m/s; count: u2 (frame,), points of each frame.
-        sidecar: `radar.json`, which says how large Doppler bins are.
+        sidecar: `radar.json`, or `points.json` of a radar that sends points, which says how large Doppler bins are.
 
     Returns:
         `vel` f4 (frame, 3), `cov` f4 (frame, 3, 3), NaN where there are too few points, `inliers` u2 (frame,), and
         `valid` = 0 where the points do not determine the velocity.
     """
-    _, mps = resolutions(sidecar) or (0.0, 0.0)
-    if not mps:
+    mps = doppler_bin(sidecar)
+    if mps is None:
         raise ValueError("radar.json must give range_resolution and doppler_resolution, both above zero")
     estimates = []
     for positions, speeds, n in zip(xyz, doppler, count, strict=True):

@@ -23,7 +23,7 @@ from rover_pipeline.format.files import exists
 from rover_pipeline.format.layout import layout_problems
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import TS, VALID, Sensor
-from rover_pipeline.format.texts import read_json, read_text
+from rover_pipeline.format.texts import read_json, read_text, read_yaml
 from rover_pipeline.format.trace import CONFIG, Trace, require_trace
 from rover_pipeline.kinematics.options import RawSensor
 from rover_pipeline.numerics.jumps import jumps
@@ -125,7 +125,7 @@ def _sensor_problems(trace: Trace, name: str, threads: int, decode: Callable[[st
             yield f"{channel.path}: has {len(channel)} samples where ts has {count}"
         if decode is None or decode(f"{name}/{channel_name}"):
             yield from _undecodable(channel, threads)
-    yield from _time_problems(sensor, count)
+    yield from _time_problems(sensor, count, _has_own_clock(trace.path))
     try:
         sensor.valid(min(count, len(sensor.channel(VALID))) if VALID in sensor.specs else count)
     except FormatError as error:
@@ -143,14 +143,22 @@ def _sensor_problems(trace: Trace, name: str, threads: int, decode: Callable[[st
     yield from origin_problems(trace, sensor)
 
 
-def _time_problems(sensor: Sensor, count: int) -> Iterator[str]:
+def _has_own_clock(trace: Path) -> bool:
+    """Whether an import said that the clock of a trace does not count since 1970: a simulation's, or a sensor's own."""
+    try:
+        return bool(read_yaml(trace / CONFIG)["imported"]["options"]["clock"] == "own")
+    except (OSError, FormatError, LookupError, TypeError):
+        return False
+
+
+def _time_problems(sensor: Sensor, count: int, own_clock: bool) -> Iterator[str]:
     try:
         ts = sensor.times(count)
     except FormatError as error:
         require_damage(error)
         yield str(error)
         return
-    if count and not (_EPOCH_S[0] < ts[0] and ts[-1] < _EPOCH_S[1]):
+    if count and not own_clock and not (_EPOCH_S[0] < ts[0] and ts[-1] < _EPOCH_S[1]):
         yield (
             f"{sensor.path / TS}: runs from {ts[0]:.3f} to {ts[-1]:.3f}, not seconds since 1970 between 1990 and 2100"
         )

@@ -1,0 +1,134 @@
+"""Which files a recording consists of: a bag, several, or a folder of rosbag2."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from rover_pipeline.errors import FormatError, short
+from rover_pipeline.format.files import opened_regular, read_exactly
+from rover_pipeline.format.texts import read_yaml
+from rover_pipeline.importers.ros import database, mcap, rosbag1
+from rover_pipeline.importers.ros.files import BagFile, Message
+
+_SUFFIXES = (".bag", ".db3", ".mcap", ".active", ".zstd", ".zst", ".gz", ".bz2", ".lz4")
+#: First bytes of what is no bag, and what helps.
+_STRANGERS = {
+    b"#ROSBAG V1": "is a bag of the old format 1; `rosbag fix` makes one of format 2.0",
+    b"\x28\xb5\x2f\xfd": "is compressed by zstd as a whole; `unzstd` unpacks it",
+    b"\x1f\x8b": "is compressed by gzip; `gunzip` unpacks it",
+    b"BZh": "is compressed by bzip2 as a whole; `bunzip2` unpacks it",
+    b"\x04\x22\x4d\x18": "is compressed by lz4 as a whole; `unlz4` unpacks it",
+}
+
+
+class Recording:
+    """The files of a recording, in the order of their first messages.
+
+    Args:
+        paths: files and folders, as the user gave them.
+        partial: use the messages before damage, instead of refusing the file.
+
+    Raises:
+        FormatError: a path is no bag, or cannot be read.
+    """
+
+    def __init__(self, paths: Sequence[Path], partial: bool) -> None:
+        files: list[BagFile] = []
+        for path in paths:
+            files += _folder(path, partial) if path.is_dir() else [_open(path, partial)]
+        names = [os.path.realpath(file.path) for file in files]
+        for name in names:
+            if names.count(name) > 1:
+                raise FormatError(f"{name}: is given twice; give each bag once")
+        self.files = sorted(files, key=_first_time) if len(files) > 1 else files
+        self.size = sum(file.size for file in files)
+        self._before = 0
+
+    @property
+    def position(self) -> int:
+        """Bytes of all files that were read, for the progress."""
+        return self._before + (self._current.position if self._current else 0)
+
+    _current: BagFile | None = None
+
+    def messages(self, heads: bool = False) -> Iterator[Message]:
+        """All messages of all files. See `BagFile.messages`."""
+        self._before = 0
+        for file in self.files:
+            self._current = file
+            yield from file.messages(heads)
+            self._before += file.size
+            self._current = None
+
+    def problems(self) -> list[str]:
+        return [f"{file.path}: {file.problem}" for file in self.files if file.problem]
+
+
+def _first_time(file: BagFile) -> int:
+    for message in file.messages(heads=True):
+        return message.time
+    return 0
+
+
+def _open(path: Path, partial: bool, compressed: bool = False) -> BagFile:
+    try:
+        with opened_regular(path) as descriptor:
+            begin = read_exactly(descriptor, 16, 0)
+    except OSError as error:
+        raise FormatError(f"{path}: {error.strerror or error}") from error
+    if begin.startswith(rosbag1.MAGIC):
+        return rosbag1.Rosbag1(path, partial)
+    if begin.startswith(mcap.MAGIC):
+        return mcap.Mcap(path, partial)
+    if begin.startswith(database.MAGIC):
+        return database.Database(path, partial, compressed)
+    for magic, what in _STRANGERS.items():
+        if begin.startswith(magic):
+            raise FormatError(f"{path}: {what}")
+    held = f"begins with {begin[:8].hex(' ')}" if begin else "is empty"
+    raise FormatError(
+        f"{path}: {held}: neither a ROS 1 bag, nor an MCAP file, nor a database of rosbag2; copy it again"
+    )
+
+
+def _folder(folder: Path, partial: bool) -> list[BagFile]:
+    """The files of a folder of rosbag2, which its `metadata.yaml` lists if there is one."""
+    metadata = folder / "metadata.yaml"
+    if metadata.exists():
+        content = read_yaml(metadata)
+        try:
+            described: dict[str, Any] = content["rosbag2_bagfile_information"]
+            names = [str(name) for name in described["relative_file_paths"]]
+            mode = str(described.get("compression_mode") or "").lower()
+        except (KeyError, TypeError, AttributeError) as error:
+            raise FormatError(
+                f"{metadata}: lists no files in rosbag2_bagfile_information; give the .db3 or .mcap files themselves"
+            ) from error
+        # Early versions of rosbag2 list the files with the name of the folder.
+        names = [name.removeprefix(f"{folder.name}/") for name in names]
+        for name in names:
+            if name in ("", ".", "..") or "/" in name or "\0" in name:
+                raise FormatError(f"{metadata}: lists the file {short(name)}, which is outside of the folder")
+            if not (folder / name).exists():
+                raise FormatError(
+                    f"{folder / name}: is missing, and metadata.yaml lists it; give the files that are there"
+                )
+        return [_open(folder / name, partial, mode == "message") for name in names]
+    try:
+        names = sorted((name for name in os.listdir(folder) if name.endswith(_SUFFIXES)), key=_natural)
+    except OSError as error:
+        raise FormatError(f"{folder}: {error.strerror}") from error
+    if not names:
+        inner = next((each for each in sorted(folder.iterdir()) if (each / "metadata.yaml").is_file()), None)
+        hint = f"; give the folder {inner}" if inner else ""
+        raise FormatError(f"{folder}: holds neither a metadata.yaml nor any .bag, .db3 or .mcap file{hint}")
+    return [_open(folder / name, partial) for name in names]
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """A key that sorts `x_2` before `x_10`."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]

@@ -1,0 +1,183 @@
+"""Which topic becomes which sensor of the trace, and what is left out, with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from rover_pipeline.errors import ConfigError, did_you_mean
+from rover_pipeline.importers.ros.layouts import DOPPLER, MAX_RADAR_POINTS, find_field, time_fields
+from rover_pipeline.importers.ros.survey import ENCODINGS, Topic
+
+#: Role -> the types of messages that can play it.
+ROLES: dict[str, tuple[str, ...]] = {
+    "lidar": (
+        "sensor_msgs/PointCloud2", "velodyne_msgs/VelodyneScan", "ouster_ros/PacketMsg", "ouster_sensor_msgs/PacketMsg",
+        "sensor_msgs/LaserScan",
+    ),
+    "radar": ("sensor_msgs/PointCloud2",),
+    "camera": ("sensor_msgs/CompressedImage", "sensor_msgs/Image"),
+    "camera_info": ("sensor_msgs/CameraInfo",),
+    "imu": ("sensor_msgs/Imu",),
+    "gnss": ("sensor_msgs/NavSatFix",),
+    "reference": (
+        "nav_msgs/Odometry", "geometry_msgs/PoseStamped", "geometry_msgs/PoseWithCovarianceStamped",
+        "geometry_msgs/TransformStamped",
+    ),
+    "metadata": ("std_msgs/String",),
+}  # fmt: skip
+_PACKETS = ("ouster_ros/PacketMsg", "ouster_sensor_msgs/PacketMsg")
+_TF = ("tf2_msgs/TFMessage", "tf/tfMessage")
+#: Pixels that are no picture: distances, labels.
+_NO_PICTURE = ("16UC1", "32FC1", "mono16", "16SC1", "32SC1", "64FC1")
+#: A lidar's packet of an IMU has some dozen bytes, one of ranges thousands.
+_IMU_PACKET_BYTES = 500
+
+
+class Choice(NamedTuple):
+    """Attributes: topics: role -> topic; left: topic -> why it is left out."""
+
+    topics: dict[str, Topic]
+    left: dict[str, str]
+
+
+def choose_topics(topics: Mapping[str, Topic], wanted: Sequence[str]) -> Choice:
+    """The topic of each role.
+
+    Of several topics that can play a role, the best one is taken: for the lidar the cloud whose points have times or
+    rings, then packets, then any cloud, then a laser scan; for the camera compressed pictures, then the topic with most
+    bytes; for the reference a topic that is called truth. Among equals it is the one with most messages, then the first
+    by its name.
+
+    Args:
+        wanted: `ROLE=TOPIC` of `--topic`; `ROLE=` leaves a role out.
+
+    Raises:
+        ConfigError: a role or a topic is not known, or the topic cannot play the role.
+    """
+    asked = _parse(topics, wanted)
+    left: dict[str, str] = {}
+    candidates: dict[str, list[Topic]] = {role: [] for role in ROLES}
+    for topic in topics.values():
+        if problem := _unreadable(topic):
+            left[topic.name] = problem
+        elif (role := _role(topic)) in candidates:
+            candidates[role].append(topic)
+        elif role != "tf":
+            left[topic.name] = role
+    chosen: dict[str, Topic] = {}
+    for role, names in candidates.items():
+        if role in asked:
+            if asked[role] is not None:
+                chosen[role] = topics[asked[role] or ""]
+        elif role not in ("camera_info", "metadata") and names:
+            chosen[role] = min(names, key=_order(role))
+    for role in ("camera_info", "metadata"):
+        if role not in asked and (beside := _beside(role, candidates[role], chosen)):
+            chosen[role] = beside
+    used = {topic.name for topic in chosen.values()}
+    for role, names in candidates.items():
+        for topic in names:
+            if topic.name not in used:
+                taken = chosen.get(role)
+                why = f"the {role} is {taken.name}" if taken else f"no {role} was asked for"
+                left[topic.name] = f"{why}; --topic {role}={topic.name} takes it instead"
+    return Choice(chosen, {name: why for name, why in left.items() if name not in used})
+
+
+def _parse(topics: Mapping[str, Topic], wanted: Sequence[str]) -> dict[str, str | None]:
+    asked: dict[str, str | None] = {}
+    for each in wanted:
+        role, equals, name = each.partition("=")
+        if not equals:
+            raise ConfigError(f"--topic {each}: must be ROLE=TOPIC, such as lidar=/points; roles: {', '.join(ROLES)}")
+        if role not in ROLES:
+            raise ConfigError(f"--topic {each}: no sensor is called {role!r}; {did_you_mean(role, ROLES)}")
+        if role in asked:
+            raise ConfigError(f"--topic {each}: {role} was given before; a trace holds one")
+        if not name:
+            asked[role] = None
+            continue
+        name = name if name in topics or f"/{name}" not in topics else f"/{name}"
+        if name not in topics:
+            raise ConfigError(f"--topic {each}: the recording has no topic {name}; {did_you_mean(name, topics)}")
+        topic = topics[name]
+        if problem := _unreadable(topic):
+            raise ConfigError(f"--topic {each}: {problem}")
+        if topic.type not in ROLES[role] or (role == "radar" and not find_field(topic.fields, DOPPLER)):
+            held = f"with the fields {', '.join(topic.fields)}" if topic.fields else ""
+            raise ConfigError(
+                f"--topic {each}: is a {topic.type} {held}, which is no {role}; that takes {', '.join(ROLES[role])}"
+                + (" with a Doppler velocity" if role == "radar" else "")
+            )
+        asked[role] = name
+    return asked
+
+
+def _unreadable(topic: Topic) -> str:
+    if topic.encoding not in ENCODINGS:
+        return f"its messages are encoded as {topic.encoding!r}, not by ROS"
+    if topic.decodable and not topic.count:
+        return "it has no messages"
+    if topic.decodable and len(topic.damaged) == topic.count:
+        return f"none of its messages can be decoded: {topic.damaged[0]}"
+    return ""
+
+
+def _role(topic: Topic) -> str:
+    """The role that a topic can play, `tf`, or why it can play none."""
+    if topic.type in _TF:
+        return "tf"
+    if topic.type == "sensor_msgs/PointCloud2":
+        if find_field(topic.fields, DOPPLER) and topic.points <= MAX_RADAR_POINTS:
+            return "radar"
+        return "lidar" if {"x", "y", "z"} <= set(topic.fields) else "a cloud without x, y and z"
+    if topic.type in _PACKETS and topic.bytes < _IMU_PACKET_BYTES * topic.count:
+        return "packets of the lidar's IMU, which are taken from a topic of type sensor_msgs/Imu only"
+    if topic.type in ("sensor_msgs/Image", "sensor_msgs/CompressedImage"):
+        encoding = str(topic.first.get("encoding") or topic.first.get("format", ""))
+        if encoding.startswith(_NO_PICTURE) or "compressedDepth" in encoding:
+            return f"pictures of {encoding!r} are distances or labels, not a camera's"
+    for role, types in ROLES.items():
+        if topic.type in types:
+            return role
+    return f"a trace has no place for {topic.type}"
+
+
+def _order(role: str) -> Callable[[Topic], tuple[object, ...]]:
+    def lidar(topic: Topic) -> tuple[object, ...]:
+        cloud = topic.type == "sensor_msgs/PointCloud2"
+        detailed = cloud and bool(time_fields(topic.fields) or find_field(topic.fields, ("ring", "line", "laser_id")))
+        coloured = cloud and bool({"rgb", "rgba"} & set(topic.fields))
+        scan = topic.type == "sensor_msgs/LaserScan"
+        kind = 4 if scan else 3 if coloured else 0 if detailed else 2 if cloud else 1
+        return kind, -topic.count, topic.name
+
+    def camera(topic: Topic) -> tuple[object, ...]:
+        return topic.type != "sensor_msgs/CompressedImage", -topic.bytes, topic.name
+
+    def reference(topic: Topic) -> tuple[object, ...]:
+        return not any(word in topic.name.lower() for word in ("truth", "gt")), -topic.count, topic.name
+
+    orders = {"lidar": lidar, "camera": camera, "reference": reference}
+    return orders.get(role, lambda topic: (-topic.count, topic.name))
+
+
+def _beside(role: str, candidates: Sequence[Topic], chosen: Mapping[str, Topic]) -> Topic | None:
+    """The CameraInfo of the camera, or the metadata of the lidar: the one whose name shares most with the sensor's."""
+    sensor = chosen.get("camera" if role == "camera_info" else "lidar")
+    if sensor is None or (role == "metadata" and sensor.type not in _PACKETS):
+        return None
+    parts = sensor.name.strip("/").split("/")
+
+    def shared(topic: Topic) -> int:
+        own = topic.name.strip("/").split("/")
+        return next((i for i, (a, b) in enumerate(zip(parts, own, strict=False)) if a != b), min(len(parts), len(own)))
+
+    near = [topic for topic in candidates if shared(topic) > 0 and (role != "metadata" or "metadata" in topic.name)]
+    if role == "camera_info":
+        # Any camera's intrinsics would be wrong for another camera: it must be in the same namespace or frame.
+        exact = [topic for topic in near if shared(topic) == len(topic.name.strip("/").split("/")) - 1]
+        framed = [topic for topic in candidates if topic.frame and topic.frame == sensor.frame]
+        near = exact or framed
+    return max(near, key=lambda topic: (shared(topic), topic.name), default=None)

@@ -1,0 +1,75 @@
+"""Reads `.db3` files of rosbag2: SQLite databases with the tables `topics` and `messages`, with or without metadata."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import quote
+
+from rover_pipeline.errors import short
+from rover_pipeline.importers.ros.files import HEAD_BYTES, MAX_CHUNK_BYTES, BagFile, DamageError, Message, decompressed
+
+MAGIC = b"SQLite format 3\0"
+#: Bytes at the beginning of a zstd frame in which its header with the size of the content stands.
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+
+
+class Database(BagFile):
+    """A `.db3` file.
+
+    Args:
+        compressed: each message is compressed by zstd (`compression_mode: message` of rosbag2).
+    """
+
+    def __init__(self, path: Path, partial: bool, compressed: bool = False) -> None:
+        super().__init__(path, partial)
+        self.compressed = compressed
+
+    def _messages(self, heads: bool) -> Iterator[Message]:
+        # `immutable`: a database on read-only storage cannot be locked, and nothing may be written beside it.
+        address = f"file:{quote(str(self.path.absolute()))}?mode=ro&immutable=1"
+        try:
+            with closing(sqlite3.connect(address, uri=True)) as database:
+                database.execute("pragma cell_size_check = on")
+                topics = {
+                    number: (str(name), str(type), str(encoding))
+                    for number, name, type, encoding in database.execute(
+                        "select id, name, type, serialization_format from topics"
+                    )
+                }
+                (last,) = database.execute("select max(id) from messages").fetchone()
+                data = f"substr(data, 1, {HEAD_BYTES})" if heads and not self.compressed else "data"
+                rows = database.execute(
+                    f"select id, topic_id, timestamp, length(data), case when length(data) > {MAX_CHUNK_BYTES} then "
+                    f"null else {data} end from messages order by id"
+                )
+                for number, topic, time, size, content in rows:
+                    self.position = int(self.size * number / max(last, 1))
+                    if topic not in topics:
+                        raise DamageError(f"message {number}: is of the unknown topic {short(topic)}")
+                    if not isinstance(content, bytes) or not isinstance(time, int):
+                        raise DamageError(f"message {number}: holds {size or 0:,} bytes, which is no message")
+                    view = self._unpacked(content, number) if self.compressed else memoryview(content)
+                    size = len(view) if self.compressed else size
+                    yield Message(*topics[topic], time, view[:HEAD_BYTES] if heads else view, size)
+        except (sqlite3.Error, OverflowError) as error:
+            remedy = "`sqlite3 FILE .recover` repairs some, and --partial takes the messages before the damage"
+            raise DamageError(f"is a damaged or truncated database ({error})", remedy) from error
+
+    def _unpacked(self, content: bytes, number: int) -> memoryview:
+        return decompressed("zstd", content, zstd_size(content, number), number)
+
+
+def zstd_size(content: bytes, number: int) -> int:
+    """Bytes of the content of a zstd frame, from its header (RFC 8878, 3.1.1.1)."""
+    if content[:4] != _ZSTD_MAGIC or len(content) < 6:
+        raise DamageError(f"message {number}: is not compressed by zstd, as metadata.yaml says")
+    descriptor = content[4]
+    flag, single = descriptor >> 6, descriptor >> 5 & 1
+    start = 5 + (0 if single else 1) + (0, 1, 2, 4)[descriptor & 3]
+    width = (1 if single else 0, 2, 4, 8)[flag]
+    if not width:
+        raise DamageError(f"message {number}: its zstd frame does not say how large it is")
+    return int.from_bytes(content[start : start + width], "little") + (256 if width == 2 else 0)

@@ -1,0 +1,114 @@
+"""What all kinds of bags have in common: messages in the order of the file, and how damage is told."""
+
+from __future__ import annotations
+
+import bz2
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import imagecodecs
+
+from rover_pipeline.errors import FormatError
+
+#: Bytes of a chunk, compressed or not: recorders write 768 kB to 4 MB, and one message at most.
+MAX_CHUNK_BYTES = 1 << 28
+#: Bytes of a message that are given when only its beginning is asked for.
+HEAD_BYTES = 1 << 16
+_PARTIAL = "--partial takes the whole messages before it"
+
+
+class Message(NamedTuple):
+    """One message.
+
+    Attributes:
+        topic, type: names as the file has them; encoding: `ros1`, `cdr`, or another that cannot be decoded.
+        time: when it was recorded, ns since the Unix epoch.
+        data: its bytes, or only their beginning where that was asked for; size: the number of all.
+    """
+
+    topic: str
+    type: str
+    encoding: str
+    time: int
+    data: memoryview
+    size: int
+
+
+class BagFile(ABC):
+    """A file of messages, opened for reading.
+
+    Attributes:
+        path: the file; size: its bytes; position: the byte that was read last, for the progress.
+        problem: why the messages after a byte cannot be read, where `partial` let it pass; else empty.
+    """
+
+    def __init__(self, path: Path, partial: bool) -> None:
+        self.path, self.partial = path, partial
+        self.size = os.stat(path).st_size
+        self.position = 0
+        self.problem = ""
+
+    @abstractmethod
+    def _messages(self, heads: bool) -> Iterator[Message]: ...
+
+    def messages(self, heads: bool = False) -> Iterator[Message]:
+        """All messages in the order of the file, which is the same each time.
+
+        Args:
+            heads: only the beginning of each message is wanted, and whole files are checked.
+
+        Raises:
+            FormatError: the file is damaged or not complete, unless `partial` lets that pass.
+        """
+        try:
+            yield from self._messages(heads)
+        except DamageError as error:
+            self.problem = str(error)
+            if not self.partial:
+                raise FormatError(f"{self.path}: {error}; {error.remedy or _PARTIAL}") from error
+        except OSError as error:
+            raise FormatError(f"{self.path}: cannot be read: {error.strerror or error}") from error
+
+
+class DamageError(Exception):
+    """What is wrong with a file, and at which byte. `remedy`: what helps, where `--partial` is not all."""
+
+    def __init__(self, problem: str, remedy: str = "") -> None:
+        super().__init__(problem)
+        self.remedy = remedy
+
+
+def decompressed(kind: str, data: bytes, size: int, at: int) -> memoryview:
+    """The content of a chunk.
+
+    Args:
+        kind: name of the compression; size: bytes that it must give; at: byte of the file, for messages.
+    """
+    if max(size, len(data)) > MAX_CHUNK_BYTES:
+        raise DamageError(f"byte {at}: a chunk claims {max(size, len(data)):,} bytes, more than any recorder writes")
+    if kind in ("", "none"):
+        return memoryview(data)
+    if kind not in _DECOMPRESS:
+        raise DamageError(f"byte {at}: a chunk is compressed by {kind!r}; known: none, bz2, lz4, zstd")
+    try:
+        content = memoryview(_DECOMPRESS[kind](data, size))
+    except Exception as error:  # imagecodecs raises an error class for each codec
+        raise DamageError(f"byte {at}: a chunk cannot be decompressed by {kind}") from error
+    if len(content) != size:
+        raise DamageError(f"byte {at}: a chunk has {len(content):,} bytes, its header says {size:,}")
+    return content
+
+
+def _bunzip2(data: bytes, size: int) -> bytes:
+    return bz2.BZ2Decompressor().decompress(data, max_length=size + 1)
+
+
+#: One byte more than is claimed, so that longer content is noticed without keeping it all.
+_DECOMPRESS: dict[str, Callable[[bytes, int], bytes | bytearray]] = {
+    "bz2": _bunzip2,
+    "lz4": lambda data, size: imagecodecs.lz4f_decode(data, out=size + 1),
+    "zstd": lambda data, size: imagecodecs.zstd_decode(data, out=size + 1),
+}

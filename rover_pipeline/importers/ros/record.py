@@ -1,0 +1,273 @@
+"""`import ros`: makes a trace from bags. The first reading finds out what there is, the second one writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from rover_pipeline.engine.progress import progress
+from rover_pipeline.errors import FormatError, short_text
+from rover_pipeline.format.provenance import fingerprint
+from rover_pipeline.format.trace import new_trace
+from rover_pipeline.importers.origin import write_config
+from rover_pipeline.importers.ros.bags import Recording
+from rover_pipeline.importers.ros.choice import Choice, choose_topics
+from rover_pipeline.importers.ros.clock import Stamps, choose_stamps, clock_is_set
+from rover_pipeline.importers.ros.files import Message
+from rover_pipeline.importers.ros.messages import Decoder
+from rover_pipeline.importers.ros.pictures import CameraSink, lens_of, write_lens
+from rover_pipeline.importers.ros.poses import REFERENCE, ReferenceSink, mounts
+from rover_pipeline.importers.ros.sinks import GnssSink, ImuSink, RadarSink, Sink
+from rover_pipeline.importers.ros.survey import Survey, Topic, survey
+from rover_pipeline.importers.ros.sweeps import CloudSink, PacketSink, ScanSink
+from rover_pipeline.importers.velodyne_models import Model
+
+Times = Literal["auto", "header", "bag"]
+#: Roles that are no sensors of their own.
+_BESIDE = ("camera_info", "metadata")
+_MB = 1_000_000
+#: Of the topics that are left out, as many are listed one by one.
+_LISTED = 20
+
+
+class Options(NamedTuple):
+    """Options of the import.
+
+    Attributes:
+        topics: `ROLE=TOPIC`, as on the command line.
+        times: `auto`: header stamps where they are good; `header`, `bag`: these only.
+        partial: use what is whole of damaged bags.
+        approaching: Doppler velocities of the radar are positive where a target approaches.
+        model: the Velodyne whose packets are in the bag; None = the one that they name.
+    """
+
+    topics: Sequence[str] = ()
+    times: Times = "auto"
+    partial: bool = False
+    approaching: bool = False
+    model: Model | None = None
+
+
+@dataclass
+class _Stream:
+    """One topic on its way into a sensor: messages go to the sink in the order of their times."""
+
+    role: str
+    topic: Topic
+    stamps: Stamps
+    sink: Sink
+    decoder: Decoder
+    number: int = 0
+    next: int = 0
+    waiting: dict[int, bytes] = field(default_factory=dict)
+    damaged: list[str] = field(default_factory=list)
+
+    def take(self, message: Message) -> None:
+        rank = int(self.stamps.rank[self.number])
+        self.number += 1
+        if rank < 0:
+            return
+        if rank != self.next:
+            self.waiting[rank] = bytes(message.data)
+            return
+        self._put(message.data)
+        while self.next in self.waiting:
+            self._put(memoryview(self.waiting.pop(self.next)))
+
+    def _put(self, data: memoryview) -> None:
+        ts = float(self.stamps.times[self.next])
+        self.next += 1
+        try:
+            self.sink.add(ts, self.decoder.decode(self.topic.type, data))
+        except ValueError as error:
+            self.damaged.append(f"the message at {ts:.6f} s {error}")
+
+
+def import_ros(bags: Sequence[Path], out: Path, options: Options, say: Callable[[str], object]) -> dict[str, int]:
+    """Write the trace `out` from bags of ROS 1 or ROS 2.
+
+    Args:
+        say: is called with one line for each topic: what became of it.
+
+    Returns:
+        Sensor -> number of samples.
+
+    Raises:
+        FormatError: a bag cannot be read, is damaged, or holds nothing that a trace can hold.
+        ConfigError: an option cannot be followed.
+    """
+    with new_trace(out) as trace:
+        recording = Recording(bags, options.partial)
+        where = str(bags[0]) if len(bags) == 1 else f"{bags[0]} and {len(bags) - 1} more"
+        total = max(2 * recording.size // _MB, 1)
+        with progress("import ros", total, "MB") as advance:
+            count = _in_megabytes(advance)
+            found = survey(recording, count)
+            choice = choose_topics(found.topics, options.topics)
+            notes = recording.problems()
+            if not set(choice.topics) - set(_BESIDE):
+                held = ", ".join(f"{name} ({topic.type})" for name, topic in sorted(found.topics.items())[:_LISTED])
+                kinds = "cloud, laser scan, packets of a lidar, picture, IMU, pose or position"
+                raise FormatError(f"{where}: holds no {kinds}; its topics: {held or 'none'}")
+            streams = _streams(trace, found, choice, options, bags, where)
+            _read_again(recording, streams, count)
+        samples: dict[str, int] = {}
+        sensors: dict[str, Any] = {}
+        for stream in streams:
+            stream.sink.close()
+            notes += _told(stream, where, options)
+            if stream.sink.count:
+                samples[stream.sink.folder.name] = stream.sink.count
+                if stream.role != "reference":
+                    sensors[stream.role] = {"type": stream.role, "args": {"topic": stream.topic.name}}
+        if not samples:
+            raise FormatError(f"{where}: no message of {', '.join(choice.topics)} could be used: {'; '.join(notes)}")
+        notes += _lens(trace, choice, streams)
+        rig, missing = mounts(found.frames, choice.topics)
+        notes += missing
+        left = [f"left out: {name}: {why}" for name, why in sorted(choice.left.items())]
+        for line in [*notes, *left[:_LISTED]]:
+            say(line)
+        if len(left) > _LISTED:
+            say(f"left out: {len(left) - _LISTED} topics more")
+        recorded: dict[str, Any] = {"times": options.times, "partial": options.partial, "topics": _described(streams)}
+        if options.approaching:
+            recorded["doppler"] = "approaching"
+        if not all(clock_is_set(stream.stamps.times) for stream in streams):
+            recorded["clock"] = "own"
+        write_config(trace, sensors, command="import ros", sources=bags, options=recorded, notes=notes + left, rig=rig)
+    return samples
+
+
+def _in_megabytes(advance: Callable[[int], object]) -> Callable[[int], object]:
+    read = told = 0
+
+    def count(size: int) -> None:
+        nonlocal read, told
+        read += size
+        if read // _MB > told:
+            advance(read // _MB - told)
+            told = read // _MB
+
+    return count
+
+
+def _streams(
+    trace: Path, found: Survey, choice: Choice, options: Options, bags: Sequence[Path], where: str
+) -> list[_Stream]:
+    topics = {role: topic for role, topic in choice.topics.items() if role not in _BESIDE}
+    times: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    whole: dict[str, np.ndarray] = {}
+    for topic in topics.values():
+        if topic.damaged and not options.partial:
+            number, problem = next(iter(topic.damaged.items()))
+            raise FormatError(f"{where}: {topic.name}, message {number}: {problem}; --partial leaves it out")
+        whole[topic.name] = kept = np.ones(topic.count, bool)
+        kept[list(topic.damaged)] = False
+        times[topic.name] = (np.array(topic.recorded, "i8")[kept], np.array(topic.stamped, "i8")[kept])
+    first = next((topics[role].name for role in ("lidar", "radar", "camera", "imu") if role in topics), None)
+    stamps = choose_stamps(times, options.times, first)
+    streams = []
+    for role, topic in topics.items():
+        chosen = stamps[topic.name]
+        rank = np.full(topic.count, -1, "i8")
+        rank[whole[topic.name]] = chosen.rank
+        chosen = chosen._replace(rank=rank)
+        sink = _sink(trace, role, topic, chosen, found, choice, options, bags)
+        streams.append(_Stream(role, topic, chosen, sink, Decoder(topic.encoding)))
+    return streams
+
+
+def _sink(
+    trace: Path,
+    role: str,
+    topic: Topic,
+    stamps: Stamps,
+    found: Survey,
+    choice: Choice,
+    options: Options,
+    bags: Sequence[Path],
+) -> Sink:
+    source = f"ROS topic {topic.name}"
+    if role == "imu":
+        return ImuSink(trace / role)
+    if role == "gnss":
+        return GnssSink(trace / role)
+    if role == "camera":
+        return CameraSink(trace / role)
+    if role == "radar":
+        return RadarSink(trace / role, topic.points, topic.fields, -1.0 if options.approaching else 1.0, source)
+    if role == "reference":
+        return _reference(trace, topic, found, choice, options, bags)
+    if topic.type == "velodyne_msgs/VelodyneScan":
+        return PacketSink(trace / role, options.model, source)
+    period = float(np.median(np.diff(stamps.times))) if len(stamps.times) > 1 else 0.1
+    kind = {"sensor_msgs/PointCloud2": CloudSink, "sensor_msgs/LaserScan": ScanSink}[topic.type]
+    return kind(trace / role, topic.points, period, stamps.source == "header", source)
+
+
+def _reference(
+    trace: Path, topic: Topic, found: Survey, choice: Choice, options: Options, bags: Sequence[Path]
+) -> ReferenceSink:
+    """The reference is of the lidar, where `tf` tells how the lidar is mounted on the body that the poses are of."""
+    lidar, body = choice.topics.get("lidar"), str(topic.first.get("child_frame_id", "")).lstrip("/")
+    mount = found.frames.between(body, lidar.frame) if lidar and body else None
+    inputs = {path.name: fingerprint(path) for path in bags}
+    described = {"topic": topic.name, "body": "lidar" if mount is not None else body, "times": options.times}
+    sink = ReferenceSink(trace / REFERENCE, mount, {"step": "import ros", "inputs": inputs, "options": described})
+    if lidar and mount is None:
+        sink.notes.append(f"poses are those of {body or 'a body'!r}, as tf does not say where the lidar is on it")
+    return sink
+
+
+def _read_again(recording: Recording, streams: Sequence[_Stream], advance: Callable[[int], object]) -> None:
+    wanted = {stream.topic.name: stream for stream in streams}
+    done = 0
+    for message in recording.messages():
+        stream = wanted.get(message.topic)
+        if stream is not None and stream.number < stream.topic.count:
+            stream.take(message)
+        if recording.position - done > 1 << 22:
+            advance(recording.position - done)
+            done = recording.position
+    advance(recording.size - done)
+
+
+def _told(stream: _Stream, where: str, options: Options) -> list[str]:
+    """What the user should know of a sensor. Raises FormatError for messages that cannot be used."""
+    if stream.damaged and not options.partial:
+        more = f" (and {len(stream.damaged) - 1} more)" if len(stream.damaged) > 1 else ""
+        problem = short_text(stream.damaged[0], 300)
+        raise FormatError(f"{where}: {stream.topic.name}: {problem}{more}; --partial leaves them out")
+    skipped = len(stream.damaged) + len(stream.topic.damaged)
+    lines = [*stream.sink.notes, *([stream.stamps.note] if stream.stamps.note else [])]
+    if skipped:
+        lines.append(f"{skipped} messages cannot be decoded and are left out")
+    source = {"header": "header stamps", "bag": "bag times"}.get(stream.stamps.source, stream.stamps.source)
+    head = f"{stream.sink.folder.name} = {stream.topic.name}: {stream.sink.count} samples, {source}"
+    return [head, *(f"{stream.topic.name}: {line}" for line in lines)]
+
+
+def _lens(trace: Path, choice: Choice, streams: Sequence[_Stream]) -> list[str]:
+    sink = next((stream.sink for stream in streams if isinstance(stream.sink, CameraSink)), None)
+    if sink is None or sink.size is None:
+        return []
+    info = choice.topics.get("camera_info")
+    if info is None:
+        return ["camera: no CameraInfo is beside its topic: no camera.json (--topic camera_info=TOPIC names one)"]
+    lens, note = lens_of(info.first, sink.size, "rect" in choice.topics["camera"].name)
+    if lens is not None:
+        write_lens(trace / "camera", lens)
+        note = note or f"intrinsics of {info.name}"
+    return [f"camera: {note}"]
+
+
+def _described(streams: Sequence[_Stream]) -> dict[str, dict[str, str]]:
+    return {
+        stream.role: {"topic": stream.topic.name, "type": stream.topic.type, "times": stream.stamps.source}
+        for stream in streams
+    }

@@ -1,0 +1,143 @@
+"""Reads ROS 1 bags, format 2.0 (wiki.ros.org/Bags/Format/2.0), from front to back and without their index.
+
+A recorder that is killed leaves a bag without an index (`.bag.active`), whose chunks are whole but for the last one.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import IO
+
+from rover_pipeline.errors import short
+from rover_pipeline.importers.ros.files import HEAD_BYTES, MAX_CHUNK_BYTES, BagFile, DamageError, Message, decompressed
+
+MAGIC = b"#ROSBAG V2.0\n"
+_MESSAGE, _BAG, _INDEX, _CHUNK, _CHUNK_INFO, _CONNECTION = 2, 3, 4, 5, 6, 7
+_UNINDEXED = "`rosbag reindex` repairs it, or --partial takes its whole messages"
+
+
+class Rosbag1(BagFile):
+    """A `.bag` file."""
+
+    def _messages(self, heads: bool) -> Iterator[Message]:
+        self._connections: dict[int, tuple[str, str]] = {}
+        chunks = 0
+        with self.path.open("rb") as file:
+            file.seek(len(MAGIC))
+            index, expected = 0, 0
+            while (at := file.tell()) < self.size:
+                header = self._read_header(file, at)
+                length = self._length(file, at)
+                self.position = at
+                op = header.get(b"op", b"\0")[:1]
+                if op == bytes([_BAG]):
+                    index, expected = _number(header, b"index_pos", 8), _number(header, b"chunk_count", 4)
+                elif op == bytes([_CHUNK]):
+                    chunks += 1
+                    kind = header.get(b"compression", b"none").decode(errors="replace")
+                    data = file.read(min(length, MAX_CHUNK_BYTES + 1))
+                    if kind == "none" and len(data) < length <= MAX_CHUNK_BYTES:  # its first messages are whole
+                        with suppress(DamageError):
+                            yield from self._chunk(memoryview(data), at, heads)
+                    size = _number(header, b"size", 4) if kind != "none" else length
+                    self._require(len(data), length, at)
+                    yield from self._chunk(decompressed(kind, data, size, at), at, heads)
+                    continue
+                elif op == bytes([_CONNECTION]):
+                    self._require_room(file, length, at)
+                    self._connect(header, file.read(length), at)
+                    continue
+                elif op[0] not in (_INDEX, _CHUNK_INFO):
+                    raise DamageError(f"byte {at}: holds a record of the unknown kind {op[0]}")
+                self._require_room(file, length, at)
+                file.seek(length, 1)
+        if not index:
+            raise DamageError(f"byte {self.size}: has no index: its recording was interrupted", _UNINDEXED)
+        if chunks != expected:
+            raise DamageError(f"byte {self.size}: holds {chunks} chunks, its header says {expected}", _UNINDEXED)
+
+    def _chunk(self, content: memoryview, at: int, heads: bool) -> Iterator[Message]:
+        position, end = 0, len(content)
+        while position < end:
+            try:
+                length = int.from_bytes(content[position : position + 4], "little")
+                fields = _fields(bytes(content[position + 4 : position + 4 + length]))
+                start = position + 8 + length
+                size = int.from_bytes(content[start - 4 : start], "little")
+            except ValueError as error:
+                raise DamageError(f"byte {at}: the chunk there is damaged at its byte {position}: {error}") from error
+            if length > end or start > end or start + size > end:
+                raise DamageError(f"byte {at}: the chunk there ends within the record at its byte {position}")
+            data = content[start : start + size]
+            position = start + size
+            op = fields.get(b"op", b"\0")[:1]
+            if op == bytes([_CONNECTION]):
+                self._connect(fields, bytes(data), at)
+            elif op == bytes([_MESSAGE]):
+                number = _number(fields, b"conn", 4)
+                if number not in self._connections:
+                    raise DamageError(f"byte {at}: a message of the unknown connection {number}")
+                time = _number(fields, b"time", 8)
+                stamp = (time & 0xFFFFFFFF) * 1_000_000_000 + (time >> 32)
+                topic, type = self._connections[number]
+                yield Message(topic, type, "ros1", stamp, data[:HEAD_BYTES] if heads else data, size)
+
+    def _connect(self, header: dict[bytes, bytes], data: bytes, at: int) -> None:
+        try:
+            described = _fields(data)
+        except ValueError as error:
+            raise DamageError(f"byte {at}: a connection is not described: {error}") from error
+        topic, type = header.get(b"topic", b""), described.get(b"type", b"")
+        if not topic or not type:
+            raise DamageError(f"byte {at}: a connection has no topic or no type")
+        self._connections[_number(header, b"conn", 4)] = (
+            topic.decode(errors="replace"),
+            type.decode(errors="replace"),
+        )
+
+    def _read_header(self, file: IO[bytes], at: int) -> dict[bytes, bytes]:
+        length = self._length(file, at)
+        self._require_room(file, length, at)
+        try:
+            return _fields(file.read(min(length, 1 << 20)))
+        except ValueError as error:
+            raise DamageError(f"byte {at}: the header of the record there is damaged: {error}") from error
+
+    def _length(self, file: IO[bytes], at: int) -> int:
+        data = file.read(4)
+        if len(data) < 4:
+            raise DamageError(f"byte {at}: ends within the record there: the bag is truncated", _UNINDEXED)
+        return int.from_bytes(data, "little")
+
+    def _require_room(self, file: IO[bytes], length: int, at: int) -> None:
+        self._require(self.size - file.tell(), length, at)
+
+    def _require(self, have: int, need: int, at: int) -> None:
+        if have < need:
+            problem = f"byte {at}: the record there needs {need:,} bytes, {max(have, 0):,} are left: it is truncated"
+            raise DamageError(problem, _UNINDEXED)
+
+
+def _fields(data: bytes) -> dict[bytes, bytes]:
+    """`name=value` fields, each behind its length."""
+    fields, position = {}, 0
+    while position < len(data):
+        if position + 4 > len(data):
+            raise ValueError("ends within a field")
+        (length,) = struct.unpack_from("<I", data, position)
+        field = data[position + 4 : position + 4 + length]
+        name, equals, value = field.partition(b"=")
+        if len(field) < length or not equals:
+            raise ValueError(f"has no field at byte {position}")
+        fields[name] = value
+        position += 4 + length
+    return fields
+
+
+def _number(fields: dict[bytes, bytes], name: bytes, size: int) -> int:
+    value = fields.get(name, b"")
+    if len(value) != size:
+        raise DamageError(f"a record has {short(value)} for {name.decode()}, which has {size} bytes")
+    return int.from_bytes(value, "little")

@@ -1,0 +1,230 @@
+"""Writers of the sensors of a trace from decoded messages: IMU, GNSS, and radars that send points.
+
+Each takes messages in the order of their times. A sensor is made by its first message, so that none stays empty.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from rover_pipeline.format.meta import ChannelSpec, replace_file
+from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
+from rover_pipeline.importers.ros.layouts import DOPPLER, SNR, STRENGTH, columns, find_field, vectors
+from rover_pipeline.numerics.bins import bin_size
+
+#: Samples that are written at once.
+_BATCH = 4096
+_GRAVITY = 9.80665
+#: Mean acceleration of a device at rest or in any vehicle, in g: nothing but a unit explains it when it is in m/s2.
+_IN_G = (0.8, 1.2)
+
+
+class Sink(ABC):
+    """Takes the messages of one topic.
+
+    Attributes:
+        count: samples that were written.
+        notes: what was assumed or left out, one line each.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.count = 0
+        self.notes: list[str] = []
+
+    @abstractmethod
+    def add(self, ts: float, content: dict[str, Any]) -> None:
+        """Take one message. Raises ValueError when it cannot be a sample.
+
+        Args:
+            ts: s; content: its decoded fields.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Write what is left and make the sensor complete."""
+
+
+class BatchSink(Sink):
+    """A sensor of small samples, which are written many at once."""
+
+    #: What each channel is, of which a sensor may have only some.
+    specs: ClassVar[dict[str, ChannelSpec]] = {}
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._rows: list[tuple[Any, ...]] = []
+        self._writer: SensorWriter | None = None
+
+    def push(self, *row: Any) -> None:
+        self._rows.append(row)
+        self.count += 1
+        if len(self._rows) >= _BATCH:
+            self._flush()
+
+    def close(self) -> None:
+        self._flush()
+        if self._writer:
+            self._writer.close()
+
+    @abstractmethod
+    def channels(self, rows: list[tuple[Any, ...]]) -> dict[str, np.ndarray]:
+        """The samples of some messages, (message, ...), by channel."""
+
+    def described(self) -> dict[str, ChannelSpec]:
+        return self.specs
+
+    def _flush(self) -> None:
+        if not self._rows:
+            return
+        samples = self.channels(self._rows)
+        if self._writer is None:
+            specs = self.described()
+            self._writer = SensorWriter(self.folder, {name: specs[name] for name in samples})
+        self._writer.append(**samples)
+        self._rows = []
+
+
+def raw(type: str, shape: tuple[int, ...], desc: str) -> ChannelSpec:
+    return ChannelSpec(format="raw", type=type, shape=shape, desc=desc)
+
+
+class ImuSink(BatchSink):
+    """`sensor_msgs/Imu`: `acc`, `avel`, and `rot` where the device tells its orientation."""
+
+    specs: ClassVar[dict[str, ChannelSpec]] = {
+        TS: TS_SPEC,
+        VALID: VALID_SPEC,
+        "rot": raw("f4", (3,), "Roll, pitch, yaw of the device's own estimate, rad, intrinsic XYZ. [rpy]"),
+        "acc": raw("f4", (3,), "Acceleration, gravity included, m/s^2. [xyz], IMU frame."),
+        "avel": raw("f4", (3,), "Angular velocity, rad/s. [xyz], IMU frame."),
+    }
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._scale = 0.0
+        self._oriented = False
+
+    def add(self, ts: float, content: dict[str, Any]) -> None:
+        self.push(ts, content["values"])
+
+    def channels(self, rows: list[tuple[Any, ...]]) -> dict[str, np.ndarray]:
+        # Quaternion 0 to 3 and its covariance 4 to 12, angular velocity 13 to 15, acceleration 25 to 27. A covariance
+        # whose first number is -1 says that there is no such measurement.
+        values = np.array([row[1] for row in rows], "f8")
+        acc, avel = values[:, 25:28], values[:, 13:16]
+        quaternion = values[:, :4]
+        known = np.isfinite(quaternion).all(axis=1) & (np.linalg.norm(quaternion, axis=1) > 0.5) & (values[:, 4] != -1)
+        if not self._scale:
+            self._oriented = bool(known.any())
+            size = float(np.median(np.linalg.norm(acc, axis=1)))
+            self._scale = _GRAVITY if _IN_G[0] < size < _IN_G[1] else 1.0
+            if self._scale != 1:
+                self.notes.append(f"its accelerations have a length of {size:.2f}: taken for g and stored as m/s^2")
+        valid = np.isfinite(acc).all(axis=1) & np.isfinite(avel).all(axis=1)
+        valid &= (values[:, 16] != -1) & (values[:, 28] != -1)
+        result = {TS: np.array([row[0] for row in rows]), VALID: valid.astype("u1")}
+        if self._oriented:
+            rot = np.full((len(rows), 3), np.nan, "f4")
+            if known.any():
+                rot[known] = Rotation.from_quat(quaternion[known]).as_euler("XYZ")
+            result["rot"] = rot
+        return result | {"acc": (acc * self._scale).astype("f4"), "avel": avel.astype("f4")}
+
+
+class GnssSink(BatchSink):
+    """`sensor_msgs/NavSatFix`."""
+
+    specs: ClassVar[dict[str, ChannelSpec]] = {
+        TS: TS_SPEC,
+        VALID: VALID_SPEC,
+        "position": raw(
+            "f8", (3,), "Latitude and longitude, degrees, and height above the ellipsoid, m, WGS 84. [llh]"
+        ),
+        "cov": raw("f4", (3, 3), "Covariance of the position, m2; NaN where unknown. [east-north-up, east-north-up]"),
+        "status": raw("i1", (), "-1 no fix, 0 a fix, 1 with satellite corrections, 2 with those of a ground station."),
+    }
+
+    def add(self, ts: float, content: dict[str, Any]) -> None:
+        known = content["covariance_type"] != 0
+        cov = content["covariance"] if known else np.full(9, np.nan)
+        self.push(ts, content["position"], cov, content["status"])
+
+    def channels(self, rows: list[tuple[Any, ...]]) -> dict[str, np.ndarray]:
+        position = np.array([row[1] for row in rows], "f8")
+        status = np.array([row[3] for row in rows], "i1")
+        return {
+            TS: np.array([row[0] for row in rows]),
+            VALID: ((status >= 0) & np.isfinite(position).all(axis=1)).astype("u1"),
+            "position": position,
+            "cov": np.array([row[2] for row in rows], "f4").reshape(-1, 3, 3),
+            "status": status,
+        }
+
+
+class RadarSink(BatchSink):
+    """Clouds with the radial velocity of each point: the sensor `radar` as points.
+
+    Args:
+        places: points of the largest cloud.
+        sign: what the file's velocities are multiplied by, so that positive ones recede.
+    """
+
+    def __init__(self, folder: Path, places: int, fields: list[str], sign: float, source: str) -> None:
+        super().__init__(folder)
+        self._doppler = find_field(fields, DOPPLER)
+        self._strength = find_field(fields, (*SNR, *STRENGTH))
+        self._places, self._sign, self._source = max(places, 1), sign, source
+        self._speeds: set[float] = set()
+        self._points = 0
+        is_snr = self._strength in SNR
+        self._channel = "snr" if is_snr else "intensity"
+        unit = "Signal over noise, dB" if is_snr else "Strength in the unit of the radar"
+        self._specs = {
+            TS: TS_SPEC,
+            VALID: VALID_SPEC,
+            "xyz": raw(
+                "f4", (self._places, 3), "Points in the radar frame, front-left-up, m; NaN past count. [point, xyz]"
+            ),
+            "doppler": raw("f4", (self._places,), "Radial velocity, m/s; positive recedes. NaN past count. [point]"),
+            self._channel: raw("f4", (self._places,), f"{unit}; NaN past count. [point]"),
+            "count": raw("u2", (), "Number of points."),
+        }
+
+    def described(self) -> dict[str, ChannelSpec]:
+        return self._specs
+
+    def add(self, ts: float, content: dict[str, Any]) -> None:
+        points = columns(content)
+        xyz = vectors(points)
+        doppler = points[self._doppler].astype("f4") * np.float32(self._sign)
+        kept = np.isfinite(xyz).all(axis=1) & np.isfinite(doppler)
+        xyz, doppler, points = xyz[kept], doppler[kept], points[kept]
+        if len(self._speeds) < _BATCH:
+            self._speeds.update(np.abs(doppler).tolist())
+        self._points += len(doppler)
+        strength = points[self._strength].astype("f4") if self._strength else np.full(len(xyz), np.nan, "f4")
+        self.push(ts, xyz, doppler, strength)
+
+    def channels(self, rows: list[tuple[Any, ...]]) -> dict[str, np.ndarray]:
+        xyz = np.full((len(rows), self._places, 3), np.nan, "f4")
+        doppler, strength = np.full((2, len(rows), self._places), np.nan, "f4")
+        for i, (_, points, speeds, strengths) in enumerate(rows):
+            xyz[i, : len(points)], doppler[i, : len(points)], strength[i, : len(points)] = points, speeds, strengths
+        counts = np.array([len(row[1]) for row in rows], "u2")
+        result = {TS: np.array([row[0] for row in rows]), VALID: np.ones(len(rows), "u1")}
+        result |= {"xyz": xyz, "doppler": doppler, "count": counts}
+        return result | ({self._channel: strength} if self._strength else {})
+
+    def close(self) -> None:
+        super().close()
+        if self.count:
+            bin = bin_size(np.array(sorted(self._speeds)), self._points)
+            described = {"max_points": self._places, "doppler_resolution": bin, "source": self._source}
+            replace_file(self.folder / "points.json", json.dumps(described, indent=2) + "\n")

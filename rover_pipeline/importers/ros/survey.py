@@ -1,0 +1,151 @@
+"""The first reading of a recording: which topics it has, how many messages, and when they were taken.
+
+It keeps two times for each message, and of the messages themselves only what the choice of topics depends on.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rover_pipeline.errors import FormatError, short
+from rover_pipeline.importers.ros.bags import Recording
+from rover_pipeline.importers.ros.files import Message
+from rover_pipeline.importers.ros.frames import FrameTree
+from rover_pipeline.importers.ros.messages import DEFINITIONS, Decoder, has_header, known_type
+
+#: Encodings of messages that can be decoded.
+ENCODINGS = ("ros1", "cdr")
+_TF = ("tf2_msgs/TFMessage", "tf/tfMessage")
+#: Of the transforms that move, all of the first messages are read, and then every one in so many.
+_ALL_TRANSFORMS, _EVERY_TRANSFORM = 2000, 50
+_MAX_TOPICS = 5000
+
+
+@dataclass
+class Topic:
+    """What is known of a topic.
+
+    Attributes:
+        recorded: i8 ns, when each message was recorded.
+        stamped: i8 ns, the stamp of its header; 0 for a type without a header.
+        damaged: numbers of messages that cannot be decoded.
+        first: the fields of the first message, for types that describe themselves by it.
+        points: most points of a cloud.
+    """
+
+    name: str
+    type: str
+    encoding: str
+    recorded: array[int] = field(default_factory=lambda: array("q"))
+    stamped: array[int] = field(default_factory=lambda: array("q"))
+    damaged: dict[int, str] = field(default_factory=dict)
+    first: dict[str, Any] = field(default_factory=dict)
+    points: int = 0
+    bytes: int = 0
+
+    @property
+    def count(self) -> int:
+        return len(self.recorded)
+
+    @property
+    def decodable(self) -> bool:
+        return self.encoding in ENCODINGS and self.type in DEFINITIONS
+
+    @property
+    def frame(self) -> str:
+        """The coordinate frame that the messages refer to, without the leading slash of old names."""
+        return str(self.first.get("header", {}).get("frame_id", "")).lstrip("/")
+
+    @property
+    def fields(self) -> list[str]:
+        """Names of the fields of a cloud."""
+        return [each["name"] for each in self.first.get("fields", [])]
+
+
+@dataclass
+class Survey:
+    """Attributes: topics: name -> what is known; frames: coordinate frames that `tf` connects."""
+
+    topics: dict[str, Topic] = field(default_factory=dict)
+    frames: FrameTree = field(default_factory=FrameTree)
+
+
+#: Type -> the last field that is read of each message; "" = all of it.
+_READ = {
+    "sensor_msgs/PointCloud2": "fields",
+    "sensor_msgs/CameraInfo": "",
+    "sensor_msgs/Image": "encoding",
+    "sensor_msgs/CompressedImage": "format",
+    "std_msgs/String": "",
+}
+
+
+def survey(recording: Recording, advance: Callable[[int], object]) -> Survey:
+    """Read the beginnings of all messages.
+
+    Args:
+        advance: is called with the number of bytes that were read since its last call.
+
+    Raises:
+        FormatError: a file is damaged, or has more topics than any robot.
+    """
+    found = Survey()
+    decoders = {encoding: Decoder(encoding) for encoding in ENCODINGS}
+    done = 0
+    for message in recording.messages(heads=True):
+        topic = found.topics.get(message.topic)
+        if topic is None:
+            if len(found.topics) >= _MAX_TOPICS:
+                raise FormatError(f"{recording.files[0].path}: has more than {_MAX_TOPICS} topics; it is damaged")
+            topic = Topic(message.topic, known_type(message.type), message.encoding)
+            found.topics[message.topic] = topic
+        stamp = 0
+        if topic.decodable:
+            try:
+                if (known_type(message.type), message.encoding) != (topic.type, topic.encoding):
+                    raise ValueError(f"is a {short(message.type)}, others of its topic are {topic.type}")
+                stamp = _look(message, topic, found, decoders[topic.encoding])
+            except ValueError as error:
+                topic.damaged[topic.count] = str(error)
+        topic.recorded.append(_in_range(message.time))
+        topic.stamped.append(_in_range(stamp))
+        topic.bytes += message.size
+        if recording.position - done > 1 << 22:
+            advance(recording.position - done)
+            done = recording.position
+    advance(recording.size - done)
+    return found
+
+
+def _look(message: Message, topic: Topic, found: Survey, decoder: Decoder) -> int:
+    """Keep what is needed of a message, and return the stamp of its header, ns."""
+    number = topic.count
+    if topic.type in _TF:
+        if "static" in topic.name or number < _ALL_TRANSFORMS or number % _EVERY_TRANSFORM == 0:
+            for each in decoder.decode(topic.type, message.data)["transforms"]:
+                parent, child = each["header"]["frame_id"], each["child_frame_id"]
+                found.frames.add(parent, child, np.array(each["pose"]), "static" in topic.name)
+        return 0
+    if not has_header(topic.type):
+        if not topic.first and topic.type in _READ:
+            topic.first = decoder.decode(topic.type, message.data)
+        return 0
+    is_cloud = topic.type == "sensor_msgs/PointCloud2"
+    upto = _READ.get(topic.type, "header") if not topic.first else ("width" if is_cloud else "header")
+    if topic.type == "nav_msgs/Odometry" and not topic.first:
+        upto = "child_frame_id"
+    content = decoder.decode(topic.type, message.data, upto)
+    if not topic.first:
+        topic.first = content
+    if is_cloud:
+        topic.points = max(topic.points, content["height"] * content["width"])
+    return int(content["header"]["stamp"])
+
+
+def _in_range(time: int) -> int:
+    return time if 0 <= time < 1 << 63 else 0

@@ -1,0 +1,179 @@
+"""Writes the sensor `lidar` from clouds, laser scans, and packets of Velodyne lidars."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rover_pipeline.importers.points import Cloud, PointsWriter
+from rover_pipeline.importers.ros.layouts import (
+    INTENSITY,
+    RING,
+    TimeUnit,
+    columns,
+    find_field,
+    find_unit,
+    time_fields,
+    vectors,
+)
+from rover_pipeline.importers.ros.sinks import Sink
+from rover_pipeline.importers.velodyne import Sweeps
+from rover_pipeline.importers.velodyne_models import Model
+from rover_pipeline.importers.velodyne_packets import PACKET_BYTES
+from rover_pipeline.importers.velodyne_sweeps import SweepBuilder
+
+_HEADER = "the stamp of its header; the sensor does not say when in the sweep that is"
+
+
+class SweepSink(Sink):
+    """What clouds and scans have in common.
+
+    Args:
+        places: points of the largest sweep.
+        period: s, median interval between sweeps.
+        stamped: whether the times of the trace are those of the headers, which times of points may refer to.
+        source: for the sidecar.
+    """
+
+    def __init__(self, folder: Path, places: int, period: float, stamped: bool, source: str) -> None:
+        super().__init__(folder)
+        self._places, self._period, self._stamped, self._source = places, period, stamped, source
+        self._writer: PointsWriter | None = None
+        self._last = -np.inf
+        self._late = self._empty = 0
+        self._later = 0.0
+
+    def put(self, ts: float, cloud: Cloud, unit: str, instant: str = "") -> None:
+        """Store a sweep, at its end where the instants of its points are known."""
+        if self._writer is None and not len(cloud.xyz):
+            self._empty += 1  # it does not show what its points would have
+            return
+        cloud, later = cloud.to_end()
+        if not len(cloud.xyz):
+            later = self._later
+        self._later = later
+        ts += later
+        if self._writer is None:
+            timed = cloud.time is not None
+            self._writer = PointsWriter(
+                self.folder,
+                intensity=unit if cloud.intensity is not None else None,
+                ring=cloud.ring is not None,
+                time=timed,
+                instant=instant or ("the end of the sweep" if timed else _HEADER),
+                source=self._source,
+                max_points=self._places,
+            )
+        if ts <= self._last:
+            self._late += 1
+            return
+        self._writer.append(ts, cloud)
+        self._last = ts
+        self.count += 1
+
+    def close(self) -> None:
+        if self._empty:
+            self.notes.append(f"the first {self._empty} sweeps are left out: they have no points")
+        if self._late:
+            self.notes.append(f"{self._late} sweeps are left out: they end before the one before them does")
+        if self._writer:
+            self._writer.close()
+
+
+class CloudSink(SweepSink):
+    """`sensor_msgs/PointCloud2`."""
+
+    _unit: TimeUnit | None = None
+    _fields: tuple[str, str] | None = None
+
+    def add(self, ts: float, content: dict[str, Any]) -> None:
+        points = columns(content)
+        xyz = vectors(points)
+        with np.errstate(invalid="ignore", over="ignore"):
+            square = np.einsum("ij,ij->i", xyz, xyz)
+            returned = (square > 0) & (square < np.inf)
+        if not returned.all():  # drivers give points without a return any time
+            xyz, points = xyz[returned], points[returned]
+        stamp = content["header"]["stamp"]
+        if self._fields is None:
+            if not len(points):
+                self._empty += 1
+                return
+            self._begin(points, stamp)
+        intensity, ring = self._fields or ("", "")
+        time = None
+        if self._unit:
+            time = self._unit.offsets(points, stamp)
+        self.put(
+            ts,
+            Cloud(xyz, points[intensity] if intensity else None, points[ring] if ring else None, time),
+            f"the field {intensity!r} of the cloud",
+        )
+
+    def _begin(self, points: np.ndarray, stamp: int) -> None:
+        names = points.dtype.names or ()
+        ring = find_field(names, RING)
+        self._fields = find_field(names, INTENSITY), ring
+        self._unit = find_unit(points, stamp, self._period)
+        if self._unit and not self._stamped:
+            self._unit = self._unit._replace(reference="own")
+        if self._unit:
+            self.notes.append(f"instants of points: {self._unit}")
+        elif time_fields(names):
+            self.notes.append(f"the unit of {' and '.join(time_fields(names))} cannot be told: left out")
+
+
+class ScanSink(SweepSink):
+    """`sensor_msgs/LaserScan`: points in the plane of the scanner."""
+
+    def add(self, ts: float, content: dict[str, Any]) -> None:
+        first, _, step, time_step, _, nearest, farthest = content["limits"].astype("f8")
+        ranges = content["ranges"].astype("f8")
+        angle = first + step * np.arange(len(ranges))
+        with np.errstate(invalid="ignore"):
+            ranges[~((ranges >= nearest) & (ranges <= farthest))] = np.nan
+        xyz = np.stack([ranges * np.cos(angle), ranges * np.sin(angle), 0 * ranges], axis=1).astype("f4")
+        intensities = content["intensities"]
+        timed = self._stamped and 0 < time_step * len(ranges) <= 2 * self._period
+        self.put(
+            ts,
+            Cloud(
+                xyz,
+                intensities if len(intensities) == len(ranges) else np.full(len(ranges), np.nan, "f4"),
+                np.zeros(len(ranges), "u2"),
+                # The header is stamped when the first ray is measured (sensor_msgs/LaserScan.msg).
+                np.arange(len(ranges)) * time_step if timed else None,
+            ),
+            "of the scanner",
+        )
+
+
+class PacketSink(Sink):
+    """`velodyne_msgs/VelodyneScan`: packets, whatever part of a revolution a message has."""
+
+    def __init__(self, folder: Path, model: Model | None, source: str) -> None:
+        super().__init__(folder)
+        self._builder = SweepBuilder(model)
+        self._sweeps = Sweeps(folder, source)
+
+    def add(self, ts: float, content: dict[str, Any]) -> None:
+        # The driver stamps each packet; the header has the time of one of them, and the trace may have another clock.
+        shift = ts - content["header"]["stamp"] / 1e9
+        for packet in content["packets"]:
+            if len(packet["data"]) == PACKET_BYTES:
+                for sweep in self._builder.add(packet["data"].copy(), packet["stamp"] / 1e9 + shift):
+                    self._sweeps.put(sweep)
+        self.count = self._sweeps.count
+
+    def close(self) -> None:
+        for sweep in self._builder.finish():
+            self._sweeps.put(sweep)
+        self._sweeps.close()
+        self.count = self._sweeps.count
+        if self._builder.model:
+            whole = f"{self._sweeps.valid} of its {self.count} sweeps are whole revolutions"
+            self.notes += [f"{self._builder.model.name}: {whole}", *self._sweeps.notes]
+        if self._builder.lost:
+            self.notes.append(f"{self._builder.lost} packets are missing: sweeps that lack more than 1 % are not valid")

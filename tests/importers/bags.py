@@ -1,0 +1,159 @@
+"""Bags for tests, written by rosbags and by the writer of MCAP: other implementations than those that are tested."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from mcap.writer import CompressionType
+from mcap.writer import Writer as McapWriter
+from rosbags.rosbag1 import Reader as Reader1
+from rosbags.rosbag1 import Writer as Writer1
+from rosbags.rosbag2 import Writer as Writer2
+from rosbags.typesys import Stores, get_types_from_msg, get_typestore
+
+#: Times at which bags of tests begin, ns.
+START = 1_700_000_000_000_000_000
+STORE1, STORE2 = get_typestore(Stores.ROS1_NOETIC), get_typestore(Stores.ROS2_HUMBLE)
+for _store, _stamp in ((STORE1, "time"), (STORE2, "builtin_interfaces/Time")):
+    _packet = f"{_stamp} stamp\nuint8[1206] data\n"
+    _store.register(get_types_from_msg(_packet, "velodyne_msgs/msg/VelodynePacket"))
+    _scan = "std_msgs/Header header\nvelodyne_msgs/VelodynePacket[] packets\n"
+    _store.register(get_types_from_msg(_scan, "velodyne_msgs/msg/VelodyneScan"))
+
+
+class Sent(NamedTuple):
+    """A message: when it was recorded, ns, and its fields in the order of its definition, without their names."""
+
+    topic: str
+    type: str
+    time: int
+    fields: tuple[Any, ...]
+
+
+def header(stamp: int, frame: str = "sensor") -> tuple[Any, ...]:
+    return ("std_msgs/msg/Header", (stamp, frame))
+
+
+def build(store: Any, type: str, fields: Sequence[Any]) -> Any:
+    """A message from nested tuples: `(type, fields)` is a message, a list holds messages, an int a time where due."""
+    made = []
+    for value in fields:
+        if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str) and "/msg/" in value[0]:
+            if value[0] == "std_msgs/msg/Header":
+                made.append(_header(store, *value[1]))
+            else:
+                made.append(build(store, *value))
+        elif isinstance(value, list):
+            made.append([build(store, *each) for each in value])
+        else:
+            made.append(value)
+    return store.types[type](*made)
+
+
+def time_of(store: Any, stamp: int) -> Any:
+    return store.types["builtin_interfaces/msg/Time"](stamp // 10**9, stamp % 10**9)
+
+
+def _header(store: Any, stamp: int, frame: str) -> Any:
+    made = store.types["std_msgs/msg/Header"]
+    return made(7, time_of(store, stamp), frame) if store is STORE1 else made(time_of(store, stamp), frame)
+
+
+def write_ros1(path: Path, messages: Sequence[Sent], compression: str = "") -> Path:
+    writer = Writer1(path)
+    if compression:
+        writer.set_compression(Writer1.CompressionFormat[compression])
+    with writer:
+        connections: dict[str, Any] = {}
+        for sent in messages:
+            if sent.topic not in connections:
+                connections[sent.topic] = writer.add_connection(sent.topic, sent.type, typestore=STORE1)
+            raw = STORE1.serialize_ros1(build(STORE1, sent.type, sent.fields), sent.type)
+            writer.write(connections[sent.topic], sent.time, bytes(raw))
+    return path
+
+
+def write_ros2(path: Path, messages: Sequence[Sent], compression: str = "") -> Path:
+    """A folder of rosbag2 with a database."""
+    writer = Writer2(path)
+    if compression:
+        writer.set_compression(Writer2.CompressionMode[compression], Writer2.CompressionFormat.ZSTD)
+    with writer:
+        connections: dict[str, Any] = {}
+        for sent in messages:
+            if sent.topic not in connections:
+                connections[sent.topic] = writer.add_connection(sent.topic, sent.type, typestore=STORE2)
+            raw = STORE2.serialize_cdr(build(STORE2, sent.type, sent.fields), sent.type)
+            writer.write(connections[sent.topic], sent.time, bytes(raw))
+    return path
+
+
+def write_mcap(path: Path, messages: Sequence[Sent], compression: str = "ZSTD") -> Path:
+    with path.open("wb") as file:
+        writer = McapWriter(file, chunk_size=1 << 16, compression=CompressionType[compression])
+        writer.start()
+        channels: dict[str, int] = {}
+        for sent in messages:
+            if sent.topic not in channels:
+                schema = writer.register_schema(sent.type, "ros2msg", b"")
+                channels[sent.topic] = writer.register_channel(sent.topic, "cdr", schema)
+            raw = STORE2.serialize_cdr(build(STORE2, sent.type, sent.fields), sent.type)
+            writer.add_message(channels[sent.topic], sent.time, bytes(raw), sent.time)
+        writer.finish()
+    return path
+
+
+def as_ros2(bag: Path, folder: Path) -> Path:
+    """A bag of ROS 1 as a folder of rosbag2, converted by rosbags."""
+    with Reader1(bag) as reader, Writer2(folder) as writer:
+        connections = {
+            each.id: writer.add_connection(each.topic, each.msgtype, typestore=STORE2)
+            for each in reader.connections
+            if each.msgtype in STORE2.FIELDDEFS
+        }
+        for connection, time, raw in reader.messages():
+            if connection.id in connections:
+                cdr = STORE2.ros1_to_cdr(raw, connection.msgtype)
+                writer.write(connections[connection.id], time, bytes(cdr))
+    return folder
+
+
+_CODES = {"i1": 1, "u1": 2, "i2": 3, "u2": 4, "i4": 5, "u4": 6, "f4": 7, "f8": 8}
+
+
+def cloud(topic: str, stamp: int, points: np.ndarray, *, time: int = 0, frame: str = "lidar") -> Sent:
+    """A PointCloud2 of a structured array (point,)."""
+    fields = points.dtype.fields
+    assert fields is not None
+    described = [
+        ("sensor_msgs/msg/PointField", (name, offset, _CODES[kind.str[1:]], 1))
+        for name, (kind, offset, *_) in fields.items()
+    ]
+    step, data = points.dtype.itemsize, np.frombuffer(points.tobytes(), "u1")
+    big = any(kind.str[0] == ">" for kind, *_ in fields.values())
+    values = (header(stamp, frame), 1, len(points), described, big, step, step * len(points), data, True)
+    return Sent(topic, "sensor_msgs/msg/PointCloud2", time or stamp, values)
+
+
+def vector(x: float, y: float, z: float) -> tuple[str, tuple[float, ...]]:
+    return ("geometry_msgs/msg/Vector3", (x, y, z))
+
+
+def quaternion(x: float, y: float, z: float, w: float) -> tuple[str, tuple[float, ...]]:
+    return ("geometry_msgs/msg/Quaternion", (x, y, z, w))
+
+
+def imu(topic: str, stamp: int, acc: tuple[float, float, float], *, time: int = 0, frame: str = "imu") -> Sent:
+    values = (
+        header(stamp, frame), quaternion(0, 0, 0, 1), np.zeros(9), vector(0.1, 0.2, 0.3), np.zeros(9), vector(*acc),
+        np.zeros(9),
+    )  # fmt: skip
+    return Sent(topic, "sensor_msgs/msg/Imu", time or stamp, values)
+
+
+def transform(stamp: int, parent: str, child: str, xyz: tuple[float, float, float], xyzw: tuple[float, ...]) -> Any:
+    pose = ("geometry_msgs/msg/Transform", (vector(*xyz), quaternion(*xyzw)))
+    return ("geometry_msgs/msg/TransformStamped", (header(stamp, parent), child, pose))
