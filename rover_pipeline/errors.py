@@ -49,6 +49,21 @@ class SampleError(FormatError):
         return (type(self), (self.args[0], self.sample))
 
 
+class UnknownNameError(FormatError, KeyError):
+    """There is no sensor, channel or file of this name. It is a KeyError too, as Python's mappings raise."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # a KeyError would put the message into quotes
+
+
+class UnknownAttributeError(UnknownNameError, AttributeError):
+    """The same for a name after a dot, so that `hasattr` and `getattr` with a default work."""
+
+
+class SampleIndexError(FormatError, IndexError):
+    """An index is beyond the samples, or no index at all. It is an IndexError too, as Python's sequences raise."""
+
+
 class InTheWayError(RoverError):
     """A file or directory that this program did not make has the path of a result."""
 
