@@ -127,8 +127,10 @@ def write_sweeps(
         valid: bool (file,); None = all are.
     """
     usable = np.ones(len(files), bool) if valid is None else valid
-    with progress(f"import {lidar.parent.parent.name}", len(files), "sweep") as advance:
-        sweeps = zip(stamps.tolist(), usable.tolist(), read_ahead(read, files), strict=True)
+    with progress(source, len(files), "sweep") as advance:
+        # Points that are no returns are left out by the threads that read: it takes as long as reading.
+        clouds = read_ahead(lambda path: read(path).returns(), files)
+        sweeps = zip(stamps.tolist(), usable.tolist(), clouds, strict=True)
         first = next(sweeps)
         timed = first[2].time is not None
         if timed and compensated:

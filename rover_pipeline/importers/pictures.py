@@ -92,7 +92,7 @@ def write_pictures(camera: Path, files: Sequence[Path], stamps: np.ndarray) -> t
         FormatError: a picture cannot be read, or has another size than the first one.
     """
     encoded = read_ahead(read_jpeg, files)
-    with progress(f"import {camera.parent.parent.name} {camera.name}", len(files), "picture") as advance:
+    with progress(f"import pictures {files[0].parent.name}", len(files), "picture") as advance:
         first, shape = next(encoded)
         video = ChannelSpec(format="mjpg", type="u1", shape=(*shape, 3), desc="Pictures, RGB. [row, column, colour]")
         with SensorWriter(camera, {TS: TS_SPEC, "video.avi": video}) as writer:
