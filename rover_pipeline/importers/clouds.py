@@ -62,8 +62,8 @@ def import_clouds(
         ConfigError: nothing tells the times.
     """
     files = cloud_files(folder)
-    stamps, source = times_of_files(files, times, rate, start)
-    notes = [f"times of sweeps are by {source}"]
+    stamps, source, shift, warned = times_of_files(files, times, rate, start)
+    notes = [f"times of sweeps are by {source}", *warned]
     options = {"rate": rate, "start": start, "fields": list(fields), "compensated": compensated}
     with imported_trace(out) as trace:
         described = f"import clouds {folder.name}, times by {source}"
@@ -78,6 +78,8 @@ def import_clouds(
         )
         if poses is not None:
             ts, states = read_poses(poses, stamps)
+            # Poses are moved with the sweeps where both count from the beginning of the recording.
+            ts = ts if ts is stamps or len(ts) == 0 or ts[0] > stamps[0] / 2 else ts + shift
             write_reference(trace, ts, states, command="import clouds", source=poses.name)
         for note in notes[1:]:
             print(f"{folder}: {note}", file=sys.stderr)
