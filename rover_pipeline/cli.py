@@ -85,6 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     ouster.add_argument("-o", "--out", type=Path, required=True, metavar="TRACE")
     ouster.add_argument("--meta", type=Path, metavar="JSON", help="sensor metadata (default: the .json beside FILE)")
     ouster.add_argument("--start", type=float, metavar="EPOCH_S", help="time of the first sweep, if FILE has no times")
+    ouster.add_argument("--sensor", metavar="N", help="number from 0 on, or serial number, where FILE has several")
     ouster.set_defaults(run=_import_ouster)
     dca1000 = makers.add_parser("dca1000", help="TI radar samples through a DCA1000")
     dca1000.add_argument("adc", type=Path, metavar="ADC.bin")
@@ -247,7 +248,7 @@ def _simulate(arguments: argparse.Namespace) -> int:
 
 def _import_ouster(arguments: argparse.Namespace) -> int:
     importer = load("rover_pipeline.importers.ouster:import_ouster")
-    count = importer(arguments.capture, arguments.out, arguments.meta, arguments.start)
+    count = importer(arguments.capture, arguments.out, arguments.meta, arguments.start, arguments.sensor)
     print(f"{arguments.out}: {count} sweeps")
     return 0
 

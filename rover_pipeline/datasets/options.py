@@ -53,6 +53,11 @@ class DatasetOptions(Options):
 
 #: The channels that a deskewed sweep and a pose are made from.
 _SWEEPS = ("lidar/rng", "lidar/rfl?", "_odom/pos", "_odom/rot", "_odom/vel", "_odom/acc", "_odom/avel")
+#: The same of either kind of lidar, of images or of points.
+_ANY_SWEEPS = (
+    *("lidar/ts", "lidar/rng?", *_SWEEPS[1:]),
+    *("lidar/xyz?", "lidar/count?", "lidar/time?", "lidar/intensity?"),
+)
 
 
 class KittiOptions(DatasetOptions):
@@ -61,7 +66,7 @@ class KittiOptions(DatasetOptions):
     every: int = Field(1, ge=1, description="Only every n-th sweep.")
 
     def needs(self) -> tuple[str, ...]:
-        return (*_SWEEPS, "camera/video.avi?", "camera/camera.json?", "_camera_pose/rot?")
+        return (*_ANY_SWEEPS, "camera/video.avi?", "camera/camera.json?", "_camera_pose/rot?")
 
 
 #: The channels of `_odom` that make a trajectory, and those of `_objects` that annotations are made from.

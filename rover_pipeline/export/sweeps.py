@@ -13,8 +13,9 @@ from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.kinematics.state import Poses, State
 from rover_pipeline.lidar.geometry import destagger, sensor_info
-from rover_pipeline.lidar.points_step import points
+from rover_pipeline.lidar.points_step import of_points, points
 from rover_pipeline.lidar.ranges import CLIPPED
+from rover_pipeline.lidar.sidecar import read_points
 
 
 class Sweep(NamedTuple):
@@ -46,7 +47,11 @@ class PosedSweeps:
         self._metadata = read_text(trace / "lidar" / "lidar.json")
         self._options = clock_options(trace)
         self._odometry = whole_sensor(trace / "_odom", *State._fields)
-        self._channels = [name for name in ("rng", "rfl") if name in self._lidar.specs]
+        self._has_points = "xyz" in self._lidar.specs and "rng" not in self._lidar.specs
+        known = ("xyz", "count", "time", "intensity") if self._has_points else ("rng", "rfl")
+        self._channels = [name for name in known if name in self._lidar.specs]
+        if known[0] not in self._channels:
+            raise FormatError(f"{trace / 'lidar'}: has neither ranges (rng) nor points (xyz); there are no sweeps")
         self.ts = self._odometry["ts"]
         self.poses = Poses(self._odometry["rot"], self._odometry["pos"])
         count = min(len(self.ts), self._lidar.length(truncate=True, channels=tuple(self._channels)))
@@ -63,7 +68,7 @@ class PosedSweeps:
         return self.deskewed(number, self.images(number))
 
     def images(self, number: int) -> dict[str, np.ndarray]:
-        """`rng`, u2 mm, and `rfl`, u1, where the lidar has it, (beam, column), columns in time order."""
+        """`rng`, u2 mm, and `rfl`, u1, where the lidar has it, (beam, column), columns in time order; or the points."""
         return {name: self._lidar.channel(name).read(number, number + 1)[0] for name in self._channels}
 
     def destaggered(self, images: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -75,6 +80,8 @@ class PosedSweeps:
 
     def deskewed(self, number: int, images: dict[str, np.ndarray]) -> Sweep:
         """The returns in the `images` of a sweep."""
+        if self._has_points:
+            return self._deskewed_points(number, images)
         read = {name: image[None] for name, image in images.items()}
         none = np.zeros_like(read["rng"], "u1")
         made = points(
@@ -88,3 +95,18 @@ class PosedSweeps:
         )
         is_return = np.isfinite(made["xyz"][0]).all(-1)
         return Sweep(made["xyz"][0][is_return], made["rfl"][0][is_return] if "rfl" in read else None)
+
+    def _deskewed_points(self, number: int, stored: dict[str, np.ndarray]) -> Sweep:
+        """The same of a lidar that is points. Those of unknown motion are taken as they are."""
+        made = of_points(
+            **{name: values[None] for name, values in stored.items() if name != "intensity"},
+            ts=self.ts[number : number + 1],
+            options=self._options,
+            metadata=self._metadata,
+            odometry=self._odometry,
+        )
+        xyz = made["xyz"][0][: int(stored["count"])]
+        if "intensity" not in stored:
+            return Sweep(xyz, None)
+        share = np.nan_to_num(stored["intensity"][: len(xyz)] / read_points(self._metadata).full_intensity)
+        return Sweep(xyz, np.clip(np.round(255 * share), 0, 255).astype("u1"))

@@ -73,6 +73,7 @@ _RULES: dict[str, dict[str, _Layout]] = {
     "radar": {"iq": _Layout("i", _radar_shapes, "radar/radar.json", needed=True)},
     "lidar": {
         **{"rng": _IMAGE._replace(needed=True), "rfl": _IMAGE, "nir": _IMAGE},
+        **{"rng2": _IMAGE, "rfl2": _IMAGE},
         "xyz": _Layout("f", _point_shapes, _LIDAR, needed=True),
         **{"intensity": _PLACE, "time": _PLACE, "ring": _PLACE._replace(kind="u"), "count": _Layout("u", [])},
     },

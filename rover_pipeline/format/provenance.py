@@ -40,6 +40,12 @@ def read_provenance(sensor: Path) -> dict[str, Any] | None:
     return content if isinstance(content, dict) and content.get("made_by") == MADE_BY else None
 
 
+def is_source(provenance: dict[str, Any] | None) -> bool:
+    """Whether a virtual sensor came with the recording, as a truth or a reference does, and is no result of a step."""
+    step = str((provenance or {}).get("step", ""))
+    return step == "simulate" or step.startswith("import ")
+
+
 def files_of(provenance: dict[str, Any] | None) -> set[str]:
     """Names of the files that a provenance lists. Whatever is no plain name of a file is left out."""
     listed = (provenance or {}).get("files")

@@ -14,7 +14,7 @@ from rover_pipeline.format.attempt import Attempt, remove_tree
 from rover_pipeline.format.channels.base import sync_file, sync_new_name
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META, read_meta
-from rover_pipeline.format.provenance import read_provenance
+from rover_pipeline.format.provenance import is_source, read_provenance
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.virtual import in_the_way
 
@@ -211,9 +211,9 @@ def link_trace(source: Path, target: Path) -> None:
 
 
 def _is_result(folder: Path) -> bool:
-    """Whether one of our steps made a directory, or was killed while it did. A simulated truth is raw data."""
+    """Whether one of our steps made a directory, or was killed while it did. A truth, or a reference, is raw data."""
     provenance = read_provenance(folder)
-    return provenance.get("step") != "simulate" if provenance else not in_the_way(folder)
+    return not is_source(provenance) if provenance else not in_the_way(folder)
 
 
 def has_files(path: Path) -> bool:

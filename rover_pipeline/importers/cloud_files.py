@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -41,6 +42,8 @@ _DAMAGED = (
     ValueError, LookupError, TypeError, OSError, ArithmeticError, MemoryError, EOFError, NotImplementedError,
     RuntimeError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
+#: LZF makes at most 264 bytes from three.
+_LZF_RATIO = 88
 Columns = Mapping[str, np.ndarray]
 
 
@@ -107,10 +110,11 @@ def _bin(path: Path, fields: Sequence[str]) -> Columns:
 
 
 def _npz(path: Path, fields: Sequence[str]) -> Columns:
-    with zipfile.ZipFile(path) as archive:
+    data = io.BytesIO(read_bounded(path, _MAX_BYTES, "any sweep"))
+    with zipfile.ZipFile(data) as archive:
         if sum(entry.file_size for entry in archive.infolist()) > _MAX_BYTES:
             raise FormatError(f"{path}: unpacks to more than {_MAX_BYTES:,} bytes; no sweep does")
-    with np.load(path, allow_pickle=False) as stored:
+    with np.load(data, allow_pickle=False) as stored:
         arrays = {name: stored[name] for name in stored.files}
     columns: dict[str, np.ndarray] = {}
     for name, values in arrays.items():
@@ -168,7 +172,7 @@ def _compressed(
     """Columns that stand one after the other, compressed by LZF."""
     packed, unpacked = np.frombuffer(body[:8], "<u4").tolist()
     sizes = [np.dtype(kind).itemsize * count * points for kind, count in zip(kinds, counts, strict=True)]
-    if unpacked != sum(sizes) or packed > len(body) - 8:
+    if unpacked != sum(sizes) or packed > len(body) - 8 or unpacked > _LZF_RATIO * packed:
         raise ValueError(f"its compressed part says {unpacked:,} bytes where its points have {sum(sizes):,}")
     try:
         plain = lzf_decode(bytes(body[8 : 8 + packed]), out=bytearray(unpacked)) if unpacked else b""

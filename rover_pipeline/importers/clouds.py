@@ -62,8 +62,8 @@ def import_clouds(
         ConfigError: nothing tells the times.
     """
     files = cloud_files(folder)
-    stamps, source = times_of_files(files, times, rate, start)
-    notes = [f"times of sweeps are by {source}"]
+    stamps, source, shift, warned = times_of_files(files, times, rate, start)
+    notes = [f"times of sweeps are by {source}", *warned]
     options = {"rate": rate, "start": start, "fields": list(fields), "compensated": compensated}
     with imported_trace(out) as trace:
         described = f"import clouds {folder.name}, times by {source}"
@@ -78,6 +78,8 @@ def import_clouds(
         )
         if poses is not None:
             ts, states = read_poses(poses, stamps)
+            # Poses are moved with the sweeps where both count from the beginning of the recording.
+            ts = ts if ts is stamps or len(ts) == 0 or ts[0] > stamps[0] / 2 else ts + shift
             write_reference(trace, ts, states, command="import clouds", source=poses.name)
         for note in notes[1:]:
             print(f"{folder}: {note}", file=sys.stderr)
@@ -127,8 +129,10 @@ def write_sweeps(
         valid: bool (file,); None = all are.
     """
     usable = np.ones(len(files), bool) if valid is None else valid
-    with progress(f"import {lidar.parent.parent.name}", len(files), "sweep") as advance:
-        sweeps = zip(stamps.tolist(), usable.tolist(), read_ahead(read, files), strict=True)
+    with progress(source, len(files), "sweep") as advance:
+        # Points that are no returns are left out by the threads that read: it takes as long as reading.
+        clouds = read_ahead(lambda path: read(path).returns(), files)
+        sweeps = zip(stamps.tolist(), usable.tolist(), clouds, strict=True)
         first = next(sweeps)
         timed = first[2].time is not None
         if timed and compensated:

@@ -24,14 +24,14 @@ from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.format.files import read_bounded
 from rover_pipeline.format.merge import imported_trace
 from rover_pipeline.format.meta import ChannelSpec
-from rover_pipeline.format.sensor import TS, TS_SPEC, SensorWriter, time_problem
+from rover_pipeline.format.sensor import TS, TS_SPEC, SensorWriter
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.importers.cloud_files import read_cloud
 from rover_pipeline.importers.clouds import cloud_files, write_sweeps
 from rover_pipeline.importers.origin import write_config
 from rover_pipeline.importers.pictures import describe_lens, picture_files, write_pictures
 from rover_pipeline.importers.reference import write_reference
-from rover_pipeline.importers.times import natural_order, read_times
+from rover_pipeline.importers.times import natural_order, read_times, require_steady
 
 CAMERAS = ("image_02", "image_00", "image_03", "image_01")
 #: Columns of a record of the INS, as `dataformat.txt` lists them.
@@ -170,8 +170,7 @@ def _samples(folder: Path, find: Callable[[Path], list[Path]]) -> Samples | None
     if numbers.max() >= len(times):
         raise FormatError(f"{folder / 'timestamps.txt'}: has {len(times)} times, data has a file {numbers.max()}")
     ts = times[numbers]
-    if problem := time_problem(ts):
-        raise FormatError(f"{folder / 'timestamps.txt'}: {problem}")
+    require_steady(ts, folder / "timestamps.txt")
     return Samples(files, ts)
 
 

@@ -10,10 +10,11 @@ from typing import Any
 
 import cv2
 import numpy as np
+from imagecodecs import png_decode
 
 from rover_pipeline.camera.intrinsics import read_intrinsics
 from rover_pipeline.engine.progress import progress
-from rover_pipeline.errors import FormatError, short
+from rover_pipeline.errors import FormatError, short_text
 from rover_pipeline.format.channels import encode_sample
 from rover_pipeline.format.channels.jpeg import decode, frame_size
 from rover_pipeline.format.files import read_bounded
@@ -29,6 +30,7 @@ _JPEG = (".jpg", ".jpeg")
 #: Files of pictures that OpenCV decodes.
 SUFFIXES = (*_JPEG, ".png", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".webp")
 _MAX_BYTES = 1 << 28
+_PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def import_pictures(
@@ -50,17 +52,18 @@ def import_pictures(
         FormatError: a picture cannot be read or has another size, there are none, or the intrinsics are not theirs.
     """
     files = picture_files(folder)
-    stamps, source = times_of_files(files, times, rate, start)
+    stamps, source, _, warned = times_of_files(files, times, rate, start)
     beside = folder / "camera.json"
     intrinsics = intrinsics or (beside if beside.is_file() else None)
     with imported_trace(out) as trace:
         height, width = write_pictures(trace / "camera", files, stamps)
-        notes = [f"times of pictures are by {source}"]
+        notes = [f"times of pictures are by {source}", *warned]
         if intrinsics is None:
             notes.append("nothing tells the intrinsics of the camera (--intrinsics camera.json)")
-            print(f"{folder}: {notes[-1]}", file=sys.stderr)
         else:
             _write_intrinsics(trace / "camera", intrinsics, width, height)
+        for note in notes[1:]:
+            print(f"{folder}: {note}", file=sys.stderr)
         write_config(
             trace,
             {"camera": {"type": "camera", "args": {"width": width, "height": height}}},
@@ -92,7 +95,7 @@ def write_pictures(camera: Path, files: Sequence[Path], stamps: np.ndarray) -> t
         FormatError: a picture cannot be read, or has another size than the first one.
     """
     encoded = read_ahead(read_jpeg, files)
-    with progress(f"import {camera.parent.parent.name} {camera.name}", len(files), "picture") as advance:
+    with progress(f"import pictures {files[0].parent.name}", len(files), "picture") as advance:
         first, shape = next(encoded)
         video = ChannelSpec(format="mjpg", type="u1", shape=(*shape, 3), desc="Pictures, RGB. [row, column, colour]")
         with SensorWriter(camera, {TS: TS_SPEC, "video.avi": video}) as writer:
@@ -121,12 +124,35 @@ def read_jpeg(path: Path) -> tuple[bytes, tuple[int, int]]:
     try:
         if data.startswith(b"\xff\xd8"):
             return _whole_jpeg(data)
-        picture = cv2.imdecode(np.frombuffer(data, "u1"), cv2.IMREAD_COLOR)
-    except (ValueError, cv2.error) as error:
-        raise FormatError(f"{path}: is no whole picture: {short(str(error), 160)}") from error
+        picture = _png(data) if data.startswith(_PNG) else _other(data)
+    except (ValueError, RuntimeError, MemoryError, cv2.error) as error:
+        raise FormatError(f"{path}: is no whole picture: {short_text(error, 160)}") from error
+    return encode_sample("mjpg", picture), picture.shape[:2]
+
+
+def _png(data: bytes) -> np.ndarray:
+    """A PNG as u1 RGB, (height, width, 3). OpenCV would print its damage, and fill what is missing.
+
+    Raises:
+        ValueError, RuntimeError: it is damaged, or larger than any camera's.
+    """
+    width, height = (int.from_bytes(data[at : at + 4], "big") for at in (16, 20))
+    if not 0 < 8 * width * height <= 4 * MAX_SAMPLE_BYTES:
+        raise ValueError(f"a picture of {width}x{height} pixels is none of a camera")
+    image = png_decode(data)
+    if image.dtype == np.uint16:
+        image = (image >> 8).astype("u1")
+    image = image.reshape(*image.shape[:2], -1)
+    # One channel is grey, two are grey with transparency, four are colours with transparency.
+    return np.ascontiguousarray(np.repeat(image[..., :1], 3, 2) if image.shape[2] < 3 else image[..., :3])
+
+
+def _other(data: bytes) -> np.ndarray:
+    """A picture of another format as u1 RGB, (height, width, 3). Raises ValueError unless it can be decoded."""
+    picture = cv2.imdecode(np.frombuffer(data, "u1"), cv2.IMREAD_COLOR)
     if picture is None or picture.nbytes > MAX_SAMPLE_BYTES:
-        raise FormatError(f"{path}: is no picture that can be decoded, or larger than any camera's")
-    return encode_sample("mjpg", cv2.cvtColor(picture, cv2.COLOR_BGR2RGB)), picture.shape[:2]
+        raise ValueError("it cannot be decoded, or is larger than any camera's")
+    return cv2.cvtColor(picture, cv2.COLOR_BGR2RGB)
 
 
 def _whole_jpeg(data: bytes) -> tuple[bytes, tuple[int, int]]:

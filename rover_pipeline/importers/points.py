@@ -22,6 +22,7 @@ from rover_pipeline.format.channels.base import MAX_SAMPLES, EncodedWriter, clos
 from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, ChannelSpec, replace_file, write_meta
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC
 from rover_pipeline.lidar.sidecar import MAX_TIME_S, POINTS, PointsSidecar
+from rover_pipeline.numerics.compiled import compiled
 
 #: Most points of a sweep: larger samples are no channel.
 MAX_POINTS = MAX_SAMPLE_BYTES // 12
@@ -49,18 +50,12 @@ class Cloud(NamedTuple):
 
     def returns(self) -> Cloud:
         """Those of the points that are returns and whose instant is known, in the types that are stored."""
-        xyz = np.asarray(self.xyz, "<f4")
-        with np.errstate(invalid="ignore"):
-            # The sum of squares is not finite where a coordinate is not, or where it is farther than any lidar sees.
-            square = np.einsum("ij,ij->i", xyz, xyz)
-            kept = (square > 0) & (square < np.inf)
+        xyz = np.ascontiguousarray(self.xyz, "<f4")
         time = None if self.time is None else np.asarray(self.time, "<f4")
-        if time is not None:
-            kept &= np.isfinite(time)
-        whole = bool(kept.all())
         intensity = None if self.intensity is None else np.asarray(self.intensity, "<f4")
         ring = None if self.ring is None else np.asarray(self.ring, "<u2")
-        if whole:
+        kept = _kept(xyz, np.zeros(0, "f4") if time is None else np.ascontiguousarray(time))
+        if len(kept) == len(xyz):
             return Cloud(xyz, intensity, ring, time)
         return Cloud(xyz[kept], *(None if each is None else each[kept] for each in (intensity, ring, time)))
 
@@ -73,6 +68,18 @@ class Cloud(NamedTuple):
             return self, 0.0
         last = float(np.nanmax(np.where(np.isfinite(self.time), self.time, -np.inf)))
         return self._replace(time=np.asarray(self.time, "f8") - last), last
+
+
+@compiled
+def _kept(xyz: np.ndarray, time: np.ndarray) -> np.ndarray:
+    """Indices of the points that are returns, i8. Their distances are finite and not zero, their times finite."""
+    kept, count = np.empty(len(xyz), np.int64), 0
+    for n in range(len(xyz)):
+        square = xyz[n, 0] * xyz[n, 0] + xyz[n, 1] * xyz[n, 1] + xyz[n, 2] * xyz[n, 2]
+        if square > 0 and square < np.inf and (len(time) == 0 or np.isfinite(time[n])):
+            kept[count] = n
+            count += 1
+    return kept[:count]
 
 
 class _Column(NamedTuple):
@@ -95,8 +102,9 @@ class _Column(NamedTuple):
 
     def put(self, number: int, rows: np.ndarray, places: int) -> None:
         """Store a sample at its place."""
-        sample = np.full((places, self.width), self.fill, self.dtype)
+        sample = np.empty((places, self.width), self.dtype)
         sample[: len(rows)] = rows.reshape(-1, self.width)
+        sample[len(rows) :] = self.fill
         _write(self.file.fileno(), sample, number * places * self.row_bytes)
 
     def read(self, number: int, places: int) -> np.ndarray:

@@ -15,6 +15,7 @@ from rover_pipeline.format.meta import ChannelSpec, replace_file
 from rover_pipeline.format.provenance import MADE_BY, PROVENANCE, versions
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
 from rover_pipeline.format.texts import read_text
+from rover_pipeline.importers.times import require_steady
 
 REFERENCE = "_reference"
 _MAX_LIST_BYTES = 1 << 28
@@ -36,7 +37,11 @@ def write_reference(trace: Path, ts: np.ndarray, states: Mapping[str, np.ndarray
             finite, or whose rotation is none, are not valid.
         command: the import, such as `import kitti`.
         source: what the poses came from.
+
+    Raises:
+        FormatError: the times do not increase, jump, or are not between 1990 and 2100.
     """
+    require_steady(ts, Path(source))
     specs = {
         name: ChannelSpec(format="raw", type="f8", shape=shape, desc=desc)
         for name, (shape, desc) in _DESCRIBED.items()

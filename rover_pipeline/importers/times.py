@@ -6,17 +6,21 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from rover_pipeline.errors import ConfigError, FormatError, short_text
 from rover_pipeline.format.sensor import time_problem
 from rover_pipeline.format.texts import read_text
+from rover_pipeline.numerics.jumps import JUMP_S, jumps
 
 #: A list of times of ten hours at 100 Hz, 30 characters a line.
 _MAX_LIST_BYTES = 1 << 27
 #: Times are told from numbers of files by their size: 1990 in seconds, milliseconds, microseconds and nanoseconds.
 _SINCE_1990 = 6.3e8
+#: 1990 and 2100, seconds since 1970: `check` refuses times outside.
+_EPOCH_S = (631_152_000.0, 4_102_444_800.0)
 _DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(\.\d+)?Z?")
 
 
@@ -39,40 +43,77 @@ def read_times(path: Path) -> np.ndarray:
     return np.array(times, "f8")
 
 
-def times_of_files(
-    files: Sequence[Path], listed: Path | None, rate: float | None, start: float | None
-) -> tuple[np.ndarray, str]:
-    """The time of each file, f8 (N,), seconds since 1970, and where it comes from.
+class FileTimes(NamedTuple):
+    """Times of files.
+
+    Attributes:
+        ts: f8 (file,), seconds since 1970, increasing.
+        source: where they come from.
+        shift: that was added to what the list said, s.
+        notes: what the user should know, one line each.
+    """
+
+    ts: np.ndarray
+    source: str
+    shift: float
+    notes: tuple[str, ...] = ()
+
+
+def times_of_files(files: Sequence[Path], listed: Path | None, rate: float | None, start: float | None) -> FileTimes:
+    """The time of each file.
+
+    Times that are not between 1990 and 2100, such as those that count from the first sweep, are moved: the first one is
+    then `start`, or when the first file was last changed.
 
     Args:
         listed: a list of times, one for each file in order; None = `times.txt` or `timestamps.txt` beside the files or
             above them, if there is one.
-        rate: Hz, where there is no list; start: of the first one, seconds since 1970; None = 0.
+        rate: Hz, where there is no list; start: of the first one, seconds since 1970.
 
     Raises:
         ConfigError: nothing tells the times.
-        FormatError: the list has another number of times than there are files, or they do not increase.
+        FormatError: the list has another number of times than there are files, or they do not increase, or jump.
     """
     folder = files[0].parent
     usual = (place / name for place in (folder, folder.parent) for name in ("timestamps.txt", "times.txt"))
+    if start is not None and not _EPOCH_S[0] < start < _EPOCH_S[1]:
+        raise ConfigError(f"--start {start}: must be seconds since 1970, between 1990 and 2100")
+    found = listed or next((path for path in usual if path.is_file()), None)
     if rate is not None:
-        if listed is not None or not 0 < rate <= 1e6 or not 0 <= (start or 0.0) < 4.2e9:
-            raise ConfigError("--rate: must be above 0, with --start in seconds since 1970, and without --times")
-        return (start or 0.0) + np.arange(len(files)) / rate, f"the rate {rate:g} Hz"
-    listed = listed or next((path for path in usual if path.is_file()), None)
-    if listed is not None:
-        times, source = read_times(listed), listed.name
+        if listed is not None or not 1 / JUMP_S < rate <= 1e6:
+            raise ConfigError(f"--rate {rate:g}: must be above {1 / JUMP_S:.4f} Hz, and without --times")
+        times, source = np.arange(len(files)) / rate, f"the rate {rate:g} Hz"
+    elif found is not None:
+        times, source = read_times(found), found.name
         if len(times) != len(files):
-            raise FormatError(f"{listed}: has {len(times):,} times for {len(files):,} files in {folder}")
+            raise FormatError(f"{found}: has {len(times):,} times for {len(files):,} files in {folder}")
     else:
         stems = [_time_of_name(path.stem) for path in files]
         if any(stem is None for stem in stems):
             raise ConfigError(f"{folder}: nothing tells the times of its files; give --times FILE or --rate HZ")
         times, source = np.array(stems, "f8"), "names of files"
-    times = times + (start - times[0] if start is not None else 0.0)
+    shift = 0.0
+    notes: tuple[str, ...] = ()
+    if start is not None:
+        shift = start - float(times[0])
+    elif not (_EPOCH_S[0] < times[0] and times[-1] < _EPOCH_S[1]):
+        shift = files[0].stat().st_mtime - float(times[0])
+        notes = (f"times by {source} count from when {files[0].name} was last changed (--start sets the first one)",)
+    require_steady(times + shift, listed or folder)
+    return FileTimes(times + shift, source, shift, notes)
+
+
+def require_steady(times: np.ndarray, place: Path) -> None:
+    """Raise FormatError unless times, f8 (N,) s, increase without a jump, between 1990 and 2100."""
     if problem := time_problem(times):
-        raise FormatError(f"{listed or folder}: times of files: {problem}")
-    return times, source
+        raise FormatError(f"{place}: times of files: {problem}")
+    if len(after := jumps(times)):
+        step = times[after[0]] - times[after[0] - 1]
+        raise FormatError(
+            f"{place}: file {after[0]} comes {step:.0f} s after the one before: these are two recordings; split them"
+        )
+    if not (_EPOCH_S[0] < times[0] and times[-1] < _EPOCH_S[1]):
+        raise FormatError(f"{place}: times run from {times[0]:.3f} to {times[-1]:.3f} s, not between 1990 and 2100")
 
 
 def _time(path: Path, number: int, line: str) -> float:

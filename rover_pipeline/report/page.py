@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from rover_pipeline.format.trace import Trace, require_trace
+from rover_pipeline.format.provenance import is_source
+from rover_pipeline.format.trace import Trace, channels_of, require_trace
 from rover_pipeline.options import PageOptions, ReportOptions
 from rover_pipeline.report import findings
 from rover_pipeline.report.draw import charts
@@ -36,7 +37,7 @@ class Contents:
     """What is read from a trace.
 
     Attributes:
-        raw: all raw sensors; derived: all virtual sensors but the ground truth of a simulator.
+        raw: all raw sensors; derived: all virtual sensors but a truth or a reference.
         timed: the sensors with time stamps: raw ones, or else virtual ones.
         span: first and last of these time stamps, s.
         provenances: of the results, by folder.
@@ -50,12 +51,13 @@ class Contents:
         self.records = {record.name: record for record in read_sensors(trace)}
         records, get = self.records.values(), self.records.get
         self.raw = [record for record in records if not record.virtual]
-        self.derived = [record for record in records if record.virtual and not record.ground_truth]
+        given = {each.name for each in records if each.ground_truth or each.name == "_reference"}
+        self.derived = [record for record in records if record.virtual and record.name not in given]
         self.timed = [each for each in self.raw if len(each.ts)] or [each for each in self.derived if len(each.ts)]
         first, last = [each.ts[0] for each in self.timed], [each.ts[-1] for each in self.timed]
         self.span = (min(first, default=0.0), max(last, default=0.0))
         provenances = processing.read_provenances(trace.path, without=REPORT)
-        self.provenances = {name: each for name, each in provenances.items() if each.get("step") != "simulate"}
+        self.provenances = {name: each for name, each in provenances.items() if not is_source(each)}
         self.track = motion.read_track(get("_odom"))
         self.pose_speed, self.pose_source = motion.read_speed(get("_radar_pose")), "_radar_pose"
         if self.pose_speed is None:
@@ -79,14 +81,14 @@ def _summarise(contents: Contents, options: PageOptions) -> Summary:
         trace=trace.name,
         checked=_check_lines(trace, records.values(), used_channels(contents.provenances)),
         repaired={line for record in records.values() for line in record.repaired},
-        missing=missing_outputs([*records], contents.provenances, options.outputs),
+        missing=missing_outputs([*records], contents.provenances, options.outputs, channels_of(trace.path)),
         explained=_explained(contents),
         steps=steps,
         radar_speed=radar_speed,
         sync=[sync.summarise_sync(name, each, contents.clocks) for name, each in contents.residuals.items()],
     )
     sorted_findings = findings.find(evidence, options)
-    truth = motion.read_track(records.get("_truth"))
+    truth, reference = (motion.read_track(records.get(name)) for name in ("_truth", "_reference"))
     return Summary(
         trace=trace.name,
         verdict=findings.verdict(sorted_findings),
@@ -99,7 +101,7 @@ def _summarise(contents: Contents, options: PageOptions) -> Summary:
         + sum(step.bytes for step in steps if step.sensor not in records),
         simulated=is_simulated(records.values()),
         sensors=tuple(record.summary for record in records.values()),
-        motion=motion.summarise_track(contents.track, truth) if contents.track else None,
+        motion=motion.summarise_track(contents.track, truth, reference) if contents.track else None,
         radar_speed=radar_speed,
         sync=tuple(evidence.sync),
         steps=tuple(steps),

@@ -98,6 +98,11 @@ class Motion(_Model):
     truth_rms_m: float | None = Field(
         None, description="RMS distance from the simulator's truth, m; null for a real recording."
     )
+    reference_rms_m: float | None = Field(
+        None,
+        description="RMS distance from a reference that came with the recording (`_reference`), after the rotation and "
+        "translation that fit best, m; null without one.",
+    )
     path_m: tuple[tuple[float, float], ...] = Field((), description="The path from above, thinned, m. [point, xy]")
 
 

@@ -138,7 +138,8 @@ def _sensor_problems(trace: Trace, name: str, threads: int, decode: Callable[[st
         yield from _unreadable(lambda: read_json(sidecar))
     yield from channel_problems(sensor)
     yield from content_problems(trace, sensor)
-    yield from point_problems(sensor)
+    if decode is None or decode(f"{name}/xyz"):
+        yield from point_problems(sensor)
     yield from origin_problems(trace, sensor)
 
 

@@ -52,8 +52,9 @@ class Needs:
 
     def tell_unfit(self, names: Iterable[str], results: Path) -> None:
         """Say which outputs are left out although the recording has the sensor, because that is of another kind."""
+        unfit = {reason for name in self.inputs if (reason := self._unfit(name, results))}
         for name in names:
-            if reason := self._unfit(name, results):
+            if (reason := self.lacking(name, results)) in unfit:
                 source = self.recordings.source(results)
                 print(f"rover-pipeline: {source}: {name} is left out: the recording {reason}", file=sys.stderr)
 

@@ -62,6 +62,8 @@ _FILES = (
 #: Files that hold values: with other values another result is right. The rest says how values are stored.
 _VALUES = ("config.yaml", "lidar.json", "radar.json", "camera.json", "ts", "valid", "calibration.yaml")
 _SHARE_OF_IMPORTS, _SHARE_OF_OUSTER = 0.15, 0.1
+#: Of the imports, those of folders of files.
+_SHARE_OF_FOLDERS = 0.5
 _SHARE_OF_DATASETS, _SHARE_OF_CALIBRATIONS = 0.1, 0.03
 
 
@@ -124,6 +126,12 @@ def _case(made: Laboratory, seed: int, number: int) -> list[Any]:
         readers = _READERS.get(file.partition("/")[0], ())
         action = rng.choice(("check", "info", *readers, *readers, *(("_report",) if rng.random() < 0.1 else ())))
         return [seed, number, file, action]
+    if rng.random() < _SHARE_OF_FOLDERS:
+        kind = rng.choice(("clouds", "clouds", "day"))
+        path = rng.choice(sorted(path for path in (made.captures / kind).rglob("*") if path.is_file()))
+        of_folder = "pictures" if path.parent.name == "pictures" else "clouds"
+        file = str(path.relative_to(made.captures))
+        return [seed, number, file, f"import {'kitti' if kind == 'day' else of_folder}"]
     ouster = (made.captures / "lidar.pcap").exists()
     if ouster and rng.random() < _SHARE_OF_OUSTER:
         return [seed, number, rng.choice(("lidar.json", "lidar.json", "lidar.pcap")), "import ouster"]
@@ -207,6 +215,12 @@ def _argv(made: Laboratory, file: str, action: str, out: Path, rng: random.Rando
     if action == "import dca1000":
         config = made.captures / rng.choice(("studio.mmwave.json", "collection.yaml"))
         return ["import", "dca1000", str(made.captures / "adc.bin"), "--config", str(config), "-o", str(out)]
+    if action in ("import clouds", "import pictures"):
+        fields = ["--fields", "x,y,z,intensity,ring,time"] if "/bin/" in file else []
+        return ["import", action.split()[1], str((made.captures / file).parent), "-o", str(out), *fields]
+    if action == "import kitti":
+        drive = next((made.captures / "day").glob("*_sync"))
+        return ["import", "kitti", str(drive), "-o", str(out)]
     if action == "import ouster":
         return ["import", "ouster", str(made.captures / "lidar.pcap"), "-o", str(out)]
     step, _, how = action.partition(" ")

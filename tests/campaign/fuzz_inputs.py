@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import cv2
 import numpy as np
 import yaml
 
@@ -18,7 +19,9 @@ from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.table import find_step
 from tests.campaign.datasets import FORMATS, dataset_trace, make_dataset, write_whole_odometry
 from tests.conftest import CHECKOUT
-from tests.kit import small_trace, snapshot
+from tests.importers.clouds_kit import FORMATS as CLOUDS
+from tests.importers.clouds_kit import table
+from tests.kit import pictures, small_trace, snapshot
 
 #: Result -> whether it stands in the trace that is damaged. The others are only made.
 _RESULTS = {
@@ -62,6 +65,8 @@ def laboratory() -> Iterator[Laboratory]:
         captures, datasets = Path(folder) / "here" / "captures", Path(folder) / "here" / "datasets"
         captures.mkdir()
         _write_captures(captures)
+        _write_clouds(captures / "clouds")
+        _write_drive(captures / "day" / "2011_09_26_drive_0001_sync")
         _write_calibration(captures / CALIBRATION)
         options = {"calibration": str(captures / CALIBRATION)}
         run_step(find_step(CALIBRATED), trace, CALIBRATED, Request(options), stamps=(".options-0",))
@@ -134,6 +139,39 @@ def _write_captures(folder: Path) -> None:
     for suffix in ("json", "pcap"):
         for path in sorted((data / "ouster").glob(f"OS-0-32*.{suffix}")):
             shutil.copyfile(path, folder / f"lidar.{suffix}")
+
+
+def _write_clouds(folder: Path) -> None:
+    """A folder of two small clouds for each format, and one of pictures."""
+    for name, (suffix, write) in CLOUDS.items():
+        place = folder / name.replace(" ", "-")
+        place.mkdir(parents=True)
+        for number in range(2):
+            write(place / f"{number}{suffix}", table(40, number))
+        (place / "times.txt").write_text("1700000000.1\n1700000000.2\n")
+    (folder / "pictures").mkdir()
+    for number, image in enumerate(pictures(2, 16, 24)):
+        cv2.imwrite(str(folder / "pictures" / f"{number}.{'png' if number else 'jpg'}"), image)
+    (folder / "pictures" / "times.txt").write_text("1700000000.1\n1700000000.2\n")
+    lens = {"model": "brown", "fx": 9.0, "fy": 9.0, "cx": 12.0, "cy": 8.0, "k": [0.1, 0.0], "p": [0.0, 0.0]}
+    (folder / "pictures" / "camera.json").write_text(json.dumps(lens))
+
+
+def _write_drive(drive: Path) -> None:
+    """A drive in KITTI's layout, of two sweeps, pictures and records of the INS."""
+    for name in ("velodyne_points", "image_02", "oxts"):
+        (drive / name / "data").mkdir(parents=True)
+        lines = (f"2011-09-26 13:02:25.{number}00000000\n" for number in range(2))
+        (drive / name / "timestamps.txt").write_text("".join(lines))
+    record = [49.0, 8.4, 112.8, 0.02, 0.01, -0.9, 0.1, 7.0, 7.1, 0.0, 0.0, 0.1, 0.2, 9.8, 0.1, 0.2, 9.8, *[0.01] * 8]
+    for number, image in enumerate(pictures(2, 16, 24)):
+        CLOUDS["bin"][1](drive / "velodyne_points" / "data" / f"{number:010d}.bin", table(40, number))
+        cv2.imwrite(str(drive / "image_02" / "data" / f"{number:010d}.png"), image)
+        (drive / "oxts" / "data" / f"{number:010d}.txt").write_text(" ".join(map(str, record)))
+    turn = "R: 1 0 0 0 1 0 0 0 1\nT: 0.1 0.2 0.3\n"
+    (drive.parent / "calib_imu_to_velo.txt").write_text(turn)
+    (drive.parent / "calib_velo_to_cam.txt").write_text(turn)
+    (drive.parent / "calib_cam_to_cam.txt").write_text("P_rect_02: 9 0 12 1 0 9 8 0 0 0 1 0\n")
 
 
 def _write_calibration(path: Path) -> None:

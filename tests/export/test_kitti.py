@@ -16,6 +16,8 @@ from scipy.spatial import cKDTree
 from rover_pipeline.export.dataset import export_dataset
 from rover_pipeline.export.kitti import describe, problems
 from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.importers.points import Cloud, PointsWriter
+from rover_pipeline.lidar.geometry import returns, sensor_info, sweep_span
 
 #: Splits of a recording of some seconds.
 SETTINGS = {"splits": {"block_s": 0.5, "gap_s": 0.2}}
@@ -46,6 +48,26 @@ def test_kiss_icp_reads_the_poses_times_and_sweeps_that_the_truth_has(exported: 
     np.testing.assert_allclose(dataset.get_frames_timestamps()[:, 0], ts - ts[0], atol=1e-5)
     points, _ = dataset[3]  # with the correction of KITTI's own lidar, which the loader applies to all
     assert len(points) > 1000 and 0.5 < np.linalg.norm(points, axis=1).mean() < 20
+
+
+def test_a_lidar_that_is_points_gives_the_same_sequence(exported: Path, drive: Path, tmp_path: Path) -> None:
+    trace = tmp_path / "points"
+    shutil.copytree(drive, trace, ignore=shutil.ignore_patterns("lidar", "_lidar*", "_map", "radar", "camera"))
+    lidar, text = Sensor(drive / "lidar"), (drive / "lidar" / "lidar.json").read_text()
+    count, columns = lidar.length(), lidar.specs["rng"].shape[1]
+    begin, period = sweep_span(sensor_info(text), "end")
+    with PointsWriter(trace / "lidar", time=True) as writer:
+        for number, (ts, valid) in enumerate(zip(lidar.times(count), lidar.valid(count), strict=True)):
+            points, column = returns(lidar.channel("rng").read(number, number + 1)[0], text)
+            writer.append(ts, Cloud(points, time=begin + period * column / columns), valid=bool(valid))
+    found = export_dataset("kitti", [str(trace)], tmp_path / "set", settings=SETTINGS)
+    for name in ("000000.bin", "000007.bin"):
+        one, two = (
+            np.fromfile(folder / "sequences" / "00" / "velodyne" / name, "<f4").reshape(-1, 4)[:, :3]
+            for folder in (exported, found)
+        )
+        assert len(one) == len(two)
+        assert cKDTree(one).query(two)[0].max() < 0.002  # instants of points are rounded to 0.1 ms
 
 
 def test_evo_reads_poses_of_a_camera_that_looks_along_its_third_axis(exported: Path, drive: Path) -> None:

@@ -99,6 +99,13 @@ def test_times_come_from_a_list_the_names_or_a_rate_and_from_nothing_else(tmp_pa
         (tmp_path / f"{name}.txt").write_text(text)
         import_clouds(folder, tmp_path / name, times=tmp_path / f"{name}.txt")
         np.testing.assert_allclose(Sensor(tmp_path / name / "lidar").times(3), wanted, atol=1e-6)
+    import_clouds(folder, tmp_path / "relative", rate=10)
+    ts = Sensor(tmp_path / "relative" / "lidar").times(3)
+    np.testing.assert_allclose(ts - ts[0], [0, 0.1, 0.2], atol=1e-6)
+    assert list(problems(tmp_path / "relative")) == []  # which refuses times before 1990
+    (tmp_path / "jumping.txt").write_text("1700000000\n1700000001\n1700009000\n")
+    with pytest.raises(FormatError, match="file 2 comes 8999 s after the one before: these are two recordings"):
+        import_clouds(folder, tmp_path / "short", times=tmp_path / "jumping.txt")
     (tmp_path / "short.txt").write_text("1\n2\n")
     with pytest.raises(FormatError, match="has 2 times for 3 files"):
         import_clouds(folder, tmp_path / "short", times=tmp_path / "short.txt")

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ouster.sdk import core, open_source
+from ouster.sdk import core, open_source, osf
 
 from rover_pipeline.engine.execute import Request, run_step
-from rover_pipeline.errors import FormatError, InTheWayError
+from rover_pipeline.errors import ConfigError, FormatError, InTheWayError
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.importers.ouster import import_ouster
 from rover_pipeline.table import find_step
+from rover_pipeline.validation.check import problems
 
 LIDAR_IMAGE = find_step("_lidar_image")
 CAPTURES = [
@@ -63,6 +64,75 @@ def test_a_capture_without_host_times_starts_at_the_given_time(captures: Path, t
     ts = Sensor(tmp_path / "trace" / "lidar").times(3)
     assert ts[0] == 1.7e9
     np.testing.assert_allclose(np.diff(ts), 0.1, atol=1e-3)
+
+
+def test_a_capture_whose_clock_was_never_set_counts_from_when_the_file_was_changed(
+    captures: Path, tmp_path: Path
+) -> None:
+    import_ouster(captures / "ouster" / CAPTURES[1][0], tmp_path / "trace")
+    ts = Sensor(tmp_path / "trace" / "lidar").times(3)
+    assert ts[0] == pytest.approx((captures / "ouster" / CAPTURES[1][0]).stat().st_mtime, abs=1)
+    assert list(problems(tmp_path / "trace")) == []
+
+
+def test_second_returns_are_kept_beside_the_first(captures: Path, tmp_path: Path) -> None:
+    import_ouster(captures / "ouster" / CAPTURES[2][0], tmp_path / "trace")
+    lidar = Sensor(tmp_path / "trace" / "lidar")
+    (scan,) = (scan for scan, *_ in open_source(str(captures / "ouster" / CAPTURES[2][0])))
+    assert scan is not None
+    for channel, field in {"rng2": "RANGE2", "rfl2": "REFLECTIVITY2"}.items():
+        values = lidar.channel(channel).read(0, 1)[0]
+        np.testing.assert_array_equal(values, np.minimum(scan.field(field), np.iinfo(values.dtype).max))
+    first, second = (lidar.channel(name).read(0, 1)[0] for name in ("rng", "rng2"))
+    assert (second > 0).sum() > 100 and (first != second)[second > 0].all()
+    assert list(problems(tmp_path / "trace")) == []
+
+
+def test_of_several_sensors_in_a_capture_one_is_chosen(captures: Path, tmp_path: Path) -> None:
+    sources = [open_source(str(captures / "ouster" / CAPTURES[number][0])) for number in (0, 2)]
+    several = str(tmp_path / "several.osf")
+    with osf.Writer(several, [source.sensor_info[0] for source in sources]) as writer:
+        for number, source in enumerate(sources):
+            for scan, *_ in source:
+                assert scan is not None
+                writer.save(number, scan)
+    with pytest.raises(ConfigError, match=r"holds 2 sensors; choose one by --sensor: 0 = OS-1-128 122201000998, 1 = "):
+        import_ouster(Path(several), tmp_path / "none")
+    with pytest.raises(ConfigError, match=r"several.osf: has no sensor 7"):
+        import_ouster(Path(several), tmp_path / "none", sensor="7")
+    for sensor, sweeps, beams in (("0", 3, 128), ("992137000142", 1, 32)):
+        assert import_ouster(Path(several), tmp_path / sensor, sensor=sensor) == sweeps
+        assert Sensor(tmp_path / sensor / "lidar").specs["rng"].shape[0] == beams
+        assert list(problems(tmp_path / sensor)) == []
+
+
+def test_what_the_imu_measured_during_sweeps_of_an_osf_is_kept_and_near_infrared_is_not_needed(
+    captures: Path, tmp_path: Path
+) -> None:
+    source = open_source(str(captures / "ouster" / CAPTURES[0][0]))
+    fields = {"IMU_ACC": (8, 3), "IMU_GYRO": (8, 3), "IMU_TIMESTAMP": (8,), "IMU_STATUS": (8,)}
+    kinds = dict(zip(fields, ("f4", "f4", "u8", "u2"), strict=True))
+    path, ends = str(tmp_path / "imu.osf"), []
+    with osf.Writer(path, [source.sensor_info[0]], ["RANGE", "REFLECTIVITY", *fields]) as writer:
+        for scan, *_ in source:
+            assert scan is not None
+            for name, shape in fields.items():
+                scan.add_field(name, np.zeros(shape, kinds[name]), core.FieldClass.FRAME_FIELD)
+            scan.field("IMU_ACC")[:] = [0.1, 0.2, 9.8]
+            scan.field("IMU_TIMESTAMP")[:] = scan.timestamp.max() - np.arange(80, 0, -10) * 1_000_000
+            scan.field("IMU_STATUS")[:] = [1, 1, 1, 0, 1, 1, 1, 1]
+            ends.append(scan.packet_timestamp.max() / 1e9)
+            writer.save(0, scan)
+    import_ouster(Path(path), tmp_path / "trace")
+    imu = Sensor(tmp_path / "trace" / "imu")
+    wanted = np.concatenate([end - np.array([0.08, 0.07, 0.06, 0.04, 0.03, 0.02, 0.01]) for end in ends])
+    np.testing.assert_allclose(imu.times(21), wanted, atol=2e-6)
+    np.testing.assert_allclose(imu.channel("acc").read(), np.tile(np.array([0.1, 0.2, 9.8], "f4"), (21, 1)))
+    assert "nir" not in Sensor(tmp_path / "trace" / "lidar").specs
+    for sensor in ("_lidar_image", "_lidar_points"):
+        run_step(find_step(sensor), tmp_path / "trace", sensor, Request())
+        assert {"rfl"} == {"rfl", "nir"} & set(Sensor(tmp_path / "trace" / sensor).specs)
+    assert list(problems(tmp_path / "trace")) == []
 
 
 def test_metadata_of_old_firmware_gets_the_keys_that_readers_need(captures: Path, tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ _STATE_CHANNELS = {TS, VALID, "pos", "rot", "vel", "acc", "avel"}
 _MAX_COORDINATE_M, _MAX_SPEED_MPS = 1e6, 1e3
 #: Points of the path in `summary.json`.
 _PATH_POINTS = 200
+#: Longest time between two poses of a reference between which it is interpolated, s, and fewest poses to align.
+_MAX_REFERENCE_GAP_S, _LEAST_ALIGNED = 1.0, 3
 #: Distance between the poses that the path length is summed over, s.
 _VERTEX_PERIOD_S = 0.3
 
@@ -75,8 +77,12 @@ def read_track(odom: SensorRecord | None) -> Track | None:
     return Track(odom.ts, speed, pos, valid, quality)
 
 
-def summarise_track(track: Track, truth: Track | None = None) -> Motion:
-    """The figures of a track; `truth` is the ground truth of a simulated recording."""
+def summarise_track(track: Track, truth: Track | None = None, reference: Track | None = None) -> Motion:
+    """The figures of a track.
+
+    Args:
+        truth: of a simulated recording; reference: that came with a recording, at times and in a world of its own.
+    """
     pos = track.pos[track.valid]
     speed = track.speed[np.isfinite(track.speed)]
     keep = np.unique(np.linspace(0, len(pos) - 1, min(len(pos), _PATH_POINTS)).round().astype(int))
@@ -95,6 +101,7 @@ def summarise_track(track: Track, truth: Track | None = None) -> Motion:
         samples=len(track.ts),
         quality=quality,
         truth_rms_m=_rms_distance(track, truth) if truth else None,
+        reference_rms_m=_rms_aligned(track, reference) if reference else None,
         path_m=tuple((round(float(x), 3), round(float(y), 3)) for x, y in pos[keep, :2]),
     )
 
@@ -111,6 +118,26 @@ def _rms_distance(track: Track, truth: Track) -> float | None:
     """RMS distance of the poses from the ground truth at the same times, m. Both are in the same world frame."""
     _, ours, true = np.intersect1d(track.ts, truth.ts, return_indices=True)
     return _rms(np.linalg.norm(track.pos[ours] - truth.pos[true], axis=1))
+
+
+def _rms_aligned(track: Track, reference: Track) -> float | None:
+    """RMS distance of the poses from a reference at their times, m, after the rigid motion that fits best.
+
+    The reference is interpolated between its poses and never beyond them, nor over a gap. (S. Umeyama, Least-squares
+    estimation of transformation parameters between two point patterns, PAMI 13, 1991, without the scale.)
+    """
+    ts, pos = reference.ts[reference.valid], reference.pos[reference.valid]
+    after = np.clip(np.searchsorted(ts, track.ts), 1, len(ts) - 1)
+    near = (track.ts >= ts[0]) & (track.ts <= ts[-1]) & (np.diff(ts)[after - 1] <= _MAX_REFERENCE_GAP_S)
+    near &= track.valid
+    if near.sum() < _LEAST_ALIGNED:
+        return None
+    wanted = np.stack([np.interp(track.ts[near], ts, axis) for axis in pos.T], -1)
+    ours = track.pos[near] - track.pos[near].mean(0)
+    theirs = wanted - wanted.mean(0)
+    left, _, right = np.linalg.svd(ours.T @ theirs)
+    mirrored = np.diag([1.0, 1.0, np.sign(np.linalg.det(left @ right))])
+    return _rms(np.linalg.norm(ours @ (left @ mirrored @ right) - theirs, axis=1))
 
 
 def _rms(values: np.ndarray) -> float | None:

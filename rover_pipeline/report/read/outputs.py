@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from rover_pipeline.engine.step import EVERY, OPTIONAL
+from rover_pipeline.engine.step import EVERY, OPTIONAL, Has, Step
 from rover_pipeline.errors import ConfigError
 from rover_pipeline.report.templating import REPORT
 from rover_pipeline.table import TABLE, asked_outputs
 
 
 def missing_outputs(
-    sensors: Collection[str], provenances: Mapping[str, Mapping[str, Any]], outputs: Sequence[str] | None
+    sensors: Collection[str], provenances: Mapping[str, Mapping[str, Any]], outputs: Sequence[str] | None, has: Has
 ) -> dict[str, list[str]]:
     """Outputs that were asked for, or by default, and are not there although the recording has all that they need.
 
@@ -21,6 +21,7 @@ def missing_outputs(
         provenances: of the results, by folder.
         outputs: `outputs` of the configuration; None = not known, as for a page that no workflow asked for. The default
             outputs are expected then, if the recording has any result of this package.
+        has: whether the recording has a channel, for outputs that only some kinds of sensors give.
 
     Returns:
         Folder of the output -> raw sensors that it is made from, in the order of the table.
@@ -34,24 +35,36 @@ def missing_outputs(
         asked = [step.sensor for step in TABLE.values() if step.default]
     there = {*sensors, *provenances}
     lacking = [name for name in asked if name not in (*there, REPORT) and name in TABLE]
-    possible = [name for name in lacking if _can_be_made(name, there)]
-    return {name: sorted(each for each in needed_sensors(name) if each not in TABLE) for name in possible}
+    possible = [name for name in lacking if _can_be_made(name, there, has)]
+    return {name: sorted(each for each in needed_sensors(name, has) if each not in TABLE) for name in possible}
 
 
-def needed_sensors(name: str) -> set[str]:
-    """Sensors without which an output cannot be made, raw and virtual, and those that they are made from in turn."""
-    found = _needed(name)
-    return found.union(*(needed_sensors(sensor) for sensor in found if sensor in TABLE))
+def _always(reference: str) -> bool:
+    return True
 
 
-def _needed(name: str) -> set[str]:
+def needed_sensors(name: str, has: Has = _always) -> set[str]:
+    """Sensors without which an output cannot be made, raw and virtual, and those that they are made from in turn.
+
+    Args:
+        has: whether the recording has a channel; unless given, it has all, a lidar of images too.
+    """
+    found = _needed(TABLE[name].for_recording(has))
+    return found.union(*(needed_sensors(sensor, has) for sensor in found if sensor in TABLE))
+
+
+def _needed(step: Step) -> set[str]:
     """Sensors that an output is made from."""
-    entries = (entry for entry in TABLE[name].references() if not entry.endswith(OPTIONAL) and "/" in entry)
+    entries = (entry for entry in step.references() if not entry.endswith(OPTIONAL) and "/" in entry)
     return {entry.partition("/")[0] for entry in entries} - {EVERY}
 
 
-def _can_be_made(name: str, there: Collection[str]) -> bool:
-    return all(sensor in there or (sensor in TABLE and _can_be_made(sensor, there)) for sensor in _needed(name))
+def _can_be_made(name: str, there: Collection[str], has: Has) -> bool:
+    step = TABLE[name].for_recording(has)
+    needed = _needed(step)
+    return not step.unfit and all(
+        each in there or (each in TABLE and _can_be_made(each, there, has)) for each in needed
+    )
 
 
 def used_channels(provenances: Mapping[str, Mapping[str, Any]]) -> set[str]:
