@@ -40,9 +40,8 @@ rule all:
 
 
 onsuccess:
-    say("done:", FLOW.directories)
-    end_of_run()
+    end()
 
 
 onerror:
-    say("failed:", failures(workflow.rules, FLOW.traces, FLOW.started) + FLOW.refused)
+    end()

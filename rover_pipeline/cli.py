@@ -156,10 +156,10 @@ def _parser() -> argparse.ArgumentParser:
     mda.add_argument("rest", nargs=argparse.REMAINDER, metavar="list|versions|extract|update ...")
     mda.set_defaults(run=lambda arguments: load("rover_pipeline.export.mda.commands:main")(arguments.rest))
 
-    picture = commands.add_parser("picture", help="a picture of a radar product")
+    picture = commands.add_parser("picture", help="a picture of a sensor, raw or virtual, or of the map")
     picture.add_argument("trace", type=Path, metavar="TRACE")
-    picture.add_argument("sensor", metavar="SENSOR", help="for example radar_range_doppler")
-    picture.add_argument("-o", "--out", type=Path, required=True, metavar="FILE", help="the new PNG")
+    picture.add_argument("sensor", metavar="SENSOR", help="for example radar_range_doppler, odom, camera, map")
+    picture.add_argument("-o", "--out", type=Path, required=True, metavar="FILE", help="the new .png, .pdf or .svg")
     picture.add_argument("--frame", type=int, default=0, metavar="N", help="counted from 0 (default: 0)")
     picture.set_defaults(run=_picture)
 

@@ -49,6 +49,21 @@ class SampleError(FormatError):
         return (type(self), (self.args[0], self.sample))
 
 
+class UnknownNameError(FormatError, KeyError):
+    """There is no sensor, channel or file of this name. It is a KeyError too, as Python's mappings raise."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # a KeyError would put the message into quotes
+
+
+class UnknownAttributeError(UnknownNameError, AttributeError):
+    """The same for a name after a dot, so that `hasattr` and `getattr` with a default work."""
+
+
+class SampleIndexError(FormatError, IndexError):
+    """An index is beyond the samples, or no index at all. It is an IndexError too, as Python's sequences raise."""
+
+
 class InTheWayError(RoverError):
     """A file or directory that this program did not make has the path of a result."""
 
@@ -85,11 +100,22 @@ _PASSING = (errno.EIO, errno.ENOSPC, errno.ESTALE, errno.ETIMEDOUT, errno.ENOMEM
 
 def require_damage(error: BaseException) -> None:
     """Raise an error again unless it tells of damaged data: what a disk could not read is not absent or damaged."""
+    if _of_the_system(error):
+        raise error
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether the same work on the same input may succeed later: the error is none of the user's, or of the system."""
+    return not isinstance(error, RoverError) or _of_the_system(error)
+
+
+def _of_the_system(error: BaseException) -> bool:
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OSError) and cause.errno in _PASSING:
-            raise error
+            return True
         cause = cause.__cause__ or cause.__context__
+    return False
 
 
 def describe(error: Exception) -> str:

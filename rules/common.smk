@@ -2,10 +2,13 @@
 import os
 import sys
 
+from snakemake.logging import logger
+
 from rover_pipeline.errors import RoverError
+from rover_pipeline.workflow.ending import end_of_run
 from rover_pipeline.workflow.exports import Exports
 from rover_pipeline.workflow.flow import Flow
-from rover_pipeline.workflow.stamps import failures
+from rover_pipeline.workflow.jobs import watch
 
 
 def _one_line(function):
@@ -58,12 +61,10 @@ def extra_rules():
     return [os.path.abspath(path) for path in FLOW.config.extra_rules]
 
 
-def end_of_run():
-    if FLOW.refused:
-        say("not done:", FLOW.refused)
-        sys.exit(1)
+# What fails is told once, when all is over.
+JOBS = watch(logger, workflow.output_settings.verbose)
 
 
-def say(title, lines):
-    shown = lines if len(lines) <= 40 else [*lines[:40], f"and {len(lines) - 40} more"]
-    print("\n  ".join([f"rover-pipeline: {title}", *shown]), file=sys.stderr)
+def end():
+    if status := end_of_run(FLOW, JOBS.failed):
+        sys.exit(status)

@@ -1,1 +1,1 @@
-"""The datasets that recordings can be exported to, as declarations: options, needed sensors and marks. No maths."""
+"""The datasets that recordings can be exported to, as declarations; what is in one and how it is split."""

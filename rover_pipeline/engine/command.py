@@ -14,8 +14,9 @@ from typing import TextIO
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.engine.options import DASK_VARIABLE, DaskOptions
 from rover_pipeline.engine.step import Step
-from rover_pipeline.errors import ERROR_MARK, ConfigError, RoverError, describe
+from rover_pipeline.errors import ERROR_MARK, ConfigError, RoverError, describe, may_pass
 from rover_pipeline.format.attempt import open_regular
+from rover_pipeline.format.failures import clear_failure, record_failure
 from rover_pipeline.format.trace import link_trace
 from rover_pipeline.options import InputOptions
 
@@ -43,15 +44,15 @@ def run_command(
         ConfigError: the request is no JSON, or the versions differ.
         RoverError: the step failed, or did not make one of the outputs.
     """
-    with logged(log) as file:
+    folders = {path.parent for path in outputs}
+    if len(folders) != 1 or (folder := folders.pop()).parent != trace:
+        raise ConfigError(f"--output: must be files of one virtual sensor in {trace}")
+    with logged(log) as file, _recorded(trace, folder.name):
         if version is not None and version != step.version:
             raise ConfigError(
                 f"step {step.name} is version {step.version} here, version {version} where the workflow was read; "
                 "install the same rover-pipeline on every node"
             )
-        folders = {path.parent for path in outputs}
-        if len(folders) != 1 or (folder := folders.pop()).parent != trace:
-            raise ConfigError(f"--output: must be files of one virtual sensor in {trace}")
         try:
             content = json.loads(request)
         except ValueError as error:
@@ -76,6 +77,17 @@ def run_command(
         line = f"{folder}: {made}, {result.seconds:.2f} s"
         for stream in filter(None, (sys.stderr, file)):
             print(line, file=stream)
+
+
+@contextmanager
+def _recorded(trace: Path, output: str) -> Iterator[None]:
+    """Keeps the reason of a failure beside the results of the recording, and forgets it when the output is made."""
+    try:
+        yield
+    except Exception as error:
+        record_failure(trace, output, describe(error), may_pass=may_pass(error))
+        raise
+    clear_failure(trace, output)
 
 
 @contextmanager

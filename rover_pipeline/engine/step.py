@@ -8,13 +8,13 @@ of the libraries that the functions need.
 from __future__ import annotations
 
 import inspect as signatures
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rover_pipeline.errors import ConfigError, did_you_mean
+from rover_pipeline.format.descriptions import axes_of
 from rover_pipeline.lookup import load, load_marked
 from rover_pipeline.options import Options
 
@@ -59,8 +59,7 @@ class Output:
     @property
     def axes(self) -> tuple[str, ...]:
         """Names of the axes of a sample, from the first brackets of the description; empty for scalars."""
-        brackets = re.search(r"\[([a-z_, ]+)\]", self.desc)
-        return tuple(name.strip() for name in brackets[1].split(",")) if brackets else ()
+        return axes_of(self.desc)
 
     @property
     def shape(self) -> tuple[int | None, ...]:

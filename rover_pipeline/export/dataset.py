@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,16 +18,17 @@ from typing import Any
 import numpy as np
 
 from rover_pipeline.datasets.options import DatasetOptions, SplitOptions
+from rover_pipeline.datasets.recordings import named_recordings
+from rover_pipeline.datasets.splits import SPLITS, Course, assign
 from rover_pipeline.datasets.table import DATASETS, DatasetFormat
 from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.export.dataset_output import DatasetOutput, dataset_output, merge, older_dataset, publish
-from rover_pipeline.export.splits import SPLITS, Course, assign
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import fingerprint, versions
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.texts import parse_yaml
-from rover_pipeline.format.trace import Trace, link_trace, locate_traces
+from rover_pipeline.format.trace import Trace, link_trace
 from rover_pipeline.lookup import load
 
 #: Ends a reference to a channel that is read where it is there.
@@ -237,19 +237,12 @@ def find_recordings(entries: Sequence[str], output_root: Path | None = None) -> 
     Raises:
         FormatError: there are none, or two have the same name.
     """
-    base = Path("/-")  # nothing is made there: it shows which part of a path is below the entry
-    named = {source: place.relative_to(base) for place, source in locate_traces(list(entries), Path(), base).items()}
-    results = {source: place for place, source in locate_traces(list(entries), Path(), output_root).items()}
-    found: dict[str, Recording] = {}
-    for source, relative in named.items():
-        name = re.sub(r"[^A-Za-z0-9_-]+", "-", "_".join(relative.parts)).strip("-_") or "recording"
-        if name in found:
-            raise FormatError(f"{source} and {found[name].path}: would both be called {name} in a dataset; rename one")
-        place = results[source]
+    found = []
+    for name, (source, place) in named_recordings(entries, output_root).items():
         if output_root is not None and place != source:
             link_trace(source, place)  # a virtual sensor may be wanted from a recording that has no results yet
-        found[name] = Recording(name, place.absolute())
-    return tuple(found[name] for name in sorted(found))
+        found.append(Recording(name, place.absolute()))
+    return tuple(found)
 
 
 def _inputs(recording: Recording, options: DatasetOptions) -> str:

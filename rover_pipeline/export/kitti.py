@@ -21,12 +21,12 @@ from pathlib import Path
 import numpy as np
 
 from rover_pipeline.datasets.options import KittiOptions
+from rover_pipeline.datasets.splits import SPLITS, Course
 from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.dataset import ExportJob, Recording
 from rover_pipeline.export.rig import OPTICAL_FROM_FLU, camera_lens, sensor_mount
-from rover_pipeline.export.splits import SPLITS, Course
 from rover_pipeline.export.sweeps import PosedSweeps
 
 #: Sweeps in a part of an export: some seconds of work.

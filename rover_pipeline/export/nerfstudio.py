@@ -26,13 +26,13 @@ from plyfile import PlyData, PlyParseError
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.camera.pictures import undistort
 from rover_pipeline.datasets.options import NerfstudioOptions
+from rover_pipeline.datasets.splits import SPLITS, Course
 from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.dataset import ExportJob, Recording
 from rover_pipeline.export.points import read_map
 from rover_pipeline.export.rig import camera_lens, whole_sensor
-from rover_pipeline.export.splits import SPLITS, Course
 from rover_pipeline.format.channels.jpeg import PictureChannel, encode
 from rover_pipeline.format.texts import read_json
 from rover_pipeline.mapping.ply import ply

@@ -18,7 +18,9 @@ TS = "ts"
 VALID = "valid"
 TS_SPEC = ChannelSpec(format="raw", type="f8", shape=(), desc="Time of each sample, seconds since the Unix epoch.")
 VALID_SPEC = ChannelSpec(format="raw", type="u1", shape=(), desc="1 = sample can be trusted, 0 = it cannot.")
-_TRUNCATE = "If the recording was interrupted, set `input.truncate: true` to use its whole samples"
+_TRUNCATE = (
+    "If the recording was interrupted, set `input.truncate: true` (in Python: truncate=True) to use its whole samples"
+)
 
 
 class Sensor:

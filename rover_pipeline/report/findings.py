@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from rover_pipeline.options import ReportOptions
@@ -37,10 +38,10 @@ class Evidence(NamedTuple):
         missing: outputs that were asked for and are not there -> the raw sensors that they are made from.
         explained: result -> its samples that the raw sensor already marks as not valid, and samples of poses at times
             that the odometry does not cover.
+        failed: outputs that were asked for and not made -> why.
     """
 
     trace: str
-
     raw: Sequence[SensorSummary]
     virtual: Sequence[SensorSummary]
     checked: Sequence[str]
@@ -50,6 +51,7 @@ class Evidence(NamedTuple):
     steps: Sequence[StepSummary]
     radar_speed: RadarSpeed | None
     sync: Sequence[SyncSummary]
+    failed: Mapping[str, str] = MappingProxyType({})
 
 
 def find(evidence: Evidence, options: ReportOptions) -> list[Finding]:
@@ -109,19 +111,28 @@ def _check_findings(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _missing(evidence: Evidence) -> Iterator[Finding]:
-    """Outputs that are not there, each with those that need it."""
+    """Outputs that are not there, or were not made again, each with those that need it."""
     damaged = {_sensor(_split(line, "")[0]) for line in evidence.checked if line not in evidence.repaired}
     damaged |= {each.name for each in evidence.raw if each.error or not each.samples or each.whole < each.samples}
     roots: dict[str, list[str]] = {}
     for name in evidence.missing:
         first = next((root for root in roots if root in needed_sensors(name)), None)
-        roots.setdefault(name, []) if first is None else roots[first].append(name)
+        if first is None or name in evidence.failed:
+            roots[name] = []
+        else:
+            roots[first].append(name)
     for name, others in roots.items():
         also = f", nor {join(others)}, which need{'s' if len(others) == 1 else ''} it" if others else ""
         causes = [each for each in evidence.missing[name] if each in damaged]
         why = f"; {join(causes)} {'is' if len(causes) == 1 else 'are'} damaged, see there" if causes else ""
+        if name in evidence.failed:
+            why = f": {evidence.failed[name]}"
         command = f"rover-pipeline run {evidence.trace} --outputs {name[1:]}"
-        yield _finding("error", name, f"was not made{also}{why}", f"This makes it, or says why not: {command}")
+        advice = "" if name in evidence.failed else f"This makes it, or says why not: {command}"
+        yield _finding("error", name, f"was not made{also}{why}", advice)
+    for name, reason in evidence.failed.items():
+        if name not in roots:
+            yield _finding("error", name, f"was not made again: {reason}")
 
 
 def _sensor(place: str) -> str:

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, RoverError, explain, named_if_not_written
+from rover_pipeline.format.failures import FOLDER as FAILURES
 from rover_pipeline.format.provenance import PROVENANCE, fingerprint, read_provenance, versions
 from rover_pipeline.format.sensor import TS
 from rover_pipeline.format.texts import read_json
@@ -201,9 +202,11 @@ def make_report(trace: Path) -> Path:
 
 def _inputs(trace: Path) -> list[Path]:
     """Those files of a trace of which one changes whenever a sensor does."""
-    folders = [Path(entry.path) for entry in os.scandir(trace) if entry.is_dir() and entry.name != REPORT]
+    folders = [
+        Path(entry.path) for entry in os.scandir(trace) if entry.is_dir() and entry.name not in (REPORT, FAILURES)
+    ]
     paths = [folder / (PROVENANCE if folder.name.startswith("_") else TS) for folder in folders]
-    return [path for path in (trace / CONFIG, *paths) if path.exists()]
+    return [path for path in (trace / CONFIG, trace / FAILURES, *paths) if path.exists()]
 
 
 def read_row(trace: Path, name: str, directory: Path, problem: str = "") -> Row:

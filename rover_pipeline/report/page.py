@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from rover_pipeline.format.failures import read_failures
 from rover_pipeline.format.provenance import is_source
 from rover_pipeline.format.trace import Trace, channels_of, require_trace
 from rover_pipeline.options import PageOptions, ReportOptions
@@ -86,6 +87,11 @@ def _summarise(contents: Contents, options: PageOptions) -> Summary:
         steps=steps,
         radar_speed=radar_speed,
         sync=[sync.summarise_sync(name, each, contents.clocks) for name, each in contents.residuals.items()],
+        failed={
+            each.output: each.reason.replace(f"{trace.path.absolute()}/", "").replace(f"{trace.path}/", "")
+            for each in read_failures(trace.path)
+            if each.output != REPORT
+        },
     )
     sorted_findings = findings.find(evidence, options)
     truth, reference = (motion.read_track(records.get(name)) for name in ("_truth", "_reference"))

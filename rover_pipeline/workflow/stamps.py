@@ -1,4 +1,4 @@
-"""Stamps, by which Snakemake knows results, and what the logs of a run say.
+"""Stamps, by which Snakemake knows results.
 
 The stamp `_name/.options-DIGEST`, an empty file, is the only output of a rule. Snakemake removes the outputs of a job
 before it starts the job; so it removes a stamp, and the older result stays until a new one is whole. The name of a
@@ -11,11 +11,10 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rover_pipeline.errors import ERROR_MARK, FormatError, RoverError
+from rover_pipeline.errors import FormatError, RoverError
 from rover_pipeline.format.provenance import PROVENANCE, file_state, files_of, fingerprint, read_provenance
 
 STAMP = ".options-"
@@ -88,25 +87,6 @@ def withdraw(stamp: Path) -> None:
             stamp.unlink()
     except OSError as error:
         raise RoverError(f"{stamp.parent}: has to be made again but cannot be written: {error.strerror}") from error
-
-
-def failures(rules: Iterable[Any], traces: Iterable[Path], started: float) -> list[str]:
-    """The errors that logs of a run's jobs end with, wherever the jobs ran, each of them once.
-
-    Args:
-        traces: directories of results.
-        started: when the run began, seconds since the epoch.
-    """
-    lines: list[str] = []
-    for rule in rules:
-        product = next(iter(made_by(rule)), "")
-        for pattern in map(str, rule.log):
-            for results in traces:
-                log = Path(pattern.replace("{trace}", str(results).lstrip("/")).replace("{product}", product))
-                if log.exists() and log.stat().st_mtime >= started:
-                    last = log.read_text(encoding="utf-8", errors="replace").rstrip().rpartition("\n")[2]
-                    lines += [last.removeprefix(ERROR_MARK)] if last.startswith(ERROR_MARK) else []
-    return list(dict.fromkeys(lines))
 
 
 def writable(folder: Path) -> bool:

@@ -21,7 +21,7 @@ from rover_pipeline.format.sensor import TS, TS_SPEC, Sensor, SensorWriter
 from rover_pipeline.format.trace import CONFIG
 from rover_pipeline.radar.axes import AXES
 from rover_pipeline.table import find_step
-from tests.kit import environment, small_trace, spec_of, times
+from tests.kit import environment, small_trace, spec_of, times, write_odometry
 
 STEPS = ("range_doppler", "range_azimuth", "spectrum", "points", "velocity")
 
@@ -161,6 +161,57 @@ def test_a_frame_that_is_not_valid_is_called_so(trace: Path) -> None:
     for frame, doubt in ((1, False), (2, True)):
         figure = draw(trace, "_radar_points", frame)
         assert ("not valid" in figure.get_suptitle()) == doubt
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The small trace with all raw sensors, a motion, and what can be made of them in no time."""
+    path = small_trace(tmp_path_factory.mktemp("all") / "trace", sensors=("lidar", "radar", "camera", "imu"))
+    write_odometry(path, invalid=(1,))
+    for name in ("_lidar_image", "_lidar_points", "_sync", "_imu_pose", "_bev"):
+        run_step(find_step(name), path, name, Request())
+    return path
+
+
+@pytest.mark.parametrize(
+    "name", ["lidar", "radar", "camera", "imu", "lidar_image", "lidar_points", "sync", "imu_pose", "bev", "odom"]
+)
+def test_every_sensor_has_a_picture_raw_or_virtual(name: str, everything: Path, tmp_path: Path) -> None:
+    out = tmp_path / f"{name}.png"
+    assert main(["picture", str(everything), name, "-o", str(out), "--frame", "2"]) == 0
+    picture = cv2.imread(str(out))
+    assert picture is not None and picture.std() > 5
+
+
+def test_a_picture_is_a_png_a_pdf_or_an_svg_with_the_same_bytes_each_time(everything: Path, tmp_path: Path) -> None:
+    for ending, begin in ((".pdf", b"%PDF"), (".svg", b"<?xml"), (".PNG", b"\x89PNG")):
+        first, second = (tmp_path / f"{name}{ending}" for name in ("first", "second"))
+        for out in (first, second):
+            save_picture(everything, "odom", out)
+        assert first.read_bytes().startswith(begin) and first.read_bytes() == second.read_bytes()
+    with pytest.raises(ConfigError, match=r"picture\.jpg: must end with \.png, \.pdf, \.svg"):
+        save_picture(everything, "odom", tmp_path / "picture.jpg")
+
+
+def test_a_cell_to_the_right_is_drawn_to_the_right_and_a_path_to_the_left_goes_up(tmp_path: Path) -> None:
+    cells = np.zeros((1, 10, 20), "u1")
+    cells[0, 9, 10] = 1
+    axes = {"range": RANGE, "azimuth": AZIMUTH}
+    plot, *_ = rendered_plots(write_product(tmp_path / "bev", "_bev", axes, occupancy=cells), "_bev")
+    assert centre_of(plot[6:-6, 6:-6], (0, 0, 0), 40)[0] > 0.7
+    pos = np.stack([np.zeros(12), np.linspace(0, 3, 12), np.zeros(12)], -1)  # to the left
+    path = write_product(tmp_path / "odom", "_odom", {}, pos=pos)
+    line = draw(path, "_odom").axes[0].lines[0]
+    assert np.max(line.get_ydata()) == 3 and not np.any(line.get_xdata())
+
+
+def test_what_is_empty_says_so_and_one_sample_shows(tmp_path: Path) -> None:
+    nothing = {"xyz": np.full((1, 4, 3), np.nan, "f4"), "count": np.array([0], "u2")}
+    values = np.full((1, 4), np.nan, "f4")
+    points = write_product(tmp_path / "points", "_radar_points", {}, doppler=values, snr=values, **nothing)
+    assert "no points in this frame" in [text.get_text() for text in draw(points, "radar_points").axes[0].texts]
+    one = write_product(tmp_path / "one", "imu", {}, acc=np.ones((1, 3), "f4"))
+    assert draw(one, "imu").axes[0].lines[0].get_marker() == "."
 
 
 def test_errors_name_what_there_is(trace: Path, tmp_path: Path) -> None:

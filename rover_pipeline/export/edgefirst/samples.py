@@ -17,6 +17,7 @@ from scipy.spatial.transform import Rotation
 
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.datasets.options import EdgefirstOptions
+from rover_pipeline.datasets.splits import Course
 from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError
@@ -26,7 +27,6 @@ from rover_pipeline.export.edgefirst.boxes import enclosing, find_objects, in_pi
 from rover_pipeline.export.edgefirst.radar import RadarFrames
 from rover_pipeline.export.edgefirst.table import GROUPS, Row, arrow, track_id, write_table
 from rover_pipeline.export.rig import camera_lens, sensor_mount, whole_sensor
-from rover_pipeline.export.splits import Course
 from rover_pipeline.export.sweeps import PosedSweeps
 from rover_pipeline.format.channels.jpeg import PictureChannel, encode
 from rover_pipeline.format.meta import META

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from rover_pipeline.datasets.options import L5kitOptions
+from rover_pipeline.datasets.splits import Course
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.dataset import ExportJob, Recording
 from rover_pipeline.export.l5kit.agents import Limits, agents_at, label_weights
@@ -18,7 +19,6 @@ from rover_pipeline.export.l5kit.scenes import Scene, cut_scenes, frame_times, s
 from rover_pipeline.export.l5kit.zarr2 import ArrayWriter, write_json
 from rover_pipeline.export.motion import lidar_clock, read_trajectory
 from rover_pipeline.export.objects import CLASSES, ObjectReader
-from rover_pipeline.export.splits import Course
 from rover_pipeline.kinematics.trajectory import Trajectory
 
 __all__ = ["describe", "problems", "write"]

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.datasets.options import MdaOptions
+from rover_pipeline.datasets.splits import SPLITS, Course
 from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError, SampleError
@@ -24,7 +25,6 @@ from rover_pipeline.export.mda.revisions import append
 from rover_pipeline.export.mda.rules import describe, problems
 from rover_pipeline.export.objects import CLASSES, ObjectReader
 from rover_pipeline.export.samples import find_samples
-from rover_pipeline.export.splits import SPLITS, Course
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import Sensor
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from rover_pipeline.datasets.options import RslearnOptions
+from rover_pipeline.datasets.splits import Course
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.dataset import ExportJob
@@ -28,7 +29,6 @@ from rover_pipeline.export.rslearn.windows import (
     window_name,
     write_completed,
 )
-from rover_pipeline.export.splits import Course
 from rover_pipeline.mapping.grid import Extent
 
 __all__ = ["describe", "problems", "write"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 from pathlib import Path
 
@@ -13,7 +14,10 @@ from rover_pipeline.format.meta import ChannelSpec
 
 
 class RawChannel(Channel):
-    """Raw samples, read with `preadv`: a memory map would count as memory that the process uses."""
+    """Raw samples, read with `preadv`: a memory map would count as memory that the process uses.
+
+    `mapped` gives such a map to those who read single samples often, or who want to look before they read.
+    """
 
     def _open(self) -> int:
         size = regular_size(self.path)
@@ -35,6 +39,25 @@ class RawChannel(Channel):
                     sample = offset // self.spec.sample_bytes
                     raise self.fail_at(sample, offset, "the file became shorter while it was read")
                 view, offset = view[count:], offset + count
+
+    def mapped(self) -> np.ndarray:
+        """All samples as a read-only memory map, (sample, *shape): the disk is read where the array is looked at.
+
+        The map keeps one file descriptor open as long as an array of it exists. A file that becomes shorter afterwards
+        ends the process when its missing part is read.
+
+        Raises:
+            FormatError: the file has fewer samples than when it was opened, or cannot be mapped.
+        """
+        shape = (len(self), *self.spec.shape)
+        if not len(self):
+            return np.empty(shape, self.spec.dtype)
+        needed = len(self) * self.spec.sample_bytes
+        with self._os_errors(), opened_regular(self.path) as descriptor:
+            if (size := os.fstat(descriptor).st_size) < needed:
+                raise self.fail(f"has {size:,} bytes now, {needed:,} when it was opened; open the recording again")
+            held = mmap.mmap(descriptor, needed, access=mmap.ACCESS_READ)
+        return np.frombuffer(held, self.spec.dtype).reshape(shape)
 
 
 class RawWriter(ChannelWriter):

@@ -7,8 +7,7 @@ from typing import Any
 
 from rover_pipeline.engine.step import EVERY, OPTIONAL, Has, Step
 from rover_pipeline.errors import ConfigError
-from rover_pipeline.report.templating import REPORT
-from rover_pipeline.table import TABLE, asked_outputs
+from rover_pipeline.table import REPORT, TABLE, asked_outputs
 
 
 def missing_outputs(
@@ -34,7 +33,7 @@ def missing_outputs(
     except ConfigError:  # an output of a user's rule that is not there; it has its own error
         asked = [step.sensor for step in TABLE.values() if step.default]
     there = {*sensors, *provenances}
-    lacking = [name for name in asked if name not in (*there, REPORT) and name in TABLE]
+    lacking = [name for name in asked if name not in (*there, REPORT.sensor) and name in TABLE]
     possible = [name for name in lacking if _can_be_made(name, there, has)]
     return {name: sorted(each for each in needed_sensors(name, has) if each not in TABLE) for name in possible}
 

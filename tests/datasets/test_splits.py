@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from rover_pipeline.datasets.options import SplitOptions
+from rover_pipeline.datasets.splits import LEFT_OUT, Course, assign
 from rover_pipeline.errors import FormatError
-from rover_pipeline.export.splits import LEFT_OUT, Course, assign
 
 
 def course(name: str, seconds: float, rate_hz: float = 10.0, start: float = 1.7e9) -> Course:

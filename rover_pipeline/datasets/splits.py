@@ -52,6 +52,28 @@ def assign(courses: Sequence[Course], options: SplitOptions) -> list[np.ndarray]
     ]
 
 
+def without_shared(splits: np.ndarray, indices: Sequence[np.ndarray]) -> np.ndarray:
+    """The same splits, LEFT_OUT where an instant's sample of a sensor also belongs to an instant of another split.
+
+    Only gaps that are shorter than the tolerance of the matching, or none, leave such instants.
+
+    Args:
+        splits: i1 (instant,), of a recording.
+        indices: of each sensor, its sample at each instant, (instant,); -1 = none.
+    """
+    apart = splits.copy()
+    for index in indices:
+        known = (index >= 0) & (splits != LEFT_OUT)
+        if not known.any():
+            continue
+        lowest = np.full(int(index.max()) + 1, len(SPLITS), "i1")
+        highest = np.full(int(index.max()) + 1, LEFT_OUT, "i1")
+        np.minimum.at(lowest, index[known], splits[known])
+        np.maximum.at(highest, index[known], splits[known])
+        apart[known] = np.where(lowest[index[known]] == highest[index[known]], apart[known], LEFT_OUT)
+    return apart
+
+
 class _Blocks(NamedTuple):
     """The blocks of one recording.
 

@@ -1,0 +1,86 @@
+"""Frames that are images: of cameras, of lidars, of depth, and of any channel of two axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from rover_pipeline.errors import FormatError
+from rover_pipeline.export.picture.common import say_empty
+from rover_pipeline.format.files import exists
+from rover_pipeline.format.meta import ChannelSpec
+from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.format.texts import read_text
+from rover_pipeline.format.trace import Trace
+from rover_pipeline.lidar.geometry import destagger, sensor_info
+from rover_pipeline.lidar.ranges import CLIPPED
+
+
+def draw_lidar(figure: Figure, sensor: Sensor, frame: int) -> None:
+    """Ranges of a sweep, beams from top to bottom, columns from left to right as the lidar turns."""
+    if "rng" not in sensor.specs:
+        raise FormatError(f"{sensor.path}: holds points and no image; draw `lidar_points` instead")
+    ranges = sensor.channel("rng").read(frame, frame + 1)
+    metadata = sensor.path / f"{sensor.name}.json"
+    if not sensor.name.startswith("_") and exists(metadata):
+        ranges = destagger(ranges, sensor_info(read_text(metadata)))
+    metres = ranges[0].astype("f4") / 1000
+    metres[(ranges[0] == 0) | (ranges[0] == CLIPPED)] = np.nan
+    _draw_metres(figure, metres, ("column", "beam"), "no returns in this sweep", tall=False)
+
+
+def draw_depth(figure: Figure, sensor: Sensor, frame: int) -> None:
+    """Depth of each pixel of the camera that a return of the lidar falls on."""
+    metres = sensor.channel("depth").read(frame, frame + 1)[0].astype("f4") / 1000
+    metres[metres == 0] = np.nan
+    _draw_metres(figure, metres, ("column (pixel)", "row (pixel)"), "no return falls into this picture", tall=True)
+
+
+def _draw_metres(figure: Figure, metres: np.ndarray, labels: tuple[str, str], empty: str, *, tall: bool) -> None:
+    """Distances f4 (row, column), m, NaN where there is none, with colours by their logarithm: near is red."""
+    plot = figure.subplots()
+    plot.set_facecolor("black")
+    plot.set(xlabel=labels[0], ylabel=labels[1])
+    seen = metres[np.isfinite(metres)]
+    if not len(seen):
+        say_empty(plot, empty)
+        return
+    near, far = np.percentile(seen, (2, 98))
+    low, high = np.log(near), np.log(max(far, near * 1.01))
+    image = plot.imshow(np.log(metres), cmap="turbo_r", interpolation="nearest", vmin=low, vmax=high)
+    plot.set_aspect("equal" if tall else "auto")
+    if not tall:
+        figure.set_size_inches(12, 3)
+    ticks = [value for value in (0.5, 1, 2, 5, 10, 20, 50, 100, 200) if near <= value <= far]
+    bar = figure.colorbar(image, ax=plot, label="distance (m)", ticks=np.log(ticks))
+    bar.set_ticklabels([f"{value:g}" for value in ticks])
+
+
+def picture_channel(sensor: Sensor) -> tuple[str, ChannelSpec] | None:
+    """The first channel of a sensor whose samples are pictures or images, and what it is."""
+    for name, spec in sensor.specs.items():
+        is_picture = len(spec.shape) == 3 and spec.shape[2] == 3 and spec.type == "u1"
+        if is_picture or (len(spec.shape) == 2 and min(spec.shape) > 4):
+            return name, spec
+    return None
+
+
+def draw_channel(trace: Trace, found: tuple[str, ChannelSpec]) -> Callable[[Figure, Sensor, int], None]:
+    """A function that draws a frame of a channel that `picture_channel` found."""
+    name, spec = found
+
+    def draw(figure: Figure, sensor: Sensor, frame: int) -> None:
+        # Published traces keep the video of a camera in a copy of the sensor.
+        values = trace.source(sensor.name, name).channel(name).read(frame, frame + 1)[0]
+        plot = figure.subplots()
+        if len(spec.shape) == 3:
+            plot.imshow(values)
+            plot.set(xlabel="column (pixel)", ylabel="row (pixel)")
+            return
+        image = plot.imshow(values.astype("f8"), aspect="auto", interpolation="nearest")
+        plot.set(xlabel="second axis of the sample", ylabel="first axis of the sample")
+        figure.colorbar(image, ax=plot, label=name)
+
+    return draw

@@ -1,0 +1,103 @@
+"""What lies where: points, occupancy, trajectories and maps, from above, in metres."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from rover_pipeline.errors import FormatError
+from rover_pipeline.export.picture.common import read_axes, say_empty
+from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.report.draw.maps import read_floor_plan
+
+#: Points of a sweep that are drawn.
+_MOST_POINTS = 40_000
+
+
+def draw_lidar_points(figure: Figure, sensor: Sensor, frame: int) -> None:
+    """A sweep from above, coloured by height. Ahead is up, to the left is left."""
+    xyz = sensor.channel("xyz").read(frame, frame + 1)[0].reshape(-1, 3)
+    xyz = xyz[np.isfinite(xyz).all(1)]
+    xyz = xyz[:: max(1, len(xyz) // _MOST_POINTS)]
+    figure.set_size_inches(8, 7)
+    plot = _from_above(figure, "to the right (m)", "ahead (m)")
+    plot.plot(0, 0, "k^")
+    if not len(xyz):
+        say_empty(plot, "no returns in this sweep")
+        return
+    low, high = np.percentile(xyz[:, 2], (1, 99))
+    reach = float(np.percentile(np.abs(xyz[:, :2]), 98)) * 1.1 + 1
+    points = plot.scatter(-xyz[:, 1], xyz[:, 0], 0.5, xyz[:, 2], cmap="viridis", vmin=low, vmax=max(high, low + 0.1))
+    figure.colorbar(points, ax=plot, label="height in the sensor's frame (m)")
+    plot.set(xlim=(-reach, reach), ylim=(-reach, reach))
+
+
+def draw_occupancy(figure: Figure, sensor: Sensor, frame: int) -> None:
+    """Occupied cells of `_bev`, or of any elevation of `_occupancy`, where they are: ahead is up."""
+    cells = sensor.channel("occupancy").read(frame, frame + 1)[0]
+    cells = cells.max(axis=0) if cells.ndim == 3 else cells
+    axes = read_axes(sensor)
+    azimuth, ranges = axes.get("azimuth"), axes.get("range")
+    azimuth = np.linspace(-90, 90, len(cells)) if azimuth is None else azimuth
+    labels = ("to the right (m)", "ahead (m)") if ranges is not None else ("range bins to the right", "ahead")
+    ranges = np.arange(cells.shape[1], dtype="f8") if ranges is None else ranges
+    figure.set_size_inches(8, 6)
+    plot = _from_above(figure, *labels)
+    angle, distance = np.meshgrid(np.radians(_edges(azimuth)), np.maximum(_edges(ranges), 0), indexing="ij")
+    most = max(1, int(cells.max(initial=0)))
+    plot.pcolormesh(distance * np.sin(angle), distance * np.cos(angle), cells, cmap="Greys", vmin=0, vmax=most)
+    plot.plot(0, 0, "r^")
+    if not cells.any():
+        say_empty(plot, "nothing is occupied in this frame")
+
+
+def _edges(centres: np.ndarray) -> np.ndarray:
+    """Edges of bins from their centres, f8 (bin + 1,)."""
+    middles = (centres[1:] + centres[:-1]) / 2
+    if not len(middles):
+        return np.array([centres[0] - 0.5, centres[0] + 0.5])
+    return np.concatenate([[2 * centres[0] - middles[0]], middles, [2 * centres[-1] - middles[-1]]])
+
+
+def draw_trajectory(figure: Figure, sensor: Sensor) -> None:
+    """The path from above on the floor plan of the map, where there is one, and the height over time."""
+    count = sensor.length()
+    times, valid = sensor.times(count), sensor.valid(count) != 0
+    pos = np.where(valid[:, None], sensor.channel("pos").read_whole(count), np.nan)
+    figure.set_size_inches(10, 5.5)
+    above, height = figure.subplots(1, 2, width_ratios=(2, 1))
+    above.set(xlabel="x (m)", ylabel="y (m)", aspect="equal")
+    height.set(xlabel="time (s)", ylabel="z (m)")
+    for plot in (above, height):
+        plot.grid(alpha=0.3)
+    if not valid.any():
+        say_empty(above, "no valid pose")
+        return
+    if plan := read_floor_plan(sensor.path.parent / "_map"):
+        above.imshow(plan.image, extent=(plan.low[0], plan.high[0], plan.low[1], plan.high[1]), zorder=0)
+    above.plot(pos[:, 0], pos[:, 1], color="0.5", linewidth=1)
+    points = above.scatter(pos[:, 0], pos[:, 1], 8, times - times[0], cmap="viridis", zorder=2)
+    figure.colorbar(points, ax=above, label="time (s)")
+    first = pos[valid][0]
+    above.plot(first[0], first[1], "r^", zorder=3)
+    height.plot(times - times[0], pos[:, 2], marker="." if count < 30 else "")
+
+
+def draw_map(figure: Figure, folder: Path) -> None:
+    """The occupancy grid of `_map` as ROS' map_server would load it: walls dark, free floor light."""
+    plan = read_floor_plan(folder)
+    if plan is None:
+        raise FormatError(f"{folder}: has no occupancy grid that can be read; make the map again")
+    figure.set_size_inches(8, 7)
+    plot = _from_above(figure, "x (m)", "y (m)")
+    plot.imshow(plan.image, extent=(plan.low[0], plan.high[0], plan.low[1], plan.high[1]))
+
+
+def _from_above(figure: Figure, right: str, up: str) -> Axes:
+    plot = figure.subplots()
+    plot.set(xlabel=right, ylabel=up, aspect="equal")
+    plot.grid(alpha=0.3)
+    return plot

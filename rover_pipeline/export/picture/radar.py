@@ -1,0 +1,92 @@
+"""Frames of radar products, with axes in physical units."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from rover_pipeline.export.picture.common import read_axes, say_empty
+from rover_pipeline.format.provenance import read_provenance
+from rover_pipeline.format.sensor import Sensor
+
+#: Decibels from the strongest bin of a frame down to the end of the colour scale.
+_SPAN_DB = 50.0
+_LABELS = {
+    "range": "range (m)",
+    "doppler": "radial velocity (m/s), receding upward",
+    "azimuth": "azimuth (degrees), to the right",
+}
+
+
+def draw_power(figure: Figure, sensor: Sensor, frame: int) -> None:
+    """Range to the right, Doppler or azimuth upward, decibels as colours."""
+    power = sensor.channel("power").read(frame, frame + 1)[0]
+    _draw_bins(figure.subplots(), power, read_axes(sensor), sensor.name.removeprefix("_radar_range_"))
+
+
+def draw_spectrum(figure: Figure, sensor: Sensor, frame: int) -> None:
+    """To the left the strongest direction of each range and Doppler bin, to the right the strongest Doppler bin of each
+    range bin and azimuth."""
+    values = sensor.channel("spectrum").read(frame, frame + 1)[0].astype("f8")
+    if (read_provenance(sensor.path) or {}).get("options", {}).get("scale", "amplitude") == "amplitude":
+        values = 20 * np.log10(np.maximum(values, 1e-5))
+    figure.set_size_inches(13, 5)
+    left, right = figure.subplots(1, 2)
+    axes = read_axes(sensor)
+    _draw_bins(left, values.max(axis=(1, 2)), axes, "doppler")
+    _draw_bins(right, values.max(axis=(0, 1)), axes, "azimuth")
+
+
+def draw_points(figure: Figure, sensor: Sensor, frame: int) -> None:
+    """The points from above. Ahead is up, to the right is right."""
+    count = int(sensor.channel("count").read(frame, frame + 1)[0])
+    xyz, doppler, snr = (sensor.channel(name).read(frame, frame + 1)[0, :count] for name in ("xyz", "doppler", "snr"))
+    max_speed = float(np.abs(doppler).max(initial=0.1))
+    plot = figure.subplots()
+    # The edge shows points that stand still, which are as pale as the paper.
+    style: dict[str, Any] = {"cmap": "coolwarm", "edgecolors": "0.35", "linewidths": 0.5}
+    points = plot.scatter(-xyz[:, 1], xyz[:, 0], 2 * snr, doppler, vmin=-max_speed, vmax=max_speed, **style)
+    figure.colorbar(points, ax=plot, label="radial velocity (m/s), positive recedes")
+    plot.plot(0, 0, "k^")
+    plot.set(xlabel="to the right (m)", ylabel="ahead (m)", aspect="equal")
+    plot.grid(alpha=0.3)
+    if not count:
+        say_empty(plot, "no points in this frame")
+
+
+def draw_velocity(figure: Figure, sensor: Sensor) -> None:
+    """The velocity in all frames, plus and minus one standard deviation. Frames that are not valid are gaps."""
+    count = sensor.length()
+    times = sensor.times(count)
+    valid = sensor.valid(count) != 0
+    vel = np.where(valid[:, None], sensor.channel("vel").read(), np.nan)
+    sigma = np.sqrt(np.diagonal(sensor.channel("cov").read(), axis1=1, axis2=2))
+    plot = figure.subplots()
+    for axis, label in enumerate(("ahead", "to the left", "up")):
+        (line,) = plot.plot(times - times[0], vel[:, axis], label=label)
+        low, high = vel[:, axis] - sigma[:, axis], vel[:, axis] + sigma[:, axis]
+        plot.fill_between(times - times[0], low, high, color=line.get_color(), alpha=0.3)
+    plot.set(xlabel="time (s)", ylabel="velocity of the radar (m/s)")
+    plot.legend()
+    plot.grid(alpha=0.3)
+
+
+def _draw_bins(plot: Axes, power: np.ndarray, axes: dict[str, np.ndarray | None], vertical: str) -> None:
+    """Decibels with range to the right, and Doppler or azimuth upward. Bins of unknown size are numbered.
+
+    Args:
+        power: (vertical, range), dB.
+        vertical: name of the vertical axis, `doppler` or `azimuth`.
+    """
+    centres, labels = [], []
+    for name, bins in (("range", power.shape[1]), (vertical, len(power))):
+        values = axes.get(name)
+        centres.append(np.arange(bins) if values is None else values)
+        labels.append(f"{name} bin (no size in radar.json)" if values is None else _LABELS[name])
+    image = plot.pcolormesh(*centres, power, vmin=power.max() - _SPAN_DB, vmax=power.max(), shading="nearest")
+    plot.set(xlabel=labels[0], ylabel=labels[1])
+    assert plot.figure is not None
+    plot.figure.colorbar(image, ax=plot, label="dB re one squared ADC count")

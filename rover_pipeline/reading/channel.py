@@ -1,0 +1,252 @@
+"""One channel of a sensor, read as an array is: by numbers, slices, lists and masks of samples."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections import deque
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from rover_pipeline.format import channels as stored
+from rover_pipeline.format.channels.raw import RawChannel
+from rover_pipeline.format.descriptions import axes_of, unit_of
+from rover_pipeline.format.meta import ChannelSpec
+from rover_pipeline.reading.selection import Selection, select
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from xarray import DataArray
+
+    from rover_pipeline.format.channels.jpeg import PictureChannel
+    from rover_pipeline.reading.sensor import Sensor
+
+#: Formats whose samples are JPEG pictures. Their module takes OpenCV, which takes a third of a second to import.
+_PICTURES = ("mjpg", "jpg")
+#: Name of the first axis of every channel.
+SAMPLE = "sample"
+#: Bytes that iteration decodes at once.
+_BLOCK_BYTES = 1 << 23
+#: Files that stay mapped: a map holds a file descriptor, of which a process often has no more than 1024.
+_MAX_MAPPED = 256
+_mapped: deque[weakref.ref[Channel]] = deque()
+#: Axes and units of the sensors that the collector records, whose descriptions do not tell.
+_RECORDED = {
+    "radar/iq": (("chirp", "tx", "rx", "word"), "ADC counts"),
+    "lidar/rng": (("beam", "column"), "mm"),
+    "lidar/rfl": (("beam", "column"), ""),
+    "lidar/nir": (("beam", "column"), "photons"),
+    "camera/video.avi": (("row", "column", "colour"), ""),
+    "imu/rot": (("roll_pitch_yaw",), "rad"),
+    "imu/acc": (("xyz",), "m/s2"),
+    "imu/avel": (("xyz",), "rad/s"),
+}
+
+
+class Channel:
+    """A channel: an array of samples on the disk, of which only what is asked for is read.
+
+    `channel[5]`, `channel[-1]`, `channel[10:100:5]`, `channel[[3, 1, 4]]`, `channel[mask]` and `channel[:100, 2]` mean
+    what they mean in numpy. `np.asarray(channel)` is all of it. Of a channel that is stored raw, numbers and slices
+    give read-only arrays that are mapped into memory: the disk is read where they are looked at, and `.copy()` gives an
+    array of one's own. Of a compressed channel, the samples that were asked for are decoded.
+
+    Attributes:
+        sensor: what it is a channel of.
+        name: its name, such as `video.avi`.
+    """
+
+    def __init__(self, sensor: Sensor, name: str, channel: stored.Channel, count: int) -> None:
+        self.sensor, self.name = sensor, name
+        self._channel, self._count = channel, count
+        self._map: np.ndarray | None = None
+
+    @property
+    def spec(self) -> ChannelSpec:
+        """Its description in `meta.json`: format, type, shape of a sample, text."""
+        return self._channel.spec
+
+    @property
+    def description(self) -> str:
+        """What it holds, as `meta.json` says it."""
+        return self.spec.desc or self.spec.description or ""
+
+    @property
+    def unit(self) -> str:
+        """Unit of the values, such as `m/s`; empty where there is none, or the description does not tell."""
+        if self.sensor.name == "_sync" and self.name not in ("ts", "valid"):
+            return "s" if self.name.endswith("_dt") else ""  # one description serves numbers and times
+        return unit_of(self.description) or _RECORDED.get(self._path, ((), ""))[1]
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Name of every axis: `sample`, and those of a sample, such as `doppler`, `range`; `axis_2` where not known."""
+        known = axes_of(self.description)
+        if len(known) != len(self.spec.shape):
+            known = ("row", "column", "colour") if self.is_picture else _RECORDED.get(self._path, ((), ""))[0]
+        if len(known) != len(self.spec.shape):
+            known = tuple(f"axis_{number}" for number in range(1, self.ndim))
+        return (SAMPLE, *known)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """numpy's type of the values."""
+        return self.spec.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of samples, and the shape of a sample."""
+        return (self._count, *self.spec.shape)
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes, that of the samples included."""
+        return 1 + len(self.spec.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all samples when they are decoded."""
+        return self._count * self.spec.sample_bytes
+
+    @property
+    def ts(self) -> np.ndarray:
+        """Time of each sample, f8 (sample,), s since the Unix epoch."""
+        return self.sensor.ts
+
+    @property
+    def valid(self) -> np.ndarray:
+        """Whether each sample can be trusted, bool (sample,)."""
+        return self.sensor.valid
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, key: Any) -> np.ndarray:
+        """The samples that `key` selects; see the class.
+
+        Raises:
+            SampleIndexError: there are no such samples (it is an IndexError too).
+            SampleError: a sample cannot be decoded.
+            FormatError: the file cannot be read.
+        """
+        selection = select(key, self._count, len(self.spec.shape), str(self._channel.path))
+        block, first = self._block(selection)
+        try:
+            return block[(first, *selection.rest)]
+        except IndexError as error:
+            raise self.sensor.no_sample(f"{self._channel.path}: {error}") from error
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        """All samples in order, (*shape) each."""
+        step = max(1, _BLOCK_BYTES // self.spec.sample_bytes)
+        if not self._channel.random_access:  # every block decompresses all before it
+            step = max(step, -(-self._count // 8))
+        for start in range(0, self._count, step):
+            yield from self[start : start + step]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if copy is False and not isinstance(self._channel, RawChannel):
+            raise ValueError(f"{self._channel.path}: is decoded when it is read, which makes a copy")
+        return np.array(self[:], dtype, copy=copy)
+
+    def take(self, sample: int) -> np.ndarray:
+        """One sample, (*shape), as an array of its own that may be changed."""
+        return np.array(self[sample])
+
+    @property
+    def is_picture(self) -> bool:
+        """Whether its samples are stored as JPEG pictures, which can be decoded smaller; see `reduced`."""
+        return self.spec.format in _PICTURES
+
+    def reduced(self, factor: int) -> Channel:
+        """The same pictures with width and height 2, 4 or 8 times smaller, which takes less time to decode.
+
+        Raises:
+            FormatError: the channel holds no JPEG pictures, or they cannot be decoded at that size.
+        """
+        if not self.is_picture:
+            raise self._channel.fail(f"is stored as {self.spec.format}; only pictures (mjpg, jpg) are decoded smaller")
+        try:
+            smaller = cast("PictureChannel", self._channel).reduced(factor)
+        except ValueError as error:
+            raise self._channel.fail(str(error)) from error
+        return Channel(self.sensor, self.name, smaller, self._count)
+
+    def to_xarray(self, samples: Any = None) -> DataArray:
+        """The channel as an `xarray.DataArray` over `time`; see `Sensor.to_xarray`."""
+        return self.sensor.to_xarray(samples, (self.name,))[self.name]
+
+    def plot(self, sample: int = 0) -> Figure:
+        """A figure of one sample, with labelled axes; see `Sensor.plot`."""
+        return self.sensor.plot(sample, self.name)
+
+    def close(self) -> None:
+        """Give up the memory map; it is made again when it is needed. Arrays that were handed out stay."""
+        self._map = None
+
+    @property
+    def _path(self) -> str:
+        return f"{self.sensor.name}/{self.name}"
+
+    def _block(self, selection: Selection) -> tuple[np.ndarray, Any]:
+        """An array that holds the selected samples, and their index in it."""
+        samples = selection.samples
+        if isinstance(self._channel, RawChannel):
+            whole = self._mapping(self._channel)
+            return whole, _slice(samples) if isinstance(samples, range) else samples
+        if isinstance(samples, int):
+            return self._channel.read(samples, samples + 1), 0
+        self._require_memory(len(samples))
+        if isinstance(samples, range) and samples.step == 1:
+            return self._channel.read(samples.start, max(samples.start, samples.stop)), slice(None)
+        numbers = np.asarray(samples, "i8")
+        block, at = self._gather(numbers)
+        return block, slice(None) if isinstance(samples, range) and (at == np.arange(len(at))).all() else at
+
+    def _gather(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """An array with the samples of these numbers, each read once, and where in it each of them is."""
+        unique, at = np.unique(numbers, return_inverse=True)
+        if len(unique) and not self._channel.random_access:
+            first = int(unique[0])
+            return self._channel.read(first, int(unique[-1]) + 1), numbers - first
+        block = np.empty((len(unique), *self.spec.shape), self.dtype)
+        for run in np.split(np.arange(len(unique)), np.flatnonzero(np.diff(unique) > 1) + 1):
+            if len(run):
+                block[run[0] : run[-1] + 1] = self._channel.read(int(unique[run[0]]), int(unique[run[-1]]) + 1)
+        return block, at
+
+    def _mapping(self, channel: RawChannel) -> np.ndarray:
+        whole = self._map
+        if whole is None:
+            self._map = whole = channel.mapped()[: self._count]
+            _mapped.append(weakref.ref(self))
+            while len(_mapped) > _MAX_MAPPED:
+                if (oldest := _mapped.popleft()()) is not None:
+                    oldest.close()
+        return whole
+
+    def _require_memory(self, count: int) -> None:
+        needed, there = count * self.spec.sample_bytes, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        if needed > there:
+            raise self._channel.fail(
+                f"{count:,} samples take {needed:,} bytes decoded, this machine has {there:,}; read them in slices"
+            )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_map": None}  # another process makes its own map
+
+    def __repr__(self) -> str:
+        axes = ", ".join(f"{name}: {size}" for name, size in zip(self.axes, self.shape, strict=True))
+        return f"<Channel {self._path}: {self.spec.type} [{axes}]{' ' + self.unit if self.unit else ''}>"
+
+
+def recorded_channels(sensor: str) -> list[str]:
+    """Channels that a sensor has as the collector records it."""
+    return [path.partition("/")[2] for path in _RECORDED if path.partition("/")[0] == sensor]
+
+
+def _slice(samples: range) -> slice:
+    """The slice that selects a range of numbers. One that goes back to 0 has no stop."""
+    return slice(samples.start, samples.stop if samples.stop >= 0 else None, samples.step)

@@ -1,0 +1,115 @@
+"""How a run ends: what failed and why, and the pages that were withheld because something before them failed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import NamedTuple
+
+from rover_pipeline.errors import ERROR_MARK, one_line
+from rover_pipeline.format.failures import read_failures, record_failure
+from rover_pipeline.workflow.flow import Flow
+from rover_pipeline.workflow.jobs import FailedJob
+from rover_pipeline.workflow.stamps import STAMP
+
+_REPORT = "_report"
+#: Lines of a list that are shown on the terminal.
+_SHOWN = 40
+
+
+class Row(NamedTuple):
+    """A line of the table: an output that was not made. `recording` is empty for what is made from many of them."""
+
+    recording: str
+    output: str
+    reason: str
+
+
+def end_of_run(flow: Flow, failed: Mapping[int, FailedJob]) -> int:
+    """Tell what failed and why, and make the pages that were withheld. Returns the exit status of the run.
+
+    Args:
+        failed: jobs that failed, by Snakemake's number of them.
+    """
+    rows = failures(flow, failed.values())
+    for trace in dict.fromkeys(Path(row.recording) for row in rows if row.recording):
+        if "report" in flow.wanted.get(trace, ()):
+            _make_page(flow, trace)
+    if rows:
+        recordings = len({row.recording for row in rows if row.recording})
+        say("failed:", table(rows))
+        total = f"{recordings} of {len(flow.traces)} recordings lack outputs"
+        print(f"rover-pipeline: {total}; the same command again makes what is missing", file=sys.stderr)
+    if flow.refused:
+        say("not done:", flow.refused)
+    if not rows and not flow.refused:
+        say("done:", flow.directories)
+    return 1 if rows or flow.refused else 0
+
+
+def failures(flow: Flow, failed: Iterable[FailedJob]) -> list[Row]:
+    """The outputs that were not made. What no job could tell, because it was killed, is kept beside the results."""
+    rows: dict[tuple[str, str], Row] = {}
+    for job in failed:
+        trace, output = _made_by(job)
+        if trace not in flow.traces:
+            rows["", job.rule] = Row("", job.rule, _last_words(job, flow.started) or _silence(job))
+            continue
+        known = {each.output: each for each in read_failures(trace) if each.time >= flow.started}
+        if output in known:
+            reason = known[output].reason
+        elif not (reason := _last_words(job, flow.started)):
+            reason = _silence(job)
+            record_failure(trace, output, reason, may_pass=True)
+        rows[str(trace), output] = Row(str(trace), output, reason)
+    return sorted(rows.values())
+
+
+def _made_by(job: FailedJob) -> tuple[Path, str]:
+    """Directory of results and name of the virtual sensor, or folder, that a job was to make."""
+    stamp = Path(next((path for path in job.outputs if STAMP in path), ""))
+    return stamp.parent.parent, stamp.parent.name
+
+
+def _last_words(job: FailedJob, started: float) -> str:
+    """The error that the log of a job ends with; empty where it has none of this run."""
+    for log in map(Path, job.logs):
+        if log.is_file() and log.stat().st_mtime >= started:
+            last = log.read_text(encoding="utf-8", errors="replace").rstrip().rpartition("\n")[2]
+            if last.startswith(ERROR_MARK):
+                return last.removeprefix(ERROR_MARK)
+    return ""
+
+
+def _silence(job: FailedJob) -> str:
+    """What can be said of a job that ended without a word."""
+    log = f"; see {job.logs[0]}" if job.logs else ""
+    said = f": {one_line(job.message)}" if job.message else ", as when it is killed for its memory or its time"
+    return f"the job ended without an error of its own{said}{log}"
+
+
+def table(rows: Sequence[Row]) -> list[str]:
+    """The lines of the table of what failed, in columns."""
+    common = os.path.commonpath([os.path.dirname(row.recording) for row in rows if row.recording] or ["/"])
+    names = [os.path.relpath(row.recording, common) if row.recording else "" for row in rows]
+    wide, output = (max(map(len, column)) for column in (names, [row.output for row in rows]))
+    return [f"{name:{wide}}  {row.output:{output}}  {row.reason}" for name, row in zip(names, rows, strict=True)]
+
+
+def _make_page(flow: Flow, trace: Path) -> None:
+    """Make the page of a recording of what there is. It gets no stamp, so the next run makes it once more."""
+    wildcards = SimpleNamespace(trace=str(trace).lstrip("/"), product=_REPORT[1:])
+    command = [sys.executable, "-m", "rover_pipeline", "step", flow.step_name(wildcards), "--trace", str(trace)]
+    command += ["--output", str(trace / _REPORT / "index.html"), "--request", flow.step_options(wildcards)]
+    log = Path("logs", wildcards.trace, "report.log")
+    subprocess.run([*command, "--log", str(log)], check=False)
+
+
+def say(title: str, lines: Sequence[str]) -> None:
+    """Print a list on the terminal, cut off where it is long."""
+    shown = lines if len(lines) <= _SHOWN else [*lines[:_SHOWN], f"and {len(lines) - _SHOWN} more"]
+    print("\n  ".join([f"rover-pipeline: {title}", *shown]), file=sys.stderr)

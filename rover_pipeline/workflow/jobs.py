@@ -1,0 +1,89 @@
+"""Which jobs of a run failed, as Snakemake's log tells, and what of that log is not shown.
+
+A step says in one line what is wrong. Snakemake would print the whole command around that line, with all options as
+JSON, and say three times that a job failed. Its own log file, `.snakemake/log`, has it all.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, NamedTuple
+
+#: Name that Snakemake gives to the handler that writes to the terminal.
+_TERMINAL = "DefaultStreamHandler"
+#: What Snakemake says of a failed command of ours, besides the one line of that command.
+_SAID_BETTER = (
+    "Exiting because a job execution failed.",
+    "WorkflowError:\nAt least one job did not complete successfully.",
+    "Removing output files of failed job",
+)
+_COMMAND_FAILED = "RuleException:\nCalledProcessError in file"
+_OURS = "-m rover_pipeline "
+
+
+class FailedJob(NamedTuple):
+    """A job that failed, and was not successful since.
+
+    Attributes:
+        rule: its name.
+        outputs: paths of them.
+        logs: paths of its logs.
+        message: what the executor says, such as the state that Slurm gives; may be empty.
+    """
+
+    rule: str
+    outputs: tuple[str, ...]
+    logs: tuple[str, ...]
+    message: str
+
+
+class JobWatch(logging.Filter):
+    """Listens to Snakemake's log. Drops nothing of it.
+
+    Attributes:
+        failed: jobs that failed, by Snakemake's number of them; without those that a retry made after all.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.failed: dict[int, FailedJob] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        event = _event(record)
+        if event == "job_error":
+            _note(self.failed, vars(record))
+        elif event == "job_finished":
+            self.failed.pop(getattr(record, "job_id", -1), None)
+        return True
+
+
+def _note(failed: dict[int, FailedJob], said: dict[str, Any]) -> None:
+    outputs, logs = (tuple(str(path) for path in said.get(name) or ()) for name in ("output", "log"))
+    # A group tells of all its jobs, and then of each of them. `rule_msg` is the executor's message.
+    failed[said.get("jobid", -1)] = FailedJob(
+        str(said.get("rule_name")), outputs, logs, str(said.get("rule_msg") or "")
+    )
+
+
+class OneLine(logging.Filter):
+    """Keeps from the terminal what Snakemake says around the one line of a failed step."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        text = str(record.msg or "")
+        if text.startswith(_COMMAND_FAILED):
+            return _OURS not in text
+        return not text.startswith(_SAID_BETTER)
+
+
+def watch(logger: logging.Logger, verbose: bool) -> JobWatch:
+    """Listen to Snakemake's log, and keep it short on the terminal unless the user asks for more (`--verbose`)."""
+    watching = JobWatch()
+    logger.addFilter(watching)
+    for handler in logger.handlers:
+        if handler.name == _TERMINAL and not verbose:
+            handler.addFilter(OneLine())
+    return watching
+
+
+def _event(record: logging.LogRecord) -> str:
+    return str(getattr(getattr(record, "event", None), "value", ""))

@@ -1,0 +1,113 @@
+"""How a run ends when something failed: one line for each failure, the reason kept, and the page made all the same."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from rover_pipeline.errors import RoverError, may_pass
+from rover_pipeline.format.failures import FOLDER, clear_failure, read_failures, record_failure
+from rover_pipeline.report.fleet import write_fleet
+from rover_pipeline.workflow.ending import Row, failures, table
+from rover_pipeline.workflow.flow import Flow
+from rover_pipeline.workflow.jobs import OneLine, watch
+from tests.kit import small_trace
+from tests.workflow.runs import snakemake
+
+
+def said(logger: logging.Logger, text: str, event: str, **more: object) -> None:
+    logger.error(text, extra={"event": SimpleNamespace(value=event), **more})
+
+
+def test_a_job_that_a_retry_made_after_all_has_not_failed() -> None:
+    logger = logging.Logger("snakemake")
+    jobs = watch(logger, verbose=False)
+    for number in (3, 4):
+        said(
+            logger,
+            "Error",
+            "job_error",
+            jobid=number,
+            rule_name="map",
+            rule_msg="killed",
+            output=["/t/_map/.options-0"],
+        )
+    said(logger, "Finished", "job_finished", job_id=3)
+    assert list(jobs.failed) == [4]
+    assert jobs.failed[4].outputs == ("/t/_map/.options-0",) and jobs.failed[4].message == "killed"
+
+
+def test_only_our_own_commands_are_not_shown_again_when_they_fail() -> None:
+    def shown(text: str) -> bool:
+        return OneLine().filter(logging.makeLogRecord({"msg": text}))
+
+    head = 'RuleException:\nCalledProcessError in file "derived.smk", line 15:\nCommand '
+    assert not shown(f"{head}'python -m rover_pipeline step _map --request {{}}'")
+    assert not shown("WorkflowError:\nAt least one job did not complete successfully.")
+    assert shown(f"{head}'mytool --in x'"), "nobody else says what a user's own command was"
+    assert shown("RuleException:\nValueError in file mine.smk, line 3:\nno such thing")
+    assert shown("WorkflowError:\nTarget rules may not contain wildcards.")
+
+
+def test_the_reason_of_a_failure_is_kept_until_the_output_is_made_and_follows_no_link(tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "rec")
+    record_failure(trace, "_map", "no\nspace", may_pass=True)
+    ((name, reason, _, again),) = read_failures(trace)
+    assert (name, reason, again) == ("_map", "no space", True)
+    clear_failure(trace, "_map")
+    assert read_failures(trace) == [] and not (trace / FOLDER).exists()
+    elsewhere = tmp_path / "precious"
+    elsewhere.mkdir()
+    (trace / FOLDER).symlink_to(elsewhere)
+    record_failure(trace, "_map", "why", may_pass=False)
+    clear_failure(trace, "_map")
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_damaged_record_of_a_failure_is_no_failure(tmp_path: Path) -> None:
+    (tmp_path / FOLDER).mkdir()
+    for number, text in enumerate(("", "[]", "{}", '{"reason": 3, "time": "x", "may_pass": 1}', "null")):
+        (tmp_path / FOLDER / f"_{number}.json").write_text(text)
+    assert read_failures(tmp_path) == []
+
+
+def test_what_the_system_failed_at_may_pass_and_what_the_recording_lacks_may_not() -> None:
+    full = RoverError("cannot be written")
+    full.__cause__ = OSError(28, "No space left on device")
+    assert may_pass(full) and may_pass(MemoryError()) and not may_pass(RoverError("holds no samples"))
+
+
+def test_a_job_that_was_killed_is_told_with_what_the_cluster_says_and_kept(tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "rec")
+    flow = Flow({"traces": str(trace)}, tmp_path)
+    logger = logging.Logger("snakemake")
+    jobs = watch(logger, verbose=False)
+    state = "SLURM-job '7' failed, SLURM status is: 'OUT_OF_MEMORY'"
+    output = [f"{trace}/_odom/.options-0"]
+    said(logger, "Error", "job_error", jobid=1, rule_name="odom", rule_msg=state, output=output, log=["x.log"])
+    (row,) = failures(flow, jobs.failed.values())
+    assert (row.recording, row.output) == (str(trace), "_odom") and state in row.reason and "x.log" in row.reason
+    assert read_failures(trace)[0].may_pass
+    assert table([row, Row(f"{trace.parent}/longer", "_map", "why")])[1] == "longer  _map   why"
+
+
+@pytest.mark.system
+def test_one_bad_recording_stops_no_other_and_a_map_that_cannot_be_made_withholds_no_page(tmp_path: Path) -> None:
+    bad, good = (small_trace(tmp_path / "all" / name, sensors=("radar",)) for name in ("bad", "good"))
+    (bad / "radar" / "ts").write_bytes(b"")
+    done = snakemake(tmp_path, tmp_path / "all", config={"outputs": "radar_range_doppler,report"})
+    assert done.returncode == 1
+    reason = f"{bad}/radar/ts: holds no samples"
+    told = done.stderr.partition("rover-pipeline: failed:\n")[2].splitlines()
+    assert told[0].startswith(f"  bad  _radar_range_doppler  {reason}") and not told[1].startswith("  ")
+    for noise in ("RuleException", "--request", "WorkflowError", "Traceback", "Exiting because"):
+        assert noise not in done.stderr
+    assert (good / "_radar_range_doppler" / "meta.json").exists() and (good / "_report" / "index.html").exists()
+    findings = json.loads((bad / "_report" / "summary.json").read_text())["findings"]
+    assert ("_radar_range_doppler", "error") in [(each["place"], each["severity"]) for each in findings]
+    page, _ = write_fleet([str(tmp_path / "all")])
+    assert "was not made: radar/ts: holds no samples" in page.read_text()
