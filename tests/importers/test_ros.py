@@ -283,8 +283,7 @@ def test_raw_pictures_become_jpeg_and_their_lens_is_described(
     sent = []
     for i in range(3):
         stamp = START + i * TENTH
-        values = (header(stamp), 48, 64, "bgr8", 0, 64 * 3, ramp[:, :, ::-1].tobytes())
-        values = (*values[:-1], np.frombuffer(values[-1], "u1"))
+        values = (header(stamp), 48, 64, "bgr8", 0, 64 * 3, ramp[:, :, ::-1].ravel())
         sent += [Sent("/cam/image_raw", "sensor_msgs/msg/Image", stamp, values), _camera_info(stamp, model, d)]
     _, lines = taken(bags.write_mcap(tmp_path / "a.mcap", sent), tmp_path / "trace")
     picture = Sensor(tmp_path / "trace" / "camera").channel("video.avi").read(1, 2)[0]
@@ -378,9 +377,7 @@ def test_a_cloud_that_claims_more_points_than_it_has_bytes_takes_no_memory(tmp_p
     huge[1], huge[2] = 60_000, 60_000
     sent[2] = sent[2]._replace(fields=tuple(huge))
     bag = bags.write_ros1(tmp_path / "a.bag", sent)
-    with pytest.raises(
-        FormatError, match=r"/points, message 2: claims 60000 x 60000 points .*--partial leaves it out"
-    ):
+    with pytest.raises(FormatError, match=r"/points, message 2: claims 60000 x 60000 points .*--partial leaves it out"):
         taken(bag, tmp_path / "trace")
     assert taken(bag, tmp_path / "trace", partial=True)[0] == {"lidar": 3}
 
