@@ -67,6 +67,10 @@ _SHARE_OF_FOLDERS = 0.5
 _SHARE_OF_DATASETS, _SHARE_OF_CALIBRATIONS = 0.1, 0.03
 
 
+#: Of the imports that are left, those of bags.
+_SHARE_OF_BAGS = 0.4
+
+
 def main(argv: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.campaign fuzz")
     parser.add_argument("--mutants", type=int, default=20_000)
@@ -132,6 +136,14 @@ def _case(made: Laboratory, seed: int, number: int) -> list[Any]:
         of_folder = "pictures" if path.parent.name == "pictures" else "clouds"
         file = str(path.relative_to(made.captures))
         return [seed, number, file, f"import {'kitti' if kind == 'day' else of_folder}"]
+    if rng.random() < _SHARE_OF_BAGS:
+        path = rng.choice(sorted(path for path in (made.captures / "bags").rglob("*") if path.is_file()))
+        return [
+            seed,
+            number,
+            str(path.relative_to(made.captures)),
+            "import velodyne" if path.suffix == ".pcap" else "import ros",
+        ]
     ouster = (made.captures / "lidar.pcap").exists()
     if ouster and rng.random() < _SHARE_OF_OUSTER:
         return [seed, number, rng.choice(("lidar.json", "lidar.json", "lidar.pcap")), "import ouster"]
@@ -221,6 +233,10 @@ def _argv(made: Laboratory, file: str, action: str, out: Path, rng: random.Rando
     if action == "import kitti":
         drive = next((made.captures / "day").glob("*_sync"))
         return ["import", "kitti", str(drive), "-o", str(out)]
+    if action in ("import ros", "import velodyne"):
+        path = made.captures / file
+        source = path.parent if path.parent.name == "packed" else path
+        return [*action.split(), str(source), "-o", str(out), *(["--partial"] if rng.random() < 0.5 else [])]
     if action == "import ouster":
         return ["import", "ouster", str(made.captures / "lidar.pcap"), "-o", str(out)]
     step, _, how = action.partition(" ")

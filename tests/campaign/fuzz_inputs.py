@@ -19,6 +19,7 @@ from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.table import find_step
 from tests.campaign.datasets import FORMATS, dataset_trace, make_dataset, write_whole_odometry
 from tests.conftest import CHECKOUT
+from tests.importers.bags import write_all
 from tests.importers.clouds_kit import FORMATS as CLOUDS
 from tests.importers.clouds_kit import table
 from tests.kit import pictures, small_trace, snapshot
@@ -66,6 +67,7 @@ def laboratory() -> Iterator[Laboratory]:
         captures.mkdir()
         _write_captures(captures)
         _write_clouds(captures / "clouds")
+        write_all(captures / "bags")
         _write_drive(captures / "day" / "2011_09_26_drive_0001_sync")
         _write_calibration(captures / CALIBRATION)
         options = {"calibration": str(captures / CALIBRATION)}

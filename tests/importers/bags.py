@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import struct
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,9 +16,12 @@ from rosbags.rosbag1 import Writer as Writer1
 from rosbags.rosbag2 import Writer as Writer2
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
+from rover_pipeline.format.channels.jpeg import encode
+
 #: Times at which bags of tests begin, ns.
 START = 1_700_000_000_000_000_000
 STORE1, STORE2 = get_typestore(Stores.ROS1_NOETIC), get_typestore(Stores.ROS2_HUMBLE)
+STORE1.register(get_types_from_msg("geometry_msgs/TransformStamped[] transforms\n", "tf2_msgs/msg/TFMessage"))
 for _store, _stamp in ((STORE1, "time"), (STORE2, "builtin_interfaces/Time")):
     _packet = f"{_stamp} stamp\nuint8[1206] data\n"
     _store.register(get_types_from_msg(_packet, "velodyne_msgs/msg/VelodynePacket"))
@@ -106,6 +111,21 @@ def write_mcap(path: Path, messages: Sequence[Sent], compression: str = "ZSTD") 
     return path
 
 
+def write_all(folder: Path) -> None:
+    """The same short recording in every container."""
+    folder.mkdir()
+    messages = rig()
+    write_ros1(folder / "plain.bag", messages)
+    write_ros1(folder / "lz4.bag", messages, "LZ4")
+    write_ros1(folder / "bz2.bag", messages, "BZ2")
+    write_mcap(folder / "zstd.mcap", messages)
+    write_mcap(folder / "plain.mcap", messages, "NONE")
+    shutil.move(next(write_ros2(folder / "two", messages).glob("*.db3")), folder / "two.db3")
+    shutil.rmtree(folder / "two")
+    write_ros2(folder / "packed", messages, "MESSAGE")
+    write_capture(folder / "velodyne.pcap")
+
+
 def as_ros2(bag: Path, folder: Path) -> Path:
     """A bag of ROS 1 as a folder of rosbag2, converted by rosbags."""
     with Reader1(bag) as reader, Writer2(folder) as writer:
@@ -157,3 +177,45 @@ def imu(topic: str, stamp: int, acc: tuple[float, float, float], *, time: int = 
 def transform(stamp: int, parent: str, child: str, xyz: tuple[float, float, float], xyzw: tuple[float, ...]) -> Any:
     pose = ("geometry_msgs/msg/Transform", (vector(*xyz), quaternion(*xyzw)))
     return ("geometry_msgs/msg/TransformStamped", (header(stamp, parent), child, pose))
+
+
+def rig(count: int = 5) -> list[Sent]:
+    """Messages of all kinds that become sensors."""
+    kind = np.dtype([*((axis, "<f4") for axis in "xyz"), ("intensity", "<f4"), ("t", "<u4"), ("ring", "<u2")])
+    echoes = np.ones(6, np.dtype([*((axis, "<f4") for axis in "xyz"), ("snr_db", "<f4"), ("v_doppler_mps", "<f4")]))
+    picture = np.random.default_rng(0).integers(0, 255, (16, 24, 3), dtype="u1")
+    jpeg = np.frombuffer(encode(picture), "u1")
+    pose = ("geometry_msgs/msg/Pose", (("geometry_msgs/msg/Point", (1.0, 2.0, 3.0)), quaternion(0, 0, 0, 1)))
+    tree = [transform(START, "base", frame, (0, 0, 1), (0, 0, 0, 1)) for frame in ("lidar", "imu", "radar")]
+    sent = [Sent("/tf_static", "tf2_msgs/msg/TFMessage", START, (tree,))]
+    for i in range(count):
+        stamp = START + i * 100_000_000
+        points = np.zeros(20 + i, kind)
+        points["x"], points["t"] = np.arange(20 + i) + 1, np.linspace(0, 9e7, 20 + i)
+        values = (header(stamp), "jpeg", jpeg)
+        sent += [
+            cloud("/points", stamp, points),
+            cloud("/radar", stamp, echoes, frame="radar"),
+            imu("/imu", stamp, (0, 0, 9.8)),
+            Sent("/cam/compressed", "sensor_msgs/msg/CompressedImage", stamp, values),
+            Sent("/pose", "geometry_msgs/msg/PoseStamped", stamp, (header(stamp), pose)),
+        ]
+    return sent
+
+
+def write_capture(path: Path, packets: int = 160) -> Path:
+    """A capture of a VLP-16, of packets of 4.8 degrees."""
+    data = struct.pack("<IHHIIII", 0xA1B2C3D4, 2, 4, 0, 0, 1 << 16, 1)
+    for i in range(packets):
+        clock = int(i * 1327.1)
+        payload = b""
+        for block in range(12):
+            returns = b"".join(struct.pack("<HB", 500 + lane, lane) for lane in range(32))
+            payload += b"\xff\xee" + struct.pack("<H", (480 * i + 40 * block) % 36000) + returns
+        payload += struct.pack("<IBB", clock, 0x37, 0x22)
+        udp = struct.pack(">HHHH", 2368, 2368, 8 + len(payload), 0) + payload
+        ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(udp), i, 0, 64, 17, 0, b"\xc0\xa8\x01\xc9", b"\xff" * 4)
+        frame = b"\xff" * 6 + b"\x60" * 6 + b"\x08\x00" + ip + udp
+        data += struct.pack("<IIII", START // 10**9, clock, len(frame), len(frame)) + frame
+    path.write_bytes(data)
+    return path

@@ -283,8 +283,7 @@ def test_raw_pictures_become_jpeg_and_their_lens_is_described(
     sent = []
     for i in range(3):
         stamp = START + i * TENTH
-        values = (header(stamp), 48, 64, "bgr8", 0, 64 * 3, ramp[:, :, ::-1].tobytes())
-        values = (*values[:-1], np.frombuffer(values[-1], "u1"))
+        values = (header(stamp), 48, 64, "bgr8", 0, 64 * 3, ramp[:, :, ::-1].ravel())
         sent += [Sent("/cam/image_raw", "sensor_msgs/msg/Image", stamp, values), _camera_info(stamp, model, d)]
     _, lines = taken(bags.write_mcap(tmp_path / "a.mcap", sent), tmp_path / "trace")
     picture = Sensor(tmp_path / "trace" / "camera").channel("video.avi").read(1, 2)[0]
@@ -370,3 +369,31 @@ def test_any_reader_of_rosbags_counts_the_same_messages(captures: Path, tmp_path
         counts = {topic: each.msgcount for topic, each in reader.topics.items()}
     assert counts["/luminar_pointcloud"] == taken(captures / "bags" / "embag.bag", tmp_path / "a")[0]["lidar"]
     assert taken(folder, tmp_path / "b")[0]["lidar"] == 5  # 4 messages hold 4 revolutions and the start of the next one
+
+
+def test_a_cloud_that_claims_more_points_than_it_has_bytes_takes_no_memory(tmp_path: Path) -> None:
+    sent = [cloud("/points", START + i * TENTH, points(9)) for i in range(4)]
+    huge = list(sent[2].fields)
+    huge[1], huge[2] = 60_000, 60_000
+    sent[2] = sent[2]._replace(fields=tuple(huge))
+    bag = bags.write_ros1(tmp_path / "a.bag", sent)
+    with pytest.raises(FormatError, match=r"/points, message 2: claims 60000 x 60000 points .*--partial leaves it out"):
+        taken(bag, tmp_path / "trace")
+    assert taken(bag, tmp_path / "trace", partial=True)[0] == {"lidar": 3}
+
+
+def test_a_database_whose_journal_still_holds_messages_is_not_read_without_them(tmp_path: Path) -> None:
+    sent = [imu("/imu", START + i * TENTH, (0, 0, 9.8)) for i in range(3)]
+    database = next(bags.write_ros2(tmp_path / "a", sent).glob("*.db3"))
+    database.with_name(f"{database.name}-wal").write_bytes(b"messages")
+    with pytest.raises(FormatError, match=r"-wal beside it holds messages .*wal_checkpoint"):
+        taken(database, tmp_path / "trace")
+    assert taken(database, tmp_path / "trace", partial=True)[0] == {"imu": 3}
+
+
+def test_accelerations_in_g_become_metres_per_second_squared(tmp_path: Path) -> None:
+    sent = [imu("/imu", START + i * TENTH, (0.01, 0, 1.0)) for i in range(30)]
+    _, lines = taken(bags.write_mcap(tmp_path / "a.mcap", sent), tmp_path / "trace")
+    acc = Sensor(tmp_path / "trace" / "imu").channel("acc").read()
+    np.testing.assert_allclose(acc, np.tile([0.0980665, 0, 9.80665], (30, 1)), rtol=1e-6)
+    assert any("taken for g" in line for line in lines)

@@ -12,8 +12,7 @@ from rover_pipeline.importers.ros.survey import ENCODINGS, Topic
 #: Role -> the types of messages that can play it.
 ROLES: dict[str, tuple[str, ...]] = {
     "lidar": (
-        "sensor_msgs/PointCloud2", "velodyne_msgs/VelodyneScan", "ouster_ros/PacketMsg", "ouster_sensor_msgs/PacketMsg",
-        "sensor_msgs/LaserScan",
+        "sensor_msgs/PointCloud2", "velodyne_msgs/VelodyneScan", "sensor_msgs/LaserScan",
     ),
     "radar": ("sensor_msgs/PointCloud2",),
     "camera": ("sensor_msgs/CompressedImage", "sensor_msgs/Image"),
@@ -24,14 +23,11 @@ ROLES: dict[str, tuple[str, ...]] = {
         "nav_msgs/Odometry", "geometry_msgs/PoseStamped", "geometry_msgs/PoseWithCovarianceStamped",
         "geometry_msgs/TransformStamped",
     ),
-    "metadata": ("std_msgs/String",),
 }  # fmt: skip
 _PACKETS = ("ouster_ros/PacketMsg", "ouster_sensor_msgs/PacketMsg")
 _TF = ("tf2_msgs/TFMessage", "tf/tfMessage")
 #: Pixels that are no picture: distances, labels.
 _NO_PICTURE = ("16UC1", "32FC1", "mono16", "16SC1", "32SC1", "64FC1")
-#: A lidar's packet of an IMU has some dozen bytes, one of ranges thousands.
-_IMU_PACKET_BYTES = 500
 
 
 class Choice(NamedTuple):
@@ -70,11 +66,10 @@ def choose_topics(topics: Mapping[str, Topic], wanted: Sequence[str]) -> Choice:
         if role in asked:
             if asked[role] is not None:
                 chosen[role] = topics[asked[role] or ""]
-        elif role not in ("camera_info", "metadata") and names:
+        elif role != "camera_info" and names:
             chosen[role] = min(names, key=_order(role))
-    for role in ("camera_info", "metadata"):
-        if role not in asked and (beside := _beside(role, candidates[role], chosen)):
-            chosen[role] = beside
+    if "camera_info" not in asked and (info := _info_of(candidates["camera_info"], chosen.get("camera"))):
+        chosen["camera_info"] = info
     used = {topic.name for topic in chosen.values()}
     for role, names in candidates.items():
         for topic in names:
@@ -132,8 +127,8 @@ def _role(topic: Topic) -> str:
         if find_field(topic.fields, DOPPLER) and topic.points <= MAX_RADAR_POINTS:
             return "radar"
         return "lidar" if {"x", "y", "z"} <= set(topic.fields) else "a cloud without x, y and z"
-    if topic.type in _PACKETS and topic.bytes < _IMU_PACKET_BYTES * topic.count:
-        return "packets of the lidar's IMU, which are taken from a topic of type sensor_msgs/Imu only"
+    if topic.type in _PACKETS:
+        return "packets of an Ouster; `ouster-cli source BAG save F.osf` and `import ouster F.osf` take them"
     if topic.type in ("sensor_msgs/Image", "sensor_msgs/CompressedImage"):
         encoding = str(topic.first.get("encoding") or topic.first.get("format", ""))
         if encoding.startswith(_NO_PICTURE) or "compressedDepth" in encoding:
@@ -163,21 +158,16 @@ def _order(role: str) -> Callable[[Topic], tuple[object, ...]]:
     return orders.get(role, lambda topic: (-topic.count, topic.name))
 
 
-def _beside(role: str, candidates: Sequence[Topic], chosen: Mapping[str, Topic]) -> Topic | None:
-    """The CameraInfo of the camera, or the metadata of the lidar: the one whose name shares most with the sensor's."""
-    sensor = chosen.get("camera" if role == "camera_info" else "lidar")
-    if sensor is None or (role == "metadata" and sensor.type not in _PACKETS):
+def _info_of(candidates: Sequence[Topic], camera: Topic | None) -> Topic | None:
+    """The CameraInfo of the camera: that in its namespace, or of its frame. Any other would be of another camera."""
+    if camera is None:
         return None
-    parts = sensor.name.strip("/").split("/")
+    parts = camera.name.strip("/").split("/")
 
     def shared(topic: Topic) -> int:
         own = topic.name.strip("/").split("/")
         return next((i for i, (a, b) in enumerate(zip(parts, own, strict=False)) if a != b), min(len(parts), len(own)))
 
-    near = [topic for topic in candidates if shared(topic) > 0 and (role != "metadata" or "metadata" in topic.name)]
-    if role == "camera_info":
-        # Any camera's intrinsics would be wrong for another camera: it must be in the same namespace or frame.
-        exact = [topic for topic in near if shared(topic) == len(topic.name.strip("/").split("/")) - 1]
-        framed = [topic for topic in candidates if topic.frame and topic.frame == sensor.frame]
-        near = exact or framed
-    return max(near, key=lambda topic: (shared(topic), topic.name), default=None)
+    beside = [topic for topic in candidates if 0 < shared(topic) == len(topic.name.strip("/").split("/")) - 1]
+    framed = [topic for topic in candidates if topic.frame and topic.frame == camera.frame]
+    return max(beside or framed, key=lambda topic: (shared(topic), topic.name), default=None)

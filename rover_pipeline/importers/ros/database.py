@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
-from rover_pipeline.errors import short
+from rover_pipeline.errors import FormatError, short
 from rover_pipeline.importers.ros.files import HEAD_BYTES, MAX_CHUNK_BYTES, BagFile, DamageError, Message, decompressed
 
 MAGIC = b"SQLite format 3\0"
@@ -28,6 +28,12 @@ class Database(BagFile):
         self.compressed = compressed
 
     def _messages(self, heads: bool) -> Iterator[Message]:
+        journal = self.path.with_name(f"{self.path.name}-wal")
+        if journal.exists() and journal.stat().st_size:
+            merge = f"`sqlite3 {self.path.name} 'pragma wal_checkpoint'` moves them into it"
+            self.problem = f"{journal.name} beside it holds messages that are not in the database yet; {merge}"
+            if not self.partial:
+                raise FormatError(f"{self.path}: {self.problem}, or --partial does without them")
         # `immutable`: a database on read-only storage cannot be locked, and nothing may be written beside it.
         address = f"file:{quote(str(self.path.absolute()))}?mode=ro&immutable=1"
         try:

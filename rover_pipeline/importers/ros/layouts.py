@@ -70,6 +70,8 @@ def columns(content: dict[str, Any]) -> np.ndarray:
         names.append(each["name"])
         formats.append(kind)
         offsets.append(each["offset"])
+    if not {"x", "y", "z"} <= set(names):
+        raise ValueError("is a cloud without x, y and z")
     data, row = content["data"], content["row_step"]
     if not width * height:
         return np.zeros(0, np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": max(step, 1)}))

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from rover_pipeline import __version__
 from rover_pipeline.format.meta import ChannelSpec, replace_file
 from rover_pipeline.format.provenance import MADE_BY, PROVENANCE, versions
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC
@@ -61,6 +62,7 @@ class ReferenceSink(BatchSink):
             content = {
                 "made_by": MADE_BY,
                 "sensor": REFERENCE,
+                "version": __version__,
                 **self._provenance,
                 "packages": versions(),
                 "files": sorted(self.specs),

@@ -28,7 +28,7 @@ from rover_pipeline.importers.velodyne_models import Model
 
 Times = Literal["auto", "header", "bag"]
 #: Roles that are no sensors of their own.
-_BESIDE = ("camera_info", "metadata")
+_BESIDE = ("camera_info",)
 _MB = 1_000_000
 #: Of the topics that are left out, as many are listed one by one.
 _LISTED = 20

@@ -143,6 +143,8 @@ def _look(message: Message, topic: Topic, found: Survey, decoder: Decoder) -> in
     if not topic.first:
         topic.first = content
     if is_cloud:
+        if content["height"] * content["width"] > message.size:
+            raise ValueError(f"claims {content['height']} x {content['width']} points in {message.size:,} bytes")
         topic.points = max(topic.points, content["height"] * content["width"])
     return int(content["header"]["stamp"])
 
