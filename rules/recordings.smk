@@ -6,7 +6,7 @@ rule recording:
         "logs/{trace}/recording.log",
     benchmark:
         "logs/{trace}/recording.tsv"
-    threads: lambda wildcards: EACH.threads(workflow.cores)
+    threads: lambda wildcards: EACH.threads(1 if AWAY else workflow.cores)
     resources:
         mem_mb=EACH.memory_mb,
         runtime=EACH.minutes,
