@@ -63,6 +63,8 @@ def targets(rules):
     files = EACH.targets(stamps, dry=DRY)
     if DRY and EACH.pending:
         say("would make:", EACH.forecast())
+    if DRY and FLOW.refused:
+        say("could not be done:", FLOW.refused)
     return files
 
 

@@ -186,6 +186,7 @@ class Run:
         return status, self.log.read_text()
 
 
+#: The profile asks Slurm as seldom as a shared one likes; this one is ours alone.
 QUICK = ("--seconds-between-status-checks", "1")
 
 
