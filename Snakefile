@@ -41,8 +41,8 @@ rule all:
 
 
 onsuccess:
-    end()
+    end(whole=True)
 
 
 onerror:
-    end()
+    end(whole=False)

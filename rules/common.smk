@@ -90,8 +90,8 @@ def extra_rules():
 JOBS = watch(logger, workflow.output_settings.verbose)
 
 
-def end():
-    status = end_of_run(FLOW, EACH, JOBS.failed)
+def end(whole):
+    status = end_of_run(FLOW, EACH, JOBS.failed, whole=whole)
     EACH.finish()
     for marker in (file for job in workflow.dag.jobs if job.rule.name == "recording" for file in job.output):
         workflow.persistence.cleanup_metadata(marker)  # nobody asks for the markers of this run again

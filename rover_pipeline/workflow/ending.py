@@ -31,18 +31,21 @@ class Row(NamedTuple):
     reason: str
 
 
-def end_of_run(flow: Flow, each: RecordingJobs, failed: Mapping[int, FailedJob]) -> int:
+def end_of_run(flow: Flow, each: RecordingJobs, failed: Mapping[int, FailedJob], *, whole: bool) -> int:
     """Tell what failed and why, and make the pages that were withheld. Returns the exit status of the run.
 
     Args:
         each: the jobs of a run that plans one for each recording.
         failed: jobs that failed, by Snakemake's number of them.
+        whole: whether all jobs were run, as far as Snakemake knows.
     """
-    whole = {each.marker(results): results for results in each.pending} if each.active else {}
-    rows = {(row.recording, row.output): row for row in failures(flow, failed.values(), whole)}
+    markers = {each.marker(results): results for results in each.pending} if each.active else {}
+    rows = {(row.recording, row.output): row for row in failures(flow, failed.values(), markers)}
     # The page of a recording is withheld where the job that would make it ended too early.
     pageless = {Path(row.recording) for row in rows.values() if row.recording}
-    for results in whole.values():
+    for results in markers.values():
+        if results in pageless or not (whole or os.path.exists(each.marker(results))):
+            continue  # it was killed, or never begun
         for output, reason in each.outcome(results).items():
             rows[str(results), output] = Row(str(results), output, reason)
     for trace in sorted(pageless):
@@ -55,19 +58,20 @@ def end_of_run(flow: Flow, each: RecordingJobs, failed: Mapping[int, FailedJob])
         print(f"rover-pipeline: {total}; the same command again makes what is missing", file=sys.stderr)
     if flow.refused:
         say("not done:", flow.refused)
-    if not rows and not flow.refused:
+    if rows or flow.refused:
+        return 1
+    if whole:
         say("done:", flow.directories)
-    return 1 if rows or flow.refused else 0
+    return 0 if whole else 1
 
 
-def failures(flow: Flow, failed: Iterable[FailedJob], whole: Mapping[str, Path] | None = None) -> list[Row]:
+def failures(flow: Flow, failed: Iterable[FailedJob], markers: Mapping[str, Path]) -> list[Row]:
     """The outputs that were not made. What no job could tell, because it was killed, is kept beside the results.
 
     Args:
-        whole: output of each job that makes all of a recording -> the directory of its results.
+        markers: output of each job that makes all of a recording -> the directory of its results.
     """
     rows: list[Row] = []
-    markers = whole or {}
     for job in failed:
         trace, output = _made_by(job)
         if marker := next((path for path in job.outputs if path in markers), ""):

@@ -23,7 +23,7 @@ from rover_pipeline.format.meta import replace_file
 from rover_pipeline.format.texts import read_json
 from rover_pipeline.workflow.costs import Cost, cost_of
 from rover_pipeline.workflow.flow import Flow
-from rover_pipeline.workflow.plan_file import RUN_VARIABLE, options_file, sources_file
+from rover_pipeline.workflow.plan_file import RUN_VARIABLE, WHOLE, options_file, sources_file
 
 #: Folder of the markers of a run, in the working directory.
 RUNS = Path(".snakemake", "recordings")
@@ -62,11 +62,12 @@ class RecordingJobs:
     @property
     def active(self) -> bool:
         """Whether each recording is one job."""
-        plan = self.flow.config.plan
-        if plan == "auto":
-            several_rules = bool(self.flow.config.exports) or self.flow.config.traces is None
-            return not several_rules and (self.away or len(self.flow.traces) > _FEW)
-        return plan == "recordings"
+        config = self.flow.config
+        if config.traces is None:  # the recording itself is made by a rule
+            return False
+        if config.plan == "auto":
+            return not config.exports and (self.away or len(self.flow.traces) > _FEW)
+        return config.plan == "recordings"
 
     def targets(self, stamps: list[str], *, dry: bool) -> list[str]:
         """What the rule `all` waits for: the stamps, or a marker of each recording that has something to be made."""
@@ -86,12 +87,13 @@ class RecordingJobs:
         return self.pattern.replace("{trace}", str(results).lstrip("/"))
 
     def outcome(self, results: Path) -> dict[str, str]:
-        """Outputs that the job of a recording could not make -> why. Empty where it made all, or was killed."""
+        """Outputs that the job of a recording could not make -> why; empty where it made all of them."""
+        path = Path(self.marker(results))
         try:
-            failed = read_json(Path(self.marker(results)))["failed"]
-        except (OSError, FormatError, KeyError, TypeError):
-            return {}
-        return {str(name): str(reason) for name, reason in failed.items()}
+            failed = read_json(path)["failed"]
+            return {str(name): str(reason) for name, reason in failed.items()}
+        except (OSError, FormatError, KeyError, TypeError, AttributeError) as error:
+            return {WHOLE: f"{path}: does not tell how the job ended: {error}"}
 
     def finish(self) -> None:
         """Remove what only this run needed."""

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 from pathlib import Path
 from types import SimpleNamespace
+from typing import TextIO
 
 import pytest
 
 from rover_pipeline.errors import ConfigError
+from rover_pipeline.format.failures import record_failure
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.table import TABLE
 from rover_pipeline.workflow.costs import Cost, cost_of
 from rover_pipeline.workflow.flow import Flow
+from rover_pipeline.workflow.plan_file import RUN_VARIABLE, sources_file
+from rover_pipeline.workflow.recording_job import run_recording
 from rover_pipeline.workflow.recordings import RecordingJobs
 from rover_pipeline.workflow.rule_inputs import Input
 from tests.kit import small_trace
@@ -133,3 +138,54 @@ def test_a_run_that_plans_recordings_passes_its_whole_configuration_on(tmp_path:
     for name in ("_radar_range_doppler", "_odom", "_report"):
         assert len({flow.makes(name)[0] for flow in flows}) == 1
     assert flows[1].config.extra == given["extra"]
+
+
+#: What the steps of a recording left behind -> exit status of its job, and what its marker tells.
+ENDS: dict[str, tuple[list[tuple[str, str, bool]], str, int, dict[str, str] | None]] = {
+    "what the recording lacks is not tried again": ([("_odom", "no", False)], "", 0, {"_odom": "no"}),
+    "a killed step is": ([("_odom", "no", False), ("_map", "killed", True)], "", 1, None),
+    "something in the way is not": ([], "rover-pipeline: in the way\n", 0, {"recording": "in the way"}),
+    "an error of nobody's is": ([], "MemoryError\n", 1, None),
+}
+
+
+@pytest.mark.parametrize(("failed", "said", "status", "told"), ENDS.values(), ids=ENDS)
+def test_a_job_fails_only_where_another_attempt_may_succeed(
+    failed: list[tuple[str, str, bool]],
+    said: str,
+    status: int,
+    told: dict[str, str] | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trace, run, marker = small_trace(tmp_path / "rec"), tmp_path / "run", tmp_path / "marker.json"
+    sources_file(run).write_text("{}")
+    record_failure(trace, "_bev", "of an older run", may_pass=True)
+
+    def snakemake_fails(command: list[str], stdout: TextIO, env: dict[str, str], **_: object) -> SimpleNamespace:
+        assert "plan=steps" in command and not any(part.startswith("output_root") for part in command)
+        assert RUN_VARIABLE not in env and "SNAKEMAKE_PROFILE" not in env
+        stdout.write(said)
+        stdout.flush()
+        for output, reason, may_pass in failed:
+            record_failure(trace, output, reason, may_pass=may_pass)
+        return SimpleNamespace(returncode=1)
+
+    monkeypatch.setenv("SNAKEMAKE_PROFILE", "cluster")
+    monkeypatch.setenv(RUN_VARIABLE, str(run))
+    monkeypatch.setattr(subprocess, "run", snakemake_fails)
+    assert run_recording(run, trace, marker, threads=1, log=tmp_path / "logs" / "rec.log") == status
+    assert (json.loads(marker.read_text())["failed"] if marker.exists() else None) == told
+
+
+def test_a_marker_that_cannot_be_read_is_no_success(tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "rec", sensors=("radar",))
+    jobs = RecordingJobs(Flow({"traces": str(trace)}), away=True, begins=True)
+    jobs.folder, jobs.pattern = tmp_path, f"{tmp_path}/{{trace}}.json"
+    path = Path(jobs.marker(trace))
+    path.parent.mkdir(parents=True)
+    for content in ("", "[]", '{"failed": 3}', '{"failed": {"_odom": "why"}}'):
+        path.write_text(content)
+        assert jobs.outcome(trace)
+    path.write_text('{"failed": {}}')
+    assert not jobs.outcome(trace)
