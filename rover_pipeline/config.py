@@ -10,7 +10,7 @@ import json
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ByteSize, Field, field_validator
 
@@ -54,6 +54,11 @@ class Config(Options):
         None,
         description="Directory of the results. null = results are written beside the raw sensors. A path is for "
         "recordings on read-only storage: it gets a directory for each trace.",
+    )
+    plan: Literal["auto", "steps", "recordings"] = Field(
+        "auto",
+        description="What one job is: `steps` = one output of a recording; `recordings` = all outputs of a recording, "
+        "whose job plans its own steps. auto = recordings on a cluster, and where there are more than 50 of them.",
     )
     extra_rules: list[str] = Field([], description="Paths of your own .smk files.")
     extra: dict[str, dict[str, Any]] = Field({}, description="Options of your own rules, by section.")

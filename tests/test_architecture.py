@@ -47,6 +47,8 @@ WRITERS = {
     "engine/exchange.py": "arrays on their way between workers",
     "table.py": "the table of a document",
     "workflow/launch.py": "a profile",
+    "workflow/recording_job.py": "how the job of a recording ended",
+    "workflow/recordings.py": "the options of a run, for its jobs",
     "calibrate/": "calibration files that the configuration names",
     "importers/": "raw sensors of new recordings",
     "simulate/": "simulated recordings",

@@ -12,6 +12,7 @@ STEPS = (
         function="rover_pipeline.odometry.steps:odom",
         version=7,
         sections=("odometry", "lidar", "rig", "sync.times"),
+        uses={"rig": ("name", "imu")},
         options=OdometryOptions,
         inputs={"rng": "_lidar_image/rng"},
         files={"metadata": "lidar/lidar.json", "config": "config.yaml?"},

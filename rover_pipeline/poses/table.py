@@ -20,6 +20,7 @@ STEPS = tuple(
         function="rover_pipeline.poses.steps:poses",
         version=3 if sensor == "radar" else 2,
         sections=("poses", "rig", "sync.times"),
+        uses={"rig": ("name", sensor)},
         options=PosesOptions,
         inputs={"ts": f"{sensor}/ts"},
         whole={"odometry": ODOMETRY},
