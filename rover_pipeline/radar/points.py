@@ -32,12 +32,15 @@ class PointFinder:
         self._search = Search(10 ** (options.threshold_db / 10), windows, options.first_bin, blind)
         #: When each virtual antenna is fired within a loop, 0 to 1.
         self._delays = np.repeat(np.arange(len(board.tx)) / len(board.tx), len(board.rx))
-        azimuth = np.linspace(-1, 1, _AZIMUTHS + 1)
+        rows, columns = board.grid.T
+        # Some antennas of a board may be columns two half wavelengths apart, whose azimuths alias. One column, such as
+        # of one TX and one RX, tells no azimuth: straight ahead is then the least wrong.
+        step = int(np.gcd.reduce(columns))
+        azimuth = np.linspace(-1, 1, _AZIMUTHS + 1) / step if step else np.zeros(1)
         # If rows are more than half a wavelength apart, elevations alias: limit them to the unambiguous ones.
         limit = min(1.0, 1 / board.row_spacing, np.sin(np.radians(options.max_elevation)))
         elevation = np.linspace(-limit, limit, _ELEVATIONS) if board.has_elevation else np.zeros(1)
         self._sines = azimuth, elevation
-        rows, columns = board.grid.T
         steering = np.exp(-1j * np.pi * board.spacing * azimuth * columns[:, None]) * board.corrections[:, None]
         self._antenna_steering = np.stack([steering.real, steering.imag]).astype("f4")
         phases = elevation[:, None] * board.row_spacing * np.arange(rows.max() + 1)
@@ -45,7 +48,7 @@ class PointFinder:
         self._rows = np.ascontiguousarray(rows)
         self._resolver = (
             None
-            if options.estimator == "beam"
+            if options.estimator == "beam" or not Resolver.can_resolve(board)
             else Resolver(board, options.estimator, options.max_targets, float(limit), array_error)
         )
 
