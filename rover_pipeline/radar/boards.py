@@ -81,6 +81,11 @@ class Board:
         return (np.array(self.tx)[:, None] + np.array(self.rx)).reshape(-1, 2)
 
     @cached_property
+    def delays(self) -> np.ndarray:
+        """When each virtual antenna is fired within a loop of the transmitters, f8 (tx * rx,), 0 to 1."""
+        return np.repeat(np.arange(len(self.tx)) / len(self.tx), len(self.rx))
+
+    @cached_property
     def signs(self) -> np.ndarray:
         """Polarity of the virtual antennas, f8 (tx * rx,)."""
         tx, rx = self.polarity or (1,) * len(self.tx), self.rx_polarity or (1,) * len(self.rx)

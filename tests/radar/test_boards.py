@@ -7,9 +7,9 @@ import pytest
 
 from rover_pipeline.errors import ConfigError
 from rover_pipeline.radar.boards import BOARDS, find_board
+from rover_pipeline.radar.inspection import check_order
 from rover_pipeline.radar.options import PointsOptions, RangeAzimuthOptions, RangeDopplerOptions
 from rover_pipeline.radar.points import PointFinder
-from rover_pipeline.radar.steps import check_order
 
 XWR = {
     "AWR1843": "AWR1843Boost",
@@ -112,6 +112,6 @@ def test_a_target_straight_ahead_is_found_there_by_any_antennas(tx: list[int], r
     spectrum[..., 0, 20] = board.signs.reshape(len(tx), len(rx)) * 1000
     power = np.ones((16, 64), "f4")
     power[8, 20] = 1e6
-    peaks, direction = find(spectrum, power)
-    assert peaks.range_bin.tolist() == [20]
-    np.testing.assert_allclose(direction, [[1, 0, 0]], atol=1e-3)
+    found = find(spectrum, power)
+    assert found.peaks.range_bin.tolist() == [20]
+    np.testing.assert_allclose(found.direction, [[1, 0, 0]], atol=1e-3)
