@@ -89,7 +89,13 @@ def _parser() -> argparse.ArgumentParser:
     ouster.set_defaults(run=_import_ouster)
     dca1000 = makers.add_parser("dca1000", help="TI radar samples through a DCA1000")
     dca1000.add_argument("adc", type=Path, metavar="ADC.bin")
-    dca1000.add_argument("--config", type=Path, required=True, metavar="FILE", help=".mmwave.json or config.yaml")
+    dca1000.add_argument(
+        "--config",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="JSON, script or log of mmWave Studio, or a config.yaml",
+    )
     dca1000.add_argument("-o", "--out", type=Path, required=True, metavar="TRACE")
     dca1000.add_argument("--order", choices=("iiqq", "qqii"), help="order of words (default: what FILE says)")
     dca1000.add_argument("--device", metavar="BOARD", help="for example IWR6843 (default: what FILE says)")

@@ -25,7 +25,7 @@ from rover_pipeline.lidar.options import LidarOptions
 from rover_pipeline.mapping.options import MapOptions
 from rover_pipeline.objects.options import ObjectsSection
 from rover_pipeline.occupancy.options import DepthSection, OccupancySection
-from rover_pipeline.odometry.options import OdometrySection
+from rover_pipeline.odometry.options import OdometrySection, RadarOdometrySection
 from rover_pipeline.options import InputOptions, Options, ReportOptions
 from rover_pipeline.poses.options import PosesSection
 from rover_pipeline.radar.options import RadarOptions
@@ -66,6 +66,9 @@ class Config(Options):
     radar: RadarOptions = Field(RadarOptions(), description="Radar processing.")
     lidar: LidarOptions = Field(LidarOptions(), description="Lidar processing.")
     odometry: OdometrySection = Field(OdometrySection(), description="Odometry of the lidar: `_odom`.")
+    radar_odometry: RadarOdometrySection = Field(
+        RadarOdometrySection(), description="Odometry of the radar and the IMU: `_radar_odom`."
+    )
     rig: RigOptions = Field(
         RigOptions(),
         description="Extrinsics: each sensor's pose in the lidar frame, {translation: [x, y, z], rotation: [[...], "
