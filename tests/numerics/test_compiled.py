@@ -57,13 +57,30 @@ def test_a_change_in_a_kernel_reaches_the_kernels_of_other_files_that_call_it(tm
     assert run(2) == (6.0, 0), "the other file changed: it is not"
 
 
-def test_kernels_of_a_room_share_a_folder_and_a_read_only_package_has_one_elsewhere(
+def test_kernels_of_a_room_share_a_folder_in_the_users_cache_or_beside_them_where_that_is_read_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     radar = Path(compiled.__file__).parents[1] / "radar"
     here = compiled.cache_folder(radar / "kernels.py")
-    assert here == compiled.cache_folder(radar / "point_kernels.py") and here.parent == radar / "__pycache__"
+    assert here == compiled.cache_folder(radar / "point_kernels.py") and here.is_relative_to(tmp_path)
     monkeypatch.setattr(os, "access", lambda *_: False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert compiled.cache_folder(radar / "kernels.py").is_relative_to(tmp_path)
+    assert compiled.cache_folder(radar / "kernels.py").parent == radar / "__pycache__"
+
+
+@pytest.mark.system
+def test_another_checkout_of_the_same_sources_uses_the_kernels_that_are_compiled(tmp_path: Path) -> None:
+    found = []
+    for checkout in ("first", "second"):
+        room = tmp_path / checkout / "room"
+        room.mkdir(parents=True)
+        (room / "__init__.py").touch()
+        (room / "calling.py").write_text(CALLING)
+        (room / "called.py").write_text(CALLED.format(term=1))
+        command = [sys.executable, "-B", "-m", "room.calling"]
+        variables = {**environment(), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+        done = subprocess.run(command, cwd=room.parent, env=variables, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        found.append(done.stdout.split())
+    assert found == [["4.0", "0"], ["4.0", "1"]]
