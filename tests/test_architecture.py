@@ -39,7 +39,7 @@ MATHS = {
     "radar",
     "sync",
 }
-#: The user's ONNX model is no channel: its digest is part of the options.
+#: The user's ONNX model is no channel: its digest is part of the options. The sources of kernels name their cache.
 READERS = {"camera/options.py", "numerics/compiled.py"}
 #: Who may write, besides the format: whatever is no virtual sensor.
 WRITERS = {

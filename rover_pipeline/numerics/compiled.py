@@ -31,8 +31,8 @@ _PACKAGE = Path(__file__).parents[1]
 _PREFIX = "numba-"
 #: Caches of other sources that nobody has used for this long are removed.
 _KEPT_S = 30 * 86400.0
-#: Who waits longer than this is told why.
-_LONG_S = 1.0
+#: Who waits longer than this at a terminal is told why; other outputs get a line after the second time.
+_LONG_S, _LONG_UNSEEN_S = 1.0, 5.0
 
 
 def compiled(function: F) -> F:
@@ -106,7 +106,7 @@ class SharedLocator(_UserFolder):  # type: ignore[misc]
         return "-".join(folder.relative_to(_PACKAGE).parts) if folder.is_relative_to(_PACKAGE) else folder.name
 
 
-class _Telling(event.Listener):  # type: ignore[misc, unused-ignore]
+class Telling(event.Listener):  # type: ignore[misc, unused-ignore]
     """Says once in a process that kernels are being compiled, when that takes longer than a moment."""
 
     def __init__(self) -> None:
@@ -119,12 +119,13 @@ class _Telling(event.Listener):  # type: ignore[misc, unused-ignore]
             self._begin = now
         self._depth += 1
         room = event.data["dispatcher"].py_func.__module__.removeprefix("rover_pipeline.").partition(".")[0]
-        if self._told or self._before + now - self._begin < _LONG_S or not (_PACKAGE / room).is_dir():
+        patience = _LONG_S if sys.stderr.isatty() else _LONG_UNSEEN_S
+        if self._told or self._before + now - self._begin < patience or not (_PACKAGE / room).is_dir():
             return
         self._told = True
         if multiprocessing.parent_process() is None:
             message = f"compiling the kernels of {room}, once on this machine; later runs find them compiled"
-            print(f"rover-pipeline: {message}", file=sys.stderr, flush=True)
+            print(message, file=sys.stderr, flush=True)
 
     def on_end(self, event: Any) -> None:
         self._depth -= 1
@@ -132,7 +133,7 @@ class _Telling(event.Listener):  # type: ignore[misc, unused-ignore]
             self._before += time.monotonic() - self._begin
 
 
-event.register("numba:compile", _Telling())
+event.register("numba:compile", Telling())
 
 
 def _compile(function: F, fastmath: bool | set[str]) -> F:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -84,3 +85,41 @@ def test_another_checkout_of_the_same_sources_uses_the_kernels_that_are_compiled
         assert done.returncode == 0, done.stderr
         found.append(done.stdout.split())
     assert found == [["4.0", "0"], ["4.0", "1"]]
+
+
+def test_a_long_compilation_is_told_once_with_the_room_of_its_kernels(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = iter([0.0, 0.5, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0])
+    monkeypatch.setattr(compiled.time, "monotonic", lambda: next(clock))
+    telling = compiled.Telling()
+
+    def begin(module: str) -> None:
+        kernel = SimpleNamespace(py_func=SimpleNamespace(__module__=module))
+        telling.on_start(SimpleNamespace(data={"dispatcher": kernel}))
+
+    begin("rover_pipeline.radar.kernels")
+    begin("rover_pipeline.radar.kernels")
+    assert capsys.readouterr().err == ""
+    begin("numba.np.arrayobj")  # It is long now, and this is no kernel of ours.
+    assert capsys.readouterr().err == ""
+    begin("rover_pipeline.radar.point_kernels")
+    assert capsys.readouterr().err.startswith("compiling the kernels of radar, once on this machine")
+    begin("rover_pipeline.odometry.spline")
+    assert capsys.readouterr().err == ""
+
+
+def test_many_short_compilations_count_only_what_they_take(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(compiled.time, "monotonic", lambda: now)
+    telling = compiled.Telling()
+    function = SimpleNamespace(__module__="rover_pipeline.imu.filter")
+    kernel = SimpleNamespace(data={"dispatcher": SimpleNamespace(py_func=function)})
+    for _ in range(10):
+        telling.on_start(kernel)
+        now += 0.4
+        telling.on_end(kernel)
+        now += 100.0
+    assert capsys.readouterr().err == ""
