@@ -45,7 +45,7 @@ def test_a_change_in_a_kernel_reaches_the_kernels_of_other_files_that_call_it(tm
         done = subprocess.run(
             [sys.executable, "-B", "-m", "room.calling"],
             cwd=tmp_path,
-            env=environment(),
+            env={**environment(), "NUMBA_CACHE_DIR": str(tmp_path / "cache")},
             capture_output=True,
             text=True,
         )
