@@ -39,8 +39,8 @@ MATHS = {
     "radar",
     "sync",
 }
-#: The user's ONNX model is no channel: its digest is part of the options.
-READERS = {"camera/options.py"}
+#: The user's ONNX model is no channel: its digest is part of the options. The sources of kernels name their cache.
+READERS = {"camera/options.py", "numerics/compiled.py"}
 #: Who may write, besides the format: whatever is no virtual sensor.
 WRITERS = {
     "engine/command.py": "the log of a job",
