@@ -22,6 +22,7 @@ import pytest
 from rover_pipeline.cli import main
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.errors import InTheWayError, RoverError, named_if_not_written
+from rover_pipeline.format.failures import FOLDER
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor
@@ -284,7 +285,10 @@ def test_a_step_fails_with_one_line_and_changes_no_file(
     lines = [line for line in printed.err.splitlines() if not line.startswith("compiling ")]
     assert len(lines) == 1, printed.err
     assert lines[0].startswith("rover-pipeline: ") and message in lines[0]
-    assert snapshot(trace) == before, "something was left or changed"
+    after = snapshot(trace)
+    assert after.pop(FOLDER) == b"folder"
+    assert message in json.loads(after.pop(f"{FOLDER}/{name}.json"))["reason"]  # for the end of the run, and the page
+    assert after == before, "something was left or changed"
     assert gc.isenabled(), "the collector works again after the command"
 
 

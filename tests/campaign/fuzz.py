@@ -27,6 +27,7 @@ from typing import Any
 import yaml
 
 from rover_pipeline.cli import main as rover_pipeline
+from rover_pipeline.format.failures import FOLDER
 from tests.campaign.datasets import FORMATS
 from tests.campaign.forked import Tally, run_cases
 from tests.campaign.fuzz_inputs import CALIBRATED, CALIBRATION, Laboratory, laboratory
@@ -175,7 +176,7 @@ def _run(made: Laboratory, case: list[Any], show: bool = False) -> tuple[str, st
     here = made.trace.parent
     before = _look(here, path)
     step = action.partition(" ")[0]
-    ours = (f"{made.trace.name}/{step}", "out", "kept")
+    ours = (f"{made.trace.name}/{step}", f"{made.trace.name}/{FOLDER}", "out", "kept")
     out = here / "out" if step == "import" else made.trace / step
     kept = here / "kept"
     if out.exists():
@@ -195,6 +196,7 @@ def _run(made: Laboratory, case: list[Any], show: bool = False) -> tuple[str, st
     if status and step not in ("check", "info") and out.exists():
         problems.append("a failed run left something")
     remove(out)
+    remove(made.trace / FOLDER)
     after = _look(here, path)
     if changed := [name for name in {**before, **after} if before.get(name) != after.get(name)]:
         changed = [name for name in changed if not any(name == each or name.startswith(f"{each}/") for each in ours)]

@@ -146,4 +146,4 @@ def test_what_is_promised_is_exported() -> None:
     assert {"open", "open_many", "Trace", "Sensor", "Channel"} <= set(rp.__all__) == set(dir(rp))
     assert all(getattr(rp, name) is not None for name in rp.__all__)
     with pytest.raises(AttributeError):
-        _ = rp.nothing
+        _ = rp.nothing  # type: ignore[attr-defined]
