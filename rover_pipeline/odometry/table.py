@@ -53,6 +53,7 @@ STEPS = (
         function="rover_pipeline.odometry.radar_steps:radar_odom",
         version=1,
         sections=("radar_odometry", "rig", "sync.times", "radar.velocity.vertical"),
+        uses={"rig": ("name", "radar", "imu")},
         options=RadarOdometryOptions,
         inputs={"vel": "_radar_velocity/vel", "vel_cov": "_radar_velocity/cov"},
         files={"sidecar": "radar/radar.json?", "radar": "radar/meta.json?", "config": "config.yaml?"},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
 from rover_pipeline.engine.step import Output, Step
@@ -16,9 +16,14 @@ _SIDECARS = {"radar": {"sidecar": "radar/radar.json?", "radar": "radar/meta.json
 _INSTANTS = {"radar": " in the middle of the frame's chirps"}
 
 
-def _of_radar(options: PosesOptions) -> Mapping[str, Any]:
-    """The inputs of poses that are of the radar's trajectory."""
-    return {"whole": {"odometry": RADAR_ODOMETRY}} if options.odometry == "radar" else {}
+def _of_radar(sensor: str) -> Callable[[PosesOptions], Mapping[str, Any]]:
+    """What poses read that are of the radar's trajectory: that, and where the radar is."""
+    uses = {"rig": tuple(dict.fromkeys(("name", sensor, "radar")))}
+
+    def variant(options: PosesOptions) -> Mapping[str, Any]:
+        return {"whole": {"odometry": RADAR_ODOMETRY}, "uses": uses} if options.odometry == "radar" else {}
+
+    return variant
 
 
 STEPS = tuple(
@@ -33,7 +38,7 @@ STEPS = tuple(
         whole={"odometry": ODOMETRY},
         files={"config": "config.yaml?", **_SIDECARS.get(sensor, {})},
         constants={"sensor": sensor},
-        variant=_of_radar,
+        variant=_of_radar(sensor),
         outputs={
             "pos": Output(
                 f"Position in the world{_INSTANTS.get(sensor, '')}, m; NaN where odometry tells of none. [xyz]",

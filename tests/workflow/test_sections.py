@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import json
+import re
 import subprocess
 from pathlib import Path
 from types import SimpleNamespace
@@ -88,7 +91,38 @@ def test_a_changed_pose_or_tolerance_remakes_what_is_computed_from_it_and_nothin
 
     pose = {"translation": [0.1, 0, 0], "rotation": [[1, 0, 0], [0, 1, 0], [0, 0, 1]]}
     cells = {"_bev", "_occupancy"}
-    assert changed(rig={"radar": pose}) == {"_radar_pose", "_objects", *cells}
+    radar = {"_radar_pose", "_radar_points", "_radar_quality", "_radar_odom"}
+    assert changed(rig={"radar": pose}) == {*radar, "_objects", *cells}
     assert changed(rig={"camera": pose}) == {"_camera_pose", "_camera_depth"}
-    assert changed(rig={"imu": pose}) == {"_odom", "_imu_pose", *cells}
+    assert changed(rig={"imu": pose}) == {"_odom", "_imu_pose", "_radar_odom", *cells}
     assert changed(sync={"tolerance": 0.01}) == {"_sync"}
+
+
+def test_a_step_is_given_every_pose_that_its_module_looks_up() -> None:
+    checked = 0
+    for name, step in TABLE.items():
+        if "rig" not in step.sections or step.options is None or not isinstance(step.function, str):
+            continue
+        text = inspect.getsource(importlib.import_module(step.function.partition(":")[0]))
+        looked_up = set(re.findall(r'find_mount\("(\w+)"', text))
+        variants: list[dict[str, object]] = [{}]
+        variants += [{"odometry": "radar"}] if step.sections[0] == "poses" else []
+        given = {key for each in variants for key in step.for_options(step.options.parse(each)).uses["rig"]}
+        assert looked_up <= given and "name" in given, f"{name} looks up {looked_up - given}, and is not given it"
+        checked += len(looked_up)
+    assert checked >= 5
+
+
+def test_poses_of_the_radars_trajectory_depend_on_where_the_radar_is(tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "rec", sensors=("radar", "camera", "imu"))
+    pose = {"translation": [0.1, 0, 0], "rotation": [[1, 0, 0], [0, 1, 0], [0, 0, 1]]}
+
+    def given(**values: object) -> tuple[str, object]:
+        flow = Flow({"traces": str(trace), "rig": {"radar": pose}, **values})
+        (stamp,) = flow.makes("_camera_pose")
+        wildcards = SimpleNamespace(trace=str(trace), product="camera_pose")
+        return stamp, json.loads(flow.step_options(wildcards))["options"]["rig"].get("radar")
+
+    carried, plain = given(poses={"odometry": "radar"}), given()
+    assert carried[1] and not plain[1]
+    assert carried[0] != given(poses={"odometry": "radar"}, rig={})[0]
