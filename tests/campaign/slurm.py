@@ -2,7 +2,8 @@
 
 In each scenario one of the recordings is corrupt and something is killed halfway. The same command again, if it takes
 one, makes everything else, with the bytes of an undisturbed run on one machine, and at most four Slurm jobs for each
-recording. The script that starts Slurm is named by ROVER_PIPELINE_SLURM.
+recording. The script that starts Slurm is named by ROVER_PIPELINE_SLURM. No other Slurm may run on the machine then:
+there is one `/etc/slurm/slurm.conf`.
 """
 
 from __future__ import annotations
