@@ -28,7 +28,7 @@ def progress(
     """Yields a function that is called with the number of units done since its last call.
 
     Args:
-        total: number of units to do.
+        total: number of units to do; 0 = nobody knows.
         file: where to show the progress, None = stderr. A terminal shows a bar, anything else gets lines.
         log: gets lines too.
     """
@@ -37,7 +37,13 @@ def progress(
     plain = [out for out in (None if at_terminal else stream, log) if out is not None]
     begin = last_line = time.monotonic()
     with _Bar(
-        total=total, desc=label, unit=unit, file=stream, leave=False, dynamic_ncols=True, disable=not at_terminal
+        total=total or None,
+        desc=label,
+        unit=unit,
+        file=stream,
+        leave=False,
+        dynamic_ncols=True,
+        disable=not at_terminal,
     ) as bar:
         done = 0
 
@@ -53,7 +59,8 @@ def progress(
         yield advance
     seconds = time.monotonic() - begin
     if seconds >= _LINE_EVERY_S:
-        _print(f"{label}: {total} {unit}s in {seconds:.1f} s, {total / seconds:.1f} {unit}/s", plain)
+        count = total or done
+        _print(f"{label}: {count} {unit}s in {seconds:.1f} s, {count / seconds:.1f} {unit}/s", plain)
 
 
 def _print(line: str, streams: list[TextIO]) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import yaml
 from pydantic import Field
 from scipy.constants import speed_of_light
 
@@ -23,7 +22,7 @@ from rover_pipeline.format.merge import imported_trace
 from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, ChannelSpec, replace_file
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
 from rover_pipeline.format.texts import read_json, read_text
-from rover_pipeline.format.trace import CONFIG
+from rover_pipeline.importers.origin import write_config
 from rover_pipeline.options import Options
 from rover_pipeline.radar.boards import BOARDS
 
@@ -153,7 +152,8 @@ def import_dca1000(
             }
             replace_file(trace / "radar" / "radar.json", json.dumps(sidecar, indent=4) + "\n")
         radar = {"type": "radar", "args": {"radar": capture.model_dump(exclude_none=True)}}
-        replace_file(trace / CONFIG, yaml.safe_dump({"radar": radar, "comment": f"imported from {adc.name}"}))
+        options = {"order": order or setup.order, "start": float(start)}
+        write_config(trace, {"radar": radar}, command="import dca1000", sources=[adc, config], options=options)
     return count
 
 

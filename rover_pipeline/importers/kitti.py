@@ -1,6 +1,7 @@
 """Import of a drive of KITTI's raw recordings (A. Geiger et al., Vision meets robotics: the KITTI dataset, IJRR 2013).
 
-    DATE/DATE_drive_NNNN_sync/velodyne_points/data/0000000000.bin   f4 x y z reflectance, front-left-up, m
+    DATE/DATE_drive_NNNN_sync/velodyne_points/data/0000000000.bin   f4 x y z reflectance, front-left-up, m; a `_extract`
+                                                                    drive has the same as text (.txt)
                               velodyne_points/timestamps.txt        when the lidar looked ahead, of each sweep
                               image_0X/data/0000000000.png, image_0X/timestamps.txt
                               oxts/data/0000000000.txt, oxts/timestamps.txt      GNSS/INS: see `dataformat.txt` there
@@ -30,6 +31,7 @@ from rover_pipeline.importers.cloud_files import read_cloud
 from rover_pipeline.importers.clouds import cloud_files, write_sweeps
 from rover_pipeline.importers.origin import write_config
 from rover_pipeline.importers.pictures import describe_lens, picture_files, write_pictures
+from rover_pipeline.importers.points import Cloud
 from rover_pipeline.importers.reference import write_reference
 from rover_pipeline.importers.times import natural_order, read_times, require_steady
 
@@ -41,6 +43,8 @@ _EARTH_M = 6378137.0
 #: From the axes of a camera (right, down, front) to those of a sensor (front, left, up).
 _FLU_FROM_OPTICAL = np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]])
 _MAX_RECORD = 1 << 16
+#: Bytes of a sweep as text.
+_MAX_SWEEP = 1 << 28
 
 
 class Samples(NamedTuple):
@@ -71,7 +75,7 @@ def import_kitti(
         raise FormatError(f"{drive}: no such folder")
     if camera is not None and not (drive / camera / "data").is_dir():
         raise ConfigError(f"--camera {camera}: {drive} has no folder {camera}/data")
-    lidar = _samples(drive / "velodyne_points", cloud_files)
+    lidar = _samples(drive / "velodyne_points", _sweep_files)
     seen = [name for name in CAMERAS if (drive / name / "data").is_dir()]
     chosen = camera or next(iter(seen), None)
     pictures = _samples(drive / chosen, picture_files) if chosen else None
@@ -88,7 +92,7 @@ def import_kitti(
                 trace / "lidar",
                 lidar.files,
                 lidar.ts,
-                read=read_cloud,
+                read=_read_sweep,
                 compensated=not drive.name.endswith("_extract"),
                 compress=compress,
                 source=source,
@@ -172,6 +176,23 @@ def _samples(folder: Path, find: Callable[[Path], list[Path]]) -> Samples | None
     ts = times[numbers]
     require_steady(ts, folder / "timestamps.txt")
     return Samples(files, ts)
+
+
+def _sweep_files(folder: Path) -> list[Path]:
+    """The sweeps of a drive: those of `_extract` drives are text."""
+    texts = sorted(folder.glob("*.txt"), key=natural_order)
+    return texts or cloud_files(folder)
+
+
+def _read_sweep(path: Path) -> Cloud:
+    if path.suffix != ".txt":
+        return read_cloud(path)
+    words = read_bounded(path, _MAX_SWEEP, "any sweep").split()
+    try:
+        table = np.asarray(words, "S").astype("f4").reshape(-1, 4)
+    except ValueError as error:
+        raise FormatError(f"{path}: holds no four numbers for each point: {error}") from error
+    return Cloud(table[:, :3], table[:, 3])
 
 
 def _records(folder: Path) -> list[Path]:

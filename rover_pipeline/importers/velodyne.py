@@ -13,7 +13,7 @@ import numpy as np
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.format.files import opened_regular
-from rover_pipeline.format.trace import new_trace
+from rover_pipeline.format.merge import imported_trace
 from rover_pipeline.importers.origin import write_config
 from rover_pipeline.importers.points import PointsWriter
 from rover_pipeline.importers.velodyne_models import MODELS, NAMES, Model, calibrated_64
@@ -75,7 +75,11 @@ def import_velodyne(
     """
     builder = SweepBuilder(model)
     others: Counter[int] = Counter()
-    with new_trace(out) as trace, opened_regular(capture) as descriptor, open(descriptor, "rb", closefd=False) as file:
+    with (
+        imported_trace(out) as trace,
+        opened_regular(capture) as descriptor,
+        open(descriptor, "rb", closefd=False) as file,
+    ):
         size = file.seek(0, 2)
         file.seek(0)
         chosen = None

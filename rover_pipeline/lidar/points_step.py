@@ -95,7 +95,9 @@ def of_points(
         if (number := motion.trajectory.index(stamp)) is None:
             continue
         poses, valid[i] = motion.relative_columns(number, _COLUMNS), True
-        column = lidar.columns_of({"count": count[i], "time": result["time"][i]}, _COLUMNS)
+        stored = {"xyz": xyz[i], "count": count[i], "time": result["time"][i]}
+        column, points = lidar.columns_of(stored, _COLUMNS), lidar.points(stored)
+        out[i, : len(points)] = points
         _move(out[i], column, poses.rot.astype("f4"), poses.pos.astype("f4"))
     return {**result, "xyz": out, "valid": valid}
 

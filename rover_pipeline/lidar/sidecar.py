@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 
 from rover_pipeline.errors import explain
 from rover_pipeline.format.texts import parse_json
@@ -31,6 +31,13 @@ class PointsSidecar(Options):
     period_s: float = Field(0.1, gt=0, le=1e6, description="Median time between sweeps, s.")
     full_intensity: float = Field(255.0, gt=0, description="Intensity that a map shows as its brightest.")
     source: str = Field("", max_length=400, description="What the points came from.")
+
+    @field_validator("span_s")
+    @classmethod
+    def _rises(cls, span: tuple[float, float]) -> tuple[float, float]:
+        if span[0] > span[1]:
+            raise ValueError("the first instant must not be later than the last one")
+        return span
 
 
 def is_points(metadata: str) -> bool:

@@ -80,6 +80,10 @@ class LidarReader(ABC):
         """The nearest of `columns` columns of each point of a sweep, i4 (point,). Images have no points."""
         raise NotImplementedError
 
+    def points(self, stored: Mapping[str, np.ndarray]) -> np.ndarray:
+        """The points of a sweep, f4 (point, 3), m; NaN for those whose instant is damaged. Images have none."""
+        raise NotImplementedError
+
     @property
     def span(self) -> tuple[float, float]:
         """`begin` and `duration`."""
@@ -136,22 +140,32 @@ class _Points(LidarReader):
         first, last = sidecar.span_s
         self.timed = sidecar.motion == "times" and last > first
         self.columns = _COLUMNS if self.timed else 1
-        self.begin, self.duration = (first, last - first) if self.timed else (0.0, 0.0)
+        # Without times all points are of the instant in ts; where all have the same time, of that one.
+        self.begin, self.duration = (first, last - first) if sidecar.motion == "times" else (0.0, 0.0)
         self.period = sidecar.period_s
         self.notes = (UNKNOWN_MOTION,) if sidecar.motion == "unknown" else ()
         self._full = sidecar.full_intensity
 
     def columns_of(self, stored: Mapping[str, np.ndarray], columns: int) -> np.ndarray:
-        """The nearest of `columns` columns of each point of a sweep, i4 (point,)."""
-        count = int(stored["count"])
-        if not self.timed or "time" not in stored:
+        """The nearest of `columns` columns of each point of a sweep, i4 (point,); of one without a time, the first."""
+        count = min(int(stored["count"]), len(stored["xyz"]))
+        if not self.timed:
             return np.zeros(count, "i4")
-        since = stored["time"][:count].astype("f8") - self.begin
+        if "time" not in stored:
+            raise ValueError("lidar.json says that the points have times, but there is no channel time; restore it")
+        since = np.nan_to_num(stored["time"][:count].astype("f8") - self.begin)
         return np.clip(since * (columns / self.duration) + 0.5, 0, columns - 1).astype("i4")
 
-    def sweep(self, stored: Mapping[str, np.ndarray]) -> Sweep:
+    def points(self, stored: Mapping[str, np.ndarray]) -> np.ndarray:
         points = stored["xyz"][: int(stored["count"])]
-        row, column, rows = _places(self.columns_of(stored, self.columns), self.columns)
+        if self.timed and not (known := np.isfinite(stored["time"][: len(points)])).all():
+            return np.where(known[:, None], points, np.float32(np.nan))
+        return points
+
+    def sweep(self, stored: Mapping[str, np.ndarray]) -> Sweep:
+        column_of = self.columns_of(stored, self.columns)
+        points = self.points(stored)
+        row, column, rows = _places(column_of, self.columns)
         xyz = np.full((rows, self.columns, 3), np.nan, "f4")
         rng = np.zeros((rows, self.columns), "u2")
         xyz[row, column] = points

@@ -75,12 +75,13 @@ class ScanReader:
         return self._images.sweep(scan, number, stamp)
 
     def _cloud(self, stored: Mapping[str, np.ndarray]) -> Cloud:
-        lidar, count = self.lidar, int(stored["count"])
-        column = lidar.columns_of(stored, min(_COLUMNS, lidar.columns))
-        share = np.zeros(count)
-        if lidar.duration and "time" in stored:
-            share = (stored["time"][:count].astype("f8") - lidar.begin) / lidar.duration
-        return Cloud(stored["xyz"][:count], column, share)
+        lidar = self.lidar
+        column, points = lidar.columns_of(stored, min(_COLUMNS, lidar.columns)), lidar.points(stored)
+        share = np.zeros(len(points))
+        if lidar.duration:
+            share = (stored["time"][: len(points)].astype("f8") - lidar.begin) / lidar.duration
+        kept = np.isfinite(points).all(1)  # all of them, unless the recording is damaged
+        return Cloud(points[kept], column[kept], share[kept])
 
     @cached_property
     def _images(self) -> PointSelection:

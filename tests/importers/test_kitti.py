@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import cv2
@@ -130,6 +131,22 @@ def test_the_camera_asked_for_is_taken(drive: Path, tmp_path: Path, capsys: pyte
     np.testing.assert_allclose(picture[..., 1], pictures(1, 375, 1242)[0][..., 0], atol=4)
     with pytest.raises(ConfigError, match="--camera image_00"):
         import_kitti(drive, tmp_path / "other", camera="image_00")
+
+
+def test_sweeps_of_an_extracted_drive_are_text_and_their_motion_is_not_undone(drive: Path, tmp_path: Path) -> None:
+    extracted = tmp_path / "2011_09_26_drive_0048_extract"
+    (extracted / "velodyne_points" / "data").mkdir(parents=True)
+    shutil.copy(drive / "velodyne_points" / "timestamps.txt", extracted / "velodyne_points")
+    points = np.fromfile(drive / "velodyne_points" / "data" / "0000000000.bin", "<f4").reshape(-1, 4)[:500]
+    path = extracted / "velodyne_points" / "data" / "0000000000.txt"
+    np.savetxt(path, points, fmt="%.3f")
+    import_kitti(extracted, tmp_path / "trace")
+    lidar = Sensor(tmp_path / "trace" / "lidar")
+    np.testing.assert_allclose(lidar.channel("xyz").read()[0], points[:, :3], atol=6e-4)
+    assert json.loads((tmp_path / "trace" / "lidar" / "lidar.json").read_text())["points"]["motion"] == "unknown"
+    path.write_text("1 2 3 4 5\n")
+    with pytest.raises(FormatError, match=r"0000000000.txt: holds no four numbers"):
+        import_kitti(extracted, tmp_path / "other")
 
 
 def test_a_record_that_is_damaged_is_named_and_nothing_is_left(drive: Path, tmp_path: Path) -> None:

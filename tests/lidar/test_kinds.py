@@ -17,6 +17,7 @@ from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.importers.points import Cloud, PointsWriter
 from rover_pipeline.lidar.geometry import returns
+from rover_pipeline.lidar.sweeps import lidar_reader
 from rover_pipeline.table import find_step
 from rover_pipeline.validation.check import problems
 from tests.kit import small_trace, write_odometry
@@ -137,6 +138,18 @@ def test_points_without_times_are_taken_as_compensated_only_where_the_source_say
             assert ("nothing says that the motion" in capsys.readouterr().err) == note
         assert Sensor(trace / "_bev").valid(8).sum() == 6
         assert Sensor(trace / "_lidar_points").valid(8).any() != note
+
+
+def test_a_point_whose_instant_is_damaged_is_used_for_nothing(points: Path) -> None:
+    lidar = Sensor(points / "lidar")
+    reader = lidar_reader((points / "lidar" / "lidar.json").read_text(), "end")
+    stored = {name: lidar.channel(name).read(0, 1)[0] for name in ("xyz", "count", "time")}
+    whole = reader.sweep(stored)
+    stored["time"][:50] = np.nan
+    damaged = reader.sweep(stored)
+    assert (whole.rng > 0).sum() - (damaged.rng > 0).sum() == 50
+    with pytest.raises(ValueError, match="no channel time"):
+        reader.sweep({name: stored[name] for name in ("xyz", "count")})
 
 
 def test_what_needs_an_image_says_so_in_one_line(points: Path, tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ import numpy as np
 
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError, short_text
+from rover_pipeline.format.merge import imported_trace
 from rover_pipeline.format.provenance import fingerprint
-from rover_pipeline.format.trace import new_trace
 from rover_pipeline.importers.origin import write_config
 from rover_pipeline.importers.ros.bags import Recording
 from rover_pipeline.importers.ros.choice import Choice, choose_topics
@@ -100,7 +100,7 @@ def import_ros(bags: Sequence[Path], out: Path, options: Options, say: Callable[
         FormatError: a bag cannot be read, is damaged, or holds nothing that a trace can hold.
         ConfigError: an option cannot be followed.
     """
-    with new_trace(out) as trace:
+    with imported_trace(out) as trace:
         recording = Recording(bags, options.partial)
         where = str(bags[0]) if len(bags) == 1 else f"{bags[0]} and {len(bags) - 1} more"
         total = max(2 * recording.size // _MB, 1)
