@@ -20,6 +20,7 @@ include: "rules/imu.smk"
 include: "rules/objects.smk"
 include: "rules/map.smk"
 include: "rules/report.smk"
+include: "rules/recordings.smk"
 include: "rules/exports.smk"
 
 
@@ -35,13 +36,13 @@ localrules:
 rule all:
     default_target: True
     input:
-        targets(workflow.rules, begins=workflow.is_main_process),
-        datasets(begins=workflow.is_main_process),
+        targets(workflow.rules),
+        datasets(begins=BEGINS),
 
 
 onsuccess:
-    end()
+    end(whole=True)
 
 
 onerror:
-    end()
+    end(whole=False)

@@ -124,7 +124,7 @@ class Packed:
         for name, member in self.ours.synced.members.items():
             for channel in member.channels:
                 index = int(member.index[instant])
-                stored = channel._channel
+                stored: Any = channel._channel
                 jpeg = stored.jpeg(index) if channel.is_picture else None
                 packed[f"{name}/{channel.name}"] = channel.take(index) if jpeg is None else jpeg
         return packed

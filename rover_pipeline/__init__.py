@@ -48,12 +48,14 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module("rover_pipeline.reading"), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # a type checker would take any misspelled name for one of ours
+
+    def __getattr__(name: str) -> Any:
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module("rover_pipeline.reading"), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -89,7 +89,13 @@ def _parser() -> argparse.ArgumentParser:
     ouster.set_defaults(run=_import_ouster)
     dca1000 = makers.add_parser("dca1000", help="TI radar samples through a DCA1000")
     dca1000.add_argument("adc", type=Path, metavar="ADC.bin")
-    dca1000.add_argument("--config", type=Path, required=True, metavar="FILE", help=".mmwave.json or config.yaml")
+    dca1000.add_argument(
+        "--config",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="JSON, script or log of mmWave Studio, or a config.yaml",
+    )
     dca1000.add_argument("-o", "--out", type=Path, required=True, metavar="TRACE")
     dca1000.add_argument("--order", choices=("iiqq", "qqii"), help="order of words (default: what FILE says)")
     dca1000.add_argument("--device", metavar="BOARD", help="for example IWR6843 (default: what FILE says)")
@@ -189,6 +195,12 @@ def _parser() -> argparse.ArgumentParser:
     step.add_argument("--log", type=Path, metavar="FILE", help="a copy of the messages, with tracebacks")
     step.set_defaults(run=_step)
 
+    recording = commands.add_parser("recording", help="make all outputs of one recording (what a job of a run calls)")
+    for name in ("--folder", "--trace", "--marker", "--log"):
+        recording.add_argument(name, type=Path, required=True, metavar="PATH")
+    recording.add_argument("--threads", type=int, default=1, metavar="N")
+    recording.set_defaults(run=_recording)
+
     for command in (*commands.choices.values(), *makers.choices.values(), array):
         # Taken after the command too. SUPPRESS, or its default would undo the one given before the command.
         command.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
@@ -229,6 +241,12 @@ def _step(arguments: argparse.Namespace) -> int:
     finally:
         gc.enable()
     return 0
+
+
+def _recording(arguments: argparse.Namespace) -> int:
+    run_recording = load("rover_pipeline.workflow.recording_job:run_recording")
+    paths = (arguments.folder, arguments.trace, arguments.marker)
+    return int(run_recording(*paths, threads=arguments.threads, log=arguments.log))
 
 
 def _simulate(arguments: argparse.Namespace) -> int:

@@ -10,7 +10,7 @@ import json
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ByteSize, Field, field_validator
 
@@ -25,7 +25,7 @@ from rover_pipeline.lidar.options import LidarOptions
 from rover_pipeline.mapping.options import MapOptions
 from rover_pipeline.objects.options import ObjectsSection
 from rover_pipeline.occupancy.options import DepthSection, OccupancySection
-from rover_pipeline.odometry.options import OdometrySection
+from rover_pipeline.odometry.options import OdometrySection, RadarOdometrySection
 from rover_pipeline.options import InputOptions, Options, ReportOptions
 from rover_pipeline.poses.options import PosesSection
 from rover_pipeline.radar.options import RadarOptions
@@ -55,12 +55,20 @@ class Config(Options):
         description="Directory of the results. null = results are written beside the raw sensors. A path is for "
         "recordings on read-only storage: it gets a directory for each trace.",
     )
+    plan: Literal["auto", "steps", "recordings"] = Field(
+        "auto",
+        description="What one job is: `steps` = one output of a recording; `recordings` = all outputs of a recording, "
+        "whose job plans its own steps. auto = recordings on a cluster, and where there are more than 50 of them.",
+    )
     extra_rules: list[str] = Field([], description="Paths of your own .smk files.")
     extra: dict[str, dict[str, Any]] = Field({}, description="Options of your own rules, by section.")
     input: InputOptions = Field(InputOptions(), description="Treatment of damaged recordings.")
     radar: RadarOptions = Field(RadarOptions(), description="Radar processing.")
     lidar: LidarOptions = Field(LidarOptions(), description="Lidar processing.")
     odometry: OdometrySection = Field(OdometrySection(), description="Odometry of the lidar: `_odom`.")
+    radar_odometry: RadarOdometrySection = Field(
+        RadarOdometrySection(), description="Odometry of the radar and the IMU: `_radar_odom`."
+    )
     rig: RigOptions = Field(
         RigOptions(),
         description="Extrinsics: each sensor's pose in the lidar frame, {translation: [x, y, z], rotation: [[...], "

@@ -5,10 +5,12 @@ import sys
 from snakemake.logging import logger
 
 from rover_pipeline.errors import RoverError
-from rover_pipeline.workflow.ending import end_of_run
+from rover_pipeline.workflow.ending import end_of_run, say
 from rover_pipeline.workflow.exports import Exports
 from rover_pipeline.workflow.flow import Flow
 from rover_pipeline.workflow.jobs import watch
+from rover_pipeline.workflow.plan_file import RUN_VARIABLE
+from rover_pipeline.workflow.recordings import RecordingJobs
 
 
 def _one_line(function):
@@ -23,7 +25,9 @@ def _one_line(function):
     return call
 
 
-FLOW = _one_line(Flow)(config)
+# A job of a run that plans one for each recording looks for no others.
+BEGINS = workflow.is_main_process
+FLOW = _one_line(Flow)(config, locate=BEGINS or RUN_VARIABLE not in os.environ)
 
 # For rules that the table of steps declares, see rules/derived.smk.
 needs = _one_line(FLOW.needs)
@@ -40,19 +44,40 @@ product = _one_line(FLOW.product)
 options = _one_line(FLOW.options)
 step = _one_line(FLOW.step)
 
-targets = _one_line(FLOW.targets)
-
 # For the datasets that are exported, see rules/exports.smk.
 EXPORTS = _one_line(Exports)(FLOW)
 datasets = _one_line(EXPORTS.targets)
 
 
+# For one job for each recording, see rules/recordings.smk.
+# The number of jobs is limited where they run elsewhere; the executor itself is not yet known here.
+AWAY = workflow.remote_exec or workflow.resource_settings.nodes is not None
+DRY = workflow.output_settings.dryrun
+EACH = _one_line(RecordingJobs)(FLOW, away=AWAY, begins=BEGINS)
+
+
+@_one_line
+def targets(rules):
+    """What is asked for: stamps of all outputs, or one marker of each recording."""
+    stamps = FLOW.targets(rules, begins=BEGINS)
+    files = EACH.targets(stamps, dry=DRY)
+    if DRY and EACH.pending:
+        say("would make:", EACH.forecast())
+    if DRY and FLOW.refused:
+        say("could not be done:", FLOW.refused)
+    return files
+
+
 def threads(most):
-    """Threads of a rule, `most` at most, so that jobs run side by side here; a cluster's jobs have a node's share."""
+    """Threads of a rule, `most` at most, so that jobs run side by side here; a cluster's jobs have a node's share.
+
+    Two jobs with one thread each do more than one after the other with two: they wait at different moments."""
 
     def share(wildcards):
-        away = workflow.remote_exec or workflow.non_local_exec
-        return most if away else FLOW.threads(most, workflow.cores)
+        if workflow.remote_exec or workflow.non_local_exec:
+            return most
+        cores = workflow.cores if len(FLOW.directories) == 1 else workflow.cores // 2
+        return max(1, min(most, cores))
 
     return share
 
@@ -65,6 +90,10 @@ def extra_rules():
 JOBS = watch(logger, workflow.output_settings.verbose)
 
 
-def end():
-    if status := end_of_run(FLOW, JOBS.failed):
+def end(whole):
+    status = end_of_run(FLOW, EACH, JOBS.failed, whole=whole)
+    EACH.finish()
+    for marker in (file for job in workflow.dag.jobs if job.rule.name == "recording" for file in job.output):
+        workflow.persistence.cleanup_metadata(marker)  # nobody asks for the markers of this run again
+    if status:
         sys.exit(status)

@@ -39,14 +39,16 @@ MATHS = {
     "radar",
     "sync",
 }
-#: The user's ONNX model is no channel: its digest is part of the options.
-READERS = {"camera/options.py"}
+#: The user's ONNX model is no channel: its digest is part of the options. The sources of kernels name their cache.
+READERS = {"camera/options.py", "numerics/compiled.py"}
 #: Who may write, besides the format: whatever is no virtual sensor.
 WRITERS = {
     "engine/command.py": "the log of a job",
     "engine/exchange.py": "arrays on their way between workers",
     "table.py": "the table of a document",
     "workflow/launch.py": "a profile",
+    "workflow/recording_job.py": "how the job of a recording ended",
+    "workflow/recordings.py": "the options of a run, for its jobs",
     "calibrate/": "calibration files that the configuration names",
     "importers/": "raw sensors of new recordings",
     "simulate/": "simulated recordings",

@@ -30,6 +30,7 @@ RECORDED = {
     "_camera_depth": ("lidar", "camera"),
     "_camera_frames": ("camera",),
     "_imu_filtered": ("imu",),
+    "_radar_odom": ("radar", "imu"),
 }
 #: Virtual sensors whose runs are killed in the default suite: by ranges of frames, and all frames at once.
 KILLED = {"_radar_range_doppler", "_imu_filtered"}
@@ -38,6 +39,7 @@ TWINS = {
     "_odom",
     "_objects",
     "_lidar_points",
+    "_radar_odom",
     "_camera_pose",
     "_imu_pose",
     "_lidar_times",
@@ -55,7 +57,7 @@ OPTIONS: dict[str, dict[str, object]] = {
     "_camera_frames": {"width": 12, "height": 8},
 }
 #: Absolute tolerance of results of iterations, in the unit of each channel: 1 mm for positions.
-TOLERANCE = {"_odom": 1e-3}
+TOLERANCE = {"_odom": 1e-3, "_radar_odom": 1e-3}
 
 
 def trace_for(sensor: str, path: Path) -> Path:
@@ -66,8 +68,10 @@ def trace_for(sensor: str, path: Path) -> Path:
     inputs = dict.fromkeys(name.partition("/")[0] for name in references if not name.endswith("?"))
     if sensor == "_odom":
         write_room(trace)
-    if sensor in ("_radar_points", "_radar_velocity"):
+    if sensor in ("_radar_points", "_radar_velocity", "_radar_odom"):
         write_targets(trace)
+    if sensor == "_radar_odom":
+        inputs = {"_radar_points": None, **inputs}
     if sensor == "_camera_depth":
         write_lens(trace)
     for name in inputs:

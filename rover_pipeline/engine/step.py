@@ -93,6 +93,8 @@ class Step:
         sensor: name of the virtual sensor or folder, `_name`; "" where the rule names it.
         sections: of the configuration. The first one gives its own options, each other one (or single option,
             such as `camera.lens`) an option that is named like the last part of its name.
+        uses: option that another section gives -> its keys that the function reads. The others are left at their
+            defaults, so that changing them makes nothing again.
         options: model of the function's `options`; None when it takes none.
         inputs: argument -> channel that blocks of frames are read from. The first one's sensor gives `ts` and the
             number of frames.
@@ -130,6 +132,7 @@ class Step:
     version: int
     sensor: str = ""
     sections: tuple[str, ...] = ()
+    uses: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     options: type[Options] | None = None
     inputs: Mapping[str, str] = field(default_factory=dict)
     nearest: Mapping[str, str] = field(default_factory=dict)

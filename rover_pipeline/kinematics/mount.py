@@ -36,6 +36,11 @@ class Mount(NamedTuple):
         """Whether somebody gave the pose."""
         return self.source != "identity"
 
+    def seen_from(self, other: Mount) -> Mount:
+        """The same pose in the frame of another sensor."""
+        into = other.rotation.T
+        return Mount(into @ (self.translation - other.translation), into @ self.rotation, self.source)
+
 
 #: The lidar itself, or a sensor whose pose nobody gave.
 IDENTITY = Mount(np.zeros(3), np.eye(3), "identity")

@@ -3,4 +3,7 @@
 from __future__ import annotations
 
 #: All of `_odom` that a trajectory is made from; see `Trajectory.of`.
-ODOMETRY = tuple(f"_odom/{channel}" for channel in ("ts", "pos", "rot", "vel", "acc", "avel", "valid"))
+_CHANNELS = ("ts", "pos", "rot", "vel", "acc", "avel", "valid")
+ODOMETRY = tuple(f"_odom/{channel}" for channel in _CHANNELS)
+#: The same of `_radar_odom`.
+RADAR_ODOMETRY = tuple(f"_radar_odom/{channel}" for channel in _CHANNELS)

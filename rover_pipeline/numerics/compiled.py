@@ -3,28 +3,36 @@
 Numba decides by the file of one kernel whether its cached code is still right. A kernel also contains the code of the
 kernels that it calls, which may stand in other files. So the cache lies in a folder whose name is a digest of all
 sources of the kernel's room (`rover_pipeline/odometry/`, for example) and of this room: a change in any of them begins
-a new cache for all of them.
+a new cache for all of them. The folder is in the user's cache: another checkout or environment with the same sources
+compiles nothing again.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import multiprocessing
 import os
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
 import platformdirs
+from numba.core import caching, event
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _PACKAGE = Path(__file__).parents[1]
 _PREFIX = "numba-"
+#: Caches of other sources that nobody has used for this long are removed.
+_KEPT_S = 30 * 86400.0
+#: Who waits longer than this at a terminal is told why; other outputs get a line after the second time.
+_LONG_S, _LONG_UNSEEN_S = 1.0, 5.0
 
 
 def compiled(function: F) -> F:
@@ -50,33 +58,82 @@ def inlined(function: F) -> F:
 
 
 def cache_folder(source: Path) -> Path:
-    """Folder of the compiled code of a source file of this package: beside it where that can be written.
+    """Folder of the compiled code of a source file of this package.
 
     Args:
         source: file of the kernel.
 
     Returns:
-        A folder whose name changes with every source that the kernel may call. `NUMBA_CACHE_DIR` moves it.
+        A folder in the user's cache, or beside the source where there is none that can be written. Its name changes
+        with every source that the kernel may call. `NUMBA_CACHE_DIR` moves it.
     """
     room = _PACKAGE / source.relative_to(_PACKAGE).parts[0] if source.is_relative_to(_PACKAGE) else source.parent
+    base = platformdirs.user_cache_path("rover_pipeline")
     if os.environ.get("NUMBA_CACHE_DIR"):
         base = Path(os.environ["NUMBA_CACHE_DIR"])
-    elif os.access(room, os.W_OK):
+    elif not _can_be_written(base):
         base = room / "__pycache__"
-    else:
-        base = platformdirs.user_cache_path("rover_pipeline")
     return base / f"{_PREFIX}{room.name}-{_digest(room)}"
+
+
+def _can_be_written(folder: Path) -> bool:
+    """Whether a folder, which may not exist yet, can be written."""
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    return os.access(there, os.W_OK | os.X_OK)
 
 
 @functools.cache
 def _digest(room: Path) -> str:
-    """Digest of the names, sizes and times of change of all sources that kernels of a room may call."""
-    digest = hashlib.blake2b(digest_size=6)
+    """Digest of the names and contents of all sources that kernels of a room may call, and of Numba's version."""
+    digest = hashlib.blake2b(numba.__version__.encode(), digest_size=8)
     for folder in (room, Path(__file__).parent):
         for path in sorted(folder.rglob("*.py")):
-            state = path.stat()
-            digest.update(f"{path.relative_to(folder)} {state.st_size} {state.st_mtime_ns}\n".encode())
+            content = path.read_bytes()
+            digest.update(f"{path.relative_to(folder)} {len(content)}\n".encode() + content)
     return digest.hexdigest()
+
+
+#: Older versions of Numba have no such class, and a folder for each place of the sources.
+_UserFolder: Any = getattr(caching, "UserProvidedCacheLocator", object)
+
+
+class SharedLocator(_UserFolder):  # type: ignore[misc]
+    """Tells Numba the file of a kernel's code in a cache folder: by the room's folder, wherever the package is."""
+
+    @classmethod
+    def get_suitable_cache_subpath(cls, py_file: str) -> str:
+        folder = Path(py_file).parent
+        return "-".join(folder.relative_to(_PACKAGE).parts) if folder.is_relative_to(_PACKAGE) else folder.name
+
+
+class Telling(event.Listener):  # type: ignore[misc, unused-ignore]
+    """Says once in a process that kernels are being compiled, when that takes longer than a moment."""
+
+    def __init__(self) -> None:
+        self._depth, self._begin, self._before, self._told = 0, 0.0, 0.0, False
+
+    def on_start(self, event: Any) -> None:
+        # A kernel takes long because of those that it calls: their compilations begin within its own.
+        now = time.monotonic()
+        if self._depth == 0:
+            self._begin = now
+        self._depth += 1
+        room = event.data["dispatcher"].py_func.__module__.removeprefix("rover_pipeline.").partition(".")[0]
+        patience = _LONG_S if sys.stderr.isatty() else _LONG_UNSEEN_S
+        if self._told or self._before + now - self._begin < patience or not (_PACKAGE / room).is_dir():
+            return
+        self._told = True
+        if multiprocessing.parent_process() is None:
+            message = f"compiling the kernels of {room}, once on this machine; later runs find them compiled"
+            print(message, file=sys.stderr, flush=True)
+
+    def on_end(self, event: Any) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            self._before += time.monotonic() - self._begin
+
+
+event.register("numba:compile", Telling())
 
 
 def _compile(function: F, fastmath: bool | set[str]) -> F:
@@ -88,18 +145,32 @@ def _compile(function: F, fastmath: bool | set[str]) -> F:
 def _cache_in(folder: Path) -> Iterator[None]:
     """Numba's cache folder, for the kernels that are declared in this block: it looks when it makes a kernel."""
     settings: Any = numba.config
-    before = settings.CACHE_DIR
-    if folder.parent.name == "__pycache__" and not folder.exists():
-        _remove_older(folder)
+    before = settings.CACHE_DIR, getattr(settings, "CACHE_LOCATOR_CLASSES", "")
+    if folder.exists():
+        _mark_as_used(folder)
+    else:
+        _remove_unused(folder)
     settings.CACHE_DIR = str(folder)
+    if _UserFolder is not object:
+        settings.CACHE_LOCATOR_CLASSES = f"{__name__}.{SharedLocator.__name__}"
     try:
         yield
     finally:
-        settings.CACHE_DIR = before
+        settings.CACHE_DIR, settings.CACHE_LOCATOR_CLASSES = before
 
 
-def _remove_older(folder: Path) -> None:
+@functools.cache
+def _mark_as_used(folder: Path) -> None:
+    """Date a cache, which another user may own."""
+    with suppress(OSError):
+        os.utime(folder)
+
+
+@functools.cache
+def _remove_unused(folder: Path) -> None:
     """Remove caches of other states of the same room. A process that still uses one compiles again."""
     room = folder.name.rpartition("-")[0]
     for other in folder.parent.glob(f"{room}-*"):
-        shutil.rmtree(other, ignore_errors=True)
+        with suppress(OSError):
+            if time.time() - other.stat().st_mtime > _KEPT_S:
+                shutil.rmtree(other, ignore_errors=True)

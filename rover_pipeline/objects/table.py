@@ -22,6 +22,7 @@ STEPS = (
         function="rover_pipeline.objects.steps:objects",
         version=1,
         sections=("objects", "lidar", "rig", "sync.times"),
+        uses={"rig": ("name", "radar")},
         options=ObjectsOptions,
         recording=True,
         inputs={"rng": "_lidar_image/rng"},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from rover_pipeline.kinematics.options import RigOptions, TimesSection
@@ -13,6 +15,11 @@ class PosesSection(Options):
 
     max_gap: float = Field(
         0.5, gt=0, description="Maximum time between two states of the odometry for an interpolation between them, s."
+    )
+    odometry: Literal["lidar", "radar"] = Field(
+        "lidar",
+        description="The trajectory that poses are of: lidar = `_odom`; radar = `_radar_odom`, for rigs without a "
+        "lidar, and where it sees nothing.",
     )
     smoothed: bool = Field(
         True,

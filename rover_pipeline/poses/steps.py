@@ -9,7 +9,7 @@ import numpy as np
 
 from rover_pipeline.engine.recording import Recording
 from rover_pipeline.engine.step import Inspection
-from rover_pipeline.kinematics.clock import clock, odometry_clock
+from rover_pipeline.kinematics.clock import clock
 from rover_pipeline.kinematics.mount import find_mount, mount_warnings
 from rover_pipeline.kinematics.options import Mounted
 from rover_pipeline.kinematics.trajectory import Trajectory
@@ -28,13 +28,13 @@ def poses(
     sidecar: str | None = None,
     radar: str | None = None,
 ) -> tuple[dict[str, np.ndarray], Inspection]:
-    """States of a sensor of the rig at its own times, from the lidar's trajectory.
+    """States of a sensor of the rig at its own times, from the lidar's trajectory, or the radar's.
 
     A frame of the radar is measured while its chirps last. Its pose is that in their middle, to which its spectra and
     points belong.
 
     Args:
-        odometry: the channels of `_odom`.
+        odometry: the channels of `_odom`, or those of `_radar_odom` where the options say so.
         config: `config.yaml`, which may hold the extrinsics and, for the radar, the timing of its chirps.
         sidecar, radar: `radar.json` and the radar's `meta.json`, which give the maximum velocity of its Doppler bins
             and, if `config.yaml` does not, how long a frame lasts.
@@ -44,13 +44,17 @@ def poses(
         known; and an inspection with the source of the extrinsics and the largest speed.
     """
     mount, ts, lidar_ts = find_mount(sensor, options.rig, config), recording.ts, odometry["ts"]
-    remarks = []
+    remarks, carried, source = [], mount, "_odom"
+    if options.odometry == "radar":
+        # `_radar_odom` is the radar's own trajectory.
+        carried, source = mount.seen_from(find_mount("radar", options.rig, config)), "_radar_odom"
     if options.smoothed:
         times = clock(sensor, ts, options.times)
-        ts, lidar_ts, remarks = times.smooth, odometry_clock(odometry, options.times), times.remarks(sensor)
+        ts, remarks = times.smooth, times.remarks(sensor)
+        lidar_ts = clock(options.odometry, lidar_ts, options.times).smooth
     frame = frame_duration(recording.ts, config, sidecar, radar) if sensor == "radar" else None
     instants = ts if frame is None else ts + frame.middle
-    state, known = Trajectory.of(odometry, lidar_ts, max_gap=options.max_gap).at(instants, mount)
+    state, known = Trajectory.of(odometry, lidar_ts, max_gap=options.max_gap).at(instants, carried)
     measured: dict[str, Any] = {
         "extrinsics": mount.source,
         "outside_trajectory": int((~known).sum()),
@@ -61,7 +65,7 @@ def poses(
         measured |= frame.describe()
         warnings += frame.warnings
     if not known.any():
-        warnings.append(f"_odom tells of none of the {recording.count} times of {sensor}: all poses are NaN")
+        warnings.append(f"{source} tells of none of the {recording.count} times of {sensor}: all poses are NaN")
     if sidecar is not None:
         speeds, exceeded = _compare_with_doppler(np.einsum("ni,ni->n", state.vel, state.rot[:, :, 0]), sidecar)
         measured |= speeds
@@ -79,7 +83,8 @@ def _compare_with_doppler(vel: np.ndarray, sidecar: str) -> tuple[dict[str, Any]
         return measured, []
     return measured, [
         f"the radar moves along its boresight at up to {np.nanmax(speed):.2f} m/s, its Doppler bins end at "
-        f"{limit:.2f} m/s: what stands still ahead appears at a wrong velocity in {over} of {len(vel)} frames"
+        f"{limit:.2f} m/s: what stands still ahead appears at a wrong velocity in the spectra of {over} of {len(vel)} "
+        "frames (`_radar_points` unfolds it)"
     ]
 
 

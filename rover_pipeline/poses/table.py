@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from collections.abc import Mapping
+from typing import Any, get_args
 
 from rover_pipeline.engine.step import Output, Step
 from rover_pipeline.kinematics.options import Mounted
-from rover_pipeline.kinematics.references import ODOMETRY
+from rover_pipeline.kinematics.references import ODOMETRY, RADAR_ODOMETRY
 from rover_pipeline.poses.options import PosesOptions
 
 #: Files of the recording that a sensor needs besides `config.yaml`.
@@ -14,17 +15,25 @@ _SIDECARS = {"radar": {"sidecar": "radar/radar.json?", "radar": "radar/meta.json
 #: Instant of a sample that its pose is of, where it is not the time stamp.
 _INSTANTS = {"radar": " in the middle of the frame's chirps"}
 
+
+def _of_radar(options: PosesOptions) -> Mapping[str, Any]:
+    """The inputs of poses that are of the radar's trajectory."""
+    return {"whole": {"odometry": RADAR_ODOMETRY}} if options.odometry == "radar" else {}
+
+
 STEPS = tuple(
     Step(
         sensor=f"_{sensor}_pose",
         function="rover_pipeline.poses.steps:poses",
         version=3 if sensor == "radar" else 2,
         sections=("poses", "rig", "sync.times"),
+        uses={"rig": ("name", sensor)},
         options=PosesOptions,
         inputs={"ts": f"{sensor}/ts"},
         whole={"odometry": ODOMETRY},
         files={"config": "config.yaml?", **_SIDECARS.get(sensor, {})},
         constants={"sensor": sensor},
+        variant=_of_radar,
         outputs={
             "pos": Output(
                 f"Position in the world{_INSTANTS.get(sensor, '')}, m; NaN where odometry tells of none. [xyz]",

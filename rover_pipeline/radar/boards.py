@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +30,7 @@ class Board:
             from the radar. A pair of both acts as a virtual antenna at the sum of their positions.
         real: whether samples are real instead of complex.
         polarity: of each transmitter, -1 if the board feeds it in opposite phase; empty = all 1.
+        rx_polarity: the same of each receiver.
         design_ghz: frequency whose half wavelength the positions are multiples of.
         spacing: half wavelengths of the recording's centre frequency in a half wavelength of the design; see `placed`.
         gains: relative gain of each virtual antenna, as a calibration has measured it; empty = all 1.
@@ -38,6 +40,7 @@ class Board:
     rx: Positions
     real: bool = False
     polarity: tuple[int, ...] = ()
+    rx_polarity: tuple[int, ...] = ()
     design_ghz: float = _AUTOMOTIVE_GHZ
     spacing: float = 1.0
     gains: tuple[complex, ...] = ()
@@ -50,15 +53,43 @@ class Board:
         """The board with measured gains of its virtual antennas and spacing at the centre frequency."""
         return replace(self, gains=gains, spacing=spacing)
 
+    def select(self, tx: tuple[int, ...] | None, rx: tuple[int, ...] | None) -> Board:
+        """The board with some of its antennas, numbered from 1, in this order; None = all of them.
+
+        Raises:
+            ValueError: the board has no such antenna, or one is named twice.
+        """
+        if tx in (None, tuple(range(1, len(self.tx) + 1))) and rx in (None, tuple(range(1, len(self.rx) + 1))):
+            return self
+        chosen = []
+        for kind, numbers, count in (("TX", tx, len(self.tx)), ("RX", rx, len(self.rx))):
+            numbers = tuple(range(1, count + 1)) if numbers is None else numbers
+            if not numbers or len(set(numbers)) < len(numbers) or not all(1 <= n <= count for n in numbers):
+                raise ValueError(f"{kind} {list(numbers)}: must be different ones of the board's 1 to {count}")
+            chosen.append([n - 1 for n in numbers])
+        return replace(
+            self,
+            tx=tuple(self.tx[n] for n in chosen[0]),
+            rx=tuple(self.rx[n] for n in chosen[1]),
+            polarity=tuple(self.polarity[n] for n in chosen[0]) if self.polarity else (),
+            rx_polarity=tuple(self.rx_polarity[n] for n in chosen[1]) if self.rx_polarity else (),
+        )
+
     @cached_property
     def antennas(self) -> np.ndarray:
         """(left, up) of the virtual antennas, f8 (tx * rx, 2), half wavelengths."""
         return (np.array(self.tx)[:, None] + np.array(self.rx)).reshape(-1, 2)
 
     @cached_property
+    def delays(self) -> np.ndarray:
+        """When each virtual antenna is fired within a loop of the transmitters, f8 (tx * rx,), 0 to 1."""
+        return np.repeat(np.arange(len(self.tx)) / len(self.tx), len(self.rx))
+
+    @cached_property
     def signs(self) -> np.ndarray:
         """Polarity of the virtual antennas, f8 (tx * rx,)."""
-        return np.repeat(np.array(self.polarity or (1,) * len(self.tx), "f8"), len(self.rx))
+        tx, rx = self.polarity or (1,) * len(self.tx), self.rx_polarity or (1,) * len(self.rx)
+        return np.outer(np.array(tx, "f8"), rx).ravel()
 
     @cached_property
     def corrections(self) -> np.ndarray:
@@ -70,8 +101,9 @@ class Board:
     @cached_property
     def row_step(self) -> float:
         """Distance between the rows of virtual antennas, half wavelengths of the design; 1 if there is one row."""
-        levels = np.unique(self.antennas[:, 1])
-        return float(levels[1] - levels[0]) if len(levels) > 1 else 1.0
+        # In tenths, so that the greatest common divisor is one of integers: some antennas alone leave rows without any.
+        steps = np.rint(10 * np.diff(np.unique(self.antennas[:, 1]))).astype("i8")
+        return float(np.gcd.reduce(steps)) / 10 if len(steps) else 1.0
 
     @cached_property
     def row_spacing(self) -> float:
@@ -98,6 +130,7 @@ _COLUMN = ((0.0, 0.0), (0.0, -1.0), (0.0, -2.0), (0.0, -3.0))
 _SQUARE = ((0.0, 0.0), (0.0, -1.0), (1.0, -1.0), (1.0, 0.0))
 _RAISED_MIDDLE = ((0.0, 0.0), (2.0, 1.0), (4.0, 0.0))
 _PAIR = ((0.0, 0.0), (4.0, 0.0))
+_ISK = Board(_RAISED_MIDDLE, _ROW, design_ghz=_INDUSTRIAL_GHZ)
 
 #: Virtual antennas (transmitter-receiver) as seen from in front of the board:
 #:
@@ -112,6 +145,18 @@ _PAIR = ((0.0, 0.0), (4.0, 0.0))
 #:                                          2-2 2-3 1-2 1-3
 #:                                          3-1 3-4 4-1 4-4
 #:                                          3-2 3-3 4-2 4-3
+#:     IWR6843AOP (RX 1 and 3 upside down):     1-4 1-2
+#:                                              1-3 1-1
+#:                                              3-4 3-2 2-4 2-2
+#:                                              3-3 3-1 2-3 2-1
+#:     IWR6843ODS (RX 2 and 3 upside down):     1-1 1-4 2-1 2-4
+#:                                              1-2 1-3 2-2 2-3
+#:                                                      3-1 3-4
+#:                                                      3-2 3-3
+#:
+#: Those two are as TI's demonstration of people tracking gives them for its boards (antGeometry0, antGeometry1 and
+#: antPhaseRot in AOP_6m_default.cfg and ODS_6m_default.cfg of the mmWave industrial toolbox; ISK_6m_default.cfg gives
+#: the array of IWR6843 above in the same notation: columns grow to the right there, to the left here).
 BOARDS = {
     "AWR1843": Board(_RAISED_MIDDLE, _ROW),
     "AWR1843AOP": Board(((0.0, 0.0), (1.0, 0.0), (2.0, 0.0)), _COLUMN),
@@ -125,8 +170,26 @@ BOARDS = {
         polarity=(1, -1, 1, -1),
         design_ghz=_INDUSTRIAL_GHZ,
     ),
-    "IWR6843": Board(_RAISED_MIDDLE, _ROW, design_ghz=_INDUSTRIAL_GHZ),
+    "IWR6843": _ISK,
     "IWR1443": Board(_RAISED_MIDDLE, _ROW),
+    "IWR6843AOP": Board(
+        ((0.0, 2.0), (2.0, 0.0), (0.0, 0.0)),
+        ((1.0, 0.0), (1.0, 1.0), (0.0, 0.0), (0.0, 1.0)),
+        rx_polarity=(-1, 1, -1, 1),
+        design_ghz=_INDUSTRIAL_GHZ,
+    ),
+    "IWR6843ODS": Board(
+        ((0.0, 0.0), (2.0, 0.0), (2.0, -2.0)), _SQUARE, rx_polarity=(1, -1, -1, 1), design_ghz=_INDUSTRIAL_GHZ
+    ),
+}
+#: Evaluation boards with the antennas of another row, and chips that differ in their temperature range only.
+BOARDS |= {
+    "AWR1843BOOST": BOARDS["AWR1843"],
+    "AWR1642BOOST": BOARDS["AWR1642"],
+    "AWR2944EVM": BOARDS["AWR2944"],
+    "IWR1843": BOARDS["AWR1843"],
+    "IWR1642": BOARDS["AWR1642"],
+    "IWR6843ISK": _ISK,
 }
 
 
@@ -141,6 +204,8 @@ def find_board(name: str | None, config: str | None, shape: tuple[int, ...]) -> 
 
     Raises:
         ConfigError: the board is unknown, or its numbers of antennas are not those of the frame.
+
+    `radar.args.radar.tx` and `rx` in `config.yaml` say which antennas took part, in the order of the frame.
     """
     name = name or recorded_board(config) or assumed_board(shape)
     if name is None:
@@ -151,10 +216,15 @@ def find_board(name: str | None, config: str | None, shape: tuple[int, ...]) -> 
     board = BOARDS.get(name.upper())
     if board is None:
         raise ConfigError(f"radar board {name!r} is unknown; {did_you_mean(name.upper(), BOARDS)}; known: {_known()}")
+    try:
+        board = board.select(*_recorded_antennas(config))
+    except ValueError as error:
+        raise ConfigError(f"config.yaml: radar.args.radar: board {name}: {error}") from error
     if shape[1:3] != (len(board.tx), len(board.rx)):
         raise ConfigError(
             f"a frame has {shape[1]} TX and {shape[2]} RX, the board {name} has {len(board.tx)} and {len(board.rx)}; "
-            f"set radar.board to one of {_known()}"
+            f"set radar.board to one of {_known()}, or name those that took part in radar.args.radar.tx and rx of "
+            "config.yaml"
         )
     return board
 
@@ -175,3 +245,22 @@ def recorded_board(config: str | None) -> str | None:
         return str(parse_collection(config)["radar"]["args"]["radar"]["device"])
     except (KeyError, TypeError):
         return None
+
+
+@lru_cache(maxsize=8)
+def _recorded_antennas(config: str | None) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
+    """Numbers, from 1, of the transmitters in the order that they fire and of the receivers; None = all of the board.
+
+    Raises:
+        ValueError: the text of `config.yaml` holds something else there.
+    """
+    section: Any = parse_collection(config)
+    for key in ("radar", "args", "radar"):
+        section = section.get(key) if isinstance(section, dict) else None
+    numbers = []
+    for key in ("tx", "rx"):
+        given = section.get(key) if isinstance(section, dict) else None
+        if given is not None and not (isinstance(given, list) and all(type(n) is int for n in given)):
+            raise ValueError(f"{key}: must be a list of numbers of antennas, from 1")
+        numbers.append(None if given is None else tuple(given))
+    return numbers[0], numbers[1]

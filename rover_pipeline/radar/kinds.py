@@ -42,6 +42,7 @@ def from_points(step: Step, has: Has) -> Step:
         },
         files={},
         outputs={**step.outputs, "snr": Output(f"{described}. [point], falling.", type="f4", unit="")},
+        variant=None,
         prepare=None,
         inspect=None,
     )

@@ -9,6 +9,7 @@ from typing import Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from rover_pipeline.kinematics.options import RigOptions
 from rover_pipeline.options import Options
 from rover_pipeline.radar.calibration import CalibrationFile
 
@@ -40,6 +41,11 @@ class CaptureOptions(Options):
         None,
         description="YAML file that `rover-pipeline calibrate radar` has made: coupling, range bias, spacing, phase "
         "and gain of every virtual antenna. null = the array is taken to be as its board was designed.",
+    )
+    interference: Literal["keep", "time", "chirp"] = Field(
+        "keep",
+        description="Bursts of other radars: keep = leave them in; time = replace the parts of chirps that hold them "
+        "by what the other samples tell; chirp = replace whole chirps. `_radar_quality` tells which frames have them.",
     )
 
 
@@ -97,6 +103,24 @@ class PointsSection(RangeDopplerSection):
     max_points: int = Field(
         256, ge=1, le=65535, description="Maximum points of a frame; those of the highest SNR stay."
     )
+    max_clipped: float = Field(
+        0.0005,
+        ge=0,
+        le=1,
+        description="Share of clipped samples above which a frame is not valid: a saturated receiver makes targets.",
+    )
+    max_folds: int = Field(
+        1,
+        ge=0,
+        le=3,
+        description="How many times the Doppler of a target may have wrapped around: 1 = targets of up to three times "
+        "the largest Doppler are found at their true speed and direction; 0 = Doppler is taken as it is.",
+    )
+    odometry: bool = Field(
+        False,
+        description="true = the velocity by `_odom`, where there is one, helps to unfold Doppler: for boards with "
+        "one or two transmitters. `_radar_points` is then made after `_odom`.",
+    )
     max_elevation: float = Field(40.0, gt=0, le=90, description="Maximum elevation of a point, up or down, degrees.")
     remove_static: bool = Field(False, description=_REMOVE_STATIC)
     compensate_tdm: bool = Field(True, description=_COMPENSATE_TDM)
@@ -131,7 +155,7 @@ class VelocitySection(Options):
     least_angle: float = Field(0.1, gt=0, lt=1, description="Sine of the minimum angle between the points of a pair.")
     min_inliers: int = Field(6, ge=3, description="Minimum number of static points for a valid estimate.")
     min_share: float = Field(0.3, ge=0, le=1, description="Minimum share of static points for a valid estimate.")
-    max_error: float = Field(0.3, gt=0, description="Maximum level standard deviation of a valid estimate, m/s.")
+    max_error: float = Field(0.15, gt=0, description="Maximum level standard deviation of a valid estimate, m/s.")
 
 
 class RangeDopplerOptions(CaptureOptions, RangeDopplerSection):
@@ -149,9 +173,13 @@ class SpectrumOptions(RangeDopplerOptions, SpectrumSection):
 class PointsOptions(RangeDopplerOptions, PointsSection):
     """Options of the step of `_radar_points`."""
 
+    rig: RigOptions = RigOptions()
+
 
 class VelocityOptions(CaptureOptions, VelocitySection):
     """Options of the step of `_radar_velocity`."""
+
+    max_folds: int = PointsSection().max_folds
 
 
 class RadarOptions(CaptureOptions):

@@ -2,18 +2,48 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import NamedTuple
+
 import numpy as np
 
 from rover_pipeline.radar.angles import virtual_antennas
 from rover_pipeline.radar.boards import Board
+from rover_pipeline.radar.coherence import coherence
 from rover_pipeline.radar.detect import Peaks, Search, ca_noise, caso_noise, find_os_peaks, find_peaks
 from rover_pipeline.radar.options import PointsOptions
 from rover_pipeline.radar.point_kernels import strongest_beams
 from rover_pipeline.radar.resolve import Resolver
+from rover_pipeline.radar.unfold import Unfolder
 
 #: Intervals of azimuth beams and number of elevation beams, equally spaced in the sine: fine enough to refine the
 #: strongest beam by a parabola.
-_AZIMUTHS, _ELEVATIONS = 64, 17
+_FINE = (64, 17)
+#: The same for comparing numbers of folds, whose winner is then refined.
+_COARSE = (32, 9)
+
+
+class Found(NamedTuple):
+    """The points of a frame, strongest first.
+
+    Attributes:
+        peaks: their cells; `doppler` as measured, without folds.
+        direction: f8 (point, 3), unit vectors, front-left-up.
+        folds: i8 (point,), spans of Doppler to add; certain: bool (point,), whether their number is certain.
+    """
+
+    peaks: Peaks
+    direction: np.ndarray
+    folds: np.ndarray
+    certain: np.ndarray
+
+
+class _Beams(NamedTuple):
+    """Beams and the weights of antennas that form them, as `strongest_beams` takes them."""
+
+    sines: tuple[np.ndarray, np.ndarray]
+    antennas: np.ndarray
+    rows: np.ndarray
 
 
 class PointFinder:
@@ -22,47 +52,55 @@ class PointFinder:
     Args:
         blind: bool (range,), bins in which static cells are what is left of the coupling; None = none.
         array_error: share of an echo's power that the phases of the array do not explain, which is no second target.
+        bin_mps: size of a Doppler bin, m/s, to tell how often Doppler has wrapped around; None = taken as it is.
     """
 
     def __init__(
-        self, board: Board, options: PointsOptions, blind: np.ndarray | None = None, array_error: float = 0.0
+        self,
+        board: Board,
+        options: PointsOptions,
+        blind: np.ndarray | None = None,
+        array_error: float = 0.0,
+        bin_mps: float | None = None,
     ) -> None:
-        self._options = options
+        self._options, self._board = options, board
         windows = (options.doppler_window, options.range_window)
         self._search = Search(10 ** (options.threshold_db / 10), windows, options.first_bin, blind)
-        #: When each virtual antenna is fired within a loop, 0 to 1.
-        self._delays = np.repeat(np.arange(len(board.tx)) / len(board.tx), len(board.rx))
-        azimuth = np.linspace(-1, 1, _AZIMUTHS + 1)
         # If rows are more than half a wavelength apart, elevations alias: limit them to the unambiguous ones.
-        limit = min(1.0, 1 / board.row_spacing, np.sin(np.radians(options.max_elevation)))
-        elevation = np.linspace(-limit, limit, _ELEVATIONS) if board.has_elevation else np.zeros(1)
-        self._sines = azimuth, elevation
-        rows, columns = board.grid.T
-        steering = np.exp(-1j * np.pi * board.spacing * azimuth * columns[:, None]) * board.corrections[:, None]
-        self._antenna_steering = np.stack([steering.real, steering.imag]).astype("f4")
-        phases = elevation[:, None] * board.row_spacing * np.arange(rows.max() + 1)
-        self._row_steering = np.exp(-1j * np.pi * phases).astype("c8")
-        self._rows = np.ascontiguousarray(rows)
+        limit = min(1.0, 1 / board.row_spacing, float(np.sin(np.radians(options.max_elevation))))
+        self._fine, self._coarse = _beams(board, _FINE, limit), _beams(board, _COARSE, limit)
+        self._rows = np.ascontiguousarray(board.grid[:, 0])
+        self._unfolder = None
+        if bin_mps is not None and options.max_folds and options.compensate_tdm:
+            self._unfolder = Unfolder(board, bin_mps, options.max_folds)
         self._resolver = (
             None
-            if options.estimator == "beam"
-            else Resolver(board, options.estimator, options.max_targets, float(limit), array_error)
+            if options.estimator == "beam" or not Resolver.can_resolve(board)
+            else Resolver(board, options.estimator, options.max_targets, limit, array_error)
         )
 
-    def __call__(self, spectrum: np.ndarray, power: np.ndarray) -> tuple[Peaks, np.ndarray]:
-        """The peaks of a frame and their directions, unit vectors, front-left-up, f8 (peak, 3).
+    def __call__(self, spectrum: np.ndarray, power: np.ndarray, guide: np.ndarray | None = None) -> Found:
+        """The points of a frame.
 
         Args:
             spectrum: c8 (tx, rx, doppler, range), Doppler bins in FFT order.
             power: f4 (doppler, range), its mean over antennas, zero Doppler in the middle.
+            guide: f8 (3,), velocity of the radar by odometry, m/s, in its own frame; None = not known.
         """
         most = self._options.max_points
         peaks = self.detect(power)
         peaks = Peaks(*(values[:most] for values in peaks))
+        if self._unfolder is None:
+            folds, certain = np.zeros(len(peaks.snr), "i8"), np.ones(len(peaks.snr), bool)
+        else:
+            echoes = partial(self._echoes, spectrum)
+            folds, certain, direction = self._unfolder(echoes, peaks, spectrum.shape[2], guide)
         if self._resolver is None:
-            return peaks, self.directions(spectrum, peaks)
+            direction = self.directions(spectrum, peaks) if self._unfolder is None else direction
+            return Found(peaks, direction, folds, certain)
+        unfolded = peaks._replace(doppler=peaks.doppler + folds * float(spectrum.shape[2]))
         strength = power[peaks.doppler_bin, peaks.range_bin] / peaks.snr
-        found = self._resolver(self.snapshots(spectrum, peaks), strength)
+        found = self._resolver(self.snapshots(spectrum, unfolded), strength)
         snr = found.power / strength[found.cell]
         # A second target is a point if it would be one on its own; the first one of a cell always is.
         order = np.lexsort((-snr, found.cell))
@@ -70,8 +108,9 @@ class PointFinder:
         first[np.unique(found.cell[order], return_index=True)[1]] = True
         kept = order[first | (snr[order] >= self._search.threshold)]
         kept = kept[np.argsort(-snr[kept], kind="stable")][:most]
-        expanded = Peaks(*(values[found.cell[kept]] for values in peaks))._replace(snr=snr[kept])
-        return expanded, _unit_vectors(found.right[kept], found.up[kept])
+        cell = found.cell[kept]
+        expanded = Peaks(*(values[cell] for values in peaks))._replace(snr=snr[kept])
+        return Found(expanded, _unit_vectors(found.right[kept], found.up[kept]), folds[cell], certain[cell])
 
     def detect(self, power: np.ndarray) -> Peaks:
         """The peaks of a map of power, by the CFAR of the options."""
@@ -88,14 +127,35 @@ class PointFinder:
         cells = antennas[:, (peaks.doppler_bin - bins // 2) % bins, peaks.range_bin].T
         return cells * np.exp(-1j * self._tdm_phases(peaks, bins))
 
+    def coherence(self, spectrum: np.ndarray, power: np.ndarray, least_snr: float) -> np.ndarray:
+        """Share of the power of each strong peak of a frame that a plane wave explains, f8 (peak,).
+
+        Args:
+            spectrum, power: as in `__call__`; least_snr: power over noise of a strong peak.
+        """
+        found = self(spectrum, power)
+        strong = found.certain & (found.peaks.snr >= least_snr)
+        peaks = Peaks(*(values[strong] for values in found.peaks))
+        shifted = peaks._replace(doppler=peaks.doppler + found.folds[strong] * float(spectrum.shape[2]))
+        return self._echoes(spectrum, shifted, True)[1]
+
     def _tdm_phases(self, peaks: Peaks, bins: int) -> np.ndarray:
         """Phase that each peak gained until the chirp of each antenna, radians, f8 (peak, antenna)."""
         cycles = (peaks.doppler - bins // 2) / bins if self._options.compensate_tdm else 0 * peaks.doppler
-        phases: np.ndarray = 2 * np.pi * cycles[:, None] * self._delays
+        phases: np.ndarray = 2 * np.pi * cycles[:, None] * self._board.delays
         return phases
 
     def directions(self, spectrum: np.ndarray, peaks: Peaks) -> np.ndarray:
         """Unit vector to each peak, f8 (peak, 3): the strongest beam, refined between beams along both axes."""
+        return _unit_vectors(*self._strongest(spectrum, peaks, self._fine))
+
+    def _echoes(self, spectrum: np.ndarray, peaks: Peaks, fine: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Direction of each peak, as `directions`, and the share of its power that the beam there explains."""
+        sines = self._strongest(spectrum, peaks, self._fine if fine else self._coarse)
+        return _unit_vectors(*sines), coherence(self._board, self.snapshots(spectrum, peaks), *sines)
+
+    def _strongest(self, spectrum: np.ndarray, peaks: Peaks, beams: _Beams) -> np.ndarray:
+        """Sines of azimuth and elevation of the strongest beam, f8 (2, peak)."""
         antennas = virtual_antennas(spectrum)
         bins = antennas.shape[1]
         sines = np.empty((2, len(peaks.doppler)))
@@ -105,12 +165,29 @@ class PointFinder:
             peaks.range_bin,
             self._tdm_phases(peaks, bins),
             self._rows,
-            self._antenna_steering,
-            self._row_steering,
-            self._sines,
+            beams.antennas,
+            beams.rows,
+            beams.sines,
             sines,
         )
-        return _unit_vectors(*sines)
+        return sines
+
+
+def _beams(board: Board, size: tuple[int, int], limit: float) -> _Beams:
+    """Beams of a board, at elevations up to the sine `limit`."""
+    rows, columns = board.grid.T
+    # Some antennas of a board may be columns two half wavelengths apart, whose azimuths alias. One column, such as of
+    # one TX and one RX, tells no azimuth: straight ahead is then the least wrong.
+    step = int(np.gcd.reduce(columns))
+    azimuth = np.linspace(-1, 1, size[0] + 1) / step if step else np.zeros(1)
+    elevation = np.linspace(-limit, limit, size[1]) if board.has_elevation else np.zeros(1)
+    steering = np.exp(-1j * np.pi * board.spacing * azimuth * columns[:, None]) * board.corrections[:, None]
+    phases = elevation[:, None] * board.row_spacing * np.arange(rows.max() + 1)
+    return _Beams(
+        (azimuth, elevation),
+        np.stack([steering.real, steering.imag]).astype("f4"),
+        np.exp(-1j * np.pi * phases).astype("c8"),
+    )
 
 
 def _unit_vectors(right: np.ndarray, up: np.ndarray) -> np.ndarray:

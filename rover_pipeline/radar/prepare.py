@@ -5,6 +5,7 @@ Arguments mean the same as in `rover_pipeline.radar.steps`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -13,7 +14,6 @@ import numpy as np
 from rover_pipeline.radar.axes import resolutions
 from rover_pipeline.radar.boards import Board, find_board
 from rover_pipeline.radar.calibration import CalibrationFile
-from rover_pipeline.radar.coherence import coherence
 from rover_pipeline.radar.coupling import Coupling, find_coupling
 from rover_pipeline.radar.options import CaptureOptions, PointsOptions, RangeDopplerOptions
 from rover_pipeline.radar.points import PointFinder
@@ -52,6 +52,8 @@ def prepare(
     sidecar: str | None = None,
     config: str | None = None,
     whole: np.ndarray | None = None,
+    ts: np.ndarray | None = None,
+    odometry: Mapping[str, np.ndarray] | None = None,
 ) -> Prepared:
     """The coupling, from the options' calibration or else from the frames, and for points the array's coherence."""
     real = is_real(iq.shape[-1], sidecar)
@@ -65,7 +67,8 @@ def prepare(
         coupling = coupling or find_coupling(iq, options.sample_order, real, size)
     prepared = Prepared(coupling, calibrated)
     if isinstance(options, PointsOptions) and len(iq):
-        value, error = array_coherence(iq, options, real, placed_board(options, config, iq.shape[1:]), coupling)
+        board, bins = placed_board(options, config, iq.shape[1:]), resolutions(sidecar)
+        value, error = array_coherence(iq, options, real, board, coupling, None if bins is None else bins[1])
         prepared = prepared._replace(coherence=value, error=error)
     return prepared
 
@@ -103,7 +106,7 @@ def calibrated_board(board: Board, hertz: float | None, file: CalibrationFile | 
 
 
 def array_coherence(
-    iq: np.ndarray, options: PointsOptions, real: bool, board: Board, coupling: Coupling | None
+    iq: np.ndarray, options: PointsOptions, real: bool, board: Board, coupling: Coupling | None, bin_mps: float | None
 ) -> tuple[float, float]:
     """How coherent the array is, and the share of an echo's power that its model does not explain.
 
@@ -111,22 +114,16 @@ def array_coherence(
     one target and a perfect array. A second target in the cell lowers it too, so the share of unexplained power comes
     from the quarter of the echoes with the highest coherence.
 
+    Args:
+        bin_mps: size of a Doppler bin, m/s; None = not known, so that echoes are taken to be slower than the limit.
+
     Returns:
         The median over strong echoes and the error; NaN and 0 if there are too few echoes.
     """
-    shape = iq.shape[1:]
-    transform = make_transform(shape, options, real, coupling)
-    finder = PointFinder(board, options.model_copy(update={"estimator": "beam"}))
-    found = []
-    for frame in iq:
-        spectrum, power = transform.spectrum_and_power(frame)
-        peaks = finder.detect(power)
-        strong = peaks.snr >= 10 ** (STRONG_DB / 10)
-        peaks = type(peaks)(*(values[strong] for values in peaks))
-        if len(peaks.snr):
-            direction = finder.directions(spectrum, peaks)
-            found.append(coherence(board, finder.snapshots(spectrum, peaks), -direction[:, 1], direction[:, 2]))
-    values = np.concatenate(found) if found else np.empty(0)
+    transform = make_transform(iq.shape[1:], options, real, coupling)
+    finder = PointFinder(board, options.model_copy(update={"estimator": "beam"}), bin_mps=bin_mps)
+    least = 10 ** (STRONG_DB / 10)
+    values = np.concatenate([finder.coherence(*transform.spectrum_and_power(frame), least) for frame in iq])
     if len(values) < _MIN_ECHOES:
         return float("nan"), 0.0
     return float(np.median(values)), float(1 - np.quantile(values, 0.75))

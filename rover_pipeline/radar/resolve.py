@@ -31,6 +31,8 @@ _ITERATIONS, _LARGEST_STEP = 12, 0.25
 _CONVERGED = 1e-3
 #: Distance below which two directions are one target whose phases the array's model does not fit, in widths of a beam.
 _CLOSEST = 0.3
+#: Antennas that follow one another in a row, below which two targets cannot be told apart.
+_FEWEST = 3
 #: Diagonal loading of Capon's covariance, and ridge of the amplitudes, relative to the power.
 _LOADING, _RIDGE = 1e-2, 1e-3
 
@@ -74,9 +76,11 @@ class Resolver:
         lines = [np.flatnonzero(rows == row) for row in range(rows.max() + 1)]
         lines = [line[np.argsort(columns[line])] for line in lines]
         self._rows = [(line, columns[line]) for line in lines]
-        size = max(len(line) for line in lines)
-        #: The longest rows: (row, antenna). Their columns follow one another on every board of the table.
-        self._long = np.stack([line for line in lines if len(line) == size])
+        runs = [_longest_run(line, columns) for line in lines]
+        size = max(len(run) for run in runs)
+        #: The longest rows: (row, antenna). Their columns follow one another on every board of the table, but not those
+        #: of some antennas of a board: then the longest part of each row that does.
+        self._long = np.stack([run for run in runs if len(run) == size])
         self._columns = columns[self._long[0]] - columns[self._long[0]].min()
         self._spacing, self._row_spacing = board.spacing, board.row_spacing
         part = {"music": (size + 1) // 2 if size > 4 else size - 1, "capon": -(-3 * size // 4)}[method]
@@ -86,6 +90,13 @@ class Resolver:
         limit = min(1.0, 1 / board.spacing)
         self._grid = np.linspace(-limit, limit, int(2 * _STEPS / self._beam) + 1)
         self._up = np.linspace(-max_elevation, max_elevation, _ELEVATIONS) if board.has_elevation else np.zeros(1)
+
+    @staticmethod
+    def can_resolve(board: Board) -> bool:
+        """Whether a row of the array has three antennas that follow one another, which two targets need."""
+        rows, columns = board.grid.T
+        lines = [np.flatnonzero(rows == row) for row in np.unique(rows)]
+        return any(len(_longest_run(line[np.argsort(columns[line])], columns)) >= _FEWEST for line in lines)
 
     def __call__(self, snapshots: np.ndarray, noise: np.ndarray) -> Directions:
         """The targets of each cell.
@@ -209,6 +220,16 @@ class Resolver:
         visible = self._up**2 + np.nan_to_num(sines)[..., None] ** 2 <= 1
         power = np.where(visible, np.abs(total) ** 2, 0)
         return self._up[power.argmax(axis=2)]
+
+
+def _longest_run(line: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """The longest part of a row of antennas, i8 (antenna,), whose columns follow one another without a gap.
+
+    Args:
+        line: i8 (antenna,), numbers of the row's antennas in the order of their columns; columns: i8, of all antennas.
+    """
+    parts = np.split(line, np.flatnonzero(np.diff(columns[line]) != 1) + 1)
+    return max(parts, key=len)
 
 
 def _fitted(steering: np.ndarray, lines: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

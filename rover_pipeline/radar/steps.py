@@ -10,121 +10,38 @@ Arguments mean the same in all functions:
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
+from rover_pipeline.engine.recording import Recording
 from rover_pipeline.engine.step import Inspection
-from rover_pipeline.radar.angles import Magnitudes, RangeAzimuth, centred_sines
-from rover_pipeline.radar.axes import AXES, describe_axes, resolutions
-from rover_pipeline.radar.boards import assumed_board, find_board, recorded_board
+from rover_pipeline.errors import ConfigError
+from rover_pipeline.kinematics.mount import find_mount
+from rover_pipeline.kinematics.options import RigOptions
+from rover_pipeline.kinematics.trajectory import Trajectory
+from rover_pipeline.radar.angles import Magnitudes, RangeAzimuth
+from rover_pipeline.radar.axes import resolutions
+from rover_pipeline.radar.boards import find_board
 from rover_pipeline.radar.coupling import near_zero
-from rover_pipeline.radar.options import PointsOptions, RangeAzimuthOptions, RangeDopplerOptions, SpectrumOptions
+from rover_pipeline.radar.health import assess, clipped_share
+from rover_pipeline.radar.interference import excise
+from rover_pipeline.radar.options import (
+    CaptureOptions,
+    PointsOptions,
+    RangeAzimuthOptions,
+    RangeDopplerOptions,
+    SpectrumOptions,
+)
 from rover_pipeline.radar.points import PointFinder
 from rover_pipeline.radar.prepare import Prepared, make_transform, placed_board
 from rover_pipeline.radar.sidecar import is_real
-from rover_pipeline.radar.spectrum import RangeDoppler, decibel
+from rover_pipeline.radar.spectrum import decibel
 
-#: Ratio of the energy at negative beat frequencies to that at positive ones, above which I and Q seem swapped. Complex
-#: samples resolve ranges over the whole spectrum, so the far walls of a room alone give a ratio of 2 to 3; recordings
-#: of whole rooms with swapped words gave 10 and more.
-_SWAPPED_RATIO = 8.0
-#: Coherence below which an array without a calibration is named.
-_INCOHERENT = 0.85
-#: Range bins left out at both ends of each half: leakage of the antenna coupling, and the edge of the ADC's filter.
-_EDGE = 4
-
-
-def check_order(
-    iq: np.ndarray,
-    *,
-    options: RangeDopplerOptions,
-    sidecar: str | None = None,
-    config: str | None = None,
-    whole: np.ndarray | None = None,
-    prepared: Prepared | None = None,
-) -> Inspection:
-    """Measure the energy at negative beat frequencies; tell when I and Q seem swapped or the board is a guess.
-
-    And what was prepared: how strong the coupling is, and how coherent the array.
-    """
-    shape = iq.shape[1:]
-    warnings = []
-    if type(options) is not RangeDopplerOptions and not (options.board or recorded_board(config)):
-        warnings.append(
-            f"config.yaml names no radar.args.radar.device; taken for {assumed_board(shape)}, which has {shape[1]} TX "
-            f"and {shape[2]} RX too. Set radar.board if it is another"
-        )
-    measured: dict[str, object] = {}
-    real = is_real(shape[-1], sidecar)
-    if prepared is not None and prepared.coupling is not None:
-        measured["coupling_db"] = round(prepared.coupling.level(shape[-1] // (1 if real else 2), real), 1)
-        measured["coupling_from"] = "calibration" if prepared.calibrated else "recording"
-    if prepared is not None and np.isfinite(prepared.coherence):
-        measured["array_coherence"] = round(prepared.coherence, 3)
-        if prepared.coherence < _INCOHERENT and options.calibration is None:
-            warnings.append(
-                f"the coherence of the array is {prepared.coherence:.2f}: its phases are not those of its design, or "
-                "cells hold several targets; `rover-pipeline calibrate radar` measures them"
-            )
-    if not len(iq) or real:
-        return Inspection(measured, warnings)
-    share = _mirrored_energy_ratio(iq, make_transform(shape, options, False))
-    measured["mirrored_range_energy"] = float(f"{share:.3g}") if np.isfinite(share) else None
-    if share > _SWAPPED_RATIO:
-        other = "iiqq" if options.sample_order == "qqii" else "qqii"
-        warnings.append(
-            f"radar/iq: the mirrored half of the range spectrum holds {share:.1f} times the energy of the other; "
-            f"unless all there is lies beyond half of the range, I and Q seem swapped: try radar.sample_order: {other}"
-        )
-    return Inspection(measured, warnings)
-
-
-def _mirrored_energy_ratio(frames: np.ndarray, transform: RangeDoppler) -> float:
-    """Energy at negative beat frequencies over energy at positive ones; NaN if there is no energy at all.
-
-    Args:
-        frames: i2, (frame, chirp, tx, rx, word), complex samples.
-    """
-    profile = sum(transform.power(frame).sum(axis=0, dtype="f8") for frame in frames)
-    half = transform.samples // 2
-    edge = min(_EDGE, half // 4)
-    negative = float(np.sum(profile[half + edge : 2 * half - edge]))
-    positive = float(np.sum(profile[1 + edge : half - edge]))
-    return negative / positive if positive > 0 else float("nan")
-
-
-def inspect_spectra(
-    iq: np.ndarray,
-    *,
-    options: RangeDopplerOptions,
-    sidecar: str | None = None,
-    config: str | None = None,
-    prepared: Prepared | None = None,
-) -> Inspection:
-    """The check of the order, and the axes of the product in `axes.json`."""
-    shape = iq.shape[1:]
-    axes: dict[str, np.ndarray] = {}
-    if isinstance(options, RangeAzimuthOptions):
-        axes["azimuth"] = centred_sines(options.azimuth_bins)
-    elif isinstance(options, SpectrumOptions):
-        board = placed_board(options, config, shape)
-        rows, columns = board.grid.max(axis=0) + 1
-        axes["elevation"] = centred_sines(options.elevation_bins or int(rows), board.row_spacing)
-        axes["azimuth"] = centred_sines(options.azimuth_bins or int(columns), board.spacing)
-    transform = make_transform(shape, options, is_real(shape[-1], sidecar))
-    text = describe_axes(
-        sidecar,
-        chirps=transform.chirps,
-        samples=transform.samples,
-        doppler=0 if isinstance(options, RangeAzimuthOptions) else transform.doppler_bins,
-        range_bins=transform.range_bins,
-        range_length=transform.fft_length,
-        range_bias=options.calibration.range_bias.value if options.calibration else 0.0,
-        **axes,
-    )
-    checked = check_order(iq, options=options, sidecar=sidecar, config=config, prepared=prepared)
-    return checked._replace(files={AXES: text})
+#: Power over noise of targets that show the coherence of the array (20 dB), and the fewest of them.
+_STRONG, _FEWEST_STRONG = 100.0, 3
+#: Sweeps of the lidar that are farther apart do not tell the velocity between them, s.
+_MAX_GAP = 0.5
 
 
 def range_doppler(
@@ -141,7 +58,7 @@ def range_doppler(
     """
     coupling = prepared.coupling if prepared else None
     transform = make_transform(iq.shape[1:], options, is_real(iq.shape[-1], sidecar), coupling)
-    return np.stack([decibel(transform.power(frame)) for frame in iq])
+    return np.stack([decibel(transform.power(_cleaned(frame, options, transform.real))) for frame in iq])
 
 
 def range_azimuth(
@@ -182,6 +99,8 @@ def spectrum(
 def points(
     iq: np.ndarray,
     whole: np.ndarray,
+    ts: np.ndarray | None = None,
+    odometry: Mapping[str, np.ndarray] | None = None,
     *,
     options: PointsOptions,
     sidecar: str,
@@ -192,10 +111,13 @@ def points(
 
     Args:
         whole: u1, (frame,), 0 = packets of the frame were lost.
+        ts: f8, (frame,), s; odometry: the channels of `_odom`; with both, odometry helps to unfold Doppler.
         sidecar: must say how large bins are.
 
     Returns:
-        `xyz` f4 (frame, point, 3), `doppler` and `snr` f4 (frame, point), `count` u2 (frame,).
+        `xyz` f4 (frame, point, 3), `doppler` and `snr` f4 (frame, point), `count` u2 (frame,), `folds` i1 and `certain`
+        u1 (frame, point), `excised` f4 (frame,), the share of the samples that was replaced, and `valid`, False where
+        the receiver was saturated.
     """
     shape = iq.shape[1:]
     metres, mps = resolutions(sidecar) or (0.0, 0.0)
@@ -203,19 +125,34 @@ def points(
         raise ValueError("radar.json must give range_resolution and doppler_resolution, both above zero")
     real = _has_real_samples(shape, options, sidecar, config)
     transform = make_transform(shape, options, real, prepared.coupling if prepared else None)
-    find = _finder(shape, options, config, real, prepared)
+    find = _finder(shape, options, config, real, prepared, mps)
+    guides = _velocities(ts, odometry, options.rig, config)
     bias = options.calibration.range_bias.value if options.calibration else 0.0
     most = options.max_points
     xyz = np.full((len(iq), most, 3), np.nan, "f4")
     doppler, snr = np.full((2, len(iq), most), np.nan, "f4")
-    count = np.zeros(len(iq), "u2")
+    count, folds, certain = np.zeros(len(iq), "u2"), np.zeros(doppler.shape, "i1"), np.zeros(doppler.shape, "u1")
+    excised = np.zeros(len(iq), "f4")
     for i in np.flatnonzero(whole):
-        peaks, direction = find(*transform.spectrum_and_power(iq[i]))
+        frame = _cleaned(iq[i], options, real)
+        excised[i] = 0 if frame is iq[i] else np.mean(frame != iq[i])
+        found = find(*transform.spectrum_and_power(frame), guides.get(int(i)))
+        peaks = found.peaks
         count[i] = n = len(peaks.snr)
-        xyz[i, :n] = direction * np.maximum(peaks.range * metres - bias, 0)[:, None]
-        doppler[i, :n] = (peaks.doppler - shape[0] // 2) * mps
+        folds[i, :n], certain[i, :n] = found.folds, found.certain
+        xyz[i, :n] = found.direction * np.maximum(peaks.range * metres - bias, 0)[:, None]
+        doppler[i, :n] = (peaks.doppler - shape[0] // 2 + found.folds * float(shape[0])) * mps
         snr[i, :n] = 10 * np.log10(peaks.snr)
-    return {"xyz": xyz, "doppler": doppler, "snr": snr, "count": count}
+    return {
+        "xyz": xyz,
+        "doppler": doppler,
+        "snr": snr,
+        "count": count,
+        "folds": folds,
+        "certain": certain,
+        "excised": excised,
+        "valid": clipped_share(iq) <= options.max_clipped,
+    }
 
 
 def sent_points(
@@ -247,18 +184,55 @@ def sent_points(
     result = {"xyz": np.where(kept[:, :, None], sorted_xyz, np.float32(np.nan))}
     for name, values in (("doppler", doppler), ("snr", level)):
         result[name] = np.where(kept, np.take_along_axis(values, order, axis=1), np.float32(np.nan))
+    # What the radar has made of its Doppler is not known: it is taken as it is sent.
+    result |= {"folds": np.zeros(kept.shape, "i1"), "certain": kept.astype("u1"), "excised": np.zeros(len(kept), "f4")}
     return {**result, "count": kept.sum(axis=1).astype("u2")}
 
 
-def quality(iq: np.ndarray) -> np.ndarray:
-    """Share of the stored values of each frame that are at the limits of their type, f4 (frame,), 0 to 1.
+def _velocities(
+    ts: np.ndarray | None, odometry: Mapping[str, np.ndarray] | None, rig: RigOptions, config: str | None
+) -> dict[int, np.ndarray]:
+    """The radar's velocity by odometry in its own frame, f8 (3,) m/s, by number of the frame; where it is known."""
+    if ts is None or odometry is None or len(odometry["ts"]) < 2:
+        return {}
+    # The middle of the chirps is some hundredths of a second later, in which no rig changes its speed by a fold.
+    state, known = Trajectory.of(odometry, max_gap=_MAX_GAP).at(ts, find_mount("radar", rig, config))
+    own = np.einsum("nji,nj->ni", state.rot, state.vel)
+    return {int(i): own[i] for i in np.flatnonzero(known)}
 
-    A receiver that saturates clips the signal, which makes targets where there are none. Clipping inside the radar's
-    chip, before its filters, need not reach these limits and is not seen here.
-    """
-    limits = np.iinfo("i2")
-    clipped = (iq == limits.max) | (iq == limits.min)
-    return clipped.reshape(len(iq), -1).mean(axis=1, dtype="f8").astype("f4")
+
+def quality(
+    recording: Recording,
+    *,
+    options: PointsOptions,
+    sidecar: str | None = None,
+    config: str | None = None,
+    prepared: Prepared | None = None,
+) -> tuple[dict[str, np.ndarray], Inspection]:
+    """How far each frame can be trusted; see `rover_pipeline.radar.health`."""
+    real = is_real(recording.read("iq", 0, 1).shape[-1], sidecar) if recording.count else False
+    make = functools.partial(_coherence, options, sidecar, config, prepared)
+    return assess(recording, make, real, options.sample_order)
+
+
+def _coherence(
+    options: PointsOptions, sidecar: str | None, config: str | None, prepared: Prepared | None, shape: tuple[int, ...]
+) -> Callable[[np.ndarray], float]:
+    """The function that gives the median coherence of the strong targets of a frame; NaN where there are too few."""
+    real = is_real(shape[-1], sidecar)
+    plain = options.model_copy(update={"estimator": "beam"})
+    try:
+        find = _finder(shape, plain, config, real, prepared, (resolutions(sidecar) or (0.0, 1.0))[1])
+    except ConfigError:
+        # Without the board nothing is known of the array, but of the samples all the same.
+        return lambda frame: float("nan")
+    transform = make_transform(shape, plain, real, prepared.coupling if prepared else None)
+
+    def coherence(frame: np.ndarray) -> float:
+        values = find.coherence(*transform.spectrum_and_power(frame), _STRONG)
+        return float(np.median(values)) if len(values) >= _FEWEST_STRONG else float("nan")
+
+    return coherence
 
 
 def _spectra(
@@ -271,7 +245,13 @@ def _spectra(
     """Spectrum of each frame, in a buffer that the next one fills again."""
     shape = iq.shape[1:]
     real = _has_real_samples(shape, options, sidecar, config)
-    return map(make_transform(shape, options, real, prepared.coupling if prepared else None).spectrum, iq)
+    transform = make_transform(shape, options, real, prepared.coupling if prepared else None)
+    return (transform.spectrum(_cleaned(frame, options, real)) for frame in iq)
+
+
+def _cleaned(frame: np.ndarray, options: CaptureOptions, real: bool) -> np.ndarray:
+    """A frame, i2 (chirp, tx, rx, word), without interference where that is to be replaced."""
+    return excise(frame, options.interference, real, options.sample_order)
 
 
 @functools.lru_cache(maxsize=8)
@@ -293,7 +273,12 @@ def _magnitudes(shape: tuple[int, ...], options: SpectrumOptions, config: str | 
 
 @functools.lru_cache(maxsize=8)
 def _finder(
-    shape: tuple[int, ...], options: PointsOptions, config: str | None, real: bool, prepared: Prepared | None
+    shape: tuple[int, ...],
+    options: PointsOptions,
+    config: str | None,
+    real: bool,
+    prepared: Prepared | None,
+    bin_mps: float,
 ) -> PointFinder:
     blind, error = None, 0.0
     if prepared is not None:
@@ -301,7 +286,7 @@ def _finder(
         if prepared.coupling is not None:
             samples = shape[-1] // (1 if real else 2)
             blind = near_zero(prepared.coupling, samples // 2 if real else samples, samples, samples, real)
-    return PointFinder(placed_board(options, config, shape), options, blind, error)
+    return PointFinder(placed_board(options, config, shape), options, blind, error, bin_mps)
 
 
 def _has_real_samples(

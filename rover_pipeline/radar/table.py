@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from rover_pipeline.engine.step import Output, Step
+from rover_pipeline.kinematics.references import ODOMETRY
 from rover_pipeline.radar.kinds import from_points, only_of_samples, with_points_sidecar
 from rover_pipeline.radar.options import (
     PointsOptions,
@@ -11,6 +15,14 @@ from rover_pipeline.radar.options import (
     SpectrumOptions,
     VelocityOptions,
 )
+
+
+def _guided(options: PointsOptions) -> Mapping[str, Any]:
+    """Inputs of the points when odometry helps to unfold their Doppler."""
+    if not options.odometry:
+        return {}
+    return {"inputs": {"ts": "radar/ts"}, "whole": {"odometry": tuple(f"{name}?" for name in ODOMETRY)}}
+
 
 _FILES = {"sidecar": "radar/radar.json?", "config": "config.yaml?"}
 
@@ -32,7 +44,7 @@ STEPS = (
             )
         },
         prepare="rover_pipeline.radar.prepare:prepare",
-        inspect="rover_pipeline.radar.steps:inspect_spectra",
+        inspect="rover_pipeline.radar.inspection:inspect_spectra",
         sidecars=("axes.json",),
         adapt=only_of_samples,
         default=True,
@@ -55,7 +67,7 @@ STEPS = (
             )
         },
         prepare="rover_pipeline.radar.prepare:prepare",
-        inspect="rover_pipeline.radar.steps:inspect_spectra",
+        inspect="rover_pipeline.radar.inspection:inspect_spectra",
         sidecars=("axes.json",),
         adapt=only_of_samples,
         default=True,
@@ -79,7 +91,7 @@ STEPS = (
             )
         },
         prepare="rover_pipeline.radar.prepare:prepare",
-        inspect="rover_pipeline.radar.steps:inspect_spectra",
+        inspect="rover_pipeline.radar.inspection:inspect_spectra",
         sidecars=("axes.json",),
         adapt=only_of_samples,
         summary="Magnitude of the four-dimensional spectrum, ADC counts.",
@@ -87,8 +99,8 @@ STEPS = (
     Step(
         sensor="_radar_points",
         function="rover_pipeline.radar.steps:points",
-        version=4,
-        sections=("radar.points",),
+        version=5,
+        sections=("radar.points", "rig"),
         options=PointsOptions,
         inputs={"iq": "radar/iq", "whole": "radar/valid"},
         files={"sidecar": "radar/radar.json", "config": "config.yaml?"},
@@ -99,9 +111,19 @@ STEPS = (
             "doppler": Output("Radial velocity, m/s; positive recedes. [point]", type="f4", unit="m/s"),
             "snr": Output("Power over the noise around, dB. [point], falling.", type="f4", unit="dB"),
             "count": Output("Number of points.", type="u2"),
+            "folds": Output(
+                "Spans of Doppler that were added to the measured one, twice the largest Doppler each. [point]",
+                type="i1",
+            ),
+            "certain": Output(
+                "1 = the number of folds is certain, and with it doppler and direction; 0 past `count`. [point]",
+                type="u1",
+            ),
+            "excised": Output("Share of the samples that `radar.interference` replaced, 0 to 1.", type="f4"),
         },
+        variant=_guided,
         prepare="rover_pipeline.radar.prepare:prepare",
-        inspect="rover_pipeline.radar.steps:check_order",
+        inspect="rover_pipeline.radar.inspection:check_order",
         adapt=from_points,
         default=True,
         summary="Targets in the radar frame, front-left-up, strongest first; NaN past `count`.",
@@ -109,10 +131,15 @@ STEPS = (
     Step(
         sensor="_radar_velocity",
         function="rover_pipeline.radar.velocity:velocity",
-        version=2,
-        sections=("radar.velocity",),
+        version=3,
+        sections=("radar.velocity", "radar.points.max_folds"),
         options=VelocityOptions,
-        inputs={"xyz": "_radar_points/xyz", "doppler": "_radar_points/doppler", "count": "_radar_points/count"},
+        inputs={
+            "xyz": "_radar_points/xyz",
+            "doppler": "_radar_points/doppler",
+            "count": "_radar_points/count",
+            "certain": "_radar_points/certain",
+        },
         files={"sidecar": "radar/radar.json"},
         outputs={
             "vel": Output(
@@ -128,10 +155,32 @@ STEPS = (
     Step(
         sensor="_radar_quality",
         function="rover_pipeline.radar.steps:quality",
-        version=1,
+        version=2,
+        sections=("radar.points", "rig"),
+        options=PointsOptions,
         inputs={"iq": "radar/iq"},
-        outputs={"clipped": Output("Share of the I and Q values at the limits of their type, 0 to 1.", type="f4")},
+        files=_FILES,
+        outputs={
+            "clipped": Output("Share of the I and Q values that are at the rails of the converter, 0 to 1.", type="f4"),
+            "interfered": Output(
+                "Share of the chirps with interference of another radar, 0 to 1; NaN where there are too few to tell.",
+                type="f4",
+            ),
+            "excised": Output(
+                "Share of the samples with interference, which `radar.interference` replaces.", type="f4"
+            ),
+            "coherence": Output(
+                "Share of the power of strong targets that a plane wave at the array explains, 0 to 1; NaN where there "
+                "are too few.",
+                type="f4",
+            ),
+            "antenna_power": Output(
+                "Power of each virtual antenna over that of the median one, dB. [tx, rx]", type="f4", unit="dB"
+            ),
+        },
+        prepare="rover_pipeline.radar.prepare:prepare",
+        recording=True,
         adapt=only_of_samples,
-        summary="How far a frame can be trusted: the share of clipped samples.",
+        summary="How far a frame can be trusted: clipped samples, interference, the array's coherence, its antennas.",
     ),
 )

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rover_pipeline.radar.axes import doppler_bin
+from rover_pipeline.radar.axes import doppler_bin, max_doppler
 from rover_pipeline.radar.options import VelocityOptions, VelocitySection
 
 #: Iterations of reweighted least squares; each takes weights and inliers from the estimate before.
@@ -21,6 +21,12 @@ _ITERATIONS = 6
 _OUTLIER = 3.0
 #: Mean square of a standard normal variable truncated at `_OUTLIER`.
 _TRUNCATED_VARIANCE = 0.973
+#: Systematic standard deviation of the speed, as a share of it, of arrays with rows and without: of directions that are
+#: wrong in the same way (spacing, phases, elevations that are smaller than they look).
+_SCALE_ERROR, _SCALE_ERROR_LEVEL = 0.012, 0.03
+#: Speed over the largest one that folds are told apart for, up to which an estimate can be valid: what is straight
+#: ahead is lost first, and there are points beside it.
+_SLACK = 1.1
 #: Information added to every axis, s2/m2 (a standard deviation of 1 km/s): keeps the matrix regular.
 _REGULARISATION = 1e-6
 
@@ -41,12 +47,19 @@ class Velocity(NamedTuple):
 
 
 def velocity(
-    xyz: np.ndarray, doppler: np.ndarray, count: np.ndarray, *, options: VelocityOptions, sidecar: str
+    xyz: np.ndarray,
+    doppler: np.ndarray,
+    count: np.ndarray,
+    certain: np.ndarray,
+    *,
+    options: VelocityOptions,
+    sidecar: str,
 ) -> dict[str, np.ndarray]:
     """The radar's own velocity at each frame, from points at rest.
 
     Args:
         xyz: f4 (frame, point, 3), m; doppler: f4 (frame, point), m/s; count: u2 (frame,), points of each frame.
+        certain: u1 (frame, point), 0 = the Doppler may be folded in another way: nothing follows from the point.
         sidecar: `radar.json`, or `points.json` of a radar that sends points, which says how large Doppler bins are.
 
     Returns:
@@ -56,11 +69,18 @@ def velocity(
     mps = doppler_bin(sidecar)
     if mps is None:
         raise ValueError("radar.json must give range_resolution and doppler_resolution, both above zero")
+    limit = max_doppler(sidecar) or np.inf
     estimates = []
-    for positions, speeds, n in zip(xyz, doppler, count, strict=True):
-        direction = positions[:n].astype("f8")
+    for positions, speeds, n, sure in zip(xyz, doppler, count, certain, strict=True):
+        known = np.flatnonzero(sure[:n])
+        direction = positions[known].astype("f8")
         direction /= np.linalg.norm(direction, axis=1, keepdims=True)
-        estimates.append(ego_velocity(direction, speeds[:n].astype("f8"), mps, options))
+        estimate = ego_velocity(direction, speeds[known].astype("f8"), mps, options)
+        # Where few points are certain, those that are need not stand for the others. Of a radar that is faster than
+        # folds are told apart, only points at its sides are certain, and their directions then err to one side.
+        enough = estimate.inliers >= options.min_share * n
+        enough &= bool(np.linalg.norm(estimate.vel) <= _SLACK * (2 * options.max_folds + 1) * limit)
+        estimates.append(estimate._replace(determined=estimate.determined and bool(enough)))
     return {
         "vel": np.array([each.vel for each in estimates], "f4"),
         "cov": np.array([each.cov for each in estimates], "f4"),
@@ -97,6 +117,9 @@ def ego_velocity(direction: np.ndarray, doppler: np.ndarray, bin_mps: float, opt
     # Scale the covariance by the variance of the residuals that was observed, relative to the one of the options.
     weight *= _TRUNCATED_VARIANCE * max(inliers - 3, 1) / max((residual[inlier] ** 2).sum(), 1e-9)
     cov = np.linalg.inv(_information(direction, weight, options))
+    # Where the array knows no elevation, all directions are level and the speed comes out too small by their cosine.
+    scale = _SCALE_ERROR if direction[:, 2].any() else _SCALE_ERROR_LEVEL
+    cov += scale**2 * np.outer(velocity, velocity)
     level_variance = np.linalg.eigvalsh(cov[:2, :2])[-1]
     enough = inliers >= max(options.min_inliers, options.min_share * len(doppler))
     return Velocity(velocity, cov, inliers, bool(enough and level_variance <= options.max_error**2))

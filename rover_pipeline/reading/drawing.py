@@ -1,4 +1,4 @@
-"""Figures of samples: those of `rover-pipeline picture` where a sensor has one, else a plain one of a channel."""
+"""Figures of samples: of a sensor those of `rover-pipeline picture`, of a channel a plain one."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from rover_pipeline.errors import ConfigError, FormatError
+from rover_pipeline.errors import FormatError
 from rover_pipeline.export.picture import draw
-from rover_pipeline.format.sensor import TS, VALID
 from rover_pipeline.reading.channel import Channel
 from rover_pipeline.reading.selection import select
 from rover_pipeline.reading.sensor import Sensor
@@ -37,11 +36,8 @@ def figure_of(sensor: Sensor, sample: int, channel: str | None) -> Figure:
     if not isinstance(selected, int):
         raise FormatError(f"{sensor.path}: a figure shows one sample; give its number")
     if channel is None:
-        try:
-            figure = draw(sensor.path.parent, sensor.name, selected)
-        except ConfigError:  # the command draws no such sensor
-            channel = next((name for name in sensor.channels if name not in (TS, VALID)), TS)
-    if channel is not None:
+        figure = draw(sensor.path.parent, sensor.name, selected)
+    else:
         figure = _figure_of_channel(sensor.channel(channel), selected)
     figure.__class__ = _Shown
     return figure

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -124,7 +124,8 @@ class Sensor:
 
         Args:
             sample: its number; negative ones count from the end.
-            channel: what to draw, for a sensor that has no picture of its own; unless given, its first channel.
+            channel: draw this channel alone; unless given, the figure is that of `rover-pipeline picture`, which shows
+                trajectories and curves whole.
 
         Raises:
             SampleIndexError: there is no such sample.
@@ -149,6 +150,10 @@ class Sensor:
         """Give up what is mapped into memory. The sensor can be read again."""
         for channel in self._channels.values():
             channel.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Times and flags of a whole recording are read again by who needs them, not sent.
+        return {name: value for name, value in self.__dict__.items() if name not in ("ts", "valid")}
 
     @cached_property
     def _count(self) -> int:
@@ -188,7 +193,11 @@ class Sensor:
         except UnknownNameError as error:
             raise UnknownAttributeError(str(error)) from error
 
-    def __getitem__(self, key: Any) -> Any:
+    @overload
+    def __getitem__(self, key: str) -> Channel: ...
+    @overload
+    def __getitem__(self, key: Any) -> Record: ...
+    def __getitem__(self, key: Any) -> Channel | Record:
         """A `Channel` for a name; for samples (a number, slice, list or mask) a `Record` of all channels' arrays."""
         if isinstance(key, str):
             return self.channel(key)

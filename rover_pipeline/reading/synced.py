@@ -7,7 +7,7 @@ import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -121,7 +121,11 @@ class Synced(Sequence[Any]):
     def __len__(self) -> int:
         return len(self.instants)
 
-    def __getitem__(self, key: Any) -> Any:
+    @overload
+    def __getitem__(self, key: int) -> Record: ...
+    @overload
+    def __getitem__(self, key: Any) -> Synced: ...
+    def __getitem__(self, key: Any) -> Record | Synced:
         samples = select(key, len(self), 0, f"{self.trace.path}: synced").samples
         if not isinstance(samples, int):
             return self._with(self.instants[np.asarray(samples, "i8")])

@@ -27,6 +27,8 @@ _LOCATED = re.compile(r"([\w.-]+(?:/[\w.-]+)*): (.+)", re.DOTALL)
 _UNDECODABLE = re.compile(r"sample \d+ at byte \d+: ")
 #: Share of invalid samples above which a sensor or a trajectory is of no use.
 _MAX_INVALID_SHARE = 0.5
+#: Share of radar frames that contradict the odometry above which that is named; the speed of a rig at rest, m/s.
+_CONTRADICTED_SHARE, _STILL_MPS = 0.02, 0.2
 
 
 class Evidence(NamedTuple):
@@ -224,7 +226,18 @@ def _results(evidence: Evidence, options: ReportOptions) -> Iterator[Finding]:
             "warning" if speed.above_share > options.max_invalid_share else "note",
             "radar",
             f"is faster than its maximum Doppler, {speed.max_doppler_mps:.2f} m/s, for "
-            f"{percent(speed.above_share)} of the time: what stands still ahead wraps to the wrong sign",
+            f"{percent(speed.above_share)} of the time: what stands still ahead wraps to the wrong sign in its spectra",
+        )
+    if speed and speed.contradicted_mps and (speed.contradicted_share or 0.0) > _CONTRADICTED_SHARE:
+        ours, radars = speed.contradicted_mps
+        moves = "stands still" if ours < _STILL_MPS else f"moves at {ours:.1f} m/s"
+        for_share = percent(speed.contradicted_share or 0.0)
+        yield _finding(
+            "warning",
+            "_odom",
+            f"{moves} while the radar sees {radars:.1f} m/s, for {for_share} of the time",
+            "One of them is wrong: look for smoke, dust, a tunnel or a crowd that moves along; `_radar_odom` does not "
+            "need the lidar.",
         )
     for each in evidence.sync:
         share = each.missing / max(1, each.matched + each.missing)

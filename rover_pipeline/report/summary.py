@@ -115,6 +115,12 @@ class RadarSpeed(_Model):
     difference_mps: float | None = Field(
         None, description="RMS difference between the speeds of `_radar_velocity` and of the radar's pose, m/s."
     )
+    contradicted_share: float | None = Field(
+        None, description="Share of frames in which these speeds differ by more than 0.5 m/s."
+    )
+    contradicted_mps: tuple[float, float] | None = Field(
+        None, description="Median speeds by the pose and by `_radar_velocity` in those frames, m/s."
+    )
 
 
 class SyncSummary(_Model):

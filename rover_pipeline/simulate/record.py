@@ -30,6 +30,7 @@ from rover_pipeline.simulate.presets import PRESETS, Preset
 from rover_pipeline.simulate.rig import PACKETS_LOST_EVERY, Rig, build
 from rover_pipeline.simulate.sensors import camera, imu, lidar, ouster, radar
 from rover_pipeline.simulate.sensors.clocks import Tick, is_lost
+from rover_pipeline.simulate.sensors.interference import bursts
 from rover_pipeline.simulate.sensors.propagation import NODES, paths, scatter
 from rover_pipeline.simulate.sensors.radar_errors import with_ghosts
 from rover_pipeline.simulate.truth import Truth
@@ -231,7 +232,9 @@ def _radar(rig: Rig) -> _Source:
         signal = radar.synthesize(chirps, echoes)
         if errors is not None:
             signal = errors.applied(signal, random)
-        words = radar.digitize(signal, chirps.is_real, random)
+        if unkind.interference:
+            signal = signal + bursts(chirps, unkind.interference, np.random.default_rng([*key, 4, tick.number]))
+        words = radar.digitize(signal * 10 ** (unkind.radar_gain / 20), chirps.is_real, random)
         if is_lost(tick.number, PACKETS_LOST_EVERY, (*key, 3)):
             return {"iq": radar.drop_packets(words, random), VALID: 0}
         return {"iq": words, VALID: 1}

@@ -57,6 +57,12 @@ class Unkind(Options):
         0.0, ge=0, le=1, description="Amplitude of a target's ghost below the floor over that of the target."
     )
     phase_noise: float = Field(0.0, ge=0, le=1, description="RMS phase noise of a chirp of the radar, radians.")
+    radar_gain: float = Field(
+        0.0, ge=0, le=60, description="What the receiver of the radar amplifies too much, dB: near targets saturate it."
+    )
+    interference: float = Field(
+        0.0, ge=0, le=1, description="Share of the radar's chirps that the ramp of another radar crosses."
+    )
     no_rig: bool = Field(False, description="config.yaml has no section rig.")
 
 
@@ -92,6 +98,8 @@ _HOSTILE: dict[str, float | bool] = {
     "carrier_shift": -1.0,
     "multipath": 0.3,
     "phase_noise": 0.02,
+    "radar_gain": 20.0,
+    "interference": 0.3,
 }
 #: Values that an error has if it is put on without one.
 DEFAULTS = TYPICAL | _HOSTILE

@@ -14,6 +14,8 @@ from rover_pipeline.errors import ERROR_MARK, one_line
 from rover_pipeline.format.failures import read_failures, record_failure
 from rover_pipeline.workflow.flow import Flow
 from rover_pipeline.workflow.jobs import FailedJob
+from rover_pipeline.workflow.plan_file import WHOLE
+from rover_pipeline.workflow.recordings import RecordingJobs
 from rover_pipeline.workflow.stamps import STAMP
 
 _REPORT = "_report"
@@ -29,44 +31,64 @@ class Row(NamedTuple):
     reason: str
 
 
-def end_of_run(flow: Flow, failed: Mapping[int, FailedJob]) -> int:
+def end_of_run(flow: Flow, each: RecordingJobs, failed: Mapping[int, FailedJob], *, whole: bool) -> int:
     """Tell what failed and why, and make the pages that were withheld. Returns the exit status of the run.
 
     Args:
+        each: the jobs of a run that plans one for each recording.
         failed: jobs that failed, by Snakemake's number of them.
+        whole: whether all jobs were run, as far as Snakemake knows.
     """
-    rows = failures(flow, failed.values())
-    for trace in dict.fromkeys(Path(row.recording) for row in rows if row.recording):
+    markers = {each.marker(results): results for results in each.pending} if each.active else {}
+    rows = {(row.recording, row.output): row for row in failures(flow, failed.values(), markers)}
+    # The page of a recording is withheld where the job that would make it ended too early.
+    pageless = {Path(row.recording) for row in rows.values() if row.recording}
+    for results in markers.values():
+        if results in pageless or not (whole or os.path.exists(each.marker(results))):
+            continue  # it was killed, or never begun
+        for output, reason in each.outcome(results).items():
+            rows[str(results), output] = Row(str(results), output, reason)
+    for trace in sorted(pageless):
         if "report" in flow.wanted.get(trace, ()):
             _make_page(flow, trace)
     if rows:
-        recordings = len({row.recording for row in rows if row.recording})
-        say("failed:", table(rows))
-        total = f"{recordings} of {len(flow.traces)} recordings lack outputs"
+        say("failed:", table(sorted(rows.values())))
+        lacking = len({recording for recording, _ in rows if recording})
+        total = f"{lacking} of {len(flow.traces)} recordings lack outputs"
         print(f"rover-pipeline: {total}; the same command again makes what is missing", file=sys.stderr)
     if flow.refused:
         say("not done:", flow.refused)
-    if not rows and not flow.refused:
+    if rows or flow.refused:
+        return 1
+    if whole:
         say("done:", flow.directories)
-    return 1 if rows or flow.refused else 0
+    return 0 if whole else 1
 
 
-def failures(flow: Flow, failed: Iterable[FailedJob]) -> list[Row]:
-    """The outputs that were not made. What no job could tell, because it was killed, is kept beside the results."""
-    rows: dict[tuple[str, str], Row] = {}
+def failures(flow: Flow, failed: Iterable[FailedJob], markers: Mapping[str, Path]) -> list[Row]:
+    """The outputs that were not made. What no job could tell, because it was killed, is kept beside the results.
+
+    Args:
+        markers: output of each job that makes all of a recording -> the directory of its results.
+    """
+    rows: list[Row] = []
     for job in failed:
         trace, output = _made_by(job)
+        if marker := next((path for path in job.outputs if path in markers), ""):
+            trace, output = markers[marker], WHOLE
         if trace not in flow.traces:
-            rows["", job.rule] = Row("", job.rule, _last_words(job, flow.started) or _silence(job))
+            rows.append(Row("", job.rule, _last_words(job, flow.started) or _silence(job)))
             continue
-        known = {each.output: each for each in read_failures(trace) if each.time >= flow.started}
-        if output in known:
-            reason = known[output].reason
-        elif not (reason := _last_words(job, flow.started)):
+        known = {each.output: each.reason for each in read_failures(trace) if each.time >= flow.started}
+        if output == WHOLE and known:
+            rows += [Row(str(trace), name, reason) for name, reason in known.items()]
+            continue
+        reason = known.get(output) or _last_words(job, flow.started)
+        if not reason:
             reason = _silence(job)
             record_failure(trace, output, reason, may_pass=True)
-        rows[str(trace), output] = Row(str(trace), output, reason)
-    return sorted(rows.values())
+        rows.append(Row(str(trace), output, reason))
+    return sorted(rows)
 
 
 def _made_by(job: FailedJob) -> tuple[Path, str]:

@@ -19,27 +19,22 @@ from typing import Any
 from rover_pipeline.config import Config
 from rover_pipeline.engine.options import DASK_VARIABLE
 from rover_pipeline.engine.step import Has, Step
-from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, did_you_mean
+from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, RoverError, did_you_mean
 from rover_pipeline.format.meta import META
-from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.texts import read_text
-from rover_pipeline.format.trace import channels_of, has_files, locate_traces
+from rover_pipeline.format.trace import channels_of
 from rover_pipeline.format.virtual import in_the_way
 from rover_pipeline.table import TABLE, asked_outputs, find_step
 from rover_pipeline.workflow.needs import Needs
+from rover_pipeline.workflow.outputs import find_recordings
 from rover_pipeline.workflow.rule_inputs import (
     ChannelsInput,
     EverythingInput,
     FileInput,
-    Input,
     SensorInput,
     StepInput,
-    has_wildcard,
 )
 from rover_pipeline.workflow.stamps import STAMP, StepId, made_by, untrue, withdraw, writable
-
-#: Snakemake takes a name in braces for a wildcard, and there is no way to write it otherwise.
-_BRACES = "has a name in braces in its path, which Snakemake cannot take; rename it, or name a link to it"
 
 
 class Flow:
@@ -60,7 +55,13 @@ class Flow:
     #: Sensors of the simulated recording, which may not exist yet.
     demo_sensors: tuple[str, ...] = ("camera", "imu", "lidar", "radar")
 
-    def __init__(self, values: Mapping[str, Any], folder: Path | None = None) -> None:
+    def __init__(self, values: Mapping[str, Any], folder: Path | None = None, *, locate: bool = True) -> None:
+        """
+        Args:
+            values: of the configuration.
+            folder: that relative paths start from; None = the working directory.
+            locate: False = look for no recordings, in a job that is told its own one.
+        """
         self.config = Config.parse(values)
         self.made: dict[str, str] = {}
         self.wanted: dict[Path, list[str]] = {}
@@ -73,20 +74,9 @@ class Flow:
         self._read: set[str] = set()  # sections that rules took options from
         self._wildcards: dict[str, Path] = {}
         self.started = time.time()
-        self.refused: list[str] = []
         here = folder or Path.cwd()
         self.demo = here / "demo"
-        if self.config.traces is None:
-            if has_files(self.demo) and read_provenance(self.demo / "_truth") is None:
-                raise InTheWayError(f"{self.demo}: is not a simulated trace of ours; give traces=PATH, or move it away")
-            self.traces = {self.demo: self.demo}
-        else:
-            root = self.config.output_root
-            located = locate_traces(self.config.traces, here, here / root if root else None)
-            self.traces = {results: source for results, source in located.items() if not has_wildcard(str(results))}
-            self.refused = [f"{results}: {_BRACES}" for results in located if results not in self.traces]
-            if self.refused and not self.traces:
-                raise ConfigError(self.refused[0])
+        self.traces, self.refused = find_recordings(self.config, here, self.demo) if locate else ({}, [])
         os.environ[DASK_VARIABLE] = self.config.dask.model_dump_json()
 
     def is_demo(self, results: Path) -> bool:
@@ -152,7 +142,8 @@ class Flow:
         """Options of a step; of those of the sections around its own, the ones that its model has."""
         known = set(step.options.model_fields if step.options else ())
         known |= set(self.config.section(step.sections[0])) if step.sections else set()
-        return {key: value for key, value in self._options(step.sections).items() if key in known}
+        values = {key: value for key, value in self._options(step.sections).items() if key in known}
+        return values | {option: {key: values[option][key] for key in keys} for option, keys in step.uses.items()}
 
     # --- A rule that says by itself what it needs and makes ------------------------------------------------------
 
@@ -220,12 +211,6 @@ class Flow:
         self.made[folder] = stamp
         return [f"/{{trace}}/_{product}/{stamp}"]
 
-    def threads(self, most: int, cores: int) -> int:
-        """Threads of a job on a machine with so many cores.
-
-        Two jobs with one thread each do more than one after the other with two: they wait at different moments."""
-        return max(1, min(most, cores if len(self.directories) == 1 else cores // 2))
-
     # --- What is asked for -----------------------------------------------------------------------------------------
 
     def targets(self, rules: Iterable[Any], begins: bool = True) -> list[str]:
@@ -243,29 +228,47 @@ class Flow:
         known: list[str] = []
         for rule in rules:
             for name in made_by(rule):
-                self._needs.inputs[name] = [item for item in rule.input if isinstance(item, Input)]
+                self._needs.declare(name, list(rule.input))
                 known.append(name)
         self._require_read()
-        wanted, by_name = self._wanted(known)
+        asked = asked_outputs(self.config.outputs, known)
+        several = len(self.traces) + len(self.refused) > 1
         files: list[str] = []
-        for results, source in self.traces.items():
-            possible = {name for name in wanted if not self._needs.lacking(name, results)}
-            for name in by_name - possible:
-                raise ConfigError(f"{source}: {self._needs.lacking(name, results)}, which the output {name!r} needs")
-            if begins:
-                self._needs.tell_unfit([name for name in wanted if name not in possible], results)
-            self.wanted[results] = [name for name in wanted if name in possible]
-            if not any(self._needs.sensors(name, results) or name in by_name for name in possible):
-                raise FormatError(f"{source}: has none of the sensors that outputs {', '.join(wanted)} need")
-            self.prepare(possible, results, begins)
-            for name in self.wanted[results]:
-                self.directories.append(str(results / f"_{name}"))
-                files.append(f"{results}/_{name}/{self.made[f'_{name}']}")
-                if not os.path.exists(files[-1]) and not writable(results):
-                    raise InTheWayError(
-                        f"{results}: cannot be written to; set output_root to a folder where results can go"
-                    )
+        for results in list(self.traces):
+            try:
+                files += self._targets_of(results, asked, begins)
+            except RoverError as error:
+                if not several:  # one bad recording among others is told at the end
+                    raise
+                self.refused.append(str(error))
+                self.wanted.pop(results, None)
+                del self.traces[results]
+        if self.refused and not self.traces and several:
+            raise FormatError(self.refused[0])
         return files
+
+    def _targets_of(self, results: Path, asked: Mapping[str, bool], begins: bool) -> list[str]:
+        """Stamps of what is asked for of one recording. `asked`: names of outputs -> whether asked for by name."""
+        source = self.traces[results]
+        possible = [name for name in asked if not self._needs.lacking(name, results)]
+        for name in asked:
+            if asked[name] and name not in possible:
+                raise ConfigError(f"{source}: {self._needs.lacking(name, results)}, which the output {name!r} needs")
+        if begins:
+            self._needs.tell_unfit([name for name in asked if name not in possible], results)
+        self.wanted[results] = possible
+        if not any(self._needs.sensors(name, results) or asked[name] for name in possible):
+            raise FormatError(f"{source}: has none of the sensors that outputs {', '.join(asked)} need")
+        self.prepare(possible, results, begins)
+        stamps = [f"{results}/_{name}/{self.made[f'_{name}']}" for name in possible]
+        if not writable(results) and not all(map(os.path.exists, stamps)):
+            raise InTheWayError(f"{results}: cannot be written to; set output_root to a folder where results can go")
+        self.directories += [str(results / f"_{name}") for name in possible]
+        return stamps
+
+    def pending(self, results: Path) -> list[str]:
+        """Names of what has to be made of a recording, and of what is made from that, once `targets` was called."""
+        return self._needs.pending(self.wanted[results], results)
 
     def _require_read(self) -> None:
         """Raise ConfigError for a section of `extra` that no rule reads: a misspelled name, or missing rules."""
@@ -306,11 +309,6 @@ class Flow:
     def _with_recording(self, request: dict[str, Any], wildcards: Any) -> str:
         recording = self.source(self.results(wildcards.trace))
         return json.dumps({**request, "recording": str(recording)}, sort_keys=True)
-
-    def _wanted(self, known: list[str]) -> tuple[list[str], set[str]]:
-        """Names of wanted outputs in order, and those of them that were asked for by name."""
-        asked = asked_outputs(self.config.outputs, known)
-        return list(asked), {name for name, by_name in asked.items() if by_name}
 
     def has(self, sensor: str, results: Path) -> bool:
         """Whether a trace has a sensor, or all that it takes to make it."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from rover_pipeline.workflow.rule_inputs import Input, Recordings
 
@@ -14,11 +16,19 @@ class Needs:
 
     Attributes:
         inputs: name of an output -> what its rule reads.
+        others: outputs whose rules read other files too, of which only Snakemake knows whether they have changed.
     """
 
     def __init__(self, recordings: Recordings) -> None:
         self.recordings = recordings
         self.inputs: dict[str, list[Input]] = {}
+        self.others: set[str] = set()
+
+    def declare(self, name: str, inputs: list[Any]) -> None:
+        """Take down what the rule of an output reads."""
+        self.inputs[name] = [item for item in inputs if isinstance(item, Input)]
+        if len(self.inputs[name]) < len(inputs):
+            self.others.add(name)
 
     def sensors(self, name: str, results: Path) -> dict[str, bool]:
         """Sensors that an output is made from -> whether it does without."""
@@ -49,6 +59,24 @@ class Needs:
                 made = [each for each in sensors if each in recordings.made and recordings.has(each, results)]
                 todo += [sensor.removeprefix("_") for sensor in made]
         return seen
+
+    def pending(self, wanted: Sequence[str], results: Path) -> list[str]:
+        """Outputs that have to be made: those without a stamp, and those that are made from them."""
+        known: dict[str, bool] = {}
+        recordings = self.recordings
+
+        def missing(name: str) -> bool:
+            if name not in known:
+                sensors = self.sensors(name, results)
+                made = [each for each in sensors if each in recordings.made and recordings.has(each, results)]
+                inputs = [missing(sensor.removeprefix("_")) for sensor in made]
+                stamped = os.path.exists(f"{results}/_{name}/{recordings.made[f'_{name}']}")
+                known[name] = not stamped or any(inputs) or name in self.others
+            return known[name]
+
+        found = [name for name in sorted(self.closure(wanted, results)) if missing(name)]
+        last = [name for name in wanted if any(item.waits_for_all for item in self.inputs.get(name, ()))]
+        return list(dict.fromkeys([*found, *(last if found else ())]))
 
     def tell_unfit(self, names: Iterable[str], results: Path) -> None:
         """Say which outputs are left out although the recording has the sensor, because that is of another kind."""

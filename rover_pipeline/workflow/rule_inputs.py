@@ -55,6 +55,11 @@ class Input:
     def files(self, results: Path) -> list[str]:
         raise NotImplementedError
 
+    @property
+    def waits_for_all(self) -> bool:
+        """Whether it is all other outputs that are asked for."""
+        return False
+
     def sensors(self, results: Path) -> dict[str, bool]:
         """Sensors without which the output is not made -> False, and those that it does without -> True."""
         return {}
@@ -137,6 +142,10 @@ class EverythingInput(Input):
         others = [f"_{name}" for name in wanted if f"_{name}" != self.besides]
         return [f"{results}/{other}/{self.recordings.made[other]}" for other in others]
 
+    @property
+    def waits_for_all(self) -> bool:
+        return True
+
 
 class StepInput(Input):
     """Everything that a step declares to read."""
@@ -158,6 +167,10 @@ class StepInput(Input):
 
     def sensors(self, results: Path) -> dict[str, bool]:
         return {name: optional for part in self.parts(results) for name, optional in part.sensors(results).items()}
+
+    @property
+    def waits_for_all(self) -> bool:
+        return self.step.waits_for_all
 
     def unfit(self, results: Path) -> str:
         return self.step.for_recording(self.recordings.channels(results)).unfit

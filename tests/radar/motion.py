@@ -11,14 +11,17 @@ from rover_pipeline.simulate.sensors.chirps import Chirps
 from rover_pipeline.simulate.sensors.propagation import NODES, paths, scatter
 
 
-def frames(preset: str, times: np.ndarray, seed: int = 0) -> tuple[Chirps, np.ndarray, np.ndarray]:
+def frames(preset: str, times: np.ndarray, seed: int = 0, **changes: object) -> tuple[Chirps, np.ndarray, np.ndarray]:
     """Frames that begin at some times of a recording.
+
+    Args:
+        changes: of the preset.
 
     Returns:
         The chirps, `iq` i2 (frame, chirp, tx, rx, word), and f8 (frame, 3), m/s: the radar's velocity over ground in
         its own frame, front-left-up, in the middle of the frame.
     """
-    rig = build(PRESETS[preset], seed)
+    rig = build(PRESETS[preset].model_copy(update=changes), seed)
     chirp, motion, points = rig.preset.radar, rig.mounted("radar"), scatter(rig.world, seed)
     iq, velocity = [], []
     for number, time in enumerate(times):

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rover_pipeline.radar.inspection import check_order
 from rover_pipeline.radar.options import RangeAzimuthOptions
-from rover_pipeline.radar.steps import check_order, range_azimuth
+from rover_pipeline.radar.steps import range_azimuth
 from tests.radar.scenes import Target, chirps, texts, words
 
 XWR = {"AWR1843": "AWR1843Boost", "AWR1843AOP": "AWR1843AOP", "AWR1642": "AWR1642Boost", "AWR2944": "AWR2944EVM"}

@@ -13,9 +13,10 @@ from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.importers.dca1000 import import_dca1000
 from rover_pipeline.radar.angles import Magnitudes
 from rover_pipeline.radar.boards import BOARDS
+from rover_pipeline.radar.inspection import inspect_spectra
 from rover_pipeline.radar.options import SpectrumOptions
 from rover_pipeline.radar.spectrum import RangeDoppler
-from rover_pipeline.radar.steps import inspect_spectra, spectrum
+from rover_pipeline.radar.steps import spectrum
 from tests.radar.scenes import Target, chirps, texts, words
 
 XWR = {"AWR1843": "AWR1843Boost", "AWR1843AOP": "AWR1843AOP", "AWR1642": "AWR1642Boost", "AWR2944": "AWR2944EVM"}

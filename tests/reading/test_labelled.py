@@ -69,7 +69,7 @@ def test_without_xarray_the_error_names_the_extra(trace: Path, monkeypatch: pyte
 
 
 def test_a_figure_shows_the_target_at_its_place_with_units(trace: Path) -> None:
-    figure = rp.open(trace)["power"].plot(4)
+    figure = rp.open(trace)["power"].power.plot(4)
     plot = figure.axes[0]
     assert plot.get_xlabel() == "range (m), positive: away"
     assert plot.get_ylabel() == "azimuth (degrees), positive: right"
@@ -84,11 +84,12 @@ def test_a_figure_shows_the_target_at_its_place_with_units(trace: Path) -> None:
 
 def test_every_kind_of_channel_has_a_figure(trace: Path) -> None:
     opened = rp.open(trace)
-    assert opened["camera"].plot(-1).axes[0].images and opened["lidar"].plot().axes[0].yaxis_inverted()
-    assert len(opened["odom"].plot(7).axes[0].get_lines()) == 4  # x, y, z and the mark of the sample
+    assert opened["camera"].picture.plot(-1).axes[0].images and opened["lidar"].rng.plot().axes[0].yaxis_inverted()
+    assert len(opened["odom"].pos.plot(7).axes[0].get_lines()) == 4  # x, y, z and the mark of the sample
     assert opened["bev"].occupancy.plot(3).axes[0].collections
     with pytest.raises(FormatError, match="have no picture"):
         _deep(trace).plot(0)
+    assert opened["odom"].plot(7).axes  # that of the command `picture`
     with pytest.raises(IndexError):
         opened["odom"].plot(30)
 

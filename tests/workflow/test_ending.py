@@ -89,7 +89,7 @@ def test_a_job_that_was_killed_is_told_with_what_the_cluster_says_and_kept(tmp_p
     state = "SLURM-job '7' failed, SLURM status is: 'OUT_OF_MEMORY'"
     output = [f"{trace}/_odom/.options-0"]
     said(logger, "Error", "job_error", jobid=1, rule_name="odom", rule_msg=state, output=output, log=["x.log"])
-    (row,) = failures(flow, jobs.failed.values())
+    (row,) = failures(flow, jobs.failed.values(), {})
     assert (row.recording, row.output) == (str(trace), "_odom") and state in row.reason and "x.log" in row.reason
     assert read_failures(trace)[0].may_pass
     assert table([row, Row(f"{trace.parent}/longer", "_map", "why")])[1] == "longer  _map   why"

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from rover_pipeline.errors import ConfigError, RoverError
-from rover_pipeline.table import find_step
+from rover_pipeline.table import TABLE, find_step
 from rover_pipeline.workflow.flow import Flow
 from rover_pipeline.workflow.launch import run_workflow
 from tests.kit import small_trace
@@ -71,3 +71,24 @@ def test_options_of_a_run_may_have_dots_and_what_cannot_be_understood_is_an_erro
         with pytest.raises(ConfigError, match=f"--cores {cores}: must be a number of processors"):
             run_workflow([str(tmp_path)], cores=cores, config=[], **common)  # type: ignore[arg-type]
     assert len(started) == 1
+
+
+def test_a_changed_pose_or_tolerance_remakes_what_is_computed_from_it_and_nothing_else(tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "rec")
+    names = [name for name, step in TABLE.items() if step.needs_option is None]
+
+    def stamps(**values: object) -> dict[str, str]:
+        flow = Flow({"traces": str(trace), **values})
+        return {name: flow.makes(name)[0] for name in names}
+
+    before = stamps()
+
+    def changed(**values: object) -> set[str]:
+        return {name for name, stamp in stamps(**values).items() if stamp != before[name]}
+
+    pose = {"translation": [0.1, 0, 0], "rotation": [[1, 0, 0], [0, 1, 0], [0, 0, 1]]}
+    cells = {"_bev", "_occupancy"}
+    assert changed(rig={"radar": pose}) == {"_radar_pose", "_objects", *cells}
+    assert changed(rig={"camera": pose}) == {"_camera_pose", "_camera_depth"}
+    assert changed(rig={"imu": pose}) == {"_odom", "_imu_pose", *cells}
+    assert changed(sync={"tolerance": 0.01}) == {"_sync"}

@@ -17,6 +17,8 @@ from rover_pipeline.report.summary import Motion, RadarSpeed
 _STATE_CHANNELS = {TS, VALID, "pos", "rot", "vel", "acc", "avel"}
 #: Larger coordinates and speeds come from damaged files.
 _MAX_COORDINATE_M, _MAX_SPEED_MPS = 1e6, 1e3
+#: Difference between two valid speeds that no error of either explains, m/s.
+_CONTRADICTION_MPS = 0.5
 #: Points of the path in `summary.json`.
 _PATH_POINTS = 200
 #: Longest time between two poses of a reference between which it is interpolated, s, and fewest poses to align.
@@ -176,15 +178,23 @@ def compare_radar_speed(
     if not 0 < max_doppler < _MAX_SPEED_MPS:
         return None
     speeds = pose.speed[np.isfinite(pose.speed)] if pose else np.empty(0)
-    difference = None
+    difference = contradicted = speeds_apart = None
     if pose and measured and len(speeds):
         # The poses are interpolated at the times of the radar's frames, but not extrapolated.
         known = np.isfinite(pose.speed)
         expected = np.interp(measured.ts, pose.ts[known], pose.speed[known], left=np.nan, right=np.nan)
         difference = _rms(expected - measured.speed)
+        both = np.isfinite(expected) & np.isfinite(measured.speed)
+        apart = both & (np.abs(expected - measured.speed) > _CONTRADICTION_MPS)
+        if both.any():
+            contradicted = float(apart.sum() / both.sum())
+        if apart.any():
+            speeds_apart = float(np.median(expected[apart])), float(np.median(measured.speed[apart]))
     return RadarSpeed(
         max_doppler_mps=max_doppler,
         above_share=float((speeds > max_doppler).mean()) if len(speeds) else None,
         max_speed_mps=float(speeds.max()) if len(speeds) else None,
         difference_mps=difference,
+        contradicted_share=contradicted,
+        contradicted_mps=speeds_apart,
     )

@@ -120,6 +120,48 @@ def _noise(u: float, v: float) -> float:
 
 
 @compiled
+def _noise_at(u: float, v: float) -> float:
+    return _noise(u, v)
+
+
+@compiled
+def _noise_along(u: np.ndarray, v: np.ndarray, scale_u: float, scale_v: float, count: int, out: np.ndarray) -> None:
+    """Value noise of `count` points, in one loop without branches: vector instructions."""
+    for n in range(count):
+        out[n] = _noise(scale_u * u[n], scale_v * v[n])
+
+
+# How dark textures are at surface coordinates in units of the grain, 0 to 1, given the noise there.
+
+
+@inlined
+def _dark_stripe(u: float, v: float, speckle: float) -> float:
+    return 0.75 * _cell(int(np.floor(u)), 7) + 0.25 * speckle
+
+
+@inlined
+def _dark_plank(u: float, v: float, fibres: float) -> float:
+    row = int(np.floor(v))
+    along = u / 7.0 + _cell(row, 3)
+    joint = (v - row < 0.06) | (along - np.floor(along) < 0.01)
+    return 1.0 if joint else 0.5 * _cell(row, int(np.floor(along))) + 0.5 * fibres
+
+
+@inlined
+def _dark_tile(u: float, v: float, speckle: float) -> float:
+    joint = (u - np.floor(u) < 0.035) | (v - np.floor(v) < 0.035)
+    return 1.0 if joint else 0.4 * _cell(int(np.floor(u)), int(np.floor(v))) + 0.3 * speckle
+
+
+@inlined
+def _dark_brick(u: float, v: float, speckle: float) -> float:
+    row = int(np.floor(3.0 * v))
+    along = u + 0.5 * (row % 2)
+    joint = (3.0 * v - row < 0.12) | (along - np.floor(along) < 0.04)
+    return 0.0 if joint else 0.35 + 0.45 * _cell(int(np.floor(along)), row) + 0.2 * speckle
+
+
+@compiled
 def shade(texture: int, grain: float, contrast: float, u: float, v: float) -> float:
     """Fraction of a surface's reflectivity that its texture leaves at a point, `1 - contrast` to 1.
 
@@ -130,20 +172,53 @@ def shade(texture: int, grain: float, contrast: float, u: float, v: float) -> fl
     if texture == PLAIN:
         return 1.0
     u, v = u / grain, v / grain
-    dark = 0.6 * _noise(u, v) + 0.4 * _noise(4.1 * u, 4.1 * v)
+    if texture == PLANK:
+        return 1.0 - contrast * _dark_plank(u, v, _noise_at(0.6 * u, 9.0 * v))
+    dark = 0.6 * _noise_at(u, v) + 0.4 * _noise_at(4.1 * u, 4.1 * v)
     if texture == STRIPE:
-        dark = 0.75 * _cell(int(np.floor(u)), 7) + 0.25 * dark
-    elif texture == PLANK:
-        row = int(np.floor(v))
-        along = u / 7.0 + _cell(row, 3)
-        joint = v - row < 0.06 or along - np.floor(along) < 0.01
-        dark = 1.0 if joint else 0.5 * _cell(row, int(np.floor(along))) + 0.5 * _noise(0.6 * u, 9.0 * v)
+        dark = _dark_stripe(u, v, dark)
     elif texture == TILE:
-        joint = u - np.floor(u) < 0.035 or v - np.floor(v) < 0.035
-        dark = 1.0 if joint else 0.4 * _cell(int(np.floor(u)), int(np.floor(v))) + 0.3 * dark
+        dark = _dark_tile(u, v, dark)
     elif texture == BRICK:
-        row = int(np.floor(3.0 * v))
-        along = u + 0.5 * (row % 2)
-        joint = 3.0 * v - row < 0.12 or along - np.floor(along) < 0.04
-        dark = 0.0 if joint else 0.35 + 0.45 * _cell(int(np.floor(along)), row) + 0.2 * dark
+        dark = _dark_brick(u, v, dark)
     return 1.0 - contrast * dark
+
+
+@compiled
+def shade_along(
+    texture: int, grain: float, contrast: np.ndarray, u: np.ndarray, v: np.ndarray, count: int, fine: np.ndarray,
+    dark: np.ndarray,
+) -> None:  # fmt: skip
+    """Replace the contrasts of `count` points by what `shade` gives for them, and scale their coordinates.
+
+    Args:
+        texture, grain: as in `Material`.
+        contrast: f4 (N,).
+        u, v: f8 (N,), surface coordinates, metres; become those in units of the grain.
+        fine, dark: f8 (N,), memory.
+    """
+    if texture == PLAIN:
+        contrast[:count] = 1.0
+        return
+    for n in range(count):
+        u[n], v[n] = u[n] / grain, v[n] / grain
+    if texture == PLANK:
+        _noise_along(u, v, 0.6, 9.0, count, fine)
+        for n in range(count):
+            dark[n] = _dark_plank(u[n], v[n], fine[n])
+    else:
+        _noise_along(u, v, 1.0, 1.0, count, dark)
+        _noise_along(u, v, 4.1, 4.1, count, fine)
+        for n in range(count):
+            dark[n] = 0.6 * dark[n] + 0.4 * fine[n]
+        if texture == STRIPE:
+            for n in range(count):
+                dark[n] = _dark_stripe(u[n], v[n], dark[n])
+        elif texture == TILE:
+            for n in range(count):
+                dark[n] = _dark_tile(u[n], v[n], dark[n])
+        elif texture == BRICK:
+            for n in range(count):
+                dark[n] = _dark_brick(u[n], v[n], dark[n])
+    for n in range(count):
+        contrast[n] = 1.0 - contrast[n] * dark[n]

@@ -1,7 +1,8 @@
 """Ray casting on solids, foliage and terrain: the kernels that the models of all sensors share.
 
 A few dozen to a few hundred analytic primitives need neither a mesh nor a tree. The sensors take rays in tiles of
-neighbours: each tile looks only at the primitives that its cone touches, and every ray of it takes the nearest one.
+neighbours: each tile looks only at the primitives that its pyramid touches, and every ray of it takes the nearest one
+(module `tiles`).
 """
 
 from __future__ import annotations
@@ -14,17 +15,15 @@ from rover_pipeline.simulate.scene.terrain import distance_to_ground, height
 from rover_pipeline.simulate.scene.world import BOX, CYLINDER, FOLIAGE, TERRAIN, Solids
 
 #: Metres. A hit that is nearer than this is on the surface that the ray starts from.
-_NEAR = 1e-4
+NEAR = 1e-4
 #: Metres. A point is visible when the first hit is not more than this in front of it: points lie on surfaces.
 _SURFACE_TOLERANCE = 0.02
 #: Metres. What is this near to a tile's pyramid counts as inside, whatever its sides are rounded to.
 _CULL_TOLERANCE = 1e-6
-#: Rays along each side of a tile.
-TILE = 16
 
 
 @inlined
-def _in_own_axes(solids: Solids, i: int, x: float, y: float, z: float) -> tuple[float, float, float]:
+def in_own_axes(solids: Solids, i: int, x: float, y: float, z: float) -> tuple[float, float, float]:
     """A vector of the scene frame in the axes of primitive `i`."""
     a = solids.axes
     return (
@@ -43,8 +42,8 @@ def _distance_to(
     Foliage may be entered. Beyond `limit` metres it and terrain need not be found.
     """
     px, py, pz = ox - solids.centre[i, 0], oy - solids.centre[i, 1], oz - solids.centre[i, 2]
-    lx, ly, lz = _in_own_axes(solids, i, px, py, pz)
-    ux, uy, uz = _in_own_axes(solids, i, dx, dy, dz)
+    lx, ly, lz = in_own_axes(solids, i, px, py, pz)
+    ux, uy, uz = in_own_axes(solids, i, dx, dy, dz)
     hx, hy, hz = solids.half[i, 0], solids.half[i, 1], solids.half[i, 2]
     if solids.kind[i] == BOX:
         # The slab method (Kay and Kajiya, SIGGRAPH 1986). Division by zero gives the infinities that it needs.
@@ -52,19 +51,19 @@ def _distance_to(
         mx, my, mz = abs(ix) * hx, abs(iy) * hy, abs(iz) * hz
         enter = max(-lx * ix - mx, -ly * iy - my, -lz * iz - mz)
         leave = min(-lx * ix + mx, -ly * iy + my, -lz * iz + mz)
-        return enter if _NEAR < enter <= leave else np.inf
+        return enter if NEAR < enter <= leave else np.inf
     if solids.kind[i] == CYLINDER:
         best = np.inf
         a2, b, c = ux * ux + uy * uy, lx * ux + ly * uy, lx * lx + ly * ly - hx * hx
         root = b * b - a2 * c
         if root >= 0.0 and a2 > 0.0:
             t = (-b - np.sqrt(root)) / a2
-            if t > _NEAR and abs(lz + t * uz) <= hz:
+            if t > NEAR and abs(lz + t * uz) <= hz:
                 best = t
         if uz != 0.0:
             t = ((hz if uz < 0.0 else -hz) - lz) / uz
             x, y = lx + t * ux, ly + t * uy
-            if _NEAR < t < best and x * x + y * y <= hx * hx:
+            if NEAR < t < best and x * x + y * y <= hx * hx:
                 best = t
         return best
     if solids.kind[i] == FOLIAGE:
@@ -72,50 +71,64 @@ def _distance_to(
     if solids.kind[i] == TERRAIN:
         return distance_to_ground(lx, ly, lz, ux, uy, uz, hx, hy, hz, solids.depth[i], limit)
     t = -lz / uz
-    return t if t > _NEAR and abs(lx + t * ux) <= hx and abs(ly + t * uy) <= hy else np.inf
+    return t if t > NEAR and abs(lx + t * ux) <= hx and abs(ly + t * uy) <= hy else np.inf
 
 
 @compiled
-def widen(axis: np.ndarray, d: np.ndarray, spread: np.ndarray) -> None:
-    """Widen the pyramid of a tile so that it holds a ray.
+def pyramid(rays: np.ndarray, frame: np.ndarray, spread: np.ndarray) -> bool:
+    """Find the pyramid that holds all rays of a tile. Those at its corners are not always the outermost ones.
 
     Args:
-        axis: of the tile, unit vector, (3,).
-        d: unit direction of the ray, (3,).
-        spread: (4,), the least and largest tangents of the rays along both sides of the tile; begins as
-            (inf, -inf, inf, -inf).
+        rays: f8 (3, N), unit directions from the apex; NaN where there is no ray.
+        frame: f8 (3, 3), takes the pyramid's axis and two directions across it, unit vectors in its rows.
+        spread: f8 (4,), takes the least and largest tangents of the rays along both directions across; infinite where
+            a ray is not ahead: the pyramid is open then, and holds everything.
+
+    Returns:
+        Whether there are any rays.
     """
-    ux, uy, uz, vx, vy, vz = _across(axis)
-    ahead = d[0] * axis[0] + d[1] * axis[1] + d[2] * axis[2]
-    if ahead < 0.1:
-        # A ray that is not ahead has no tangent: the pyramid is open then, and holds everything.
-        spread[0] = spread[2] = -np.inf
-        spread[1] = spread[3] = np.inf
-        return
-    along_u, along_v = (d[0] * ux + d[1] * uy + d[2] * uz) / ahead, (d[0] * vx + d[1] * vy + d[2] * vz) / ahead
-    spread[0], spread[1] = min(spread[0], along_u), max(spread[1], along_u)
-    spread[2], spread[3] = min(spread[2], along_v), max(spread[3], along_v)
-
-
-@inlined
-def _across(axis: np.ndarray) -> tuple[float, float, float, float, float, float]:
-    """Two unit vectors across a unit vector and across one another."""
-    flat = np.sqrt(axis[0] * axis[0] + axis[1] * axis[1])
-    ux, uy = (-axis[1] / flat, axis[0] / flat) if flat > 1e-6 else (1.0, 0.0)
-    return ux, uy, 0.0, -axis[2] * uy, axis[2] * ux, axis[0] * uy - axis[1] * ux
+    sx, sy, sz = 0.0, 0.0, 0.0
+    for n in range(rays.shape[1]):
+        is_ray = rays[0, n] == rays[0, n]
+        sx += rays[0, n] if is_ray else 0.0
+        sy += rays[1, n] if is_ray else 0.0
+        sz += rays[2, n] if is_ray else 0.0
+    length = np.sqrt(sx * sx + sy * sy + sz * sz)
+    if length == 0.0:
+        return False
+    ax, ay, az = sx / length, sy / length, sz / length
+    flat = np.sqrt(ax * ax + ay * ay)
+    ux, uy = (-ay / flat, ax / flat) if flat > 1e-6 else (1.0, 0.0)
+    vx, vy, vz = -az * uy, az * ux, ax * uy - ay * ux
+    frame[0, 0], frame[0, 1], frame[0, 2] = ax, ay, az
+    frame[1, 0], frame[1, 1], frame[1, 2] = ux, uy, 0.0
+    frame[2, 0], frame[2, 1], frame[2, 2] = vx, vy, vz
+    spread[0::2], spread[1::2] = np.inf, -np.inf
+    for n in range(rays.shape[1]):
+        x, y, z = rays[0, n], rays[1, n], rays[2, n]
+        ahead = x * ax + y * ay + z * az
+        if ahead < 0.1:
+            spread[0::2], spread[1::2] = -np.inf, np.inf
+            break
+        if ahead == ahead:
+            along_u, along_v = (x * ux + y * uy) / ahead, (x * vx + y * vy + z * vz) / ahead
+            spread[0], spread[1] = min(spread[0], along_u), max(spread[1], along_u)
+            spread[2], spread[3] = min(spread[2], along_v), max(spread[3], along_v)
+    return True
 
 
 @compiled
 def cull(
-    solids: Solids, apex: np.ndarray, slack: float, axis: np.ndarray, spread: np.ndarray, lag: float,
-    candidates: np.ndarray, bounds: np.ndarray,
+    solids: Solids, among: np.ndarray, apex: np.ndarray, slack: float, frame: np.ndarray, spread: np.ndarray,
+    lag: float, candidates: np.ndarray, bounds: np.ndarray,
 ) -> np.ndarray:  # fmt: skip
     """Indices of the primitives that the rays of a tile can touch, the nearest ones first.
 
     Args:
+        among: i8, the primitives to look at.
         apex: of the tile's pyramid, (3,).
         slack: the largest distance of the rays' own origins from it, metres.
-        axis, spread: of the pyramid, as `widen` makes it.
+        frame, spread: of the pyramid, in the scene frame, as `pyramid` makes them.
         lag: the longest time between the rays and the instant of `solids`, seconds.
         candidates: i8 (P,), takes the indices.
         bounds: f8 (P,), takes for each candidate metres that every ray has to go to it at least.
@@ -124,9 +137,8 @@ def cull(
         The used part of `candidates`.
     """
     count = 0
-    ux, uy, uz, vx, vy, vz = _across(axis)
     is_open = not np.isfinite(spread[0])
-    for i in range(len(solids.kind)):
+    for i in among:
         x, y, z = solids.centre[i, 0] - apex[0], solids.centre[i, 1] - apex[1], solids.centre[i, 2] - apex[2]
         v = solids.velocity[i]
         room = slack + lag * np.sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2]) + _CULL_TOLERANCE
@@ -135,20 +147,19 @@ def cull(
             outside = False
             for side in range(0 if is_open else 4):
                 # The normal of a side points into the pyramid.
-                sign, tangent = (1.0 if side % 2 == 0 else -1.0), spread[side]
-                wx, wy, wz = (ux, uy, uz) if side < 2 else (vx, vy, vz)
-                nx, ny, nz = (
-                    sign * (wx - tangent * axis[0]), sign * (wy - tangent * axis[1]), sign * (wz - tangent * axis[2])
-                )  # fmt: skip
+                sign, tangent, across = (1.0 if side % 2 == 0 else -1.0), spread[side], 1 + side // 2
+                nx = sign * (frame[across, 0] - tangent * frame[0, 0])
+                ny = sign * (frame[across, 1] - tangent * frame[0, 1])
+                nz = sign * (frame[across, 2] - tangent * frame[0, 2])
                 length = np.sqrt(1.0 + tangent * tangent)
-                ox, oy, oz = _in_own_axes(solids, i, nx, ny, nz)
+                ox, oy, oz = in_own_axes(solids, i, nx, ny, nz)
                 reach = abs(ox) * solids.half[i, 0] + abs(oy) * solids.half[i, 1] + abs(oz) * solids.half[i, 2]
                 if nx * x + ny * y + nz * z + reach < -room * length:
                     outside = True
                     break
             if outside:
                 continue
-            lx, ly, lz = _in_own_axes(solids, i, x, y, z)
+            lx, ly, lz = in_own_axes(solids, i, x, y, z)
             gx = max(abs(lx) - solids.half[i, 0], 0.0)
             gy = max(abs(ly) - solids.half[i, 1], 0.0)
             gz = max(abs(lz) - solids.half[i, 2], 0.0)
@@ -160,25 +171,6 @@ def cull(
         candidates[place], bounds[place] = i, bound
         count += 1
     return candidates[:count]
-
-
-@inlined
-def first_hit(
-    solids: Solids, candidates: np.ndarray, bounds: np.ndarray, o: np.ndarray, d: np.ndarray, lag: float
-) -> tuple[float, int]:
-    """What `nearest` gives, for candidates that `cull` has sorted: it stops where the others are farther away."""
-    best, index = np.inf, -1
-    for n in range(len(candidates)):
-        if bounds[n] > best:
-            break
-        i = candidates[n]
-        # Views of single rows would cost more than the arithmetic: each is counted as a reference.
-        x, y, z = solids.velocity[i, 0], solids.velocity[i, 1], solids.velocity[i, 2]
-        t = _distance_to(solids, i, o[0] - lag * x, o[1] - lag * y, o[2] - lag * z, d[0], d[1], d[2], best)
-        # Of two primitives at one distance the first of all counts, in whatever order they come here.
-        if t < best or (t == best and i < index):
-            best, index = t, i
-    return best, index
 
 
 @compiled
@@ -204,10 +196,23 @@ def nearest(solids: Solids, candidates: np.ndarray, o: np.ndarray, d: np.ndarray
 @inlined
 def surface(solids: Solids, i: int, x: float, y: float, z: float, normal: np.ndarray) -> tuple[float, float]:
     """Two surface coordinates, metres, of a point on primitive `i`; `normal`, (3,), takes the unit normal there."""
-    hx, hy, hz = solids.half[i, 0], solids.half[i, 1], solids.half[i, 2]
-    lx, ly, lz = _in_own_axes(solids, i, x - solids.centre[i, 0], y - solids.centre[i, 1], z - solids.centre[i, 2])
+    lx, ly, lz = in_own_axes(solids, i, x - solids.centre[i, 0], y - solids.centre[i, 1], z - solids.centre[i, 2])
+    nx, ny, nz, u, v = own_surface(
+        solids.kind[i], i, solids.depth[i], solids.half[i, 0], solids.half[i, 1], solids.half[i, 2], lx, ly, lz
+    )
+    for k in range(3):
+        normal[k] = solids.axes[i, 0, k] * nx + solids.axes[i, 1, k] * ny + solids.axes[i, 2, k] * nz
+    return u, v
+
+
+@compiled
+def own_surface(
+    kind: int, i: int, depth: float, hx: float, hy: float, hz: float, lx: float, ly: float, lz: float
+) -> tuple[float, float, float, float, float]:
+    """Unit normal and surface coordinates of a point on primitive `i`, all in its own axes."""
+    # All arrays of `Solids` as arguments would cost more than the arithmetic.
     nx, ny, nz, u, v = 0.0, 0.0, 1.0, lx, ly
-    if solids.kind[i] == BOX:
+    if kind == BOX:
         # The point belongs to the face whose plane is nearest.
         gx, gy, gz = abs(abs(lx) - hx), abs(abs(ly) - hy), abs(abs(lz) - hz)
         if gx <= gy and gx <= gz:
@@ -216,22 +221,20 @@ def surface(solids: Solids, i: int, x: float, y: float, z: float, normal: np.nda
             ny, nz, u, v = np.sign(ly), 0.0, lx, lz
         else:
             nz = np.sign(lz)
-    elif solids.kind[i] == CYLINDER:
+    elif kind == CYLINDER:
         if abs(abs(lz) - hz) < abs(np.sqrt(lx * lx + ly * ly) - hx):
             nz = np.sign(lz)
         else:
             nx, ny, nz, u, v = lx / hx, ly / hx, 0.0, np.arctan2(ly, lx) * hx, lz
-    elif solids.kind[i] == FOLIAGE:
-        nx, ny, nz = leaf_normal(lx, ly, lz, solids.depth[i], i)
+    elif kind == FOLIAGE:
+        nx, ny, nz = leaf_normal(lx, ly, lz, depth, i)
         v = ly + lz
-    elif solids.kind[i] == TERRAIN:
+    elif kind == TERRAIN:
         _, slope_x, slope_y = height(lx, ly)
         nx, ny = -hz * slope_x, -hz * slope_y
         nz = 1.0 / np.sqrt(1.0 + nx * nx + ny * ny)
         nx, ny = nx * nz, ny * nz
-    for k in range(3):
-        normal[k] = solids.axes[i, 0, k] * nx + solids.axes[i, 1, k] * ny + solids.axes[i, 2, k] * nz
-    return u, v
+    return nx, ny, nz, u, v
 
 
 @compiled

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import functools
 import threading
+from typing import NamedTuple
 
 import numpy as np
 
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.numerics.compiled import compiled, inlined
-from rover_pipeline.simulate.scene.materials import MATERIAL_TABLE, MaterialTable, shade
-from rover_pipeline.simulate.scene.raycast import TILE, cull, first_hit, surface, widen
+from rover_pipeline.simulate.scene.materials import MATERIAL_TABLE, MaterialTable
+from rover_pipeline.simulate.scene.raycast import cull, pyramid
+from rover_pipeline.simulate.scene.tiles import RAYS, TILE, first_hits
 from rover_pipeline.simulate.scene.world import Light, Solids, World
+from rover_pipeline.simulate.sensors.shading import Work, shade_tile
 
 
 def pinhole(width: int, height: int, field_of_view: float) -> Lens:
@@ -35,6 +38,8 @@ LENSES = {
 }
 
 
+#: Tiles along each side of a block.
+_BLOCK = 8
 #: Threads that start together would each compute the rays.
 _ONE_AT_A_TIME = threading.Lock()
 
@@ -46,96 +51,105 @@ def picture(world: World, lens: Lens, time: float, pos: np.ndarray, rot: np.ndar
     """
     image = np.empty((lens.height, lens.width, 3), "u1")
     with _ONE_AT_A_TIME:
-        rays = _rays(lens)
-    _render(world.at(time), MATERIAL_TABLE, world.light, pos, rot, rays, lens.fx, image)
+        tiles = _tiles(lens)
+    _render(world.at(time), MATERIAL_TABLE, world.light, pos, rot, tiles, lens.fx, image)
     return image
 
 
+class Tiles(NamedTuple):
+    """The rays of a lens in square tiles, row by row, and the pyramids around them, in the camera frame.
+
+    Attributes:
+        rays: f4 (row of tiles, tile, 3, RAYS), unit vectors; NaN where the lens sees nothing, and beyond the picture.
+        frame, spread: f8 (row of tiles, tile, 3, 3) and (row of tiles, tile, 4), as `pyramid` makes them.
+        is_used: bool (row of tiles, tile), whether the lens sees anything there.
+        block_frame, block_spread: the same for blocks of `_BLOCK` by `_BLOCK` tiles.
+    """
+
+    rays: np.ndarray
+    frame: np.ndarray
+    spread: np.ndarray
+    is_used: np.ndarray
+    block_frame: np.ndarray
+    block_spread: np.ndarray
+
+
 @functools.lru_cache(maxsize=2)
-def _rays(lens: Lens) -> np.ndarray:
-    return lens.rays().astype("f4")
+def _tiles(lens: Lens) -> Tiles:
+    rays = lens.rays().astype("f4")
+    side = TILE * _BLOCK
+    rows, columns = -(-lens.height // side), -(-lens.width // side)
+    padded = np.full((rows * side, columns * side, 3), np.nan, "f4")
+    padded[: lens.height, : lens.width] = rays
+    blocks = padded.reshape(rows, side, columns, side, 3).transpose(0, 2, 4, 1, 3).reshape(rows, columns, 3, -1)
+    tiles = padded.reshape(rows * _BLOCK, TILE, columns * _BLOCK, TILE, 3).transpose(0, 2, 4, 1, 3)
+    tiles = np.ascontiguousarray(tiles).reshape(rows * _BLOCK, columns * _BLOCK, 3, RAYS)
+    return Tiles(tiles, *_pyramids(tiles), *_pyramids(np.ascontiguousarray(blocks))[:2])
+
+
+def _pyramids(rays: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Frames, spreads and whether there are any rays, for rays (row, column, 3, N)."""
+    shape = rays.shape[:2]
+    frame, spread, is_used = np.zeros((*shape, 3, 3)), np.zeros((*shape, 4)), np.empty(shape, "?")
+    for place in np.ndindex(*shape):
+        # A second type of rays would be compiled once more.
+        is_used[place] = pyramid(rays[place].astype("f8"), frame[place], spread[place])
+    return frame, spread, is_used
 
 
 @compiled
 def _render(
     solids: Solids, materials: MaterialTable, light: Light, eye: np.ndarray, rot: np.ndarray,
-    rays: np.ndarray, focal: float, image: np.ndarray,
+    tiles: Tiles, focal: float, image: np.ndarray,
 ) -> None:  # fmt: skip
     """Draw what a camera sees, tile by tile.
 
     Args:
         eye, rot: pose of the camera, scene-from-camera.
-        rays: f4 (height, width, 3), unit vectors in the camera frame, NaN where the lens sees nothing.
         focal: length of the lens, pixels.
         image: u1 (height, width, 3), takes the picture.
     """
     height, width = image.shape[:2]
-    candidates = np.empty(len(solids.kind), np.int64)
-    bounds, spread = np.empty(len(solids.kind)), np.empty(4)
-    axis, d, normal = np.empty(3), np.empty(3), np.empty(3)
-    for top in range(0, height, TILE):
-        for left in range(0, width, TILE):
-            bottom, right = min(top + TILE, height), min(left + TILE, width)
-            # The pyramid around all rays of the tile. Those at its corners are not always the outermost ones.
-            axis[:] = 0.0
-            for v in range(top, bottom):
-                for u in range(left, right):
-                    if _ray(rot, rays, v, u, d):
-                        axis += d
-            length = np.sqrt(axis[0] * axis[0] + axis[1] * axis[1] + axis[2] * axis[2])
-            if length == 0.0:
-                image[top:bottom, left:right] = 0
-                continue
-            axis /= length
-            spread[0::2], spread[1::2] = np.inf, -np.inf
-            for v in range(top, bottom):
-                for u in range(left, right):
-                    if _ray(rot, rays, v, u, d):
-                        widen(axis, d, spread)
-            near = cull(solids, eye, 0.0, axis, spread, 0.0, candidates, bounds)
-            for v in range(top, bottom):
-                for u in range(left, right):
-                    if not _ray(rot, rays, v, u, d):
-                        image[v, u] = 0
+    everything, origins, lags = np.arange(len(solids.kind)), eye.copy().reshape(1, 3), np.zeros(1)
+    ahead, ahead_bounds = np.empty(len(solids.kind), np.int64), np.empty(len(solids.kind))
+    candidates, bounds = np.empty(len(solids.kind), np.int64), np.empty(len(solids.kind))
+    rays, distance, index = np.empty((3, RAYS)), np.empty(RAYS), np.empty(RAYS, np.int64)
+    levels = np.empty((RAYS, 3), np.uint8)
+    frame = np.empty((3, 3))
+    work = Work(np.empty((5, RAYS)), np.empty((8, RAYS), np.float32), np.empty(RAYS, np.int64))
+    for block_row in range(tiles.block_spread.shape[0]):
+        for block_column in range(tiles.block_spread.shape[1]):
+            # Most primitives are outside of a whole block of tiles.
+            _turned(rot, tiles.block_frame[block_row, block_column], frame)
+            spread = tiles.block_spread[block_row, block_column]
+            in_block = cull(solids, everything, eye, 0.0, frame, spread, 0.0, ahead, ahead_bounds)
+            for row in range(block_row * _BLOCK, (block_row + 1) * _BLOCK):
+                for column in range(block_column * _BLOCK, (block_column + 1) * _BLOCK):
+                    top, left = row * TILE, column * TILE
+                    if top >= height or left >= width:
                         continue
-                    t, i = first_hit(solids, near, bounds, eye, d, 0.0)
-                    if i < 0:
-                        haze = min(1.0, 0.25 + 1.2 * max(d[2], 0.0))
-                        for k in range(3):
-                            image[v, u, k] = _level(light.sky[k] * haze + (1.0 - haze) * (0.55 + 0.45 * light.sky[k]))
+                    if not tiles.is_used[row, column]:
+                        image[top : top + TILE, left : left + TILE] = 0
                         continue
-                    x, y, z = eye[0] + t * d[0], eye[1] + t * d[1], eye[2] + t * d[2]
-                    a, b = surface(solids, i, x, y, z, normal)
-                    m = solids.material[i]
-                    # A texture that is finer than a pixel would flicker, so it fades out with the distance.
-                    fine = t / (focal * 0.25 * materials.grain[m])
-                    contrast = materials.contrast[m] / (1.0 + fine * fine)
-                    texture = shade(materials.texture[m], materials.grain[m], contrast, a, b)
-                    # Indirect light: faces that look up are a little brighter than those that look down.
-                    lit = light.ambient * (1.0 + 0.25 * normal[2])
-                    if light.strength > 0.0:
-                        sun = normal[0] * light.sun[0] + normal[1] * light.sun[1] + normal[2] * light.sun[2]
-                        lit += light.strength * max(0.0, sun)
-                    for n in range(len(light.lamps)):
-                        lx, ly, lz = light.lamps[n, 0] - x, light.lamps[n, 1] - y, light.lamps[n, 2] - z
-                        square = lx * lx + ly * ly + lz * lz
-                        facing = lx * normal[0] + ly * normal[1] + lz * normal[2]
-                        if facing > 0.0:
-                            lit += 1.6 * facing / np.sqrt(square) / (1.5 + square)
-                    glow = materials.glow[m]
+                    _turned(rot, tiles.frame[row, column], frame)
+                    spread = tiles.spread[row, column]
+                    near = cull(solids, in_block, eye, 0.0, frame, spread, 0.0, candidates, bounds)
+                    in_camera = tiles.rays[row, column]
                     for k in range(3):
-                        image[v, u, k] = _level(materials.colour[m, k] * (texture * lit * (1.0 - glow) + glow))
+                        rx, ry, rz = rot[k, 0], rot[k, 1], rot[k, 2]
+                        for n in range(RAYS):
+                            rays[k, n] = rx * in_camera[0, n] + ry * in_camera[1, n] + rz * in_camera[2, n]
+                    first_hits(solids, near, bounds, origins, lags, rays, distance, index)
+                    shade_tile(solids, materials, light, eye, focal, rays, distance, index, work, levels)
+                    for v in range(min(TILE, height - top)):
+                        for u in range(min(TILE, width - left)):
+                            for k in range(3):
+                                image[top + v, left + u, k] = levels[v * TILE + u, k]
 
 
 @inlined
-def _ray(rot: np.ndarray, rays: np.ndarray, v: int, u: int, out: np.ndarray) -> bool:
-    """Turn the ray of a pixel into the scene frame; False where the lens sees nothing."""
-    for k in range(3):
-        out[k] = rot[k, 0] * rays[v, u, 0] + rot[k, 1] * rays[v, u, 1] + rot[k, 2] * rays[v, u, 2]
-    return not np.isnan(rays[v, u, 0])
-
-
-@inlined
-def _level(light: float) -> int:
-    """A display's level for linear light, 0 to 255, with a gamma of 2."""
-    return int(255.0 * np.sqrt(min(max(light, 0.0), 1.0)) + 0.5)
+def _turned(rot: np.ndarray, frame: np.ndarray, out: np.ndarray) -> None:
+    """Turn the rows of a frame from the camera frame into the scene frame."""
+    for r in range(3):
+        for k in range(3):
+            out[r, k] = rot[k, 0] * frame[r, 0] + rot[k, 1] * frame[r, 1] + rot[k, 2] * frame[r, 2]

@@ -15,7 +15,8 @@ from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.numerics.compiled import compiled, inlined
 from rover_pipeline.simulate.motion.motion import Motion
 from rover_pipeline.simulate.scene.materials import MATERIAL_TABLE, MaterialTable, shade
-from rover_pipeline.simulate.scene.raycast import TILE, cull, first_hit, surface, widen
+from rover_pipeline.simulate.scene.raycast import cull, pyramid, surface
+from rover_pipeline.simulate.scene.tiles import RAYS, TILE, first_hits
 from rover_pipeline.simulate.scene.world import Light, Solids, World
 from rover_pipeline.simulate.sensors.lidar_errors import LidarErrors, mixed, range_bias, weak_return_noise, weakness
 
@@ -150,52 +151,63 @@ def cast_rays(
         echoes: takes the results.
     """
     beams, columns = echoes.distance.shape
-    candidates = np.empty(len(solids.kind), np.int64)
-    bounds, spread = np.empty(len(solids.kind)), np.empty(4)
-    origins, directions = np.empty((TILE, 3)), np.empty((TILE, TILE, 3))
-    axis, apex, normal, o, d = np.empty(3), np.empty(3), np.empty(3), np.empty(3), np.empty(3)
+    everything = np.arange(len(solids.kind))
+    candidates, bounds = np.empty(len(solids.kind), np.int64), np.empty(len(solids.kind))
+    ahead, ahead_bounds = np.empty(len(solids.kind), np.int64), np.empty(len(solids.kind))
+    frame, spread, normal = np.empty((3, 3)), np.empty(4), np.empty(3)
+    origins, lags = np.empty((TILE, 3)), np.empty(TILE)
+    turned, directions = np.empty((3, TILE, beams)), np.empty((3, RAYS))
+    distance, index = np.empty(RAYS), np.empty(RAYS, np.int64)
     for left in range(0, columns, TILE):
         width = min(TILE, columns - left)
         for c in range(width):
             for k in range(3):
                 origins[c, k] = poses.pos[left + c, k] + _rotated(poses.rot, left + c, k, rays.origin[left + c])
-        apex[:] = origins[width // 2]
+            lags[c] = lag[left + c]
+        apex = origins[width // 2]
         slack, longest_lag = 0.0, 0.0
         for c in range(width):
             slack = max(slack, np.sqrt(np.sum((origins[c] - apex) ** 2)))
-            longest_lag = max(longest_lag, abs(lag[left + c]))
+            longest_lag = max(longest_lag, abs(lags[c]))
+        if width < TILE:
+            turned[:] = np.nan
+        for c in range(width):
+            for k in range(3):
+                # Views of single rays would cost more than the arithmetic: each is counted as a reference.
+                rx, ry, rz = poses.rot[left + c, k, 0], poses.rot[left + c, k, 1], poses.rot[left + c, k, 2]
+                for b in range(beams):
+                    x, y = rays.direction[b, left + c, 0], rays.direction[b, left + c, 1]
+                    turned[k, c, b] = rx * x + ry * y + rz * rays.direction[b, left + c, 2]
+        # Most primitives are outside of all these columns.
+        pyramid(turned.reshape(3, -1), frame, spread)
+        in_columns = cull(solids, everything, apex, slack, frame, spread, longest_lag, ahead, ahead_bounds)
         for top in range(0, beams, TILE):
             height = min(TILE, beams - top)
-            axis[:] = 0.0
+            directions[:] = np.nan
+            for k in range(3):
+                for c in range(TILE):
+                    for b in range(height):
+                        directions[k, c * TILE + b] = turned[k, c, top + b]
+            pyramid(directions, frame, spread)
+            near = cull(solids, in_columns, apex, slack, frame, spread, longest_lag, candidates, bounds)
+            first_hits(solids, near, bounds, origins, lags, directions, distance, index)
             for b in range(height):
                 for c in range(width):
-                    for k in range(3):
-                        directions[b, c, k] = _rotated(poses.rot, left + c, k, rays.direction[top + b, left + c])
-                        axis[k] += directions[b, c, k]
-            axis /= np.sqrt(np.sum(axis**2))
-            spread[0::2], spread[1::2] = np.inf, -np.inf
-            for b in range(height):
-                for c in range(width):
-                    widen(axis, directions[b, c], spread)
-            near = cull(solids, apex, slack, axis, spread, longest_lag, candidates, bounds)
-            for b in range(height):
-                for c in range(width):
-                    row, column = top + b, left + c
-                    for k in range(3):
-                        o[k], d[k] = origins[c, k], directions[b, c, k]
-                    t, i = first_hit(solids, near, bounds, o, d, lag[column])
+                    row, column, n = top + b, left + c, c * TILE + b
+                    t, i = distance[n], index[n]
                     echoes.distance[row, column] = t
                     echoes.reflectivity[row, column] = echoes.light[row, column] = 0.0
                     echoes.body[row, column] = solids.body[i] if i >= 0 else -1
                     if i < 0:
                         continue
-                    x = o[0] + t * d[0] - lag[column] * solids.velocity[i, 0]
-                    y = o[1] + t * d[1] - lag[column] * solids.velocity[i, 1]
-                    z = o[2] + t * d[2] - lag[column] * solids.velocity[i, 2]
+                    dx, dy, dz = directions[0, n], directions[1, n], directions[2, n]
+                    x = origins[c, 0] + t * dx - lags[c] * solids.velocity[i, 0]
+                    y = origins[c, 1] + t * dy - lags[c] * solids.velocity[i, 1]
+                    z = origins[c, 2] + t * dz - lags[c] * solids.velocity[i, 2]
                     u, w = surface(solids, i, x, y, z, normal)
                     m = solids.material[i]
                     texture = shade(materials.texture[m], materials.grain[m], materials.contrast[m], u, w)
-                    cos_incidence = abs(d[0] * normal[0] + d[1] * normal[1] + d[2] * normal[2])
+                    cos_incidence = abs(dx * normal[0] + dy * normal[1] + dz * normal[2])
                     sun = max(0.0, normal[0] * light.sun[0] + normal[1] * light.sun[1] + normal[2] * light.sun[2])
                     full = materials.reflectivity[m] * texture
                     # A retroreflector returns light at any angle of incidence.

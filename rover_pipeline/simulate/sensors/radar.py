@@ -86,6 +86,7 @@ def _spread(grid: np.ndarray, cubic: np.ndarray, paths: Paths, waveform: _Wavefo
     tx, rx, per_metre, end = waveform.tx, waveform.rx, waveform.wavelengths_per_metre, waveform.max_range
     full = 0.9 * end
     count, size = grid.shape[0], grid.shape[2]
+    weights = np.empty(_WIDTH)
     for s in range(len(paths.amplitude)):
         k = cubic[s]
         for ramp in range(count):
@@ -101,14 +102,18 @@ def _spread(grid: np.ndarray, cubic: np.ndarray, paths: Paths, waveform: _Wavefo
             beat = 2.0 * (d * waveform.beat_per_metre + speed * per_metre)
             position = beat * size
             first = int(np.ceil(position - _WIDTH / 2))
+            begin = first % size
+            for n in range(_WIDTH):
+                z = (first + n - position) * (2.0 / _WIDTH)
+                weights[n] = np.exp(_SHAPE * (np.sqrt(max(0.0, 1.0 - z * z)) - 1.0))
             tx_cycles = 2.0 * d * per_metre - tx[ramp, 0] * left - tx[ramp, 1] * up
             for r in range(len(rx)):
                 cycles = tx_cycles - rx[r, 0] * left - rx[r, 1] * up
                 angle = 2.0 * np.pi * (cycles - np.floor(cycles)) + paths.phase[s]
                 echo = strength * complex(np.cos(angle), np.sin(angle))
                 for n in range(_WIDTH):
-                    z = (first + n - position) * (2.0 / _WIDTH)
-                    grid[ramp, r, (first + n) % size] += echo * np.exp(_SHAPE * (np.sqrt(max(0.0, 1.0 - z * z)) - 1.0))
+                    at = begin + n if begin + n < size else begin + n - size
+                    grid[ramp, r, at] += echo * weights[n]
 
 
 @lru_cache(maxsize=4)

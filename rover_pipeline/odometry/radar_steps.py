@@ -1,0 +1,222 @@
+"""Virtual sensor `_radar_odom`: the radar's trajectory from its velocities and an IMU.
+
+It is for smoke, dust, tunnels and rigs without a lidar.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rover_pipeline.engine.recording import Recording
+from rover_pipeline.engine.step import Inspection
+from rover_pipeline.kinematics.clock import clock
+from rover_pipeline.kinematics.mount import Mount, find_mount, mount_warnings
+from rover_pipeline.kinematics.rotation import exp, skew
+from rover_pipeline.odometry.inertial_smoother import (
+    GRAVITY,
+    MAX_SILENCE,
+    RadarVelocities,
+    Smoothed,
+    smooth,
+    without_prior,
+)
+from rover_pipeline.odometry.options import RadarOdometryOptions
+from rover_pipeline.odometry.preintegration import ImuNoise, preintegrate
+from rover_pipeline.radar.timing import frame_duration
+
+#: Seconds of the accelerometer that give the first tilt; an error of it is corrected later.
+_FIRST_TILT_S = 1.0
+#: Gravity, m/s2, and the median length of accelerations below which they are in units of it.
+_STANDARD, _LARGEST_G = 9.80665, 4.0
+#: Share of the radar's velocities that may contradict the IMU before nothing is believed.
+_CONTRADICTED = 0.3
+
+
+def radar_odom(
+    recording: Recording,
+    *,
+    options: RadarOdometryOptions,
+    imu_ts: np.ndarray,
+    imu_acc: np.ndarray,
+    imu_avel: np.ndarray,
+    imu_valid: np.ndarray | None = None,
+    config: str | None = None,
+    sidecar: str | None = None,
+    radar: str | None = None,
+) -> tuple[dict[str, np.ndarray], Inspection]:
+    """States of the radar at its times.
+
+    The world is level, with its origin and its heading at the first frame.
+
+    Args:
+        imu_ts: f8 (M,), s; imu_acc, imu_avel: f4 (M, 3), m/s2 with gravity and rad/s without the bias at rest;
+            imu_valid: u1 (M,).
+        config: `config.yaml`, which may hold the extrinsics and the timing of chirps.
+        sidecar, radar: `radar.json` and the radar's `meta.json`, which tell how long a frame lasts.
+
+    Returns:
+        The channels of the table. `valid` = 0 where velocity or tilt are not known well enough, and before and after
+        the measurements of the IMU.
+    """
+    vel, cov = (recording.read(name, 0, recording.count).astype("f8") for name in ("vel", "vel_cov"))
+    mount, imu_mount = find_mount("radar", options.rig, config), find_mount("imu", options.rig, config)
+    frame = frame_duration(recording.ts, config, sidecar, radar)
+    ts, times = recording.ts, imu_ts
+    if options.smoothed:
+        ts, times = clock("radar", ts, options.times).smooth, clock("imu", times, options.times).smooth
+    good = np.isfinite(imu_acc).all(axis=1) & np.isfinite(imu_avel).all(axis=1)
+    good &= True if imu_valid is None else imu_valid != 0
+    good &= np.append(True, np.diff(times) > 0)
+    acc, avel = (values[good].astype("f8") @ imu_mount.rotation.T for values in (imu_acc, imu_avel))
+    known = (recording.valid != 0) & np.isfinite(vel).all(axis=1)
+    trusted = np.where(known[:, None], vel, np.nan)
+    unit = float(np.median(np.linalg.norm(acc, axis=1))) if len(acc) else _STANDARD
+    in_g = unit < _LARGEST_G
+    if in_g:
+        acc = acc * _STANDARD
+    result = estimate(ts + frame.middle, trusted, cov, times[good], acc, avel, (mount, imu_mount), options)
+    early = -frame.middle
+    channels = _channels(result, avel_at(ts + frame.middle, times[good], avel), (mount, imu_mount), early)
+    valid = result.valid & np.isfinite(channels["pos"]).all(axis=1)
+    used, doubted = int((result.motion.weight > 0.5).sum()), int((~(result.motion.weight > 0.5) & known).sum())
+    contradicted = doubted > _CONTRADICTED * max(used + doubted, 1)
+    if contradicted:
+        valid[:] = False
+    measured: dict[str, Any] = {
+        "velocities_used": used,
+        "velocities_doubted": doubted,
+        "gyro_bias_rad_s": result.motion.gyro_bias[-1].round(5).tolist(),
+        "acc_bias_m_s2": result.motion.acc_bias[-1].round(4).tolist(),
+        "extrinsics": mount.source,
+        **frame.describe(),
+    }
+    warnings = [*mount_warnings("radar", options.rig, mount), *mount_warnings("imu", options.rig, imu_mount)]
+    warnings += frame.warnings
+    if in_g and len(acc):
+        warnings.append(f"imu/acc has a median of {unit:.2f}: taken to be in g, not in m/s2")
+    if contradicted:
+        warnings.append(
+            f"radar odometry: {doubted} of {used + doubted} velocities of the radar contradict the IMU, so no state is "
+            "valid; are rig.radar and rig.imu right, and imu/avel in rad/s?"
+        )
+    elif not valid.any():
+        warnings.append("radar odometry: no frame has a velocity and an IMU that tell the motion")
+    return {**channels, "valid": valid.astype("u1")}, Inspection(measured, warnings)
+
+
+class Estimate:
+    """The smoothed motion, what the accelerometer said at the frames, and which frames can be trusted."""
+
+    def __init__(self, motion: Smoothed, force: np.ndarray, valid: np.ndarray) -> None:
+        self.motion, self.force, self.valid = motion, force, valid
+
+
+def estimate(
+    ts: np.ndarray,
+    vel: np.ndarray,
+    cov: np.ndarray,
+    imu_ts: np.ndarray,
+    acc: np.ndarray,
+    avel: np.ndarray,
+    mounts: tuple[Mount, Mount],
+    options: RadarOdometryOptions,
+) -> Estimate:
+    """The motion at the instants of velocities.
+
+    Args:
+        ts: f8 (N,), s, of velocities; vel: f8 (N, 3), m/s, NaN where there is none, cov: f8 (N, 3, 3), of the radar.
+        imu_ts: f8 (M,), s; acc, avel: f8 (M, 3), m/s2 with gravity and rad/s, in the rig's frame.
+        mounts: of the radar and the IMU.
+    """
+    count = len(ts)
+    if count < 2 or len(imu_ts) < 2:
+        empty = np.full((count, 3), np.nan)
+        cov15 = np.full((count, 15, 15), np.nan)
+        motion = Smoothed(np.full((count, 3, 3), np.nan), empty, empty, empty, empty, cov15, np.zeros(count))
+        return Estimate(motion, empty, np.zeros(count, bool))
+    measured, information = without_prior(cov, vel, options.vertical)
+    imu = preintegrate(ts, imu_ts, acc, avel, ImuNoise(options.gyro_noise, options.acc_noise))
+    radar, at = mounts
+    arm = radar.translation - at.translation
+    rates = avel_at(ts, imu_ts, avel)
+    motion = smooth(
+        _first_tilt(ts[0], imu_ts, acc), imu, RadarVelocities(measured, information, radar.rotation, arm, rates)
+    )
+    force = np.stack([np.interp(ts, imu_ts, acc[:, axis]) for axis in range(3)], axis=-1)
+    # The heading drifts, and with it the velocity in the world; what the radar tells is the velocity in its own frame.
+    into = np.swapaxes(motion.rot, 1, 2)
+    change = np.concatenate([skew(np.einsum("nij,nj->ni", into, motion.vel)), into], axis=2)
+    own = change @ motion.cov[:, :6, :6] @ np.swapaxes(change, 1, 2)
+    sigma = np.sqrt(np.maximum(np.linalg.eigvalsh(own)[:, -1], 0))
+    up = motion.rot[:, 2]
+    tilt = motion.cov[:, :3, :3] - np.einsum("ni,nj->nij", up, np.einsum("nij,nj->ni", motion.cov[:, :3, :3], up))
+    level = np.sqrt(np.maximum(np.trace(tilt, axis1=1, axis2=2), 0))
+    valid = (sigma <= options.max_error) & (level <= np.radians(options.max_tilt_error))
+    valid &= (ts >= imu_ts[0] - MAX_SILENCE) & (ts <= imu_ts[-1] + MAX_SILENCE)
+    # Positions on both sides of a long silence of the IMU are not joined: the earlier part is kept.
+    broken = np.flatnonzero(imu.longest > options.max_silence)
+    inner = broken[(imu.seconds[broken] > 0) & (ts[broken] > imu_ts[0]) & (ts[broken + 1] < imu_ts[-1])]
+    if len(inner):
+        valid[inner[0] + 1 :] = False
+    return Estimate(motion, force, valid)
+
+
+def avel_at(ts: np.ndarray, imu_ts: np.ndarray, avel: np.ndarray) -> np.ndarray:
+    """Angular velocity at some instants, f8 (N, 3), rad/s; NaN if the IMU says nothing."""
+    if len(imu_ts) < 2:
+        return np.full((len(ts), 3), np.nan)
+    return np.stack([np.interp(ts, imu_ts, avel[:, axis]) for axis in range(3)], axis=-1)
+
+
+def _first_tilt(start: float, imu_ts: np.ndarray, acc: np.ndarray) -> np.ndarray:
+    """A rotation world-from-body, f8 (3, 3), without heading, from the mean of the accelerometer."""
+    chosen = np.abs(imu_ts - start) <= _FIRST_TILT_S
+    up = acc[chosen].mean(axis=0) if chosen.any() else np.array([0.0, 0.0, 1.0])
+    z = up / max(float(np.linalg.norm(up)), 1e-9)
+    x = np.array([1.0, 0.0, 0.0]) - z[0] * z
+    x /= np.linalg.norm(x)
+    return np.stack([x, np.cross(z, x), z])
+
+
+def _channels(result: Estimate, avel: np.ndarray, mounts: tuple[Mount, Mount], early: float) -> dict[str, np.ndarray]:
+    """The channels of the table, of the radar, at instants `early` seconds after those of the states.
+
+    Args:
+        avel: f8 (N, 3), rad/s, by the gyroscope in the rig's frame; mounts: of the radar and the IMU.
+    """
+    motion, (radar, imu) = result.motion, mounts
+    turn = avel - motion.gyro_bias
+    arm = radar.translation - imu.translation
+    acc = _rotated(motion.rot, result.force - motion.acc_bias) + GRAVITY
+    acc = acc + _rotated(motion.rot, np.cross(turn, np.cross(turn, arm)))
+    pos = motion.pos + _rotated(motion.rot, arm)
+    vel = motion.vel + _rotated(motion.rot, np.cross(turn, arm))
+    # The stamp is some hundredths of a second before the middle of the chirps, over which the motion is steady.
+    rot = np.full_like(motion.rot, np.nan)
+    known = np.isfinite(turn).all(axis=1) & np.isfinite(motion.rot).all(axis=(1, 2))
+    rot[known] = motion.rot[known] @ exp(turn[known] * early) @ radar.rotation
+    pos = pos + vel * early + 0.5 * acc * early**2
+    vel = vel + acc * early
+    origin = pos[known][0] if known.any() else np.zeros(3)
+    into = radar.rotation.T
+    change = np.zeros((len(pos), 6, 15))
+    # A turn of the rig moves the radar, which is at the end of an arm.
+    change[:, :3, :3] = -into @ skew(arm)
+    change[:, :3, 6:9] = into @ np.swapaxes(motion.rot, 1, 2)
+    change[:, 3:, :3] = into
+    cov = change @ motion.cov @ np.swapaxes(change, 1, 2)
+    return {
+        "pos": pos - origin,
+        "rot": rot,
+        "vel": vel,
+        "acc": acc,
+        "avel": turn @ radar.rotation,
+        "inliers": motion.weight.astype("f4"),
+        "cov": cov.astype("f4"),
+    }
+
+
+def _rotated(rot: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    return np.asarray(np.einsum("nij,nj->ni", rot, np.broadcast_to(vectors, (len(rot), 3))))

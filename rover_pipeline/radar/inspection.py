@@ -1,0 +1,122 @@
+"""A look at some frames of the radar before the work: order of the samples, board, coupling, coherence of the array.
+
+Arguments mean the same as in `rover_pipeline.radar.steps`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from rover_pipeline.engine.step import Inspection
+from rover_pipeline.radar.angles import centred_sines
+from rover_pipeline.radar.axes import AXES, describe_axes
+from rover_pipeline.radar.boards import assumed_board, recorded_board
+from rover_pipeline.radar.options import RangeAzimuthOptions, RangeDopplerOptions, SpectrumOptions
+from rover_pipeline.radar.prepare import Prepared, make_transform, placed_board
+from rover_pipeline.radar.sidecar import is_real
+from rover_pipeline.radar.spectrum import RangeDoppler
+
+#: Ratio of the energy at negative beat frequencies to that at positive ones, above which I and Q seem swapped. Complex
+#: samples resolve ranges over the whole spectrum, so the far walls of a room alone give a ratio of 2 to 3; recordings
+#: of whole rooms with swapped words gave 10 and more.
+_SWAPPED_RATIO = 8.0
+#: Coherence below which an array without a calibration is named.
+_INCOHERENT = 0.85
+#: Range bins left out at both ends of each half: leakage of the antenna coupling, and the edge of the ADC's filter.
+_EDGE = 4
+
+
+def check_order(
+    iq: np.ndarray,
+    *,
+    options: RangeDopplerOptions,
+    sidecar: str | None = None,
+    config: str | None = None,
+    whole: np.ndarray | None = None,
+    ts: np.ndarray | None = None,
+    odometry: Mapping[str, np.ndarray] | None = None,
+    prepared: Prepared | None = None,
+) -> Inspection:
+    """Measure the energy at negative beat frequencies; tell when I and Q seem swapped or the board is a guess.
+
+    And what was prepared: how strong the coupling is, and how coherent the array.
+    """
+    shape = iq.shape[1:]
+    warnings = []
+    if type(options) is not RangeDopplerOptions and not (options.board or recorded_board(config)):
+        warnings.append(
+            f"config.yaml names no radar.args.radar.device; taken for {assumed_board(shape)}, which has {shape[1]} TX "
+            f"and {shape[2]} RX too. Set radar.board if it is another"
+        )
+    measured: dict[str, object] = {}
+    real = is_real(shape[-1], sidecar)
+    if prepared is not None and prepared.coupling is not None:
+        measured["coupling_db"] = round(prepared.coupling.level(shape[-1] // (1 if real else 2), real), 1)
+        measured["coupling_from"] = "calibration" if prepared.calibrated else "recording"
+    if prepared is not None and np.isfinite(prepared.coherence):
+        measured["array_coherence"] = round(prepared.coherence, 3)
+        if prepared.coherence < _INCOHERENT and options.calibration is None:
+            warnings.append(
+                f"the coherence of the array is {prepared.coherence:.2f}: its phases are not those of its design, or "
+                "cells hold several targets; `rover-pipeline calibrate radar` measures them"
+            )
+    if not len(iq) or real:
+        return Inspection(measured, warnings)
+    share = _mirrored_energy_ratio(iq, make_transform(shape, options, False))
+    measured["mirrored_range_energy"] = float(f"{share:.3g}") if np.isfinite(share) else None
+    if share > _SWAPPED_RATIO:
+        other = "iiqq" if options.sample_order == "qqii" else "qqii"
+        warnings.append(
+            f"radar/iq: the mirrored half of the range spectrum holds {share:.1f} times the energy of the other; "
+            f"unless all there is lies beyond half of the range, I and Q seem swapped: try radar.sample_order: {other}"
+        )
+    return Inspection(measured, warnings)
+
+
+def _mirrored_energy_ratio(frames: np.ndarray, transform: RangeDoppler) -> float:
+    """Energy at negative beat frequencies over energy at positive ones; NaN if there is no energy at all.
+
+    Args:
+        frames: i2, (frame, chirp, tx, rx, word), complex samples.
+    """
+    profile = sum(transform.power(frame).sum(axis=0, dtype="f8") for frame in frames)
+    half = transform.samples // 2
+    edge = min(_EDGE, half // 4)
+    negative = float(np.sum(profile[half + edge : 2 * half - edge]))
+    positive = float(np.sum(profile[1 + edge : half - edge]))
+    return negative / positive if positive > 0 else float("nan")
+
+
+def inspect_spectra(
+    iq: np.ndarray,
+    *,
+    options: RangeDopplerOptions,
+    sidecar: str | None = None,
+    config: str | None = None,
+    prepared: Prepared | None = None,
+) -> Inspection:
+    """The check of the order, and the axes of the product in `axes.json`."""
+    shape = iq.shape[1:]
+    axes: dict[str, np.ndarray] = {}
+    if isinstance(options, RangeAzimuthOptions):
+        axes["azimuth"] = centred_sines(options.azimuth_bins)
+    elif isinstance(options, SpectrumOptions):
+        board = placed_board(options, config, shape)
+        rows, columns = board.grid.max(axis=0) + 1
+        axes["elevation"] = centred_sines(options.elevation_bins or int(rows), board.row_spacing)
+        axes["azimuth"] = centred_sines(options.azimuth_bins or int(columns), board.spacing)
+    transform = make_transform(shape, options, is_real(shape[-1], sidecar))
+    text = describe_axes(
+        sidecar,
+        chirps=transform.chirps,
+        samples=transform.samples,
+        doppler=0 if isinstance(options, RangeAzimuthOptions) else transform.doppler_bins,
+        range_bins=transform.range_bins,
+        range_length=transform.fft_length,
+        range_bias=options.calibration.range_bias.value if options.calibration else 0.0,
+        **axes,
+    )
+    checked = check_order(iq, options=options, sidecar=sidecar, config=config, prepared=prepared)
+    return checked._replace(files={AXES: text})

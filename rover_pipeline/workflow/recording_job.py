@@ -1,0 +1,82 @@
+"""The job of one recording: Snakemake on that recording alone, and how it ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from rover_pipeline.format.attempt import open_regular
+from rover_pipeline.format.failures import Failure, clear_failure, read_failures, record_failure
+from rover_pipeline.format.meta import replace_file
+from rover_pipeline.format.texts import parse_json, read_text
+from rover_pipeline.workflow.launch import workflow_folder
+from rover_pipeline.workflow.plan_file import RUN_VARIABLE, WHOLE, options_file, sources_file
+
+_MAX_BYTES = 1 << 28
+#: Begins the line of an error of ours.
+_OURS = "rover-pipeline: "
+
+
+def run_recording(run: Path, trace: Path, marker: Path, *, threads: int, log: Path) -> int:
+    """Make all outputs of a recording. Returns the exit status.
+
+    What cannot succeed with this recording is no failure of the job, which would only be tried again: the marker tells
+    it, and the run ends with it. A job that was killed, or that the system failed, ends with an error and is retried.
+
+    Args:
+        run: folder of the run; its options and the sources of the recordings are beside it.
+        trace: directory of the results.
+        marker: file that tells how the job ended.
+        log: of all steps' messages.
+    """
+    sources = parse_json(read_text(sources_file(run), _MAX_BYTES), str(sources_file(run)))
+    source = sources.get(str(trace))
+    started = time.time()
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with os.fdopen(open_regular(log), "r+", encoding="utf-8") as file:
+        file.truncate()
+        command = _command(options_file(run), trace, Path(source) if source else None, threads)
+        status = subprocess.run(command, stdout=file, stderr=file, env=_environment(), check=False).returncode
+    failed = [each for each in read_failures(trace) if each.time >= started and each.output != WHOLE] if status else []
+    if status and not failed:
+        failed = [Failure(WHOLE, *_last_words(log))]
+        record_failure(trace, WHOLE, failed[0].reason, may_pass=failed[0].may_pass)
+    else:
+        clear_failure(trace, WHOLE)
+    for each in failed:
+        print(f"{_OURS}{trace}/{each.output}: {each.reason}", file=sys.stderr)
+    if not failed:
+        print(f"{trace}: done, {time.time() - started:.0f} s", file=sys.stderr)
+    if any(each.may_pass for each in failed):
+        return 1
+    replace_file(marker, json.dumps({"failed": {each.output: each.reason for each in failed}}))
+    return 0
+
+
+def _command(options: Path, trace: Path, source: Path | None, threads: int) -> list[str]:
+    """Snakemake on one recording. The user's own profiles are for the run that this is a job of."""
+    command = [sys.executable, "-m", "snakemake", "--snakefile", str(workflow_folder() / "Snakefile")]
+    command += ["--profile", "none", "--workflow-profile", "none", "--cores", str(threads), "--keep-going", "--nolock"]
+    command += ["--rerun-incomplete", "--quiet", "host", "reason", "rules", "--configfile", str(options)]
+    command += ["--config", "plan=steps", f"traces={json.dumps([str(source or trace)])}"]
+    return [*command, f"output_root={json.dumps(str(trace.parent))}"] if source else command
+
+
+def _environment() -> Mapping[str, str]:
+    """Not that of a job of the outer run: Snakemake within a Slurm job must not take part in it."""
+    return {name: value for name, value in os.environ.items() if name not in (RUN_VARIABLE, "SNAKEMAKE_PROFILE")}
+
+
+def _last_words(log: Path) -> tuple[str, float, bool]:
+    """Why Snakemake itself ended with an error, when, and whether that may pass."""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    ours = [line.removeprefix(_OURS) for line in lines if line.startswith(_OURS)]
+    if ours:
+        return ours[0], time.time(), False
+    last = next((line for line in reversed(lines) if line.strip()), "it ended without a word")
+    return f"{last.strip()}; see {log}", time.time(), True

@@ -1,0 +1,166 @@
+"""One job for each recording: what is planned where there are many recordings, or where each job is a Slurm job.
+
+Snakemake takes more than a millisecond to plan a job, and a recording has a dozen of steps. So the run of the user
+plans one job for each recording that has something to be made, and that job runs Snakemake once more, on its recording
+alone, with the same rules, options and working directory. Which steps are made is decided by the same stamps, so a run
+of either kind continues what one of the other kind began.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shlex
+import shutil
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from rover_pipeline.errors import ConfigError, FormatError
+from rover_pipeline.format.meta import replace_file
+from rover_pipeline.format.texts import read_json
+from rover_pipeline.workflow.costs import Cost, cost_of
+from rover_pipeline.workflow.flow import Flow
+from rover_pipeline.workflow.plan_file import RUN_VARIABLE, WHOLE, options_file, sources_file
+
+#: Folder of the markers of a run, in the working directory.
+RUNS = Path(".snakemake", "recordings")
+#: Recordings above which each is one job on one machine too. Below, planning all steps takes seconds.
+_FEW = 50
+_MAX_THREADS = 4
+#: Added to the estimate of a Slurm job, minutes: nobody knows how loaded a node is.
+_LEAST_MINUTES = 20
+
+
+class RecordingJobs:
+    """The jobs of a run that plans one for each recording.
+
+    Attributes:
+        pending: directory of results -> names of the outputs that have to be made there; only where there are some.
+        pattern: output of the rule, with the wildcard `trace`.
+    """
+
+    def __init__(self, flow: Flow, *, away: bool, begins: bool) -> None:
+        """
+        Args:
+            away: whether jobs run on other machines.
+            begins: whether this is the process that the user started, and not one of its jobs.
+        """
+        self.flow, self.away = flow, away
+        self.pending: dict[Path, list[str]] = {}
+        self._costs: dict[Path, Cost] = {}
+        given = "" if begins else os.environ.get(RUN_VARIABLE, "")
+        self.folder = Path(given) if given else RUNS / secrets.token_hex(6)
+        if begins:
+            os.environ.pop(RUN_VARIABLE, None)
+        self.pattern = f"{self.folder}/{{trace}}.json"
+        if flow.config.plan == "recordings" and flow.config.exports:
+            raise ConfigError("config: plan: a dataset is made from all recordings; set it to `steps`, or leave it out")
+
+    @property
+    def active(self) -> bool:
+        """Whether each recording is one job."""
+        config = self.flow.config
+        if config.traces is None:  # the recording itself is made by a rule
+            return False
+        if config.plan == "auto":
+            return not config.exports and (self.away or len(self.flow.traces) > _FEW)
+        return config.plan == "recordings"
+
+    def targets(self, stamps: list[str], *, dry: bool) -> list[str]:
+        """What the rule `all` waits for: the stamps, or a marker of each recording that has something to be made."""
+        for results in self.flow.wanted:
+            if names := self.flow.pending(results):
+                self.pending[results] = names
+        if not self.active or (not self.pending and len(self.flow.traces) <= _FEW):
+            return stamps
+        if not self.pending:
+            print("rover-pipeline: nothing to be done: all outputs of all recordings are there", file=sys.stderr)
+        if not dry and self.pending:
+            self._write()
+        return [self.marker(results) for results in self.pending]
+
+    def marker(self, results: Path) -> str:
+        """The file by which a job says that it ended, and how."""
+        return self.pattern.replace("{trace}", str(results).lstrip("/"))
+
+    def outcome(self, results: Path) -> dict[str, str]:
+        """Outputs that the job of a recording could not make -> why; empty where it made all of them."""
+        path = Path(self.marker(results))
+        try:
+            failed = read_json(path)["failed"]
+            return {str(name): str(reason) for name, reason in failed.items()}
+        except (OSError, FormatError, KeyError, TypeError, AttributeError) as error:
+            return {WHOLE: f"{path}: does not tell how the job ended: {error}"}
+
+    def finish(self) -> None:
+        """Remove what only this run needed."""
+        if self.active and self.pending:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            for path in (options_file(self.folder), sources_file(self.folder)):
+                path.unlink(missing_ok=True)
+
+    # --- The rule --------------------------------------------------------------------------------------------------
+
+    def command(self) -> str:
+        """Shell command of the rule."""
+        return (
+            f"{shlex.quote(sys.executable)} -m rover_pipeline recording --trace /{{wildcards.trace:q}} "
+            f"--folder {shlex.quote(str(self.folder))} --marker {{output:q}} --threads {{threads}} --log {{log:q}}"
+        )
+
+    def threads(self, cores: int) -> int:
+        """Threads of a job. On one machine two recordings at once do more than one with all processors."""
+        return _MAX_THREADS if self.away else max(1, min(_MAX_THREADS, cores // 2))
+
+    def memory_mb(self, wildcards: Any, attempt: int = 1, threads: int = 1) -> int:
+        """Memory that a job asks for; a retry asks for more, for it may have been killed for it."""
+        return attempt * self._cost(wildcards).memory_mb(threads, self.flow.config.dask.chunk)
+
+    def minutes(self, wildcards: Any, attempt: int = 1, threads: int = 1) -> int:
+        """Time that a job asks for: several times the estimate, for nodes differ, and more in a retry."""
+        return attempt * (_LEAST_MINUTES + round(4 * self._cost(wildcards).seconds / 60 / max(1, min(threads, 2))))
+
+    def _cost(self, wildcards: Any) -> Cost:
+        return self.cost(self.flow.results(wildcards.trace))
+
+    def cost(self, results: Path) -> Cost:
+        """What the outputs of a recording cost that have to be made."""
+        if (found := self._costs.get(results)) is None:
+            names = self.pending.get(results, ())
+            found = self._costs[results] = cost_of(self.flow.source(results), [f"_{name}" for name in names])
+        return found
+
+    # --- What is told ----------------------------------------------------------------------------------------------
+
+    def forecast(self) -> list[str]:
+        """Lines about what a run would make: outputs, bytes and hours of processors."""
+        if not self.pending:
+            return []
+        counts = Counter(name for names in self.pending.values() for name in names)
+        total = sum((self.cost(results) for results in self.pending), Cost())
+        lines = [f"_{name}: {counts[name]} of {len(self.flow.traces)} recordings" for name in sorted(counts)]
+        return [
+            *lines,
+            f"about {_size(total.written)} to be written from {_size(total.read)} of raw data",
+            f"about {total.seconds / 3600:.2g} hours of one processor",
+        ]
+
+    def _write(self) -> None:
+        """Tell the jobs of this run their options and sources. They are too long for a command line."""
+        self.folder.mkdir(parents=True)
+        values = self.flow.config.model_dump(mode="json")
+        replace_file(options_file(self.folder), json.dumps(values))
+        differing = {str(results): str(source) for results, source in self.flow.traces.items() if results != source}
+        replace_file(sources_file(self.folder), json.dumps(differing))
+        os.environ[RUN_VARIABLE] = str(self.folder)
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} TB"

@@ -1,0 +1,185 @@
+"""Radar-inertial odometry: simulated walks, a real recording carried by hand, and what must not be believed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+from rover_pipeline.kinematics.mount import Mount
+from rover_pipeline.odometry.inertial_smoother import GRAVITY, without_prior
+from rover_pipeline.odometry.options import RadarOdometryOptions
+from rover_pipeline.odometry.preintegration import ImuNoise, preintegrate
+from rover_pipeline.odometry.radar_steps import Estimate, estimate
+from rover_pipeline.radar.options import VelocityOptions
+from rover_pipeline.radar.velocity import ego_velocity
+from rover_pipeline.simulate import PRESETS
+from rover_pipeline.simulate.rig import MOUNTS, build
+from rover_pipeline.simulate.sensors import imu
+
+OPTIONS = RadarOdometryOptions()
+#: Pose of the radar in the IMU frame as the data set gives it: its frame there is right-forward-up, that of
+#: its points is front-left-up.
+HAND_RADAR = Mount(
+    np.array([0.03, 0.03, -0.06]),
+    Rotation.from_quat([0.923218, 0.375993, -0.026783, -0.074697]).as_matrix()
+    @ np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]),
+)
+HAND_IMU = Mount(np.zeros(3), np.eye(3))
+
+
+def walk(preset: str, seconds: float, *, seed: int = 0, sigma: float = 0.03) -> tuple[Estimate, np.ndarray, np.ndarray]:
+    """A simulated walk with noisy velocities of the radar and the simulator's IMU.
+
+    Returns:
+        The estimate, and the true positions of the IMU, f8 (N, 3), and rotations of the rig, f8 (N, 3, 3).
+    """
+    rig = build(PRESETS[preset], seed)
+    rng = np.random.default_rng(seed)
+    ts, imu_ts = np.arange(0.3, seconds, 0.1), np.arange(0.1, seconds + 0.1, 0.01)
+    radar = rig.mounted("radar").at(ts)
+    cov = np.diag([sigma, sigma, 2 * sigma]) ** 2
+    vel = np.einsum("nji,nj->ni", radar.rot, radar.vel) + rng.normal(0, [sigma, sigma, 2 * sigma], (len(ts), 3))
+    # The estimate of a frame holds a prior of no vertical velocity of 0.2 m/s.
+    own = np.linalg.inv(cov)
+    whole = np.linalg.inv(own + np.diag([0, 0, 1 / 0.2**2]))
+    vel = (whole @ own @ vel.T).T
+    reading = imu.measure(imu.ideal_reading(rig.mounted("imu").at(imu_ts)), rig.imu_errors(), rng)
+    # The rig stands for the first second, from which `_imu_filtered` takes the bias of the gyroscope.
+    unbiased = reading.avel - reading.avel[imu_ts < 0.95].mean(axis=0)
+    acc, avel = (values @ MOUNTS["imu"].rotation.T for values in (reading.acc, unbiased))
+    found = estimate(
+        ts, vel, np.tile(whole, (len(ts), 1, 1)), imu_ts, acc, avel, (MOUNTS["radar"], MOUNTS["imu"]), OPTIONS
+    )
+    return found, rig.mounted("imu").at(ts).pos, rig.motion.at(ts).rot
+
+
+def way(pos: np.ndarray) -> float:
+    return float(np.linalg.norm(np.diff(pos, axis=0), axis=1).sum())
+
+
+def aligned(found: Estimate, pos: np.ndarray, rot: np.ndarray) -> np.ndarray:
+    """The true positions in the world of the estimate: level, with the heading and the origin of the first frame."""
+    heading = Rotation.from_matrix(found.motion.rot[0] @ rot[0].T).as_euler("zyx")[0]
+    turned: np.ndarray = (pos - pos[0]) @ Rotation.from_euler("z", heading).as_matrix().T
+    return turned + found.motion.pos[0]
+
+
+@pytest.mark.parametrize("preset", ["indoor", "outdoor"])
+def test_a_simulated_walk_ends_within_one_percent_of_its_way(preset: str) -> None:
+    found, pos, rot = walk(preset, 40.0)
+    assert found.valid.all()
+    error = found.motion.pos - aligned(found, pos, rot)
+    assert np.linalg.norm(error[-1]) < 0.01 * way(pos)
+    level = np.degrees(np.arccos(np.clip(np.einsum("nj,nj->n", found.motion.rot[:, 2], rot[:, 2]), -1, 1)))
+    assert level.max() < 1.0
+
+
+def test_the_covariance_says_how_far_the_estimate_is_off() -> None:
+    squares = []
+    for seed in range(6):
+        found, pos, rot = walk("indoor", 12.0, seed=seed)
+        error = (found.motion.pos - aligned(found, pos, rot))[-1, :2]
+        squares.append(error @ np.linalg.solve(found.motion.cov[-1, 6:8, 6:8], error) / 2)
+    assert 0.1 < np.mean(squares) < 3.0
+
+
+def test_velocities_that_are_wrong_for_a_second_count_little() -> None:
+    rig = build(PRESETS["indoor"], 1)
+    ts, imu_ts = np.arange(0.3, 15, 0.1), np.arange(0.1, 15.1, 0.01)
+    radar = rig.mounted("radar").at(ts)
+    vel = np.einsum("nji,nj->ni", radar.rot, radar.vel)
+    vel[60:70] += [2.0, 0.0, 0.0]
+    cov = np.tile(np.eye(3) * 0.03**2, (len(ts), 1, 1))
+    reading = imu.ideal_reading(rig.mounted("imu").at(imu_ts))
+    acc, avel = (values @ MOUNTS["imu"].rotation.T for values in (reading.acc, reading.avel))
+    found = estimate(ts, vel, cov, imu_ts, acc, avel, (MOUNTS["radar"], MOUNTS["imu"]), OPTIONS)
+    assert found.motion.weight[60:70].max() < 0.3 and np.median(found.motion.weight) > 0.8
+    error = np.linalg.norm(found.motion.vel - rig.mounted("imu").at(ts).vel @ _heading(found, rig, ts).T, axis=1)
+    assert error.max() < 0.15
+
+
+def _heading(found: Estimate, rig: object, ts: np.ndarray) -> np.ndarray:
+    rot = rig.motion.at(ts[:1]).rot[0]  # type: ignore[attr-defined]
+    angle = Rotation.from_matrix(found.motion.rot[0] @ rot.T).as_euler("zyx")[0]
+    return np.asarray(Rotation.from_euler("z", angle).as_matrix())
+
+
+def test_without_velocities_or_without_the_imu_nothing_is_valid() -> None:
+    ts, imu_ts = np.arange(0.3, 5, 0.1), np.arange(0.1, 5.1, 0.01)
+    nothing, cov = np.full((len(ts), 3), np.nan), np.full((len(ts), 3, 3), np.nan)
+    acc = np.tile(-GRAVITY, (len(imu_ts), 1))
+    mounts = MOUNTS["radar"], MOUNTS["imu"]
+    assert not estimate(ts, nothing, cov, imu_ts, acc, 0 * acc, mounts, OPTIONS).valid.any()
+    still = np.zeros((len(ts), 3)), np.tile(np.eye(3) * 1e-4, (len(ts), 1, 1))
+    assert estimate(ts, *still, imu_ts, acc, 0 * acc, mounts, OPTIONS).valid.all()
+    early = imu_ts < 2.5
+    half = estimate(ts, *still, imu_ts[early], acc[early], 0 * acc[early], mounts, OPTIONS).valid
+    assert half[ts < 2.3].all() and not half[ts > 2.7].any()
+
+
+def test_preintegration_is_what_integrating_the_motion_gives() -> None:
+    rig = build(PRESETS["indoor"], 0).mounted("imu")
+    ts = np.arange(2.0, 3.0, 0.001)
+    reading, states = imu.ideal_reading(rig.at(ts)), rig.at(np.array([2.1, 2.2, 2.6]))
+    found = preintegrate(np.array([2.1, 2.2, 2.6]), ts, reading.acc, reading.avel, ImuNoise(1e-3, 1e-2))
+    for n, seconds in enumerate((0.1, 0.4)):
+        into = states.rot[n].T
+        np.testing.assert_allclose(found.rot[n], into @ states.rot[n + 1], atol=1e-5)
+        gained = into @ (states.vel[n + 1] - states.vel[n] - GRAVITY * seconds)
+        np.testing.assert_allclose(found.vel[n], gained, atol=3e-4)
+        moved = states.pos[n + 1] - states.pos[n] - states.vel[n] * seconds - 0.5 * GRAVITY * seconds**2
+        np.testing.assert_allclose(found.pos[n], into @ moved, atol=1e-4)
+
+
+def test_the_prior_of_no_vertical_velocity_is_taken_away() -> None:
+    own = np.linalg.inv(np.diag([0.02, 0.03, 0.1]) ** 2)
+    whole = np.linalg.inv(own + np.diag([0, 0, 25.0]))
+    measured, information = without_prior(whole[None], (whole @ own @ [1.0, 0.2, 0.3])[None], 0.2)
+    np.testing.assert_allclose(measured[0], [1.0, 0.2, 0.3], atol=1e-9)
+    np.testing.assert_allclose(np.sqrt(1 / np.diag(information[0])), [0.0224, 0.0316, 0.1005], atol=1e-3)
+
+
+def test_a_real_recording_carried_by_hand_returns_to_its_start_and_keeps_its_level(captures: Path) -> None:
+    rosbags = pytest.importorskip("rosbags.highlevel", reason="rosbags is in the extra `ouster`")
+    radar_ts, clouds, triggers, imu_ts, acc, avel = [], [], [], [], [], []
+    with rosbags.AnyReader([captures / "bags" / "ti_mmwave_radar_imu.bag"]) as reader:
+        for connection, _, raw in reader.messages():
+            message = reader.deserialize(raw, connection.msgtype)
+            if connection.topic.endswith("/trigger"):
+                triggers.append(message.stamp.sec + message.stamp.nanosec * 1e-9)
+            elif connection.msgtype.endswith("PointCloud2"):
+                offsets = {each.name: each.offset // 4 for each in message.fields}
+                rows = np.frombuffer(message.data, "<f4").reshape(-1, message.point_step // 4)
+                clouds.append(rows[:, [offsets[name] for name in ("x", "y", "z", "velocity")]].astype("f8"))
+                # A cloud has no time of its own; it follows the trigger of its frame, which lasts 18.5 ms.
+                radar_ts.append(triggers[-1] + 0.5 * 18.5e-3)
+            elif connection.msgtype.endswith("/Imu"):
+                imu_ts.append(message.header.stamp.sec + message.header.stamp.nanosec * 1e-9)
+                acc.append([getattr(message.linear_acceleration, axis) for axis in "xyz"])
+                avel.append([getattr(message.angular_velocity, axis) for axis in "xyz"])
+    vel, cov = np.full((len(clouds), 3), np.nan), np.full((len(clouds), 3, 3), np.nan)
+    options = VelocityOptions(vertical=1.0)
+    bias = np.mean(avel[:200], axis=0)  # It is at rest for the first second.
+    for n, cloud in enumerate(clouds):
+        distance = np.linalg.norm(cloud[:, :3], axis=1)
+        near = distance > 0.25
+        # The demonstration's Doppler bins are of 0.1 m/s or less; the errors are scaled by what is observed.
+        own = ego_velocity(cloud[near, :3] / distance[near, None], cloud[near, 3], 0.1, options)
+        if own.determined:
+            vel[n], cov[n] = own.vel, own.cov
+    found = estimate(
+        np.array(radar_ts), vel, cov, np.array(imu_ts), np.array(acc), np.array(avel) - bias, (HAND_RADAR, HAND_IMU),
+        RadarOdometryOptions(vertical=1.0),
+    )  # fmt: skip
+    length = way(found.motion.pos)
+    assert length > 15
+    assert found.valid.mean() > 0.9
+    assert np.linalg.norm(found.motion.pos[-1] - found.motion.pos[0]) < 0.03 * length
+    # At rest before and after, the accelerometer shows gravity alone: the world's vertical must be its direction.
+    for n in (0, -1):
+        near = np.abs(np.array(imu_ts) - radar_ts[n]) < 0.5
+        force = found.motion.rot[n] @ (np.array(acc)[near].mean(axis=0) - found.motion.acc_bias[n])
+        assert np.degrees(np.arccos(force[2] / np.linalg.norm(force))) < 2.0
