@@ -27,8 +27,8 @@ _ENCODINGS: dict[str, tuple[int | None, int]] = {
     "yuv422_yuy2": (cv2.COLOR_YUV2RGB_YUY2, 2), "yuyv": (cv2.COLOR_YUV2RGB_YUY2, 2),
 }  # fmt: skip
 _QUALITY = 95
-#: The first pictures are decoded, and every fourth one: that of all would take ten times as long as the whole import.
-_TRIED, _EVERY = 8, 4
+#: The first pictures are decoded, and every eighth one: that of all would take ten times as long as the whole import.
+_TRIED, _EVERY = 8, 8
 _LARGEST_SIDE = 1 << 16
 _DESC = "Pictures, RGB. [height, width, RGB]"
 
