@@ -22,8 +22,8 @@ def dataset_of(sensor: Sensor, samples: Any = None, channels: tuple[str, ...] = 
     """See `Sensor.to_xarray`.
 
     Returns:
-        Variables by channel over `time` (datetime64[ns], UTC), with `units` and `long_name`; coordinates `ts` (f8, s,
-        as it is stored), `valid` (bool), and the values of the bins of axes that `axes.json` describes.
+        Variables by channel over `time` (datetime64[ns], UTC), with `units`, `long_name` and `description`; coordinates
+        `ts` (f8, s, as it is stored), `valid` (bool), and the values of the bins of axes that `axes.json` describes.
     """
     try:
         import xarray
@@ -44,7 +44,9 @@ def dataset_of(sensor: Sensor, samples: Any = None, channels: tuple[str, ...] = 
         values = values if values.ndim == channel.ndim else values[None]
         axes = _distinct(name, channel.axes[1:], channel.shape[1:], sizes)
         sizes |= dict(zip(axes, channel.shape[1:], strict=True))
-        attributes = {"units": channel.unit, "long_name": channel.description}
+        # Figures write the long name beside their axes.
+        short = channel.description.partition(", ")[0].partition(". ")[0]
+        attributes = {"units": channel.unit, "long_name": short, "description": channel.description}
         variables[channel.name] = ((TIME, *axes), values, {key: text for key, text in attributes.items() if text})
         coordinates |= {axis: labels for axis in axes if (labels := _labels(sensor, axis, sizes[axis])) is not None}
     return xarray.Dataset(variables, coordinates, {"sensor": sensor.name, "recording": str(sensor.path.parent)})
