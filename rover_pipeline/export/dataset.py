@@ -22,7 +22,14 @@ from rover_pipeline.datasets.recordings import named_recordings
 from rover_pipeline.datasets.splits import SPLITS, Course, assign
 from rover_pipeline.datasets.table import DATASETS, DatasetFormat
 from rover_pipeline.errors import ConfigError, FormatError
-from rover_pipeline.export.dataset_output import DatasetOutput, dataset_output, merge, older_dataset, publish
+from rover_pipeline.export.dataset_output import (
+    DatasetOutput,
+    dataset_output,
+    merge,
+    older_dataset,
+    publish,
+    remove_left,
+)
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import fingerprint, versions
@@ -175,6 +182,7 @@ def export_dataset(
         found = older_dataset(out, name, identity=identity, replace=replace or format.kind == "update")
         if found == "same":
             print(f"{out}: is there already, of the same inputs and options", file=sys.stderr)
+            remove_left(out)
             _leave_stamp(out, stamp)
             return out
         older = out if found else None

@@ -127,6 +127,20 @@ def dataset_output(path: Path, identity: str) -> Iterator[DatasetOutput]:
         attempt.end()
 
 
+def remove_left(path: Path) -> None:
+    """Remove what attempts have left that were killed after the dataset at `path` had got its name.
+
+    That may be all of an older dataset. Nothing is removed while another process makes the dataset.
+    """
+    attempt = Attempt(path, wait=False)
+    if not attempt.base.is_dir():
+        return
+    with contextlib.suppress(InTheWayError, OSError):  # the dataset itself is there and whole
+        attempt.begin()
+        remove_tree(attempt.folder)
+        attempt.end()
+
+
 def publish(output: DatasetOutput, path: Path, provenance: dict[str, Any], stamp: str | None) -> None:
     """Give the finished dataset its name, in exchange for an older one of ours, which `require_ours` has looked at."""
     content = {"made_by": MADE_BY, **provenance, "files": tree_state(output.folder)}

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from rover_pipeline.errors import FormatError
+from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import Sensor
 
 OBJECTS = "_objects"
-#: Classes, in the order of the channel `probability`.
-CLASSES = ("car", "pedestrian", "cyclist", "other")
-_SHAPES = {"centre": (3,), "extent": (3,), "yaw": (), "vel": (3,), "track": (), "probability": (len(CLASSES),)}
+#: Shapes of the channels after the axis of objects. Of `probability` the number of classes follows from the channel.
+_SHAPES: dict[str, tuple[int, ...]] = {"centre": (3,), "extent": (3,), "yaw": (), "vel": (3,), "track": ()}
+_CHANNELS = (*_SHAPES, "probability")
+#: The classes stand in the description of their channel: `...: car, pedestrian, other. [object, class]`.
+_CLASSES = re.compile(r":\s*([^:.\[\]]+)\.\s*\[object, class\]")
 #: Samples that are read at once.
 _SAMPLES = 256
 
@@ -43,13 +47,19 @@ class Objects(NamedTuple):
         """Some of the rows."""
         return Objects(*(each[chosen] for each in self))
 
+    def moved(self, later: np.ndarray | float) -> Objects:
+        """The objects some seconds later, f8 (row,) or for all of them, moved on along their velocities."""
+        by = np.broadcast_to(later, self.ts.shape)
+        return self._replace(ts=self.ts + by, centre=self.centre + self.vel * by[:, None])
+
 
 class ObjectReader:
     """Reads the objects of a recording, some samples at a time.
 
     Attributes:
         ts: f8 (N,), times of the samples as they are stored, s.
-        valid: bool (N,).
+        valid: bool (N,), samples that can be trusted; another one tells nothing about objects.
+        classes: names, in the order of the probabilities.
 
     Raises:
         FormatError: a channel is missing, or has another shape.
@@ -57,18 +67,21 @@ class ObjectReader:
 
     def __init__(self, trace: Path) -> None:
         self._sensor = Sensor(trace / OBJECTS)
-        for name, shape in _SHAPES.items():
-            found = self._sensor.specs[name].shape[1:] if name in self._sensor.specs else None
-            if found != shape:
+        specs = self._sensor.specs
+        self.classes = _classes(self._sensor)
+        for name, shape in (*_SHAPES.items(), ("probability", (len(self.classes),))):
+            if (specs[name].shape[1:] if name in specs else None) != shape:
                 raise FormatError(
                     f"{self._sensor.path}: has no channel {name} of [object{''.join(f', {n}' for n in shape)}]; "
                     "make _objects again"
                 )
-        count = self._sensor.length(channels=(*_SHAPES, "count"))
+        count = self._sensor.length(channels=(*_CHANNELS, "count"))
         self.ts, self.valid = self._sensor.times(count), self._sensor.valid(count).astype(bool)
 
     def read(self, start: int, stop: int, ts: np.ndarray) -> Objects:
-        """The objects of the valid ones among the samples `start` to `stop`, without those that have no finite box.
+        """The objects of the valid ones among the samples `start` to `stop`.
+
+        An object without a finite box that has a size is left out.
 
         Args:
             ts: f8 (N,), times of all samples that the objects get, s.
@@ -79,11 +92,26 @@ class ObjectReader:
         return Objects(*(np.concatenate(each) for each in zip(*parts, strict=True)))
 
     def _read(self, start: int, stop: int, ts: np.ndarray) -> Objects:
-        values = {name: self._sensor.channel(name).read(start, stop) for name in (*_SHAPES, "count")}
+        values = {name: self._sensor.channel(name).read(start, stop) for name in (*_CHANNELS, "count")}
         slots = values["track"].shape[1]
         used = (np.arange(slots) < values["count"][:, None]) & self.valid[start:stop, None] & (values["track"] >= 0)
+        used &= (values["extent"] > 0).all(2)
         for name in ("centre", "extent", "yaw", "vel", "probability"):
             finite = np.isfinite(values[name])
             used &= finite if finite.ndim == 2 else finite.all(2)
-        columns = {name: values[name][used].astype("i8" if name == "track" else "f8") for name in _SHAPES}
+        columns = {name: values[name][used].astype("i8" if name == "track" else "f8") for name in _CHANNELS}
         return Objects(ts[start:stop][np.nonzero(used)[0]], **columns)
+
+
+def find_objects(trace: Path) -> ObjectReader | None:
+    """The objects of a recording; None where it has no `_objects`."""
+    return ObjectReader(trace) if (trace / OBJECTS / META).exists() else None
+
+
+def _classes(objects: Sensor) -> tuple[str, ...]:
+    """The names of the classes, which the channel's description gives."""
+    spec = objects.specs.get("probability")
+    found = _CLASSES.search((spec.desc or "") if spec else "")
+    if not found:
+        raise FormatError(f"{objects.path}: the description of probability names no classes; make _objects again")
+    return tuple(name.strip() for name in found[1].split(","))

@@ -51,7 +51,7 @@ class Detector:
         info, columns = sensor_info(self.metadata), sensor.sectors.shape[1]
         images = {number: self.read(number) for number in numbers.tolist()}
         poses = {number: self.motion.columns(number, columns) for number in numbers.tolist()}
-        times = self._column_times(columns)
+        times = self.motion.column_times(columns)
         sweeps = []
         for number in numbers.tolist():
             image = stagger(images[number][None], info)[0]
@@ -78,10 +78,6 @@ class Detector:
             if options.still:
                 still.append(still_clusters(points, number, lidar, view.step, options.min_points))
         return Clusters.joined(moving), Clusters.joined(still)
-
-    def _column_times(self, columns: int) -> np.ndarray:
-        """Seconds from the time stamp of a sweep to each column."""
-        return np.asarray(self.motion.begin + self.motion.period * np.arange(columns) / columns)
 
     def _looks(self, start: int, stop: int, images: dict[int, np.ndarray], poses: dict[int, Poses]) -> list[Look]:
         """The sweeps around a range that tell about places in it."""

@@ -8,9 +8,9 @@ import numpy as np
 
 from rover_pipeline.format.meta import ChannelSpec
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor, SensorWriter
+from rover_pipeline.objects.options import CLASSES
 from tests.kit import spec_of
 
-CLASSES = ("car", "pedestrian", "cyclist", "other")
 EXTENT = (0.6, 0.4, 1.7)
 #: Slots of a sample; those past `count` hold NaN.
 SLOTS = 5

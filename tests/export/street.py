@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from rover_pipeline.export.objects import CLASSES
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
 from rover_pipeline.format.trace import CONFIG
+from rover_pipeline.objects.options import CLASSES
 from tests.kit import START_S, spec_of
 
 #: The lidar's times are not those of frames, which lie at tenths of a second.
@@ -109,5 +109,8 @@ def object_channels(ts: np.ndarray) -> dict[str, np.ndarray]:
 def write_sensor(folder: Path, ts: np.ndarray, valid: np.ndarray, channels: dict[str, np.ndarray]) -> None:
     """Write a sensor with `ts` and `valid`."""
     specs = {TS: TS_SPEC, VALID: VALID_SPEC, **{name: spec_of(values) for name, values in channels.items()}}
+    if "probability" in specs:
+        desc = f"Probability of each class by rules: {', '.join(CLASSES)}. [object, class]"
+        specs["probability"] = specs["probability"].model_copy(update={"desc": desc})
     with SensorWriter(folder, specs) as writer:
         writer.append(ts=ts, valid=valid, **channels)

@@ -162,7 +162,7 @@ def test_a_missing_virtual_sensor_is_one_line_that_says_how_to_make_it(tmp_path:
     )
     shutil.rmtree(trace / "lidar")
     (trace / "radar").mkdir()
-    with pytest.raises(FormatError, match="needs the raw sensor channel lidar/rng, which it lacks"):
+    with pytest.raises(FormatError, match="needs the raw sensor channel lidar/ts, which it lacks"):
         export(trace, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

@@ -23,9 +23,10 @@ from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.dataset import ExportJob, Recording
 from rover_pipeline.export.edgefirst import files
-from rover_pipeline.export.edgefirst.boxes import enclosing, find_objects, in_picture
+from rover_pipeline.export.edgefirst.boxes import enclosing, in_picture
 from rover_pipeline.export.edgefirst.radar import RadarFrames
 from rover_pipeline.export.edgefirst.table import GROUPS, Row, arrow, track_id, write_table
+from rover_pipeline.export.objects import find_objects
 from rover_pipeline.export.rig import camera_lens, sensor_mount, whole_sensor
 from rover_pipeline.export.sweeps import PosedSweeps
 from rover_pipeline.format.channels.jpeg import PictureChannel, encode
@@ -225,7 +226,7 @@ class Sequence:
     def _boxes(self, number: int, sample: Row, classes: list[str]) -> Iterator[Row]:
         if self.objects is None or number >= len(self.objects.valid):
             return
-        boxes = self.objects.read(number)
+        boxes = self.objects.read(number, number + 1, self.objects.ts)
         picture = int(self._picture_of[number])
         lidar = Poses(self._sweeps.poses.rot[number], self._sweeps.poses.pos[number])
         around = enclosing(boxes, lidar)
@@ -234,7 +235,7 @@ class Sequence:
             camera = Poses(self._camera_poses.rot[picture], self._camera_poses.pos[picture])
             if np.isfinite(camera.pos).all():
                 later = float(self._camera_ts[picture] - self._sweeps.ts[number])
-                flat = in_picture(boxes.at(later), self._lens, camera)
+                flat = in_picture(boxes.moved(later), self._lens, camera)
         for at in range(len(around)):
             label = self.objects.classes[int(np.argmax(boxes.probability[at]))]
             yield sample._replace(

@@ -18,7 +18,7 @@ from rover_pipeline.export.l5kit.rules import describe, problems
 from rover_pipeline.export.l5kit.scenes import Scene, cut_scenes, frame_times, scene_records
 from rover_pipeline.export.l5kit.zarr2 import ArrayWriter, write_json
 from rover_pipeline.export.motion import lidar_clock, read_trajectory
-from rover_pipeline.export.objects import CLASSES, ObjectReader
+from rover_pipeline.export.objects import ObjectReader
 from rover_pipeline.kinematics.trajectory import Trajectory
 
 __all__ = ["describe", "problems", "write"]
@@ -31,6 +31,9 @@ def write(job: ExportJob) -> None:
     """Write the store of all scenes to the dataset's folder, and in it that of each split.
 
     Positions are in each recording's world of `_odom`; the rig's frame is the lidar's, front-left-up.
+
+    There are no parts (`ExportJob.part`): nothing is read but poses and objects, so that an hour of recording takes ten
+    seconds, and an interrupted export begins anew and gives the same bytes.
 
     Raises:
         FormatError: a recording lacks poses or objects, or no scene is long enough.
@@ -67,7 +70,7 @@ class _Agents:
     def __init__(self, recording: Recording, trajectory: Trajectory, options: L5kitOptions) -> None:
         self._reader = ObjectReader(recording.path)
         self._ts = lidar_clock(recording.path, self._reader.ts, trajectory)
-        self._weights = label_weights(CLASSES)
+        self._weights = label_weights(self._reader.classes)
         self._limits = Limits(options.threshold, options.max_gap, options.min_frames)
 
     def at(self, scene: Scene) -> tuple[np.ndarray, np.ndarray]:

@@ -82,10 +82,10 @@ def objects_text(ts: float, objects: Objects | None, classes: Sequence[str]) -> 
     """
     rows = None
     if objects is not None:
-        centre = objects.centre + objects.vel * (ts - objects.ts)[:, None]
+        objects = objects.moved(ts - objects.ts)
         rows = [
             {
-                "centre_m": Fixed(centre[at], _METRES),
+                "centre_m": Fixed(objects.centre[at], _METRES),
                 "extent_m": Fixed(objects.extent[at], _METRES),
                 "probability": Fixed(objects.probability[at], _SHARE),
                 "track": int(objects.track[at]),

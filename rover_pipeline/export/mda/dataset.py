@@ -23,7 +23,7 @@ from rover_pipeline.export.mda.files import read_item
 from rover_pipeline.export.mda.payload import SOURCES, Payloads, find_payloads, key_frames
 from rover_pipeline.export.mda.revisions import append
 from rover_pipeline.export.mda.rules import describe, problems
-from rover_pipeline.export.objects import CLASSES, ObjectReader
+from rover_pipeline.export.objects import ObjectReader
 from rover_pipeline.export.samples import find_samples
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import Sensor
@@ -161,7 +161,7 @@ class _Source:
             nearest = _nearest(self._objects.ts, key.ts, self._options.max_dt)
             known = nearest is not None and self._objects.valid[nearest]
             rows = self._objects.read(nearest, nearest + 1, self._objects.ts) if known and nearest is not None else None
-            texts["objects"] = objects_text(key.ts, rows, CLASSES)
+            texts["objects"] = objects_text(key.ts, rows, self._objects.classes)
         measures: dict[str, float | None] = {}
         for name, ts, values in self._measures:
             nearest = _nearest(ts, key.ts, self._options.max_dt)

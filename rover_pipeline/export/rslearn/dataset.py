@@ -12,7 +12,6 @@ from rover_pipeline.datasets.splits import Course
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.dataset import ExportJob
-from rover_pipeline.export.objects import CLASSES
 from rover_pipeline.export.rslearn.geotiff import geotiff
 from rover_pipeline.export.rslearn.rules import describe, problems
 from rover_pipeline.export.rslearn.source import Ground, Slice, cut_slices
@@ -84,7 +83,7 @@ def _write_slice(job: ExportJob, ground: Ground, group: Path, part: Slice, layer
     vectors = {"trajectory": collection_text([path_feature(times, ground.pos[part.numbers], {"kind": "rig"})], crs)}
     objects = ground.objects(part)
     if objects is not None:
-        vectors["tracks"] = collection_text(track_features(objects, CLASSES), crs)
+        vectors["tracks"] = collection_text(track_features(objects, ground.classes), crs)
     about = {"recording": group.name, "slice": part.number, "split": SPLIT_NAMES[part.split]}
     files: list[Path] = []
     for tile in tiles_of(observed, extent, options.tile_px, options.min_share):

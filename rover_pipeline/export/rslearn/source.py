@@ -131,6 +131,11 @@ class Ground:
             layers["radar_power"] = self._radar.power(extent, self.ts[part.numbers[0]], self.ts[part.numbers[-1]])
         return extent, layers
 
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes of the objects, in the order of their probabilities; none where none are asked for."""
+        return self._objects.classes if self._objects is not None else ()
+
     def objects(self, part: Slice) -> Objects | None:
         """The objects during a slice, z up, at times without jitter; None where they are not asked for."""
         if self._objects is None or self._object_ts is None:

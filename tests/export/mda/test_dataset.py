@@ -22,9 +22,10 @@ from rover_pipeline.export.mda.files import read_item
 from rover_pipeline.export.mda.payload import key_frames
 from rover_pipeline.export.mda.revisions import text_of
 from rover_pipeline.export.mda.rules import describe, problems
-from rover_pipeline.export.objects import CLASSES, Objects
+from rover_pipeline.export.objects import Objects
 from rover_pipeline.format.channels.jpeg import PictureChannel
 from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.objects.options import CLASSES
 from tests.export.street import car, object_channels, rig_state, write_sensor
 from tests.kit import START_S, small_trace, times
 
