@@ -31,8 +31,8 @@ _PHASES_SAY = 6.0
 #: Logarithm of the odds above which a number of folds, or a velocity, is certain. That of the velocity is a sum over
 #: points whose errors are not independent, so its lead must also be a share of the sum.
 _CERTAIN, _CERTAIN_VELOCITY, _CERTAIN_LEAD = 3.9, 12.0, 0.2
-#: Fewest points that can tell a velocity.
-_FEWEST = 4
+#: Fewest points that can tell a velocity; and those that must, for the phases alone to say nothing certain.
+_FEWEST, _MANY = 4, 16
 #: Share of the power that a real array does not explain: the least, and what is assumed where no point is strong enough
 #: to show it; and the power over noise of a strong point.
 _LEAST_MISFIT, _ASSUMED_MISFIT, _STRONG = 0.02, 0.1, 30.0
@@ -121,7 +121,8 @@ def decide(points: Hypotheses, bin_mps: float, guide: np.ndarray | None = None) 
     alone = np.where(points.believed, points.likelihood, -np.inf)
     candidates = _ego_velocities(points, bin_mps, guide)
     if not len(candidates):
-        return Decision(_smallest(alone), _certain(alone))
+        # Many points that are at rest at no velocity may be of a radar that is faster than any that was tried.
+        return Decision(_smallest(alone), _certain(alone) & (len(alone) < _MANY))
     decisions = [_at_velocity(points, velocity, bin_mps) for velocity in candidates]
     best = decisions[0]
     certain = best.certain & np.all([each.certain & (each.fold == best.fold) for each in decisions], axis=0)
