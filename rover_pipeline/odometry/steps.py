@@ -20,6 +20,7 @@ from rover_pipeline.odometry.inertial import Imu, Samples, calibrated, contradic
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.quality import (
     Quality,
+    as_measured,
     companion_warnings,
     contradiction_warnings,
     implausible,
@@ -103,7 +104,7 @@ def odom(
     batch, dropped = refine_in_batch(reader, trajectory, ranges, imu)
     if dropped:
         imu = imu.without(dropped)
-    state, cov = batch.states(times), batch.covariances(times)
+    state, cov = batch.states(times), as_measured(batch.covariances(times), batch.fits, batch.noise, times)
     quality = Quality.of(batch, cov)
     summaries = [seam_summary(seam) for seam in seams]
     measured: dict[str, Any] = {

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.format.provenance import PROVENANCE
@@ -15,10 +16,17 @@ from rover_pipeline.kinematics.state import State
 from rover_pipeline.odometry.gaps import gaps
 from rover_pipeline.odometry.observations import NO_POINTS, Points
 from rover_pipeline.odometry.options import OdometryOptions
-from rover_pipeline.odometry.quality import Quality, companion_warnings, largest_stretch, unbridged, widened
+from rover_pipeline.odometry.quality import (
+    Quality,
+    as_measured,
+    companion_warnings,
+    largest_stretch,
+    unbridged,
+    widened,
+)
 from rover_pipeline.odometry.registration.batch import _banded
 from rover_pipeline.odometry.registration.covariance import _inverse_blocks
-from rover_pipeline.odometry.registration.judge import NO_FIT, SweepFit, _move, is_worse
+from rover_pipeline.odometry.registration.judge import NO_FIT, SweepFit, _move, _unfollowed, is_worse
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.record import simulate
 from rover_pipeline.table import find_step
@@ -167,6 +175,33 @@ def test_a_sweep_moves_as_its_points_say_and_little_where_they_say_nothing() -> 
     information, wanted = np.diag([1e6, 1e6, 0.0, 1e6, 1e6, 1e6]), np.array([0.02, -0.01, 0.0, 1e-3, 2e-3, -1e-3])
     np.testing.assert_allclose(_move(information, information @ wanted), wanted, rtol=1e-2)
     assert abs(_move(information, np.array([0, 0, 1.0, 0, 0, 0]))[2]) < 0.003
+
+
+@pytest.mark.parametrize(("amplitude", "added"), [(0.0, 0.0), (0.005, 0.005**2 / 2)])
+def test_a_covariance_holds_the_vibration_that_the_trajectory_does_not_follow(amplitude: float, added: float) -> None:
+    rng, frames, columns = np.random.default_rng(1), 20, 512
+    rot = Rotation.from_rotvec(np.linspace(0, 0.1, columns)[:, None] * [0, 0, 1]).as_matrix()
+    matrix = np.tile(np.diag([2e3] * 3 + [2e4] * 3), (columns, 1, 1))
+    fits = []
+    for frame in range(frames):
+        times = 0.1 * (frame + np.arange(columns) / columns)
+        # Of all directions, the lidar only pitches, at 15 Hz.
+        move = np.zeros((columns, 6))
+        move[:, 4] = amplitude * np.sin(2 * np.pi * 15 * times)
+        right = np.einsum("cab,cb->ca", matrix, move) + rng.normal(size=(columns, 6)) * np.sqrt(matrix[0].diagonal())
+        fits.append(SweepFit(0.9, 0.01, 1e-4, 1.0, 1e6, 1e-4, 1.0, _unfollowed(matrix, right, rot)))
+    cov = np.tile(1e-8 * np.eye(6), (frames, 1, 1))
+    wider = as_measured(cov, fits, 1.0, 0.1 * np.arange(frames)) - cov
+    np.testing.assert_allclose(wider[:, 4, 4], added, rtol=0.3, atol=1e-12)
+    assert np.abs(np.delete(np.diagonal(wider, axis1=1, axis2=2), 4, axis=1)).max() < 2e-6
+
+
+def test_a_covariance_grows_where_sweeps_disagree_by_more_than_chance() -> None:
+    cov, ts = np.tile(1e-8 * np.eye(6), (20, 1, 1)), 0.1 * np.arange(20)
+    fits = [SweepFit(0.9, 0.01, 1e-4, 1.0, 1e6, 1e-4, surprise) for surprise in [1.0] * 10 + [18.0] * 10]
+    wider = as_measured(cov, fits, 2.0, ts)
+    np.testing.assert_allclose(wider[:5], cov[:5])
+    np.testing.assert_allclose(wider[15:], 9 * cov[15:])
 
 
 def test_poses_on_one_side_of_a_torn_stretch_are_trusted_only() -> None:
