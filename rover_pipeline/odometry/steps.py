@@ -104,8 +104,9 @@ def odom(
     batch, dropped = refine_in_batch(reader, trajectory, ranges, imu)
     if dropped:
         imu = imu.without(dropped)
-    state, cov = batch.states(times), as_measured(batch.covariances(times), batch.fits, batch.noise, times)
+    state, cov = batch.states(times), batch.covariances(times)
     quality = Quality.of(batch, cov)
+    cov = as_measured(cov, batch.fits, batch.noise, times)
     summaries = [seam_summary(seam) for seam in seams]
     measured: dict[str, Any] = {
         "segments": len(segments),
