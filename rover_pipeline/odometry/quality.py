@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from rover_pipeline.kinematics.state import State
 from rover_pipeline.odometry.gaps import LONGEST
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.refinement import Batch
-from rover_pipeline.odometry.registration.judge import smallest_eigenvalue
+from rover_pipeline.odometry.registration.judge import PARTS, SweepFit, smallest_eigenvalue
 from rover_pipeline.odometry.segments import Seam
 
 #: Differences of two segments at a seam above which the user is warned, metres and degrees.
@@ -28,6 +28,9 @@ _MAX_ACCELERATION = 15.0
 _BLOCKS = 4
 #: Mean surprise of the sweeps of a second that chance explains: 1, and its standard deviation, 0.2.
 _BY_CHANCE = 1.2
+#: Standard deviations above which a correlation of moves within sweeps is not chance, whose largest of six directions
+#: has 3.5; and the variance of a move that is none, m2 or rad2.
+_BEYOND_CHANCE, _NO_MOVE = 4.0, 1e-14
 #: Surprise above which small bodies contradict one another.
 _DISAGREE = 4.0
 #: Mean speed over so many seconds, below which a rig may stand, m/s.
@@ -61,7 +64,7 @@ class Quality(NamedTuple):
     @classmethod
     def of(cls, batch: Batch, cov: np.ndarray) -> Quality:
         """Of a trajectory and the covariances of its poses, f8 (frame, 6, 6)."""
-        inliers, residual, _, _, structure, shift, surprise = np.array(batch.fits).T
+        inliers, residual, _, _, structure, shift, surprise = np.array([fit[:7] for fit in batch.fits]).T
         information = np.array([smallest_eigenvalue(matrix) for matrix in batch.information])
         # Seconds without a sweep leave the motion open by more than numbers can say.
         known, error = np.isfinite(cov).all(axis=(1, 2)), np.full(len(cov), np.inf)
@@ -126,6 +129,38 @@ def _within(values: np.ndarray, ts: np.ndarray) -> np.ndarray:
     first, last = _window(ts)
     means: np.ndarray = (sums[last] - sums[first]) / np.maximum(counts[last] - counts[first], 1)
     return means
+
+
+def as_measured(cov: np.ndarray, fits: Sequence[SweepFit], noise: float, ts: np.ndarray) -> np.ndarray:
+    """Covariances of poses with what their equations do not know of, f8 (frame, 6, 6).
+
+    The equations take the errors of all points for independent. Where they are not, sweeps disagree with the map of
+    others by more than chance, and covariances grow as the squares of these disagreements. What the lidar does faster
+    than the knots of the trajectory is added.
+
+    Args:
+        cov: f8 (frame, 6, 6), of the trajectory.
+        fits: of the frames; noise: variance of the points' distances, relative to the expected one.
+        ts: f8 (frame,), seconds.
+    """
+    surprise = _within(np.array([fit.surprise for fit in fits]) / noise, ts)
+    motion = np.array([fit.motion for fit in fits]).reshape(-1, 72)
+    own, next_one = np.stack([_within(each, ts) for each in motion.T], axis=1).reshape(-1, 2, 6, 6).swapaxes(0, 1)
+    # Correlations of the moves of neighbouring parts, in directions that are independent: none has a unit.
+    root = np.linalg.cholesky(own + _NO_MOVE * np.eye(6))
+    inverse = np.linalg.inv(root)
+    values, vectors = np.linalg.eigh(inverse @ next_one @ np.swapaxes(inverse, 1, 2))
+    values = np.where(values > _BEYOND_CHANCE / np.sqrt(PARTS * _number(ts))[:, None], values, 0.0)
+    wider: np.ndarray = cov * np.maximum(surprise, 1.0)[:, None, None]
+    wider += root @ (vectors * values[:, None]) @ np.swapaxes(root @ vectors, 1, 2)
+    return wider
+
+
+def _number(ts: np.ndarray) -> np.ndarray:
+    """Number of frames within a second around each frame, i8 (frame,)."""
+    first, last = _window(ts)
+    number: np.ndarray = last - first
+    return number
 
 
 def _window(ts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

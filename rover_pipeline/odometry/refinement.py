@@ -113,9 +113,7 @@ def refine_in_batch(
         return first, dropped or "points that were left out fit the first trajectory better"
     if not used:
         return _repeated(reader, best, ranges, passes - 1), dropped
-    # Turning the points changes much, so that one more pass is needed.
-    more = passes if len(imu.shake.times) else passes - 1
-    return _repeated(reader, best, ranges, more, (imu, spans)), ""
+    return _repeated(reader, best, ranges, passes - 1, (imu, spans)), ""
 
 
 def _repeated(
@@ -153,6 +151,10 @@ def _with_gyro(
     moved = _moves(first.system.band / first.noise, plain, turned)
     if len(imu.shake.times) or moved > _MOVES or is_worse(first.fits, batch.fits):
         without = _at_once(reader, plain, ranges)
+        if len(imu.shake.times):
+            # Turned points change the map so much that one pass does not tell which is better.
+            without = _at_once(reader, without.refined(), ranges)
+            batch = _at_once(reader, batch.refined(), ranges, imu.shake).with_rates(imu.gyro, spans)
         if mean_difference(without.fits, batch.fits) > 0:
             return without, False
     return batch, True

@@ -15,11 +15,12 @@ from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.lidar.sweeps import lidar_reader
 from rover_pipeline.lookup import load
 from rover_pipeline.numerics.jumps import jumps, without_jumps
-from rover_pipeline.odometry.gaps import gaps
+from rover_pipeline.odometry.gaps import LONGEST, gaps
 from rover_pipeline.odometry.inertial import Imu, Samples, calibrated, contradicted_by, level_of, with_accelerometer
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.quality import (
     Quality,
+    as_measured,
     companion_warnings,
     contradiction_warnings,
     implausible,
@@ -105,6 +106,7 @@ def odom(
         imu = imu.without(dropped)
     state, cov = batch.states(times), batch.covariances(times)
     quality = Quality.of(batch, cov)
+    cov = as_measured(cov, batch.fits, batch.noise, times)
     summaries = [seam_summary(seam) for seam in seams]
     measured: dict[str, Any] = {
         "segments": len(segments),
@@ -130,7 +132,8 @@ def odom(
     valid &= largest_world(seams, valid)
     against = np.zeros(len(times), bool)
     if options.imu:
-        against = contradicted_by(samples, imu, mount, Trajectory(times, state, valid))
+        # Between the sweeps at both sides of a gap the motion is a guess, which the accelerometer may well contradict.
+        against = contradicted_by(samples, imu, mount, Trajectory(times, state, valid, max_gap=LONGEST))
     lost = widened(companions | implausible(state, times) | quality.torn(options, times) | against, times)
     lost |= unbridged(np.isfinite(quality.inliers), times, {seam.frame for seam in seams})
     valid &= largest_stretch(lost, valid)
@@ -139,7 +142,7 @@ def odom(
     first = int(np.argmax(valid)) if valid.any() else 0
     world = state.rot[first].T
     if options.world == "gravity" and valid.any():
-        level = level_of(samples, imu, mount, Trajectory(times, state, valid))
+        level = level_of(samples, imu, mount, Trajectory(times, state, valid, max_gap=LONGEST))
         measured["gravity"] = level.summary()
         world = remove_tilt(state.rot[first, None], level.up)[0] @ world
     result = {

@@ -46,7 +46,7 @@ def test_bins_of_unknown_size_have_no_values(tmp_path: Path) -> None:
 
 def test_an_unknown_board_stops_the_step_with_a_list_of_the_known_ones(tmp_path: Path) -> None:
     trace = small_trace(tmp_path / "trace", sensors=("radar",))
-    with pytest.raises(RoverError, match=r"'AWR9' is unknown.*AWR1642, AWR1843"):
+    with pytest.raises(RoverError, match=r"'AWR9' is unknown.*AWR1642, AWR1642BOOST, AWR1843"):
         run_step(find_step("_radar_points"), trace, "_radar_points", Request({"board": "AWR9"}))
     assert not (trace / "_radar_points").exists()
 

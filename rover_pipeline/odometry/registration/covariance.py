@@ -86,9 +86,11 @@ def _inverse_blocks(band: np.ndarray) -> np.ndarray:
                 (_block(inverse, m + k, m + other) @ ratio for other, ratio in enumerate(ratios, 1)),
                 start=np.zeros((_SIZE, _SIZE)),
             )
-        inverse[m, 0] = root.T @ root - sum(
+        block = root.T @ root - sum(
             (ratio.T @ inverse[m + k, k] for k, ratio in enumerate(ratios, 1)), start=np.zeros((_SIZE, _SIZE))
         )
+        # Rounding makes the block a little asymmetric. The recursion would double that from each block to the next.
+        inverse[m, 0] = (block + block.T) / 2
     return inverse
 
 

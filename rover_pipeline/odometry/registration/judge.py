@@ -38,6 +38,8 @@ _SIGNIFICANT = 2.0
 _GATE = 0.05
 #: Standard deviation of the rotation that `_move` expects, rad.
 _TURN = 0.02
+#: Number of parts of a sweep whose moves are compared, and smallest share of a move that a part must tell.
+PARTS, _TOLD = 16, 0.1
 
 
 class SweepFit(NamedTuple):
@@ -51,6 +53,8 @@ class SweepFit(NamedTuple):
         structure: smallest eigenvalue of the information that large planes alone give, 1/m2; see `smallest_eigenvalue`.
         shift: how far its points would move the whole sweep, metres: its distance from the map of other sweeps.
         surprise: the square of this move, normalised by the information, per degree of freedom; `noise` is expected.
+        motion: f8 (2, 6, 6), mean products of the moves of short parts of the sweep with themselves and with the next
+            part, in the lidar frame, m and rad; see `_unfollowed`.
     """
 
     inliers: float
@@ -60,9 +64,11 @@ class SweepFit(NamedTuple):
     structure: float
     shift: float
     surprise: float
+    motion: np.ndarray = np.zeros((2, 6, 6))
 
 
-NO_FIT = SweepFit(*[np.nan] * 7)
+_OPEN = float("nan")
+NO_FIT = SweepFit(_OPEN, _OPEN, _OPEN, _OPEN, _OPEN, _OPEN, _OPEN)
 
 
 @dataclass
@@ -128,7 +134,36 @@ def judge(sweep: Sweep, trajectory: SplineTrajectory, others: SurfelMap, options
     move = _move(matrix.sum(0), right.sum(0))
     surprise = float(right.sum(0) @ move) / len(move)
     noise = normalised / max(inliers, 1)
-    return SweepFit(inliers / total, residual, cost, noise, structure, float(np.linalg.norm(move[:3])), surprise)
+    motion = _unfollowed(matrix, right, poses[1])
+    return SweepFit(
+        inliers / total, residual, cost, noise, structure, float(np.linalg.norm(move[:3])), surprise, motion
+    )
+
+
+def _unfollowed(matrix: np.ndarray, right: np.ndarray, rot: np.ndarray) -> np.ndarray:
+    """Products of the moves of short parts of a sweep from where the trajectory has them, f8 (2, 6, 6), lidar frame.
+
+    Vibration and steps are faster than the knots of a trajectory, whose poses are wrong by as much as these move the
+    lidar. Neighbouring parts move alike then, while the noise of their points is independent: the mean product of each
+    part with the next one is the covariance of the motion only. The first matrix is of each part with itself.
+
+    Args:
+        matrix, right: f8 (C, 6, 6), (C, 6), normal equations of the columns; rot: f8 (C, 3, 3), their rotations.
+    """
+    edges = np.linspace(0, len(rot), PARTS, endpoint=False).astype("i8")
+    if len(rot) < PARTS:
+        return np.zeros((2, 6, 6))
+    into_world = np.zeros((PARTS, 6, 6))
+    into_world[:, :3, :3], into_world[:, 3:, 3:] = rot[edges], np.eye(3)
+    into_lidar = np.swapaxes(into_world, 1, 2)
+    information = into_lidar @ np.add.reduceat(matrix, edges) @ into_world
+    wanted = into_lidar @ np.add.reduceat(right, edges)[..., None]
+    with_prior = information + np.diag([_GATE**-2] * 3 + [_TURN**-2] * 3)
+    moves = np.linalg.solve(with_prior, wanted)[..., 0]
+    # A part that sees a floor only says nothing about motion along it. The parts together say it to this share.
+    told = np.diagonal(np.linalg.solve(with_prior, information), axis1=1, axis2=2).mean(axis=0).clip(_TOLD)
+    own, next_one = moves.T @ moves / PARTS, moves[:-1].T @ moves[1:] / (PARTS - 1)
+    return np.stack([own, (next_one + next_one.T) / 2]) / told[:, None] / told
 
 
 def _move(information: np.ndarray, right: np.ndarray) -> np.ndarray:

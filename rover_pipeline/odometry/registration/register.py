@@ -6,6 +6,7 @@ instant of its own column, so no sweep is deskewed beforehand.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
@@ -72,10 +73,13 @@ def register(
     rot, pos = matrices[:, :3, :3], matrices[:, :3, 3]
     guess = fit_spline(instants, pos, rot, begin, last, options.knots, _GUESS_JERK)
     if options.passes != 1:
-        refined, surfels = _register_to_map(used, guess, options, gyro.without_bias(guess))
-        some = used[::_JUDGED]
+        # Near things must not outvote far ones: people who walk along give most of the points, but have less surface
+        # than the walls of a hall. The batch passes use all points; the trajectory is right to some millimetres then.
+        even = [sweep.one_a_voxel(options.voxels[0]) for sweep in used]
+        refined, fits = _register_to_map(even, guess, options, gyro.without_bias(guess))
+        some = even[::_JUDGED]
         if not is_worse(judged(some, guess, options), judged(some, refined, options)):
-            return refined, surfels
+            return refined, build_map(itertools.compress(used, fits), refined, options)
     return guess, build_map(used, guess, options)
 
 
@@ -115,8 +119,8 @@ def has_settled(options: OdometrySection, before: SplineTrajectory, after: Splin
 
 def _register_to_map(
     sweeps: Sequence[Sweep], guess: SplineTrajectory, options: OdometrySection, gyro: Gyro
-) -> tuple[SplineTrajectory, SurfelMap]:
-    """The trajectory of sweeps, and their map.
+) -> tuple[SplineTrajectory, list[bool]]:
+    """The trajectory of sweeps, and which of them fit it.
 
     The first sweeps are refined in batch until they agree with one another. All later sweeps are registered to them,
     so the motion of the first ones has to be right before anything else.
@@ -132,13 +136,14 @@ def _register_to_map(
             equations, _ = normal_equations(on_others(first, trajectory, options), trajectory, options, gyro)
             trajectory = solve(trajectory, equations, options)
     middle = len(first) // 2
-    return _register_in_order(sweeps[middle:], _continued(trajectory, guess, first[-1].end), options, gyro)
+    trajectory, fits = _register_in_order(sweeps[middle:], _continued(trajectory, guess, first[-1].end), options, gyro)
+    return trajectory, [True] * middle + fits
 
 
 def _register_in_order(
     sweeps: Sequence[Sweep], guess: SplineTrajectory, options: OdometrySection, gyro: Gyro
-) -> tuple[SplineTrajectory, SurfelMap]:
-    """The trajectory of sweeps, each registered to the map of those before it, and the map.
+) -> tuple[SplineTrajectory, list[bool]]:
+    """The trajectory of sweeps, each registered to the map of those before it, and which of them fit this map.
 
     Each sweep moves the control points that act on it. What is known about them from the sweeps before is kept as an
     information matrix, from which control points that no later sweep depends on are marginalised.
@@ -147,8 +152,9 @@ def _register_in_order(
     surfels.insert(world_rays(sweeps[0], estimate))
     low, reached = estimate.locate(sweeps[0].times).control_range()
     information = _FIXED * np.eye(6 * (reached - low))
-    before, before_fits = sweeps[0], False
-    for sweep in sweeps[1:]:
+    all_fit = [True]
+    for number, sweep in enumerate(sweeps[1:]):
+        before = sweeps[number]
         instants = estimate.locate(sweep.times)
         first, end = instants.control_range()
         start, stop = min(first, reached - ORDER + 1), max(end, reached)
@@ -180,12 +186,10 @@ def _register_in_order(
             information[: len(prior), : len(prior)] += prior
         low, reached = start, stop
         # A sweep enters the map one sweep later: the next sweep still moves some of its control points.
-        if before_fits:
+        if all_fit[-1] and number:
             surfels.insert(world_rays(before, estimate))
-        before, before_fits = sweep, fits
-    if before_fits:
-        surfels.insert(world_rays(before, estimate))
-    return estimate, surfels
+        all_fit.append(fits)
+    return estimate, all_fit
 
 
 def _rates_of(trajectory: SplineTrajectory, start: int, stop: int, gyro: Gyro) -> AngularRates:
