@@ -71,7 +71,8 @@ def targets(rules):
 def threads(most):
     """Threads of a rule, `most` at most, so that jobs run side by side here; a cluster's jobs have a node's share.
 
-    Two jobs with one thread each do more than one after the other with two: they wait at different moments."""
+    Two jobs with one thread each do more than one after the other with two: they wait at different moments.
+    """
 
     def share(wildcards):
         if workflow.remote_exec or workflow.non_local_exec:
@@ -93,7 +94,14 @@ JOBS = watch(logger, workflow.output_settings.verbose)
 def end(whole):
     status = end_of_run(FLOW, EACH, JOBS.failed, whole=whole)
     EACH.finish()
-    for marker in (file for job in workflow.dag.jobs if job.rule.name == "recording" for file in job.output):
-        workflow.persistence.cleanup_metadata(marker)  # nobody asks for the markers of this run again
+    for marker in (
+        file
+        for job in workflow.dag.jobs
+        if job.rule.name == "recording"
+        for file in job.output
+    ):
+        workflow.persistence.cleanup_metadata(
+            marker
+        )  # nobody asks for the markers of this run again
     if status:
         sys.exit(status)
