@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from rover_pipeline.engine.options import DASK_VARIABLE
+from rover_pipeline.format.failures import FOLDER
 from tests.kit import PER_PROCESS, ROOT, assert_same, small_trace, snapshot
 
 #: Seconds that a command may take when nothing is in its way, on a machine that does other work too.
@@ -124,7 +125,7 @@ class Laboratory:
         """Raw bytes are unchanged; the result is one of those of the given factors, whole; 0 stands for none."""
         place = self.trace / "_gated"
         now = snapshot(self.trace)
-        raw = {name: content for name, content in now.items() if name.partition("/")[0] != place.name}
+        raw = {name: content for name, content in now.items() if name.partition("/")[0] not in (place.name, FOLDER)}
         assert raw == self.raw, "raw bytes changed"
         if not place.exists():
             assert 0 in factors, "there is no result"
