@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import rover_pipeline as rp
+from rover_pipeline import reading
 from rover_pipeline.errors import FormatError, RoverError, UnknownNameError
 from rover_pipeline.format.trace import link_trace
 from tests.kit import small_trace
@@ -144,6 +145,7 @@ def test_importing_the_package_and_opening_a_recording_load_no_library_that_is_n
 
 def test_what_is_promised_is_exported() -> None:
     assert {"open", "open_many", "Trace", "Sensor", "Channel"} <= set(rp.__all__) == set(dir(rp))
+    assert {*reading.__all__, "__version__"} == set(rp.__all__), "type checkers need the names in both places"
     assert all(getattr(rp, name) is not None for name in rp.__all__)
     with pytest.raises(AttributeError):
         _ = rp.nothing  # type: ignore[attr-defined]
