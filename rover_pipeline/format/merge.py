@@ -12,7 +12,7 @@ import yaml
 
 from rover_pipeline.errors import InTheWayError, named_if_not_written
 from rover_pipeline.format.attempt import Attempt, remove_tree
-from rover_pipeline.format.channels.base import sync_file
+from rover_pipeline.format.channels.base import sync_file, sync_new_name
 from rover_pipeline.format.collection import parse_collection
 from rover_pipeline.format.meta import replace_file
 from rover_pipeline.format.provenance import fingerprint
@@ -56,12 +56,20 @@ def _merge(made: Path, trace: Path) -> None:
                 f"{trace / name}: is there already; import into another trace, or move it away. Nothing was changed"
             )
     config = _merged(_config(trace), _config(made))
-    for name in sensors:
-        if not os.path.lexists(trace / name):
-            sync_file(made / name)
-            os.rename(made / name, trace / name)
-    replace_file(trace / CONFIG, yaml.safe_dump(config, sort_keys=False))
-    sync_file(trace)
+    replace_file(made / CONFIG, yaml.safe_dump(config, sort_keys=False))
+    moved: list[str] = []
+    try:
+        for name in sensors:
+            if not os.path.lexists(trace / name):
+                sync_file(made / name)
+                os.rename(made / name, trace / name)
+                moved.append(name)
+        os.replace(made / CONFIG, trace / CONFIG)
+    except OSError:
+        for name in moved:
+            os.rename(trace / name, made / name)
+        raise
+    sync_new_name(trace / CONFIG)
 
 
 def _same(made: Path, there: Path) -> bool:

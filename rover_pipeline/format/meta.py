@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -113,13 +114,23 @@ def write_meta(sensor: Path, specs: dict[str, ChannelSpec]) -> None:
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Write `text` to `path`. A kill or a full disk leaves the whole old content or the whole new one."""
+    """Write `text` to `path`. A kill or a full disk leaves the whole old content or the whole new one.
+
+    The scratch file is always a new one: what stands under its name may be a link to something else.
+    """
     scratch = path.with_name(f".{path.name}.new")
-    with scratch.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(scratch, path)
+    scratch.unlink(missing_ok=True)
+    try:
+        descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(scratch, path)
+    except OSError:
+        with suppress(OSError):
+            scratch.unlink(missing_ok=True)
+        raise
 
 
 def _parse(path: str, name: str, entry: object) -> ChannelSpec:

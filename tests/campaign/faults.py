@@ -78,7 +78,7 @@ class Laboratory:
         self._restore()
         # This run imports modules and loads kernels, so that forks need not. One thread: others do not live in forks.
         subject.run(self.work, STAMP, 1)
-        self.wanted = self.result()
+        self.wanted, self.shared = self.result(), self._shared()
         if over:
             self._restore()
             assert self.run(OLDER_STAMP)[0] == DONE, self.stderr()
@@ -133,25 +133,29 @@ class Laboratory:
         found = self.result()
         told = self.subject.tells and status == ERROR and found
         wrong += self._wrong_bytes(self.wanted if told else found)
-        if status == DONE and found != self.wanted:
+        done = found == self.wanted and self._shared() == self.shared
+        if status == DONE and not done:
             wrong.append("exit 0 without the result")
-        if status == ERROR and found == self.wanted:
+        if status == ERROR and done:
             wrong.append("an error over a whole result")
         if mode.number == 1 and self._scratch():
             wrong.append(f"scratch is left: {self._scratch()}")
-        if found == self.wanted and not self.subject.replaces:
+        if found == self.wanted and not self.subject.replaces and not self.subject.shared:
             return wrong  # the same command again would rightly say that it is there
         status, words = self.run(STAMP)
-        if status != DONE or self.result() != self.wanted:
+        if status != DONE or self.result() != self.wanted or self._shared() != self.shared:
             wrong.append(f"the next run does not finish the work: {words}")
         if self._scratch():
             wrong.append("scratch is left by the next run")
         return wrong
 
     def _wrong_bytes(self, found: Files) -> list[str]:
-        wrong = [] if self._raw() == self.raw else ["raw bytes changed"]
+        before = {name: content for name, content in self.raw.items() if name != self.subject.shared}
+        wrong = [] if self._raw() == before else ["raw bytes changed"]
         if found not in (self.wanted, self.older or {}):
             wrong.append("the older result is lost" if self.older and not found else "a result that is not whole")
+        if self._shared() not in (self.shared, self.raw.get(self.subject.shared, b"")):
+            wrong.append("a file of the trace that is not whole")
         return wrong
 
     def result(self) -> Files:
@@ -167,7 +171,13 @@ class Laboratory:
         return (self.folder / "stderr").read_text(errors="replace").strip()[-300:]
 
     def _raw(self) -> Files:
-        return _files(self.work, besides=self.subject.result)
+        return {
+            name: data for name, data in _files(self.work, self.subject.result).items() if name != self.subject.shared
+        }
+
+    def _shared(self) -> bytes:
+        path = self.work / self.subject.shared
+        return path.read_bytes() if path.is_file() else b""
 
     def _scratch(self) -> list[str]:
         return [str(path.relative_to(self.work)) for path in self.work.rglob(f"{PARTIAL}*")]

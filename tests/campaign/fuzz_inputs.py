@@ -66,9 +66,9 @@ def laboratory() -> Iterator[Laboratory]:
         captures, datasets = Path(folder) / "here" / "captures", Path(folder) / "here" / "datasets"
         captures.mkdir()
         _write_captures(captures)
-        _write_clouds(captures / "clouds")
+        write_clouds(captures / "clouds")
         write_all(captures / "bags")
-        _write_drive(captures / "day" / "2011_09_26_drive_0001_sync")
+        write_drive(captures / "day" / "2011_09_26_drive_0001_sync")
         _write_calibration(captures / CALIBRATION)
         options = {"calibration": str(captures / CALIBRATION)}
         run_step(find_step(CALIBRATED), trace, CALIBRATED, Request(options), stamps=(".options-0",))
@@ -143,7 +143,7 @@ def _write_captures(folder: Path) -> None:
             shutil.copyfile(path, folder / f"lidar.{suffix}")
 
 
-def _write_clouds(folder: Path) -> None:
+def write_clouds(folder: Path) -> None:
     """A folder of two small clouds for each format, and one of pictures."""
     for name, (suffix, write) in CLOUDS.items():
         place = folder / name.replace(" ", "-")
@@ -159,7 +159,7 @@ def _write_clouds(folder: Path) -> None:
     (folder / "pictures" / "camera.json").write_text(json.dumps(lens))
 
 
-def _write_drive(drive: Path) -> None:
+def write_drive(drive: Path) -> None:
     """A drive in KITTI's layout, of two sweeps, pictures and records of the INS."""
     for name in ("velodyne_points", "image_02", "oxts"):
         (drive / name / "data").mkdir(parents=True)

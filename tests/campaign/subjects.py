@@ -12,13 +12,20 @@ from typing import NamedTuple
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export import ExportOptions, export
+from rover_pipeline.importers.clouds import import_clouds
 from rover_pipeline.importers.dca1000 import import_dca1000
+from rover_pipeline.importers.kitti import import_kitti
 from rover_pipeline.importers.ouster import import_ouster
+from rover_pipeline.importers.pictures import import_pictures
+from rover_pipeline.importers.ros.record import Options, import_ros
+from rover_pipeline.importers.velodyne import import_velodyne
 from rover_pipeline.report.fleet import write_fleet
 from rover_pipeline.simulate.record import simulate
 from rover_pipeline.table import TABLE, find_step
 from tests.campaign.datasets import FORMATS, dataset_trace, make_dataset
+from tests.campaign.fuzz_inputs import write_clouds, write_drive
 from tests.conftest import CHECKOUT
+from tests.importers.bags import rig, write_capture, write_mcap
 from tests.kit import small_trace
 from tests.mapping.test_steps import trace_with_odometry
 from tests.test_virtual_sensors import OPTIONS, SENSORS, trace_for
@@ -37,6 +44,7 @@ class Subject(NamedTuple):
         result: what is made, below the folder.
         replaces: whether an older result is replaced; otherwise it would be in the way.
         tells: whether a run that ends with an error still makes a result, which says what could not be read.
+        shared: a file of the trace that the work adds to, after the result is there. It is as it was, or as it becomes.
     """
 
     prepare: Callable[[Path], object]
@@ -44,6 +52,7 @@ class Subject(NamedTuple):
     result: str
     replaces: bool = True
     tells: bool = False
+    shared: str = ""
 
 
 def subjects() -> dict[str, Subject]:
@@ -62,6 +71,12 @@ def subjects() -> dict[str, Subject]:
         ),
         **{name: _export(name) for name in ("tum", "kitti-poses", "ply", "pcd")},
         **{f"dataset {name}": _dataset(name) for name in FORMATS},
+        "import clouds": Subject(write_clouds, _import_clouds, "new", replaces=False),
+        "import into": Subject(_trace_and_clouds, _import_into, "rec/lidar", replaces=False, shared="rec/config.yaml"),
+        "import pictures": Subject(write_clouds, _import_pictures, "new", replaces=False),
+        "import kitti": Subject(lambda folder: write_drive(folder / "day" / "drive"), _import_kitti, "new", False),
+        "import ros": Subject(_bag, _import_ros, "new", replaces=False),
+        "import velodyne": Subject(_capture, _import_velodyne, "new", replaces=False),
     }
     if CAPTURES.is_dir():
         others["import ouster"] = Subject(_ouster, _import_ouster, "new", replaces=False)
@@ -119,3 +134,42 @@ def _dca1000(folder: Path) -> None:
 
 def _import_dca1000(folder: Path, _stamp: str, _threads: int) -> None:
     import_dca1000(folder / "adc_data.bin", folder / "mmwaveDevice.mmwave.json", folder / "new")
+
+
+def _import_clouds(folder: Path, _stamp: str, _threads: int) -> None:
+    import_clouds(folder / "npz", folder / "new")
+
+
+def _trace_and_clouds(folder: Path) -> None:
+    write_clouds(folder / "clouds")
+    small_trace(folder / "rec", 2, sensors=("radar",))
+
+
+def _import_into(folder: Path, _stamp: str, _threads: int) -> None:
+    import_clouds(folder / "clouds" / "npz", folder / "rec")
+
+
+def _import_pictures(folder: Path, _stamp: str, _threads: int) -> None:
+    import_pictures(folder / "pictures", folder / "new")
+
+
+def _import_kitti(folder: Path, _stamp: str, _threads: int) -> None:
+    import_kitti(folder / "day" / "drive", folder / "new")
+
+
+def _bag(folder: Path) -> None:
+    folder.mkdir()
+    write_mcap(folder / "rig.mcap", rig(3))
+
+
+def _import_ros(folder: Path, _stamp: str, _threads: int) -> None:
+    import_ros([folder / "rig.mcap"], folder / "new", Options(), lambda _: None)
+
+
+def _capture(folder: Path) -> None:
+    folder.mkdir()
+    write_capture(folder / "lidar.pcap")
+
+
+def _import_velodyne(folder: Path, _stamp: str, _threads: int) -> None:
+    import_velodyne(folder / "lidar.pcap", folder / "new", None, lambda _: None)

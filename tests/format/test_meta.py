@@ -123,3 +123,13 @@ def test_replacing_a_file_that_fails_midway_keeps_the_old_one(tmp_path: Path, mo
     with pytest.raises(OSError, match="No space"):
         replace_file(tmp_path / "a", "new")
     assert (tmp_path / "a").read_text() == "old"
+    assert not (tmp_path / ".a.new").exists()
+
+
+def test_a_link_under_the_name_of_the_scratch_file_is_not_written_through(tmp_path: Path) -> None:
+    (tmp_path / "raw").write_text("samples")
+    (tmp_path / ".a.new").symlink_to("raw")
+    replace_file(tmp_path / "a", "new")
+    assert (tmp_path / "raw").read_text() == "samples"
+    assert (tmp_path / "a").read_text() == "new"
+    assert not (tmp_path / "a").is_symlink()
