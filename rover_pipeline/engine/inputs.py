@@ -17,7 +17,7 @@ from rover_pipeline.format.layout import layout_problems
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import file_state, fingerprint
 from rover_pipeline.format.sensor import TS, VALID, Sensor
-from rover_pipeline.format.texts import read_text
+from rover_pipeline.format.texts import parse_json, read_text
 from rover_pipeline.format.trace import Trace
 from rover_pipeline.numerics.nearest import matching_samples
 from rover_pipeline.options import InputOptions, Options
@@ -246,6 +246,9 @@ class _Opener:
                 if reference != entry:
                     continue
                 raise FormatError(f"{path}: {error.strerror}; {self.step.name} needs it") from error
+            # What is optional in it may be missing; a damaged file must not pass for one that says nothing.
+            if path.suffix == ".json" and not isinstance(parse_json(texts[argument], str(path)), dict):
+                raise FormatError(f"{path}: must be a JSON object, in braces; correct or replace it")
             self.take_state(reference, path)
             self.fingerprints[reference] = fingerprint(path)
         return texts

@@ -100,6 +100,7 @@ def of_json(content: Mapping[str, Any], path: str) -> Studio:
         chirp = Chirp(keys.number(*at, "profileId"), keys.number(*at, "txEnable"), varied)
         chirps.update(dict.fromkeys(range(max(first, 0), min(last, _MAX_CHIRPS) + 1), chirp))
     frame, output = (*rf, "rlFrameCfg_t"), (*rf, "rlAdcOutCfg_t", "fmt")
+    generator = content.get("configGenerator")
     described = Studio(
         profiles,
         chirps,
@@ -111,7 +112,7 @@ def of_json(content: Mapping[str, Any], path: str) -> Studio:
         lanes=keys.number(*raw, "rlDevLaneEnable_t", "laneEn").bit_count(),
         is_complex=keys.number(*output, "b2AdcOutFmt") in (1, 2),
         swapped=bool(keys.number(*raw, "rlDevDataFmtCfg_t", "iqSwapSel")),
-        created=(content.get("configGenerator") or {}).get("createdOn"),
+        created=generator.get("createdOn") if isinstance(generator, Mapping) else None,
     )
     if keys.missing:
         raise ConfigError(

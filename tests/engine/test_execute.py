@@ -342,6 +342,13 @@ def test_a_missing_file_is_an_error_unless_it_is_optional(trace: Path) -> None:
         run("both", trace)
 
 
+@pytest.mark.parametrize("text", [" ", "{", "[]"])
+def test_an_optional_file_that_is_damaged_does_not_pass_for_a_missing_one(text: str, trace: Path) -> None:
+    (trace / "lidar" / "lidar.json").write_text(text)
+    with pytest.raises(FormatError, match=r"lidar/lidar.json: (is not|must be)"):
+        run("both", trace)
+
+
 # --- Several processes at the same time -------------------------------------------------------------------------
 
 

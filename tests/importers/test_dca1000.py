@@ -166,8 +166,11 @@ def test_a_studio_configuration_that_cannot_be_is_refused_in_one_line(
         import_dca1000(adc, tmp_path / "c.mmwave.json", tmp_path / "trace", device="IWR6843")
 
 
-def test_a_generator_that_is_null_means_no_time(config: Path, adc: Path, tmp_path: Path) -> None:
-    content = {**json.loads(config.read_text()), "configGenerator": None}
+@pytest.mark.parametrize("generator", [None, [1], "mmWave Studio"])
+def test_a_generator_that_is_no_object_means_no_time(
+    generator: object, config: Path, adc: Path, tmp_path: Path
+) -> None:
+    content = {**json.loads(config.read_text()), "configGenerator": generator}
     (tmp_path / "c.mmwave.json").write_text(json.dumps(content))
     assert import_dca1000(adc, tmp_path / "c.mmwave.json", tmp_path / "trace", device="IWR6843") == 1
 

@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from rover_pipeline.errors import one_line
 from rover_pipeline.lookup import load
 
 #: Lidars of Velodyne; `velodyne_models.NAMES` has the same.
@@ -13,7 +14,7 @@ MODELS = ("vlp16", "hires", "vlp32c", "hdl32e", "hdl64e")
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    print(one_line(text), file=sys.stderr, flush=True)  # a bag names topics and types
 
 
 def add_parsers(makers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
