@@ -1,5 +1,7 @@
 """Dask on other machines: items on the workers of a distributed scheduler. Needs the extra `distributed`.
 
+The scheduler is the user's, or that of `dask_slurm`, whose workers are jobs of Slurm.
+
 What can go wrong there ends the run with one line: a scheduler that is silent or dies, no workers, workers that die
 again and again, and workers of other versions than those that provenance will state.
 """
@@ -22,6 +24,7 @@ from rover_pipeline.engine.identity import MODULE, difference, identity
 from rover_pipeline.engine.options import DaskOptions
 from rover_pipeline.engine.parallel import Failure, single_threaded_pools, unwrapped
 from rover_pipeline.errors import MissingExtraError, RoverError, describe
+from rover_pipeline.lookup import load
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -47,17 +50,28 @@ def run(
         from distributed import protocol
     except ImportError as error:
         raise MissingExtraError("dask.scheduler", "distributed") from error
-    address = options.scheduler or ""
     task = _Remote(protocol.pickle.dumps(function), identity(getattr(function, "modules", ())))
-    with _quiet(), _connected(address, options.connect_timeout) as client:
-        scheduler = _Scheduler(client, address, options)
-        window = held or _WINDOW * scheduler.wait_for_workers()
-        left = iter(items)
-        while part := list(itertools.islice(left, window)):
-            for item, future in zip(part, scheduler.submit(task, part), strict=True):
-                result = unwrapped(scheduler.result(future))
-                done(item)
-                yield result
+    with _quiet():
+        cluster = load("rover_pipeline.engine.dask_slurm:start")(options) if options.slurm else None
+        address = cluster.scheduler_address if cluster else options.scheduler or ""
+        with _connected(address, options.connect_timeout, cluster.security if cluster else None) as client:
+            yield from _results(_Scheduler(client, address, options), task, items, done, held)
+
+
+def _results(
+    scheduler: _Scheduler,
+    task: _Remote,
+    items: Iterable[T],
+    done: Callable[[T], object],
+    held: int | None,
+) -> Iterator[Any]:
+    window = held or _WINDOW * scheduler.wait_for_workers()
+    left = iter(items)
+    while part := list(itertools.islice(left, window)):
+        for item, future in zip(part, scheduler.submit(task, part), strict=True):
+            result = unwrapped(scheduler.result(future))
+            done(item)
+            yield result
 
 
 class _Scheduler:
@@ -127,13 +141,27 @@ class _Scheduler:
             self._alone_since = None
         elif self._alone_since is None:
             self._alone_since = time.monotonic()
-            print(f"waiting for workers of {self.address}, none is there", file=sys.stderr, flush=True)
-        elif time.monotonic() > self._alone_since + self.options.worker_timeout:
-            raise RoverError(
-                f"dask.scheduler: {self.address} had no worker for {self.options.worker_timeout:g} s; start some with "
-                f"`dask worker {self.address}`, or set `dask.worker_timeout` to wait longer"
-            )
+            from_slurm = ", which Slurm has yet to start" if self.options.slurm else ""
+            print(f"waiting for workers of {self.address}, none is there{from_slurm}", file=sys.stderr, flush=True)
+        elif time.monotonic() > self._alone_since + self._patience():
+            raise RoverError(self._abandoned())
         return threads
+
+    def _patience(self) -> float:
+        """Seconds that there may be no worker."""
+        slurm = self.options.slurm
+        return self.options.worker_timeout if slurm is None else slurm.queue_hours * 3600
+
+    def _abandoned(self) -> str:
+        if slurm := self.options.slurm:
+            return (
+                f"dask.slurm: Slurm had none of the jobs running for {slurm.queue_hours:g} h; `squeue --me` tells why, "
+                "and `dask.slurm.queue_hours` sets the time"
+            )
+        return (
+            f"dask.scheduler: {self.address} had no worker for {self.options.worker_timeout:g} s; start some with "
+            f"`dask worker {self.address}`, or set `dask.worker_timeout` to wait longer"
+        )
 
     def _lost(self) -> RoverError:
         return RoverError(
@@ -150,7 +178,7 @@ def _silent(address: str, limit: float) -> str:
 
 
 @contextmanager
-def _connected(address: str, limit: float) -> Iterator[Any]:
+def _connected(address: str, limit: float, security: Any = None) -> Iterator[Any]:
     """A client of the scheduler at `address`."""
     from distributed import Client
 
@@ -167,7 +195,7 @@ def _connected(address: str, limit: float) -> Iterator[Any]:
     try:
         # Versions that differ are reported in a table of many lines; those that matter are compared by each task.
         with warnings.catch_warnings(action="ignore"):
-            client = Bounded(address, timeout=limit, set_as_default=False)
+            client = Bounded(address, timeout=limit, security=security, set_as_default=False)
     except TimeoutError as error:
         raise RoverError(_silent(address, limit)) from error
     except Exception as error:  # of many kinds, when the peer is something else than a scheduler

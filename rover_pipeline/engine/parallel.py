@@ -58,8 +58,8 @@ def ordered_map(
         threads: items worked on at once. BLAS, OpenMP and OpenCV pools are held to one thread each.
         processes: to be used instead of threads, for a function that holds the interpreter's lock. Results are copied
             between them: they must be small.
-        dask: whose `scheduler`, when it is set, is the address of a Dask distributed scheduler to be used instead of
-            both. A function with an attribute `modules` names the modules of a user that the workers must share.
+        dask: whose `scheduler` or `slurm`, when one is set, names workers of Dask on other machines, to be used instead
+            of both. A function with an attribute `modules` names the modules of a user that the workers must share.
         done: called with each item that is finished.
         held: results held at a time; many for each worker unless given.
 
@@ -67,7 +67,7 @@ def ordered_map(
         RoverError: a worker process was killed; or the scheduler or its workers are silent, gone or of other versions.
     """
     finished = done or (lambda item: None)
-    if dask is not None and dask.scheduler:
+    if dask is not None and dask.elsewhere:
         yield from load("rover_pipeline.engine.dask_distributed:run")(function, items, dask, finished, held)
     elif processes is not None and processes.count > 1:
         yield from processes.run(function, items, finished)

@@ -12,8 +12,12 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from rover_pipeline.format.sensor import Sensor
+from tests.campaign.gated import GATE
+from tests.campaign.laboratory import Laboratory, wait_until
 from tests.conftest import CHECKOUT
 from tests.kit import WHOLE, small_trace
 from tests.workflow.runs import result_bytes, snakemake
@@ -79,3 +83,43 @@ def test_traces_use_both_nodes_and_give_local_bytes_while_one_fails_audibly(
     nodes = shown.stdout.split()
     assert set(nodes) == {"n1", "n2"}
     assert len(nodes) == TRACES + 1, "what follows at once shares a Slurm job"
+
+
+def jobs(slurm: dict[str, str], states: str = "pending,running") -> list[str]:
+    """Numbers of jobs in some states."""
+    asked = ["squeue", f"--states={states}", "--noheader", "--format=%A"]
+    shown = subprocess.run(asked, env={**os.environ, **slurm}, capture_output=True, text=True, check=True)
+    return shown.stdout.split()
+
+
+def test_workers_of_a_step_are_slurm_jobs_and_a_lost_one_costs_its_chunk(slurm: dict[str, str], tmp_path: Path) -> None:
+    env = {**slurm, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    dask = {"slurm": {"jobs": 2, "cores": 1, "memory": "1 GiB", "hours": 0.2}}
+    with Laboratory(tmp_path) as lab:
+        gate = lab.gate()
+        command = lab.run(2, dask=dask, env={**env, GATE: str(gate)})
+        wait_until(lambda: list(gate.glob("began-*")), 120)
+        holder = next(gate.glob("began-*")).name.removeprefix("began-")
+        environ = Path("/proc", holder, "environ").read_bytes().split(b"\0")
+        job = next(entry for entry in environ if entry.startswith(b"SLURM_JOB_ID=")).partition(b"=")[2].decode()
+        assert job in jobs(slurm)
+        subprocess.run(["scancel", job], env={**os.environ, **slurm}, check=True)
+        wait_until(lambda: len(list(gate.glob("began-*"))) > 1, 120)  # another worker has the frame
+        (gate / "open").touch()
+        command.succeeds(120)
+        lab.check(factors=[2])
+        assert "asking Slurm for 2 jobs" in command.stderr
+        wait_until(lambda: not jobs(slurm), 60)
+        # Work that holds the interpreter's lock, as parts of the odometry do, goes the same way.
+        lab.run(3, step="pooled", dask=dask, env=env).succeeds(120)
+        remote = Sensor(lab.trace / "_pooled").channel("sum").read()
+        lab.run(4, step="pooled").succeeds()
+        np.testing.assert_array_equal(Sensor(lab.trace / "_pooled").channel("sum").read() / 4, remote / 3)
+
+
+def test_a_job_that_slurm_refuses_is_one_line(slurm: dict[str, str], tmp_path: Path) -> None:
+    with Laboratory(tmp_path) as lab:
+        dask = {"slurm": {"partition": "nowhere"}}
+        env = {**slurm, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+        lab.run(2, dask=dask, env=env).fails("dask.slurm: Slurm refuses such a job: .*partition", limit=60)
+        lab.check(factors=[0])
