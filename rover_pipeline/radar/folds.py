@@ -40,6 +40,9 @@ _LEAST_MISFIT, _ASSUMED_MISFIT, _STRONG = 0.02, 0.1, 30.0
 _AT_REST, _ODDS_AT_REST = (0.3, 0.95), 2.0
 #: Standard deviations: of a point's Doppler in bins and in m/s, and of its direction as a share of the speed.
 _DOPPLER_BINS, _DOPPLER_MPS, _DIRECTION = 0.15, 0.01, 0.04
+#: Prior standard deviation of the radar's vertical velocity, m/s and as a share of the speed: it bounces with its
+#: carrier, and may look up or down.
+_VERTICAL_MPS, _PITCH = 0.2, 0.15
 #: Velocities that differ by less than this are the same one, m/s.
 _SAME = 0.3
 #: Pairs of points that are tried, and the sine of the smallest angle between them.
@@ -130,9 +133,9 @@ def decide(points: Hypotheses, bin_mps: float, guide: np.ndarray | None = None) 
 
 
 def _at_velocity(points: Hypotheses, velocity: np.ndarray, bin_mps: float) -> Decision:
-    """The number of folds of each point if the radar has a level velocity, f8 (2,), m/s."""
+    """The number of folds of each point if the radar has a velocity, f8 (3,), m/s."""
     variance = float(variance_at(velocity[0], velocity[1], _errors(bin_mps)))
-    squares = (points.doppler + points.direction[..., :2] @ velocity) ** 2 / variance
+    squares = (points.doppler + points.direction @ velocity) ** 2 / variance
     odds = float(rest_odds(variance, points.span * _ODDS_AT_REST))
     at_rest = (0.5 * squares - points.likelihood).min(axis=1) < odds
     share = float(np.clip(np.mean(at_rest), *_AT_REST))
@@ -163,49 +166,56 @@ def _errors(bin_mps: float) -> tuple[float, float]:
 
 
 def _ego_velocities(points: Hypotheses, bin_mps: float, guide: np.ndarray | None) -> np.ndarray:
-    """The level velocities at which most points are at rest, f8 (velocity, 2), m/s, the best first.
+    """The velocities at which most points are at rest, f8 (velocity, 3), m/s, the best first.
 
     All the others that do about as well are among them. None is given if the points are too few, or most of them at
     rest at no velocity.
     """
     if len(points.doppler) < _FEWEST and guide is None:
-        return np.empty((0, 2))
+        return np.empty((0, 3))
     arrays = points.direction, points.doppler, points.likelihood
     limits = _errors(bin_mps), points.span * _ODDS_AT_REST
 
-    def score(velocities: np.ndarray) -> np.ndarray:
+    def score(velocities: np.ndarray, pitch: float) -> np.ndarray:
         scores = np.empty(len(velocities))
-        rest_scores(*arrays, velocities, *limits, scores)
+        rest_scores(*arrays, velocities, *limits, pitch, scores)
         if guide is not None:
-            off = ((velocities - guide[:2]) ** 2).sum(axis=1) / (2 * _GUIDE_SIGMA**2)
+            off = ((velocities - guide)[:, :2] ** 2).sum(axis=1) / (2 * _GUIDE_SIGMA**2)
             scores += np.maximum(_GUIDE_SAYS - off, 0)
         return scores
 
-    tried = [np.zeros((1, 2)), _of_pairs(points), *([] if guide is None else [guide[None, :2]])]
+    tried = [np.zeros((1, 3)), _of_pairs(points), *([] if guide is None else [guide[None]])]
     velocities = np.concatenate(tried)
-    scores = score(velocities)
-    refined = np.empty((_RIVALS + 1, 2))
+    # Two points give no vertical velocity: while velocities are compared, points up and down may be off by it.
+    scores = score(velocities, _PITCH)
+    refined = np.empty((_RIVALS + 1, 3))
     left, count = np.ones(len(velocities), bool), 0
     # A rival that was not refined looks worse than it is.
     while count < len(refined) and left.any():
         start = velocities[np.flatnonzero(left)[scores[left].argmax()]]
         refined[count] = start
-        refine_rest(*arrays, *limits, refined[count])
+        refine_rest(*arrays, *limits, _vertical_sigma(start), refined[count])
         for centre in (start, refined[count]):
-            left &= ((velocities - centre) ** 2).sum(axis=1) > _SAME**2
+            left &= ((velocities - centre)[:, :2] ** 2).sum(axis=1) > _SAME**2
         count += 1
     refined = refined[:count]
-    final = score(refined)
+    vertical = np.array([_vertical_sigma(velocity) for velocity in refined])
+    final = score(refined, 0.0) - 0.5 * (refined[:, 2] / vertical) ** 2
     lead = max(_CERTAIN_VELOCITY, _CERTAIN_LEAD * final.max())
     order = np.argsort(-final, kind="stable")
     # A point that is not at rest speaks against the velocity: otherwise some points of any scene would be at rest at
     # some velocity.
     evidence = final.max() - len(points.doppler) * np.log(1 + _ODDS_AT_REST)
-    return refined[order[final[order] > final.max() - lead]] if evidence >= _CERTAIN_VELOCITY else np.empty((0, 2))
+    return refined[order[final[order] > final.max() - lead]] if evidence >= _CERTAIN_VELOCITY else np.empty((0, 3))
+
+
+def _vertical_sigma(velocity: np.ndarray) -> float:
+    """Prior standard deviation of the vertical velocity at a velocity, f8 (3,), m/s."""
+    return float(np.hypot(_VERTICAL_MPS, _PITCH * np.hypot(velocity[0], velocity[1])))
 
 
 def _of_pairs(points: Hypotheses) -> np.ndarray:
-    """Level velocities at which pairs of points would be at rest, f8 (velocity, 2)."""
+    """Level velocities at which pairs of points would be at rest, f8 (velocity, 3), m/s."""
     # A number of folds that the phases rule out is not tried.
     point, fold = np.nonzero(points.likelihood > -_PHASES_SAY)
     direction, doppler = points.direction[point, fold, :2], points.doppler[point, fold]
@@ -215,7 +225,8 @@ def _of_pairs(points: Hypotheses) -> np.ndarray:
     usable = (np.abs(cross) > _LEAST_ANGLE) & (point[first] != point[second])
     a, b, cross = a[usable], b[usable], cross[usable]
     at, bt = -doppler[first[usable]], -doppler[second[usable]]
-    return np.stack([at * b[:, 1] - bt * a[:, 1], bt * a[:, 0] - at * b[:, 0]], axis=-1) / cross[:, None]
+    level = np.stack([at * b[:, 1] - bt * a[:, 1], bt * a[:, 0] - at * b[:, 0]], axis=-1) / cross[:, None]
+    return np.append(level, np.zeros((len(level), 1)), axis=1)
 
 
 @lru_cache(maxsize=256)

@@ -99,7 +99,7 @@ STEPS = (
     Step(
         sensor="_radar_points",
         function="rover_pipeline.radar.steps:points",
-        version=5,
+        version=6,
         sections=("radar.points", "rig"),
         uses={"rig": ("name", "radar")},
         options=PointsOptions,
@@ -132,7 +132,7 @@ STEPS = (
     Step(
         sensor="_radar_velocity",
         function="rover_pipeline.radar.velocity:velocity",
-        version=3,
+        version=4,
         sections=("radar.velocity", "radar.points.max_folds"),
         options=VelocityOptions,
         inputs={

@@ -1,8 +1,9 @@
 """Virtual sensor `_radar_velocity`: the radar's own velocity (ego-motion) from the Doppler of static points.
 
-A static point in direction u recedes at -u . v when the radar moves at v. A consensus over pairs of points separates
-static points from moving ones; weighted least squares over the static points then gives the velocity (D. Kellner et
-al., Instantaneous ego-motion estimation using Doppler radar, ITSC 2013). Radar frame, front-left-up.
+A static point in direction u recedes at -u . v when the radar moves at v. A consensus over pairs of points (triples
+where the array knows elevations) separates static points from moving ones; weighted least squares over the static
+points then gives the velocity (D. Kellner et al., Instantaneous ego-motion estimation using Doppler radar, ITSC 2013).
+Radar frame, front-left-up.
 """
 
 from __future__ import annotations
@@ -101,7 +102,8 @@ def ego_velocity(direction: np.ndarray, doppler: np.ndarray, bin_mps: float, opt
     if len(doppler) < options.min_inliers:
         return undetermined
     doppler_sigma = max(options.doppler_error * bin_mps, options.least_error)
-    velocity = _consensus(direction, doppler, _OUTLIER * doppler_sigma, options)
+    vertical = _vertical_sigma(doppler, options)
+    velocity = _consensus(direction, doppler, doppler_sigma, vertical, options)
     if velocity is None:
         return undetermined
     for _ in range(_ITERATIONS):
@@ -112,44 +114,61 @@ def ego_velocity(direction: np.ndarray, doppler: np.ndarray, bin_mps: float, opt
             return undetermined
         # Tukey's biweight: the larger a residual, the smaller its weight.
         weight = np.where(inlier, (1 - (residual / _OUTLIER) ** 2) ** 2, 0) / sigma**2
-        velocity = np.linalg.solve(_information(direction, weight, options), -(weight * doppler) @ direction)
+        velocity = np.linalg.solve(_information(direction, weight, vertical), -(weight * doppler) @ direction)
     inliers = int(inlier.sum())
     # Scale the covariance by the variance of the residuals that was observed, relative to the one of the options.
     weight *= _TRUNCATED_VARIANCE * max(inliers - 3, 1) / max((residual[inlier] ** 2).sum(), 1e-9)
-    cov = np.linalg.inv(_information(direction, weight, options))
+    cov = np.linalg.inv(_information(direction, weight, vertical))
     # Where the array knows no elevation, all directions are level and the speed comes out too small by their cosine.
     scale = _SCALE_ERROR if direction[:, 2].any() else _SCALE_ERROR_LEVEL
     cov += scale**2 * np.outer(velocity, velocity)
     level_variance = np.linalg.eigvalsh(cov[:2, :2])[-1]
     enough = inliers >= max(options.min_inliers, options.min_share * len(doppler))
-    return Velocity(velocity, cov, inliers, bool(enough and level_variance <= options.max_error**2))
+    largest = max(options.max_error, options.max_share * float(np.linalg.norm(velocity)))
+    return Velocity(velocity, cov, inliers, bool(enough and level_variance <= largest**2))
+
+
+def _vertical_sigma(doppler: np.ndarray, options: VelocitySection) -> float:
+    """Prior standard deviation of the vertical velocity, m/s. The largest Doppler stands for the speed."""
+    return float(np.hypot(options.vertical, options.pitch * np.abs(doppler).max()))
 
 
 def _consensus(
-    direction: np.ndarray, doppler: np.ndarray, tolerance: float, options: VelocitySection
+    direction: np.ndarray, doppler: np.ndarray, sigma: float, vertical: float, options: VelocitySection
 ) -> np.ndarray | None:
-    """The level velocity, f8 (3,), of the pair of points that fits all points best; None if no pair is usable.
+    """The velocity, f8 (3,), of the few points that fits all points best; None if no choice of them is usable.
 
-    The cost of a point is its squared residual, at most the squared `tolerance` (m/s): all outliers cost the same.
+    The cost of a point is its squared residual; beyond `_OUTLIER` times `sigma` (m/s) all cost the same. Without
+    elevations the velocity is level. With them it is the most likely one for three points and a prior of no vertical
+    motion, of the standard deviation `vertical`, m/s.
     """
-    pairs = _pairs(len(doppler), options.trials)
-    first, second = direction[pairs[0], :2], direction[pairs[1], :2]
+    chosen = _choices(len(doppler), options.trials)
+    first, second = direction[chosen[:2]]
     cross = first[:, 0] * second[:, 1] - first[:, 1] * second[:, 0]
     usable = np.abs(cross) > options.least_angle
     if not usable.any():
         return None
-    first, second, cross = first[usable], second[usable], cross[usable]
-    a, b = -doppler[pairs[0, usable]], -doppler[pairs[1, usable]]
-    level = np.stack([a * second[:, 1] - b * first[:, 1], b * first[:, 0] - a * second[:, 0]], axis=-1) / cross[:, None]
-    residual = doppler + level @ direction[:, :2].T
-    cost = np.minimum(residual**2, tolerance**2).sum(axis=1)
-    return np.append(level[cost.argmin()], 0.0)
+    if direction[:, 2].any():
+        few, known = direction[chosen[:, usable]], doppler[chosen[:, usable]]
+        matrix = np.einsum("kni,knj->nij", few, few)
+        matrix[:, 2, 2] += (sigma / vertical) ** 2
+        matrix += 1e-9 * np.eye(3)
+        velocity = np.linalg.solve(matrix, -np.einsum("kni,kn->ni", few, known)[..., None])[..., 0]
+    else:
+        first, second, cross = first[usable], second[usable], cross[usable]
+        a, b = -doppler[chosen[0, usable]], -doppler[chosen[1, usable]]
+        level = np.stack([a * second[:, 1] - b * first[:, 1], b * first[:, 0] - a * second[:, 0]], axis=-1)
+        velocity = np.append(level / cross[:, None], np.zeros((len(cross), 1)), axis=1)
+    residual = doppler + velocity @ direction.T
+    cost = np.minimum(residual**2, (_OUTLIER * sigma) ** 2).sum(axis=1)
+    best: np.ndarray = velocity[cost.argmin()]
+    return best
 
 
 @lru_cache(maxsize=256)
-def _pairs(points: int, trials: int) -> np.ndarray:
-    """Random pairs of points, i8 (2, trial); always the same for the same number of points."""
-    return np.random.default_rng(points).integers(0, points, (trials, 2)).T.copy()
+def _choices(points: int, trials: int) -> np.ndarray:
+    """Random triples of points, i8 (3, trial); always the same for the same number of points."""
+    return np.random.default_rng(points).integers(0, points, (trials, 3)).T.copy()
 
 
 def _residual_sigma(
@@ -164,9 +183,13 @@ def _residual_sigma(
     return sigma
 
 
-def _information(direction: np.ndarray, weight: np.ndarray, options: VelocitySection) -> np.ndarray:
-    """Information matrix of weighted least squares with a prior of no vertical motion, f8 (3, 3)."""
+def _information(direction: np.ndarray, weight: np.ndarray, vertical: float) -> np.ndarray:
+    """Information matrix of weighted least squares with a prior of no vertical motion, f8 (3, 3).
+
+    Args:
+        vertical: standard deviation of the prior, m/s.
+    """
     information = direction.T @ (direction * weight[:, None])
     information.flat[::4] += _REGULARISATION
-    information[2, 2] += 1 / options.vertical**2
+    information[2, 2] += 1 / vertical**2
     return information

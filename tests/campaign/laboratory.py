@@ -26,7 +26,9 @@ SOON = 30.0
 #: Where a process finds modules. The given folder comes before the checkout.
 PYTHONPATH = "PYTHONPATH"
 #: Lines on stderr that are no errors.
-_NOTES = re.compile(r"waiting for|asking Slurm for|.*: waiting for process|.* samples, .* invalid, .* s$|.*%\||.*:\s+\d+ %,|.*: \d+ frames in ")
+_NOTES = re.compile(
+    r"waiting for|asking Slurm for|.*: waiting for process|.* samples, .* invalid, .* s$|.*%\||.*:\s+\d+ %,|.*: \d+ frames in "
+)
 
 
 class Laboratory:
