@@ -30,8 +30,6 @@ _NOTES = re.compile(
     r"waiting for|asking Slurm for|.*: waiting for process|.* samples, .* invalid, .* s$|"
     r".*%\||.*:\s+\d+ %,|.*: \d+ frames in "
 )
-    r"waiting for|asking Slurm for|.*: waiting for process|.* samples, .* invalid, .* s$|.*%\||.*:\s+\d+ %,|.*: \d+ frames in "
-)
 
 
 class Laboratory:
