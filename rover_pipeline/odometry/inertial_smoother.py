@@ -72,20 +72,21 @@ class Smoothed(NamedTuple):
     weight: np.ndarray
 
 
-def without_prior(cov: np.ndarray, vel: np.ndarray, vertical: float) -> tuple[np.ndarray, np.ndarray]:
+def without_prior(cov: np.ndarray, vel: np.ndarray, vertical: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The velocities and their information, f8 (N, 3), (N, 3, 3), without the prior of no vertical velocity.
 
     Each frame's estimate holds that prior. To take it in every frame for a measurement would hold the rig level.
 
     Args:
-        cov: f8 (N, 3, 3), m2/s2, NaN where there is no estimate; vertical: standard deviation of the prior, m/s.
+        cov: f8 (N, 3, 3), m2/s2, NaN where there is no estimate.
+        vertical: f8 (N,), standard deviation of the prior, m/s.
     """
     known = np.isfinite(cov).all(axis=(1, 2)) & np.isfinite(vel).all(axis=1)
     information = np.zeros((len(vel), 3, 3))
     measured = np.zeros((len(vel), 3))
     for n in np.flatnonzero(known):
         whole = np.linalg.inv(cov[n])
-        own = whole - np.diag([0, 0, 1 / vertical**2])
+        own = whole - np.diag([0, 0, 1 / vertical[n] ** 2])
         values, vectors = np.linalg.eigh((own + own.T) / 2)
         # What is known worse than to a kilometre per second is not known.
         values = np.maximum(values, 1e-6)

@@ -158,5 +158,6 @@ class RadarOdometryOptions(RadarOdometrySection):
 
     #: What `_radar_velocity` was made with: its prior is taken away again.
     vertical: float = VelocitySection().vertical
+    pitch: float = VelocitySection().pitch
     rig: RigOptions = RigOptions()
     times: TimesSection = TimesSection()

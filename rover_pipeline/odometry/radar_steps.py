@@ -25,6 +25,7 @@ from rover_pipeline.odometry.inertial_smoother import (
 from rover_pipeline.odometry.options import RadarOdometryOptions
 from rover_pipeline.odometry.preintegration import ImuNoise, preintegrate
 from rover_pipeline.radar.timing import frame_duration
+from rover_pipeline.radar.velocity import vertical_sigma
 
 #: Seconds of the accelerometer that give the first tilt; an error of it is corrected later.
 _FIRST_TILT_S = 1.0
@@ -136,7 +137,7 @@ def estimate(
         cov15 = np.full((count, 15, 15), np.nan)
         motion = Smoothed(np.full((count, 3, 3), np.nan), empty, empty, empty, empty, cov15, np.zeros(count))
         return Estimate(motion, empty, np.zeros(count, bool))
-    measured, information = without_prior(cov, vel, options.vertical)
+    measured, information = without_prior(cov, vel, vertical_sigma(vel, options.vertical, options.pitch))
     imu = preintegrate(ts, imu_ts, acc, avel, ImuNoise(options.gyro_noise, options.acc_noise))
     radar, at = mounts
     arm = radar.translation - at.translation

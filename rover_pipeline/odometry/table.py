@@ -51,8 +51,8 @@ STEPS = (
     Step(
         sensor="_radar_odom",
         function="rover_pipeline.odometry.radar_steps:radar_odom",
-        version=1,
-        sections=("radar_odometry", "rig", "sync.times", "radar.velocity.vertical"),
+        version=2,
+        sections=("radar_odometry", "rig", "sync.times", "radar.velocity.vertical", "radar.velocity.pitch"),
         uses={"rig": ("name", "radar", "imu")},
         options=RadarOdometryOptions,
         inputs={"vel": "_radar_velocity/vel", "vel_cov": "_radar_velocity/cov"},

@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.radar.fold_kernels import refine_rest, rest_odds, rest_scores, variance_at
+from rover_pipeline.radar.velocity import vertical_sigma
 
 #: Most that the phases of one point can say, as a logarithm of odds: a second target in the cell, or a ghost, can
 #: mislead them in one cell of some hundred.
@@ -194,24 +195,18 @@ def _ego_velocities(points: Hypotheses, bin_mps: float, guide: np.ndarray | None
     while count < len(refined) and left.any():
         start = velocities[np.flatnonzero(left)[scores[left].argmax()]]
         refined[count] = start
-        refine_rest(*arrays, *limits, _vertical_sigma(start), refined[count])
+        refine_rest(*arrays, *limits, float(vertical_sigma(start, _VERTICAL_MPS, _PITCH)), refined[count])
         for centre in (start, refined[count]):
             left &= ((velocities - centre)[:, :2] ** 2).sum(axis=1) > _SAME**2
         count += 1
     refined = refined[:count]
-    vertical = np.array([_vertical_sigma(velocity) for velocity in refined])
-    final = score(refined, 0.0) - 0.5 * (refined[:, 2] / vertical) ** 2
+    final = score(refined, 0.0) - 0.5 * (refined[:, 2] / vertical_sigma(refined, _VERTICAL_MPS, _PITCH)) ** 2
     lead = max(_CERTAIN_VELOCITY, _CERTAIN_LEAD * final.max())
     order = np.argsort(-final, kind="stable")
     # A point that is not at rest speaks against the velocity: otherwise some points of any scene would be at rest at
     # some velocity.
     evidence = final.max() - len(points.doppler) * np.log(1 + _ODDS_AT_REST)
     return refined[order[final[order] > final.max() - lead]] if evidence >= _CERTAIN_VELOCITY else np.empty((0, 3))
-
-
-def _vertical_sigma(velocity: np.ndarray) -> float:
-    """Prior standard deviation of the vertical velocity at a velocity, f8 (3,), m/s."""
-    return float(np.hypot(_VERTICAL_MPS, _PITCH * np.hypot(velocity[0], velocity[1])))
 
 
 def _of_pairs(points: Hypotheses) -> np.ndarray:

@@ -158,14 +158,8 @@ class VelocitySection(Options):
         description="The same as a share of the speed: a radar that looks up or down, or bounces with its carrier, has "
         "more vertical velocity the faster it is.",
     )
-    trials: int = Field(
-        256,
-        ge=1,
-        description="Pairs of points, or triples where there are elevations, that the consensus (RANSAC) tries.",
-    )
-    least_angle: float = Field(
-        0.1, gt=0, lt=1, description="Sine of the minimum angle between the first two points of a pair or triple."
-    )
+    trials: int = Field(256, ge=1, description="Pairs of points that the consensus (RANSAC) tries.")
+    least_angle: float = Field(0.1, gt=0, lt=1, description="Sine of the minimum angle between the points of a pair.")
     min_inliers: int = Field(6, ge=3, description="Minimum number of static points for a valid estimate.")
     min_share: float = Field(0.3, ge=0, le=1, description="Minimum share of static points for a valid estimate.")
     max_error: float = Field(0.15, gt=0, description="Maximum level standard deviation of a valid estimate, m/s.")

@@ -1,9 +1,8 @@
 """Virtual sensor `_radar_velocity`: the radar's own velocity (ego-motion) from the Doppler of static points.
 
-A static point in direction u recedes at -u . v when the radar moves at v. A consensus over pairs of points (triples
-where the array knows elevations) separates static points from moving ones; weighted least squares over the static
-points then gives the velocity (D. Kellner et al., Instantaneous ego-motion estimation using Doppler radar, ITSC 2013).
-Radar frame, front-left-up.
+A static point in direction u recedes at -u . v when the radar moves at v. A consensus over pairs of points separates
+static points from moving ones; weighted least squares over the static points then gives the velocity (D. Kellner et
+al., Instantaneous ego-motion estimation using Doppler radar, ITSC 2013). Radar frame, front-left-up.
 """
 
 from __future__ import annotations
@@ -90,6 +89,16 @@ def velocity(
     }
 
 
+def vertical_sigma(vel: np.ndarray, vertical: float, pitch: float) -> np.ndarray:
+    """Prior standard deviation of the vertical velocity at velocities, f8 (..., 3), m/s; f8 (...,), m/s.
+
+    Args:
+        vertical, pitch: options of `_radar_velocity`: m/s, and a share of the level speed.
+    """
+    sigma: np.ndarray = np.hypot(vertical, pitch * np.hypot(vel[..., 0], vel[..., 1]))
+    return sigma
+
+
 def ego_velocity(direction: np.ndarray, doppler: np.ndarray, bin_mps: float, options: VelocitySection) -> Velocity:
     """Velocity of the radar over ground.
 
@@ -102,11 +111,11 @@ def ego_velocity(direction: np.ndarray, doppler: np.ndarray, bin_mps: float, opt
     if len(doppler) < options.min_inliers:
         return undetermined
     doppler_sigma = max(options.doppler_error * bin_mps, options.least_error)
-    vertical = _vertical_sigma(doppler, options)
-    velocity = _consensus(direction, doppler, doppler_sigma, vertical, options)
+    velocity = _consensus(direction, doppler, _OUTLIER * doppler_sigma, options)
     if velocity is None:
         return undetermined
     for _ in range(_ITERATIONS):
+        vertical = float(vertical_sigma(velocity, options.vertical, options.pitch))
         sigma = _residual_sigma(direction, velocity, doppler_sigma, options)
         residual = (doppler + direction @ velocity) / sigma
         inlier = np.abs(residual) < _OUTLIER
@@ -128,47 +137,31 @@ def ego_velocity(direction: np.ndarray, doppler: np.ndarray, bin_mps: float, opt
     return Velocity(velocity, cov, inliers, bool(enough and level_variance <= largest**2))
 
 
-def _vertical_sigma(doppler: np.ndarray, options: VelocitySection) -> float:
-    """Prior standard deviation of the vertical velocity, m/s. The largest Doppler stands for the speed."""
-    return float(np.hypot(options.vertical, options.pitch * np.abs(doppler).max()))
-
-
 def _consensus(
-    direction: np.ndarray, doppler: np.ndarray, sigma: float, vertical: float, options: VelocitySection
+    direction: np.ndarray, doppler: np.ndarray, tolerance: float, options: VelocitySection
 ) -> np.ndarray | None:
-    """The velocity, f8 (3,), of the few points that fits all points best; None if no choice of them is usable.
+    """The level velocity, f8 (3,), of the pair of points that fits all points best; None if no pair is usable.
 
-    The cost of a point is its squared residual; beyond `_OUTLIER` times `sigma` (m/s) all cost the same. Without
-    elevations the velocity is level. With them it is the most likely one for three points and a prior of no vertical
-    motion, of the standard deviation `vertical`, m/s.
+    The cost of a point is its squared residual, at most the squared `tolerance` (m/s): all outliers cost the same.
     """
-    chosen = _choices(len(doppler), options.trials)
-    first, second = direction[chosen[:2]]
+    pairs = _pairs(len(doppler), options.trials)
+    first, second = direction[pairs[0], :2], direction[pairs[1], :2]
     cross = first[:, 0] * second[:, 1] - first[:, 1] * second[:, 0]
     usable = np.abs(cross) > options.least_angle
     if not usable.any():
         return None
-    if direction[:, 2].any():
-        few, known = direction[chosen[:, usable]], doppler[chosen[:, usable]]
-        matrix = np.einsum("kni,knj->nij", few, few)
-        matrix[:, 2, 2] += (sigma / vertical) ** 2
-        matrix += 1e-9 * np.eye(3)
-        velocity = np.linalg.solve(matrix, -np.einsum("kni,kn->ni", few, known)[..., None])[..., 0]
-    else:
-        first, second, cross = first[usable], second[usable], cross[usable]
-        a, b = -doppler[chosen[0, usable]], -doppler[chosen[1, usable]]
-        level = np.stack([a * second[:, 1] - b * first[:, 1], b * first[:, 0] - a * second[:, 0]], axis=-1)
-        velocity = np.append(level / cross[:, None], np.zeros((len(cross), 1)), axis=1)
-    residual = doppler + velocity @ direction.T
-    cost = np.minimum(residual**2, (_OUTLIER * sigma) ** 2).sum(axis=1)
-    best: np.ndarray = velocity[cost.argmin()]
-    return best
+    first, second, cross = first[usable], second[usable], cross[usable]
+    a, b = -doppler[pairs[0, usable]], -doppler[pairs[1, usable]]
+    level = np.stack([a * second[:, 1] - b * first[:, 1], b * first[:, 0] - a * second[:, 0]], axis=-1) / cross[:, None]
+    residual = doppler + level @ direction[:, :2].T
+    cost = np.minimum(residual**2, tolerance**2).sum(axis=1)
+    return np.append(level[cost.argmin()], 0.0)
 
 
 @lru_cache(maxsize=256)
-def _choices(points: int, trials: int) -> np.ndarray:
-    """Random triples of points, i8 (3, trial); always the same for the same number of points."""
-    return np.random.default_rng(points).integers(0, points, (trials, 3)).T.copy()
+def _pairs(points: int, trials: int) -> np.ndarray:
+    """Random pairs of points, i8 (2, trial); always the same for the same number of points."""
+    return np.random.default_rng(points).integers(0, points, (trials, 2)).T.copy()
 
 
 def _residual_sigma(

@@ -137,7 +137,7 @@ def test_preintegration_is_what_integrating_the_motion_gives() -> None:
 def test_the_prior_of_no_vertical_velocity_is_taken_away() -> None:
     own = np.linalg.inv(np.diag([0.02, 0.03, 0.1]) ** 2)
     whole = np.linalg.inv(own + np.diag([0, 0, 25.0]))
-    measured, information = without_prior(whole[None], (whole @ own @ [1.0, 0.2, 0.3])[None], 0.2)
+    measured, information = without_prior(whole[None], (whole @ own @ [1.0, 0.2, 0.3])[None], np.array([0.2]))
     np.testing.assert_allclose(measured[0], [1.0, 0.2, 0.3], atol=1e-9)
     np.testing.assert_allclose(np.sqrt(1 / np.diag(information[0])), [0.0224, 0.0316, 0.1005], atol=1e-3)
 

@@ -96,5 +96,5 @@ def test_points_without_elevation_leave_the_prior_of_the_vertical_velocity() -> 
     estimate = ego_velocity(direction, doppler, BIN_MPS, OPTIONS)
     assert estimate.determined
     assert estimate.vel[2] == pytest.approx(0, abs=1e-9)
-    prior = np.hypot(OPTIONS.vertical, OPTIONS.pitch * np.abs(doppler).max())
+    prior = np.hypot(OPTIONS.vertical, OPTIONS.pitch * np.hypot(1.0, 0.2))
     assert np.sqrt(estimate.cov[2, 2]) == pytest.approx(prior, rel=0.01)
