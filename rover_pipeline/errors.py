@@ -64,6 +64,13 @@ class SampleIndexError(FormatError, IndexError):
     """An index is beyond the samples, or no index at all. It is an IndexError too, as Python's sequences raise."""
 
 
+class UnfitError(RoverError):
+    """A recording cannot give a result although nothing went wrong: it is too short, or nothing was in sight.
+
+    A step that makes files raises it, and its result says why there are none. The message is for the page.
+    """
+
+
 class InTheWayError(RoverError):
     """A file or directory that this program did not make has the path of a result."""
 

@@ -70,11 +70,14 @@ def run_command(
             stamps=tuple(path.name for path in outputs if path.name.startswith(".")),
             log=file,
         )
-        for path in (*outputs, *(folder / name for name in content.get("makes", ()))):
+        # What a recording cannot give has a stamp, and says why.
+        needed = [path for path in outputs if path.name.startswith(".") or not result.left_out]
+        needed += [folder / name for name in content.get("makes", ()) if not result.left_out]
+        for path in needed:
             if not path.exists():
                 raise RoverError(f"{path}: is an output of the rule, but {step.name} did not make it")
         made = ", ".join(step.products) or f"{result.samples} samples, {result.invalid} invalid"
-        line = f"{folder}: {made}, {result.seconds:.2f} s"
+        line = f"{folder}: {f'is left out: {result.left_out}' if result.left_out else made}, {result.seconds:.2f} s"
         for stream in filter(None, (sys.stderr, file)):
             print(line, file=stream)
 

@@ -18,9 +18,9 @@ from rover_pipeline.engine.progress import progress
 from rover_pipeline.engine.recording import opened_recording
 from rover_pipeline.engine.step import EVERY, Inspection, Step
 from rover_pipeline.engine.task import FrameTask, Part
-from rover_pipeline.errors import FormatError, RoverError, named_if_not_written
+from rover_pipeline.errors import FormatError, RoverError, UnfitError, named_if_not_written
 from rover_pipeline.format.meta import META
-from rover_pipeline.format.provenance import read_provenance, versions
+from rover_pipeline.format.provenance import LEFT_OUT, read_provenance, versions
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC
 from rover_pipeline.format.trace import channels_of
 from rover_pipeline.format.virtual import VirtualWriter
@@ -28,11 +28,12 @@ from rover_pipeline.options import InputOptions
 
 
 class StepResult(NamedTuple):
-    """Counts of a finished step."""
+    """Counts of a finished step, and why it made no files if the recording cannot give them."""
 
     samples: int
     invalid: int
     seconds: float
+    left_out: str = ""
 
 
 @dataclass
@@ -85,8 +86,9 @@ def run_step(
         inputs = open_inputs(step, trace, request.input, options)
         task = FrameTask(step, inputs, options, writer.partial, {}, request.input.mark_corrupt)
         run = _Run(task, writer, trace, f"{trace.name}/{sensor}", threads, dask or DaskOptions(), log)
+        left_out = ""
         if step.products:
-            run.make_files()
+            left_out = run.make_files()
         elif step.recording:
             run.make_at_once()
         else:
@@ -103,6 +105,7 @@ def run_step(
                 "measured": run.measured,
                 "notes": [*inputs.notes, *run.warnings],
                 **({"products": [*step.products]} if step.products else {}),
+                **({LEFT_OUT: left_out} if left_out else {}),
                 "packages": versions(),
                 "time": {
                     "started": started.isoformat(timespec="seconds"),
@@ -111,7 +114,7 @@ def run_step(
                 },
             }
         )
-    return StepResult(inputs.count, run.invalid, seconds)
+    return StepResult(inputs.count, run.invalid, seconds, left_out)
 
 
 def _declared(step: Step) -> set[str] | None:
@@ -175,15 +178,19 @@ class _Run:
         self._create()
         self._append(self.task.write(0, result, readable))
 
-    def make_files(self) -> None:
-        """Files instead of channels."""
-        returned, readable = self._call()
+    def make_files(self) -> str:
+        """Files instead of channels. Returns why there are none if the recording cannot give them."""
+        try:
+            returned, readable = self._call()
+        except UnfitError as error:
+            return str(error)
         declared = self.task.step.products
         if set(returned) != set(declared):
             raise RoverError(f"{self.task.step.name}: made {sorted(returned)}, declares {sorted(declared)}")
         for name, content in returned.items():
             self.writer.add_file(name, content)
         self.corrupt = int((~readable).sum())
+        return ""
 
     def _call(self) -> tuple[Any, Any]:
         """What the function returns for the whole recording, and which frames could be decoded."""

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from rover_pipeline.engine.inputs import Inputs
 from rover_pipeline.engine.step import EVERY, Inspection, Output, Step
-from rover_pipeline.errors import MissingExtraError, RoverError, SampleError, explain
+from rover_pipeline.errors import MissingExtraError, RoverError, SampleError, UnfitError, explain
 from rover_pipeline.format.channels import Channel, encode_sample
 from rover_pipeline.format.channels.raw import write_at
 from rover_pipeline.format.meta import ChannelSpec, spec_for
@@ -100,13 +100,14 @@ class FrameTask:
             arguments["options"] = self.options
         try:
             return (function or self.step.call)(**arguments)
-        except (MissingExtraError, SampleError):
+        except (MissingExtraError, SampleError, UnfitError):
             raise
         except RoverError as error:
             raise RoverError(f"{self._location(start, stop)}: {error}") from error
         except (ValueError, TypeError, ArithmeticError, LookupError, RuntimeError, AssertionError) as error:
-            problem = str(error) or "no message"
-            raise RoverError(f"{self._location(start, stop)}: {type(error).__name__}: {problem}") from error
+            # A ValueError's message is for users, as functions of maths raise it; of others only the programmer knows.
+            kind = "" if type(error) is ValueError and str(error) else f"{type(error).__name__}: "
+            raise RoverError(f"{self._location(start, stop)}: {kind}{error or 'no message'}") from error
 
     def _location(self, start: int, stop: int) -> str:
         return f"{self.inputs.paths}: samples {start} to {stop - 1}: {self.step.name}"

@@ -8,15 +8,19 @@ import json
 import os
 import platform
 import re
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from rover_pipeline import __version__
+from rover_pipeline.errors import one_line
 from rover_pipeline.format.texts import read_json
 
 PROVENANCE = "provenance.json"
 MADE_BY = "rover_pipeline"
+#: Key of the reason why a result has no files: the recording cannot give them.
+LEFT_OUT = "left_out"
 
 _PARTS = 16
 _PART_BYTES = 1 << 16
@@ -44,6 +48,12 @@ def is_source(provenance: dict[str, Any] | None) -> bool:
     """Whether a virtual sensor came with the recording, as a truth or a reference does, and is no result of a step."""
     step = str((provenance or {}).get("step", ""))
     return step == "simulate" or step.startswith("import ")
+
+
+def left_out(provenance: Mapping[str, Any] | None) -> str:
+    """Why a result of ours has no files, one line; "" = it has them."""
+    reason = (provenance or {}).get(LEFT_OUT)
+    return one_line(reason) if isinstance(reason, str) else ""
 
 
 def files_of(provenance: dict[str, Any] | None) -> set[str]:

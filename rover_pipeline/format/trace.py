@@ -141,7 +141,7 @@ def locate_traces(entries: list[str], here: Path, output_root: Path | None) -> d
         for trace in dict.fromkeys(traces):
             relative = trace.relative_to(base) if trace != base else Path(trace.name)
             results = Path(os.path.normpath(output_root / relative)) if output_root else trace
-            if output_root and (sensor := _enclosing_sensor(results)):
+            if output_root and (sensor := enclosing_sensor(results)):
                 raise FormatError(f"output_root: {output_root} is inside of the sensor {sensor}; choose another folder")
             if located.get(results, trace) != trace:
                 raise FormatError(f"traces: {trace} and {located[results]} would both have their results in {results}")
@@ -149,7 +149,7 @@ def locate_traces(entries: list[str], here: Path, output_root: Path | None) -> d
     return located
 
 
-def _enclosing_sensor(path: Path) -> Path | None:
+def enclosing_sensor(path: Path) -> Path | None:
     """The sensor that a path is in, if it is in one: sensors are only ever read."""
     resolved = path.resolve()
     return next((folder for folder in (resolved, *resolved.parents) if exists(folder / META)), None)

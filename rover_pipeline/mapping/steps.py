@@ -9,6 +9,7 @@ import numpy as np
 
 from rover_pipeline.engine.recording import Recording
 from rover_pipeline.engine.step import Inspection
+from rover_pipeline.errors import UnfitError
 from rover_pipeline.kinematics.sweep import SweepMotion
 from rover_pipeline.lidar.sweeps import LidarReader, lidar_reader
 from rover_pipeline.mapping.bev import picture
@@ -48,8 +49,9 @@ def build(
         objects: channels of `_objects`, if what moves is left out.
 
     Raises:
-        ValueError: `_odom` or `_objects` is of other sweeps, `_odom` has no valid one, the trajectory is longer than
-            the largest map, or there is nothing at the heights of the grid.
+        ValueError: `_odom` or `_objects` is of other sweeps, the trajectory is longer than the largest map, or there is
+            nothing at the heights of the grid.
+        UnfitError: `_odom` has no valid pose, or the sweeps have no return at the distances of the map.
     """
     if not np.array_equal(odometry["ts"], recording.ts):
         raise ValueError("_odom/ts differs from that of the lidar; make both again from this lidar")
@@ -59,10 +61,8 @@ def build(
     motion = lidar.motion(odometry, options.times)
     numbers = np.flatnonzero(motion.trajectory.valid & (recording.valid != 0))[:: options.every]
     if not len(numbers):
-        raise ValueError(
-            f"no sweep to make a map from: of {recording.count} sweeps none is valid in lidar and _odom; leave map "
-            "out of `outputs`"
-        )
+        sweeps = "the only sweep is not" if recording.count == 1 else f"none of {recording.count} sweeps is"
+        raise UnfitError(f"{sweeps} valid in lidar and _odom, and a map needs poses")
     floor = _floor(recording, lidar, motion, options, numbers)
     boxes = None if objects is None else Boxes.of(objects, levelling(floor.up))
     motion = motion.rotated(levelling(floor.up))
@@ -153,7 +153,8 @@ def _files(
     """The files of a map by name, and figures about it.
 
     Raises:
-        ValueError: there are no points at all, or none at the heights of the grid.
+        UnfitError: there are no points at all.
+        ValueError: there are none at the heights of the grid.
     """
     options, floor = builder.options, builder.floor
     voxels, grid = VoxelMap(options.voxel, options.max_voxels), Grid(builder.extent)
@@ -166,8 +167,8 @@ def _files(
         in_band += counts.in_band
     used = len(builder.numbers)
     if not len(voxels):
-        raise ValueError(
-            f"the map is empty: {used} sweeps have no return from map.min_range = {options.min_range:g} to "
+        raise UnfitError(
+            f"{used} sweeps have no return from map.min_range = {options.min_range:g} to "
             f"map.max_range = {options.max_range:g} m"
         )
     low, high = low + floor.height, high + floor.height

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from rover_pipeline.options import ReportOptions
 from rover_pipeline.report.formatting import count, duration, join, percent
+from rover_pipeline.report.read.contents import Remark
 from rover_pipeline.report.read.outputs import needed_sensors
 from rover_pipeline.report.summary import (
     Finding,
@@ -27,6 +28,8 @@ _LOCATED = re.compile(r"([\w.-]+(?:/[\w.-]+)*): (.+)", re.DOTALL)
 _UNDECODABLE = re.compile(r"sample \d+ at byte \d+: ")
 #: Share of invalid samples above which a sensor or a trajectory is of no use.
 _MAX_INVALID_SHARE = 0.5
+#: A trajectory of so few sweeps has nothing to be checked against.
+_TOO_FEW_SWEEPS = 3
 #: Share of radar frames that contradict the odometry above which that is named; the speed of a rig at rest, m/s.
 _CONTRADICTED_SHARE, _STILL_MPS = 0.02, 0.2
 
@@ -38,9 +41,10 @@ class Evidence(NamedTuple):
         trace: name of the recording's folder, for commands.
         checked: lines of `check`; repaired: those of them about damage that the reader can repair.
         missing: outputs that were asked for and are not there -> the raw sensors that they are made from.
-        explained: result -> its samples that the raw sensor already marks as not valid, and samples of poses at times
-            that the odometry does not cover.
+        explained: result -> its samples that follow from others: those that the raw sensor or, of poses, the odometry
+            marks as not valid, and those of poses before the first and after the last valid one of the odometry.
         failed: outputs that were asked for and not made -> why.
+        remarks: what a look at a few samples of the raw sensors found.
     """
 
     trace: str
@@ -54,6 +58,7 @@ class Evidence(NamedTuple):
     radar_speed: RadarSpeed | None
     sync: Sequence[SyncSummary]
     failed: Mapping[str, str] = MappingProxyType({})
+    remarks: Sequence[Remark] = ()
 
 
 def find(evidence: Evidence, options: ReportOptions) -> list[Finding]:
@@ -62,7 +67,8 @@ def find(evidence: Evidence, options: ReportOptions) -> list[Finding]:
         *_check_findings(evidence),
         *_missing(evidence),
         *_start_and_end(evidence.raw, options),
-        *(finding for sensor in evidence.raw for finding in _raw_sensor(sensor, options)),
+        *(finding for sensor in evidence.raw for finding in _raw_sensor(evidence.trace, sensor, options)),
+        *(_finding("error" if each.useless else "warning", each.place, each.text) for each in evidence.remarks),
         *_results(evidence, options),
     ]
     unique = list({(each.place, each.text): each for each in findings}.values())
@@ -165,7 +171,7 @@ def _start_and_end(raw: Sequence[SensorSummary], options: ReportOptions) -> Iter
             yield _finding("error", sensor.name, f"ends {duration(early)} before the recording does", advice)
 
 
-def _raw_sensor(sensor: SensorSummary, options: ReportOptions) -> Iterator[Finding]:
+def _raw_sensor(trace: str, sensor: SensorSummary, options: ReportOptions) -> Iterator[Finding]:
     """Whether the sensor can be read, is complete, valid and as fast as it was configured."""
 
     if sensor.error:
@@ -177,7 +183,8 @@ def _raw_sensor(sensor: SensorSummary, options: ReportOptions) -> Iterator[Findi
     if sensor.whole < sensor.samples:
         shortest = min(sensor.channels, key=lambda channel: channel.samples)
         text = f"was cut off: {shortest.name} has {sensor.whole:,} of {count(sensor.samples, 'sample')}"
-        yield _finding("error", sensor.name, text, "Set `input.truncate: true` to use the samples that are whole.")
+        remedy = f"rover-pipeline run {trace} --config input='{{truncate: true}}'"
+        yield _finding("error", sensor.name, text, f"To use the samples that are whole: {remedy}")
     share = sensor.lost / (sensor.samples + sensor.lost)
     lost = f"lost {count(sensor.lost, 'sample')} ({percent(share)}) in {count(sensor.gaps, 'gap')}"
     if sensor.longest_gap_s > options.max_gap_s:
@@ -197,7 +204,11 @@ def _raw_sensor(sensor: SensorSummary, options: ReportOptions) -> Iterator[Findi
 
 def _results(evidence: Evidence, options: ReportOptions) -> Iterator[Finding]:
     """What the steps noticed, and results with many invalid samples."""
+    sweeps = next((each.samples for each in evidence.raw if each.name == "lidar"), 0)
+    is_short = sweeps <= _TOO_FEW_SWEEPS
     for step in evidence.steps:
+        if step.left_out:
+            yield _finding("note" if is_short else "error", step.sensor, f"is left out: {step.left_out}")
         for note in step.notes:
             yield _finding("warning", *_split(note, step.sensor))
         if step.corrupt:
@@ -214,12 +225,16 @@ def _results(evidence: Evidence, options: ReportOptions) -> Iterator[Finding]:
         own, others = sensor.invalid - inherited - outside, sensor.samples - inherited - outside
         share = own / max(1, others)
         if outside:
-            text = f"{count(outside, 'sample')} before the first or after the last sweep: no pose is known there"
+            text = f"{count(outside, 'sample')} before the first or after the last pose: none is known there"
             yield _finding("note", sensor.name, text)
         if share > options.max_invalid_share:
             text = f"has {own:,} of {count(others, 'sample')} not to be trusted ({percent(share)})"
             useless = sensor.name == "_odom" and share > _MAX_INVALID_SHARE
-            yield _finding("error" if useless else "warning", sensor.name, text)
+            if useless and is_short:
+                text = f"{text}: {count(sweeps, 'sweep')} {'is' if sweeps == 1 else 'are'} too few for a trajectory"
+                yield _finding("note", sensor.name, text)
+            else:
+                yield _finding("error" if useless else "warning", sensor.name, text)
     speed = evidence.radar_speed
     if speed and speed.above_share:
         yield _finding(

@@ -17,6 +17,7 @@ from rover_pipeline.report.draw import charts
 from rover_pipeline.report.draw.frames import draw_instants
 from rover_pipeline.report.draw.maps import read_floor_plan, read_map_view
 from rover_pipeline.report.read import motion, processing, sync
+from rover_pipeline.report.read.contents import look_into
 from rover_pipeline.report.read.outputs import missing_outputs, used_channels
 from rover_pipeline.report.read.sensors import SensorRecord, is_simulated, read_sensors, read_sidecar
 from rover_pipeline.report.summary import Summary
@@ -24,6 +25,11 @@ from rover_pipeline.report.templating import PAGE, REPORT, SUMMARY, environment
 from rover_pipeline.validation.check import problems
 
 _MAP = "_map"
+
+
+def summarise(path: Path, options: PageOptions) -> Summary:
+    """The figures of the page of a trace, and the verdict, without the page."""
+    return _summarise(Contents(Trace(require_trace(path))), options)
 
 
 def report_files(path: Path, options: PageOptions) -> dict[str, bytes]:
@@ -92,6 +98,7 @@ def _summarise(contents: Contents, options: PageOptions) -> Summary:
             for each in read_failures(trace.path)
             if each.output != REPORT
         },
+        remarks=look_into(trace, records, [each.name for each in contents.derived]),
     )
     sorted_findings = findings.find(evidence, options)
     truth, reference = (motion.read_track(records.get(name)) for name in ("_truth", "_reference"))
@@ -121,7 +128,7 @@ def _check_lines(trace: Trace, records: Iterable[SensorRecord], used: Collection
     """
     known = {line for each in records for line in (each.summary.error, *(() if each.virtual else each.truncated))}
     found = problems(trace.path, decode=lambda channel: not channel.startswith("_") and channel not in used)
-    lines = [line.replace(f"{trace.path}/", "") for line in found]
+    lines = [line.replace(f"{trace.path}/", "").removeprefix(f"{trace.path}: ") for line in found]
     return [line for line in lines if not line.startswith((f"{REPORT}:", f"{REPORT}/")) and line not in known]
 
 
@@ -129,8 +136,8 @@ def _explained(contents: Contents) -> dict[str, tuple[int, int]]:
     """Of each result, the invalid samples that follow from others.
 
     Returns:
-        Sensor -> samples that the raw sensor of the same times already marks, and of the others those of poses before
-        the first or after the last pose of the odometry.
+        Sensor -> samples that the raw sensor of the same times already marks, and poses between poses of the odometry
+        of which one is not valid; and of the others those of poses before the first or after the last valid one.
     """
     odom = contents.records.get("_odom")
     found = {}
@@ -142,7 +149,11 @@ def _explained(contents: Contents) -> dict[str, tuple[int, int]]:
                 inherited |= bad & (raw.valid == 0)
         outside = np.zeros_like(bad)
         if odom is not None and len(odom.ts) and each.name.endswith("_pose"):
-            outside = bad & ~inherited & ((each.ts < odom.ts[0]) | (each.ts > odom.ts[-1]))
+            known = odom.ts[odom.valid != 0]
+            if len(known):
+                outside = bad & ~inherited & ((each.ts < known[0]) | (each.ts > known[-1]))
+            after = np.clip(np.searchsorted(odom.ts, each.ts), 1, max(1, len(odom.ts) - 1)).clip(max=len(odom.ts) - 1)
+            inherited |= bad & ~outside & ((odom.valid[after] == 0) | (odom.valid[np.maximum(after - 1, 0)] == 0))
         found[each.name] = int(inherited.sum()), int(outside.sum())
     return found
 

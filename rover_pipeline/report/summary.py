@@ -154,6 +154,7 @@ class StepSummary(_Model):
     seconds: float | None = Field(None, description="Time taken, s.")
     started: str = Field("", description="When it was started, ISO 8601.")
     notes: tuple[str, ...] = Field((), description="Its warnings and notes.")
+    left_out: str = Field("", description="Why it made nothing, where the recording cannot give the result.")
 
 
 class Summary(_Model):

@@ -12,7 +12,7 @@ import numpy as np
 from rover_pipeline.errors import FormatError, require_damage, short
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
-from rover_pipeline.format.provenance import PROVENANCE, fingerprint, read_provenance
+from rover_pipeline.format.provenance import PROVENANCE, fingerprint, left_out, read_provenance
 from rover_pipeline.format.sensor import TS, VALID, Sensor
 from rover_pipeline.format.trace import Trace
 from rover_pipeline.table import TABLE
@@ -39,6 +39,10 @@ def product_problems(trace: Trace, name: str) -> Iterator[str]:
     if provenance is None:
         return
     declared = tuple(TABLE[name].products) if name in TABLE else _declared(provenance)
+    if declared and left_out(provenance):
+        yield from _version_problems(path, provenance)
+        yield from _stale(trace, path, _inputs(provenance))
+        return
     if not declared:
         yield f"{path}: lost its {META}; run the workflow again"
         return

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
 
-from rover_pipeline.errors import ERROR_MARK, one_line
+from rover_pipeline.errors import ERROR_MARK, RoverError, one_line
 from rover_pipeline.format.failures import read_failures, record_failure
+from rover_pipeline.format.provenance import left_out, read_provenance
+from rover_pipeline.table import TABLE
 from rover_pipeline.workflow.flow import Flow
 from rover_pipeline.workflow.jobs import FailedJob
 from rover_pipeline.workflow.plan_file import WHOLE
@@ -41,6 +43,13 @@ def end_of_run(flow: Flow, each: RecordingJobs, failed: Mapping[int, FailedJob],
     """
     markers = {each.marker(results): results for results in each.pending} if each.active else {}
     rows = {(row.recording, row.output): row for row in failures(flow, failed.values(), markers)}
+    remarks = []
+    for row, named in lacking_results(flow):
+        if named:  # what was asked for by its name is not there
+            record_failure(Path(row.recording), row.output, row.reason, may_pass=False)
+            rows[row.recording, row.output] = row
+        else:
+            remarks.append(row)
     # The page of a recording is withheld where the job that would make it ended too early.
     pageless = {Path(row.recording) for row in rows.values() if row.recording}
     for results in markers.values():
@@ -51,6 +60,8 @@ def end_of_run(flow: Flow, each: RecordingJobs, failed: Mapping[int, FailedJob],
     for trace in sorted(pageless):
         if "report" in flow.wanted.get(trace, ()):
             _make_page(flow, trace)
+    if remarks:
+        say("left out:", table(remarks))
     if rows:
         say("failed:", table(sorted(rows.values())))
         lacking = len({recording for recording, _ in rows if recording})
@@ -63,6 +74,21 @@ def end_of_run(flow: Flow, each: RecordingJobs, failed: Mapping[int, FailedJob],
     if whole:
         say("done:", flow.directories)
     return 0 if whole else 1
+
+
+def lacking_results(flow: Flow) -> Iterator[tuple[Row, bool]]:
+    """Results that say that their recording cannot give them, each with whether it was asked for by its name."""
+    named = {name for item in flow.config.outputs for name in item.replace(",", " ").split()}
+    for trace, names in sorted(flow.wanted.items()):
+        for name in names:
+            if f"_{name}" not in TABLE or not TABLE[f"_{name}"].products or name == _REPORT[1:]:
+                continue
+            try:
+                reason = left_out(read_provenance(trace / f"_{name}"))
+            except (RoverError, OSError):
+                continue  # whatever needs it tells that it is damaged
+            if reason:
+                yield Row(str(trace), f"_{name}", reason), name in named
 
 
 def failures(flow: Flow, failed: Iterable[FailedJob], markers: Mapping[str, Path]) -> list[Row]:

@@ -10,6 +10,7 @@ import pytest
 import yaml
 from plyfile import PlyData
 
+from rover_pipeline.errors import UnfitError
 from rover_pipeline.mapping.floor import levelling
 from tests.mapping.scene import Scene, distance_to_solids, walk
 
@@ -146,13 +147,13 @@ def test_a_band_without_points_is_an_error_that_names_the_heights_of_the_points(
 
 
 def test_limits_of_range_without_points_are_an_error(scene: Scene) -> None:
-    with pytest.raises(ValueError, match=r"map is empty: 12 sweeps have no return from map.min_range = 39 to"):
+    with pytest.raises(UnfitError, match=r"^12 sweeps have no return from map.min_range = 39 to"):
         scene.build_map(min_range=39.0)
 
 
 def test_sweeps_without_a_valid_pose_are_left_out_and_none_at_all_is_an_error(scene: Scene) -> None:
     bad = scene._replace(states={**scene.states, "valid": np.zeros(len(scene.sweeps.ts), "u1")})
-    with pytest.raises(ValueError, match="of 24 sweeps none is valid in lidar and _odom"):
+    with pytest.raises(UnfitError, match=r"^none of 24 sweeps is valid in lidar and _odom"):
         bad.build_map()
     some = np.ones(len(scene.sweeps.ts), "u1")
     some[4:20] = 0

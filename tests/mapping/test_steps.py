@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -12,9 +13,11 @@ from plyfile import PlyData
 
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.errors import RoverError
+from rover_pipeline.format.provenance import PROVENANCE, left_out, read_provenance
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor, SensorWriter
 from rover_pipeline.table import find_step
-from tests.kit import WHOLE, check_virtual_sensor, small_trace, spec_of, write_lidar_image
+from rover_pipeline.validation.check import problems
+from tests.kit import STAMP, WHOLE, check_virtual_sensor, small_trace, spec_of, write_lidar_image
 from tests.references import check_reference
 
 STEP = "_map"
@@ -59,10 +62,20 @@ def test_maps_change_only_with_the_version_of_the_step(tmp_path: Path) -> None:
     check_reference("_map", {**arrays, "cells": cells})
 
 
-def test_odometry_of_other_sweeps_and_without_a_valid_one_is_an_error(tmp_path: Path) -> None:
-    trace = trace_with_odometry(tmp_path / "trace", invalid=tuple(range(6)))
-    with pytest.raises(RoverError, match=r"lidar.*build.*of 6 sweeps none is valid in lidar and _odom"):
-        run_step(find_step(STEP), trace, "_map", Request())
+def test_a_map_that_no_sweep_gives_is_left_out_with_the_reason_and_replaces_an_older_one(tmp_path: Path) -> None:
+    trace = trace_with_odometry(tmp_path / "trace")
+    assert run_step(find_step(STEP), trace, "_map", Request({"every": 1})).left_out == ""
+    shutil.rmtree(trace / "_odom")
+    shutil.copytree(trace_with_odometry(tmp_path / "bad", invalid=tuple(range(6))) / "_odom", trace / "_odom")
+    result = run_step(find_step(STEP), trace, "_map", Request(), stamps=(STAMP,))
+    assert result.left_out == "none of 6 sweeps is valid in lidar and _odom, and a map needs poses"
+    assert sorted(os.listdir(trace / "_map")) == [STAMP, PROVENANCE], "a map of other poses must not stay"
+    assert left_out(read_provenance(trace / "_map")) == result.left_out
+    assert [line for line in problems(trace) if "/_map" in line and "/_lidar_image" not in line] == []
+
+
+def test_odometry_of_other_sweeps_is_an_error(tmp_path: Path) -> None:
+    trace = trace_with_odometry(tmp_path / "trace")
     other = trace_with_odometry(tmp_path / "other", frames=5)
     shutil.rmtree(trace / "_odom")
     shutil.copytree(other / "_odom", trace / "_odom")

@@ -11,9 +11,8 @@ import pytest
 
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.options import PageOptions
-from rover_pipeline.report.page import report_files
+from rover_pipeline.report import page
 from rover_pipeline.report.summary import Finding, Summary, documentation
-from rover_pipeline.report.templating import SUMMARY
 from rover_pipeline.simulate.faults import FAULTS
 from rover_pipeline.simulate.record import simulate
 from rover_pipeline.table import find_step
@@ -25,8 +24,7 @@ from tests.report.scene import provenance, sensor
 
 def summarise(trace: Path, **options: object) -> Summary:
     """The summary of a trace, without images."""
-    files = report_files(trace, PageOptions.model_validate({"instants": 0, "outputs": ["report"], **options}))
-    return Summary.model_validate_json(files[SUMMARY])
+    return page.summarise(trace, PageOptions.model_validate({"instants": 0, "outputs": ["report"], **options}))
 
 
 def findings(summary: Summary, severity: str) -> dict[str, Finding]:
@@ -156,7 +154,11 @@ def test_a_sensor_that_was_cut_off_is_reported_once(tmp_path: Path) -> None:
         os.truncate(path, path.stat().st_size * 2 // 3)
     summary = summarise(trace)
     (error,) = [each for each in summary.findings if each.severity == "error"]
-    assert error.place == "lidar" and error.text.startswith("was cut off: ") and "input.truncate" in error.advice
+    assert (
+        error.place == "lidar"
+        and error.text.startswith("was cut off: ")
+        and "--config input='{truncate: true}'" in error.advice
+    )
     sensors = {each.name: each for each in summary.sensors}
     assert sensors["lidar"].whole < sensors["lidar"].samples == 20 and sensors["imu"].whole == 20
 
@@ -210,7 +212,7 @@ def test_poses_outside_of_the_odometry_and_samples_that_are_raw_invalid_are_no_w
     valid[5:15], valid[10] = 1, 0
     sensor(trace, "_radar_pose", times(20), valid)
     texts = [each.text for each in summarise(trace).findings if each.place == "_radar_pose"]
-    assert "10 samples before the first or after the last sweep: no pose is known there" in texts
+    assert "10 samples before the first or after the last pose: none is known there" in texts
     assert not any("not to be trusted" in text for text in texts)
     valid[7] = 0
     sensor(trace, "_radar_pose", times(20), valid)

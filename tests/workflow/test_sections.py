@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
+import os
 import re
 import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,7 +17,8 @@ import pytest
 from rover_pipeline.errors import ConfigError, RoverError
 from rover_pipeline.table import TABLE, find_step
 from rover_pipeline.workflow.flow import Flow
-from rover_pipeline.workflow.launch import run_workflow
+from rover_pipeline.workflow.launch import WORKING, run_workflow
+from tests.conftest import CHECKOUT
 from tests.kit import small_trace
 
 
@@ -54,17 +57,17 @@ def test_options_of_a_run_may_have_dots_and_what_cannot_be_understood_is_an_erro
 ) -> None:
     started: list[list[str]] = []
 
-    def run(command: list[str], check: bool) -> SimpleNamespace:
+    def run(command: list[str], check: bool, env: object) -> SimpleNamespace:
         started.append(command)
         return SimpleNamespace(returncode=0)
 
     monkeypatch.setattr(subprocess, "run", run)
     common = {"outputs": None, "profile": "local"}
-    config = ["odometry.world=gravity", "radar.points.cfar=ca", "radar.board=AWR1843", "output_root=/x"]
+    config = ["odometry.world=gravity", "radar.points.cfar=ca", "radar.board=AWR1843", f"output_root={tmp_path}/x"]
     assert run_workflow([str(tmp_path)], cores="2", config=config, **common) == 0  # type: ignore[arg-type]
     given = started[0][started[0].index("--config") + 2 :]
     radar = json.dumps({"points": {"cfar": "ca"}, "board": "AWR1843"})
-    assert given == ["output_root=/x", 'odometry={"world": "gravity"}', f"radar={radar}"]
+    assert given == [f"output_root={tmp_path}/x", 'odometry={"world": "gravity"}', f"radar={radar}"]
     for wrong in ("odometry", "a.=3", "odometry.world=[", ".x=1"):
         with pytest.raises(RoverError, match="--config"):
             run_workflow([str(tmp_path)], cores=None, config=[wrong], **common)  # type: ignore[arg-type]
@@ -74,6 +77,44 @@ def test_options_of_a_run_may_have_dots_and_what_cannot_be_understood_is_an_erro
         with pytest.raises(ConfigError, match=f"--cores {cores}: must be a number of processors"):
             run_workflow([str(tmp_path)], cores=cores, config=[], **common)  # type: ignore[arg-type]
     assert len(started) == 1
+
+
+def test_a_run_works_beside_its_results_or_in_the_cache_and_not_where_it_was_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[list[str]] = []
+
+    def run(command: list[str], check: bool, env: Mapping[str, str]) -> SimpleNamespace:
+        assert str(CHECKOUT) in env["PYTHONPATH"].split(os.pathsep), "jobs in another folder find the package"
+        started.append(command)
+        return SimpleNamespace(returncode=0)
+
+    def folder(*paths: str, config: Sequence[str] = ()) -> Path | None:
+        run_workflow(paths, outputs=None, cores=None, profile="local", config=config)
+        command = started[-1]
+        return Path(command[command.index("--directory") + 1]) if "--directory" in command else None
+
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    one, two = (small_trace(tmp_path / "all" / name, 1, sensors=("imu",)) for name in ("one", "two"))
+    assert folder(str(one)) == one / WORKING and (one / WORKING).is_dir()
+    assert folder(str(one), str(two)) == folder(f"{tmp_path}/all/*") == folder("../all") == tmp_path / "all" / WORKING
+    assert folder(str(one), config=["output_root=out", "export={root: sets}"]) == here / "out" / WORKING
+    given = started[-1]
+    assert json.dumps(str(here / "out")) in next(each for each in given if each.startswith("output_root="))
+    assert f'export={{"root": "{here}/sets"}}' in given, "paths are those from where they were typed"
+    folder(str(one), config=["exports=kitti", "radar.calibration=a.yaml"])
+    assert {f'export={{"root": "{here}/exports"}}', f'radar={{"calibration": "{here}/a.yaml"}}'} <= set(started[-1])
+    assert folder(str(one), config=["extra_rules=mine.smk"]) is None, "commands of the user's rules may name files here"
+    assert f'extra_rules="{here}/mine.smk"' in started[-1]
+    (tmp_path / "cache").mkdir()
+    monkeypatch.setattr("rover_pipeline.workflow.launch.writable", lambda path: False)
+    unwritable = folder(str(one))
+    assert unwritable is not None and unwritable.is_relative_to(tmp_path / "cache") and unwritable.is_dir()
+    assert folder(str(one)) == unwritable != folder(str(two)), "the same run finds its notes again"
 
 
 def test_a_changed_pose_or_tolerance_remakes_what_is_computed_from_it_and_nothing_else(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rover_pipeline.errors import RoverError, require_damage
-from rover_pipeline.format.provenance import read_provenance
+from rover_pipeline.format.provenance import left_out, read_provenance
 from rover_pipeline.report.summary import StepSummary
 
 #: Longest text of a measured value on the page, characters: a list of a thousand numbers is not for people.
@@ -51,6 +51,7 @@ def summarise_steps(trace: Path, provenances: Mapping[str, Mapping[str, Any]]) -
                 seconds=seconds if isinstance(seconds, (int, float)) else None,
                 started=str(time.get("started", "")),
                 notes=tuple(map(str, notes)) if isinstance(notes, list) else (),
+                left_out=left_out(content),
                 **{key: count for key, count in counts.items() if isinstance(count, int)},
             )
         )

@@ -1,0 +1,138 @@
+"""What a few samples of each raw sensor hold: a sensor that ran but saw nothing has files without a fault."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rover_pipeline.errors import FormatError, require_damage
+from rover_pipeline.format.channels.jpeg import FACTORS, PictureChannel
+from rover_pipeline.format.trace import Trace
+from rover_pipeline.radar.health import clipped_share
+from rover_pipeline.report.formatting import count, percent
+from rover_pipeline.report.read.sensors import SensorRecord
+
+#: Samples of a channel that are looked at, evenly spaced.
+_LOOKED_AT = 6
+#: Range that an Ouster lidar writes for a target that is too far for 16 bits, mm; it is no return.
+_CLIPPED_RANGE = 65535
+#: Fewest samples that must be the same for a sensor to be called stuck.
+_LEAST_STUCK = 3
+#: Values of a picture's pixels that differ by no more than this are one colour: JPEG changes them by a little.
+_ONE_COLOUR = 6
+
+
+class Remark(NamedTuple):
+    """What is wrong with the samples of a channel.
+
+    Attributes:
+        place: sensor and channel.
+        useless: whether nothing can be made of the channel.
+    """
+
+    place: str
+    text: str
+    useless: bool
+
+
+def look_into(trace: Trace, records: Mapping[str, SensorRecord], results: Collection[str]) -> list[Remark]:
+    """What a look at a few samples of the raw sensors finds.
+
+    Args:
+        results: names of the virtual sensors; what one of them tells of all samples is not told of some here.
+    """
+    remarks: list[Remark] = []
+    for name, channel, axes, look in _LOOKS:
+        record = records.get(name)
+        spec = record.sensor.specs.get(channel) if record and record.sensor else None
+        if record is None or spec is None or len(spec.shape) != axes or spec.dtype.kind not in "iuf":
+            continue
+        if look is _saturated and "_radar_quality" in results:
+            continue
+        if len(samples := _samples(trace, record, channel, few=name != "imu")):
+            remarks += [Remark(f"{name}/{channel}", *found) for found in look(samples)]
+    return remarks
+
+
+def _samples(trace: Trace, record: SensorRecord, name: str, *, few: bool) -> np.ndarray:
+    """Samples that are valid and can be decoded, (sample, ...), evenly spaced or all. `check` names the others."""
+    chosen = record.samples[record.valid != 0]
+    try:
+        channel: Any = trace.source(record.name, name).channel(name)
+        chosen = chosen[chosen < len(channel)]
+        if not few:
+            return np.asarray(channel.read_whole()[chosen])
+        if isinstance(channel, PictureChannel):
+            channel = channel.reduced(max(FACTORS))
+    except FormatError as error:
+        require_damage(error)
+        return np.empty(0)
+    found = []
+    for at in np.unique(np.linspace(0, len(chosen) - 1, _LOOKED_AT).round().astype(int)) if len(chosen) else ():
+        try:
+            found.append(channel.read(int(chosen[at]), int(chosen[at]) + 1)[0])
+        except FormatError as error:
+            require_damage(error)
+    return np.stack(found) if found else np.empty(0)
+
+
+_Found = Iterator[tuple[str, bool]]
+
+
+def _blind(ranges: np.ndarray) -> _Found:
+    """Sweeps of the lidar, mm, (sweep, beam, column)."""
+    if not ((ranges > 0) & (ranges < _CLIPPED_RANGE)).any():
+        yield f"has no return in any of {count(len(ranges), 'sweep')} looked at: the lidar sees nothing", True
+
+
+def _empty(counts: np.ndarray) -> _Found:
+    """Number of points of each sweep of a lidar that sends points, (sweep,)."""
+    if not counts.any():
+        yield f"is 0 in {count(len(counts), 'sweep')} looked at: the lidar sees nothing", True
+
+
+def _saturated(iq: np.ndarray) -> _Found:
+    """Frames of the radar, (frame, chirp, tx, rx, word)."""
+    if iq.min() == iq.max():
+        yield f"holds nothing but {int(iq.flat[0])} in {count(len(iq), 'frame')} looked at: no signal arrives", True
+        return
+    shares = clipped_share(iq) if iq.dtype.kind in "iu" else np.zeros(len(iq))
+    if (shares > 0).any():
+        yield (
+            f"is clipped in {int((shares > 0).sum())} of {count(len(iq), 'frame')} looked at, up to "
+            f"{percent(float(shares.max()))} of a frame: the receiver saturates, which makes targets where there are "
+            "none; lower its gain",
+            False,
+        )
+
+
+def _pictures(images: np.ndarray) -> _Found:
+    """Pictures of the camera, (picture, row, column, 3)."""
+    flat = images.reshape(len(images), -1, images.shape[-1])
+    if (np.ptp(flat, axis=1) <= _ONE_COLOUR).all():
+        yield f"shows one colour in {count(len(images), 'picture')} looked at: the lens is covered, or it is dark", True
+    elif len(images) >= _LEAST_STUCK and (images == images[0]).all():
+        yield f"shows the same in {count(len(images), 'picture')} looked at: the camera hung, or nothing moved", False
+
+
+def _vectors(values: np.ndarray) -> _Found:
+    """All values of a channel of the IMU, (sample, 3)."""
+    bad = int((~np.isfinite(values)).any(axis=1).sum())
+    if bad:
+        yield f"has {count(bad, 'sample')} that are not finite numbers", bad == len(values)
+    elif len(values) >= _LEAST_STUCK and (values == values[0]).all():
+        yield f"is the same in all {count(len(values), 'sample')}: the IMU hung, or does not measure it", True
+
+
+#: What is looked at: sensor, channel, number of axes of a sample, and the function. That gives texts about what is
+#: wrong, each with whether nothing can be made of the channel.
+_LOOKS: tuple[tuple[str, str, int, Callable[[np.ndarray], _Found]], ...] = (
+    ("lidar", "rng", 2, _blind),
+    ("lidar", "count", 0, _empty),
+    ("radar", "iq", 4, _saturated),
+    ("camera", "video.avi", 3, _pictures),
+    ("imu", "acc", 1, _vectors),
+    ("imu", "avel", 1, _vectors),
+)
