@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -13,6 +15,7 @@ from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError, short_text
 from rover_pipeline.format.merge import imported_trace
 from rover_pipeline.format.provenance import fingerprint
+from rover_pipeline.importers.ahead import THREADS, InOrder
 from rover_pipeline.importers.origin import write_config
 from rover_pipeline.importers.ros.bags import Recording
 from rover_pipeline.importers.ros.choice import Choice, choose_topics
@@ -65,8 +68,9 @@ class _Stream:
     next: int = 0
     waiting: dict[int, bytes] = field(default_factory=dict)
     damaged: list[str] = field(default_factory=list)
+    ahead: InOrder[tuple[int, memoryview], Any] | None = None
 
-    def take(self, message: Message) -> None:
+    def take(self, message: Message, pool: Executor) -> None:
         rank = int(self.stamps.rank[self.number])
         self.number += 1
         if rank < 0:
@@ -74,15 +78,32 @@ class _Stream:
         if rank != self.next:
             self.waiting[rank] = bytes(message.data)
             return
-        self._put(message.data)
+        self._put(message.data, pool)
         while self.next in self.waiting:
-            self._put(memoryview(self.waiting.pop(self.next)))
+            self._put(memoryview(self.waiting.pop(self.next)), pool)
 
-    def _put(self, data: memoryview) -> None:
-        ts = float(self.stamps.times[self.next])
+    def finish(self) -> None:
+        """Add the messages that threads are at work on."""
+        if self.ahead:
+            self.ahead.finish()
+
+    def _put(self, data: memoryview, pool: Executor) -> None:
+        item = (self.next, data)
         self.next += 1
+        if self.sink.heavy and self.sink.ready:
+            self.ahead = self.ahead or InOrder(pool, self._add)
+            self.ahead.put(item, self._prepared, 2 * len(data))
+        else:
+            self._add(item, lambda: self._prepared(item))
+
+    def _prepared(self, item: tuple[int, memoryview]) -> Any:
+        number, data = item
+        return self.sink.prepare(self.decoder.decode(self.topic.type, data), number)
+
+    def _add(self, item: tuple[int, memoryview], prepared: Callable[[], Any]) -> None:
+        ts = float(self.stamps.times[item[0]])
         try:
-            self.sink.add(ts, self.decoder.decode(self.topic.type, data))
+            self.sink.add(ts, prepared())
         except ValueError as error:
             self.damaged.append(f"the message at {ts:.6f} s {error}")
 
@@ -100,8 +121,9 @@ def import_ros(bags: Sequence[Path], out: Path, options: Options, say: Callable[
         FormatError: a bag cannot be read, is damaged, or holds nothing that a trace can hold.
         ConfigError: an option cannot be followed.
     """
-    with imported_trace(out) as trace:
-        recording = Recording(bags, options.partial)
+    # The scratch file has no name, so that it is gone whatever happens.
+    with imported_trace(out) as trace, tempfile.TemporaryFile(dir=trace, buffering=0) as scratch:
+        recording = Recording(bags, options.partial, scratch)
         where = str(bags[0]) if len(bags) == 1 else f"{bags[0]} and {len(bags) - 1} more"
         total = max(2 * recording.size // _MB, 1)
         with progress("import ros", total, "MB") as advance:
@@ -227,13 +249,16 @@ def _reference(
 def _read_again(recording: Recording, streams: Sequence[_Stream], advance: Callable[[int], object]) -> None:
     wanted = {stream.topic.name: stream for stream in streams}
     done = 0
-    for message in recording.messages():
-        stream = wanted.get(message.topic)
-        if stream is not None and stream.number < stream.topic.count:
-            stream.take(message)
-        if recording.position - done > 1 << 22:
-            advance(recording.position - done)
-            done = recording.position
+    with ThreadPoolExecutor(THREADS) as pool:
+        for message in recording.messages(wanted=wanted):
+            stream = wanted.get(message.topic)
+            if stream is not None and stream.number < stream.topic.count:
+                stream.take(message, pool)
+            if recording.position - done > 1 << 22:
+                advance(recording.position - done)
+                done = recording.position
+        for stream in streams:
+            stream.finish()
     advance(recording.size - done)
 
 
