@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Collection, Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 from rover_pipeline.importers.ahead import worked_ahead
@@ -29,10 +30,12 @@ class _Part(NamedTuple):
 class Mcap(BagFile):
     """An `.mcap` file."""
 
+    def __init__(self, path: Path, partial: bool) -> None:
+        super().__init__(path, partial)
+        self._schemas: dict[int, str] = {}
+        self._channels: dict[int, tuple[str, str, str]] = {}
+
     def _messages(self, heads: bool, wanted: Collection[str] | None) -> Iterator[Message]:
-        if heads:
-            self._schemas: dict[int, str] = {}
-            self._channels: dict[int, tuple[str, str, str]] = {}
         parts = worked_ahead(lambda part: self._content(part, heads), self._parts(wanted), _size)
         for part, content in parts:
             self.position = part.at

@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Collection, Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import IO, NamedTuple
 
 from rover_pipeline.errors import short
@@ -38,9 +39,11 @@ class _Part(NamedTuple):
 class Rosbag1(BagFile):
     """A `.bag` file."""
 
+    def __init__(self, path: Path, partial: bool) -> None:
+        super().__init__(path, partial)
+        self._connections: dict[int, tuple[str, str]] = {}
+
     def _messages(self, heads: bool, wanted: Collection[str] | None) -> Iterator[Message]:
-        if heads:
-            self._connections: dict[int, tuple[str, str]] = {}
         for part, content in worked_ahead(_content, self._parts(wanted), _size):
             self.position = part.at
             if part.compression is None:

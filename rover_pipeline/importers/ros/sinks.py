@@ -65,6 +65,10 @@ class Sink(ABC):
             ts: s; prepared: what `prepare` gave.
         """
 
+    def add_exact(self, ns: int, prepared: Any) -> None:
+        """The same with the time in ns since 1970, of which a float has 0.2 us."""
+        self.add(ns / 1e9, prepared)
+
     @abstractmethod
     def close(self) -> None:
         """Write what is left and make the sensor complete."""

@@ -145,6 +145,24 @@ class CloudSink(SweepSink):
         self._fields = find_field(names, INTENSITY), find_field(names, RING)
 
 
+class LivoxSink(SweepSink):
+    """`CustomMsg` of the drivers of Livox: points with their instants and lines."""
+
+    heavy = True
+
+    def __init__(self, folder: Path, places: int, period: float, stamped: bool, source: str) -> None:
+        super().__init__(folder, places, period, stamped, source)
+        self._unit = TimeUnit(("offset_time",), "ns", 1e-9, "header" if stamped else "own")
+        self.notes.append(f"instants of points: {self._unit}")
+
+    def prepare(self, content: dict[str, Any], number: int) -> _Sweep:
+        points, xyz = content["points"], vectors(content["points"])
+        returned = Cloud(xyz).returned()
+        taken = {name: points[name][returned] for name in ("offset_time", "reflectivity", "line")}
+        offsets = self._unit.offsets(taken, content["header"]["stamp"])
+        return _Sweep.of(Cloud(xyz[returned], taken["reflectivity"], taken["line"], offsets), "reflectivity, 0 to 255")
+
+
 class ScanSink(SweepSink):
     """`sensor_msgs/LaserScan`: points in the plane of the scanner."""
 
