@@ -3,6 +3,7 @@
 python -m benchmarks.peers lidar TRACE OUT        standard library's lzma, numpy destagger
 python -m benchmarks.peers radar TRACE OUT        xwr's numpy class, frame by frame
 python -m benchmarks.peers camera TRACE OUT       OpenCV's video reader, as roverd uses it, and its resize
+python -m benchmarks.peers bag BAG OUT            rosbags, which decodes every message and writes nothing
 """
 
 from __future__ import annotations
@@ -55,7 +56,15 @@ def camera(trace: Path, out: Path) -> None:
             target.write(cv2.resize(rgb, (480, 270), interpolation=cv2.INTER_AREA).tobytes())
 
 
+def bag(path: Path, out: Path) -> None:
+    from rosbags.highlevel import AnyReader
+
+    with AnyReader([path]) as reader:
+        for connection, _, raw in reader.messages():
+            reader.deserialize(raw, connection.msgtype)
+
+
 if __name__ == "__main__":
     work, trace, out = sys.argv[1:]
     Path(out).mkdir(parents=True, exist_ok=True)
-    {"lidar": lidar, "radar": radar, "camera": camera}[work](Path(trace), Path(out))
+    {"lidar": lidar, "radar": radar, "camera": camera, "bag": bag}[work](Path(trace), Path(out))

@@ -4,29 +4,23 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.format.merge import imported_trace
+from rover_pipeline.importers.ahead import worked_ahead
 from rover_pipeline.importers.cloud_files import READERS, read_cloud
 from rover_pipeline.importers.origin import write_config
 from rover_pipeline.importers.points import Cloud, PointsWriter
 from rover_pipeline.importers.reference import read_poses, write_reference
 from rover_pipeline.importers.times import natural_order, times_of_files
 
-#: Files that are read ahead, by so many threads.
-_AHEAD = 3
 #: Times of points are since 1970, and not after the sweep's own, above this, s.
 _ABSOLUTE_S = 1e8
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 def import_clouds(
@@ -131,8 +125,8 @@ def write_sweeps(
     usable = np.ones(len(files), bool) if valid is None else valid
     with progress(source, len(files), "sweep") as advance:
         # Points that are no returns are left out by the threads that read: it takes as long as reading.
-        clouds = read_ahead(lambda path: read(path).returns(), files)
-        sweeps = zip(stamps.tolist(), usable.tolist(), clouds, strict=True)
+        clouds = worked_ahead(lambda path: read(path).returns(), files)
+        sweeps = zip(stamps.tolist(), usable.tolist(), (cloud for _, cloud in clouds), strict=True)
         first = next(sweeps)
         timed = first[2].time is not None
         if timed and compensated:
@@ -159,18 +153,6 @@ def write_sweeps(
         "the points have no times, and nothing says that motion within sweeps is undone: they are taken as measured at "
         "one instant (--compensated says that it is undone)"
     ]
-
-
-def read_ahead(read: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
-    """Results of `read` in order. A few are worked on at once and held."""
-    with ThreadPoolExecutor(_AHEAD) as pool:
-        pending: deque[object] = deque()
-        for item in items:
-            pending.append(pool.submit(read, item))
-            if len(pending) > _AHEAD:
-                yield pending.popleft().result()  # type: ignore[attr-defined]
-        while pending:
-            yield pending.popleft().result()  # type: ignore[attr-defined]
 
 
 def _after(cloud: Cloud, stamp: float) -> Cloud:

@@ -22,7 +22,7 @@ from rover_pipeline.format.merge import imported_trace
 from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, ChannelSpec, replace_file
 from rover_pipeline.format.sensor import TS, TS_SPEC, SensorWriter
 from rover_pipeline.format.texts import read_text
-from rover_pipeline.importers.clouds import read_ahead
+from rover_pipeline.importers.ahead import worked_ahead
 from rover_pipeline.importers.origin import write_config
 from rover_pipeline.importers.times import natural_order, times_of_files
 
@@ -94,7 +94,7 @@ def write_pictures(camera: Path, files: Sequence[Path], stamps: np.ndarray) -> t
     Raises:
         FormatError: a picture cannot be read, or has another size than the first one.
     """
-    encoded = read_ahead(read_jpeg, files)
+    encoded = (picture for _, picture in worked_ahead(read_jpeg, files))
     with progress(f"import pictures {files[0].parent.name}", len(files), "picture") as advance:
         first, shape = next(encoded)
         video = ChannelSpec(format="mjpg", type="u1", shape=(*shape, 3), desc="Pictures, RGB. [row, column, colour]")

@@ -59,6 +59,10 @@ class Cloud(NamedTuple):
             return Cloud(xyz, intensity, ring, time)
         return Cloud(xyz[kept], *(None if each is None else each[kept] for each in (intensity, ring, time)))
 
+    def returned(self) -> np.ndarray:
+        """Indices of the points that are returns, whenever they were measured, i8."""
+        return np.asarray(_kept(np.ascontiguousarray(self.xyz, "<f4"), np.zeros(0, "f4")))
+
     def to_end(self) -> tuple[Cloud, float]:
         """The same sweep with times after its last point, and how long after the old time stamp that is, s.
 

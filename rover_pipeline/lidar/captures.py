@@ -61,5 +61,80 @@ def imu_packets(capture: Path, metadata: Path | None, index: int = 0) -> Iterato
             yield packet
 
 
+def measured(packet: core.ImuPacket) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What a packet of the IMU holds: times of the host, f8 (N,) s, acceleration, m/s2, and angular velocity, rad/s.
+
+    A packet of newer firmware holds several measurements; the host time is that of the last one.
+    """
+    stamps = packet.timestamp()
+    age = (stamps[-1] - stamps).astype("f8")
+    return (packet.host_timestamp - age) / 1e9, packet.accel(), packet.gyro()
+
+
+class PacketDecoder:
+    """Sweeps and measurements from the packets of one sensor, by ouster-sdk, as it makes them of a `.pcap`.
+
+    Args:
+        metadata: content of the sensor's `.json`.
+
+    Attributes:
+        info: description of the sensor.
+        strangers: packets that were left out because they are of another sensor.
+
+    Raises:
+        ValueError: it is no metadata of a sensor.
+    """
+
+    def __init__(self, metadata: str) -> None:
+        try:
+            self.info = core.SensorInfo(metadata)
+            self._format = core.PacketFormat(self.info)
+            self._batcher = core.FrameBatcher(self.info)
+        except Exception as error:  # ouster-sdk raises a dozen types
+            raise ValueError(f"is no metadata of an Ouster: {error}") from error
+        self.strangers = 0
+        self._frame: core.LidarFrame | None = None
+
+    def frame(self, data: np.ndarray, ns: int) -> core.LidarFrame | None:
+        """The sweep that a packet completes, if it does.
+
+        Args:
+            data: u1 (N,), a packet with points; ns: when the host received it, since 1970.
+
+        Raises:
+            ValueError: it has another size than the metadata says.
+        """
+        packet = core.LidarPacket(self._format)
+        if not self._fill(packet, self._format.lidar_packet_size, data, ns):
+            return None
+        frame = self._frame = self._frame or core.LidarFrame(self.info)
+        if not self._batcher.batch(packet, frame):
+            return None
+        self._frame = None
+        return frame
+
+    def last(self) -> core.LidarFrame | None:
+        """The sweep that is left when there are no more packets, which may not be whole."""
+        frame, self._frame = self._frame, None
+        return frame if frame is not None and self._batcher.batched_packets() else None
+
+    def measured(self, data: np.ndarray, ns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """What a packet of the IMU holds, see `measured`; arguments and errors as those of `frame`."""
+        packet = core.ImuPacket(self._format)
+        return measured(packet) if self._fill(packet, self._format.imu_packet_size, data, ns) else None
+
+    def _fill(self, packet: core.Packet, size: int, data: np.ndarray, ns: int) -> bool:
+        # Old versions of the driver send a byte too many.
+        if len(data) not in (size, size + 1):
+            raise ValueError(f"is a packet of {len(data):,} bytes; by the metadata of its sensor it has {size:,}")
+        packet.buf[:] = data[:size]
+        packet.host_timestamp = ns
+        packet.format = self._format
+        if packet.validate(self.info, self._format) != core.PacketValidationFailure.NONE:
+            self.strangers += 1
+            return False
+        return True
+
+
 def _meta(metadata: Path | None) -> dict[str, Any]:
     return {"meta": [str(metadata)]} if metadata else {}

@@ -27,6 +27,14 @@ for _store, _stamp in ((STORE1, "time"), (STORE2, "builtin_interfaces/Time")):
     _store.register(get_types_from_msg(_packet, "velodyne_msgs/msg/VelodynePacket"))
     _scan = "std_msgs/Header header\nvelodyne_msgs/VelodynePacket[] packets\n"
     _store.register(get_types_from_msg(_scan, "velodyne_msgs/msg/VelodyneScan"))
+    for _package in ("ouster_ros", "ouster_sensor_msgs", "ouster_msgs"):
+        _store.register(get_types_from_msg("uint8[] buf\n", f"{_package}/msg/PacketMsg"))
+    for _package in ("livox_ros_driver", "livox_ros_driver2"):
+        _point = "uint32 offset_time\nfloat32 x\nfloat32 y\nfloat32 z\nuint8 reflectivity\nuint8 tag\nuint8 line\n"
+        _store.register(get_types_from_msg(_point, f"{_package}/msg/CustomPoint"))
+        _cloud = "std_msgs/Header header\nuint64 timebase\nuint32 point_num\nuint8 lidar_id\nuint8[3] rsvd\n"
+        _cloud += f"{_package}/CustomPoint[] points\n"
+        _store.register(get_types_from_msg(_cloud, f"{_package}/msg/CustomMsg"))
 
 
 class Sent(NamedTuple):

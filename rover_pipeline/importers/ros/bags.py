@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from rover_pipeline.errors import FormatError, short
 from rover_pipeline.format.files import opened_regular, read_exactly
@@ -31,15 +31,18 @@ class Recording:
     Args:
         paths: files and folders, as the user gave them.
         partial: use the messages before damage, instead of refusing the file.
+        scratch: an empty file that belongs to the caller, for what would take long to be decompressed twice (bz2).
 
     Raises:
         FormatError: a path is no bag, or cannot be read.
     """
 
-    def __init__(self, paths: Sequence[Path], partial: bool) -> None:
+    def __init__(self, paths: Sequence[Path], partial: bool, scratch: IO[bytes] | None = None) -> None:
         files: list[BagFile] = []
         for path in paths:
             files += _folder(path, partial) if path.is_dir() else [_open(path, partial)]
+        for file in files:
+            file.scratch = scratch
         names = [os.path.realpath(file.path) for file in files]
         for name in names:
             if names.count(name) > 1:
@@ -55,12 +58,12 @@ class Recording:
 
     _current: BagFile | None = None
 
-    def messages(self, heads: bool = False) -> Iterator[Message]:
-        """All messages of all files. See `BagFile.messages`."""
+    def messages(self, heads: bool = False, wanted: Collection[str] | None = None) -> Iterator[Message]:
+        """Messages of all files. See `BagFile.messages`."""
         self._before = 0
         for file in self.files:
             self._current = file
-            yield from file.messages(heads)
+            yield from file.messages(heads, wanted)
             self._before += file.size
             self._current = None
 

@@ -7,24 +7,26 @@ from typing import NamedTuple
 
 from rover_pipeline.errors import ConfigError, did_you_mean
 from rover_pipeline.importers.ros.layouts import DOPPLER, MAX_RADAR_POINTS, find_field, time_fields
-from rover_pipeline.importers.ros.survey import ENCODINGS, Topic
+from rover_pipeline.importers.ros.messages import LIVOX, PACKETS
+from rover_pipeline.importers.ros.survey import ENCODINGS, Topic, is_imu_packets
 
 #: Role -> the types of messages that can play it.
 ROLES: dict[str, tuple[str, ...]] = {
     "lidar": (
-        "sensor_msgs/PointCloud2", "velodyne_msgs/VelodyneScan", "sensor_msgs/LaserScan",
+        "sensor_msgs/PointCloud2", "velodyne_msgs/VelodyneScan", "sensor_msgs/LaserScan", *LIVOX, *PACKETS,
     ),
     "radar": ("sensor_msgs/PointCloud2",),
     "camera": ("sensor_msgs/CompressedImage", "sensor_msgs/Image"),
     "camera_info": ("sensor_msgs/CameraInfo",),
-    "imu": ("sensor_msgs/Imu",),
+    "imu": ("sensor_msgs/Imu", *PACKETS),
     "gnss": ("sensor_msgs/NavSatFix",),
     "reference": (
         "nav_msgs/Odometry", "geometry_msgs/PoseStamped", "geometry_msgs/PoseWithCovarianceStamped",
         "geometry_msgs/TransformStamped",
     ),
 }  # fmt: skip
-_PACKETS = ("ouster_ros/PacketMsg", "ouster_sensor_msgs/PacketMsg")
+#: Keys of the metadata of an Ouster, of old and new firmware.
+_METADATA = ("beam_altitude_angles", "lidar_data_format")
 _TF = ("tf2_msgs/TFMessage", "tf/tfMessage")
 #: Pixels that are no picture: distances, labels.
 _NO_PICTURE = ("16UC1", "32FC1", "mono16", "16SC1", "32SC1", "64FC1")
@@ -37,25 +39,26 @@ class Choice(NamedTuple):
     left: dict[str, str]
 
 
-def choose_topics(topics: Mapping[str, Topic], wanted: Sequence[str]) -> Choice:
+def choose_topics(topics: Mapping[str, Topic], wanted: Sequence[str], described: bool = False) -> Choice:
     """The topic of each role.
 
-    Of several topics that can play a role, the best one is taken: for the lidar the cloud whose points have times or
-    rings, then packets, then any cloud, then a laser scan; for the camera compressed pictures, then the topic with most
-    bytes; for the reference a topic that is called truth. Among equals it is the one with most messages, then the first
-    by its name.
+    Of several topics that can play a role, the best one is taken: for the lidar the packets of an Ouster, then the
+    cloud whose points have times or rings, then packets of others, then any cloud, then a laser scan; for the camera
+    compressed pictures, then the topic with most bytes; for the IMU one that is no packets; for the reference a topic
+    that is called truth. Among equals it is the one with most messages, then the first by its name.
 
     Args:
         wanted: `ROLE=TOPIC` of `--topic`; `ROLE=` leaves a role out.
+        described: whether the metadata of an Ouster is given; else a topic must have it.
 
     Raises:
         ConfigError: a role or a topic is not known, or the topic cannot play the role.
     """
-    asked = _parse(topics, wanted)
+    asked = _parse(topics, wanted, described)
     left: dict[str, str] = {}
     candidates: dict[str, list[Topic]] = {role: [] for role in ROLES}
     for topic in topics.values():
-        if problem := _unreadable(topic):
+        if problem := _unreadable(topic) or _undescribed(topic, topics, described):
             left[topic.name] = problem
         elif (role := _role(topic)) in candidates:
             candidates[role].append(topic)
@@ -80,7 +83,27 @@ def choose_topics(topics: Mapping[str, Topic], wanted: Sequence[str]) -> Choice:
     return Choice(chosen, {name: why for name, why in left.items() if name not in used})
 
 
-def _parse(topics: Mapping[str, Topic], wanted: Sequence[str]) -> dict[str, str | None]:
+def metadata_of(topics: Mapping[str, Topic], packets: Topic) -> str:
+    """The metadata of the sensor that packets are of: from their namespace, or the only one there is; else empty."""
+    found = {}
+    for topic in topics.values():
+        text = topic.first.get("data") if topic.type == "std_msgs/String" else None
+        if isinstance(text, str) and text.lstrip().startswith("{") and any(key in text for key in _METADATA):
+            found[topic.name.rpartition("/")[0]] = text
+    namespace = packets.name.rpartition("/")[0]
+    return found.get(namespace) or (next(iter(found.values())) if len(found) == 1 else "")
+
+
+def _undescribed(topic: Topic, topics: Mapping[str, Topic], described: bool) -> str:
+    if topic.type not in PACKETS or described or metadata_of(topics, topic):
+        return ""
+    return (
+        "packets of an Ouster, whose metadata no std_msgs/String topic beside them has; "
+        "--meta FILE gives it: the sensor's .json"
+    )
+
+
+def _parse(topics: Mapping[str, Topic], wanted: Sequence[str], described: bool) -> dict[str, str | None]:
     asked: dict[str, str | None] = {}
     for each in wanted:
         role, equals, name = each.partition("=")
@@ -97,7 +120,7 @@ def _parse(topics: Mapping[str, Topic], wanted: Sequence[str]) -> dict[str, str 
         if name not in topics:
             raise ConfigError(f"--topic {each}: the recording has no topic {name}; {did_you_mean(name, topics)}")
         topic = topics[name]
-        if problem := _unreadable(topic):
+        if problem := _unreadable(topic) or _undescribed(topic, topics, described):
             raise ConfigError(f"--topic {each}: {problem}")
         if topic.type not in ROLES[role] or (role == "radar" and not find_field(topic.fields, DOPPLER)):
             held = f"with the fields {', '.join(topic.fields)}" if topic.fields else ""
@@ -127,8 +150,8 @@ def _role(topic: Topic) -> str:
         if find_field(topic.fields, DOPPLER) and topic.points <= MAX_RADAR_POINTS:
             return "radar"
         return "lidar" if {"x", "y", "z"} <= set(topic.fields) else "a cloud without x, y and z"
-    if topic.type in _PACKETS:
-        return "packets of an Ouster; `ouster-cli source BAG save F.osf` and `import ouster F.osf` take them"
+    if topic.type in PACKETS:
+        return "imu" if is_imu_packets(topic.name) else "lidar"
     if topic.type in ("sensor_msgs/Image", "sensor_msgs/CompressedImage"):
         encoding = str(topic.first.get("encoding") or topic.first.get("format", ""))
         if encoding.startswith(_NO_PICTURE) or "compressedDepth" in encoding:
@@ -145,8 +168,8 @@ def _order(role: str) -> Callable[[Topic], tuple[object, ...]]:
         detailed = cloud and bool(time_fields(topic.fields) or find_field(topic.fields, ("ring", "line", "laser_id")))
         coloured = cloud and bool({"rgb", "rgba"} & set(topic.fields))
         scan = topic.type == "sensor_msgs/LaserScan"
-        kind = 4 if scan else 3 if coloured else 0 if detailed else 2 if cloud else 1
-        return kind, -topic.count, topic.name
+        kind = 4 if scan else 3 if coloured else 0 if detailed or topic.type in LIVOX else 2 if cloud else 1
+        return -1 if topic.type in PACKETS else kind, -topic.count, topic.name
 
     def camera(topic: Topic) -> tuple[object, ...]:
         return topic.type != "sensor_msgs/CompressedImage", -topic.bytes, topic.name
@@ -154,7 +177,10 @@ def _order(role: str) -> Callable[[Topic], tuple[object, ...]]:
     def reference(topic: Topic) -> tuple[object, ...]:
         return not any(word in topic.name.lower() for word in ("truth", "gt")), -topic.count, topic.name
 
-    orders = {"lidar": lidar, "camera": camera, "reference": reference}
+    def imu(topic: Topic) -> tuple[object, ...]:
+        return topic.type in PACKETS, -topic.count, topic.name
+
+    orders = {"lidar": lidar, "camera": camera, "imu": imu, "reference": reference}
     return orders.get(role, lambda topic: (-topic.count, topic.name))
 
 

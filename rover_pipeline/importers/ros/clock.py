@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -26,16 +26,21 @@ class Stamps(NamedTuple):
             that of another one, or before it by more than `MAX_LATE` messages.
         source: `header`, `bag`, or `bag+offset`.
         note: what the user should know; empty otherwise.
+        ns: i8 (kept,), the times without rounding, ns.
     """
 
     times: np.ndarray
     rank: np.ndarray
     source: str
     note: str
+    ns: np.ndarray
 
 
 def choose_stamps(
-    topics: Mapping[str, tuple[np.ndarray, np.ndarray]], wanted: str, first: str | None = None
+    topics: Mapping[str, tuple[np.ndarray, np.ndarray]],
+    wanted: str,
+    first: str | None = None,
+    packets: Collection[str] = (),
 ) -> dict[str, Stamps]:
     """The times of topics, all of one clock.
 
@@ -49,30 +54,38 @@ def choose_stamps(
         topics: name -> recorded and stamped times, i8 (message,), ns; stamps are zero where there is no header.
         wanted: `auto` as above; `header` = each topic has its own stamps; `bag` = times of the recorder.
         first: the topic that decides between equals.
+        packets: topics of parts of samples. All of them are kept in their order, also those that came at one time.
     """
+
+    def ordered(times: np.ndarray, source: str, note: str, name: str) -> Stamps:
+        if name not in packets:
+            return _in_order(times, source, note)
+        running = np.maximum.accumulate(times)
+        return Stamps(running / 1e9, np.arange(len(times)), source, note, running)
+
     if wanted == "bag":
-        return {name: _ordered(recorded, "bag", "") for name, (recorded, _) in topics.items()}
+        return {name: ordered(recorded, "bag", "", name) for name, (recorded, _) in topics.items()}
     offsets, problems = {}, {}
     for name, (recorded, stamped) in topics.items():
         problems[name] = _problem(stamped)
         if not problems[name] or (wanted == "header" and (stamped > 0).any()):
             offsets[name] = int(np.median(stamped - recorded))
     if wanted == "header":
-        return {name: _ordered(topics[name][name in offsets], "header" if name in offsets else "bag", problems[name])
-                for name in topics}  # fmt: skip
+        sources = {name: "header" if name in offsets else "bag" for name in topics}
+        return {name: ordered(topics[name][name in offsets], sources[name], problems[name], name) for name in topics}
     clock = _clock(topics, offsets, first)
     result = {}
     for name, (recorded, stamped) in topics.items():
         if name in clock:
-            result[name] = _ordered(stamped, "header", "")
+            result[name] = ordered(stamped, "header", "", name)
             continue
         note = problems[name] or "its header stamps are of another clock"
         if clock:
             shift = int(np.median([offsets[each] for each in clock]))
             note += f"; it has bag times, moved by {shift / 1e9:+.3f} s to the clock of {sorted(clock)[0]}"
-            result[name] = _ordered(recorded + shift, "bag+offset", note)
+            result[name] = ordered(recorded + shift, "bag+offset", note, name)
         else:
-            result[name] = _ordered(recorded, "bag", f"{note}; it has bag times")
+            result[name] = ordered(recorded, "bag", f"{note}; it has bag times", name)
     return result
 
 
@@ -112,13 +125,13 @@ def _problem(stamped: np.ndarray) -> str:
     return ""
 
 
-def _ordered(times: np.ndarray, source: str, note: str) -> Stamps:
+def _in_order(times: np.ndarray, source: str, note: str) -> Stamps:
     rank = _kept_ranks(times)
     if lost := int((rank < 0).sum()):
         note += f"{'; ' if note else ''}{lost} of {len(rank)} messages are left out: their times repeat or come late"
     kept = np.empty(int(rank.max(initial=-1)) + 1, "i8")
     kept[rank[rank >= 0]] = times[rank >= 0]
-    return Stamps(kept / 1e9, rank, source, note)
+    return Stamps(kept / 1e9, rank, source, note, kept)
 
 
 def _kept_ranks(times: np.ndarray) -> np.ndarray:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from rover_pipeline.errors import FormatError, short
+from rover_pipeline.importers.ahead import worked_ahead
 from rover_pipeline.importers.ros.files import HEAD_BYTES, MAX_CHUNK_BYTES, BagFile, DamageError, Message, decompressed
 
 MAGIC = b"SQLite format 3\0"
@@ -27,7 +29,7 @@ class Database(BagFile):
         super().__init__(path, partial)
         self.compressed = compressed
 
-    def _messages(self, heads: bool) -> Iterator[Message]:
+    def _messages(self, heads: bool, wanted: Collection[str] | None) -> Iterator[Message]:
         journal = self.path.with_name(f"{self.path.name}-wal")
         if journal.exists() and journal.stat().st_size:
             merge = f"`sqlite3 {self.path.name} 'pragma wal_checkpoint'` moves them into it"
@@ -47,25 +49,43 @@ class Database(BagFile):
                 }
                 (last,) = database.execute("select max(id) from messages").fetchone()
                 data = f"substr(data, 1, {HEAD_BYTES})" if heads and not self.compressed else "data"
+                chosen = ""
+                if wanted is not None:
+                    numbers = [number for number, (name, _, _) in topics.items() if name in wanted]
+                    chosen = f"where topic_id in ({', '.join(str(int(number)) for number in numbers)})"
                 rows = database.execute(
                     f"select id, topic_id, timestamp, length(data), case when length(data) > {MAX_CHUNK_BYTES} then "
-                    f"null else {data} end from messages order by id"
+                    f"null else {data} end from messages {chosen} order by id"
                 )
-                for number, topic, time, size, content in rows:
+                for (number, topic, time, size, _), view in self._contents(rows):
                     self.position = int(self.size * number / max(last, 1))
                     if topic not in topics:
                         raise DamageError(f"message {number}: is of the unknown topic {short(topic)}")
-                    if not isinstance(content, bytes) or not isinstance(time, int):
+                    if view is None or not isinstance(time, int):
                         raise DamageError(f"message {number}: holds {size or 0:,} bytes, which is no message")
-                    view = self._unpacked(content, number) if self.compressed else memoryview(content)
                     size = len(view) if self.compressed else size
                     yield Message(*topics[topic], time, view[:HEAD_BYTES] if heads else view, size)
         except (sqlite3.Error, OverflowError) as error:
             remedy = "`sqlite3 FILE .recover` repairs some, and --partial takes the messages before the damage"
             raise DamageError(f"is a damaged or truncated database ({error})", remedy) from error
 
-    def _unpacked(self, content: bytes, number: int) -> memoryview:
-        return decompressed("zstd", content, zstd_size(content, number), number)
+    def _contents(self, rows: Iterable[Any]) -> Iterator[tuple[Any, memoryview | None]]:
+        """Each row with the bytes of its message; None where it has none."""
+        if self.compressed:
+            return worked_ahead(_unpacked, rows, _size)
+        return ((row, memoryview(row[4]) if isinstance(row[4], bytes) else None) for row in rows)
+
+
+def _size(row: Any) -> int:
+    """Bytes of a message, of which the content is a few times larger."""
+    return 4 * row[3] if isinstance(row[3], int) else 0
+
+
+def _unpacked(row: Any) -> memoryview | None:
+    number, content = row[0], row[4]
+    if not isinstance(content, bytes):
+        return None
+    return decompressed("zstd", memoryview(content), zstd_size(content, number), number)
 
 
 def zstd_size(content: bytes, number: int) -> int:

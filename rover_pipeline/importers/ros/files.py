@@ -5,11 +5,12 @@ from __future__ import annotations
 import bz2
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, Any, NamedTuple
 
 import imagecodecs
+import numpy as np
 
 from rover_pipeline.errors import FormatError
 
@@ -43,28 +44,59 @@ class BagFile(ABC):
     Attributes:
         path: the file; size: its bytes; position: the byte that was read last, for the progress.
         problem: why the messages after a byte cannot be read, where `partial` let it pass; else empty.
+        scratch: a file for chunks that take much longer to decompress than to write and read; None = there is none.
     """
+
+    scratch: IO[bytes] | None = None
 
     def __init__(self, path: Path, partial: bool) -> None:
         self.path, self.partial = path, partial
         self.size = os.stat(path).st_size
         self.position = 0
         self.problem = ""
+        self._held: dict[int, set[str]] = {}
+        self._topics: set[str] = set()
+        self._kept: dict[int, tuple[int, int]] = {}
 
     @abstractmethod
-    def _messages(self, heads: bool) -> Iterator[Message]: ...
+    def _messages(self, heads: bool, wanted: Collection[str] | None) -> Iterator[Message]: ...
 
-    def messages(self, heads: bool = False) -> Iterator[Message]:
-        """All messages in the order of the file, which is the same each time.
+    def _begin(self, at: int) -> None:
+        """Note that what follows is of the chunk at a byte."""
+        self._topics = self._held.setdefault(at, set())
+
+    def _note(self, topic: str) -> None:
+        self._topics.add(topic)
+
+    def _is_needed(self, at: int, wanted: Collection[str] | None) -> bool:
+        """Whether a chunk has a message of these topics, as far as is known from reading it before."""
+        return wanted is None or at not in self._held or not self._held[at].isdisjoint(wanted)
+
+    def _keep(self, at: int, content: memoryview) -> None:
+        """Keep the content of the chunk at a byte for the next reading."""
+        if self.scratch is not None:
+            self._kept[at] = (self.scratch.seek(0, os.SEEK_END), len(content))
+            while content:
+                content = content[self.scratch.write(content) :]
+
+    def _kept_chunk(self, at: int) -> bytes | None:
+        if self.scratch is None or at not in self._kept:
+            return None
+        offset, size = self._kept[at]
+        return os.pread(self.scratch.fileno(), size, offset)
+
+    def messages(self, heads: bool = False, wanted: Collection[str] | None = None) -> Iterator[Message]:
+        """Messages in the order of the file, which is the same each time.
 
         Args:
             heads: only the beginning of each message is wanted, and whole files are checked.
+            wanted: topics whose messages are needed; None = all. Others may be left out.
 
         Raises:
             FormatError: the file is damaged or not complete, unless `partial` lets that pass.
         """
         try:
-            yield from self._messages(heads)
+            yield from self._messages(heads, wanted)
         except DamageError as error:
             self.problem = str(error)
             if not self.partial:
@@ -81,8 +113,8 @@ class DamageError(Exception):
         self.remedy = remedy
 
 
-def decompressed(kind: str, data: bytes, size: int, at: int) -> memoryview:
-    """The content of a chunk.
+def decompressed(kind: str, data: memoryview, size: int, at: int) -> memoryview:
+    """The content of a chunk. Without the interpreter's lock, so that several threads may do it at once.
 
     Args:
         kind: name of the compression; size: bytes that it must give; at: byte of the file, for messages.
@@ -90,7 +122,7 @@ def decompressed(kind: str, data: bytes, size: int, at: int) -> memoryview:
     if max(size, len(data)) > MAX_CHUNK_BYTES:
         raise DamageError(f"byte {at}: a chunk claims {max(size, len(data)):,} bytes, more than any recorder writes")
     if kind in ("", "none"):
-        return memoryview(data)
+        return data
     if kind not in _DECOMPRESS:
         raise DamageError(f"byte {at}: a chunk is compressed by {kind!r}; known: none, bz2, lz4, zstd")
     try:
@@ -102,13 +134,14 @@ def decompressed(kind: str, data: bytes, size: int, at: int) -> memoryview:
     return content
 
 
-def _bunzip2(data: bytes, size: int) -> bytes:
-    return bz2.BZ2Decompressor().decompress(data, max_length=size + 1)
+def _buffer(size: int) -> Any:
+    """Memory that is not filled first, in a form that the decoder gives back without a copy."""
+    return np.empty(size, "u1")
 
 
 #: One byte more than is claimed, so that longer content is noticed without keeping it all.
-_DECOMPRESS: dict[str, Callable[[bytes, int], bytes | bytearray]] = {
-    "bz2": _bunzip2,
-    "lz4": lambda data, size: imagecodecs.lz4f_decode(data, out=size + 1),
-    "zstd": lambda data, size: imagecodecs.zstd_decode(data, out=size + 1),
+_DECOMPRESS: dict[str, Callable[[Any, int], Any]] = {
+    "bz2": lambda data, size: bz2.BZ2Decompressor().decompress(data, max_length=size + 1),
+    "lz4": lambda data, size: imagecodecs.lz4f_decode(data, out=_buffer(size + 1)),
+    "zstd": lambda data, size: imagecodecs.zstd_decode(data, out=_buffer(size + 1)),
 }

@@ -6,7 +6,7 @@ ti_mmwave_rospkg, reve (RIO) and sick_scan_xd.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -109,15 +109,15 @@ class TimeUnit(NamedTuple):
     seconds: float
     reference: str
 
-    def offsets(self, points: np.ndarray, stamp: int) -> np.ndarray:
+    def offsets(self, points: np.ndarray | Mapping[str, np.ndarray], stamp: int) -> np.ndarray:
         """Instants of points after the header's stamp, f8 s; after the last point where the clock is another one.
 
         Args:
-            stamp: of the header, ns.
+            points: structured array (point,), or the columns of its fields; stamp: of the header, ns.
         """
-        if not len(points):
-            return np.zeros(0)
         values = points[self.fields[0]]
+        if not len(values):
+            return np.zeros(0)
         if len(self.fields) == 2:
             whole = values.astype("i8") - stamp // 1_000_000_000
             offsets = whole + (points[self.fields[1]].astype("i8") - stamp % 1_000_000_000) / 1e9

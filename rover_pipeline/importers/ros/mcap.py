@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import NamedTuple
 
+from rover_pipeline.importers.ahead import worked_ahead
 from rover_pipeline.importers.ros.files import HEAD_BYTES, MAX_CHUNK_BYTES, BagFile, DamageError, Message, decompressed
 
 MAGIC = b"\x89MCAP0\r\n"
@@ -13,72 +16,101 @@ _FOOTER, _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK, _DATA_END = 2, 3, 4, 5, 6, 15
 _RECORD = struct.Struct("<BQ")
 _MESSAGE_HEADER = struct.Struct("<HIQQ")
 _CHUNK_HEADER = struct.Struct("<QQQI")
+_REMEDY = "`mcap recover` repairs it, or --partial takes its whole messages"
+
+
+class _Part(NamedTuple):
+    """A record of a file that matters: its first byte, its kind, and its content."""
+
+    at: int
+    kind: int
+    data: memoryview
 
 
 class Mcap(BagFile):
     """An `.mcap` file."""
 
-    def _messages(self, heads: bool) -> Iterator[Message]:
+    def __init__(self, path: Path, partial: bool) -> None:
+        super().__init__(path, partial)
         self._schemas: dict[int, str] = {}
         self._channels: dict[int, tuple[str, str, str]] = {}
-        ended = False
+
+    def _messages(self, heads: bool, wanted: Collection[str] | None) -> Iterator[Message]:
+        parts = worked_ahead(lambda part: self._content(part, heads), self._parts(wanted), _size)
+        for part, content in parts:
+            self.position = part.at
+            try:
+                if part.kind == _CHUNK:
+                    self._begin(part.at)
+                    yield from self._chunk(content, part.at, heads, wanted)
+                else:
+                    yield from self._record(part.kind, content, part.at, heads, wanted)
+            except (struct.error, UnicodeDecodeError, IndexError) as error:
+                raise DamageError(f"byte {part.at}: the record there is damaged") from error
+
+    def _parts(self, wanted: Collection[str] | None) -> Iterator[_Part]:
+        """Records of the file, but for chunks that hold no message of a topic that is wanted."""
         with self.path.open("rb") as file:
             file.seek(len(MAGIC))
             while (at := file.tell()) + _RECORD.size <= self.size:
                 kind, length = _RECORD.unpack(file.read(_RECORD.size))
-                self.position = at
                 if at + _RECORD.size + length > self.size:
                     left = self.size - at - _RECORD.size
                     raise DamageError(
                         f"byte {at}: the record there needs {length:,} bytes, {left:,} are left: it is truncated",
-                        "`mcap recover` repairs it, or --partial takes its whole messages",
+                        _REMEDY,
                     )
                 if kind in (_DATA_END, _FOOTER):
-                    ended = True
-                    break
-                if kind not in (_SCHEMA, _CHANNEL, _MESSAGE, _CHUNK):
+                    return
+                if kind not in (_SCHEMA, _CHANNEL, _MESSAGE, _CHUNK) or not self._is_needed(at, wanted):
                     file.seek(length, 1)
                     continue
                 if length > MAX_CHUNK_BYTES:
                     raise DamageError(f"byte {at}: a record claims {length:,} bytes, more than any recorder writes")
-                data = memoryview(file.read(length))
-                try:
-                    if kind == _CHUNK:
-                        yield from self._chunk(data, at, heads)
-                    else:
-                        yield from self._record(kind, data, at, heads)
-                except (struct.error, UnicodeDecodeError, IndexError) as error:
-                    raise DamageError(f"byte {at}: the record there is damaged") from error
-        if not ended:
-            remedy = "`mcap recover` repairs it, or --partial takes its whole messages"
-            raise DamageError(f"byte {self.size}: ends without a footer: its recording was interrupted", remedy)
+                yield _Part(at, kind, memoryview(file.read(length)))
+        raise DamageError(f"byte {self.size}: ends without a footer: its recording was interrupted", _REMEDY)
 
-    def _chunk(self, data: memoryview, at: int, heads: bool) -> Iterator[Message]:
-        _, _, size, checksum = _CHUNK_HEADER.unpack_from(data)
-        kind, position = _string(data, _CHUNK_HEADER.size)
-        (stored,) = struct.unpack_from("<Q", data, position)
+    def _content(self, part: _Part, heads: bool) -> memoryview:
+        """What a record holds; that of a chunk decompressed, and compared with its checksum the first time."""
+        data, at = part.data, part.at
+        if part.kind != _CHUNK:
+            return data
+        try:
+            _, _, size, checksum = _CHUNK_HEADER.unpack_from(data)
+            kind, position = _string(data, _CHUNK_HEADER.size)
+            (stored,) = struct.unpack_from("<Q", data, position)
+        except (struct.error, IndexError) as error:
+            raise DamageError(f"byte {at}: the record there is damaged") from error
         packed = data[position + 8 : position + 8 + stored]
         if len(packed) != stored:
             raise DamageError(f"byte {at}: the chunk there claims {stored:,} bytes of {len(packed):,}")
-        content = decompressed(kind, bytes(packed) if kind else packed, size, at)  # type: ignore[arg-type]
+        content = decompressed(kind, packed, size, at)
         if heads and checksum and zlib.crc32(content) != checksum:
             raise DamageError(f"byte {at}: the checksum of the chunk there is not that of its content")
-        position = 0
-        while position < len(content):
-            kind_of, length = _RECORD.unpack_from(content, position)
+        return content
+
+    def _chunk(self, content: memoryview, at: int, heads: bool, wanted: Collection[str] | None) -> Iterator[Message]:
+        position, end = 0, len(content)
+        while position < end:
+            kind, length = _RECORD.unpack_from(content, position)
             position += _RECORD.size
-            if position + length > len(content):
+            if position + length > end:
                 raise DamageError(f"byte {at}: the chunk there ends within the record at its byte {position}")
-            yield from self._record(kind_of, content[position : position + length], at, heads)
+            yield from self._record(kind, content[position : position + length], at, heads, wanted)
             position += length
 
-    def _record(self, kind: int, data: memoryview, at: int, heads: bool) -> Iterator[Message]:
+    def _record(
+        self, kind: int, data: memoryview, at: int, heads: bool, wanted: Collection[str] | None
+    ) -> Iterator[Message]:
         if kind == _MESSAGE:
             channel, _, time, _ = _MESSAGE_HEADER.unpack_from(data)
             if channel not in self._channels:
                 raise DamageError(f"byte {at}: a message of the unknown channel {channel}")
-            body = data[_MESSAGE_HEADER.size :]
-            yield Message(*self._channels[channel], time, body[:HEAD_BYTES] if heads else body, len(body))
+            topic, type, encoding = self._channels[channel]
+            if wanted is None or topic in wanted:
+                self._note(topic)
+                body = data[_MESSAGE_HEADER.size :]
+                yield Message(topic, type, encoding, time, body[:HEAD_BYTES] if heads else body, len(body))
         elif kind == _SCHEMA:
             name, _ = _string(data, 2)
             self._schemas[struct.unpack_from("<H", data)[0]] = name
@@ -87,6 +119,12 @@ class Mcap(BagFile):
             topic, position = _string(data, 4)
             encoding, _ = _string(data, position)
             self._channels[number] = (topic, self._schemas.get(schema, ""), encoding)
+
+
+def _size(part: _Part) -> int:
+    """Bytes of a record and of what is made of it: a chunk says how large its content is."""
+    is_chunk = part.kind == _CHUNK and len(part.data) >= _CHUNK_HEADER.size
+    return len(part.data) + (min(_CHUNK_HEADER.unpack_from(part.data)[2], MAX_CHUNK_BYTES) if is_chunk else 0)
 
 
 def _string(data: memoryview, position: int) -> tuple[str, int]:

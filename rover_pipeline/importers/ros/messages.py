@@ -1,8 +1,8 @@
 """Decodes the messages of ROS that a trace can hold, from both wire formats: that of ROS 1, and CDR of ROS 2.
 
 Definitions stand here and are not taken from the file. They are those of the packages `common_msgs`, `geometry2`,
-`velodyne` and `ouster-ros`, which are the same in ROS 1 and ROS 2 but for `Header.seq`. So a file cannot make this
-program run or build anything, and files without definitions (rosbag2 before ROS 2 Iron) can be read.
+`velodyne`, `ouster-ros` and `livox_ros_driver`, which are the same in ROS 1 and ROS 2 but for `Header.seq`. So a file
+cannot make this program run or build anything, and files without definitions (rosbag2 before ROS 2 Iron) can be read.
 
 Wire formats: ROS 1 (wiki.ros.org/roscpp/Overview/MessagesSerializationAndAdaptingTypes) packs the fields without gaps.
 CDR (OMG DDS-RTPS, section 10) aligns each number to its size, and ends strings with a zero byte.
@@ -52,10 +52,21 @@ DEFINITIONS: dict[str, Definition] = {
     "velodyne_msgs/VelodynePacket": {"stamp": "time", "data": "u1*1206"},
     "velodyne_msgs/VelodyneScan": {"header": "Header", "packets": "velodyne_msgs/VelodynePacket[]"},
     "ouster_ros/PacketMsg": {"buf": "u1[]"},
+    # The time base is that of the header; the offsets of points count from it, ns.
+    "livox_ros_driver/CustomMsg": {
+        "header": "Header", "timebase": "u8", "point_num": "u4", "lidar_id": "u1", "reserved": "u1*3",
+        "points": "livox_ros_driver/CustomPoint[]",
+    },
+    "livox_ros_driver/CustomPoint": {
+        "offset_time": "u4", "x": "f4", "y": "f4", "z": "f4", "reflectivity": "u1", "tag": "u1", "line": "u1",
+    },
     "std_msgs/String": {"data": "string"},
 }  # fmt: skip
 DEFINITIONS["tf/tfMessage"] = DEFINITIONS["tf2_msgs/TFMessage"]
-DEFINITIONS["ouster_sensor_msgs/PacketMsg"] = DEFINITIONS["ouster_ros/PacketMsg"]
+#: Names of the same messages in other versions of their drivers.
+PACKETS = ("ouster_ros/PacketMsg", "ouster_sensor_msgs/PacketMsg", "ouster_msgs/PacketMsg")
+LIVOX = ("livox_ros_driver/CustomMsg", "livox_ros_driver2/CustomMsg", "livox_interfaces/CustomMsg")
+DEFINITIONS |= {name: DEFINITIONS[names[0]] for names in (PACKETS, LIVOX) for name in names}
 #: Encapsulation identifiers of plain CDR (RTPS 2.x, table 10.1).
 _CDR_BIG, _CDR_LITTLE = b"\x00\x00", b"\x00\x01"
 _MAX_STRING = 1 << 20
@@ -118,6 +129,8 @@ class Decoder:
                 count = cursor.number("I", 4)
             if repeat and base in _NUMBERS:
                 content[name] = cursor.array(base, count)
+            elif repeat and (fields := self._numbers(base)):
+                content[name] = cursor.table(fields, count)
             elif repeat:
                 cursor.require(count)  # each takes at least one byte
                 content[name] = [self._record(base, cursor) for _ in range(count)]
@@ -133,6 +146,12 @@ class Decoder:
                 break
         return content
 
+    def _numbers(self, type: str) -> list[tuple[str, str]]:
+        """Names and kinds of the fields of a type of plain numbers, the largest first; else empty."""
+        fields = [(name, base) for name, base, repeat, _ in self._plan(type) if base in _NUMBERS and not repeat]
+        is_plain = len(fields) == len(self._plan(type))
+        return fields if is_plain and _NUMBERS[fields[0][1]][1] == max(_NUMBERS[base][1] for _, base in fields) else []
+
     def _plan(self, type: str) -> list[tuple[str, str, str, int]]:
         if type not in self._plans:
             plan = []
@@ -145,7 +164,7 @@ class Decoder:
 
 #: Kind -> its letter in `struct` and its size.
 _NUMBERS = {
-    "u1": ("B", 1), "i1": ("b", 1), "u2": ("H", 2), "u4": ("I", 4), "f4": ("f", 4), "f8": ("d", 8),
+    "u1": ("B", 1), "i1": ("b", 1), "u2": ("H", 2), "u4": ("I", 4), "u8": ("Q", 8), "f4": ("f", 4), "f8": ("d", 8),
 }  # fmt: skip
 
 
@@ -177,6 +196,27 @@ class _Cursor:
         self.require(count * size)
         values = np.frombuffer(self.data, np.dtype(self.order + base), count, self.position)
         self.position += count * size
+        return values
+
+    def table(self, fields: list[tuple[str, str]], count: int) -> np.ndarray:
+        """Records of numbers, a structured array (record,). CDR aligns each record as its first field."""
+        offsets, end = [], 0
+        for _, base in fields:
+            size = _NUMBERS[base][1]
+            end = (end + size - 1) & -size if self.aligned else end
+            offsets.append(end)
+            end += size
+        names, formats = [name for name, _ in fields], [self.order + base for _, base in fields]
+        dtype = np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": end})
+        first = _NUMBERS[fields[0][1]][1]
+        step = (end + first - 1) & -first if self.aligned else end
+        if not count:
+            return np.zeros(0, dtype)
+        self._align(first)
+        size = (count - 1) * step + end
+        self.require(size)
+        values: np.ndarray = np.ndarray((count,), dtype, self.data, self.position, (step,))
+        self.position += size
         return values
 
     def string(self) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
 import simplejpeg
 
-from rover_pipeline.format.channels.jpeg import FACTORS, decode, encode, frame_size
+from rover_pipeline.format.channels.jpeg import FACTORS, decode, encode, frame_size, marker_problem
 from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, ChannelSpec, replace_file
 from rover_pipeline.format.sensor import TS, TS_SPEC, SensorWriter
 from rover_pipeline.importers.ros.sinks import Sink
@@ -26,15 +26,28 @@ _ENCODINGS: dict[str, tuple[int | None, int]] = {
     "yuv422": (cv2.COLOR_YUV2RGB_UYVY, 2), "uyvy": (cv2.COLOR_YUV2RGB_UYVY, 2),
     "yuv422_yuy2": (cv2.COLOR_YUV2RGB_YUY2, 2), "yuyv": (cv2.COLOR_YUV2RGB_YUY2, 2),
 }  # fmt: skip
+#: Those that the encoder takes as they are: it converts colours anyway.
+_ORDERS = {"bgr8": "BGR", "8UC3": "BGR"}
 _QUALITY = 95
-#: The first pictures are decoded, and every eighth one: that of all would take ten times as long as the whole import.
+#: The markers of each JPEG are looked at. The first pictures are decoded too, and every eighth one: that of all would
+#: take ten times as long as the whole import.
 _TRIED, _EVERY = 8, 8
 _LARGEST_SIDE = 1 << 16
 _DESC = "Pictures, RGB. [height, width, RGB]"
 
 
+class _Picture(NamedTuple):
+    """Attributes: jpeg: as it is stored; size: (height, width); was: what it was, where it was no JPEG; else empty."""
+
+    jpeg: bytes
+    size: tuple[int, int]
+    was: str = ""
+
+
 class CameraSink(Sink):
     """`sensor_msgs/Image` and `sensor_msgs/CompressedImage`."""
+
+    heavy = True
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -42,11 +55,12 @@ class CameraSink(Sink):
         self._writer: SensorWriter | None = None
         self._encoded_again = ""
 
-    def add(self, ts: float, content: dict[str, Any]) -> None:
-        data, size = self._compressed(content) if "format" in content else self._raw(content)
+    def prepare(self, content: dict[str, Any], number: int) -> _Picture:
+        return _compressed(content, number) if "format" in content else _raw(content)
+
+    def add(self, ts: float, prepared: _Picture) -> None:
+        size = prepared.size
         if self.size is None:
-            if max(size) > _LARGEST_SIDE or not 0 < 3 * size[0] * size[1] <= MAX_SAMPLE_BYTES:
-                raise ValueError(f"is a picture of {size[1]} x {size[0]} pixels, which no camera makes")
             self.size = size
             video = ChannelSpec(format="mjpg", type="u1", shape=(*size, 3), desc=_DESC)
             self._writer = SensorWriter(self.folder, {TS: TS_SPEC, "video.avi": video})
@@ -55,7 +69,8 @@ class CameraSink(Sink):
                 f"is a picture of {size[1]} x {size[0]}, those before it are {self.size[1]} x {self.size[0]}"
             )
         self._writer.append(ts=ts)
-        self._writer.encoded("video.avi").append_encoded(data)
+        self._writer.encoded("video.avi").append_encoded(prepared.jpeg)
+        self._encoded_again = prepared.was
         self.count += 1
 
     def close(self) -> None:
@@ -66,40 +81,52 @@ class CameraSink(Sink):
         if self._writer:
             self._writer.close()
 
-    def _compressed(self, content: dict[str, Any]) -> tuple[bytes, tuple[int, int]]:
-        data = content["data"].tobytes()
-        if data[:2] == b"\xff\xd8":
-            size = frame_size(data)
-            if size is None or b"\xff\xd9" not in data[-64:]:
-                raise ValueError(f"is a JPEG of {len(data):,} bytes without its {'end' if size else 'headers'}")
-            is_tried = self.count < _TRIED or self.count % _EVERY == 0
-            if is_tried and 3 * size[0] * size[1] <= MAX_SAMPLE_BYTES:
-                decode(data, (*size, 3), FACTORS[-1])  # at an eighth of its size, which reads every bit
-            return data, size
-        size = _png_size(data)
-        if size is None or 3 * size[0] * size[1] > MAX_SAMPLE_BYTES:
-            raise ValueError(f"is a picture of the format {content['format'][:40]!r}; JPEG and PNG can be read")
-        image = cv2.imdecode(content["data"], cv2.IMREAD_COLOR)
-        if image is None:
-            raise ValueError("is a PNG that cannot be decoded")
-        self._encoded_again = "PNG"
-        return encode(cv2.cvtColor(image, cv2.COLOR_BGR2RGB)), image.shape[:2]
 
-    def _raw(self, content: dict[str, Any]) -> tuple[bytes, tuple[int, int]]:
-        encoding, height, width, step = (content[name] for name in ("encoding", "height", "width", "step"))
-        if encoding not in _ENCODINGS:
-            raise ValueError(f"has the encoding {encoding[:40]!r}; known: {', '.join(_ENCODINGS)}")
-        conversion, channels = _ENCODINGS[encoding]
-        if step < width * channels or len(content["data"]) < height * step or not height * width:
-            raise ValueError(f"has {len(content['data']):,} bytes for {height} rows of {step}, of {width} pixels each")
-        rows = content["data"][: height * step].reshape(height, step)[:, : width * channels]
-        image = rows.reshape(height, width, channels) if channels > 1 else rows
-        if conversion is not None:
-            image = cv2.cvtColor(np.ascontiguousarray(image), conversion)
-        self._encoded_again = f"raw ({encoding})"
-        # 4:2:0, as cameras store it: chroma of half the resolution.
-        data = simplejpeg.encode_jpeg(np.ascontiguousarray(image), _QUALITY, "RGB", "420")
-        return data, (height, width)
+def _compressed(content: dict[str, Any], number: int) -> _Picture:
+    """The picture of a CompressedImage. Raises ValueError where it is damaged, as far as that is looked for."""
+    data = content["data"].tobytes()
+    if data[:2] == b"\xff\xd8":
+        size = frame_size(data)
+        if size is None or b"\xff\xd9" not in data[-64:]:
+            raise ValueError(f"is a JPEG of {len(data):,} bytes without its {'end' if size else 'headers'}")
+        _require_size(size)
+        if problem := marker_problem(data):
+            raise ValueError(f"is a JPEG whose {problem}")
+        if number < _TRIED or number % _EVERY == 0:
+            decode(data, (*size, 3), FACTORS[-1])  # at an eighth of its size, which reads every bit
+        return _Picture(data, size)
+    size = _png_size(data)
+    if size is None:
+        raise ValueError(f"is a picture of the format {content['format'][:40]!r}; JPEG and PNG can be read")
+    _require_size(size)
+    image = cv2.imdecode(content["data"], cv2.IMREAD_COLOR)
+    if image is None:
+        raise ValueError("is a PNG that cannot be decoded")
+    return _Picture(encode(cv2.cvtColor(image, cv2.COLOR_BGR2RGB)), image.shape[:2], "PNG")
+
+
+def _raw(content: dict[str, Any]) -> _Picture:
+    """The picture of an Image, encoded. Raises ValueError where its sizes do not fit, or its encoding is not known."""
+    encoding, height, width, step = (content[name] for name in ("encoding", "height", "width", "step"))
+    if encoding not in _ENCODINGS:
+        raise ValueError(f"has the encoding {encoding[:40]!r}; known: {', '.join(_ENCODINGS)}")
+    conversion, channels = _ENCODINGS[encoding]
+    if step < width * channels or len(content["data"]) < height * step or not height * width:
+        raise ValueError(f"has {len(content['data']):,} bytes for {height} rows of {step}, of {width} pixels each")
+    _require_size((height, width))
+    rows = content["data"][: height * step].reshape(height, step)[:, : width * channels]
+    image = rows.reshape(height, width, channels) if channels > 1 else rows
+    order = _ORDERS.get(encoding, "RGB")
+    if conversion is not None and encoding not in _ORDERS:
+        image = cv2.cvtColor(np.ascontiguousarray(image), conversion)
+    # 4:2:0, as cameras store it: chroma of half the resolution.
+    data = simplejpeg.encode_jpeg(np.ascontiguousarray(image), _QUALITY, order, "420")
+    return _Picture(data, (height, width), f"raw ({encoding})")
+
+
+def _require_size(size: tuple[int, int]) -> None:
+    if max(size) > _LARGEST_SIDE or not 0 < 3 * size[0] * size[1] <= MAX_SAMPLE_BYTES:
+        raise ValueError(f"is a picture of {size[1]} x {size[0]} pixels, which no camera makes")
 
 
 def _png_size(data: bytes) -> tuple[int, int] | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -13,18 +15,20 @@ from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError, short_text
 from rover_pipeline.format.merge import imported_trace
 from rover_pipeline.format.provenance import fingerprint
+from rover_pipeline.importers.ahead import THREADS, InOrder
 from rover_pipeline.importers.origin import write_config
 from rover_pipeline.importers.ros.bags import Recording
-from rover_pipeline.importers.ros.choice import Choice, choose_topics
+from rover_pipeline.importers.ros.choice import Choice, choose_topics, metadata_of
 from rover_pipeline.importers.ros.clock import Stamps, choose_stamps, clock_is_set
 from rover_pipeline.importers.ros.files import Message
-from rover_pipeline.importers.ros.messages import Decoder
+from rover_pipeline.importers.ros.messages import LIVOX, PACKETS, Decoder
 from rover_pipeline.importers.ros.pictures import CameraSink, lens_of, write_lens
 from rover_pipeline.importers.ros.poses import REFERENCE, ReferenceSink, mounts
 from rover_pipeline.importers.ros.sinks import GnssSink, ImuSink, RadarSink, Sink
 from rover_pipeline.importers.ros.survey import Survey, Topic, survey
-from rover_pipeline.importers.ros.sweeps import CloudSink, PacketSink, ScanSink
+from rover_pipeline.importers.ros.sweeps import CloudSink, LivoxSink, PacketSink, ScanSink
 from rover_pipeline.importers.velodyne_models import Model
+from rover_pipeline.lookup import load
 
 Times = Literal["auto", "header", "bag"]
 #: Roles that are no sensors of their own.
@@ -43,6 +47,7 @@ class Options(NamedTuple):
         partial: use what is whole of damaged bags.
         approaching: Doppler velocities of the radar are positive where a target approaches.
         model: the Velodyne whose packets are in the bag; None = the one that they name.
+        metadata: the `.json` of the Ouster whose packets are in the bag; None = that of a topic beside them.
     """
 
     topics: Sequence[str] = ()
@@ -50,6 +55,7 @@ class Options(NamedTuple):
     partial: bool = False
     approaching: bool = False
     model: Model | None = None
+    metadata: Path | None = None
 
 
 @dataclass
@@ -65,8 +71,9 @@ class _Stream:
     next: int = 0
     waiting: dict[int, bytes] = field(default_factory=dict)
     damaged: list[str] = field(default_factory=list)
+    ahead: InOrder[tuple[int, memoryview], Any] | None = None
 
-    def take(self, message: Message) -> None:
+    def take(self, message: Message, pool: Executor) -> None:
         rank = int(self.stamps.rank[self.number])
         self.number += 1
         if rank < 0:
@@ -74,17 +81,34 @@ class _Stream:
         if rank != self.next:
             self.waiting[rank] = bytes(message.data)
             return
-        self._put(message.data)
+        self._put(message.data, pool)
         while self.next in self.waiting:
-            self._put(memoryview(self.waiting.pop(self.next)))
+            self._put(memoryview(self.waiting.pop(self.next)), pool)
 
-    def _put(self, data: memoryview) -> None:
-        ts = float(self.stamps.times[self.next])
+    def finish(self) -> None:
+        """Add the messages that threads are at work on."""
+        if self.ahead:
+            self.ahead.finish()
+
+    def _put(self, data: memoryview, pool: Executor) -> None:
+        item = (self.next, data)
         self.next += 1
+        if self.sink.heavy and self.sink.ready:
+            self.ahead = self.ahead or InOrder(pool, self._add)
+            self.ahead.put(item, self._prepared, 2 * len(data))
+        else:
+            self._add(item, lambda: self._prepared(item))
+
+    def _prepared(self, item: tuple[int, memoryview]) -> Any:
+        number, data = item
+        return self.sink.prepare(self.decoder.decode(self.topic.type, data), number)
+
+    def _add(self, item: tuple[int, memoryview], prepared: Callable[[], Any]) -> None:
+        ns = int(self.stamps.ns[item[0]])
         try:
-            self.sink.add(ts, self.decoder.decode(self.topic.type, data))
+            self.sink.add_exact(ns, prepared())
         except ValueError as error:
-            self.damaged.append(f"the message at {ts:.6f} s {error}")
+            self.damaged.append(f"the message at {ns / 1e9:.6f} s {error}")
 
 
 def import_ros(bags: Sequence[Path], out: Path, options: Options, say: Callable[[str], object]) -> dict[str, int]:
@@ -100,16 +124,20 @@ def import_ros(bags: Sequence[Path], out: Path, options: Options, say: Callable[
         FormatError: a bag cannot be read, is damaged, or holds nothing that a trace can hold.
         ConfigError: an option cannot be followed.
     """
-    with imported_trace(out) as trace:
-        recording = Recording(bags, options.partial)
+    # The scratch file has no name, so that it is gone whatever happens.
+    with imported_trace(out) as trace, tempfile.TemporaryFile(dir=trace, buffering=0) as scratch:
+        recording = Recording(bags, options.partial, scratch)
         where = str(bags[0]) if len(bags) == 1 else f"{bags[0]} and {len(bags) - 1} more"
         total = max(2 * recording.size // _MB, 1)
         with progress("import ros", total, "MB") as advance:
             count = _in_megabytes(advance)
             found = survey(recording, count)
-            choice = choose_topics(found.topics, options.topics)
+            choice = choose_topics(found.topics, options.topics, options.metadata is not None)
             notes = recording.problems()
             if not set(choice.topics) - set(_BESIDE):
+                for name, why in choice.left.items():
+                    if found.topics[name].type in PACKETS:
+                        raise FormatError(f"{where}: {name}: {why}")
                 held = ", ".join(f"{name} ({topic.type})" for name, topic in sorted(found.topics.items())[:_LISTED])
                 kinds = "cloud, laser scan, packets of a lidar, picture, IMU, pose or position"
                 raise FormatError(f"{where}: holds no {kinds}; its topics: {held or 'none'}")
@@ -129,6 +157,9 @@ def import_ros(bags: Sequence[Path], out: Path, options: Options, say: Callable[
         notes += _lens(trace, choice, streams)
         rig, missing = mounts(found.frames, choice.topics)
         notes += missing
+        ours = next((stream.sink for stream in streams if stream.role == "imu" and stream.topic.type in PACKETS), None)
+        if ours is not None and choice.topics["lidar"].type in PACKETS:
+            rig.setdefault("imu", ours.mount)  # type: ignore[attr-defined]
         left = [f"left out: {name}: {why}" for name, why in sorted(choice.left.items())]
         for line in [*notes, *left[:_LISTED]]:
             say(line)
@@ -170,7 +201,8 @@ def _streams(
         kept[list(topic.damaged)] = False
         times[topic.name] = (np.array(topic.recorded, "i8")[kept], np.array(topic.stamped, "i8")[kept])
     first = next((topics[role].name for role in ("lidar", "radar", "camera", "imu") if role in topics), None)
-    stamps = choose_stamps(times, options.times, first)
+    packets = [topic.name for topic in topics.values() if topic.type in PACKETS]
+    stamps = choose_stamps(times, options.times, first, packets)
     streams = []
     for role, topic in topics.items():
         chosen = stamps[topic.name]
@@ -193,6 +225,8 @@ def _sink(
     bags: Sequence[Path],
 ) -> Sink:
     source = f"ROS topic {topic.name}"
+    if topic.type in PACKETS:
+        return _ouster(trace / role, role, topic, found, options, source)
     if role == "imu":
         return ImuSink(trace / role)
     if role == "gnss":
@@ -206,8 +240,16 @@ def _sink(
     if topic.type == "velodyne_msgs/VelodyneScan":
         return PacketSink(trace / role, options.model, source)
     period = float(np.median(np.diff(stamps.times))) if len(stamps.times) > 1 else 0.1
-    kind = {"sensor_msgs/PointCloud2": CloudSink, "sensor_msgs/LaserScan": ScanSink}[topic.type]
-    return kind(trace / role, topic.points, period, stamps.source == "header", source)
+    kinds = {"sensor_msgs/PointCloud2": CloudSink, "sensor_msgs/LaserScan": ScanSink, **dict.fromkeys(LIVOX, LivoxSink)}
+    return kinds[topic.type](trace / role, topic.points, period, stamps.source == "header", source)
+
+
+def _ouster(folder: Path, role: str, topic: Topic, found: Survey, options: Options, source: str) -> Sink:
+    """The sink of packets of an Ouster. Its metadata is there: the topic was chosen for that."""
+    make = load("rover_pipeline.importers.ros.ouster:sink_of")
+    text = "" if options.metadata else metadata_of(found.topics, topic)
+    sink: Sink = make(folder, role, options.metadata, text, source)
+    return sink
 
 
 def _reference(
@@ -227,13 +269,16 @@ def _reference(
 def _read_again(recording: Recording, streams: Sequence[_Stream], advance: Callable[[int], object]) -> None:
     wanted = {stream.topic.name: stream for stream in streams}
     done = 0
-    for message in recording.messages():
-        stream = wanted.get(message.topic)
-        if stream is not None and stream.number < stream.topic.count:
-            stream.take(message)
-        if recording.position - done > 1 << 22:
-            advance(recording.position - done)
-            done = recording.position
+    with ThreadPoolExecutor(THREADS) as pool:
+        for message in recording.messages(wanted=wanted):
+            stream = wanted.get(message.topic)
+            if stream is not None and stream.number < stream.topic.count:
+                stream.take(message, pool)
+            if recording.position - done > 1 << 22:
+                advance(recording.position - done)
+                done = recording.position
+        for stream in streams:
+            stream.finish()
     advance(recording.size - done)
 
 

@@ -6,11 +6,13 @@ A recorder that is killed leaves a bag without an index (`.bag.active`), whose c
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
-from typing import IO
+from pathlib import Path
+from typing import IO, NamedTuple
 
 from rover_pipeline.errors import short
+from rover_pipeline.importers.ahead import worked_ahead
 from rover_pipeline.importers.ros.files import HEAD_BYTES, MAX_CHUNK_BYTES, BagFile, DamageError, Message, decompressed
 
 MAGIC = b"#ROSBAG V2.0\n"
@@ -18,39 +20,66 @@ _MESSAGE, _BAG, _INDEX, _CHUNK, _CHUNK_INFO, _CONNECTION = 2, 3, 4, 5, 6, 7
 _UNINDEXED = "`rosbag reindex` repairs it, or --partial takes its whole messages"
 
 
+class _Part(NamedTuple):
+    """A record of a file that matters: a chunk, or a connection.
+
+    Attributes:
+        at: its first byte; header: its fields; data: its content.
+        compression: of a chunk; None = it is a connection.
+        missing: bytes that a chunk lacks at the end of the file.
+    """
+
+    at: int
+    header: dict[bytes, bytes]
+    data: bytes
+    compression: str | None = None
+    missing: int = 0
+
+
 class Rosbag1(BagFile):
     """A `.bag` file."""
 
-    def _messages(self, heads: bool) -> Iterator[Message]:
+    def __init__(self, path: Path, partial: bool) -> None:
+        super().__init__(path, partial)
         self._connections: dict[int, tuple[str, str]] = {}
-        chunks = 0
+
+    def _messages(self, heads: bool, wanted: Collection[str] | None) -> Iterator[Message]:
+        for part, content in worked_ahead(_content, self._parts(wanted), _size):
+            self.position = part.at
+            if part.compression is None:
+                self._connect(part.header, part.data, part.at)
+                continue
+            self._begin(part.at)
+            if heads and part.compression == "bz2":
+                self._keep(part.at, content)
+            if part.missing:
+                with suppress(DamageError):  # its first messages are whole
+                    yield from self._chunk(content, part.at, heads, wanted)
+                self._require(len(part.data), len(part.data) + part.missing, part.at)
+            yield from self._chunk(content, part.at, heads, wanted)
+
+    def _parts(self, wanted: Collection[str] | None) -> Iterator[_Part]:
+        """Connections and chunks of the file, but for chunks without a message of a topic that is wanted."""
+        chunks = index = expected = 0
         with self.path.open("rb") as file:
             file.seek(len(MAGIC))
-            index, expected = 0, 0
             while (at := file.tell()) < self.size:
                 header = self._read_header(file, at)
                 length = self._length(file, at)
-                self.position = at
                 op = header.get(b"op", b"\0")[:1]
                 if op == bytes([_BAG]):
                     index, expected = _number(header, b"index_pos", 8), _number(header, b"chunk_count", 4)
                 elif op == bytes([_CHUNK]):
                     chunks += 1
-                    kind = header.get(b"compression", b"none").decode(errors="replace")
-                    data = file.read(min(length, MAX_CHUNK_BYTES + 1))
-                    if kind == "none" and len(data) < length <= MAX_CHUNK_BYTES:  # its first messages are whole
-                        with suppress(DamageError):
-                            yield from self._chunk(memoryview(data), at, heads)
-                    size = _number(header, b"size", 4) if kind != "none" else length
-                    self._require(len(data), length, at)
-                    yield from self._chunk(decompressed(kind, data, size, at), at, heads)
-                    continue
+                    if self._is_needed(at, wanted):
+                        yield self._read_chunk(file, header, length, at)
+                        continue
                 elif op == bytes([_CONNECTION]):
                     self._require_room(file, length, at)
-                    self._connect(header, file.read(length), at)
+                    yield _Part(at, header, file.read(length))
                     continue
-                elif op[0] not in (_INDEX, _CHUNK_INFO):
-                    raise DamageError(f"byte {at}: holds a record of the unknown kind {op[0]}")
+                elif op not in (bytes([_INDEX]), bytes([_CHUNK_INFO])):
+                    raise DamageError(f"byte {at}: holds a record of the unknown kind {op.hex() or 'without a number'}")
                 self._require_room(file, length, at)
                 file.seek(length, 1)
         if not index:
@@ -58,7 +87,19 @@ class Rosbag1(BagFile):
         if chunks != expected:
             raise DamageError(f"byte {self.size}: holds {chunks} chunks, its header says {expected}", _UNINDEXED)
 
-    def _chunk(self, content: memoryview, at: int, heads: bool) -> Iterator[Message]:
+    def _read_chunk(self, file: IO[bytes], header: dict[bytes, bytes], length: int, at: int) -> _Part:
+        if (kept := self._kept_chunk(at)) is not None:
+            self._require_room(file, length, at)
+            file.seek(length, 1)
+            return _Part(at, header, kept, "none")
+        compression = header.get(b"compression", b"none").decode(errors="replace")
+        data = file.read(min(length, MAX_CHUNK_BYTES + 1))
+        missing = min(length, MAX_CHUNK_BYTES + 1) - len(data)
+        if missing and (compression != "none" or length > MAX_CHUNK_BYTES):
+            self._require(len(data), length, at)
+        return _Part(at, header, data, compression, missing)
+
+    def _chunk(self, content: memoryview, at: int, heads: bool, wanted: Collection[str] | None) -> Iterator[Message]:
         position, end = 0, len(content)
         while position < end:
             try:
@@ -79,9 +120,12 @@ class Rosbag1(BagFile):
                 number = _number(fields, b"conn", 4)
                 if number not in self._connections:
                     raise DamageError(f"byte {at}: a message of the unknown connection {number}")
+                topic, type = self._connections[number]
+                if wanted is not None and topic not in wanted:
+                    continue
+                self._note(topic)
                 time = _number(fields, b"time", 8)
                 stamp = (time & 0xFFFFFFFF) * 1_000_000_000 + (time >> 32)
-                topic, type = self._connections[number]
                 yield Message(topic, type, "ros1", stamp, data[:HEAD_BYTES] if heads else data, size)
 
     def _connect(self, header: dict[bytes, bytes], data: bytes, at: int) -> None:
@@ -118,6 +162,20 @@ class Rosbag1(BagFile):
         if have < need:
             problem = f"byte {at}: the record there needs {need:,} bytes, {max(have, 0):,} are left: it is truncated"
             raise DamageError(problem, _UNINDEXED)
+
+
+def _content(part: _Part) -> memoryview:
+    """The messages of a chunk."""
+    if part.compression is None:
+        return memoryview(b"")
+    size = len(part.data) if part.compression == "none" else _number(part.header, b"size", 4)
+    return decompressed(part.compression, memoryview(part.data), size, part.at)
+
+
+def _size(part: _Part) -> int:
+    """Bytes of a chunk and of its content."""
+    claimed = int.from_bytes(part.header.get(b"size", b"")[:4], "little")
+    return len(part.data) + (min(claimed, MAX_CHUNK_BYTES) if part.compression not in (None, "none") else 0)
 
 
 def _fields(data: bytes) -> dict[bytes, bytes]:

@@ -38,13 +38,36 @@ class Sink(ABC):
         self.count = 0
         self.notes: list[str] = []
 
+    #: Whether `prepare` takes so long that threads should do it.
+    heavy: ClassVar[bool] = False
+
+    @property
+    def ready(self) -> bool:
+        """Whether messages may be prepared at the same time. Before that they are, one by one, in order."""
+        return True
+
+    def prepare(self, content: dict[str, Any], number: int) -> Any:
+        """What can be done with a message before the messages before it are added.
+
+        Args:
+            content: its decoded fields; number: its place in the order of times.
+
+        Raises:
+            ValueError: it cannot be a sample.
+        """
+        return content
+
     @abstractmethod
-    def add(self, ts: float, content: dict[str, Any]) -> None:
+    def add(self, ts: float, prepared: Any) -> None:
         """Take one message. Raises ValueError when it cannot be a sample.
 
         Args:
-            ts: s; content: its decoded fields.
+            ts: s; prepared: what `prepare` gave.
         """
+
+    def add_exact(self, ns: int, prepared: Any) -> None:
+        """The same with the time in ns since 1970, of which a float has 0.2 us."""
+        self.add(ns / 1e9, prepared)
 
     @abstractmethod
     def close(self) -> None:

@@ -16,7 +16,7 @@ from rover_pipeline.errors import FormatError, short
 from rover_pipeline.importers.ros.bags import Recording
 from rover_pipeline.importers.ros.files import Message
 from rover_pipeline.importers.ros.frames import FrameTree
-from rover_pipeline.importers.ros.messages import DEFINITIONS, Decoder, has_header, known_type
+from rover_pipeline.importers.ros.messages import DEFINITIONS, LIVOX, PACKETS, Decoder, has_header, known_type
 
 #: Encodings of messages that can be decoded.
 ENCODINGS = ("ros1", "cdr")
@@ -82,7 +82,11 @@ _READ = {
     "sensor_msgs/Image": "encoding",
     "sensor_msgs/CompressedImage": "format",
     "std_msgs/String": "",
+    **dict.fromkeys(LIVOX, "point_num"),
+    **dict.fromkeys(PACKETS, ""),
 }
+#: Coordinate frames of the packets of an Ouster, as its driver names them by default.
+_OUSTER_FRAMES = {"lidar": "os_sensor", "imu": "os_imu"}
 
 
 def survey(recording: Recording, advance: Callable[[int], object]) -> Survey:
@@ -134,9 +138,13 @@ def _look(message: Message, topic: Topic, found: Survey, decoder: Decoder) -> in
     if not has_header(topic.type):
         if not topic.first and topic.type in _READ:
             topic.first = decoder.decode(topic.type, message.data)
+            if topic.type in PACKETS:  # its bytes would keep the chunk that they are in
+                kind = "imu" if is_imu_packets(topic.name) else "lidar"
+                topic.first = {"size": len(topic.first["buf"]), "header": {"frame_id": _OUSTER_FRAMES[kind]}}
         return 0
-    is_cloud = topic.type == "sensor_msgs/PointCloud2"
-    upto = _READ.get(topic.type, "header") if not topic.first else ("width" if is_cloud else "header")
+    is_cloud, is_livox = topic.type == "sensor_msgs/PointCloud2", topic.type in LIVOX
+    needed = "width" if is_cloud else "point_num" if is_livox else "header"
+    upto = _READ.get(topic.type, "header") if not topic.first else needed
     if topic.type == "nav_msgs/Odometry" and not topic.first:
         upto = "child_frame_id"
     content = decoder.decode(topic.type, message.data, upto)
@@ -146,7 +154,16 @@ def _look(message: Message, topic: Topic, found: Survey, decoder: Decoder) -> in
         if content["height"] * content["width"] > message.size:
             raise ValueError(f"claims {content['height']} x {content['width']} points in {message.size:,} bytes")
         topic.points = max(topic.points, content["height"] * content["width"])
+    if is_livox:
+        if content["point_num"] > message.size:
+            raise ValueError(f"claims {content['point_num']:,} points in {message.size:,} bytes")
+        topic.points = max(topic.points, content["point_num"])
     return int(content["header"]["stamp"])
+
+
+def is_imu_packets(topic: str) -> bool:
+    """Whether a topic of packets of an Ouster has those of its IMU, by its name."""
+    return "imu" in topic.rpartition("/")[2].lower()
 
 
 def _in_range(time: int) -> int:

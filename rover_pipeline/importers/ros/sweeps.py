@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,26 @@ from rover_pipeline.importers.velodyne_sweeps import SweepBuilder
 _HEADER = "the stamp of its header; the sensor does not say when in the sweep that is"
 
 
+class _Sweep(NamedTuple):
+    """A sweep that can be stored.
+
+    Attributes:
+        later: s, how long after the time of its message it ends.
+        unit: of its intensity; instant: what its time stamp refers to, for descriptions; empty = as usual.
+    """
+
+    cloud: Cloud
+    later: float
+    unit: str
+    instant: str
+
+    @classmethod
+    def of(cls, cloud: Cloud, unit: str, instant: str = "") -> _Sweep:
+        """The sweep of points with times after that of the message, if they have times."""
+        cloud, later = cloud.to_end()
+        return cls(cloud.returns(), later, unit, instant)
+
+
 class SweepSink(Sink):
     """What clouds and scans have in common.
 
@@ -45,12 +65,12 @@ class SweepSink(Sink):
         self._late = self._empty = 0
         self._later = 0.0
 
-    def put(self, ts: float, cloud: Cloud, unit: str, instant: str = "") -> None:
+    def add(self, ts: float, prepared: _Sweep | None) -> None:
         """Store a sweep, at its end where the instants of its points are known."""
-        if self._writer is None and not len(cloud.xyz):
+        if prepared is None or (self._writer is None and not len(prepared.cloud.xyz)):
             self._empty += 1  # it does not show what its points would have
             return
-        cloud, later = cloud.to_end()
+        cloud, later, unit, instant = prepared
         if not len(cloud.xyz):
             later = self._later
         self._later = later
@@ -83,39 +103,38 @@ class SweepSink(Sink):
 
 
 class CloudSink(SweepSink):
-    """`sensor_msgs/PointCloud2`."""
+    """`sensor_msgs/PointCloud2`. Its first cloud with a point says what all have: fields, and the unit of times."""
 
+    heavy = True
     _unit: TimeUnit | None = None
     _fields: tuple[str, str] | None = None
 
-    def add(self, ts: float, content: dict[str, Any]) -> None:
+    @property
+    def ready(self) -> bool:
+        return self._fields is not None
+
+    def prepare(self, content: dict[str, Any], number: int) -> _Sweep | None:
         points = columns(content)
         xyz = vectors(points)
-        with np.errstate(invalid="ignore", over="ignore"):
-            square = np.einsum("ij,ij->i", xyz, xyz)
-            returned = (square > 0) & (square < np.inf)
-        if not returned.all():  # drivers give points without a return any time
-            xyz, points = xyz[returned], points[returned]
+        returned = Cloud(xyz).returned()  # drivers give points without a return any time
         stamp = content["header"]["stamp"]
         if self._fields is None:
-            if not len(points):
-                self._empty += 1
-                return
-            self._begin(points, stamp)
+            if not len(returned):
+                return None
+            self._begin(points[returned], stamp)
         intensity, ring = self._fields or ("", "")
-        time = None
-        if self._unit:
-            time = self._unit.offsets(points, stamp)
-        self.put(
-            ts,
-            Cloud(xyz, points[intensity] if intensity else None, points[ring] if ring else None, time),
-            f"the field {intensity!r} of the cloud",
+        names = [name for name in (intensity, ring, *(self._unit.fields if self._unit else ())) if name]
+        taken = {name: points[name] if len(returned) == len(points) else points[name][returned] for name in names}
+        cloud = Cloud(
+            xyz if len(returned) == len(points) else xyz[returned],
+            taken.get(intensity),
+            taken.get(ring),
+            self._unit.offsets(taken, stamp) if self._unit else None,
         )
+        return _Sweep.of(cloud, f"the field {intensity!r} of the cloud")
 
     def _begin(self, points: np.ndarray, stamp: int) -> None:
         names = points.dtype.names or ()
-        ring = find_field(names, RING)
-        self._fields = find_field(names, INTENSITY), ring
         self._unit = find_unit(points, stamp, self._period)
         if self._unit and not self._stamped:
             self._unit = self._unit._replace(reference="own")
@@ -123,12 +142,31 @@ class CloudSink(SweepSink):
             self.notes.append(f"instants of points: {self._unit}")
         elif time_fields(names):
             self.notes.append(f"the unit of {' and '.join(time_fields(names))} cannot be told: left out")
+        self._fields = find_field(names, INTENSITY), find_field(names, RING)
+
+
+class LivoxSink(SweepSink):
+    """`CustomMsg` of the drivers of Livox: points with their instants and lines."""
+
+    heavy = True
+
+    def __init__(self, folder: Path, places: int, period: float, stamped: bool, source: str) -> None:
+        super().__init__(folder, places, period, stamped, source)
+        self._unit = TimeUnit(("offset_time",), "ns", 1e-9, "header" if stamped else "own")
+        self.notes.append(f"instants of points: {self._unit}")
+
+    def prepare(self, content: dict[str, Any], number: int) -> _Sweep:
+        points, xyz = content["points"], vectors(content["points"])
+        returned = Cloud(xyz).returned()
+        taken = {name: points[name][returned] for name in ("offset_time", "reflectivity", "line")}
+        offsets = self._unit.offsets(taken, content["header"]["stamp"])
+        return _Sweep.of(Cloud(xyz[returned], taken["reflectivity"], taken["line"], offsets), "reflectivity, 0 to 255")
 
 
 class ScanSink(SweepSink):
     """`sensor_msgs/LaserScan`: points in the plane of the scanner."""
 
-    def add(self, ts: float, content: dict[str, Any]) -> None:
+    def prepare(self, content: dict[str, Any], number: int) -> _Sweep:
         first, _, step, time_step, _, nearest, farthest = content["limits"].astype("f8")
         ranges = content["ranges"].astype("f8")
         angle = first + step * np.arange(len(ranges))
@@ -137,8 +175,7 @@ class ScanSink(SweepSink):
         xyz = np.stack([ranges * np.cos(angle), ranges * np.sin(angle), 0 * ranges], axis=1).astype("f4")
         intensities = content["intensities"]
         timed = self._stamped and 0 < time_step * len(ranges) <= 2 * self._period
-        self.put(
-            ts,
+        return _Sweep.of(
             Cloud(
                 xyz,
                 intensities if len(intensities) == len(ranges) else np.full(len(ranges), np.nan, "f4"),
@@ -158,7 +195,8 @@ class PacketSink(Sink):
         self._builder = SweepBuilder(model)
         self._sweeps = Sweeps(folder, source)
 
-    def add(self, ts: float, content: dict[str, Any]) -> None:
+    def add(self, ts: float, prepared: dict[str, Any]) -> None:
+        content = prepared
         # The driver stamps each packet; the header has the time of one of them, and the trace may have another clock.
         shift = ts - content["header"]["stamp"] / 1e9
         for packet in content["packets"]:
