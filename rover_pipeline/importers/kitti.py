@@ -112,7 +112,8 @@ def import_kitti(
             records = np.stack([_record(path) for path in oxts.files])
             _write_imu(trace / "imu", oxts.ts, records)
             states = reference_states(records, calibration.imu)
-            counts["_reference"] = write_reference(trace, oxts.ts, states, command=command, source=f"{drive.name}/oxts")
+            body, source = "imu" if calibration.imu is None else "lidar", f"{drive.name}/oxts"
+            counts["_reference"] = write_reference(trace, oxts.ts, states, command=command, source=source, body=body)
             sensors["imu"], counts["imu"] = {"type": "imu", "args": {}}, len(oxts.files)
             if calibration.imu is None:
                 notes.append("no calib_imu_to_velo.txt: _reference is of the IMU and not of the lidar")

@@ -1,10 +1,11 @@
-"""`_reference`: poses of the lidar that came with a recording, from an INS or from its makers."""
+"""`_reference`: poses that came with a recording, from an INS, from its makers or from topics of a bag."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.spatial.transform import Rotation
@@ -19,51 +20,91 @@ from rover_pipeline.importers.times import require_steady
 
 REFERENCE = "_reference"
 _MAX_LIST_BYTES = 1 << 28
-_DESCRIBED = {
-    "pos": ((3,), "Position of the lidar in the world of the reference, m. [xyz]"),
-    "rot": ((3, 3), "World-from-lidar rotation. [world, lidar]"),
-    "vel": ((3,), "Velocity in the world, m/s. [xyz]"),
-    "acc": ((3,), "Acceleration in the world, m/s2. [xyz]"),
-    "avel": ((3,), "Angular velocity in the lidar frame, rad/s. [xyz]"),
+_CHANNELS = {
+    "pos": ((3,), "Position of {body} in the world of the reference, m. [xyz]"),
+    "rot": ((3, 3), "Rotation, world from {body}. [world xyz, body xyz]"),
+    "vel": ((3,), "Velocity of {body} in the world, m/s. [xyz]"),
+    "acc": ((3,), "Acceleration of {body} in the world, m/s2. [xyz]"),
+    "avel": ((3,), "Angular velocity in the frame of {body}, rad/s. [xyz]"),
 }
+#: A rotation times its transpose differs by less from the identity.
+_ORTHOGONAL = 1e-6
 
 
-def write_reference(trace: Path, ts: np.ndarray, states: Mapping[str, np.ndarray], *, command: str, source: str) -> int:
+class ReferenceWriter(SensorWriter):
+    """Writes the virtual sensor `_reference` of a new trace. Closing it writes its provenance too.
+
+    Args:
+        trace: folder of the trace.
+        channels: `pos` and `rot`, and what else there is of the states of `_odom`.
+        body: what the poses are of: `lidar`, or the name of another body whose mount nothing tells.
+        command: the import, such as `import kitti`.
+        options: what the poses came from, for the provenance; inputs: fingerprints of these files, by name.
+    """
+
+    def __init__(
+        self,
+        trace: Path,
+        channels: Iterable[str],
+        *,
+        body: str,
+        command: str,
+        options: Mapping[str, Any],
+        inputs: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._states = [name for name in _CHANNELS if name in set(channels)]
+        self._provenance = {"step": command, "options": {**options, "body": body}, "inputs": inputs or {}}
+        shown = f"the {body}" if body else "a body without a name"
+        specs = {
+            name: ChannelSpec(format="raw", type="f8", shape=shape, desc=desc.format(body=shown))
+            for name, (shape, desc) in _CHANNELS.items()
+            if name in self._states
+        }
+        super().__init__(trace / REFERENCE, {TS: TS_SPEC, VALID: VALID_SPEC, **specs})
+
+    def append(self, **samples: np.ndarray | float) -> None:
+        """Add poses: `ts` f8 (N,), seconds, and the states, f8 (N, ...).
+
+        Poses that are not finite, or whose rotation is none, are not valid.
+        """
+        states = {name: np.asarray(samples[name], "f8") for name in self._states}
+        finite = np.all([np.isfinite(each).reshape(len(each), -1).all(1) for each in states.values()], axis=0)
+        rot = np.where(finite[:, None, None], states["rot"], np.eye(3))
+        apart = np.abs(rot @ np.swapaxes(rot, 1, 2) - np.eye(3)).max((1, 2))
+        valid = finite & (apart < _ORTHOGONAL) & (np.linalg.det(rot) > 0)
+        super().append(ts=samples[TS], valid=valid, **states)
+
+    def close(self) -> None:
+        super().close()
+        provenance = {
+            "made_by": MADE_BY,
+            "sensor": REFERENCE,
+            "version": __version__,
+            **self._provenance,
+            "packages": versions(),
+            "files": sorted(self.specs),
+        }
+        replace_file(self.path / PROVENANCE, json.dumps(provenance, indent=2) + "\n")
+
+
+def write_reference(
+    trace: Path, ts: np.ndarray, states: Mapping[str, np.ndarray], *, command: str, source: str, body: str = "lidar"
+) -> int:
     """Write the virtual sensor `_reference` of a new trace; returns the number of poses.
 
     Args:
         ts: f8 (N,), seconds, increasing.
-        states: `pos` and `rot`, and what else there is of the channels of `_odom`, f8 (N, ...). Poses that are not
-            finite, or whose rotation is none, are not valid.
+        states: `pos` and `rot`, and what else there is of the channels of `_odom`, f8 (N, ...).
         command: the import, such as `import kitti`.
         source: what the poses came from.
+        body: what the poses are of.
 
     Raises:
         FormatError: the times do not increase, jump, or are not between 1990 and 2100.
     """
     require_steady(ts, Path(source))
-    specs = {
-        name: ChannelSpec(format="raw", type="f8", shape=shape, desc=desc)
-        for name, (shape, desc) in _DESCRIBED.items()
-        if name in states
-    }
-    finite = np.all([np.isfinite(states[name]).reshape(len(ts), -1).all(1) for name in specs], axis=0)
-    safe = np.where(finite[:, None, None], states["rot"], np.eye(3))
-    orthogonal = np.abs(safe @ np.swapaxes(safe, 1, 2) - np.eye(3)).max((1, 2)) < 1e-6
-    valid = finite & orthogonal & (np.linalg.det(safe) > 0)
-    with SensorWriter(trace / REFERENCE, {TS: TS_SPEC, VALID: VALID_SPEC, **specs}) as writer:
-        writer.append(ts=ts, valid=valid, **{name: states[name] for name in specs})
-    provenance = {
-        "made_by": MADE_BY,
-        "sensor": REFERENCE,
-        "step": command,
-        "version": __version__,
-        "options": {"source": source},
-        "inputs": {},
-        "packages": versions(),
-        "files": sorted([TS, VALID, *specs]),
-    }
-    replace_file(trace / REFERENCE / PROVENANCE, json.dumps(provenance, indent=2) + "\n")
+    with ReferenceWriter(trace, states, body=body, command=command, options={"source": source}) as writer:
+        writer.append(ts=ts, **states)
     return len(ts)
 
 

@@ -1,73 +1,53 @@
-"""Writes `_reference`, the poses that came with a recording, and computes mounts from its coordinate frames."""
+"""Poses of a bag as `_reference`, and the mounts that follow from its coordinate frames."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from rover_pipeline import __version__
-from rover_pipeline.format.meta import ChannelSpec, replace_file
-from rover_pipeline.format.provenance import MADE_BY, PROVENANCE, versions
-from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC
+from rover_pipeline.format.sensor import TS
+from rover_pipeline.importers.reference import REFERENCE, ReferenceWriter
 from rover_pipeline.importers.ros.frames import FrameTree, pose_matrix
-from rover_pipeline.importers.ros.sinks import BatchSink, raw
+from rover_pipeline.importers.ros.sinks import BatchSink
 from rover_pipeline.importers.ros.survey import Topic
-
-REFERENCE = "_reference"
 
 
 class ReferenceSink(BatchSink):
     """Odometry and poses of any kind as the virtual sensor `_reference`.
 
     Args:
+        trace: folder of the trace.
+        body: what the poses are of.
         mount: `T_body_lidar`, f8 (4, 4), where the poses are those of another body and `tf` tells where the lidar is on
-            it; None = the poses are stored as they are.
-        provenance: what made it, for its `provenance.json`.
+            it: the poses that are stored are then the lidar's. None = they are stored as they are.
+        options: what the poses came from; inputs: fingerprints of the bags.
     """
 
-    specs: ClassVar[dict[str, ChannelSpec]] = {
-        TS: TS_SPEC,
-        VALID: VALID_SPEC,
-        "pos": raw("f8", (3,), "Position in the world of the reference, m. [xyz]"),
-        "rot": raw("f8", (3, 3), "Rotation, world from body. [world xyz, body xyz]"),
-    }
-
-    def __init__(self, folder: Path, mount: np.ndarray | None, provenance: dict[str, Any]) -> None:
-        super().__init__(folder)
+    def __init__(
+        self, trace: Path, body: str, mount: np.ndarray | None, options: dict[str, Any], inputs: dict[str, Any]
+    ) -> None:
+        super().__init__(trace / REFERENCE)
+        self._trace, self._body, self._options, self._inputs = trace, body, options, inputs
         self._mount = np.eye(4) if mount is None else mount
-        self._provenance = provenance
 
     def add(self, ts: float, content: dict[str, Any]) -> None:
         try:
-            pose, valid = pose_matrix(content["pose"]) @ self._mount, 1
+            pose = pose_matrix(content["pose"]) @ self._mount
         except ValueError:  # lost for the moment, as trackers say it
-            pose, valid = np.full((4, 4), np.nan), 0
-        self.push(ts, pose, valid)
+            pose = np.full((4, 4), np.nan)
+        self.push(ts, pose)
 
     def channels(self, rows: list[tuple[Any, ...]]) -> dict[str, np.ndarray]:
         poses = np.stack([row[1] for row in rows])
-        return {
-            TS: np.array([row[0] for row in rows]),
-            VALID: np.array([row[2] for row in rows], "u1"),
-            "pos": poses[:, :3, 3],
-            "rot": poses[:, :3, :3],
-        }
+        return {TS: np.array([row[0] for row in rows]), "pos": poses[:, :3, 3], "rot": poses[:, :3, :3]}
 
-    def close(self) -> None:
-        super().close()
-        if self.count:
-            content = {
-                "made_by": MADE_BY,
-                "sensor": REFERENCE,
-                "version": __version__,
-                **self._provenance,
-                "packages": versions(),
-                "files": sorted(self.specs),
-            }
-            replace_file(self.folder / PROVENANCE, json.dumps(content, indent=2) + "\n")
+    def open_writer(self, names: Iterable[str]) -> ReferenceWriter:
+        return ReferenceWriter(
+            self._trace, names, body=self._body, command="import ros", options=self._options, inputs=self._inputs
+        )
 
 
 def mounts(frames: FrameTree, topics: dict[str, Topic]) -> tuple[dict[str, Any], list[str]]:

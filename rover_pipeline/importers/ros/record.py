@@ -23,7 +23,7 @@ from rover_pipeline.importers.ros.clock import Stamps, choose_stamps, clock_is_s
 from rover_pipeline.importers.ros.files import Message
 from rover_pipeline.importers.ros.messages import LIVOX, PACKETS, Decoder
 from rover_pipeline.importers.ros.pictures import CameraSink, lens_of, write_lens
-from rover_pipeline.importers.ros.poses import REFERENCE, ReferenceSink, mounts
+from rover_pipeline.importers.ros.poses import ReferenceSink, mounts
 from rover_pipeline.importers.ros.sinks import GnssSink, ImuSink, RadarSink, Sink
 from rover_pipeline.importers.ros.survey import Survey, Topic, survey
 from rover_pipeline.importers.ros.sweeps import CloudSink, LivoxSink, PacketSink, ScanSink
@@ -259,8 +259,8 @@ def _reference(
     lidar, body = choice.topics.get("lidar"), str(topic.first.get("child_frame_id", "")).lstrip("/")
     mount = found.frames.between(body, lidar.frame) if lidar and body else None
     inputs = {path.name: fingerprint(path) for path in bags}
-    described = {"topic": topic.name, "body": "lidar" if mount is not None else body, "times": options.times}
-    sink = ReferenceSink(trace / REFERENCE, mount, {"step": "import ros", "inputs": inputs, "options": described})
+    described = {"topic": topic.name, "times": options.times}
+    sink = ReferenceSink(trace, "lidar" if mount is not None else body, mount, described, inputs)
     if lidar and mount is None:
         sink.notes.append(f"poses are those of {body or 'a body'!r}, as tf does not say where the lidar is on it")
     return sink

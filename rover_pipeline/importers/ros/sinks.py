@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -103,13 +104,17 @@ class BatchSink(Sink):
     def described(self) -> dict[str, ChannelSpec]:
         return self.specs
 
+    def open_writer(self, names: Iterable[str]) -> SensorWriter:
+        """The writer of the sensor, which has the channels `names`."""
+        specs = self.described()
+        return SensorWriter(self.folder, {name: specs[name] for name in names})
+
     def _flush(self) -> None:
         if not self._rows:
             return
         samples = self.channels(self._rows)
         if self._writer is None:
-            specs = self.described()
-            self._writer = SensorWriter(self.folder, {name: specs[name] for name in samples})
+            self._writer = self.open_writer(samples)
         self._writer.append(**samples)
         self._rows = []
 
