@@ -1,13 +1,13 @@
-"""Pages of the manual that are made from the code, so that they cannot differ from it. MkDocs calls these functions.
+"""What of the manual is made from the code while MkDocs builds it: the page of options, links to it, the navigation.
 
-`options.md` holds every option with its default. A page of `sensors/` is a written text, `docs/sensors/NAME.md`, with
-the declaration of the virtual sensor put in front of it; a sensor without a text has its declaration alone.
+`options.md` holds every option with its default. What `sensors/` says of channels stands in the files themselves:
+`python -m rover_pipeline.table docs/sensors/*.md` renews it, so that the pages can be read without the site too.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -20,10 +20,9 @@ from rover_pipeline.config import Config
 from rover_pipeline.engine.step import Step
 from rover_pipeline.table import TABLE
 
-DOCS = Path(__file__).parent
-#: The mark in a page of `sensors/` that the declaration replaces.
-DECLARATION = "<!-- declaration -->"
-#: Order and headings of the list of sensors: a domain and the rooms that declare its sensors.
+#: The line of a page of `sensors/` that names sections of the configuration.
+_OPTIONS = re.compile(r"^Options: (.*)\.$", re.MULTILINE)
+#: Order of the list of sensors: the rooms that declare them, by domain.
 DOMAINS = {
     "Lidar": ("lidar",),
     "Radar": ("radar",),
@@ -44,24 +43,20 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that no file holds."""
-    generated = {"options.md": options_page(), "sensors/index.md": sensors_page()}
-    for name in TABLE:
-        if not (DOCS / "sensors" / f"{name[1:]}.md").exists():
-            generated[f"sensors/{name[1:]}.md"] = f"# `{name}`\n\n{DECLARATION}\n"
-    for path, content in generated.items():
-        files.append(File.generated(config, path, content=content))
+    """Add the page that no file holds."""
+    files.append(File.generated(config, "options.md", content=options_page()))
     return files
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Put the declaration of a virtual sensor into its page."""
-    name = f"_{Path(page.file.src_uri).stem}"
-    if page.file.src_uri.startswith("sensors/") and name in TABLE:
-        if DECLARATION not in markdown:
-            raise ValueError(f"{page.file.src_uri}: has no line {DECLARATION}")
-        return markdown.replace(DECLARATION, declaration(TABLE[name]))
-    return markdown
+    """Lead from the sections that a virtual sensor depends on to their options."""
+    if not page.file.src_uri.startswith("sensors/"):
+        return markdown
+
+    def linked(match: re.Match[str]) -> str:
+        return re.sub(r"`([^`]+)`", lambda name: f"[{name[0]}](../options.md#{anchor(name[1])})", match[0])
+
+    return _OPTIONS.sub(linked, markdown)
 
 
 def _room(step: Step) -> str:
@@ -73,51 +68,12 @@ def _in_order() -> list[str]:
     return sorted(TABLE, key=lambda name: rooms.index(_room(TABLE[name])))
 
 
-def sensors_page() -> str:
-    """The list of all virtual sensors."""
-    lines = [
-        "# Virtual sensors",
-        "",
-        "A virtual sensor is a directory beside the raw ones whose name begins with an underscore. It has `ts`, the",
-        "time of each sample in seconds since 1970, and `valid`: 0 says that a sample is not to be trusted.",
-        "All channels have as many samples as `ts`. `provenance.json` says what made it.",
-        "Those in **bold** are made by default.",
-    ]
-    for domain, rooms in DOMAINS.items():
-        lines += ["", f"## {domain}", "", "| name | what it is |", "| --- | --- |"]
-        for name in _in_order():
-            if _room(TABLE[name]) in rooms:
-                shown = f"**`{name}`**" if TABLE[name].default else f"`{name}`"
-                lines.append(f"| [{shown}]({name[1:]}.md) | {TABLE[name].summary} |")
-    return "\n".join(lines) + "\n"
-
-
-def declaration(step: Step) -> str:
-    """What the table of steps says of a virtual sensor, as Markdown."""
-    name = step.sensor[1:]
-    lines = [step.summary, ""]
-    if (DOCS / "pictures" / f"{name}.png").exists():
-        lines += [f"![{step.sensor} of a simulated recording](../pictures/{name}.png)", ""]
-    inputs = list(step.inputs.values())
-    made = "By default" if step.default else f"With `--outputs {name}`"
-    if inputs:
-        made += f", at the times of `{inputs[0].partition('/')[0]}`"
-    lines += [f"{made}. Version {step.version} of the step."]
-    if step.outputs:
-        lines += ["", "| channel | type | what it is |", "| --- | --- | --- |"]
-        for channel, output in step.outputs.items():
-            unit = f", {output.unit}" if output.unit else ""
-            lines.append(f"| `{channel}` | {output.type}{unit} | {output.desc} |")
-    if step.products:
-        lines += ["", "| file | what it is |", "| --- | --- |"]
-        lines += [f"| `{file}` | {text} |" for file, text in step.products.items()]
-    read = sorted({entry.removesuffix("?") for entry in step.references()})
-    lines += ["", "It reads " + ", ".join(f"`{entry}`" for entry in read) + "."]
-    sections = [section for section in step.sections if section]
-    if sections:
-        links = ", ".join(f"[`{section}`](../options.md#{section.replace('.', '')})" for section in sections)
-        lines += ["", f"Options: {links}."]
-    return "\n".join(lines)
+def anchor(name: str) -> str:
+    """The place in the page of options of a section, or of the section that a single option is in."""
+    sections = {section for section, _ in _sections("", Config)}
+    while name not in sections:
+        name = name.rpartition(".")[0]
+    return name.replace(".", "") or "top-level"
 
 
 def options_page() -> str:
@@ -133,8 +89,7 @@ def options_page() -> str:
         "```",
     ]
     for section, model in _sections("", Config):
-        title = section or "Top level"
-        lines += ["", f"## {title}" + (f" {{#{section.replace('.', '')}}}" if section else ""), ""]
+        lines += ["", f"## {section or 'Top level'} {{#{anchor(section)}}}", ""]
         lines += ["| option | default | what it does |", "| --- | --- | --- |"]
         for name, field in model.model_fields.items():
             if not _model_of(field.annotation):

@@ -24,7 +24,7 @@ DEBUG_VARIABLE = "ROVER_PIPELINE_DEBUG"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit status is 0 only when all that was asked for is there."""
-    arguments = _parser().parse_args(argv)
+    arguments = build_parser().parse_args(argv)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # names of files need not be text of this terminal
             stream.reconfigure(errors="backslashreplace")
@@ -45,7 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _parser() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
+    """All commands with their options."""
     parser = argparse.ArgumentParser(prog="rover-pipeline", description="From roverd recordings to virtual sensors.")
     parser.add_argument("--version", action="version", version=__version__)
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")

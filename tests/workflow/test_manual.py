@@ -1,4 +1,4 @@
-"""The README's worked example of a derived channel is run as it is printed there."""
+"""The manual's worked example of a derived channel is run as it is printed there."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ pytestmark = pytest.mark.system
 
 
 def block(language: str, containing: str) -> str:
-    """The code block of the README in a language that contains a text."""
-    blocks = re.findall(rf"```{language}\n(.*?)```", (CHECKOUT / "README.md").read_text(), re.DOTALL)
+    """The code block of the page in a language that contains a text."""
+    page = CHECKOUT / "docs" / "how-to" / "own-channel.md"
+    blocks = re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.DOTALL)
     return next(text for text in blocks if containing in text)
 
 
