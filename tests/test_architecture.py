@@ -19,7 +19,18 @@ PACKAGE = CHECKOUT / "rover_pipeline"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 MOST_LINES = 350
 #: Libraries of optional extras: imported where they are needed, so that the error can name the extra.
-EXTRAS = {"distributed", "gtsam", "kiss_icp", "onnxruntime", "pyarrow", "pypcd4", "rasterio", "rerun", "xarray"}
+EXTRAS = {
+    "dask_jobqueue",
+    "distributed",
+    "gtsam",
+    "kiss_icp",
+    "onnxruntime",
+    "pyarrow",
+    "pypcd4",
+    "rasterio",
+    "rerun",
+    "xarray",
+}
 #: Calls that write to the disk.
 WRITING = {"write_bytes", "write_text", "savez", "savez_compressed", "save", "tofile", "imwrite", "replace_file"}
 #: Calls that read from the disk.
