@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from ouster.sdk import core, open_packet_source, open_source
+
+#: Beams and columns of the largest image that is made memory for: twice those of any sensor.
+_MOST_BEAMS, _MOST_COLUMNS = 256, 8192
 
 
 def open_capture(capture: Path, metadata: Path | None) -> core.FrameSetSource:
@@ -88,6 +92,9 @@ class PacketDecoder:
     def __init__(self, metadata: str) -> None:
         try:
             self.info = core.SensorInfo(metadata)
+            beams, columns = self.info.format.pixels_per_column, self.info.format.columns_per_frame
+            if not (0 < beams <= _MOST_BEAMS and 0 < columns <= _MOST_COLUMNS):
+                raise ValueError(f"{beams} beams and {columns} columns are those of no sensor")
             self._format = core.PacketFormat(self.info)
             self._batcher = core.FrameBatcher(self.info)
         except Exception as error:  # ouster-sdk raises a dozen types
@@ -102,14 +109,15 @@ class PacketDecoder:
             data: u1 (N,), a packet with points; ns: when the host received it, since 1970.
 
         Raises:
-            ValueError: it has another size than the metadata says.
+            ValueError: it has another size than the metadata says, or cannot be decoded.
         """
         packet = core.LidarPacket(self._format)
         if not self._fill(packet, self._format.lidar_packet_size, data, ns):
             return None
         frame = self._frame = self._frame or core.LidarFrame(self.info)
-        if not self._batcher.batch(packet, frame):
-            return None
+        with _as_value_error():
+            if not self._batcher.batch(packet, frame):
+                return None
         self._frame = None
         return frame
 
@@ -121,7 +129,10 @@ class PacketDecoder:
     def measured(self, data: np.ndarray, ns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
         """What a packet of the IMU holds, see `measured`; arguments and errors as those of `frame`."""
         packet = core.ImuPacket(self._format)
-        return measured(packet) if self._fill(packet, self._format.imu_packet_size, data, ns) else None
+        if not self._fill(packet, self._format.imu_packet_size, data, ns):
+            return None
+        with _as_value_error():
+            return measured(packet)
 
     def _fill(self, packet: core.Packet, size: int, data: np.ndarray, ns: int) -> bool:
         # Old versions of the driver send a byte too many.
@@ -134,6 +145,14 @@ class PacketDecoder:
             self.strangers += 1
             return False
         return True
+
+
+@contextmanager
+def _as_value_error() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # ouster-sdk raises a dozen types
+        raise ValueError(f"cannot be decoded: {error}") from error
 
 
 def _meta(metadata: Path | None) -> dict[str, Any]:

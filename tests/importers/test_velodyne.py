@@ -50,13 +50,19 @@ def test_a_decoded_sweep_equals_the_cloud_of_another_decoder(captures: Path, tmp
     start = int(lidar.channel("count").read(0, 3).sum())
     own = Returns(*(each[start : start + count][inside] for each in decoded))
     np.testing.assert_array_equal(own.xyz, xyz[inside])
+    np.testing.assert_array_equal(own.ring, ring[inside])
 
-    # Upstream takes another azimuth than that of the shot in two cases, between which the lidar turns by 0.4 degrees:
-    # in the last of the six pairs of blocks that of the pair, and for second returns of the others that of the next pair.
-    azimuths = packets[:, :1200].reshape(-1, 12, 100)[:, ::2, 2:4].copy().view("<u2")[..., 0].astype("f8")
-    pair = (own.time / (2 * MODELS[0x22].sequence)).astype("i8")
-    second = np.zeros(len(pair), bool)
-    second[1:] = (own.packet[1:] == own.packet[:-1]) & (own.time[1:] == own.time[:-1])
+    # Upstream takes another azimuth than that of the shot in two cases, up to 0.4 degrees beside it: in the last of the
+    # six pairs of blocks that of the pair, and for second returns of the other pairs that of the next pair.
+    blocks = packets[:, :1200].reshape(-1, 12, 100)
+    azimuths = blocks[:, ::2, 2:4].copy().view("<u2")[..., 0].astype("f8")
+    distances = blocks[:, :, 4:].reshape(-1, 12, 32, 3)[..., :2].copy().view("<u2")[..., 0]
+    pair, within = np.divmod(own.time, 2 * MODELS[0x22].sequence)
+    pair = pair.astype("i8")
+    lane = np.argsort(MODELS[0x22].rings)[own.ring] + 16 * (within >= MODELS[0x22].sequence)
+    units = np.round(np.linalg.norm(own.xyz.astype("f8"), axis=1) / MODELS[0x22].resolution)
+    second = distances[own.packet, 2 * pair, lane] != units
+    np.testing.assert_array_equal(distances[own.packet, 2 * pair + second, lane], units)
     taken = np.where(second, azimuths[own.packet, np.minimum(pair + 1, 5)], own.azimuth)
     taken = np.radians(np.where(pair == 5, azimuths[own.packet, 5], taken) / 100)
     level = np.linalg.norm(own.xyz[:, :2], axis=1)

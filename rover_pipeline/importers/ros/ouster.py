@@ -39,6 +39,9 @@ class OusterSink(Sink):
     def close(self) -> None:
         self._put(self._decoder.last())
         self._writer.close()
+        if self._decoder.strangers and not self.count:
+            problem = f"its {self._decoder.strangers} packets are of another sensor than the metadata describes"
+            raise FormatError(f"{self._writer.where}: {problem}; --meta FILE gives that of the sensor")
         self.notes += self._writer.notes
         if self._decoder.strangers:
             self.notes.append(f"{self._decoder.strangers} packets are of another sensor than its metadata: left out")
