@@ -23,11 +23,13 @@ from benchmarks.measure import print_versions
 from benchmarks.odometry import Poses, Recording, best_instant, errors, kiss_icp, load, ouster
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.errors import RoverError
+from rover_pipeline.export.against import Against, compare_trace, text_of
+from rover_pipeline.export.trajectory import read_sensor_poses
 from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.importers.clouds import import_clouds
+from rover_pipeline.kinematics.accuracy import compare
+from rover_pipeline.kinematics.state import Poses as StatePoses
 from rover_pipeline.lidar.geometry import returns
-from rover_pipeline.odometry.observations import Sweep
-from rover_pipeline.odometry.options import OdometryOptions
-from rover_pipeline.odometry.registration.register import register_at_once
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.record import simulate
 from rover_pipeline.table import find_step
@@ -137,42 +139,44 @@ def simulated(seconds: float, lidar: str, columns: int, python: str | None, name
 
 
 def drive(captures: Path) -> None:
-    """22 sweeps of a car with the truth of its INS; they are deskewed already."""
+    """22 sweeps of a car through `import clouds` and `_odom`, beside the INS. Their motion is undone already.
+
+    KISS-ICP is given them as they are, and with the instants by azimuth that its loader of KITTI's drives makes up
+    (`kiss_icp/datasets/kitti_raw.py`), by which it undoes the motion a second time, as it does by default.
+    """
     from kiss_icp.config import load_config
     from kiss_icp.kiss_icp import KissICP
 
-    folder = captures / "lidar_hdl64_straight"
-    clouds = [np.load(path)["xyz_mm"] / 1000 for path in sorted(folder.glob("*.npz"))]
-    truth = np.loadtxt(folder / "truth_poses_ins.txt").reshape(-1, 3, 4)
-    options, ts = OdometryOptions(), np.arange(len(clouds)) / 10
-    sweeps = []
-    for cloud, stamp in zip(clouds, ts.tolist(), strict=True):
-        distance = np.linalg.norm(cloud, axis=1)
-        cloud = cloud[(distance >= options.min_range) & (distance <= options.max_range)]
-        _, first = np.unique(np.floor(cloud / 0.2), axis=0, return_index=True)
-        chosen = cloud[np.sort(first)].astype("f4")
-        sweeps.append(Sweep(chosen, np.zeros(len(chosen), "i4"), np.array([stamp]), stamp))
-    state = register_at_once(sweeps, ts, options)
-    config = load_config(None)
-    config.data.deskew = False
-    odometry, poses = KissICP(config), []
-    for cloud in clouds:
-        odometry.register_frame(cloud, np.zeros(len(cloud)))
-        poses.append(odometry.last_pose)
-    kiss = np.stack(poses)
-    mine, theirs = (
-        errors(Poses(pos, rot, 0.0), truth[:, :, 3], truth[:, :, :3])[0]
-        for pos, rot in ((state.pos, state.rot), (kiss[:, :3, 3], kiss[:, :3, :3]))
-    )
-    print(
-        "\ncar, 22 sweeps of an HDL-64E, truth of its INS: "
-        f"ATE ours {1e3 * mine:.0f} mm, KISS-ICP {1e3 * theirs:.0f} mm"
-    )
+    source = captures / "lidar_hdl64_straight"
+    with tempfile.TemporaryDirectory(prefix="drive-") as scratch:
+        folder, trace = Path(scratch) / "clouds", Path(scratch) / "trace"
+        folder.mkdir()
+        files = sorted(source.glob("*.npz"))
+        for path in files:
+            (folder / path.name).symlink_to(path)
+        poses = source / "truth_poses_ins.txt"
+        import_clouds(folder, trace, rate=10, start=1.3e9, poses=poses, compensated=True)
+        run_step(find_step("_odom"), trace, "_odom", Request())
+        (found,) = compare_trace(trace, Against())
+        print(f"\ncar, 22 sweeps of an HDL-64E: {text_of(found, Path())}")
+        given, ts = read_sensor_poses(trace / "_reference"), Sensor(trace / "lidar").channel("ts").read()
+    clouds = [np.load(path)["xyz_mm"] / 1000 for path in files]
+    for deskew in (True, False):
+        config = load_config(None)
+        config.data.deskew = deskew
+        odometry, made = KissICP(config), []
+        for cloud in clouds:
+            instants = 0.5 * (1 - np.arctan2(cloud[:, 1], cloud[:, 0]) / np.pi)
+            odometry.register_frame(cloud, instants)
+            made.append(odometry.last_pose)
+        kiss, every = np.stack(made), np.ones(len(made), bool)
+        peer = compare(ts, StatePoses(kiss[:, :3, :3], kiss[:, :3, 3]), every, given.poses, every)
+        print(f"KISS-ICP, deskew {'as by default' if deskew else 'off'}: {peer}")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=6.0)
+    parser.add_argument("--seconds", type=float, default=6.0, help="of each sequence; 0 = only the real drive")
     parser.add_argument("--lidar", default="OS-1-64")
     parser.add_argument("--columns", type=int, default=1024)
     parser.add_argument("--evalio", help="a Python with evalio")
@@ -182,4 +186,5 @@ if __name__ == "__main__":
     print_versions("small_gicp", "kiss-icp", "ouster-sdk")
     if chosen.captures:
         drive(chosen.captures)
-    simulated(chosen.seconds, chosen.lidar, chosen.columns, chosen.evalio, chosen.names or list(SEQUENCES))
+    if chosen.seconds > 0:
+        simulated(chosen.seconds, chosen.lidar, chosen.columns, chosen.evalio, chosen.names or list(SEQUENCES))

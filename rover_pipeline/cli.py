@@ -118,16 +118,7 @@ def build_parser() -> argparse.ArgumentParser:
     array.add_argument("--order", choices=("iiqq", "qqii"), default="qqii", help="order of words (default: qqii)")
     array.set_defaults(run=_calibrate_radar)
 
-    info = commands.add_parser("info", help="what is in a trace")
-    info.add_argument("traces", nargs="+", metavar="TRACE", help="traces, folders of traces, or exported datasets")
-    info.add_argument("--json", action="store_true", help="for programs")
-    info.set_defaults(run=_info)
-
-    check = commands.add_parser("check", help="validate raw and virtual sensors, down to every sample")
-    check.add_argument("traces", nargs="+", metavar="TRACE", help="traces, folders of traces, or exported datasets")
-    check.add_argument("--json", action="store_true", help="for programs")
-    check.add_argument("--threads", type=int, default=os.cpu_count() or 1, metavar="N")
-    check.set_defaults(run=_check)
+    load("rover_pipeline.export.look_arguments:add_parsers")(commands)
 
     export = commands.add_parser("export", help="write traces in other programs' formats, or a preview")
     export.add_argument("format", metavar="FORMAT", help="tum, kitti, ply, pcd ... (an unknown one lists them all)")
@@ -332,16 +323,6 @@ def _report(arguments: argparse.Namespace) -> int:
         print(f"{row.path}: {row.problem}", file=sys.stderr)
     print(page)
     return 1 if lacking else 0
-
-
-def _info(arguments: argparse.Namespace) -> int:
-    status: int = load("rover_pipeline.export.look:print_info")(arguments.traces, arguments.json)
-    return status
-
-
-def _check(arguments: argparse.Namespace) -> int:
-    status: int = load("rover_pipeline.export.look:print_problems")(arguments.traces, arguments.json, arguments.threads)
-    return status
 
 
 def _profile(arguments: argparse.Namespace) -> int:

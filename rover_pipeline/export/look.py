@@ -6,13 +6,18 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from rover_pipeline.errors import RoverError, describe, one_line
+from rover_pipeline.errors import ConfigError, RoverError, describe, one_line
 from rover_pipeline.export.read_back import as_text as dataset_as_text
 from rover_pipeline.export.read_back import dataset_info, dataset_problems, recognise
 from rover_pipeline.format.trace import is_trace, locate_traces
 from rover_pipeline.lookup import load
+
+if TYPE_CHECKING:
+    from rover_pipeline.export.against import Against
 
 
 def print_info(entries: Sequence[str], as_json: bool) -> int:
@@ -34,21 +39,34 @@ def print_info(entries: Sequence[str], as_json: bool) -> int:
     return int(failed)
 
 
-def print_problems(entries: Sequence[str], as_json: bool, threads: int) -> int:
-    """Print one line for each problem of traces and datasets. Returns the exit status."""
+def print_problems(entries: Sequence[str], as_json: bool, threads: int, against: Against | None = None) -> int:
+    """Print one line for each problem of traces and datasets. Returns the exit status.
+
+    Args:
+        against: what the trajectories of the traces are compared with, if they are; a line each is printed too.
+
+    Raises:
+        ConfigError: one reference is given for several traces.
+    """
     problems = load("rover_pipeline.validation.check:problems")
     traces, datasets = _traces_and_datasets(entries)
+    if against is not None and against.path is not None and len(traces) != 1:
+        raise ConfigError(f"check: --against {against.path} is of one trace, and {len(traces)} are given")
     found = [(trace, problems(trace, threads)) for trace in traces]
     found += [(each, dataset_problems(each)) for each in datasets]
     count = 0
-    by_folder: dict[str, list[str]] = {}
+    by_folder: dict[str, Any] = {}
     for folder, lines in found:
-        listed = by_folder.setdefault(str(folder), [])
+        listed: list[str] = []
+        comparisons: dict[str, Any] = {}
+        if against is not None and folder in traces:
+            lines = chain(lines, _compared(folder, against, comparisons, as_json))
         for problem in _until_error(lines, folder):
             count += 1
             listed.append(problem)
             if not as_json:
                 print(problem, flush=True)
+        by_folder[str(folder)] = listed if against is None else {"problems": listed, "against": comparisons}
     if as_json:
         print(json.dumps(by_folder, indent=2))
     else:
@@ -56,6 +74,16 @@ def print_problems(entries: Sequence[str], as_json: bool, threads: int) -> int:
         kinds += [_count(len(datasets), "dataset")] if datasets else []
         print(f"rover-pipeline: {', '.join(kinds)}, {_count(count, 'problem')}", file=sys.stderr)
     return 1 if count else 0
+
+
+def _compared(trace: Path, against: Against, comparisons: dict[str, Any], as_json: bool) -> Iterator[str]:
+    """Compare a trace with its reference, print what is found or put it into `comparisons`, and give the problems."""
+    compare_trace, text_of = (load(f"rover_pipeline.export.against:{name}") for name in ("compare_trace", "text_of"))
+    for each in compare_trace(trace, against):
+        comparisons[each.sensor] = each.as_json()
+        if not as_json:
+            print(text_of(each, trace), flush=True)
+        yield from each.problems
 
 
 def _count(number: int, noun: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from scipy.spatial.transform import Rotation
@@ -52,16 +53,30 @@ def _read_poses(trace: Path, options: ExportOptions) -> tuple[np.ndarray, Poses]
     name = options.sensor or _ODOMETRY
     if not (trace / name / META).exists():
         raise FormatError(f"{trace / name}: no such sensor; run the workflow, or name another with --sensor")
-    sensor = Sensor(trace / name)
+    ts, poses, chosen = read_sensor_poses(trace / name)
+    chosen &= np.arange(len(ts)) % options.every == 0
+    chosen &= np.isfinite(poses.pos).all(1) & np.isfinite(poses.rot).all((1, 2))
+    if not chosen.any():
+        raise FormatError(
+            f"{trace / name}: none of its {len(ts)} poses can be exported: valid is 0, or --every is too large"
+        )
+    return ts[chosen], Poses(poses.rot[chosen], poses.pos[chosen])
+
+
+class SensorPoses(NamedTuple):
+    """All poses of a sensor: times, f8 (N,), s; poses, f8, world-from-sensor; and `valid`, bool (N,)."""
+
+    ts: np.ndarray
+    poses: Poses
+    valid: np.ndarray
+
+
+def read_sensor_poses(folder: Path) -> SensorPoses:
+    """The poses of a sensor, such as `_odom`. Raises FormatError when it holds none."""
+    sensor = Sensor(folder)
     for channel, shape in (("pos", (3,)), ("rot", (3, 3))):
         if channel not in sensor.specs or sensor.specs[channel].shape != shape:
             raise FormatError(f"{sensor.path}: holds no poses: it has no channel {channel} of shape {list(shape)}")
     count = sensor.length(channels=("pos", "rot"))
-    ts, pos, rot = sensor.times(count), sensor.channel("pos").read(), sensor.channel("rot").read()
-    chosen = sensor.valid(count).astype(bool) & (np.arange(count) % options.every == 0)
-    chosen &= np.isfinite(pos).all(1) & np.isfinite(rot).all((1, 2))
-    if not chosen.any():
-        raise FormatError(
-            f"{sensor.path}: none of its {count} poses can be exported: valid is 0, or --every is too large"
-        )
-    return ts[chosen], Poses(rot[chosen].astype("f8"), pos[chosen].astype("f8"))
+    pos, rot = sensor.channel("pos").read().astype("f8"), sensor.channel("rot").read().astype("f8")
+    return SensorPoses(sensor.times(count), Poses(rot, pos), sensor.valid(count).astype(bool))

@@ -34,10 +34,14 @@ class SweepMotion:
         begin: time from a sweep's time stamp to column 0, seconds; a sensor with an azimuth window need not have it.
         period: of a revolution, seconds.
         parts: number of parts of a revolution, at whose ends the trajectory is evaluated.
+        interval: between sweeps, seconds, where that is not the period: points can all be of one instant.
     """
 
-    def __init__(self, trajectory: Trajectory, begin: float, period: float, parts: int = PARTS) -> None:
+    def __init__(
+        self, trajectory: Trajectory, begin: float, period: float, parts: int = PARTS, *, interval: float | None = None
+    ) -> None:
         self.trajectory, self.begin, self.period = trajectory, begin, period
+        self.interval = interval or period
         self._delays = begin + period * np.arange(parts + 1) / parts
 
     def rotated(self, rotation: np.ndarray) -> SweepMotion:
@@ -107,4 +111,5 @@ def odometry_motion(
         interval: between sweeps, seconds, where that is not their length: points can all be of one instant.
     """
     ts = odometry_clock(odometry, times)
-    return SweepMotion(Trajectory.of(odometry, ts, max_gap=MAX_GAP_PERIODS * (interval or period)), begin, period)
+    trajectory = Trajectory.of(odometry, ts, max_gap=MAX_GAP_PERIODS * (interval or period))
+    return SweepMotion(trajectory, begin, period, interval=interval)

@@ -82,8 +82,8 @@ class Detector:
     def _looks(self, start: int, stop: int, images: dict[int, np.ndarray], poses: dict[int, Poses]) -> list[Look]:
         """The sweeps around a range that tell about places in it."""
         near, far = self._steps()
-        reach = round(_FAR_SPAN_S / self.motion.period)
-        inner = round(_NEAR_SPAN_S / self.motion.period)
+        reach = round(_FAR_SPAN_S / self.motion.interval)
+        inner = round(_NEAR_SPAN_S / self.motion.interval)
         looks = []
         for number in range(max(0, start - reach), min(len(self.usable), stop + reach)):
             is_near = number % near == 0 and start - inner <= number < stop + inner
@@ -100,5 +100,5 @@ class Detector:
 
     def _steps(self) -> tuple[int, int]:
         """Every how many sweeps one is looked at, near and far."""
-        near, far = (max(1, round(seconds / self.motion.period)) for seconds in (_NEAR_S, _FAR_S))
+        near, far = (max(1, round(seconds / self.motion.interval)) for seconds in (_NEAR_S, _FAR_S))
         return near, far

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -11,8 +10,8 @@ from rover_pipeline.engine.recording import Recording
 from rover_pipeline.engine.step import Inspection
 from rover_pipeline.kinematics.clock import corrected
 from rover_pipeline.kinematics.mount import find_mount, mount_warnings
-from rover_pipeline.kinematics.sweep import SweepMotion, odometry_motion
-from rover_pipeline.lidar.geometry import sensor_info, stagger, sweep_span
+from rover_pipeline.kinematics.sweep import SweepMotion
+from rover_pipeline.lidar.geometry import sensor_info, stagger
 from rover_pipeline.mapping.floor import find_floor, levelling
 from rover_pipeline.mapping.sweeps import Sensor
 from rover_pipeline.objects.bodies import Body, moving_body, still_body
@@ -22,6 +21,7 @@ from rover_pipeline.objects.detect import Detector
 from rover_pipeline.objects.echoes import Echoes
 from rover_pipeline.objects.options import CLASSES, ObjectsOptions
 from rover_pipeline.objects.tracking import track_clusters
+from rover_pipeline.objects.views import lidar_view
 from rover_pipeline.radar.axes import max_doppler
 from rover_pipeline.radar.timing import frame_duration
 
@@ -47,8 +47,8 @@ def objects(
     """Bodies that move, at the instants of the sweeps.
 
     Args:
-        recording: of `rng`, u2 (frame, beam, column), mm, destaggered.
-        metadata: `lidar.json`, the sensor's own.
+        recording: of `rng`, u2 (frame, beam, column), mm, destaggered; or of points: `xyz`, `count` and `time`.
+        metadata: `lidar.json`, the sensor's own, or that of points.
         odometry: the channels of `_odom`.
         config: `config.yaml`; sidecar: `radar.json`; radar: the radar's `meta.json`.
         points: the channels of `_radar_points`, if there are some.
@@ -60,24 +60,28 @@ def objects(
         ValueError: `_odom` is of other sweeps.
     """
     if not np.array_equal(odometry["ts"], recording.ts):
-        raise ValueError("_odom/ts differs from that of _lidar_image; make both again from this lidar")
-    motion = odometry_motion(odometry, options.times, *sweep_span(sensor_info(metadata), options.lidar.ts_reference))
+        raise ValueError("_odom/ts differs from that of the lidar; make both again from this lidar")
+    view = lidar_view(recording, metadata, odometry, options)
+    if view is None:
+        nothing = _empty(recording.count, options.max_objects) | {"valid": np.zeros(recording.count, bool)}
+        return nothing, Inspection({"tracks": 0}, ["no sweep has a point and a valid pose in _odom"])
+    read, metadata, motion, notes = view
     usable = motion.trajectory.valid & (recording.valid != 0)
     result = _empty(recording.count, options.max_objects) | {"valid": usable}
     if not usable.any():
         return result, Inspection({"tracks": 0}, ["no sweep has a valid pose in _odom: there are no objects"])
-    level = levelling(_up(recording, metadata, motion, options, usable))
+    level = levelling(_up(read, metadata, motion, options, usable))
     motion = motion.rotated(level)
     origin = float(motion.trajectory.ts[0])
-    detector = Detector(_Read(recording), metadata, motion, usable, options, origin)
+    detector = Detector(read, metadata, motion, usable, options, origin)
     ranges = [(start, min(start + _SWEEPS, recording.count)) for start in range(0, recording.count, _SWEEPS)]
     found = list(recording.map(detector, ranges))
     stamps = motion.trajectory.ts - origin
-    echoes, warnings = None, []
+    echoes, warnings = None, list(notes)
     if points is not None and options.radar:
         frame = frame_duration(points["ts"], config, sidecar, radar)
         mount = find_mount("radar", options.rig, config)
-        warnings = [*frame.warnings, *mount_warnings("radar", options.rig, mount)]
+        warnings += [*frame.warnings, *mount_warnings("radar", options.rig, mount)]
         instants = corrected("radar", points["ts"], points["ts"], options.times) + frame.middle
         echoes = Echoes.of(points, instants, motion.trajectory, mount, max_doppler(sidecar), origin)
     moving, still = (Clusters.joined(list(parts)) for parts in zip(*found, strict=True))
@@ -97,16 +101,6 @@ def objects(
     return result, Inspection(measured, warnings)
 
 
-@dataclass(frozen=True)
-class _Read:
-    """Gives sweeps of a recording, u2 (beam, column), mm, destaggered."""
-
-    recording: Recording
-
-    def __call__(self, number: int) -> np.ndarray:
-        return self.recording.read("rng", number, number + 1)[0]
-
-
 def _empty(count: int, most: int) -> dict[str, np.ndarray]:
     vectors = {name: np.full((count, most, 3), np.nan, "f4") for name in ("centre", "extent", "vel")}
     return {
@@ -121,12 +115,12 @@ def _empty(count: int, most: int) -> dict[str, np.ndarray]:
 
 
 def _up(
-    recording: Recording, metadata: str, motion: SweepMotion, options: ObjectsOptions, usable: np.ndarray
+    read: Callable[[int], np.ndarray], metadata: str, motion: SweepMotion, options: ObjectsOptions, usable: np.ndarray
 ) -> np.ndarray:
     """The direction of up in the frame of `_odom`: that of the floor in some of the sweeps."""
     sensor, sweeps, numbers = Sensor.of(metadata), [], np.flatnonzero(usable)
     for number in numbers[np.unique(np.linspace(0, len(numbers) - 1, _FLOOR_SWEEPS).astype(int))].tolist():
-        image = stagger(recording.read("rng", number, number + 1), sensor_info(metadata))[0]
+        image = stagger(read(number)[None], sensor_info(metadata))[0]
         poses = motion.columns(number, image.shape[1])
         sweeps.append((sensor.points(image, poses, options.min_range, 15.0) - poses.pos).reshape(-1, 3))
     return find_floor(sweeps).up

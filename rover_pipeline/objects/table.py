@@ -7,6 +7,7 @@ from typing import Any
 
 from rover_pipeline.engine.step import Output, Step
 from rover_pipeline.kinematics.references import ODOMETRY
+from rover_pipeline.lidar.kinds import from_points
 from rover_pipeline.objects.options import CLASSES, ObjectsOptions
 
 _RADAR = tuple(f"_radar_points/{channel}?" for channel in ("ts", "valid", "xyz", "doppler", "count"))
@@ -63,6 +64,7 @@ STEPS = (
             "count": Output("Number of objects.", type="u2"),
         },
         variant=_variant,
+        adapt=from_points,
         summary="Bodies that move: boxes around clusters of lidar points above the ground, tracked; with radial "
         "velocities of `_radar_points` where there are some. Classes follow stated rules, unsupervised.",
     ),

@@ -9,7 +9,7 @@ import numpy as np
 
 from rover_pipeline.engine.recording import Recording
 from rover_pipeline.engine.step import Inspection
-from rover_pipeline.lidar.geometry import destagger, sensor_info
+from rover_pipeline.lidar.geometry import destagger, returns, sensor_info, stagger
 from rover_pipeline.objects.options import ObjectsOptions
 from rover_pipeline.objects.steps import objects
 from rover_pipeline.simulate.motion.motion import ROLLING, Motion
@@ -64,14 +64,39 @@ class Watched(NamedTuple):
             options=ObjectsOptions.model_validate(options),
         )
 
+    def as_points(self) -> tuple[Sweeps, str]:
+        """The same returns as points in random order, each with its instant, and their `lidar.json`."""
+        metadata = json.dumps(ouster.metadata(BEAMS, COLUMNS, 10))
+        sent = []
+        for number in range(len(self.odometry["ts"])):
+            image = stagger(self.sweeps.read("rng", number, number + 1), sensor_info(metadata))[0]
+            xyz, column = returns(image, metadata)
+            order = np.random.default_rng(number).permutation(len(xyz))
+            sent.append((xyz[order], (PERIOD * (column[order] / COLUMNS - 1)).astype("f4")))
+        most = max(len(xyz) for xyz, _ in sent)
+        points, time = np.full((len(sent), most, 3), np.nan, "f4"), np.full((len(sent), most), np.nan, "f4")
+        for number, (xyz, since) in enumerate(sent):
+            points[number, : len(xyz)], time[number, : len(xyz)] = xyz, since
+        count = np.array([len(xyz) for xyz, _ in sent], "u4")
+        described = {"max_points": most, "motion": "times", "span_s": [-PERIOD, 0.0], "period_s": PERIOD}
+        return Sweeps(self.odometry["ts"], xyz=points, count=count, time=time), json.dumps({"points": described})
+
+    def objects_of_points(self, **options: Any) -> tuple[dict[str, np.ndarray], Inspection]:
+        """What `_objects` holds where the lidar sends points."""
+        sweeps, metadata = self.as_points()
+        return objects(
+            cast(Recording, sweeps),
+            metadata=metadata,
+            odometry=self.odometry,
+            options=ObjectsOptions.model_validate(options),
+        )
+
     def score(self, found: dict[str, np.ndarray], least: int = 20) -> Score:
         """The score of what was found, of bodies with at least so many returns."""
         frames = []
-        for places, returns, centre, track in zip(
-            self.bodies, self.returns, found["centre"], found["track"], strict=True
-        ):
+        for places, hits, centre, track in zip(self.bodies, self.returns, found["centre"], found["track"], strict=True):
             listed = {int(number): centre[row, :2] for row, number in enumerate(track) if number >= 0}
-            frames.append((dict(enumerate(places[:, :2])), listed, set(np.flatnonzero(returns >= least).tolist())))
+            frames.append((dict(enumerate(places[:, :2])), listed, set(np.flatnonzero(hits >= least).tolist())))
         return clear_mot(frames)
 
 

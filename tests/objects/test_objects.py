@@ -42,6 +42,13 @@ def test_walkers_are_tracked_without_switches_also_behind_a_pillar(walk: Watched
     assert len(set(found["track"][found["track"] >= 0].tolist())) == 2
 
 
+def test_walkers_are_tracked_as_well_by_a_lidar_that_sends_points(walk: Watched) -> None:
+    found, inspection = walk.objects_of_points()
+    score = walk.score(found, least=12)
+    assert score.mota >= 0.85 and score.switches == 0 and score.motp < 0.25
+    assert found["valid"].all() and inspection.measured["tracks"] == 2 and not inspection.warnings
+
+
 def test_velocities_and_headings_are_those_of_the_walkers(walk: Watched, found: dict[str, np.ndarray]) -> None:
     errors, turns = [], []
     for sweep, body, track in walk.score(found).matches:

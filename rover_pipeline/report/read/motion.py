@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from rover_pipeline.format.sensor import TS, VALID
+from rover_pipeline.kinematics import accuracy
 from rover_pipeline.report.read.sensors import SensorRecord
 from rover_pipeline.report.read.timestamps import plausible_or_nan
 from rover_pipeline.report.summary import Motion, RadarSpeed
@@ -21,10 +22,6 @@ _MAX_COORDINATE_M, _MAX_SPEED_MPS = 1e6, 1e3
 _CONTRADICTION_MPS = 0.5
 #: Points of the path in `summary.json`.
 _PATH_POINTS = 200
-#: Longest time between two poses of a reference between which it is interpolated, s, and fewest poses to align.
-_MAX_REFERENCE_GAP_S, _LEAST_ALIGNED = 1.0, 3
-#: Distance between the poses that the path length is summed over, s.
-_VERTEX_PERIOD_S = 0.3
 
 
 @dataclass(frozen=True)
@@ -109,11 +106,8 @@ def summarise_track(track: Track, truth: Track | None = None, reference: Track |
 
 
 def _path_length(track: Track) -> float:
-    """Length of the path, m. Adding up the steps between all poses would count the noise of each pose as distance."""
-    ts, pos = track.ts[track.valid], track.pos[track.valid]
-    _, first = np.unique(np.floor((ts - ts[0]) / _VERTEX_PERIOD_S).astype(int), return_index=True)
-    vertices = pos[np.append(first, len(pos) - 1)]
-    return float(np.linalg.norm(np.diff(vertices, axis=0), axis=1).sum())
+    """Length of the path of the valid poses, m."""
+    return float(accuracy.way(track.ts[track.valid], track.pos[track.valid])[-1])
 
 
 def _rms_distance(track: Track, truth: Track) -> float | None:
@@ -125,21 +119,14 @@ def _rms_distance(track: Track, truth: Track) -> float | None:
 def _rms_aligned(track: Track, reference: Track) -> float | None:
     """RMS distance of the poses from a reference at their times, m, after the rigid motion that fits best.
 
-    The reference is interpolated between its poses and never beyond them, nor over a gap. (S. Umeyama, Least-squares
-    estimation of transformation parameters between two point patterns, PAMI 13, 1991, without the scale.)
+    The reference is interpolated between its poses and never beyond them, nor over a gap, as `check --against` does.
     """
     ts, pos = reference.ts[reference.valid], reference.pos[reference.valid]
-    after = np.clip(np.searchsorted(ts, track.ts), 1, len(ts) - 1)
-    near = (track.ts >= ts[0]) & (track.ts <= ts[-1]) & (np.diff(ts)[after - 1] <= _MAX_REFERENCE_GAP_S)
-    near &= track.valid
-    if near.sum() < _LEAST_ALIGNED:
+    near = track.valid & accuracy.covered(ts, track.ts)
+    if near.sum() < accuracy.LEAST_ALIGNED:
         return None
-    wanted = np.stack([np.interp(track.ts[near], ts, axis) for axis in pos.T], -1)
-    ours = track.pos[near] - track.pos[near].mean(0)
-    theirs = wanted - wanted.mean(0)
-    left, _, right = np.linalg.svd(ours.T @ theirs)
-    mirrored = np.diag([1.0, 1.0, np.sign(np.linalg.det(left @ right))])
-    return _rms(np.linalg.norm(ours @ (left @ mirrored @ right) - theirs, axis=1))
+    wanted, found = accuracy.positions_at(ts, pos, track.ts[near]), track.pos[near]
+    return _rms(np.linalg.norm(accuracy.align(found, wanted).of(found) - wanted, axis=1))
 
 
 def _rms(values: np.ndarray) -> float | None:

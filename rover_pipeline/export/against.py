@@ -1,0 +1,323 @@
+"""`check --against`: the trajectories of a trace beside a truth or a reference.
+
+The truth of a simulation is known at the true instants of the samples of its own trace. Any other reference has times
+of its own, between which it is interpolated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, cast, get_args
+
+import numpy as np
+
+from rover_pipeline.errors import FormatError, describe
+from rover_pipeline.export.trajectory import read_sensor_poses
+from rover_pipeline.format.files import exists
+from rover_pipeline.format.meta import META
+from rover_pipeline.format.provenance import read_provenance
+from rover_pipeline.format.sensor import Sensor, time_problem
+from rover_pipeline.format.texts import read_text
+from rover_pipeline.format.trace import CONFIG
+from rover_pipeline.importers.reference import REFERENCE, read_poses
+from rover_pipeline.kinematics.accuracy import Accuracy, Relative, compare, covered, positions_at, rotations_at
+from rover_pipeline.kinematics.mount import IDENTITY, Mount, find_mount
+from rover_pipeline.kinematics.options import Mounted, RigOptions
+from rover_pipeline.kinematics.state import Poses
+
+TRUTH = "_truth"
+#: What is compared, and the sensor whose poses it holds.
+TRAJECTORIES = {
+    "_odom": "lidar",
+    "_radar_odom": "radar",
+    "_radar_pose": "radar",
+    "_camera_pose": "camera",
+    "_imu_pose": "imu",
+}
+#: A rotation times its transpose differs by less from the identity.
+_ORTHOGONAL = 1e-3
+#: How long after its time a pose of a radar's frame is: what the step measured.
+_INSTANT = "radar_instant_after_ts_s"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a trajectory must keep to; None = anything goes.
+
+    Attributes:
+        ate, rpe: largest errors, m: absolute, and of the motion over a second.
+        wrong: most poses that are wrong and sure.
+        nees: largest normalised error squared.
+        valid: least share of valid poses.
+    """
+
+    ate: float | None = None
+    rpe: float | None = None
+    wrong: int | None = None
+    nees: float | None = None
+    valid: float | None = None
+
+
+@dataclass(frozen=True)
+class Against:
+    """What to compare with.
+
+    Attributes:
+        path: another trace, its `_truth` or `_reference`, or a file of poses, TUM or KITTI; None = the trace's own.
+        offset: seconds that are added to the times of the reference.
+        limits: of the errors.
+    """
+
+    path: Path | None = None
+    offset: float = 0.0
+    limits: Limits = Limits()
+
+
+class Given(NamedTuple):
+    """Poses to compare with.
+
+    Attributes:
+        name: for messages.
+        body: what the poses are of: a sensor of the rig, or the name of another body.
+        stamps, ts: f8 (N,), s: times as they are recorded, and the instants of the poses: true ones in a simulation.
+        poses: f8, valid ones only.
+    """
+
+    name: str
+    body: str
+    stamps: np.ndarray
+    ts: np.ndarray
+    poses: Poses
+
+
+class Comparison(NamedTuple):
+    """One trajectory beside one reference.
+
+    Attributes:
+        sensor: for example `_odom`; against: the reference.
+        accuracy: None where nothing could be compared.
+        notes: what the figures do not tell.
+        problems: one line each: limits that are not kept, and why nothing could be compared.
+    """
+
+    sensor: str
+    against: str
+    accuracy: Accuracy | None
+    notes: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        figures = _plain(self.accuracy) if self.accuracy else {}
+        return {"against": self.against, **figures, "notes": list(self.notes)}
+
+
+def compare_trace(trace: Path, against: Against) -> Iterator[Comparison]:
+    """All trajectories of a trace beside what there is to compare them with.
+
+    Raises:
+        FormatError: there is nothing to compare with, or nothing to compare.
+    """
+    given = list(_given(trace, against))
+    names = [name for name in TRAJECTORIES if exists(trace / name / META)]
+    compared = False
+    for name in names:
+        for each, carried, notes in _fitting(trace, name, given):
+            compared = True
+            yield _comparison(trace, name, each, carried, notes, against.limits)
+            break
+    if not names:
+        raise FormatError(f"{trace}: has none of {', '.join(TRAJECTORIES)}; run the workflow first")
+    if not compared:
+        raise FormatError(
+            f"{trace}: {', '.join(names)}: no `rig` tells how their sensors are mounted to that of {given[0].name}"
+        )
+
+
+def text_of(comparison: Comparison, trace: Path) -> str:
+    """The figures for people, one line."""
+    found = comparison.accuracy
+    head = f"{trace / comparison.sensor} against {comparison.against}: "
+    if found is None or found.ate_m is None or found.ate_max_m is None:
+        return head + "nothing could be compared"
+    parts = [f"ATE {found.ate_m:.4f} m RMS, {found.ate_max_m:.4f} m at most, {found.rotation_deg:.3f} deg"]
+    for label, each in (("1 s", found.second), ("10 m", found.ten_metres)):
+        if each:
+            parts.append(f"RPE over {label} {each.translation_m:.4f} m, {each.rotation_deg:.3f} deg")
+    parts += [f"{found.way_m:.1f} m of way", f"{found.valid} of {found.samples} valid, {found.compared} compared"]
+    parts.append(f"{found.wrong} wrong and sure")
+    if found.nees is not None:
+        parts.append(f"NEES {found.nees:.2f}")
+    return head + "; ".join([*parts, *comparison.notes])
+
+
+def _given(trace: Path, against: Against) -> Iterator[Given]:
+    """What there is to compare with: the truths of all sensors, or one reference."""
+    path = against.path or trace
+    if not path.exists():
+        raise FormatError(f"{path}: no such trace, sensor or file of poses")
+    if path.is_file():
+        clock = next((each for each in ("lidar", "radar") if exists(trace / each / META)), None)
+        ts = Sensor(trace / clock).recorded_times() if clock else np.empty(0)
+        stamps, states = read_poses(path, ts)
+        if problem := time_problem(stamps):
+            raise FormatError(f"{path}: {problem}")
+        poses = Poses(states["rot"], states["pos"])
+        yield _shifted(Given(str(path), clock or "lidar", stamps, stamps, poses), _are_poses(poses), against)
+        return
+    if exists(path / META):
+        folders = [path]
+    else:
+        folders = [each for each in (path / TRUTH, *sorted(path.glob(f"{TRUTH}_*"))) if exists(each / META)]
+        folders = [each for each in folders if {"pos", "rot"} <= set(Sensor(each).specs)]
+        if not exists(path / TRUTH / META):
+            folders = [path / REFERENCE] if exists(path / REFERENCE / META) else []
+    if not folders:
+        raise FormatError(f"{path}: has neither {TRUTH} nor {REFERENCE} to compare with; give a file: --against PATH")
+    for folder in folders:
+        found = read_sensor_poses(folder)
+        stamps = instants = found.ts
+        sensor = Sensor(folder)
+        if "true_ts" in sensor.specs:
+            true = sensor.channel("true_ts").read_whole()
+            instants = true if len(true) == len(stamps) and not time_problem(true) else stamps
+        good = found.valid & _are_poses(found.poses)
+        yield _shifted(Given(str(folder), _body(folder), stamps, instants, found.poses), good, against)
+
+
+def _are_poses(poses: Poses) -> np.ndarray:
+    """Which poses are finite and have a rotation that is one, bool (N,)."""
+    finite = np.isfinite(poses.pos).all(1) & np.isfinite(poses.rot).all((1, 2))
+    rot = np.where(finite[:, None, None], poses.rot, np.eye(3))
+    apart = np.abs(rot @ np.swapaxes(rot, 1, 2) - np.eye(3)).max((1, 2))
+    return np.asarray(finite & (apart < _ORTHOGONAL) & (np.linalg.det(rot) > 0))
+
+
+def _shifted(given: Given, good: np.ndarray, against: Against) -> Given:
+    if not good.any():
+        raise FormatError(f"{given.name}: has no valid pose to compare with")
+    stamps, ts = given.stamps[good] + against.offset, given.ts[good] + against.offset
+    return given._replace(stamps=stamps, ts=ts, poses=Poses(given.poses.rot[good], given.poses.pos[good]))
+
+
+def _body(folder: Path) -> str:
+    """What the poses of a sensor are of."""
+    name = folder.resolve().name
+    if name == REFERENCE:
+        options = (read_provenance(folder) or {}).get("options")
+        return str(options.get("body", "lidar")) if isinstance(options, dict) else "lidar"
+    if name.startswith(f"{TRUTH}_"):
+        return name.removeprefix(f"{TRUTH}_")
+    return TRAJECTORIES.get(name, "lidar")
+
+
+def _fitting(trace: Path, name: str, given: list[Given]) -> Iterator[tuple[Given, Mount | None, tuple[str, ...]]]:
+    """The references for a trajectory, the best first; how its sensor is mounted on their body, and notes."""
+    sensor = TRAJECTORIES[name]
+    for each in given:
+        if each.body == sensor:
+            yield each, None, ()
+    for each in given:
+        body, mount = _mount(trace, name, each.body), _mount(trace, name, sensor)
+        if body and mount:
+            mounted = each.body if sensor == "lidar" else sensor
+            yield each, mount.seen_from(body), (f"by the mount of the {mounted} in `rig`",)
+        elif name in ("_odom", "_radar_odom"):
+            what = f"poses of {each.body}" if each.body else "poses of a body without a name"
+            yield each, None, (f"{what}, whose distance from the {sensor} counts as error where it turns",)
+
+
+def _mount(trace: Path, name: str, sensor: str) -> Mount | None:
+    """A sensor's pose in the lidar frame by the rig that the poses `name` were made with, or else by the recording's.
+
+    None where neither tells it.
+    """
+    if sensor == "lidar":
+        return IDENTITY
+    if sensor not in get_args(Mounted):
+        return None
+    options = (read_provenance(trace / name) or {}).get("options")
+    rig = options.get("rig") if isinstance(options, dict) else None
+    text = read_text(trace / CONFIG) if exists(trace / CONFIG) else None
+    found = find_mount(cast(Mounted, sensor), RigOptions.parse(rig if isinstance(rig, Mapping) else {}, "rig"), text)
+    return found if found.known else None
+
+
+def _comparison(
+    trace: Path, name: str, given: Given, mount: Mount | None, notes: tuple[str, ...], limits: Limits
+) -> Comparison:
+    try:
+        found = read_sensor_poses(trace / name)
+        sensor = Sensor(trace / name)
+        cov = sensor.channel("cov").read_whole() if name == "_odom" and "cov" in sensor.specs else None
+    except (FormatError, OSError) as error:
+        return Comparison(name, given.name, None, notes, (describe(error),))
+    wanted, known = _wanted(found.ts, _delay(trace, name), given, mount)
+    cov = cov if cov is not None and len(cov) == len(found.ts) else None
+    accuracy = compare(found.ts, found.poses, found.valid & _are_poses(found.poses), wanted, known, cov)
+    if accuracy.ate_m is None:
+        why = (
+            f"{trace / name}: {accuracy.compared} of {accuracy.valid} valid poses, from {found.ts[0]:.3f} to "
+            f"{found.ts[-1]:.3f} s, lie within the times of {given.name}, {given.ts[0]:.3f} to {given.ts[-1]:.3f} s: "
+            "three are needed; --offset S moves the times of the reference"
+        )
+        return Comparison(name, given.name, accuracy, notes, (why,))
+    return Comparison(name, given.name, accuracy, notes, tuple(_beyond(trace / name, accuracy, limits)))
+
+
+def _delay(trace: Path, name: str) -> float:
+    """Seconds from the time of a pose to its instant: a pose of `_radar_pose` is that in the middle of the chirps."""
+    measured = (read_provenance(trace / name) or {}).get("measured") if name == "_radar_pose" else None
+    value = measured.get(_INSTANT) if isinstance(measured, dict) else None
+    return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else 0.0
+
+
+def _wanted(stamps: np.ndarray, delay: float, given: Given, mount: Mount | None) -> tuple[Poses, np.ndarray]:
+    """The reference at the instants of some poses, and where it is known."""
+    ts, index = given.stamps, np.clip(np.searchsorted(given.stamps, stamps), 0, len(given.stamps) - 1)
+    if np.array_equal(ts[index], stamps):  # the same samples: their true instants are known
+        ts, times = given.ts, given.ts[index] + delay
+    else:
+        times = stamps + delay
+    known = covered(ts, times)
+    rot, pos = np.full((len(times), 3, 3), np.nan), np.full((len(times), 3), np.nan)
+    if known.any():
+        rot[known] = rotations_at(ts, given.poses.rot, times[known])
+        pos[known] = positions_at(ts, given.poses.pos, times[known])
+    if mount is not None:
+        pos, rot = pos + rot @ mount.translation, rot @ mount.rotation
+    return Poses(rot, pos), known
+
+
+def _beyond(place: Path, found: Accuracy, limits: Limits) -> Iterator[str]:
+    """The limits that are not kept."""
+    rpe = found.second.translation_m if found.second else None
+    figures = (
+        ("ATE", found.ate_m, "m", limits.ate, "--max-ate"),
+        ("RPE over 1 s", rpe, "m", limits.rpe, "--max-rpe"),
+        ("number of wrong and sure poses", found.wrong, "", limits.wrong, "--max-wrong"),
+        ("NEES", found.nees, "", limits.nees, "--max-nees"),
+    )
+    for label, value, unit, limit, option in figures:
+        if limit is None or (label == "NEES" and place.name != "_odom"):
+            continue
+        if value is None:
+            yield f"{place}: {label} cannot be computed from {found.compared} poses, so {option} {limit:g} is not kept"
+        elif not value <= limit:
+            yield f"{place}: {label} is {value:.4g}{' ' * bool(unit)}{unit}, above {option} {limit:g}"
+    share = found.valid / max(found.samples, 1)
+    if limits.valid is not None and share < limits.valid:
+        yield f"{place}: {share:.1%} of the poses are valid, below --min-valid {limits.valid:g}"
+
+
+def _plain(value: Accuracy | Relative) -> dict[str, Any]:
+    """Figures as JSON can hold them; those that are not finite as null."""
+    plain: dict[str, Any] = {}
+    for name, each in value._asdict().items():
+        if isinstance(each, Relative):
+            plain[name] = _plain(each)
+        else:
+            plain[name] = None if isinstance(each, float) and not math.isfinite(each) else each
+    return plain

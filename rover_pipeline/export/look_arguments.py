@@ -1,0 +1,65 @@
+"""Arguments of `info` and `check`. What they call is loaded when it is needed."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from rover_pipeline.errors import ConfigError
+from rover_pipeline.lookup import load
+
+#: Options that mean something only beside a reference.
+_OF_REFERENCE = ("offset", "max_ate", "max_rpe", "max_wrong", "max_nees", "min_valid")
+
+
+def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the commands to those of `rover-pipeline`."""
+    info = commands.add_parser("info", help="what is in a trace")
+    info.add_argument("traces", nargs="+", metavar="TRACE", help="traces, folders of traces, or exported datasets")
+    info.add_argument("--json", action="store_true", help="for programs")
+    info.set_defaults(run=_info)
+
+    check = commands.add_parser("check", help="validate raw and virtual sensors, down to every sample")
+    check.add_argument("traces", nargs="+", metavar="TRACE", help="traces, folders of traces, or exported datasets")
+    check.add_argument("--json", action="store_true", help="for programs")
+    check.add_argument("--threads", type=int, default=os.cpu_count() or 1, metavar="N")
+    check.add_argument(
+        "--against",
+        nargs="?",
+        const="",
+        metavar="PATH",
+        help="compare _odom and other poses with a trace, its _truth or _reference, or a file of poses (TUM, KITTI); "
+        "without PATH, with the trace's own",
+    )
+    check.add_argument("--offset", type=float, metavar="S", help="added to the times of the reference")
+    check.add_argument("--max-ate", type=float, metavar="M", help="largest RMS of positions, worlds aligned")
+    check.add_argument("--max-rpe", type=float, metavar="M", help="largest RMS of the motion over a second")
+    check.add_argument("--max-wrong", type=int, metavar="N", help="most valid poses that are wrong and sure")
+    check.add_argument("--max-nees", type=float, metavar="X", help="largest error squared over covariance")
+    check.add_argument("--min-valid", type=float, metavar="SHARE", help="least share of valid poses, 0 to 1")
+    check.set_defaults(run=_check)
+
+
+def _info(arguments: argparse.Namespace) -> int:
+    status: int = load("rover_pipeline.export.look:print_info")(arguments.traces, arguments.json)
+    return status
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    against = None
+    if arguments.against is not None:
+        limits = load("rover_pipeline.export.against:Limits")(
+            ate=arguments.max_ate,
+            rpe=arguments.max_rpe,
+            wrong=arguments.max_wrong,
+            nees=arguments.max_nees,
+            valid=arguments.min_valid,
+        )
+        path = Path(arguments.against) if arguments.against else None
+        against = load("rover_pipeline.export.against:Against")(path, arguments.offset or 0.0, limits)
+    elif given := [name for name in _OF_REFERENCE if getattr(arguments, name) is not None]:
+        raise ConfigError(f"check: --{given[0].replace('_', '-')} is about a reference; give --against too")
+    print_problems = load("rover_pipeline.export.look:print_problems")
+    status: int = print_problems(arguments.traces, arguments.json, arguments.threads, against)
+    return status

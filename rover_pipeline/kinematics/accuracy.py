@@ -1,0 +1,249 @@
+"""How far a trajectory is from a reference: what `check --against` tells, and the page.
+
+Absolute and relative errors are those of Sturm et al., "A benchmark for the evaluation of RGB-D SLAM systems" (IROS
+2012); the alignment is that of S. Umeyama, "Least-squares estimation of transformation parameters between two point
+patterns" (PAMI 13, 1991), without the scale.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.interpolate import CubicHermiteSpline
+from scipy.spatial.transform import Rotation, Slerp
+
+from rover_pipeline.kinematics.state import Poses
+from rover_pipeline.numerics.nearest import nearest_samples
+
+#: Longest time between two poses of a reference between which it is interpolated, s, and fewest poses to align.
+MAX_GAP_S, LEAST_ALIGNED = 1.0, 3
+#: Time between the vertices that the length of a path is summed over, s: noise of poses in between is no way.
+_VERTEX_PERIOD_S = 0.3
+#: Relative errors are over pairs of poses this far apart; a pair may be farther or nearer by this share.
+RELATIVE_S, RELATIVE_M, _TOLERANCE = 1.0, 10.0, 0.2
+#: A valid pose that moved further from the truth than this over so many seconds is wrong and sure: m, share of the
+#: distance between the two poses, and s.
+_WRONG_M, _WRONG_SHARE, _WRONG_S = 0.05, 0.03, 2.0
+#: Time stamps are rounded, and so are lengths: s, m.
+_ROUNDING = 0.5e-3
+
+
+class Alignment(NamedTuple):
+    """The rigid motion that takes one world to another: `rot`, f8 (3, 3), and `pos`, f8 (3,), m."""
+
+    rot: np.ndarray
+    pos: np.ndarray
+
+    def of(self, pos: np.ndarray) -> np.ndarray:
+        """Positions, f8 (N, 3), m, in the other world."""
+        return np.asarray(pos @ self.rot.T + self.pos)
+
+
+class Relative(NamedTuple):
+    """Root mean square errors of the motion between two poses.
+
+    Attributes:
+        pairs: number of pairs of poses; translation_m, rotation_deg: their errors.
+    """
+
+    pairs: int
+    translation_m: float
+    rotation_deg: float
+
+
+class Accuracy(NamedTuple):
+    """Errors of a trajectory. Those that too few poses tell are None.
+
+    Attributes:
+        samples: poses; valid: those with `valid` = 1; compared: valid ones at whose instant the reference is known.
+        wrong: valid poses that are wrong and sure: the motion to them, from the valid pose before or from that of two
+            seconds before, is off by more than 0.05 m and 3 % of its length.
+        way_m: length of the path of the reference over the poses compared.
+        ate_m: root mean square distance of positions after the rigid motion that fits best; ate_max_m: the largest.
+        rotation_deg: root mean square angle, in the world that fits the rotations best.
+        second, ten_metres: errors of the motion over a second, and over ten metres of path.
+        nees: mean square of the error of poses relative to the first one, normalised by their covariance, for each of
+            the six degrees of freedom: about 1 where the covariance is right.
+    """
+
+    samples: int
+    valid: int
+    compared: int
+    wrong: int
+    way_m: float
+    ate_m: float | None
+    ate_max_m: float | None
+    rotation_deg: float | None
+    second: Relative | None
+    ten_metres: Relative | None
+    nees: float | None
+
+
+def align(pos: np.ndarray, wanted: np.ndarray) -> Alignment:
+    """The rigid motion that takes positions nearest to those wanted, f8 (N, 3) each, m."""
+    centre, goal = pos.mean(0), wanted.mean(0)
+    left, _, right = np.linalg.svd((wanted - goal).T @ (pos - centre))
+    rot = left @ np.diag([1.0, 1.0, 1.0 if np.linalg.det(left @ right) > 0 else -1.0]) @ right
+    return Alignment(rot, goal - rot @ centre)
+
+
+def covered(ts: np.ndarray, times: np.ndarray, max_gap: float = MAX_GAP_S) -> np.ndarray:
+    """Whether instants lie on one of the times `ts`, or between two with at most `max_gap` seconds between them.
+
+    Args:
+        ts: f8 (M,), s, increasing; times: f8 (N,), s.
+    """
+    if not len(ts):
+        return np.zeros(len(times), bool)
+    right = np.clip(np.searchsorted(ts, times), 0, len(ts) - 1)
+    inside = (times > ts[0]) & (times < ts[-1]) & (ts[right] - ts[np.maximum(right - 1, 0)] <= max_gap)
+    return np.asarray(inside | (ts[right] == times))
+
+
+def positions_at(ts: np.ndarray, pos: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """Positions at instants between others, f8 (N, 3), m: cubic polynomials with the slopes that the neighbours tell.
+
+    Args:
+        ts: f8 (M,), s, increasing; pos: f8 (M, 3), m; times: f8 (N,), s, each of which `covered` by `ts`.
+    """
+    ts, first = np.unique(ts, return_index=True)  # a damaged recording can have a time twice
+    pos = pos[first]
+    if len(ts) < 2:
+        return np.broadcast_to(pos, (len(times), 3))
+    since = ts - ts[0]
+    return np.asarray(CubicHermiteSpline(since, pos, np.gradient(pos, since, axis=0))(times - ts[0]))
+
+
+def rotations_at(ts: np.ndarray, rot: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """The same of rotations, f8 (M, 3, 3) to (N, 3, 3), of constant angular velocity between neighbours."""
+    if len(ts) < 2:
+        return np.broadcast_to(rot, (len(times), 3, 3))
+    return np.asarray(Slerp(ts - ts[0], Rotation.from_matrix(rot))(times - ts[0]).as_matrix())
+
+
+def way(ts: np.ndarray, pos: np.ndarray) -> np.ndarray:
+    """Length of the path from the first of some positions to each, f8 (N,), m.
+
+    It is summed over vertices with 0.3 s between them: steps between all poses would count the noise of each as way.
+
+    Args:
+        ts: f8 (N,), s, increasing; pos: f8 (N, 3), m.
+    """
+    if not len(ts):
+        return np.zeros(0)
+    _, first = np.unique(np.floor((ts - ts[0]) / _VERTEX_PERIOD_S).astype(int), return_index=True)
+    vertices = np.unique(np.append(first, len(ts) - 1))
+    lengths = np.append(0.0, np.cumsum(np.linalg.norm(np.diff(pos[vertices], axis=0), axis=1)))
+    return np.interp(ts, ts[vertices], lengths)
+
+
+def compare(
+    ts: np.ndarray,
+    poses: Poses,
+    valid: np.ndarray,
+    wanted: Poses,
+    known: np.ndarray,
+    cov: np.ndarray | None = None,
+) -> Accuracy:
+    """Errors of poses at N instants.
+
+    Args:
+        ts: f8 (N,), s, increasing; poses: f8, in a world of their own; valid: bool (N,).
+        wanted: of the reference at the same instants, in its own world; known: bool (N,), where it is.
+        cov: f8 (N, 6, 6), of a displacement and a rotation vector in the frame of the sensor, relative to the first
+            valid pose, m2 and rad2; None = not known. It is judged where the reference knows that pose too.
+    """
+    chosen = np.flatnonzero(valid & known)
+    from_first = len(chosen) > 0 and chosen[0] == np.argmax(valid)
+    ts, poses, wanted = ts[chosen], _chosen(poses, chosen), _chosen(wanted, chosen)
+    lengths = way(ts, wanted.pos)
+    counted = {"samples": len(valid), "valid": int(valid.sum()), "compared": len(chosen)}
+    wrong = int(np.count_nonzero(_wrong(ts, poses, wanted)))
+    over_s, over_m = _pairs(ts, RELATIVE_S), _pairs(lengths, RELATIVE_M)
+    ate = largest = angle = None
+    if len(chosen) >= LEAST_ALIGNED:
+        apart = np.linalg.norm(align(poses.pos, wanted.pos).of(poses.pos) - wanted.pos, axis=1)
+        ate, largest = _rms(apart), float(apart.max())
+        world = Rotation.from_matrix(wanted.rot @ np.swapaxes(poses.rot, 1, 2)).mean().as_matrix()
+        turned = np.swapaxes(wanted.rot, 1, 2) @ world @ poses.rot
+        angle = float(np.degrees(_rms(Rotation.from_matrix(turned).magnitude())))
+    return Accuracy(
+        **counted,
+        wrong=wrong,
+        way_m=float(lengths[-1]) if len(lengths) else 0.0,
+        ate_m=ate,
+        ate_max_m=largest,
+        rotation_deg=angle,
+        second=_relative(poses, wanted, over_s),
+        ten_metres=_relative(poses, wanted, over_m),
+        nees=_nees(poses, wanted, cov[chosen]) if cov is not None and from_first else None,
+    )
+
+
+def _chosen(poses: Poses, chosen: np.ndarray) -> Poses:
+    return Poses(poses.rot[chosen], poses.pos[chosen])
+
+
+_Pairs = tuple[np.ndarray, np.ndarray]
+
+
+def _motion(poses: Poses, pairs: _Pairs) -> tuple[np.ndarray, np.ndarray]:
+    """Displacement, in the frame of the first pose, f8 (pair, 3), and rotation, f8 (pair, 3, 3), between two poses."""
+    first, second = pairs
+    into = np.swapaxes(poses.rot[first], 1, 2)
+    return np.einsum("nij,nj->ni", into, poses.pos[second] - poses.pos[first]), into @ poses.rot[second]
+
+
+def _pairs(along: np.ndarray, distance: float) -> _Pairs:
+    """Each pose and the later one that is nearest to a distance from it, by times or lengths that do not decrease."""
+    if len(along) < 2:
+        return np.zeros(0, int), np.zeros(0, int)
+    first = np.arange(len(along))
+    second = nearest_samples(along, along + distance)
+    good = (second > first) & (np.abs(along[second] - along - distance) <= _TOLERANCE * distance)
+    good &= along + distance <= along[-1] + _ROUNDING  # or pairs at the end would all be too near
+    return first[good], second[good]
+
+
+def _relative(poses: Poses, wanted: Poses, pairs: _Pairs) -> Relative | None:
+    if not len(pairs[0]):
+        return None
+    (moved, turned), (truly, truly_turned) = _motion(poses, pairs), _motion(wanted, pairs)
+    # The translation of the error, inverse(wanted) * found, is the difference turned, and has its length.
+    angles = Rotation.from_matrix(np.swapaxes(truly_turned, 1, 2) @ turned).magnitude()
+    return Relative(len(moved), _rms(np.linalg.norm(moved - truly, axis=1)), float(np.degrees(_rms(angles))))
+
+
+def _wrong(ts: np.ndarray, poses: Poses, wanted: Poses) -> np.ndarray:
+    """Which poses are wrong and sure, bool (N,)."""
+    here = np.arange(len(ts))
+    earliest = np.searchsorted(ts, ts - _WRONG_S - _ROUNDING)
+    first = np.concatenate([np.maximum(here - 1, 0), earliest])
+    second = np.concatenate([here, here])
+    moved, truly = _motion(poses, (first, second))[0], _motion(wanted, (first, second))[0]
+    allowed = _WRONG_M + _WRONG_SHARE * np.linalg.norm(truly, axis=1)
+    bad = np.zeros(len(ts), bool)
+    bad[second[np.linalg.norm(moved - truly, axis=1) > allowed]] = True
+    return bad
+
+
+def _nees(poses: Poses, wanted: Poses, cov: np.ndarray) -> float | None:
+    """Mean normalised error squared relative to the first pose, for each degree of freedom."""
+    if len(poses.pos) < 2:
+        return None
+    pairs = np.zeros(len(poses.pos) - 1, int), np.arange(1, len(poses.pos))
+    (moved, turned), (truly, truly_turned) = _motion(poses, pairs), _motion(wanted, pairs)
+    back = np.swapaxes(turned, 1, 2)
+    error = np.concatenate(
+        [np.einsum("nij,nj->ni", back, truly - moved), Rotation.from_matrix(back @ truly_turned).as_rotvec()], axis=1
+    )
+    usable = np.isfinite(cov[1:]).all((1, 2))
+    if not usable.all():
+        return float("inf")
+    inverse = np.linalg.pinv(cov[1:].astype("f8"), hermitian=True)
+    return float(np.einsum("ni,nij,nj->n", error, inverse, error).mean() / 6)
+
+
+def _rms(values: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(np.square(values))))
