@@ -29,7 +29,7 @@ from rover_pipeline.sync.table import STEPS as SYNC
 REPORT = Step(
     sensor="_report",
     function="rover_pipeline.report.steps:report",
-    version=2,
+    version=3,
     sections=("report", "outputs"),
     options=PageOptions,
     recording=True,
