@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
@@ -16,6 +16,7 @@ from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError, RoverError
 from rover_pipeline.export import ExportOptions, panels
+from rover_pipeline.export.forecast import tell_duration
 from rover_pipeline.export.samples import find_samples
 
 WIDTH, HEIGHT = 1280, 720
@@ -30,23 +31,28 @@ _ENCODERS: tuple[tuple[str, dict[str, str]], ...] = (
 
 
 class _Area(NamedTuple):
-    """The area of a panel, pixels, and its caption."""
+    """The area of a panel, pixels."""
 
     left: int
     top: int
     width: int
     height: int
-    caption: str
 
 
-#: Three rows of panels, 432, 128 and 160 pixels high.
-_LAYOUT = {
-    "camera": _Area(0, 0, 768, 432, "camera"),
-    "birds_eye": _Area(768, 0, 512, 432, "from above: ahead is up; radar points: red recedes, blue comes"),
-    "range_image": _Area(0, 432, 1280, 128, "lidar ranges: ahead in the middle, near is warm"),
-    "range_doppler": _Area(0, 560, 640, 160, "range-Doppler: range to the right, receding upward"),
-    "range_azimuth": _Area(640, 560, 640, 160, "range-azimuth: range upward, azimuth to the right"),
+#: Captions of the panels.
+_CAPTIONS = {
+    "camera": "camera",
+    "birds_eye": "from above: ahead is up; radar points: red recedes, blue comes",
+    "range_image": "lidar ranges: ahead in the middle, near is warm",
+    "range_doppler": "range-Doppler: range to the right, receding upward",
+    "range_azimuth": "range-azimuth: range upward, azimuth to the right",
 }
+#: Rows of panels: the height of each row, and the width of each of its panels, pixels, where all are shown.
+_ROWS: tuple[tuple[int, dict[str, int]], ...] = (
+    (432, {"camera": 768, "birds_eye": 512}),
+    (128, {"range_image": 1280}),
+    (160, {"range_doppler": 640, "range_azimuth": 640}),
+)
 #: Longest video, s. A longer recording is none: the clock was set in it.
 MAX_SECONDS = 86400.0
 #: The video runs from the first to the last sample of these channels.
@@ -74,6 +80,9 @@ def write(trace: Path, out: Path, options: ExportOptions) -> None:
         raise FormatError(f"{trace}: spans {(end - begin) / 86400:.1f} days: a clock was set; `check` says where")
     times = begin + np.arange(math.floor((end - begin) * rate) + 1) / rate
     draw = Picture(trace, begin)
+    if not draw.areas:
+        raise FormatError(f"{trace}: has neither lidar, camera nor radar samples that can be shown")
+    tell_duration(f"export mp4 {trace.name}", [(len(times), "pictures", lambda: draw(begin))], options.threads)
     with progress(f"{trace.name} preview", len(times)) as advance:
         # A picture takes 2.8 MB.
         pictures = ordered_map(draw, times.tolist(), threads=options.threads, held=4 * options.threads)
@@ -81,32 +90,58 @@ def write(trace: Path, out: Path, options: ExportOptions) -> None:
 
 
 class Picture:
-    """Draws all sensors at a time as u1 RGB (720, 1280, 3).
+    """Draws all sensors of a recording at a time as u1 RGB (720, 1280, 3).
 
-    Args:
-        begin: time of the first picture, from which the clock in the pictures counts, s.
+    Attributes:
+        areas: of the panels, of those that the recording has samples for.
     """
 
     def __init__(self, trace: Path, begin: float) -> None:
+        """
+        Args:
+            begin: time of the first picture, from which the clock in the pictures counts, s.
+        """
         self._name, self._begin = trace.resolve().name, begin
         self._panels: dict[str, panels.Panel] = {
-            "camera": panels.camera_panel(trace, _LAYOUT["camera"].width, _LAYOUT["camera"].height),
             "birds_eye": panels.birds_eye_panel(trace),
             "range_image": panels.range_image_panel(trace),
             "range_doppler": panels.power_panel(trace, "range_doppler"),
             "range_azimuth": panels.power_panel(trace, "range_azimuth"),
         }
+        others = [name for name, panel in self._panels.items() if panel.shows]
+        area = arrange(["camera", *others])["camera"]  # pictures are decoded no larger than this
+        self._panels["camera"] = panels.camera_panel(trace, area.width, area.height)
+        self.areas = arrange([name for name, panel in self._panels.items() if panel.shows])
 
     def __call__(self, time: float) -> np.ndarray:
         picture = np.empty((HEIGHT, WIDTH, 3), "u1")
-        for name, (left, top, width, height, caption) in _LAYOUT.items():
+        for name, (left, top, width, height) in self.areas.items():
             panel = self._panels[name](time, width, height)
-            panels.draw_caption(panel, caption)
+            panels.draw_caption(panel, _CAPTIONS[name])
             panel[-1:], panel[:, -1:] = panels.BACKGROUND, panels.BACKGROUND  # a line between panels
             picture[top : top + height, left : left + width] = panel
         now = datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S")
-        panels.draw_caption(picture[404:432, :768], f"{self._name}   {now} UTC   {time - self._begin:6.1f} s")
+        first = next(iter(self.areas.values()))
+        corner = picture[first.top + first.height - 28 : first.top + first.height, : first.width]
+        panels.draw_caption(corner, f"{self._name}   {now} UTC   {time - self._begin:6.1f} s")
         return picture
+
+
+def arrange(shown: Sequence[str]) -> dict[str, _Area]:
+    """The areas of the panels that show something. They fill the picture: what is not recorded leaves no gap."""
+    rows = [(height, {name: width for name, width in row.items() if name in shown}) for height, row in _ROWS]
+    rows = [(height, row) for height, row in rows if row]
+    spare = HEIGHT - sum(height for height, _ in rows)
+    areas, top = {}, 0
+    for number, (height, row) in enumerate(rows):
+        height += spare if number == 0 else 0
+        left, total = 0, sum(row.values())
+        for name, width in row.items():
+            wide = WIDTH - left if name == [*row][-1] else 2 * round(WIDTH * width / total / 2)
+            areas[name] = _Area(left, top, wide, height)
+            left += wide
+        top += height
+    return areas
 
 
 def _encode(path: Path, pictures: Iterator[np.ndarray], rate: float, advance: Callable[[int], object]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import cv2
 import numpy as np
@@ -33,8 +34,18 @@ _CEILING = 1.0
 _SPAN_DB = 50.0
 
 
-#: Draws a sensor as u1 RGB (height, width, 3), from a time in s, the width and the height in pixels.
-Panel = Callable[[float, int, int], np.ndarray]
+class Panel(NamedTuple):
+    """Draws a sensor as u1 RGB (height, width, 3), from a time in s, the width and the height in pixels.
+
+    Attributes:
+        shows: whether the recording has a sample for it at any time.
+    """
+
+    draw: Callable[[float, int, int], np.ndarray]
+    shows: bool
+
+    def __call__(self, time: float, width: int, height: int) -> np.ndarray:
+        return self.draw(time, width, height)
 
 
 def draw_caption(picture: np.ndarray, text: str) -> None:
@@ -64,7 +75,7 @@ def _latest_sample_panel(
         sample = None if at is None else samples.read(at)
         return message_panel(width, height, f"{name}: no sample") if sample is None else draw(sample, width, height)
 
-    return panel
+    return Panel(panel, samples is not None and len(samples) > 0)
 
 
 def _fit(picture: np.ndarray, width: int, height: int) -> np.ndarray:
@@ -160,9 +171,12 @@ def birds_eye_panel(trace: Path, max_range: float | None = None) -> Panel:
             colours = velocity_colours(sample["doppler"][:count]).tolist()
             for (column, row), colour in zip(_pixels(points, picture, scale), colours, strict=True):
                 cv2.circle(picture, (int(column), int(row)), 4, colour, 1, cv2.LINE_AA)
+            if not count:
+                message = "no radar point"
+                cv2.putText(picture, message, (6, height - 8), _FONT, 0.4, _GREY, 1, cv2.LINE_AA)
         return picture
 
-    return panel
+    return Panel(panel, (sweeps is not None and len(sweeps.samples) > 0) or (radar is not None and len(radar) > 0))
 
 
 def _typical_range(sweeps: Sweeps | None) -> float:

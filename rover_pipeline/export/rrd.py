@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from rover_pipeline.camera.pictures import resize, undistort
 from rover_pipeline.errors import FormatError, MissingExtraError
 from rover_pipeline.export import ExportOptions
 from rover_pipeline.export.colours import height_colours, velocity_colours
+from rover_pipeline.export.forecast import tell_duration
+from rover_pipeline.export.piped import piped
 from rover_pipeline.export.samples import Samples, find_samples, find_sweeps, read_optional, sensor_mount
 from rover_pipeline.format.channels import jpeg
 from rover_pipeline.kinematics.options import Mounted
@@ -55,8 +57,6 @@ class _Recording:
     trace: Path
     options: ExportOptions
     stream: rerun.RecordingStream
-    encoded: rerun.BinaryStream
-    file: BinaryIO
     rr: Any
     shown: list[str] = field(default_factory=list)
     undecodable: int = 0
@@ -68,11 +68,7 @@ class _Recording:
     def write(self, entity: str, ts: np.ndarray, columns: Any) -> None:
         """Write samples with their times. Rerun's `log` would also add the time at which this program runs."""
         self.stream.send_columns(entity, [self.rr.TimeColumn(TIMELINE, timestamp=ts)], columns)
-        self.flush()
-
-    def flush(self) -> None:
-        """Write what was logged so far to the file. Rerun's own file writer waits for ever when the disk is full."""
-        self.file.write(self.encoded.read() or b"")
+        self.stream.flush()  # or all that a slow disk has not taken yet would be in memory
 
     def write_mount(self, entity: str, sensor: Mounted) -> None:
         """Write the pose of a sensor in the lidar frame."""
@@ -99,18 +95,42 @@ def write(trace: Path, out: Path, options: ExportOptions) -> None:
         raise MissingExtraError("export rrd", "rrd") from error
     name = trace.resolve().name
     stream = rerun.RecordingStream("rover_pipeline", recording_id=name)
-    with out.open("wb") as file:
-        recording = _Recording(trace, options, stream, rerun.binary_stream(stream), file, rerun)
-        stream.send_blueprint(_blueprint())
-        stream.send_recording_name(name)
-        stream.log(WORLD, rerun.ViewCoordinates.RIGHT_HAND_Z_UP, static=True)
-        for write_part in _PARTS:
-            write_part(recording)
-        recording.flush()
+    _tell_duration(trace, options)
+    # Rerun's writer of files ends with an index of all data. It waits for ever when the disk is full, hence the pipe.
+    with piped(out) as pipe:
+        recording = _Recording(trace, options, stream, rerun)
+        try:
+            stream.save(pipe, default_blueprint=_blueprint())
+            stream.send_recording_name(name)
+            stream.log(WORLD, rerun.ViewCoordinates.RIGHT_HAND_Z_UP, static=True)
+            for write_part in _PARTS:
+                write_part(recording)
+        finally:
+            stream.disconnect()
     if not recording.shown:
         raise FormatError(f"{trace}: has no sensor that can be shown")
     if recording.undecodable:
         print(f"{trace}: {recording.undecodable} samples cannot be decoded and are left out", file=sys.stderr)
+
+
+def _tell_duration(trace: Path, options: ExportOptions) -> None:
+    """Tell how long it will take, by the samples that take nearly all of it: sweeps and pictures."""
+    work: list[tuple[int, str, Callable[[], object]]] = []
+    if (sweeps := find_sweeps(trace)) is not None and len(sweeps.samples):
+        count = len(range(0, len(sweeps.samples), options.every))
+        work.append((count, "sweeps", lambda: sweeps.points(0, options.max_points)))
+    if (video := find_samples(trace, "camera", "video.avi")) is not None and len(video):
+        size, lens = _picture(trace, video, options, tell=False)
+        work.append((len(range(0, len(video), options.every)), "pictures", lambda: _read_jpeg(video, 0, size, lens)))
+    tell_duration(f"export rrd {trace.name}", work)
+
+
+def _picture(trace: Path, video: Samples, options: ExportOptions, *, tell: bool) -> tuple[tuple[int, int], Lens | None]:
+    """Width and height of pictures as they are written, and their lens. `tell`: print what is odd about it."""
+    height, width, _ = video.sensor.specs["video.avi"].shape
+    wanted = options.width
+    size = (width, height) if wanted is None else (wanted, max(1, round(height * wanted / width)))
+    return size, _lens(trace, width, height, size, tell=tell)
 
 
 def _write_trajectory(recording: _Recording) -> None:
@@ -141,10 +161,7 @@ def _write_pictures(recording: _Recording) -> None:
         return
     entity = f"{CAMERA}/image"
     recording.write_mount(CAMERA, "camera")
-    height, width, _ = video.sensor.specs["video.avi"].shape
-    wanted = recording.options.width
-    size = (width, height) if wanted is None else (wanted, max(1, round(height * wanted / width)))
-    lens = _lens(recording.trace, width, height, size)
+    size, lens = _picture(recording.trace, video, recording.options, tell=True)
     if lens is not None:
         recording.stream.log(entity, _pinhole(recording.rr, lens), static=True)
     chosen = recording.chosen(video)
@@ -159,7 +176,7 @@ def _write_pictures(recording: _Recording) -> None:
     recording.done("camera", video)
 
 
-def _lens(trace: Path, width: int, height: int, size: tuple[int, int]) -> Lens | None:
+def _lens(trace: Path, width: int, height: int, size: tuple[int, int], *, tell: bool) -> Lens | None:
     """The lens of pictures that were recorded at one size, at another; None without `camera.json`."""
     path = trace / "camera" / "camera.json"
     if (text := read_optional(path)) is None:
@@ -168,7 +185,7 @@ def _lens(trace: Path, width: int, height: int, size: tuple[int, int]) -> Lens |
         found = read_intrinsics(text, width, height)
     except ValueError as error:
         raise FormatError(f"{path.parent}: {error}") from error
-    for warning in found.warnings:
+    for warning in found.warnings if tell else ():
         print(f"{path.parent}: {warning}", file=sys.stderr)
     return found.lens.resized(*size)
 

@@ -22,6 +22,10 @@ from rover_pipeline.radar.spectrum import RangeDoppler
 #: samples resolve ranges over the whole spectrum, so the far walls of a room alone give a ratio of 2 to 3; recordings
 #: of whole rooms with swapped words gave 10 and more.
 _SWAPPED_RATIO = 8.0
+#: Least ratio of the energy in the last quarter of the spectrum to that in the quarter before it. Echoes weaken with
+#: distance, so a room whose walls are all beyond half of the range has 0.2 to 0.5. With swapped words what is near is
+#: at the end of the spectrum: a real room gave 31.
+_SWAPPED_END = 1.0
 #: Coherence below which an array without a calibration is named.
 _INCOHERENT = 0.85
 #: Range bins left out at both ends of each half: leakage of the antenna coupling, and the edge of the ADC's filter.
@@ -64,9 +68,9 @@ def check_order(
             )
     if not len(iq) or real:
         return Inspection(measured, warnings)
-    share = _mirrored_energy_ratio(iq, make_transform(shape, options, False))
+    share, end = _mirrored_energy_ratio(iq, make_transform(shape, options, False))
     measured["mirrored_range_energy"] = float(f"{share:.3g}") if np.isfinite(share) else None
-    if share > _SWAPPED_RATIO:
+    if share > _SWAPPED_RATIO and end > _SWAPPED_END:
         other = "iiqq" if options.sample_order == "qqii" else "qqii"
         warnings.append(
             f"radar/iq: the mirrored half of the range spectrum holds {share:.1f} times the energy of the other; "
@@ -75,18 +79,23 @@ def check_order(
     return Inspection(measured, warnings)
 
 
-def _mirrored_energy_ratio(frames: np.ndarray, transform: RangeDoppler) -> float:
-    """Energy at negative beat frequencies over energy at positive ones; NaN if there is no energy at all.
+def _mirrored_energy_ratio(frames: np.ndarray, transform: RangeDoppler) -> tuple[float, float]:
+    """Energy at negative beat frequencies over energy at positive ones, and how it rises towards the end.
 
     Args:
         frames: i2, (frame, chirp, tx, rx, word), complex samples.
+
+    Returns:
+        The ratio, and that of the last quarter of the spectrum to the quarter before it; NaN if there is no energy.
     """
     profile = sum(transform.power(frame).sum(axis=0, dtype="f8") for frame in frames)
     half = transform.samples // 2
     edge = min(_EDGE, half // 4)
-    negative = float(np.sum(profile[half + edge : 2 * half - edge]))
+    middle = half + half // 2
+    before, last = (float(np.sum(profile[a:b])) for a, b in ((half + edge, middle), (middle, 2 * half - edge)))
     positive = float(np.sum(profile[1 + edge : half - edge]))
-    return negative / positive if positive > 0 else float("nan")
+    nan = float("nan")
+    return (before + last) / positive if positive > 0 else nan, last / before if before > 0 else nan
 
 
 def inspect_spectra(

@@ -28,6 +28,10 @@ _LOCATED = re.compile(r"([\w.-]+(?:/[\w.-]+)*): (.+)", re.DOTALL)
 _UNDECODABLE = re.compile(r"sample \d+ at byte \d+: ")
 #: Share of invalid samples above which a sensor or a trajectory is of no use.
 _MAX_INVALID_SHARE = 0.5
+#: What a step says of poses that all are at times that the odometry does not cover.
+_NO_POSE = "tells of none of the"
+#: Of fewer samples neither the clock nor anything else can be estimated, so that remarks about it are no warnings.
+_FEW_SAMPLES = 20
 #: A trajectory of so few sweeps has nothing to be checked against.
 _TOO_FEW_SWEEPS = 3
 #: Share of radar frames that contradict the odometry above which that is named; the speed of a rig at rest, m/s.
@@ -210,7 +214,12 @@ def _results(evidence: Evidence, options: ReportOptions) -> Iterator[Finding]:
         if step.left_out:
             yield _finding("note" if is_short else "error", step.sensor, f"is left out: {step.left_out}")
         for note in step.notes:
-            yield _finding("warning", *_split(note, step.sensor))
+            place, text = _split(note, step.sensor)
+            inherited, outside = evidence.explained.get(step.sensor, (0, 0))
+            if _NO_POSE in text and outside + inherited == step.samples:
+                continue  # the finding about these samples says why
+            few = any(each.name == _sensor(place) and each.samples < _FEW_SAMPLES for each in evidence.raw)
+            yield _finding("note" if few else "warning", place, text)
         if step.corrupt:
             text = f"{count(step.corrupt, 'sample')} of its input could not be decoded"
             yield _finding("error", step.sensor, text, "`check` names them.")

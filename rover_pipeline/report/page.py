@@ -16,8 +16,10 @@ from rover_pipeline.report import findings
 from rover_pipeline.report.draw import charts
 from rover_pipeline.report.draw.frames import draw_instants
 from rover_pipeline.report.draw.maps import read_floor_plan, read_map_view
+from rover_pipeline.report.draw.view3d import read_view
 from rover_pipeline.report.read import motion, processing, sync
 from rover_pipeline.report.read.contents import look_into
+from rover_pipeline.report.read.exports import exported_files
 from rover_pipeline.report.read.outputs import missing_outputs, used_channels
 from rover_pipeline.report.read.sensors import SensorRecord, is_simulated, read_sensors, read_sidecar
 from rover_pipeline.report.summary import Summary
@@ -177,8 +179,10 @@ def _template_values(contents: Contents, summary: Summary, options: ReportOption
         "quality": charts.quality(track, span) if track else None,
         "residuals": charts.residuals(contents.residuals, sync_ts, span) if sync_ts is not None else None,
         "above": read_map_view(trace.path / _MAP),
+        "view": read_view(trace.path / _MAP, track),
         "radar_estimate": contents.radar_speed is not None,
         "instants": draw_instants(trace, contents.records, span[0], options.instants, options.picture_width),
+        "exported": exported_files(trace.path),
         "packages": processing.package_versions(provenances),
         "measured": {name: processing.measured_texts(content) for name, content in provenances.items()},
         "options": {name: content.get("options") or {} for name, content in provenances.items()},

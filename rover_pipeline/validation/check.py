@@ -42,13 +42,21 @@ _DECODED_BYTES = 1 << 28
 
 
 def problems(path: Path, threads: int = 1, *, decode: Callable[[str], bool] | None = None) -> Iterator[str]:
-    """Everything that is wrong with a trace, one line for each problem.
+    """Everything that is wrong with a trace, one line for each problem. No line comes twice.
 
     Args:
         threads: number of samples that are decoded at once.
         decode: says of a channel, `sensor/channel`, whether its compressed samples are decoded; None = all are. A check
             that decodes nothing takes seconds, however long the recording is.
     """
+    told: set[str] = set()  # several checks read `ts`, `valid` and the sidecars, and each would tell of them
+    for line in _problems(path, threads, decode):
+        if line not in told:
+            told.add(line)
+            yield line
+
+
+def _problems(path: Path, threads: int, decode: Callable[[str], bool] | None) -> Iterator[str]:
     trace = Trace(require_trace(path))
     if not exists(path / CONFIG):
         yield f"{path}: has no {CONFIG}; readers that search directories will not find this trace"

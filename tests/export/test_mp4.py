@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import cv2
@@ -13,7 +13,7 @@ import pytest
 
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export import ExportOptions, mp4, panels
-from rover_pipeline.export.mp4 import _LAYOUT, HEIGHT, RATE, WIDTH, Picture, write
+from rover_pipeline.export.mp4 import HEIGHT, RATE, WIDTH, Picture, write
 from rover_pipeline.format.sensor import TS, TS_SPEC, Sensor, SensorWriter
 from tests.export.example import FRAMES, INVALID, example_trace
 from tests.kit import START_S, small_trace, spec_of, times
@@ -148,22 +148,38 @@ def test_radar_points_are_drawn_in_their_direction_in_the_colour_of_their_veloci
 
 
 def test_no_panel_of_a_trace_with_all_sensors_is_blank(trace: Path) -> None:
-    picture = Picture(trace, START_S)(START_S + 0.3).astype("i4")
-    for name, (left, top, width, height, _) in _LAYOUT.items():
+    draw = Picture(trace, START_S)
+    picture = draw(START_S + 0.3).astype("i4")
+    assert set(draw.areas) == {"camera", "birds_eye", "range_image", "range_doppler", "range_azimuth"}
+    for name, (left, top, width, height) in draw.areas.items():
         panel = picture[top : top + height, left : left + width].reshape(-1, 3)
         coloured = panel[np.ptp(panel, axis=1) > 40]  # captions, messages and the background are grey
         assert len(np.unique(coloured, axis=0)) > 50, f"{name} shows no data"
 
 
-def test_sensors_that_are_missing_say_so(tmp_path: Path) -> None:
-    trace = small_trace(tmp_path / "trace", 3, sensors=("camera",))
+def test_panels_fill_the_picture_whichever_are_shown() -> None:
+    names = [name for _, row in mp4._ROWS for name in row]
+    for count in range(1, len(names) + 1):
+        for shown in itertools.combinations(names, count):
+            covered = np.zeros((HEIGHT, WIDTH), int)
+            areas = mp4.arrange(shown)
+            assert set(areas) == set(shown)
+            for left, top, width, height in areas.values():
+                covered[top : top + height, left : left + width] += 1
+            assert (covered == 1).all(), "no gap and no overlap"
+
+
+@pytest.mark.parametrize(("sensor", "shown"), [("camera", {"camera"}), ("lidar", {"birds_eye", "range_image"})])
+def test_a_recording_of_one_sensor_is_a_picture_of_that_sensor_alone(
+    sensor: str, shown: set[str], tmp_path: Path
+) -> None:
+    trace = small_trace(tmp_path / "trace", 3, sensors=(sensor,))
     write(trace, tmp_path / "x.mp4", ExportOptions())
-    assert len(read_video(tmp_path / "x.mp4")[0]) == 3
-    makers: list[Callable[..., panels.Panel]] = [
-        panels.range_image_panel,
-        lambda path: panels.power_panel(path, "range_doppler"),
-    ]
-    for make_panel in makers:
-        assert len(np.unique(make_panel(trace)(START_S, 320, 100))) < 120
+    pictures, _ = read_video(tmp_path / "x.mp4")
+    assert len(pictures) == 3 and set(Picture(trace, START_S).areas) == shown
+    assert mean_difference(pictures[1], Picture(trace, START_S)(times(3)[1])) < 6
+
+
+def test_a_recording_without_anything_to_show_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="neither lidar, camera nor radar"):
         write(small_trace(tmp_path / "imu", sensors=("imu",)), tmp_path / "y.mp4", ExportOptions())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +76,30 @@ def test_every_sensor_is_there_at_the_times_of_its_valid_samples(trace: Path, tm
             seconds(rows(entities[entity], component)), times(FRAMES)[valid_samples(sensor)], rtol=0, atol=1e-6
         )
     assert {"world", "world/trajectory", "world/lidar/radar", "world/lidar/camera", "odom/vel_m_s/x"} <= set(entities)
+
+
+def verified(path: Path) -> str:
+    """What Rerun's own program says of a file; empty when it finds nothing wrong."""
+    program = Path(sys.executable).with_name("rerun")
+    done = subprocess.run([program, "rrd", "verify", path], capture_output=True, text=True, check=False)
+    return "" if done.returncode == 0 else done.stdout + done.stderr
+
+
+def test_reruns_own_program_finds_nothing_wrong_with_a_file(trace: Path, tmp_path: Path) -> None:
+    write(trace, tmp_path / "x.rrd", ExportOptions())
+    assert verified(tmp_path / "x.rrd") == ""
+    write(small_trace(tmp_path / "trace", sensors=("imu",)), tmp_path / "y.rrd", ExportOptions())
+    assert verified(tmp_path / "y.rrd") == ""
+    with (tmp_path / "y.rrd").open("r+b") as file:
+        file.truncate(2000)
+    assert verified(tmp_path / "y.rrd"), "it would find a damaged one"
+
+
+def test_a_full_disk_is_an_error_and_no_hang(trace: Path, tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No space left"):
+        write(trace, Path("/dev/full"), ExportOptions())
+    with pytest.raises(OSError, match="No such file"):
+        write(trace, tmp_path / "absent" / "x.rrd", ExportOptions())
 
 
 def test_values_are_those_of_the_trace(trace: Path, tmp_path: Path) -> None:

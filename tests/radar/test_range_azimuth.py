@@ -107,6 +107,16 @@ def test_swapped_i_and_q_are_measured_and_reported() -> None:
     assert "try radar.sample_order: qqii" in wrong.warnings[0]
 
 
+def test_walls_beyond_half_of_the_range_are_not_taken_for_swapped_words() -> None:
+    chirp = chirps()
+    shares = (0.55, 0.6, 0.7, 0.9)
+    walls = [Target(share * chirp.max_range, azimuth=0.3 - share, counts=300 / share**2) for share in shares]
+    iq = words(chirp, walls)[None]
+    sidecar, config = texts(chirp)["sidecar"], texts(chirp)["config"]
+    checked = check_order(iq, options=RangeAzimuthOptions(), sidecar=sidecar, config=config)
+    assert checked.measured["mirrored_range_energy"] > 10 and not checked.warnings
+
+
 def test_both_orders_of_words_give_the_same_power() -> None:
     chirp = chirps()
     iq = words(chirp, [Target(2.6, azimuth=0.3)])[None]

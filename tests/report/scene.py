@@ -11,6 +11,7 @@ import numpy as np
 
 from rover_pipeline.format.provenance import MADE_BY, PROVENANCE, fingerprint
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
+from rover_pipeline.mapping.ply import ply
 from tests.kit import START_S, ouster_metadata, pictures, small_trace, spec_of
 
 #: Samples of lidar and camera; the radar has as many at twice their rate, the IMU five times as many.
@@ -128,5 +129,10 @@ def _map(folder: Path) -> None:
         "# a remark\nimage: occupancy.pgm\nresolution: 0.1\norigin: [-2.0, -3.0, 0.0]\nnegate: 0\n"
         "occupied_thresh: 0.65\nfree_thresh: 0.196\n"
     )
+    along = np.random.default_rng(4).random((3000, 3))
+    walls = np.array([-1.0, -2.0, -0.5]) + along * [6, 6, 2]
+    walls[::2, 0] = np.where(along[::2, 1] > 0.5, -1, 5)
+    walls[1::2, 1] = np.where(along[1::2, 0] > 0.5, -2, 4)
+    (folder / "map.ply").write_bytes(ply(walls))
     (folder / "bev.png").write_bytes(cv2.imencode(".png", pictures(1, 40, 60)[0])[1].tobytes())
     provenance(folder, samples=0, invalid=0, source="_odom")

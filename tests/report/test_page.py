@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections import Counter
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -135,6 +136,47 @@ def test_an_image_is_enlarged_by_a_tap(tab: Tab, page: Path) -> None:
     tab.run("document.querySelector('dialog button').click()")
     assert tab.run("document.querySelector('dialog').open") is False
     assert tab.complaints == []
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_map_can_be_turned_in_three_dimensions_and_is_a_picture_without_scripts(
+    tab: Tab, page: Path, width: int
+) -> None:
+    shown = "(() => { const c = document.querySelector('.view3d canvas'); "
+    shown += "const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; let n = 0, sum = 0; "
+    shown += (
+        "for (let i = 0; i < d.length; i += 4) { if (Math.max(d[i], d[i + 1], d[i + 2]) > 60) { n++; sum += i; } } "
+    )
+    shown += "return [n, sum, c.clientWidth]; })()"
+    tab.open(page, width=width)
+    points, first, wide = tab.run(shown)
+    assert points > 500 and width / 2 < wide <= width, "the points of the map are drawn, and as wide as the window"
+    box = "document.querySelector('.view3d canvas').getBoundingClientRect()"
+    left, top = tab.run(f"[{box}.left + window.scrollX + 100, {box}.top + window.scrollY + 100]")
+    for kind, right in (("mousePressed", 0), ("mouseMoved", 90), ("mouseReleased", 90)):
+        tab.run(f"window.scrollTo(0, {top - 300})")
+        tab.call("Input.dispatchMouseEvent", type=kind, x=left + right, y=300, button="left", clickCount=1)
+    turned = tab.run(f"new Promise((done) => requestAnimationFrame(() => setTimeout(() => done({shown}), 50)))")
+    assert turned[1] != first, "dragging turns it"
+    assert tab.complaints == [] and tab.requests == []
+    # Only the script shows the view, and the picture of the map is not in it.
+    html = page.read_text()
+    view = html[html.index('<figure class="view3d" hidden>') : html.index("</figure>", html.index('class="view3d"'))]
+    picture = 'alt="The map of the whole recording from above"'
+    assert picture in html and picture not in view and "<img" not in view
+
+
+def test_videos_and_recordings_beside_the_trace_are_linked(scene: Path, tmp_path: Path) -> None:
+    trace = tmp_path / "a walk"
+    shutil.copytree(scene, trace)
+    options = PageOptions(outputs=("report",), instants=1, picture_width=64)
+    assert "export rrd a walk" in report_files(trace, options)[PAGE].decode()
+    (tmp_path / "a walk.mp4").write_bytes(bytes(2_000_000))
+    (trace / "all.rrd").write_bytes(bytes(10))
+    (tmp_path / "other.mp4").touch()
+    html = report_files(trace, options)[PAGE].decode()
+    assert '<a href="../../a%20walk.mp4">a walk.mp4</a>, a video of 2.0 MB' in html
+    assert '<a href="../all.rrd">all.rrd</a>' in html and "other.mp4" not in html
 
 
 def test_images_have_a_text_and_ids_are_unique(files: dict[str, bytes]) -> None:

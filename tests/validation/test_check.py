@@ -24,6 +24,25 @@ COUNT = 5
 INVALID = 1
 
 
+def test_a_channel_that_several_checks_read_is_told_once(tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "rec", COUNT)
+    (trace / "radar" / "valid").unlink()
+    (trace / "lidar" / "ts").unlink()
+    lines = list(problems(trace))
+    assert len(lines) == len(set(lines)) and all(any(name in line for line in lines) for name in ("valid", "lidar/ts"))
+
+
+def test_sensors_and_products_of_a_users_own_steps_are_accepted(tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "rec", COUNT)
+    for step, name in (("tests.toy:folder", "_folder"), ("tests.toy:segments", "_radar_segments")):
+        run_step(find_step(step), trace, name, Request())
+    (trace / "_mine").mkdir()
+    (trace / "_mine" / "table.csv").write_text("a,b\n")  # a folder of somebody else
+    assert list(problems(trace)) == []
+    (trace / "_folder" / "sum.txt").unlink()
+    assert [line for line in problems(trace) if "_folder/sum.txt: is missing" in line]
+
+
 def ours(place: Path, channels: dict[str, np.ndarray], inputs: tuple[str, ...]) -> None:
     """A virtual sensor as our writer publishes it, at the lidar's times, with its invalid sample."""
     valid = np.ones(COUNT, "u1")

@@ -26,6 +26,8 @@ from rover_pipeline.report.read.timestamps import fit_line, sample_numbers, sens
 #: First and last time of a chart, s.
 Span = tuple[float, float]
 
+#: Shortest bar of a sensor, s, in a recording that has no length.
+_LEAST_MARK_S = 1e-3
 #: Largest number of stripes that mark invalid poses.
 _MAX_STRIPES = 400
 #: Margins above and below the axes of the path, and its width on a desktop, pixels.
@@ -55,6 +57,10 @@ def timeline(records: Sequence[SensorRecord], span: Span) -> Chart:
             intervals = sensor_intervals(record.ts, record.valid)
             top, bottom = centre - height / 2, centre + height / 2
             (begin, end), *_ = intervals.running - span[0]
+            # A single sample has no length, but it was there.
+            least = max((span[1] - span[0]) / canvas.mark_bins, _LEAST_MARK_S)
+            begin = max(0.0, min(begin, span[1] - span[0] - least))
+            end = max(end, begin + least)
             _draw_bars(axes, [(begin, end, top, bottom)], colour_name(record.name))
             # Gaps hang from the upper edge, invalid samples stand on the lower edge.
             for each, edge, sign, colour in (

@@ -16,12 +16,15 @@ from rover_pipeline.format.trace import Trace
 from rover_pipeline.numerics.nearest import nearest_samples
 from rover_pipeline.radar.axes import AXES
 from rover_pipeline.report.draw.images import EmbeddedImage, colourise, embed_image, polar_to_cartesian, resize_image
+from rover_pipeline.report.draw.radar_points import RadarPoints, draw_points
 from rover_pipeline.report.read.sensors import USUAL_SENSORS, SensorRecord, read_sidecar
 
 #: Colours span at most this many decibels below the strongest cell; they end at the noise if that is higher.
 _COLOUR_SPAN_DB = 70.0
 #: Range that the sensor writes if a target is beyond what 16 bits hold, mm.
 _CLIPPED_RANGE = 65535
+#: No radar on a rover has points that are farther away than this, m.
+_MAX_REACH_M = 500.0
 #: Draws several samples, (frame, ...), with the same colour scale as images, u1 (row, column, 3 or 4).
 _Render = Callable[[np.ndarray], list[np.ndarray]]
 
@@ -35,6 +38,7 @@ class Frame(NamedTuple):
         offset_s: its time after the instant, s.
         invalid: whether its `valid` is 0.
         half_width: whether it is as clear at half the width.
+        empty: what it does not show, such as `no return`; "" = it shows something.
     """
 
     title: str
@@ -43,6 +47,7 @@ class Frame(NamedTuple):
     offset_s: float
     invalid: bool
     half_width: bool
+    empty: str = ""
 
 
 class Instant(NamedTuple):
@@ -106,10 +111,29 @@ def _draw_frames(source: _Images, times: np.ndarray) -> list[Frame]:
             continue  # The findings name it.
     rendered = source.render(np.stack(list(decoded.values()))) if decoded else []
     images = {sample: embed_image(image) for sample, image in zip(decoded, rendered, strict=True)}
+    empty = {sample: _NOTHING[source.title](values) for sample, values in decoded.items() if source.title in _NOTHING}
     return [
-        Frame(source.title, source.scale, images.get(sample), float(ts[sample] - time), not valid[sample], half_width)
+        Frame(
+            source.title,
+            source.scale,
+            images.get(sample),
+            float(ts[sample] - time),
+            not valid[sample],
+            half_width,
+            empty.get(sample, ""),
+        )
         for sample, time in zip(nearest.tolist(), times, strict=True)
     ]
+
+
+#: Title of images -> function that says of a sample what it does not show; "" where it shows something.
+_NOTHING: dict[str, Callable[[np.ndarray], str]] = {
+    "lidar": lambda ranges: "" if ((ranges > 0) & (ranges < _CLIPPED_RANGE)).any() else "no return",
+    "radar points": lambda points: "" if np.isfinite(points[:, :3]).all(axis=1).any() else "no point",
+    "range-Doppler": lambda power: "" if len(np.unique(power[np.isfinite(power)])) > 1 else "no echo",
+    "range-azimuth": lambda power: "" if len(np.unique(power[np.isfinite(power)])) > 1 else "no echo",
+    "occupancy": lambda cells: "" if cells.any() else "nothing occupied",
+}
 
 
 def _readable_images(trace: Trace, records: Mapping[str, SensorRecord], width: int) -> list[_Images]:
@@ -122,7 +146,9 @@ def _readable_images(trace: Trace, records: Mapping[str, SensorRecord], width: i
         titles.add(title)
         try:
             render, scale = prepare(trace, record.sensor, width)
-            images = _Images(title, record, trace.source(name, channel).channel(channel), render, scale)
+            source: Any = trace.source(name, channel)
+            stored = RadarPoints(source) if title == "radar points" else source.channel(channel)
+            images = _Images(title, record, stored, render, scale)
         except FormatError as error:
             require_damage(error)
             continue  # The findings name it.
@@ -179,6 +205,21 @@ def _range_azimuth(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, s
     return _birds_eye_view(sensor, "power", _decibel_limits, "inferno", width)
 
 
+def _radar_points(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, str]:
+    """Points from above: ahead is up. `_radar_range_azimuth` tells how far the radar sees, else the points do."""
+    axis = _read_axes(trace.path / "_radar_range_azimuth").get("range")
+
+    def render(samples: np.ndarray) -> list[np.ndarray]:
+        return [draw_points(points, reach(samples), width) for points in samples]
+
+    def reach(samples: np.ndarray) -> float:
+        distance = np.hypot(samples[..., 0], samples[..., 1])
+        far = axis[-1] if axis is not None else distance[np.isfinite(distance)].max(initial=1.0)
+        return float(np.clip(far, 1.0, _MAX_REACH_M))
+
+    return render, "red recedes"
+
+
 def _bev(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, str]:
     return _birds_eye_view(sensor, "occupancy", lambda cells: (0, max(1, int(cells.max(initial=0)))), "cividis", width)
 
@@ -211,10 +252,11 @@ _CHANNELS: tuple[tuple[str, str, str, Callable[[Trace, Sensor, int], tuple[_Rend
     ("lidar", "_lidar_image", "rng", _lidar),
     ("range-Doppler", "_radar_range_doppler", "power", _range_doppler),
     ("range-azimuth", "_radar_range_azimuth", "power", _range_azimuth),
+    ("radar points", "_radar_points", "xyz", _radar_points),
     ("occupancy", "_bev", "occupancy", _bev),
 )
 #: Titles of images that are as clear at half the width.
-_HALF_WIDTH = {"range-azimuth", "occupancy"}
+_HALF_WIDTH = {"range-azimuth", "radar points", "occupancy"}
 
 
 def _decibel_limits(power: np.ndarray) -> tuple[float, float]:
