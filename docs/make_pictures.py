@@ -158,8 +158,6 @@ def rerun(trace: Path, work: Path) -> None:
             source = "rerun%2Bhttp%3A%2F%2F127.0.0.1%3A19876%2Fproxy"
             address = f"http://127.0.0.1:19090/?url={source}&renderer=webgl"
             tab.visit(address, width=WINDOW[0], height=WINDOW[1], dark=True)
-                f"http://127.0.0.1:19090/?url={source}&renderer=webgl", width=WINDOW[0], height=WINDOW[1], dark=True
-            )
             time.sleep(VIEWER_S)
             tab.screenshot(shown)
     finally:
