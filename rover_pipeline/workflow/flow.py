@@ -233,7 +233,8 @@ class Flow:
                 self._needs.declare(name, list(rule.input))
                 known.append(name)
         self._require_read()
-        asked = asked_outputs(self.config.outputs, known)
+        own = [name[1:] for name, step in self._steps.items() if step.default and name[1:] in known]
+        asked = asked_outputs(self.config.outputs, known, own)
         several = len(self.traces) + len(self.refused) > 1
         files: list[str] = []
         for results in list(self.traces):

@@ -9,6 +9,7 @@ import pytest
 
 from rover_pipeline.errors import ConfigError
 from rover_pipeline.steps import Options, Recording, step
+from rover_pipeline.table import TABLE, asked_outputs
 from rover_pipeline.workflow.flow import Flow
 
 IQ = {"iq": "radar/iq"}
@@ -76,3 +77,10 @@ def without_a_section(iq: np.ndarray, *, options: Mine) -> np.ndarray:
 def test_options_without_a_section_are_an_error_of_the_rule() -> None:
     with pytest.raises(ConfigError, match="takes `options`, but declares no `section`"):
         Flow({}).needs("tests.engine.test_misuse:without_a_section")
+
+
+def test_a_step_of_a_user_joins_the_default_outputs_and_can_be_left_out() -> None:
+    known = [name[1:] for name, each in TABLE.items()] + ["mine"]
+    assert "mine" not in asked_outputs(["default"], known)
+    assert asked_outputs(["default"], known, ["mine"])["mine"] is False
+    assert "mine" not in asked_outputs(["default,-mine"], known, ["mine"])
