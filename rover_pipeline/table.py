@@ -50,12 +50,13 @@ TABLE: dict[str, Step] = {
 }
 
 
-def asked_outputs(items: Iterable[str], known: Collection[str]) -> dict[str, bool]:
+def asked_outputs(items: Iterable[str], known: Collection[str], more: Iterable[str] = ()) -> dict[str, bool]:
     """The outputs that `outputs` of the configuration asks for, without underscores -> whether by their names.
 
     Args:
         items: names, `default` or `all`, also several with commas; `-name` leaves one out that an earlier item named.
         known: names that can be asked for.
+        more: names of a user's own outputs that belong to `default` too.
 
     Raises:
         ConfigError: an item is none of these, or nothing is asked for.
@@ -64,7 +65,8 @@ def asked_outputs(items: Iterable[str], known: Collection[str]) -> dict[str, boo
     for name in (name for item in items for name in item.replace(",", " ").split()):
         plain = name.removeprefix("-").removeprefix("_")
         if name == "default":
-            asked = dict.fromkeys((each.sensor[1:] for each in TABLE.values() if each.default), False) | asked
+            ours = [each.sensor[1:] for each in TABLE.values() if each.default]
+            asked = dict.fromkeys([*ours, *more], False) | asked
         elif name == "all":
             asked = dict.fromkeys(known, False) | asked
         elif name.startswith("-") and plain in known:

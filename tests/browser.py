@@ -1,4 +1,7 @@
-"""A page as a person's browser shows it: headless Chromium, driven through its DevTools pipe, without a network."""
+"""A page as a person's browser shows it: headless Chromium, driven through its DevTools pipe.
+
+It has no network, unless a picture of a local server is wanted.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +24,14 @@ import pytest
 #: Debian's package; other names of the same program.
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 _SWITCHES = (
-    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-dev-shm-usage", "--no-first-run",
+    "--headless=new", "--no-sandbox", "--disable-quic", "--disable-dev-shm-usage", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars",
     "--force-device-scale-factor=1", "--remote-debugging-pipe", "about:blank",
+)  # fmt: skip
+#: Without WebGL, as a page of ours must work; and with WebGL computed by the processor.
+NO_GRAPHICS = ("--disable-gpu",)
+SOFTWARE_GRAPHICS = (
+    "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--ignore-gpu-blocklist",
 )  # fmt: skip
 _PATIENCE_S = 60
 
@@ -47,7 +55,7 @@ class Tab:
         requests: addresses that the page asked for beside itself.
     """
 
-    def __init__(self, send: int, receive: int) -> None:
+    def __init__(self, send: int, receive: int, *, offline: bool = True) -> None:
         self._send, self._receive = send, receive
         self._buffer = b""
         self._number = 0
@@ -60,10 +68,17 @@ class Tab:
         self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
-        self.call("Network.emulateNetworkConditions", offline=True, latency=0, downloadThroughput=0, uploadThroughput=0)
+        if offline:
+            nothing = {"latency": 0, "downloadThroughput": 0, "uploadThroughput": 0}
+            self.call("Network.emulateNetworkConditions", offline=True, **nothing)
 
     def open(self, page: Path, *, width: int, height: int = 900, dark: bool = False) -> None:
         """Open a file in a window of so many CSS pixels; a width below 600 is a phone."""
+        self.visit(page.resolve().as_uri(), width=width, height=height, dark=dark)
+        self.run("document.fonts.ready.then(() => true)")
+
+    def visit(self, address: str, *, width: int, height: int = 900, dark: bool = False) -> None:
+        """Go to an address, until it is loaded."""
         self.complaints.clear()
         self.requests.clear()
         phone = width < 600
@@ -72,12 +87,11 @@ class Tab:
         )  # fmt: skip
         features = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self.call("Emulation.setEmulatedMedia", features=features)
-        self._loaded, self._address = False, page.resolve().as_uri()
+        self._loaded, self._address = False, address
         self.call("Page.navigate", url=self._address)
         deadline = time.monotonic() + _PATIENCE_S
         while not self._loaded:
             self._take(deadline)
-        self.run("document.fonts.ready.then(() => true)")
 
     def run(self, script: str) -> Any:
         """The value of a JavaScript expression in the page."""
@@ -136,7 +150,7 @@ class Tab:
 
 
 @contextmanager
-def chromium() -> Iterator[Tab]:
+def chromium(graphics: tuple[str, ...] = NO_GRAPHICS, *, offline: bool = True) -> Iterator[Tab]:
     """A browser with one tab, ended at the end."""
     program = find_chromium()
     # Chromium reads commands from descriptor 3 and writes answers to descriptor 4.
@@ -144,7 +158,7 @@ def chromium() -> Iterator[Tab]:
     answer_read, answer_write = os.pipe()
     with tempfile.TemporaryDirectory(prefix="chromium-", ignore_cleanup_errors=True) as profile:
         script = 'exec 3<&"$1" 4>&"$2"; shift 2; exec "$@"'
-        command = [program, f"--user-data-dir={profile}", *_SWITCHES]
+        command = [program, f"--user-data-dir={profile}", *graphics, *_SWITCHES]
         process = subprocess.Popen(
             ["bash", "-c", script, "bash", str(command_read), str(answer_write), *command],
             pass_fds=(command_read, answer_write),
@@ -154,7 +168,7 @@ def chromium() -> Iterator[Tab]:
         os.close(command_read)
         os.close(answer_write)
         try:
-            yield Tab(command_write, answer_read)
+            yield Tab(command_write, answer_read, offline=offline)
         finally:
             process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):

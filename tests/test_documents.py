@@ -6,6 +6,7 @@ import argparse
 import re
 from pathlib import Path
 
+import cv2
 import pytest
 
 from rover_pipeline.cli import build_parser
@@ -59,3 +60,23 @@ def commands(parser: argparse.ArgumentParser) -> list[str]:
             for name, below in action.choices.items():
                 found += [f"{name} {word}" for word in commands(below)] or [name]
     return found
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_the_page_of_a_virtual_sensor_has_a_picture_and_says_how_where_when_and_how_well(name: str) -> None:
+    text = (SENSORS / f"{name[1:]}.md").read_text()
+    picture = SENSORS.parent / "pictures" / f"{name[1:]}.png"
+    assert f"](../pictures/{picture.name})" in text
+    pixels = cv2.imread(str(picture))
+    assert pixels is not None and min(pixels.shape[:2]) > 200 and pixels.std() > 10
+    assert picture.stat().st_size < 120_000
+    if name != "_report":  # a page, no measurement
+        for section in ("Method", "Frame and instant", "Limits", "Measured error"):
+            assert f"\n## {section}\n" in text, f"{name} does not say: {section}"
+
+
+def test_the_pictures_of_the_manual_are_small_and_used() -> None:
+    pictures = sorted((CHECKOUT / "docs" / "pictures").iterdir())
+    assert sum(path.stat().st_size for path in pictures) < 2_500_000
+    written = "".join(page.read_text() for page in [CHECKOUT / "README.md", *PAGES])
+    assert all(f"pictures/{path.name})" in written for path in pictures)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import inspect as signatures
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rover_pipeline.engine.misuse import check_arguments, check_words
 from rover_pipeline.errors import ConfigError, did_you_mean
 from rover_pipeline.format.descriptions import axes_of
 from rover_pipeline.lookup import load, load_marked
@@ -247,10 +248,16 @@ def step(
         sensor: name of the virtual sensor, `_name`, for a rule with `needs` and `makes`.
         section: of the configuration that holds the options, such as `extra.mine`.
         inputs, outputs, whole, files, more: the attributes of `Step` of these names.
+
+    Raises:
+        ConfigError: when the module is imported: a word is unknown, or arguments and declaration do not fit.
     """
 
     def attach(function: Callable[..., Any]) -> Callable[..., Any]:
+        name = f"{function.__module__}:{function.__qualname__}"
+        check_words(name, more, [each.name for each in fields(Step)])
         parameters = signatures.signature(function, eval_str=True).parameters
+        sections = (section,) if isinstance(section, str) else tuple(section)
         left_out = {name for name, each in parameters.items() if each.default is not signatures.Parameter.empty}
 
         def marked(references: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -258,14 +265,23 @@ def step(
             given = references or {}
             return {name: _optional(entry) if name in left_out else entry for name, entry in given.items()}
 
+        nearest = more.pop("nearest", None)
+        check_arguments(
+            name,
+            parameters,
+            {"inputs": inputs or {}, "nearest": nearest or {}, "whole": whole or {}, "files": files or {}},
+            sections=sections,
+            constants=more.get("constants", ()),
+            once=bool(more.get("recording") or more.get("products")),
+        )
         described = Step(
             function=function,
             version=version,
             sensor=sensor,
-            sections=(section,) if isinstance(section, str) else tuple(section),
+            sections=sections,
             options=parameters["options"].annotation if "options" in parameters else None,
             inputs=dict(inputs or {}),
-            nearest=marked(more.pop("nearest", None)),
+            nearest=marked(nearest),
             whole=marked(whole),
             files=marked(files),
             outputs={name: Output(out) if isinstance(out, str) else out for name, out in (outputs or {}).items()},

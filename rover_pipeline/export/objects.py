@@ -68,7 +68,7 @@ class ObjectReader:
     def __init__(self, trace: Path) -> None:
         self._sensor = Sensor(trace / OBJECTS)
         specs = self._sensor.specs
-        self.classes = _classes(self._sensor)
+        self.classes = object_classes(self._sensor)
         for name, shape in (*_SHAPES.items(), ("probability", (len(self.classes),))):
             if (specs[name].shape[1:] if name in specs else None) != shape:
                 raise FormatError(
@@ -108,7 +108,7 @@ def find_objects(trace: Path) -> ObjectReader | None:
     return ObjectReader(trace) if (trace / OBJECTS / META).exists() else None
 
 
-def _classes(objects: Sensor) -> tuple[str, ...]:
+def object_classes(objects: Sensor) -> tuple[str, ...]:
     """The names of the classes, which the channel's description gives."""
     spec = objects.specs.get("probability")
     found = _CLASSES.search((spec.desc or "") if spec else "")

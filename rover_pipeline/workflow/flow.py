@@ -134,6 +134,8 @@ class Flow:
         step = find_step(name)
         if not step.sensor.startswith("_"):
             raise ConfigError(f"step {name}: declares no `sensor` that begins with an underscore")
+        if step.options and not step.sections:
+            raise ConfigError(f"step {name}: takes `options`, but declares no `section` that gives them")
         options = step.options.parse(self._step_options(step), step.sections[0]) if step.options else None
         step = self._steps[step.sensor] = step.for_options(options)
         return step
@@ -231,7 +233,8 @@ class Flow:
                 self._needs.declare(name, list(rule.input))
                 known.append(name)
         self._require_read()
-        asked = asked_outputs(self.config.outputs, known)
+        own = [name[1:] for name, step in self._steps.items() if step.default and name[1:] in known]
+        asked = asked_outputs(self.config.outputs, known, own)
         several = len(self.traces) + len(self.refused) > 1
         files: list[str] = []
         for results in list(self.traces):

@@ -17,6 +17,9 @@ from rover_pipeline.format.trace import Trace
 from rover_pipeline.lidar.geometry import destagger, sensor_info
 from rover_pipeline.lidar.ranges import CLIPPED
 
+#: Distances that the colour bar names, m, where they occur.
+_TICKS = (0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200)
+
 
 def draw_lidar(figure: Figure, sensor: Sensor, frame: int) -> None:
     """Ranges of a sweep, beams from top to bottom, columns from left to right as the lidar turns."""
@@ -53,7 +56,7 @@ def _draw_metres(figure: Figure, metres: np.ndarray, labels: tuple[str, str], em
     plot.set_aspect("equal" if tall else "auto")
     if not tall:
         figure.set_size_inches(12, 3)
-    ticks = [value for value in (0.5, 1, 2, 5, 10, 20, 50, 100, 200) if near <= value <= far]
+    ticks = [value for value in _TICKS if near <= value <= far]
     bar = figure.colorbar(image, ax=plot, label="distance (m)", ticks=np.log(ticks))
     bar.set_ticklabels([f"{value:g}" for value in ticks])
 

@@ -15,15 +15,20 @@ from rover_pipeline.report.draw.maps import read_floor_plan
 
 #: Points of a sweep that are drawn.
 _MOST_POINTS = 40_000
+#: Points higher above the lidar belong to ceilings, which would hide everything, m.
+_CEILING = 1.0
 
 
 def draw_lidar_points(figure: Figure, sensor: Sensor, frame: int) -> None:
-    """A sweep from above, coloured by height. Ahead is up, to the left is left."""
+    """A sweep from above, coloured by height, without the ceiling. Ahead is up, to the left is left."""
     xyz = sensor.channel("xyz").read(frame, frame + 1)[0].reshape(-1, 3)
     xyz = xyz[np.isfinite(xyz).all(1)]
     xyz = xyz[:: max(1, len(xyz) // _MOST_POINTS)]
+    if (below := xyz[:, 2] < _CEILING).any():
+        xyz = xyz[below]
+    xyz = xyz[np.argsort(xyz[:, 2], kind="stable")]  # what is higher hides what is below it
     figure.set_size_inches(8, 7)
-    plot = _from_above(figure, "to the right (m)", "ahead (m)")
+    plot = from_above(figure, "to the right (m)", "ahead (m)")
     plot.plot(0, 0, "k^")
     if not len(xyz):
         say_empty(plot, "no returns in this sweep")
@@ -31,24 +36,31 @@ def draw_lidar_points(figure: Figure, sensor: Sensor, frame: int) -> None:
     low, high = np.percentile(xyz[:, 2], (1, 99))
     reach = float(np.percentile(np.abs(xyz[:, :2]), 98)) * 1.1 + 1
     points = plot.scatter(-xyz[:, 1], xyz[:, 0], 0.5, xyz[:, 2], cmap="viridis", vmin=low, vmax=max(high, low + 0.1))
-    figure.colorbar(points, ax=plot, label="height in the sensor's frame (m)")
+    figure.colorbar(points, ax=plot, label=f"height in the sensor's frame (m), up to {_CEILING:g} m above it")
     plot.set(xlim=(-reach, reach), ylim=(-reach, reach))
 
 
 def draw_occupancy(figure: Figure, sensor: Sensor, frame: int) -> None:
-    """Occupied cells of `_bev`, or of any elevation of `_occupancy`, where they are: ahead is up."""
+    """Occupied cells of `_bev`, or the highest ones of `_occupancy` with their elevation as colour: ahead is up."""
     cells = sensor.channel("occupancy").read(frame, frame + 1)[0]
-    cells = cells.max(axis=0) if cells.ndim == 3 else cells
     axes = read_axes(sensor)
-    azimuth, ranges = axes.get("azimuth"), axes.get("range")
-    azimuth = np.linspace(-90, 90, len(cells)) if azimuth is None else azimuth
+    azimuth, ranges, elevation = axes.get("azimuth"), axes.get("range"), axes.get("elevation")
+    azimuth = np.linspace(-90, 90, cells.shape[-2]) if azimuth is None else azimuth
     labels = ("to the right (m)", "ahead (m)") if ranges is not None else ("range bins to the right", "ahead")
-    ranges = np.arange(cells.shape[1], dtype="f8") if ranges is None else ranges
-    figure.set_size_inches(8, 6)
-    plot = _from_above(figure, *labels)
+    ranges = np.arange(cells.shape[-1], dtype="f8") if ranges is None else ranges
+    figure.set_size_inches(9, 5)
+    plot = from_above(figure, *labels)
     angle, distance = np.meshgrid(np.radians(_edges(azimuth)), np.maximum(_edges(ranges), 0), indexing="ij")
-    most = max(1, int(cells.max(initial=0)))
-    plot.pcolormesh(distance * np.sin(angle), distance * np.cos(angle), cells, cmap="Greys", vmin=0, vmax=most)
+    corners = (distance * np.sin(angle), distance * np.cos(angle))
+    if cells.ndim == 3:
+        elevation = np.arange(len(cells), dtype="f8") if elevation is None else elevation
+        order = np.argsort(elevation)[::-1]
+        highest = elevation[order][(cells[order] > 0).argmax(axis=0)]
+        shown = np.ma.masked_where(~(cells > 0).any(axis=0), highest)
+        mesh = plot.pcolormesh(*corners, shown, cmap="viridis", vmin=elevation.min(), vmax=elevation.max())
+        figure.colorbar(mesh, ax=plot, label="elevation of the highest occupied cell (degrees)")
+    else:
+        plot.pcolormesh(*corners, cells, cmap="Greys", vmin=0, vmax=max(1, int(cells.max(initial=0))))
     plot.plot(0, 0, "r^")
     if not cells.any():
         say_empty(plot, "nothing is occupied in this frame")
@@ -63,7 +75,7 @@ def _edges(centres: np.ndarray) -> np.ndarray:
 
 
 def draw_trajectory(figure: Figure, sensor: Sensor) -> None:
-    """The path from above on the floor plan of the map, where there is one, and the height over time."""
+    """The path from above, that of `_odom` on the floor plan if there is a map, and the height over time."""
     count = sensor.length()
     times, valid = sensor.times(count), sensor.valid(count) != 0
     pos = np.where(valid[:, None], sensor.channel("pos").read_whole(count), np.nan)
@@ -76,7 +88,8 @@ def draw_trajectory(figure: Figure, sensor: Sensor) -> None:
     if not valid.any():
         say_empty(above, "no valid pose")
         return
-    if plan := read_floor_plan(sensor.path.parent / "_map"):
+    # Other trajectories have worlds of their own, in which the map is elsewhere.
+    if sensor.name == "_odom" and (plan := read_floor_plan(sensor.path.parent / "_map")):
         above.imshow(plan.image, extent=(plan.low[0], plan.high[0], plan.low[1], plan.high[1]), zorder=0)
     above.plot(pos[:, 0], pos[:, 1], color="0.5", linewidth=1)
     points = above.scatter(pos[:, 0], pos[:, 1], 8, times - times[0], cmap="viridis", zorder=2)
@@ -92,11 +105,12 @@ def draw_map(figure: Figure, folder: Path) -> None:
     if plan is None:
         raise FormatError(f"{folder}: has no occupancy grid that can be read; make the map again")
     figure.set_size_inches(8, 7)
-    plot = _from_above(figure, "x (m)", "y (m)")
+    plot = from_above(figure, "x (m)", "y (m)")
     plot.imshow(plan.image, extent=(plan.low[0], plan.high[0], plan.low[1], plan.high[1]))
 
 
-def _from_above(figure: Figure, right: str, up: str) -> Axes:
+def from_above(figure: Figure, right: str, up: str) -> Axes:
+    """A plot in metres with equal scales, with the names of its axes."""
     plot = figure.subplots()
     plot.set(xlabel=right, ylabel=up, aspect="equal")
     plot.grid(alpha=0.3)

@@ -45,6 +45,7 @@ def draw_points(figure: Figure, sensor: Sensor, frame: int) -> None:
     count = int(sensor.channel("count").read(frame, frame + 1)[0])
     xyz, doppler, snr = (sensor.channel(name).read(frame, frame + 1)[0, :count] for name in ("xyz", "doppler", "snr"))
     max_speed = float(np.abs(doppler).max(initial=0.1))
+    figure.set_size_inches(8, 6.5)
     plot = figure.subplots()
     # The edge shows points that stand still, which are as pale as the paper.
     style: dict[str, Any] = {"cmap": "coolwarm", "edgecolors": "0.35", "linewidths": 0.5}
