@@ -86,9 +86,7 @@ def test_packets_without_metadata_say_what_to_give_and_are_taken_when_it_is_give
     (tmp_path / "strange.json").write_text('{"lidar_data_format": 7}')
     with pytest.raises(FormatError, match=r"strange\.json: is no metadata of an Ouster"):
         taken(bag, tmp_path / "trace", metadata=tmp_path / "strange.json")
-    with pytest.raises(
-        FormatError, match="its 64 packets are of another sensor than the metadata describes"
-    ):
+    with pytest.raises(FormatError, match="its 64 packets are of another sensor than the metadata describes"):
         taken(bag, tmp_path / "trace", metadata=folder / METADATA[SINGLE])
     cut = [each._replace(fields=(each.fields[0][:-5],)) for each in sent]
     with pytest.raises(FormatError, match=r"is a packet of 8,443 bytes; by the metadata of its sensor it has 8,448"):
