@@ -19,11 +19,8 @@ from rover_pipeline.camera.pictures import resize, undistort
 from rover_pipeline.errors import FormatError, MissingExtraError
 from rover_pipeline.export import ExportOptions
 from rover_pipeline.export.colours import height_colours, velocity_colours
-<<<<<<< HEAD
 from rover_pipeline.export.forecast import tell_duration
 from rover_pipeline.export.piped import piped
-from rover_pipeline.export.samples import Samples, find_samples, find_sweeps, read_optional, sensor_mount
-=======
 from rover_pipeline.export.samples import (
     Samples,
     find_radar_points,
@@ -32,7 +29,6 @@ from rover_pipeline.export.samples import (
     read_optional,
     sensor_mount,
 )
->>>>>>> 52c4b7f (Exports, pictures and the page of recordings whose lidar or radar sends points; what cannot be made of them is said in one line)
 from rover_pipeline.format.channels import jpeg
 from rover_pipeline.kinematics.options import Mounted
 
