@@ -51,11 +51,9 @@ class DatasetOptions(Options):
         return ()
 
 
-#: The channels that a deskewed sweep and a pose are made from.
-_SWEEPS = ("lidar/rng", "lidar/rfl?", "_odom/pos", "_odom/rot", "_odom/vel", "_odom/acc", "_odom/avel")
-#: The same of either kind of lidar, of images or of points.
-_ANY_SWEEPS = (
-    *("lidar/ts", "lidar/rng?", *_SWEEPS[1:]),
+#: The channels that a deskewed sweep and a pose are made from, of either kind of lidar, of images or of points.
+_SWEEPS = (
+    *("lidar/ts", "lidar/rng?", "lidar/rfl?", "_odom/pos", "_odom/rot", "_odom/vel", "_odom/acc", "_odom/avel"),
     *("lidar/xyz?", "lidar/count?", "lidar/time?", "lidar/intensity?"),
 )
 
@@ -66,7 +64,7 @@ class KittiOptions(DatasetOptions):
     every: int = Field(1, ge=1, description="Only every n-th sweep.")
 
     def needs(self) -> tuple[str, ...]:
-        return (*_ANY_SWEEPS, "camera/video.avi?", "camera/camera.json?", "_camera_pose/rot?")
+        return (*_SWEEPS, "camera/video.avi?", "camera/camera.json?", "_camera_pose/rot?")
 
 
 #: The channels of `_odom` that make a trajectory, and those of `_objects` that annotations are made from.
@@ -82,12 +80,12 @@ EdgefirstFile = Literal[
 _EDGEFIRST_NEEDS: dict[EdgefirstFile, tuple[str, ...]] = {
     "camera.jpeg": ("camera/video.avi",),
     "depth.png": ("_camera_depth/depth",),
-    "radar.png": ("radar/iq", "radar/radar.json", "_sync/radar"),
-    "radar.pcd": ("radar/iq", "radar/radar.json", "_radar_points/xyz", "_radar_points/doppler", "_radar_points/snr",
-                  "_radar_points/count", "_radar_pose/rot?", "_sync/radar"),
+    "radar.png": ("radar/ts", "radar/iq?", "radar/radar.json?", "_sync/radar"),
+    "radar.pcd": ("radar/ts", "radar/iq?", "radar/radar.json?", "_radar_points/xyz", "_radar_points/doppler",
+                  "_radar_points/snr", "_radar_points/count", "_radar_pose/rot?", "_sync/radar"),
     "lidar.pcd": (),
     "lidar.png": (),
-    "lidar.jpeg": ("lidar/rfl",),
+    "lidar.jpeg": ("lidar/rfl?",),
 }  # fmt: skip
 
 
@@ -97,7 +95,8 @@ class EdgefirstOptions(DatasetOptions):
     files: tuple[EdgefirstFile, ...] = Field(
         tuple(_EDGEFIRST_NEEDS),
         description="Kinds of files of each sample. A sample for which one of them cannot be made is left out. Leave "
-        "out those whose sensor the recordings lack. Readers need camera.jpeg.",
+        "out those whose sensor the recordings lack. Readers need camera.jpeg. A lidar that is points gives no "
+        "lidar.png and lidar.jpeg, a radar that is points no radar.png and radar.pcd: a note says so.",
     )
     every: int = Field(1, ge=1, description="Only every n-th sweep.")
     zip: bool = Field(True, description="An archive of the files beside them, NAME.zip, as the uploader takes it.")
@@ -208,9 +207,8 @@ class RslearnOptions(DatasetOptions):
     def needs(self) -> tuple[str, ...]:
         radar = ("_radar_range_azimuth/power", "_radar_range_azimuth/axes.json", "_radar_pose/pos", "_radar_pose/rot")
         return (
-            "lidar/rng",
+            *_SWEEPS,
             "lidar/lidar.json",
-            *_TRAJECTORY,
             *(radar if self.radar else ()),
             *(_OBJECTS if self.objects else ()),
         )

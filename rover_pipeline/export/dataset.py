@@ -35,8 +35,9 @@ from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import fingerprint, versions
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.texts import parse_yaml
-from rover_pipeline.format.trace import Trace, link_trace
+from rover_pipeline.format.trace import Trace, channels_of, link_trace
 from rover_pipeline.lookup import load
+from rover_pipeline.table import TABLE
 
 #: Ends a reference to a channel that is read where it is there.
 OPTIONAL = "?"
@@ -78,6 +79,11 @@ class Recording:
         sensor, _, channel = reference.partition("/")
         if not sensor.startswith("_"):
             raise FormatError(f"{self.path}: export {format} needs the raw sensor channel {reference}, which it lacks")
+        unfit = TABLE[sensor].for_recording(channels_of(self.path)).unfit if sensor in TABLE else ""
+        if unfit:  # it can never be made of this recording
+            raise FormatError(
+                f"{self.path}: export {format} needs {sensor} ({channel}), which cannot be made: the recording {unfit}"
+            )
         raise FormatError(
             f"{self.path}: export {format} needs the virtual sensor {sensor} ({channel}), which is not there; make it: "
             f"rover-pipeline run {self.path} --outputs {sensor[1:]}"

@@ -58,8 +58,10 @@ MAX_SECONDS = 86400.0
 #: The video runs from the first to the last sample of these channels.
 _TIMED_CHANNELS = (
     ("lidar", "rng"),
+    ("lidar", "xyz"),
     ("camera", "video.avi"),
     ("radar", "iq"),
+    ("radar", "xyz"),
     ("_lidar_image", "rng"),
     ("_radar_points", "xyz"),
 )

@@ -15,6 +15,7 @@ from rover_pipeline.export.colours import apply_colormap, height_colours, veloci
 from rover_pipeline.export.samples import (
     Samples,
     Sweeps,
+    find_radar_points,
     find_samples,
     find_sweeps,
     read_evenly,
@@ -22,6 +23,8 @@ from rover_pipeline.export.samples import (
     sensor_mount,
 )
 from rover_pipeline.lidar.geometry import CLIPPED, destagger, sensor_info
+from rover_pipeline.lidar.panorama import Panorama
+from rover_pipeline.lidar.sidecar import is_points
 
 BACKGROUND = (24, 26, 30)
 _GREY, _WHITE = (120, 120, 120), (255, 255, 255)
@@ -100,6 +103,8 @@ def camera_panel(trace: Path, width: int, height: int) -> Panel:
 def range_image_panel(trace: Path) -> Panel:
     """The lidar's ranges by azimuth, ahead in the middle: near is warm, far is dark, no return is black."""
     metadata = read_optional(trace / "lidar" / "lidar.json")
+    if metadata is not None and is_points(metadata):
+        return _points_panel(trace)
     info = sensor_info(metadata) if metadata is not None else None
     samples = image = find_samples(trace, "_lidar_image", "rng")
     if image is None and info is not None:
@@ -114,13 +119,34 @@ def range_image_panel(trace: Path) -> Panel:
 
     def draw(sample: dict[str, np.ndarray], width: int, height: int) -> np.ndarray:
         ranges = sample["rng"] if image or info is None else destagger(sample["rng"][None], info)[0]
-        # Nearest pixels, because the mean of a near and a far surface is a place where there is nothing.
-        ranges = cv2.resize(np.roll(ranges, -ahead, axis=1), (width, height), interpolation=cv2.INTER_NEAREST)
-        picture = apply_colormap(1 - np.sqrt(ranges / max_range), cv2.COLORMAP_TURBO)
-        picture[(ranges == 0) | (ranges == CLIPPED)] = 0
-        return picture
+        return _range_picture(np.roll(ranges, -ahead, axis=1), max_range, width, height)
 
     return _latest_sample_panel("lidar ranges", samples, draw)
+
+
+def _points_panel(trace: Path) -> Panel:
+    """The same of a lidar that is points, in pixels that hold about one point each."""
+    samples = find_samples(trace, "lidar", "xyz", "count")
+    clouds = [each["xyz"][: int(each["count"])] for each in read_evenly(samples, 5)] if samples else []
+    panorama = Panorama.of(clouds)
+    if samples is None or panorama is None:
+        return lambda time, width, height: message_panel(width, height, "no lidar ranges")
+    distances = np.concatenate([np.linalg.norm(cloud, axis=1) for cloud in clouds])
+    max_range = 1000 * float(np.nanquantile(distances, 0.98))
+
+    def draw(sample: dict[str, np.ndarray], width: int, height: int) -> np.ndarray:
+        return _range_picture(panorama.image(sample["xyz"][: int(sample["count"])]), max_range, width, height)
+
+    return _latest_sample_panel("lidar ranges", samples, draw)
+
+
+def _range_picture(ranges: np.ndarray, max_range: float, width: int, height: int) -> np.ndarray:
+    """A range image, u2 (row, column), mm, in colours, u1 (height, width, 3)."""
+    # Nearest pixels, because the mean of a near and a far surface is a place where there is nothing.
+    ranges = cv2.resize(ranges, (width, height), interpolation=cv2.INTER_NEAREST)
+    picture = apply_colormap(1 - np.sqrt(ranges / max_range), cv2.COLORMAP_TURBO)
+    picture[(ranges == 0) | (ranges == CLIPPED)] = 0
+    return picture
 
 
 def power_panel(trace: Path, product: str) -> Panel:
@@ -149,7 +175,7 @@ def birds_eye_panel(trace: Path, max_range: float | None = None) -> Panel:
     """
     sweeps = find_sweeps(trace)
     edge = max_range or _typical_range(sweeps)
-    radar = find_samples(trace, "_radar_points", "xyz", "doppler", "count")
+    radar = find_radar_points(trace)
     mount = sensor_mount(trace, "radar")
     recent_positions = _recent_positions(trace)
 

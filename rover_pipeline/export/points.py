@@ -115,9 +115,7 @@ class _Sweeps:
         elif "xyz" in specs and len(specs["xyz"].shape) in (2, 3) and specs["xyz"].shape[-1] == 3:
             self._fields = [name for name, spec in specs.items() if spec.shape == specs["xyz"].shape[:-1]]
         else:
-            raise FormatError(
-                f"{path}: holds no lidar points: it has no channel xyz of [beam, column, 3] or [point, 3]"
-            )
+            raise FormatError(f"{path}: holds no points: it has no channel xyz of [beam, column, 3] or [point, 3]")
         self.valid = self._sensor.valid(self._sensor.length(channels=(self._points, *self._fields)))
 
     def read(self, number: int) -> Points:
@@ -133,9 +131,10 @@ class _Sweeps:
 
 
 def _lidar(trace: Path, name: str | None) -> Path:
-    """The sensor to export: the one asked for, else `_lidar_points`, else the lidar."""
+    """The sensor to export: the one asked for, else `_lidar_points`, else the lidar, else the points of the radar."""
     if name is None:
-        name = "_lidar_points" if (trace / "_lidar_points" / META).exists() else "lidar"
+        known = ("_lidar_points", "lidar", "_radar_points")
+        name = next((each for each in known if (trace / each / META).exists()), "lidar")
     if not (trace / name / META).exists():
         raise FormatError(f"{trace / name}: no such sensor, so there are no points to export")
     return trace / name

@@ -21,7 +21,14 @@ from rover_pipeline.export import ExportOptions
 from rover_pipeline.export.colours import height_colours, velocity_colours
 from rover_pipeline.export.forecast import tell_duration
 from rover_pipeline.export.piped import piped
-from rover_pipeline.export.samples import Samples, find_samples, find_sweeps, read_optional, sensor_mount
+from rover_pipeline.export.samples import (
+    Samples,
+    find_radar_points,
+    find_samples,
+    find_sweeps,
+    read_optional,
+    sensor_mount,
+)
 from rover_pipeline.format.channels import jpeg
 from rover_pipeline.kinematics.options import Mounted
 
@@ -231,7 +238,7 @@ def _write_radar_power(recording: _Recording) -> None:
 
 
 def _write_radar_points(recording: _Recording) -> None:
-    samples = find_samples(recording.trace, "_radar_points", "xyz", "doppler", "count")
+    samples = find_radar_points(recording.trace)
     if samples is None:
         return
     recording.write_mount(RADAR, "radar")
@@ -242,7 +249,7 @@ def _write_radar_points(recording: _Recording) -> None:
                 positions=sample["xyz"][:n], colors=velocity_colours(sample["doppler"][:n]), radii=np.full(n, 0.06)
             )
             recording.write(f"{RADAR}/points", samples.ts[at : at + 1], columns.partition([n]))
-    recording.done("_radar_points", samples)
+    recording.done(samples.sensor.name, samples)
 
 
 def _write_curves(recording: _Recording) -> None:

@@ -85,6 +85,12 @@ def read_evenly(samples: Samples, count: int) -> Iterator[dict[str, np.ndarray]]
             yield sample
 
 
+def find_radar_points(trace: Path) -> Samples | None:
+    """The radar's points: `_radar_points`, or those that a radar itself sends; None when there are none."""
+    channels = ("xyz", "doppler", "count")
+    return find_samples(trace, "_radar_points", *channels) or find_samples(trace, "radar", *channels)
+
+
 class Sweeps:
     """The lidar's points, from `_lidar_points` when the trace has it, else projected from the raw ranges.
 

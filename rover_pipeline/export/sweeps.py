@@ -16,6 +16,8 @@ from rover_pipeline.lidar.geometry import destagger, sensor_info
 from rover_pipeline.lidar.points_step import of_points, points
 from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.lidar.sidecar import read_points
+from rover_pipeline.lidar.sweeps import Sweep as LidarSweep
+from rover_pipeline.lidar.sweeps import lidar_reader
 
 
 class Sweep(NamedTuple):
@@ -30,6 +32,46 @@ class Sweep(NamedTuple):
     rfl: np.ndarray | None
 
 
+class RawSweeps:
+    """The sweeps of a lidar of either kind, as they were recorded. Can be shared by threads.
+
+    Attributes:
+        sensor: that holds them; channels: of it, that they are read from.
+        reader: gives their places.
+
+    Raises:
+        FormatError: the lidar has neither ranges nor points.
+    """
+
+    def __init__(self, trace: Path, reference: str) -> None:
+        self.sensor = Sensor(trace / "lidar")
+        metadata = read_text(trace / "lidar" / "lidar.json")
+        has_points, known = lidar_channels(self.sensor)
+        self.channels = tuple(name for name in known if name not in ("rfl", "intensity"))
+        self.reader = lidar_reader(metadata, reference)
+        self._info = None if has_points else sensor_info(metadata)
+
+    def read(self, number: int) -> LidarSweep:
+        """One sweep. Raises SampleError when it cannot be decoded."""
+        stored = {name: self.sensor.channel(name).read(number, number + 1)[0] for name in self.channels}
+        if self._info is not None:
+            stored = {name: destagger(image[None], self._info)[0] for name, image in stored.items()}
+        return self.reader.sweep(stored)
+
+
+def lidar_channels(lidar: Sensor) -> tuple[bool, tuple[str, ...]]:
+    """Whether a lidar is points, and which channels its sweeps are read from.
+
+    Raises:
+        FormatError: it has neither ranges nor points.
+    """
+    has_points = "xyz" in lidar.specs and "rng" not in lidar.specs
+    known = ("xyz", "count", "time", "intensity") if has_points else ("rng", "rfl")
+    if known[0] not in lidar.specs:
+        raise FormatError(f"{lidar.path}: has neither ranges (rng) nor points (xyz); there are no sweeps")
+    return has_points, tuple(name for name in known if name in lidar.specs)
+
+
 class PosedSweeps:
     """The sweeps whose pose is known. Can be shared by threads.
 
@@ -37,6 +79,7 @@ class PosedSweeps:
         ts: f8 (N,), time stamps of all sweeps, s, as recorded.
         poses: f8 (N, ...), world-from-lidar at `ts`.
         good: indices of the sweeps that are valid and have a valid pose.
+        has_points: whether the lidar is points and has no images.
 
     Raises:
         FormatError: no sweep has a valid pose.
@@ -47,14 +90,10 @@ class PosedSweeps:
         self._metadata = read_text(trace / "lidar" / "lidar.json")
         self._options = clock_options(trace)
         self._odometry = whole_sensor(trace / "_odom", *State._fields)
-        self._has_points = "xyz" in self._lidar.specs and "rng" not in self._lidar.specs
-        known = ("xyz", "count", "time", "intensity") if self._has_points else ("rng", "rfl")
-        self._channels = [name for name in known if name in self._lidar.specs]
-        if known[0] not in self._channels:
-            raise FormatError(f"{trace / 'lidar'}: has neither ranges (rng) nor points (xyz); there are no sweeps")
+        self.has_points, self._channels = lidar_channels(self._lidar)
         self.ts = self._odometry["ts"]
         self.poses = Poses(self._odometry["rot"], self._odometry["pos"])
-        count = min(len(self.ts), self._lidar.length(truncate=True, channels=tuple(self._channels)))
+        count = min(len(self.ts), self._lidar.length(truncate=True, channels=self._channels))
         if not np.array_equal(self._lidar.times(count), self.ts[:count]):
             raise FormatError(f"{trace / '_odom'}: is not of this lidar: their ts differ; make it again")
         good = self._lidar.valid(count).astype(bool) & self._odometry["valid"][:count].astype(bool)
@@ -80,7 +119,7 @@ class PosedSweeps:
 
     def deskewed(self, number: int, images: dict[str, np.ndarray]) -> Sweep:
         """The returns in the `images` of a sweep."""
-        if self._has_points:
+        if self.has_points:
             return self._deskewed_points(number, images)
         read = {name: image[None] for name, image in images.items()}
         none = np.zeros_like(read["rng"], "u1")

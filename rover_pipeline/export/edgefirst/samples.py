@@ -47,6 +47,9 @@ def write(job: ExportJob) -> None:
     if "camera.jpeg" not in job.options.files:
         job.note("files has no camera.jpeg: readers of the format find no samples")
     sequences = [Sequence(recording, job.options) for recording in job.recordings]
+    for sequence in sequences:
+        for note in sequence.notes:
+            job.note(f"{sequence.recording.path}: {note}")
     splits = job.split([each.course() for each in sequences])
     classes = _classes(sequences)
     container = job.folder / job.folder.name
@@ -87,6 +90,30 @@ def _write_samples(
         yield from paths
 
 
+def _kinds(recording: Recording, options: EdgefirstOptions, has_points: bool) -> tuple[list[str], list[str]]:
+    """The files that sensors of the recording's kinds give, and notes about the others.
+
+    Raises:
+        FormatError: a sensor of the right kind lacks a channel.
+    """
+    left: dict[str, str] = {}
+    if has_points:
+        left |= dict.fromkeys(("lidar.png", "lidar.jpeg"), "the lidar is points and has no range image (lidar/rng)")
+    elif "lidar.jpeg" in options.files:
+        recording.require("lidar/rfl", "edgefirst")
+    if recording.has("radar/xyz") and not recording.has("radar/iq"):
+        left |= dict.fromkeys(("radar.png", "radar.pcd"), "the radar is points and has no samples (radar/iq)")
+    elif {"radar.png", "radar.pcd"} & {*options.files}:
+        recording.require("radar/iq", "edgefirst")
+        recording.require("radar/radar.json", "edgefirst")
+    reasons: dict[str, list[str]] = {}
+    for kind in options.files:
+        if kind in left:
+            reasons.setdefault(left[kind], []).append(kind)
+    notes = [f"{' and '.join(kinds)} are left out: {reason}" for reason, kinds in reasons.items()]
+    return [kind for kind in options.files if kind not in left], notes
+
+
 def _classes(sequences: list[Sequence]) -> list[str]:
     """Names of all classes, in the order in which recordings name them."""
     return list(dict.fromkeys(name for each in sequences if each.objects is not None for name in each.objects.classes))
@@ -97,14 +124,15 @@ class Sequence:
 
     Attributes:
         name: of the sequence.
-        kinds: suffixes of the files of each sample.
+        kinds: suffixes of the files of each sample; notes: why some of those asked for are left out.
         chosen: numbers of the sweeps that are exported, once `choose` was called.
     """
 
     def __init__(self, recording: Recording, options: EdgefirstOptions) -> None:
         trace = recording.path
-        self.recording, self.kinds, self._options = recording, options.files, options
+        self.recording, self._options = recording, options
         self._sweeps = PosedSweeps(trace)
+        self.kinds, self.notes = _kinds(recording, options, self._sweeps.has_points)
         ts = self._sweeps.ts
         start = datetime.fromtimestamp(ts[0], UTC).strftime("%Y%m%d_%H%M%S")
         self.name = recording.name if _DATED.fullmatch(recording.name) else f"{recording.name}_{start}"
@@ -258,7 +286,9 @@ class Sequence:
             "extrinsics, lidar from sensor, front-left-up, m": mounts,
             "camera": None if self._lens is None else self._lens.describe(),
             "depth": "mm along the camera's axis, 0 = none; the picture's field of view at another size",
-            "lidar": "png: mm, 0 = none; pcd: m at the sweep's time stamp, intensity = reflectivity 0 to 255",
+            "lidar": "png: mm, 0 = none; pcd: m at the sweep's time stamp, intensity = reflectivity 0 to 255"
+            if not self._sweeps.has_points
+            else "pcd: m at the sweep's time stamp, intensity = 0 to 255, the full intensity of lidar.json",
             "radar": None if self._radar is None else self._radar.describe(),
             "pose": "yaw, pitch, roll, degrees, intrinsic z-y-x, of the lidar in the world of the recording's odometry",
             "box3d": "centre and extents of the smallest box along the lidar's axes, m",

@@ -36,6 +36,11 @@ _FRAMES: dict[str, Callable[[Figure, Sensor, int], None]] = {
     "_camera_depth": images.draw_depth,
     "_objects": boxes.draw_objects,
 }
+#: Raw sensors that are points -> function that draws one frame of them.
+_POINTS: dict[str, Callable[[Figure, Sensor, int], None]] = {
+    "lidar": places.draw_lidar_points,
+    "radar": radar.draw_points,
+}
 #: Sensor -> function that draws all of it in one picture.
 _WHOLES: dict[str, Callable[[Figure, Sensor], None]] = {
     "_radar_velocity": radar.draw_velocity,
@@ -91,6 +96,8 @@ def draw(trace: Path, name: str, frame: int = 0) -> Figure:
         raise ConfigError(f"{path}: has {count} frames; there is no frame {frame}")
     whole = _WHOLES.get(path.name)
     of_frame = _FRAMES.get(path.name) if whole is None else None
+    if "xyz" in sensor.specs:
+        of_frame = _POINTS.get(path.name, of_frame)
     if whole is None and of_frame is None and (found := images.picture_channel(sensor)):
         of_frame = images.draw_channel(Trace(path.parent), found)
     if of_frame is None:

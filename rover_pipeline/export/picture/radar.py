@@ -14,6 +14,8 @@ from rover_pipeline.format.sensor import Sensor
 
 #: Decibels from the strongest bin of a frame down to the end of the colour scale.
 _SPAN_DB = 50.0
+#: Size of points of unknown strength, and the largest ratio of signal to noise, dB.
+_SIZE, _MOST_DB = 15.0, 80.0
 _LABELS = {
     "range": "range (m)",
     "doppler": "radial velocity (m/s), receding upward",
@@ -43,13 +45,21 @@ def draw_spectrum(figure: Figure, sensor: Sensor, frame: int) -> None:
 def draw_points(figure: Figure, sensor: Sensor, frame: int) -> None:
     """The points from above. Ahead is up, to the right is right."""
     count = int(sensor.channel("count").read(frame, frame + 1)[0])
-    xyz, doppler, snr = (sensor.channel(name).read(frame, frame + 1)[0, :count] for name in ("xyz", "doppler", "snr"))
+    strength = next((name for name in ("snr", "intensity") if name in sensor.specs), "doppler")
+    xyz, doppler, snr = (
+        sensor.channel(name).read(frame, frame + 1)[0, :count] for name in ("xyz", "doppler", strength)
+    )
+    if strength == "doppler" or not np.isfinite(snr).all():
+        snr = np.full(count, _SIZE)
+    elif snr.max(initial=0) > _MOST_DB:  # not dB but in some unit of the radar's own
+        snr = _MOST_DB * snr / snr.max()
     max_speed = float(np.abs(doppler).max(initial=0.1))
     figure.set_size_inches(8, 6.5)
     plot = figure.subplots()
     # The edge shows points that stand still, which are as pale as the paper.
     style: dict[str, Any] = {"cmap": "coolwarm", "edgecolors": "0.35", "linewidths": 0.5}
-    points = plot.scatter(-xyz[:, 1], xyz[:, 0], 2 * snr, doppler, vmin=-max_speed, vmax=max_speed, **style)
+    sizes = 2 * np.maximum(snr, 1)
+    points = plot.scatter(-xyz[:, 1], xyz[:, 0], sizes, doppler, vmin=-max_speed, vmax=max_speed, **style)
     figure.colorbar(points, ax=plot, label="radial velocity (m/s), positive recedes")
     plot.plot(0, 0, "k^")
     plot.set(xlabel="to the right (m)", ylabel="ahead (m)", aspect="equal")

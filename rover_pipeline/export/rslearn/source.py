@@ -15,16 +15,16 @@ from rover_pipeline.export.motion import lidar_clock, read_trajectory
 from rover_pipeline.export.objects import ObjectReader, Objects
 from rover_pipeline.export.rig import clock_options, whole_sensor
 from rover_pipeline.export.rslearn.rasters import RadarPower, height, occupancy
+from rover_pipeline.export.sweeps import RawSweeps
 from rover_pipeline.format.sensor import Sensor as Folder
-from rover_pipeline.format.texts import read_json, read_text
+from rover_pipeline.format.texts import read_json
 from rover_pipeline.kinematics.state import State
-from rover_pipeline.kinematics.sweep import SweepMotion, odometry_motion
-from rover_pipeline.lidar.geometry import sensor_info, sweep_span
+from rover_pipeline.kinematics.sweep import SweepMotion
 from rover_pipeline.mapping.floor import Floor, find_floor, levelling
 from rover_pipeline.mapping.grid import Extent
 from rover_pipeline.mapping.local_grid import LocalGrid
 from rover_pipeline.mapping.options import MapOptions
-from rover_pipeline.mapping.sweeps import Sensor, max_distance
+from rover_pipeline.mapping.sweeps import max_distance, placed
 from rover_pipeline.radar.axes import AXES
 
 #: Number of sweeps that the floor is estimated from.
@@ -73,17 +73,15 @@ class Ground:
         self._options = options
         shared = ("min_range", "max_range", "z_min", "z_max")
         self._map = MapOptions(**{name: getattr(options, name) for name in shared})
-        self._lidar = Folder(trace / "lidar")
-        self._metadata = read_text(trace / "lidar" / "lidar.json")
-        self._sensor = Sensor.of(self._metadata)
         clocks, odometry = clock_options(trace), whole_sensor(trace / "_odom", *State._fields)
-        span = sweep_span(sensor_info(self._metadata), clocks.ts_reference)
-        motion = odometry_motion(odometry, clocks.times, *span)
+        self._sweeps = RawSweeps(trace, clocks.ts_reference)
+        lidar = self._sweeps.sensor
+        motion = self._sweeps.reader.motion(odometry, clocks.times)
         self.ts = odometry["ts"]
-        count = min(len(self.ts), self._lidar.length(truncate=True, channels=("rng",)))
-        if not np.array_equal(self._lidar.times(count), self.ts[:count]):
+        count = min(len(self.ts), lidar.length(truncate=True, channels=self._sweeps.channels))
+        if not np.array_equal(lidar.times(count), self.ts[:count]):
             raise FormatError(f"{trace / '_odom'}: is not of this lidar: their ts differ; make it again")
-        self.numbers = np.flatnonzero(motion.trajectory.valid[:count] & (self._lidar.valid(count) != 0))
+        self.numbers = np.flatnonzero(motion.trajectory.valid[:count] & (lidar.valid(count) != 0))
         if not len(self.numbers):
             raise FormatError(f"{trace / '_odom'}: none of its {len(self.ts)} poses is valid; nothing can be exported")
         self.floor = self._find_floor(motion)
@@ -107,24 +105,25 @@ class Ground:
         """
         options = self._options
         chosen = part.numbers[:: options.every]
-        poses = {at: self._motion.columns(at, self._sensor.sectors.shape[1]) for at in chosen.tolist()}
+        poses = {at: self._motion.columns(at, self._sweeps.reader.columns) for at in chosen.tolist()}
         positions = np.concatenate([each.pos[:, :2] for each in poses.values()])
         extent = Extent.around(positions, max_distance(self._map), options.resolution)
         band = np.array([0.0, options.z_min, options.z_max]) - self.floor.height
         grid = LocalGrid(extent, band)
 
-        def points(number: int) -> np.ndarray | None:
+        def points(number: int) -> tuple[np.ndarray, np.ndarray] | None:
             try:
-                ranges = self._lidar.channel("rng").read(number, number + 1)[0]
+                sweep = self._sweeps.read(number)
             except SampleError:
                 return None
-            return self._sensor.points(ranges, poses[number], self._map.min_range, self._map.max_range)
+            cloud = placed(sweep, poses[number], self._map.min_range, self._map.max_range)
+            return cloud, self._sweeps.reader.sectors(sweep)
 
-        for number, cloud in zip(
+        for number, found in zip(
             poses, ordered_map(points, list(poses), threads=threads, held=2 * threads), strict=True
         ):
-            if cloud is not None:
-                grid.add(cloud, poses[number].pos, self._sensor.sectors)
+            if found is not None:
+                grid.add(found[0], poses[number].pos, found[1])
         counts = grid.counts(extent)
         layers = {"occupancy": occupancy(counts, extent), "height": height(counts, extent, options.z_max)}
         if self._radar is not None:
@@ -153,12 +152,12 @@ class Ground:
         ].tolist()
         sweeps = []
         for number in chosen:
-            poses = motion.columns(number, self._sensor.sectors.shape[1])
+            poses = motion.columns(number, self._sweeps.reader.columns)
             try:
-                ranges = self._lidar.channel("rng").read(number, number + 1)[0]
+                sweep = self._sweeps.read(number)
             except SampleError:
                 continue
-            points = self._sensor.points(ranges, poses, self._map.min_range, self._map.max_range)
+            points = placed(sweep, poses, self._map.min_range, self._map.max_range)
             sweeps.append((points - poses.pos).reshape(-1, 3))
         return find_floor(sweeps)
 

@@ -13,6 +13,7 @@ from rover_pipeline.errors import FormatError, require_damage
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.texts import read_json
 from rover_pipeline.format.trace import Trace
+from rover_pipeline.lidar.panorama import Panorama
 from rover_pipeline.numerics.nearest import nearest_samples
 from rover_pipeline.radar.axes import AXES
 from rover_pipeline.report.draw.images import EmbeddedImage, colourise, embed_image, polar_to_cartesian, resize_image
@@ -157,22 +158,39 @@ def _readable_images(trace: Trace, records: Mapping[str, SensorRecord], width: i
     return readable
 
 
+_LIDAR_SCALE = "range, near is red"
+
+
 def _camera(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, str]:
     return lambda images: [resize_image(image, width) for image in images], ""
 
 
 def _lidar(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, str]:
     aspect = _lidar_aspect(trace)
+    return lambda images: _range_pictures(images, width, aspect), _LIDAR_SCALE
 
-    def render(images: np.ndarray) -> list[np.ndarray]:
-        metres = images.astype("f4") / 1000
-        metres[(images == 0) | (images == _CLIPPED_RANGE)] = np.nan
-        measured = metres[np.isfinite(metres)]
-        near, far = np.percentile(measured, (2, 98)) if len(measured) else (0.5, 50.0)
-        low, high, values = np.log(near), np.log(far), np.log(np.maximum(metres, 1e-3))
-        return [resize_image(colourise(each, low, high, "turbo_r"), width, aspect) for each in values]
 
-    return render, "range, near is red"
+def _lidar_points(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, str]:
+    """The same of a lidar that is points, in pixels that hold about one point each."""
+
+    def render(clouds: np.ndarray) -> list[np.ndarray]:
+        panorama = Panorama.of(list(clouds))
+        if panorama is None:
+            return [np.zeros((8, width, 3), "u1")] * len(clouds)
+        span = np.degrees(max(float(np.ptp(panorama.elevation)), 1.0))
+        return _range_pictures(np.stack([panorama.image(each) for each in clouds]), width, _aspect(span))
+
+    return render, _LIDAR_SCALE
+
+
+def _range_pictures(images: np.ndarray, width: int, aspect: float) -> list[np.ndarray]:
+    """Range images, u2 (image, row, column), mm, in colours by the logarithm of distance."""
+    metres = images.astype("f4") / 1000
+    metres[(images == 0) | (images == _CLIPPED_RANGE)] = np.nan
+    measured = metres[np.isfinite(metres)]
+    near, far = np.percentile(measured, (2, 98)) if len(measured) else (0.5, 50.0)
+    low, high, values = np.log(near), np.log(far), np.log(np.maximum(metres, 1e-3))
+    return [resize_image(colourise(each, low, high, "turbo_r"), width, aspect) for each in values]
 
 
 def _lidar_aspect(trace: Trace) -> float:
@@ -183,6 +201,11 @@ def _lidar_aspect(trace: Trace) -> float:
         span = float(np.ptp(np.asarray(elevations, "f8")))
     except (TypeError, ValueError):
         span = 0.0
+    return _aspect(span)
+
+
+def _aspect(span: float) -> float:
+    """The same of beams that span an angle, degrees; 0 = not known."""
     return float(np.clip(360 / span, 3, 8)) if span > 0 else 4.0
 
 
@@ -250,6 +273,7 @@ _CHANNELS: tuple[tuple[str, str, str, Callable[[Trace, Sensor, int], tuple[_Rend
     ("camera", "camera", "video.avi", _camera),
     ("camera", "_camera", "video.avi", _camera),
     ("lidar", "_lidar_image", "rng", _lidar),
+    ("lidar", "lidar", "xyz", _lidar_points),
     ("range-Doppler", "_radar_range_doppler", "power", _range_doppler),
     ("range-azimuth", "_radar_range_azimuth", "power", _range_azimuth),
     ("radar points", "_radar_points", "xyz", _radar_points),
