@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import NamedTuple
 
 from rover_pipeline.errors import ERROR_MARK, RoverError, one_line
-from rover_pipeline.format.failures import read_failures, record_failure
+from rover_pipeline.format.failures import clear_failure, read_failures, record_failure
 from rover_pipeline.format.provenance import left_out, read_provenance
 from rover_pipeline.table import TABLE
 from rover_pipeline.workflow.flow import Flow
@@ -49,6 +49,7 @@ def end_of_run(flow: Flow, each: RecordingJobs, failed: Mapping[int, FailedJob],
             record_failure(Path(row.recording), row.output, row.reason, may_pass=False)
             rows[row.recording, row.output] = row
         else:
+            clear_failure(Path(row.recording), row.output)
             remarks.append(row)
     # The page of a recording is withheld where the job that would make it ended too early.
     pageless = {Path(row.recording) for row in rows.values() if row.recording}

@@ -11,10 +11,12 @@ import pytest
 
 from rover_pipeline.errors import RoverError, may_pass
 from rover_pipeline.format.failures import FOLDER, clear_failure, read_failures, record_failure
+from rover_pipeline.format.provenance import LEFT_OUT, MADE_BY, PROVENANCE
 from rover_pipeline.report.fleet import write_fleet
-from rover_pipeline.workflow.ending import Row, failures, table
+from rover_pipeline.workflow.ending import Row, end_of_run, failures, table
 from rover_pipeline.workflow.flow import Flow
 from rover_pipeline.workflow.jobs import OneLine, watch
+from rover_pipeline.workflow.recordings import RecordingJobs
 from tests.kit import small_trace
 from tests.workflow.runs import snakemake
 
@@ -93,6 +95,22 @@ def test_a_job_that_was_killed_is_told_with_what_the_cluster_says_and_kept(tmp_p
     assert (row.recording, row.output) == (str(trace), "_odom") and state in row.reason and "x.log" in row.reason
     assert read_failures(trace)[0].may_pass
     assert table([row, Row(f"{trace.parent}/longer", "_map", "why")])[1] == "longer  _map   why"
+
+
+def test_what_a_recording_cannot_give_is_told_and_fails_a_run_only_where_it_was_asked_for_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = small_trace(tmp_path / "rec")
+    (trace / "_map").mkdir()
+    (trace / "_map" / PROVENANCE).write_text(json.dumps({"made_by": MADE_BY, LEFT_OUT: "no sweep has a pose"}))
+    for outputs, status in (("default", 0), ("lidar_image,map", 1), ("default", 0)):
+        flow = Flow({"traces": str(trace), "outputs": outputs}, tmp_path)
+        flow.wanted[trace] = ["lidar_image", "map"]
+        jobs = RecordingJobs(flow, away=False, begins=True)
+        assert end_of_run(flow, jobs, {}, whole=True) == status
+        told = capsys.readouterr().err
+        assert f"rover-pipeline: {'failed' if status else 'left out'}:\n  rec  _map  no sweep has a pose\n" in told
+        assert bool(read_failures(trace)) == bool(status), "what was forgiven is not kept as a failure"
 
 
 @pytest.mark.system

@@ -3,7 +3,7 @@
 (() => {
   const figure = document.querySelector(".view3d");
   const canvas = figure.querySelector("canvas");
-  const context = canvas.getContext("2d");
+  const context = canvas.getContext("2d", { willReadFrequently: true }); // pixels are computed here, not by a GPU
   if (!context) return; // the picture of the map stays
   const view = JSON.parse(document.getElementById("view3d-data").textContent);
   const decode = (text) => new Uint16Array(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer);
