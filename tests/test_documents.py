@@ -22,9 +22,10 @@ GENERATED = {CHECKOUT / "docs" / "options.md"}
 
 
 def headings(page: Path) -> set[str]:
-    """The places of a page that a link can name."""
+    """The places of a page that a link can name, as GitHub calls them, and as MkDocs does."""
     titles = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
-    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+    plain = [re.sub(r"[^\w -]", "", title.lower()) for title in titles]
+    return {title.replace(" ", "-") for title in plain} | {re.sub(r"[- ]+", "-", title) for title in plain}
 
 
 @pytest.mark.parametrize("page", [CHECKOUT / name for name in ("README.md", "CONTRIBUTING.md")] + PAGES, ids=str)
