@@ -56,7 +56,8 @@ def _trajectory(trace: rp.Trace, name: str, turn: np.ndarray, shift: np.ndarray)
     truth = trace["truth" if name == "odom" else f"truth_{name.removesuffix('_pose')}"]
     valid = sensor.valid
     # The pose of the radar is of the middle of the frame's chirps.
-    later = float(sensor.provenance["measured"]["radar_instant_after_ts_s"]) if name == "radar_pose" else 0.0
+    measured = (sensor.provenance or {}).get("measured", {})
+    later = float(measured["radar_instant_after_ts_s"]) if name == "radar_pose" else 0.0
     pos = truth.pos[:] + later * truth.vel[:] + later**2 / 2 * truth.acc[:]
     rot = truth.rot[:] @ Rotation.from_rotvec(later * truth.avel[:]).as_matrix()
     error = (sensor.pos[:] @ turn.T + shift - pos)[valid]

@@ -9,6 +9,8 @@ from pathlib import Path
 import cv2
 import pytest
 
+import rover_pipeline as rp
+from rover_pipeline import steps
 from rover_pipeline.cli import build_parser
 from rover_pipeline.table import TABLE, renewed
 from tests.conftest import CHECKOUT
@@ -20,9 +22,10 @@ GENERATED = {CHECKOUT / "docs" / "options.md"}
 
 
 def headings(page: Path) -> set[str]:
-    """The places of a page that a link can name."""
+    """The places of a page that a link can name, as GitHub calls them, and as MkDocs does."""
     titles = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
-    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+    plain = [re.sub(r"[^\w -]", "", title.lower()) for title in titles]
+    return {title.replace(" ", "-") for title in plain} | {re.sub(r"[- ]+", "-", title) for title in plain}
 
 
 @pytest.mark.parametrize("page", [CHECKOUT / name for name in ("README.md", "CONTRIBUTING.md")] + PAGES, ids=str)
@@ -80,3 +83,11 @@ def test_the_pictures_of_the_manual_are_small_and_used() -> None:
     assert sum(path.stat().st_size for path in pictures) < 2_500_000
     written = "".join(page.read_text() for page in [CHECKOUT / "README.md", *PAGES])
     assert all(f"pictures/{path.name})" in written for path in pictures)
+
+
+def test_every_public_name_is_in_the_reference_of_python() -> None:
+    written = (CHECKOUT / "docs" / "api.md").read_text()
+    for name in rp.__all__:
+        assert f"\n## rp.{name}\n" in written or name == "__version__"
+    for name in steps.__all__:
+        assert f"\n## steps.{name}\n" in written

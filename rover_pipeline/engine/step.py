@@ -247,7 +247,11 @@ def step(
         version: raised whenever the same input gives other bytes.
         sensor: name of the virtual sensor, `_name`, for a rule with `needs` and `makes`.
         section: of the configuration that holds the options, such as `extra.mine`.
-        inputs, outputs, whole, files, more: the attributes of `Step` of these names.
+        inputs: see `Step`, as for all that follow.
+        outputs: a text instead of an `Output` is its description.
+        whole: as in `Step`.
+        files: as in `Step`.
+        more: other attributes of `Step`.
 
     Raises:
         ConfigError: when the module is imported: a word is unknown, or arguments and declaration do not fit.

@@ -68,8 +68,9 @@ class Traces(Sequence[Trace]):
     ) -> Samples:
         """Samples of several sensors at the same instants, of all recordings: a dataset for torch's `DataLoader`.
 
+        `names`, `complete`, `valid`, `max_dt` and `reduced` are those of `Trace.synced`.
+
         Args:
-            names, complete, valid, max_dt, reduced: see `Trace.synced`.
             split: `train`, `validation` or `test`; unless given, all samples.
             splits: how samples are split, by default into contiguous blocks of 20 s of time with gaps between the
                 splits; see `SplitOptions`. It is the rule of exported datasets. The same recordings and options always
