@@ -118,8 +118,8 @@ class Step:
             where its sensors can be of several kinds, such as a lidar that is points and not an image.
         unfit: why the step cannot be made of the recording that it was adapted to; "" = it can.
         halo: frames before and after its own that a block is given; the results for them are dropped.
-        shares: name of a pass over raw channels. Steps of one pass that have to be made are made by one job, which
-            reads each frame once and hands it to all of them; see `step`. "" = the step is always made alone.
+        shares: name of a pass over a raw channel, the first of `inputs`. Steps of one pass that have to be made are
+            made by one job, which reads each frame once and hands it to all of them; see `step`. "" = made alone.
         ordered: frames are handed over in order, with the state that the function returned before.
         recording: the function is called once, with a `Recording` to read from.
         inspect: looks at a few frames before the work (or its dotted name); see `step`.
@@ -264,7 +264,8 @@ def step(
 
     `shares="radar"` lets the step be made in one pass with the steps of `rover_pipeline.radar` that read `radar/iq`.
     Its function is then called for one frame at a time, and may take `shared`, by which it shares what it computes
-    from the frame; see `rover_pipeline.engine.shared`. Its result must not depend on how many frames a call has.
+    from the frame of its first input; see `rover_pipeline.engine.shared`. Its result must not depend on how many
+    frames a call has.
 
     Args:
         version: raised whenever the same input gives other bytes.

@@ -127,13 +127,14 @@ def _alive(members: Sequence[_Member]) -> list[_Member]:
     return [member for member in members if member.error is None and member.making.finished is None]
 
 
-def _passes(members: Sequence[_Member]) -> dict[tuple[str, int], list[_Member]]:
-    """Members that are made together: of one name, and of the same number of frames."""
-    passes: dict[tuple[str, int], list[_Member]] = {}
+def _passes(members: Sequence[_Member]) -> dict[tuple[str, Path, int], list[_Member]]:
+    """Members that are made together: of one name, from the same channel, and of the same number of frames."""
+    passes: dict[tuple[str, Path, int], list[_Member]] = {}
     for member in _alive(members):
-        if member.making.step.in_pass:
-            key = (member.making.step.shares, member.making.task.inputs.count)
-            passes.setdefault(key, []).append(member)
+        step, inputs = member.making.step, member.making.task.inputs
+        if step.in_pass and inputs.channels:
+            first = next(iter(inputs.channels.values()))
+            passes.setdefault((step.shares, first.path, inputs.count), []).append(member)
     return passes
 
 

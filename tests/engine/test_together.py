@@ -9,6 +9,7 @@ import shutil
 import threading
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +99,7 @@ def test_a_step_that_fails_leaves_the_others_whole(trace: Path) -> None:
     assert isinstance(outcomes["_radar_range_doppler"], StepResult)
     assert isinstance(outcomes["_radar_points"], InTheWayError)
     assert "_radar_points: was not made by" in str(outcomes["_radar_points"])
-    assert "samples 30 to 30: tests.toy:halting: ValueError: 12345" in str(outcomes["_halting"])
+    assert "samples 30 to 30: tests.toy:halting: 12345" in str(outcomes["_halting"])
     assert "none" in str(outcomes["_radar_range_azimuth"])
     assert Sensor(trace / "_radar_range_doppler").length() == FRAMES
     assert sorted(path.name for path in trace.glob("_*")) == ["_radar_points", "_radar_range_doppler"]
@@ -132,6 +133,20 @@ def test_a_step_of_a_user_shares_the_transform_of_ours(
     run_together(both, other, threads=2, dask=SMALL)
     assert len(transformed) == FRAMES, "each frame once"
     for each in both:
+        assert snapshot(other / each.sensor) == snapshot(trace / each.sensor)
+
+
+def test_steps_from_two_radars_share_nothing(trace: Path, tmp_path: Path) -> None:
+    shutil.copytree(trace / "radar", trace / "radar2")
+    samples = np.fromfile(trace / "radar2" / "iq", "<i2")
+    (samples // 2).tofile(trace / "radar2" / "iq")
+    (first,) = asked(["tests.toy:profile"])
+    second = first._replace(step=replace(first.step, inputs={"iq": "radar2/iq"}), sensor="_second")
+    other = shutil.copytree(trace, tmp_path / "other" / "rec")
+    for each in (first, second):
+        run_step(each.step, trace, each.sensor, each.request, stamps=each.stamps)
+    run_together([first, second], other)
+    for each in (first, second):
         assert snapshot(other / each.sensor) == snapshot(trace / each.sensor)
 
 
