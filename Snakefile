@@ -29,6 +29,9 @@ for path in extra_rules():
     include: path
 
 
+include: "rules/passes.smk"
+
+
 localrules:
     all,
 
@@ -38,6 +41,10 @@ rule all:
     input:
         targets(workflow.rules),
         datasets(begins=BEGINS),
+
+
+onstart:
+    PASSES.begin(workflow.dag)
 
 
 onsuccess:

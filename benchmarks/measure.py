@@ -66,6 +66,13 @@ def step_command(sensor: str, trace: Path, threads: int = 2) -> list[str]:
     return [sys.executable, "-m", "rover_pipeline", "step", sensor, *files, "--threads", str(threads)]
 
 
+def steps_command(sensors: Sequence[str], trace: Path, threads: int = 2) -> list[str]:
+    """The command that makes several virtual sensors, those that share the raw bytes in one pass."""
+    outputs = [str(trace / sensor / "meta.json") for sensor in sensors]
+    files = ["--trace", str(trace), "--output", *outputs]
+    return [sys.executable, "-m", "rover_pipeline", "step", *sensors, *files, "--threads", str(threads)]
+
+
 def print_versions(*distributions: str) -> None:
     found = (f"{name} {metadata.version(name)}" for name in ("rover-pipeline", *distributions))
     print(f"Python {sys.version.split()[0]}, {os.cpu_count()} processors; {', '.join(found)}")

@@ -2,6 +2,7 @@
 
 python -m benchmarks.peers lidar TRACE OUT        standard library's lzma, numpy destagger
 python -m benchmarks.peers radar TRACE OUT        xwr's numpy class, frame by frame
+python -m benchmarks.peers spectra TRACE OUT      the same, range-Doppler power and the four-dimensional spectrum
 python -m benchmarks.peers camera TRACE OUT       OpenCV's video reader, as roverd uses it, and its resize
 python -m benchmarks.peers bag BAG OUT            rosbags, which decodes every message and writes nothing
 """
@@ -43,6 +44,24 @@ def radar(trace: Path, out: Path) -> None:
             target.write((10 * np.log10(np.maximum(power, 1e-10))).astype("f4").tobytes())
 
 
+def spectra(trace: Path, out: Path) -> None:
+    from xwr.rsp import iq_from_iiqq
+    from xwr.rsp.numpy import AWR1843Boost
+
+    shape = json.loads((trace / "radar" / "meta.json").read_text())["iq"]["shape"]
+    transform = AWR1843Boost(window={"range": True, "doppler": True, "azimuth": True, "elevation": False})
+    gain = shape[0] * shape[3] // 2
+    files = [(trace / "radar" / "iq").open("rb"), (out / "power").open("wb"), (out / "spectrum").open("wb")]
+    while words := files[0].read(2 * int(np.prod(shape))):
+        antennas = transform.doppler_range(iq_from_iiqq(np.frombuffer(words, "<i2").reshape(1, *shape)))
+        power = (np.abs(antennas[0] / gain) ** 2).mean(axis=(1, 2))
+        files[1].write((10 * np.log10(np.maximum(power, 1e-10))).astype("f4").tobytes())
+        cube = transform.elevation_azimuth(antennas)[0]
+        files[2].write((np.abs(cube) / (gain * shape[1] * shape[2])).astype("f2").tobytes())
+    for file in files:
+        file.close()
+
+
 def camera(trace: Path, out: Path) -> None:
     import cv2
 
@@ -67,4 +86,5 @@ def bag(path: Path, out: Path) -> None:
 if __name__ == "__main__":
     work, trace, out = sys.argv[1:]
     Path(out).mkdir(parents=True, exist_ok=True)
-    {"lidar": lidar, "radar": radar, "camera": camera, "bag": bag}[work](Path(trace), Path(out))
+    works = {"lidar": lidar, "radar": radar, "spectra": spectra, "camera": camera, "bag": bag}
+    works[work](Path(trace), Path(out))

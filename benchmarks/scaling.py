@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.data import FOLDER, many_traces
-from benchmarks.measure import print_versions, run, step_command
+from benchmarks.measure import print_versions, run, steps_command
 from benchmarks.steps import STEPS
 
 CHECKOUT = Path(__file__).parents[1]
@@ -18,11 +18,14 @@ def memory(work: str, frames: int) -> None:
     peaks = []
     for count in (frames, 10 * frames):
         trace = recording(count)
-        shutil.rmtree(trace / made, ignore_errors=True)
-        peaks.append(run(step_command(made, trace)).peak_mib)
-        shutil.rmtree(trace / made, ignore_errors=True)
+        for name in made:
+            shutil.rmtree(trace / name, ignore_errors=True)
+        peaks.append(run(steps_command(made, trace)).peak_mib)
+        for name in made:
+            shutil.rmtree(trace / name, ignore_errors=True)
     short, long = peaks
-    print(f"{made}: peak {short:.0f} MiB on {frames} frames, {long:.0f} MiB on {10 * frames}: {long / short:.3f}x")
+    names = " and ".join(made)
+    print(f"{names}: peak {short:.0f} MiB on {frames} frames, {long:.0f} MiB on {10 * frames}: {long / short:.3f}x")
 
 
 def dry_run(count: int) -> None:
@@ -36,4 +39,5 @@ if __name__ == "__main__":
     print_versions("dask", "snakemake")
     memory("lidar", 200)
     memory("radar", 400)
+    memory("spectra", 400)
     dry_run(1000)

@@ -1,4 +1,8 @@
-"""Steps beside a plain loop, as whole processes that read and write the same: `python -m benchmarks.steps`."""
+"""Steps beside a plain loop, as whole processes that read and write the same: `python -m benchmarks.steps`.
+
+`python -m benchmarks.steps --only spectra --frames 400 4800` compares `_radar_range_doppler` and `_radar_spectrum`,
+made in one pass, with one loop that writes both.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +11,22 @@ import os
 import shutil
 import statistics
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.data import FOLDER, camera_recording, lidar_recording, radar_recording
-from benchmarks.measure import interleaved, median_seconds, print_versions, step_command
+from benchmarks.measure import interleaved, median_seconds, print_versions, step_command, steps_command
 from rover_pipeline.format.sensor import Sensor
 
 OUT = FOLDER / "peer"
-STEPS = {
-    "lidar": ("_lidar_image", lidar_recording),
-    "radar": ("_radar_range_doppler", radar_recording),
-    "camera": ("_camera_frames", camera_recording),
+#: What is made, and the recording that it is made of.
+STEPS: dict[str, tuple[tuple[str, ...], Callable[[int], Path]]] = {
+    "lidar": (("_lidar_image",), lidar_recording),
+    "radar": (("_radar_range_doppler",), radar_recording),
+    "spectra": (("_radar_range_doppler", "_radar_spectrum"), radar_recording),
+    "camera": (("_camera_frames",), camera_recording),
 }
 
 
@@ -28,7 +35,7 @@ def compare(work: str, frames: int, rounds: int) -> None:
     trace, single = recording(frames), recording(1)
 
     def clean() -> None:
-        for place in (trace / made, single / made, OUT):
+        for place in (*(each / name for each in (trace, single) for name in made), OUT):
             shutil.rmtree(place, ignore_errors=True)
         os.sync()  # or the writes of one process are waited for by the next
 
@@ -38,9 +45,9 @@ def compare(work: str, frames: int, rounds: int) -> None:
     found = interleaved(
         rounds,
         {
-            "ours": step_command(made, trace),
+            "ours": steps_command(made, trace),
             "peer": peer(trace),
-            "ours, 1 frame": step_command(made, single),
+            "ours, 1 frame": steps_command(made, single),
             "peer, 1 frame": peer(single),
         },
         before=clean,
@@ -49,7 +56,7 @@ def compare(work: str, frames: int, rounds: int) -> None:
     seconds = {what: median_seconds(runs) for what, runs in found.items()}
     ours = frames / (seconds["ours"] - seconds["ours, 1 frame"])
     theirs = frames / (seconds["peer"] - seconds["peer, 1 frame"])
-    print(f"{made}, {frames} frames, median of {rounds}:")
+    print(f"{' and '.join(made)}, {frames} frames, median of {rounds}:")
     print(f"  ours {seconds['ours']:.2f} s, peer {seconds['peer']:.2f} s: {whole:.1f}x, start-up included")
     print(f"  ours {ours:.0f}, peer {theirs:.0f} frames/s without start-up: {ours / theirs:.1f}x")
     print(f"  start-up (one frame): ours {seconds['ours, 1 frame']:.2f} s, peer {seconds['peer, 1 frame']:.2f} s")
@@ -58,7 +65,7 @@ def compare(work: str, frames: int, rounds: int) -> None:
 
 def agree(work: str, frames: int) -> None:
     """The largest difference from the peer's result, relative to the largest value."""
-    made, recording = STEPS[work]
+    (made,), recording = STEPS[work]
     trace = recording(frames)
     shutil.rmtree(trace / made, ignore_errors=True)
     interleaved(
@@ -82,9 +89,15 @@ def agree(work: str, frames: int) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--only", choices=STEPS, help="one comparison (default: lidar and radar)")
+    parser.add_argument("--frames", type=int, nargs="+", default=[400, 4800], help="of --only")
+    given = parser.parse_args()
     print_versions("imagecodecs", "numpy", "opencv-python-headless", "ouster-sdk", "xwr")
-    compare("lidar", 200, rounds)
-    compare("radar", 2000, rounds)
-    agree("lidar", 20)
-    agree("radar", 100)
+    if given.only:
+        for count in given.frames:
+            compare(given.only, count, given.rounds)
+    else:
+        compare("lidar", 200, given.rounds)
+        compare("radar", 2000, given.rounds)
+        agree("lidar", 20)
+        agree("radar", 100)

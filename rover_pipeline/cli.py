@@ -6,8 +6,6 @@ The modules are loaded when their command is called: `rover-pipeline info` must 
 from __future__ import annotations
 
 import argparse
-import atexit
-import gc
 import io
 import os
 import sys
@@ -173,25 +171,7 @@ def build_parser() -> argparse.ArgumentParser:
     profile.add_argument("--install", action="store_true", help="copy it to the user's Snakemake configuration")
     profile.set_defaults(run=_profile)
 
-    step = commands.add_parser("step", help="run one step of the workflow (what its rules call)")
-    step.add_argument("name", metavar="STEP", help="_SENSOR, ROOM/_SENSOR, or MODULE:FUNCTION with @step")
-    step.add_argument("--trace", type=Path, required=True, metavar="DIR", help="where the results of the recording go")
-    step.add_argument(
-        "--output", nargs="+", type=Path, required=True, metavar="FILE", help="files of the rule's output"
-    )
-    step.add_argument(
-        "--request", default="{}", metavar="JSON", help='{"options": {...}, "input": {...}, "recording": DIR}'
-    )
-    step.add_argument("--step-version", type=int, metavar="N", help="version of the step the workflow was read with")
-    step.add_argument("--threads", type=int, default=1, metavar="N")
-    step.add_argument("--log", type=Path, metavar="FILE", help="a copy of the messages, with tracebacks")
-    step.set_defaults(run=_step)
-
-    recording = commands.add_parser("recording", help="make all outputs of one recording (what a job of a run calls)")
-    for name in ("--folder", "--trace", "--marker", "--log"):
-        recording.add_argument(name, type=Path, required=True, metavar="PATH")
-    recording.add_argument("--threads", type=int, default=1, metavar="N")
-    recording.set_defaults(run=_recording)
+    load("rover_pipeline.workflow.arguments:add_parsers")(commands)
 
     for command in (*commands.choices.values(), *makers.choices.values(), array):
         # Taken after the command too. SUPPRESS, or its default would undo the one given before the command.
@@ -209,36 +189,6 @@ def _run(arguments: argparse.Namespace) -> int:
         dry_run=arguments.dry_run,
     )
     return status
-
-
-def _step(arguments: argparse.Namespace) -> int:
-    # Imports make many objects and no garbage. The collector would take a third of a short step's time to look for
-    # some among them, and once more when the process ends. What is left in cycles at the end goes with the process.
-    # The runner starts the collector again when all modules are there.
-    gc.disable()
-    atexit.register(gc.freeze)
-    # Before NumPy is imported: BLAS and OpenMP read the size of their pools once.
-    os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    find = "rover_pipeline.engine.step:step_of_room" if "/" in arguments.name else "rover_pipeline.table:find_step"
-    try:
-        load("rover_pipeline.engine.command:run_command")(
-            load(find)(arguments.name),
-            arguments.trace,
-            arguments.output,
-            request=arguments.request,
-            version=arguments.step_version,
-            threads=arguments.threads,
-            log=arguments.log,
-        )
-    finally:
-        gc.enable()
-    return 0
-
-
-def _recording(arguments: argparse.Namespace) -> int:
-    run_recording = load("rover_pipeline.workflow.recording_job:run_recording")
-    paths = (arguments.folder, arguments.trace, arguments.marker)
-    return int(run_recording(*paths, threads=arguments.threads, log=arguments.log))
 
 
 def _simulate(arguments: argparse.Namespace) -> int:

@@ -2,6 +2,7 @@
 import os
 import sys
 
+from snakemake.io import IOFile
 from snakemake.logging import logger
 
 from rover_pipeline.errors import RoverError
@@ -9,6 +10,7 @@ from rover_pipeline.workflow.ending import end_of_run, say
 from rover_pipeline.workflow.exports import Exports
 from rover_pipeline.workflow.flow import Flow
 from rover_pipeline.workflow.jobs import watch
+from rover_pipeline.workflow.passes import Passes
 from rover_pipeline.workflow.plan_file import RUN_VARIABLE
 from rover_pipeline.workflow.recordings import RecordingJobs
 
@@ -55,6 +57,15 @@ AWAY = workflow.remote_exec or workflow.resource_settings.nodes is not None
 DRY = workflow.output_settings.dryrun
 EACH = _one_line(RecordingJobs)(FLOW, away=AWAY, begins=BEGINS)
 
+# For what shares the raw bytes of a recording, see rules/passes.smk.
+PASSES = Passes(
+    FLOW,
+    workflow,
+    IOFile,
+    lambda results: EACH.pending.get(results, ()),
+    begins=BEGINS,
+)
+
 
 @_one_line
 def targets(rules):
@@ -92,12 +103,13 @@ JOBS = watch(logger, workflow.output_settings.verbose)
 
 
 def end(whole):
-    status = end_of_run(FLOW, EACH, JOBS.failed, whole=whole)
+    status = end_of_run(FLOW, EACH, PASSES, JOBS.failed, whole=whole)
     EACH.finish()
+    PASSES.finish()
     for marker in (
         file
         for job in workflow.dag.jobs
-        if job.rule.name == "recording"
+        if job.rule.name == "recording" or PASSES.is_pass(job.rule)
         for file in job.output
     ):
         workflow.persistence.cleanup_metadata(

@@ -54,10 +54,11 @@ MATHS = {
 READERS = {"camera/options.py", "numerics/compiled.py"}
 #: Who may write, besides the format: whatever is no virtual sensor.
 WRITERS = {
-    "engine/command.py": "the log of a job",
+    "engine/command.py": "the log of a job, and how a pass ended",
     "engine/exchange.py": "arrays on their way between workers",
     "table.py": "the table of a document",
     "workflow/launch.py": "a profile",
+    "workflow/passes.py": "what the passes of a run are to make",
     "workflow/recording_job.py": "how the job of a recording ended",
     "workflow/recordings.py": "the options of a run, for its jobs",
     "calibrate/": "calibration files that the configuration names",

@@ -10,8 +10,12 @@ import numpy as np
 from pydantic import Field
 
 from rover_pipeline.engine.recording import Recording
+from rover_pipeline.engine.shared import Shared
 from rover_pipeline.engine.step import Inspection, Output, step
 from rover_pipeline.options import Options
+from rover_pipeline.radar.frames import Frames
+from rover_pipeline.radar.options import RangeDopplerOptions
+from rover_pipeline.radar.prepare import Prepared
 
 IQ = {"iq": "radar/iq"}
 
@@ -224,3 +228,38 @@ def unsure(iq: np.ndarray) -> dict[str, np.ndarray]:
 def sonar(echo: np.ndarray) -> np.ndarray:
     """Needs a sensor that no trace has."""
     return echo
+
+
+@step(inputs=IQ, outputs={"sum": "Sum of all samples."}, version=1, shares="radar")
+def rude(iq: np.ndarray) -> np.ndarray:
+    """In the pass of the radar; spoils what it is given."""
+    total = iq.sum(axis=(1, 2, 3, 4), dtype="i8")
+    iq[:] = 0
+    return np.asarray(total)
+
+
+@step(inputs=IQ, outputs={"a": "A."}, version=1, shares="radar")
+def halting(iq: np.ndarray) -> np.ndarray:
+    """In the pass of the radar; fails on a frame whose first word is 12345."""
+    if (iq[:, 0, 0, 0, 0] == 12345).any():
+        raise ValueError("12345")
+    return np.zeros(len(iq))
+
+
+@step(
+    inputs=IQ,
+    outputs={"power": "Mean power over Doppler. [range]"},
+    prepare="rover_pipeline.radar.prepare:prepare",
+    version=1,
+    shares="radar",
+)
+def profile(
+    iq: np.ndarray,
+    *,
+    options: RangeDopplerOptions,
+    prepared: Prepared | None = None,
+    shared: Shared | None = None,
+) -> np.ndarray:
+    """A user's channel from the transform of the radar's own steps."""
+    frames = Frames(iq, options, False, prepared.coupling if prepared else None, shared)
+    return np.stack([frames.power(i).mean(axis=0) for i in range(len(frames))])

@@ -1,4 +1,4 @@
-"""The command of a rule: one step on one recording."""
+"""The command of a rule: one step on one recording, or several that share a pass over its raw channels."""
 
 from __future__ import annotations
 
@@ -6,91 +6,160 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import Any, NamedTuple, TextIO
 
-from rover_pipeline.engine.execute import Request, run_step
+from rover_pipeline.engine.execute import Request, StepResult
 from rover_pipeline.engine.options import DASK_VARIABLE, DaskOptions
+from rover_pipeline.engine.passes import outcome, plan_file
 from rover_pipeline.engine.step import Step
+from rover_pipeline.engine.together import Asked, run_together
 from rover_pipeline.errors import ERROR_MARK, ConfigError, RoverError, describe, may_pass
 from rover_pipeline.format.attempt import open_regular
 from rover_pipeline.format.failures import clear_failure, record_failure
+from rover_pipeline.format.meta import replace_file
+from rover_pipeline.format.texts import read_json
 from rover_pipeline.format.trace import link_trace
 from rover_pipeline.options import InputOptions
 
 
-def run_command(
-    step: Step,
-    trace: Path,
-    outputs: Sequence[Path],
-    *,
-    request: str,
-    version: int | None,
-    threads: int,
-    log: Path | None,
-) -> None:
-    """Run a step for a rule.
+class Order(NamedTuple):
+    """What a job is asked for.
 
-    Args:
-        trace: directory of the results of the recording.
-        outputs: the stamp, and any other files, of the one virtual sensor, or folder, that the rule makes in `trace`.
-        request: JSON with `options` of the step, `input` policy, `recording`, the directory of the raw sensors where
-            it is another one, and `makes`, the files that the result must have.
+    Attributes:
+        outputs: the stamp, and any other files, of the one virtual sensor, or folder, that the step makes.
+        request: JSON with `options` of the step, `input` policy, `recording`, the directory of the raw sensors where it
+            is another one, and `makes`, the files that the result must have.
         version: of the step where the workflow was read; None = any.
+    """
+
+    step: Step
+    outputs: tuple[Path, ...]
+    request: str
+    version: int | None
+
+
+def run_command(orders: Sequence[Order], trace: Path, *, threads: int, log: Path | None) -> None:
+    """Make results in the directory `trace`, together those that share a pass.
 
     Raises:
-        ConfigError: the request is no JSON, or the versions differ.
-        RoverError: the step failed, or did not make one of the outputs.
+        ConfigError: a request is no JSON, or versions differ.
+        RoverError: a step failed, or did not make one of its outputs. Of several errors all but the last are printed.
     """
-    folders = {path.parent for path in outputs}
-    if len(folders) != 1 or (folder := folders.pop()).parent != trace:
+    folders = [{path.parent for path in outputs} for _, outputs, _, _ in orders]
+    if any(len(each) != 1 or next(iter(each)).parent != trace for each in folders):
         raise ConfigError(f"--output: must be files of one virtual sensor in {trace}")
-    with logged(log) as file, _recorded(trace, folder.name):
-        if version is not None and version != step.version:
-            raise ConfigError(
-                f"step {step.name} is version {step.version} here, version {version} where the workflow was read; "
-                "install the same rover-pipeline on every node"
-            )
+    if len(set.union(*folders)) != len(orders):
+        raise ConfigError("--output: two steps cannot make the same virtual sensor")
+    with logged(log) as file:
+        outcomes = _make(orders, trace, threads, file).values()
+        errors = [each for each in outcomes if isinstance(each, Exception)]
+        for error in errors[:-1]:
+            print(f"rover-pipeline: {describe(error)}", file=sys.stderr)
+            if file:
+                traceback.print_exception(error, file=file)
+        if errors:
+            raise errors[-1]
+
+
+def run_pass(
+    name: str,
+    folder: Path,
+    trace: Path,
+    marker: Path,
+    *,
+    find: Callable[[str], Step],
+    threads: int,
+    log: Path,
+) -> None:
+    """Make what a run has planned for a pass. What fails is told by the marker, and then by the job that it belongs to.
+
+    Args:
+        name: of the pass; folder: of the passes of the run; marker: file that says how it ended.
+        find: gives the step of a name.
+    """
+    try:
+        planned = read_json(plan_file(folder, name, str(trace)))
+    except FileNotFoundError:
+        planned = []  # a run without hooks plans nothing: each job makes its own result
+    outcomes: dict[str, StepResult | Exception] = {}
+    with logged(log) as file:
+        if planned:
+            orders = [Order(find(step), (Path(stamp),), request, version) for step, stamp, request, version in planned]
+            outcomes = _make(orders, trace, threads, file)
+        for error in outcomes.values():
+            if isinstance(error, Exception):
+                traceback.print_exception(error, file=file)
+    failed = {each: error for each, error in outcomes.items() if isinstance(error, Exception)}
+    content = outcome(
+        {each: trace / each for each in outcomes if each not in failed},
+        {each: (describe(error), may_pass(error)) for each, error in failed.items()},
+    )
+    replace_file(marker, json.dumps(content))
+
+
+def _make(orders: Sequence[Order], trace: Path, threads: int, file: TextIO | None) -> dict[str, StepResult | Exception]:
+    """Results, or why they were not made, by the name of the virtual sensor. The reasons are kept with the results."""
+    outcomes: dict[str, StepResult | Exception] = {}
+    asked = []
+    for order in orders:
         try:
-            content = json.loads(request)
-        except ValueError as error:
-            raise ConfigError(f"--request: is not valid JSON: {error}") from error
-        recording = Path(content.get("recording") or trace)
-        if recording != trace:
-            link_trace(recording, trace)
-        result = run_step(
-            step,
-            trace,
-            folder.name,
-            Request(content.get("options", {}), InputOptions.parse(content.get("input", {}), "input")),
-            threads=threads,
-            dask=DaskOptions.model_validate_json(os.environ.get(DASK_VARIABLE, "{}")),
-            stamps=tuple(path.name for path in outputs if path.name.startswith(".")),
-            log=file,
-        )
-        # What a recording cannot give has a stamp, and says why.
-        needed = [path for path in outputs if path.name.startswith(".") or not result.left_out]
-        needed += [folder / name for name in content.get("makes", ()) if not result.left_out]
-        for path in needed:
-            if not path.exists():
-                raise RoverError(f"{path}: is an output of the rule, but {step.name} did not make it")
+            asked.append(_asked(order, trace))
+        except Exception as error:
+            outcomes[order.outputs[0].parent.name] = error
+    dask = DaskOptions.model_validate_json(os.environ.get(DASK_VARIABLE, "{}"))
+    outcomes |= run_together(asked, trace, threads=threads, dask=dask, log=file)
+    for step, outputs, request, _ in orders:
+        folder = outputs[0].parent
+        result = outcomes[folder.name]
+        if isinstance(result, StepResult):
+            # What a recording cannot give has a stamp, and says why.
+            needed = [path for path in outputs if path.name.startswith(".") or not result.left_out]
+            needed += [] if result.left_out else _makes(folder, request)
+            lacking = [path for path in needed if not path.exists()]
+            if lacking:
+                result = RoverError(f"{lacking[0]}: is an output of the rule, but {step.name} did not make it")
+                outcomes[folder.name] = result
+        if isinstance(result, Exception):
+            record_failure(trace, folder.name, describe(result), may_pass=may_pass(result))
+            continue
+        clear_failure(trace, folder.name)
         made = ", ".join(step.products) or f"{result.samples} samples, {result.invalid} invalid"
         line = f"{folder}: {f'is left out: {result.left_out}' if result.left_out else made}, {result.seconds:.2f} s"
         for stream in filter(None, (sys.stderr, file)):
             print(line, file=stream)
+    return outcomes
 
 
-@contextmanager
-def _recorded(trace: Path, output: str) -> Iterator[None]:
-    """Keeps the reason of a failure beside the results of the recording, and forgets it when the output is made."""
+def _asked(order: Order, trace: Path) -> Asked:
+    """What the runner is asked for. The recording is linked to the results where it is elsewhere."""
+    step, outputs, request, version = order
+    if version is not None and version != step.version:
+        raise ConfigError(
+            f"step {step.name} is version {step.version} here, version {version} where the workflow was read; "
+            "install the same rover-pipeline on every node"
+        )
+    content = _content(request)
+    recording = Path(content.get("recording") or trace)
+    if recording != trace:
+        link_trace(recording, trace)
+    asked = Request(content.get("options", {}), InputOptions.parse(content.get("input", {}), "input"))
+    stamps = tuple(path.name for path in outputs if path.name.startswith("."))
+    return Asked(step, outputs[0].parent.name, asked, stamps)
+
+
+def _content(request: str) -> dict[str, Any]:
     try:
-        yield
-    except Exception as error:
-        record_failure(trace, output, describe(error), may_pass=may_pass(error))
-        raise
-    clear_failure(trace, output)
+        content: dict[str, Any] = json.loads(request)
+    except ValueError as error:
+        raise ConfigError(f"--request: is not valid JSON: {error}") from error
+    return content
+
+
+def _makes(folder: Path, request: str) -> list[Path]:
+    return [folder / name for name in _content(request).get("makes", ())]
 
 
 @contextmanager

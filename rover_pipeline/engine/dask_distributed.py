@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from rover_pipeline.engine.identity import MODULE, difference, identity
 from rover_pipeline.engine.options import DaskOptions
 from rover_pipeline.engine.parallel import Failure, single_threaded_pools, unwrapped
-from rover_pipeline.errors import MissingExtraError, RoverError, describe
+from rover_pipeline.errors import MissingExtraError, RoverError
 from rover_pipeline.lookup import load
 
 T = TypeVar("T")
@@ -251,7 +251,7 @@ class _Remote:
             with single_threaded_pools():
                 return function(item)
         except Exception as error:
-            return Failure(error if _can_be_sent(error) else RoverError(describe(error)))
+            return Failure(error)
 
     def _loaded(self) -> Callable[[Any], Any]:
         from distributed import get_worker
@@ -268,10 +268,3 @@ class _Remote:
                 "the worker"
             ) from error
         return function
-
-
-def _can_be_sent(error: Exception) -> bool:
-    try:
-        return isinstance(pickle.loads(pickle.dumps(error)), Exception)
-    except Exception:
-        return False

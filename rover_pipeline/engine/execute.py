@@ -9,13 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from types import TracebackType
+from typing import Any, NamedTuple, Self, TextIO
 
 from rover_pipeline.engine.inputs import open_inputs
 from rover_pipeline.engine.options import DaskOptions
 from rover_pipeline.engine.parallel import frame_ranges, ordered_map
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.engine.recording import opened_recording
+from rover_pipeline.engine.shared import Blocks, Shared
 from rover_pipeline.engine.step import EVERY, Inspection, Step
 from rover_pipeline.engine.task import FrameTask, Part
 from rover_pipeline.errors import FormatError, RoverError, UnfitError, named_if_not_written
@@ -66,55 +68,211 @@ def run_step(
     Raises:
         RoverError: the input is unusable, a directory is in the way, or the disk is full. Nothing is left behind.
     """
-    begin, started = time.monotonic(), datetime.now(UTC)
-    path = trace / sensor
-    options = step.options.parse(request.options, step.name) if step.options else None
-    step = step.for_options(options).for_recording(channels_of(trace))
-    if step.unfit:
-        raise FormatError(f"{trace}: {step.unfit}, which {sensor} needs")
-    identity = {
-        "step": step.name,
-        "version": step.version,
-        "options": options.model_dump(mode="json") if options else {},
-        "input": request.input.model_dump(),
-    }
-    before = read_provenance(path)
-    with named_if_not_written(path), VirtualWriter(path, stamps, _declared(step)) as writer:
-        published = (*stamps, *(step.products or (META,)))
-        if writer.waited and (made := _made_meanwhile(path, before, identity, published)):
-            return made
-        inputs = open_inputs(step, trace, request.input, options)
-        task = FrameTask(step, inputs, options, writer.partial, {}, request.input.mark_corrupt)
-        run = _Run(task, writer, trace, f"{trace.name}/{sensor}", threads, dask or DaskOptions(), log)
-        left_out = ""
-        if step.products:
-            left_out = run.make_files()
-        elif step.recording:
-            run.make_at_once()
+    making = Making(step, trace, sensor, request, stamps, log)
+    with named_if_not_written(making.path), making:
+        if making.finished is None:
+            making.open()
+            making.make(threads, dask or DaskOptions())
+            making.commit()
+    return making.result
+
+
+class Making:
+    """A result while it is made. Use it as a context manager, which holds the lock on the result.
+
+    Then `open`, `make`, `commit`. For a step that is made together with others (`together.py`), `begin` and `append`
+    stand for `make`. When the block ends without `commit`, nothing is left behind.
+
+    Args:
+        step, trace, sensor, request, stamps, log: see `run_step`.
+
+    Attributes:
+        path: of the result.
+        finished: the result of another process, which held the lock before and made just this; None = there is none.
+        task: the step with its opened inputs.
+        invalid, corrupt: frames that are not valid, and that could not be decoded.
+        measured, warnings: for the provenance.
+        left_out: why there are no files; "" = there are, or the step makes channels.
+
+    Raises:
+        RoverError: the options are wrong, or the recording's sensors are of a kind that the step cannot take.
+    """
+
+    task: FrameTask
+
+    def __init__(
+        self, step: Step, trace: Path, sensor: str, request: Request, stamps: tuple[str, ...], log: TextIO | None
+    ) -> None:
+        self._begin, self._started = time.monotonic(), datetime.now(UTC)
+        self.trace, self.path, self.label = trace, trace / sensor, f"{trace.name}/{sensor}"
+        self.options = step.options.parse(request.options, step.name) if step.options else None
+        self.step = step = step.for_options(self.options).for_recording(channels_of(trace))
+        if step.unfit:
+            raise FormatError(f"{trace}: {step.unfit}, which {sensor} needs")
+        self._input, self._stamps, self._log = request.input, stamps, log
+        self._identity = {
+            "step": step.name,
+            "version": step.version,
+            "options": self.options.model_dump(mode="json") if self.options else {},
+            "input": request.input.model_dump(),
+        }
+        self._writer = VirtualWriter(self.path, stamps, _declared(step))
+        self.finished: StepResult | None = None
+        self.invalid = self.corrupt = 0
+        self.measured: dict[str, Any] = {}
+        self.warnings: list[str] = []
+        self.left_out = ""
+
+    def __enter__(self) -> Self:
+        before = read_provenance(self.path)
+        self._writer.__enter__()
+        published = (*self._stamps, *(self.step.products or (META,)))
+        if self._writer.waited:
+            self.finished = _made_meanwhile(self.path, before, self._identity, published)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._writer.__exit__(kind, error, trace)
+
+    def open(
+        self, digests: dict[Any, Any] | None = None, blocks: Blocks | None = None, shared: Shared | None = None
+    ) -> None:
+        """Open and check the inputs. The arguments are shared by the steps of a pass."""
+        inputs = open_inputs(self.step, self.trace, self._input, self.options, digests)
+        corrupt, partial = self._input.mark_corrupt, self._writer.partial
+        self.task = FrameTask(self.step, inputs, self.options, partial, {}, corrupt, blocks=blocks, shared=shared)
+
+    def make(self, threads: int, dask: DaskOptions) -> None:
+        """All frames, or all files, in the way that the step declares."""
+        if self.step.products:
+            self._make_files(threads, dask)
+        elif self.step.recording:
+            self._make_at_once(threads, dask)
         else:
-            run.make_by_ranges()
-        seconds = time.monotonic() - begin
-        writer.commit(
+            self._make_by_ranges(threads, dask)
+
+    def commit(self) -> None:
+        """Publish the result."""
+        seconds, inputs = time.monotonic() - self._begin, self.task.inputs
+        self._writer.commit(
             {
-                **identity,
+                **self._identity,
                 "inputs": inputs.fingerprints,
                 "samples": inputs.count,
-                "invalid": run.invalid,
-                "corrupt": run.corrupt,
+                "invalid": self.invalid,
+                "corrupt": self.corrupt,
                 "dropped": inputs.dropped,
-                "measured": run.measured,
-                "notes": [*inputs.notes, *run.warnings],
-                **({"products": [*step.products]} if step.products else {}),
-                **({LEFT_OUT: left_out} if left_out else {}),
+                "measured": self.measured,
+                "notes": [*inputs.notes, *self.warnings],
+                **({"products": [*self.step.products]} if self.step.products else {}),
+                **({LEFT_OUT: self.left_out} if self.left_out else {}),
                 "packages": versions(),
                 "time": {
-                    "started": started.isoformat(timespec="seconds"),
+                    "started": self._started.isoformat(timespec="seconds"),
                     "seconds": round(seconds, 3),
                     "inputs": inputs.states,
                 },
             }
         )
-    return StepResult(inputs.count, run.invalid, seconds, left_out)
+        self.finished = StepResult(inputs.count, self.invalid, seconds, self.left_out)
+
+    @property
+    def result(self) -> StepResult:
+        """Counts of the result, once it is there."""
+        assert self.finished is not None
+        return self.finished
+
+    # --- The ways to make a result --------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """What comes before the frames: look at some of them, and make the channels."""
+        self.task.prepare()
+        self.task.probe()
+        self._take(self.task.inspect())
+        self.task.blocks = self.task.shared = None
+        self._create()
+
+    def append(self, part: Part) -> None:
+        """Take what a range of frames gave. Ranges come in order."""
+        self.invalid, self.corrupt = self.invalid + part.invalid, self.corrupt + part.corrupt
+        for name, samples in part.encoded.items():
+            for data in samples:
+                self._writer.stream(name).append_encoded(data)
+
+    def end(self) -> None:
+        """What comes after the frames."""
+        self._take(self.task.conclude())
+
+    def _make_by_ranges(self, threads: int, dask: DaskOptions) -> None:
+        """Blocks of frames, in parallel, or in order with a state."""
+        task = self.task
+        self.begin()
+        start_collector()
+        ranges = frame_ranges(task.inputs.count, task.frame_bytes, dask, threads)
+        # An ordered step hands a state from each range to the next, so it cannot be spread over workers.
+        work, threads, spread = (_InOrder(task), 1, None) if task.step.ordered else (task, threads, dask)
+        with progress(self.label, task.inputs.count, log=self._log) as advance:
+
+            def done(frames: tuple[int, int]) -> None:
+                advance(frames[1] - frames[0])
+
+            for part in ordered_map(work, ranges, threads=threads, dask=spread, done=done):
+                self.append(part)
+        self.end()
+
+    def _make_at_once(self, threads: int, dask: DaskOptions) -> None:
+        """All frames by one call of the function."""
+        returned, readable = self._call(threads, dask)
+        result = self.task.as_channels(returned, self.task.inputs.count)
+        self.task.specs.update(self.task.specs_of(result))
+        self._create()
+        self.append(self.task.write(0, result, readable))
+
+    def _make_files(self, threads: int, dask: DaskOptions) -> None:
+        """Files instead of channels, or the reason why the recording cannot give them."""
+        try:
+            returned, readable = self._call(threads, dask)
+        except UnfitError as error:
+            self.left_out = str(error)
+            return
+        declared = self.task.step.products
+        if set(returned) != set(declared):
+            raise RoverError(f"{self.task.step.name}: made {sorted(returned)}, declares {sorted(declared)}")
+        for name, content in returned.items():
+            self._writer.add_file(name, content)
+        self.corrupt = int((~readable).sum())
+
+    def _call(self, threads: int, dask: DaskOptions) -> tuple[Any, Any]:
+        """What the function returns for the whole recording, and which frames could be decoded."""
+        task = self.task
+        task.prepare()
+        self._take(task.inspect())
+        start_collector()
+        with opened_recording(task, label=self.label, threads=threads, dask=dask, log=self._log) as recording:
+            arguments: dict[str, Any] = {"recording": recording}
+            if task.step.takes("trace"):
+                arguments["trace"] = self.trace
+            returned = task.call_function(arguments, 0, task.inputs.count)
+        if isinstance(returned, tuple):
+            returned, inspection = returned
+            self._take(inspection)
+        return returned, recording.readable
+
+    def _take(self, inspection: Inspection) -> None:
+        for warning in inspection.warnings:
+            for stream in filter(None, (sys.stderr, self._log)):
+                print(f"{self.path}: {warning}", file=stream, flush=True)
+        for name, text in inspection.files.items():
+            self._writer.add_file(name, text.encode())
+        self.measured |= inspection.measured
+        self.warnings += inspection.warnings
+
+    def _create(self) -> None:
+        inputs = self.task.inputs
+        self._writer.create({TS: TS_SPEC, VALID: VALID_SPEC, **self.task.specs}, inputs.count)
+        self._writer.fill(TS, inputs.ts)
 
 
 def _declared(step: Step) -> set[str] | None:
@@ -134,102 +292,7 @@ def _made_meanwhile(
     return StepResult(made["samples"], made["invalid"], 0.0) if made.items() >= identity.items() else None
 
 
-@dataclass
-class _Run:
-    """One run of a step, and what is to be said of it afterwards."""
-
-    task: FrameTask
-    writer: VirtualWriter
-    trace: Path
-    label: str
-    threads: int
-    dask: DaskOptions
-    log: TextIO | None
-    invalid: int = 0
-    corrupt: int = 0
-    measured: dict[str, Any] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
-
-    def make_by_ranges(self) -> None:
-        """Blocks of frames, in parallel, or in order with a state."""
-        task, inputs = self.task, self.task.inputs
-        task.prepare()
-        task.probe()
-        self._take(task.inspect())
-        _start_collector()
-        self._create()
-        frame_bytes = inputs.frame_bytes + sum(spec.sample_bytes for spec in self.writer.specs.values())
-        ranges = frame_ranges(inputs.count, frame_bytes, self.dask, self.threads)
-        # An ordered step hands a state from each range to the next, so it cannot be spread over workers.
-        work, threads, dask = (_InOrder(task), 1, None) if task.step.ordered else (task, self.threads, self.dask)
-        with progress(self.label, inputs.count, log=self.log) as advance:
-
-            def done(frames: tuple[int, int]) -> None:
-                advance(frames[1] - frames[0])
-
-            for part in ordered_map(work, ranges, threads=threads, dask=dask, done=done):
-                self._append(part)
-
-    def make_at_once(self) -> None:
-        """All frames by one call of the function."""
-        returned, readable = self._call()
-        result = self.task.as_channels(returned, self.task.inputs.count)
-        self.task.specs.update(self.task.specs_of(result))
-        self._create()
-        self._append(self.task.write(0, result, readable))
-
-    def make_files(self) -> str:
-        """Files instead of channels. Returns why there are none if the recording cannot give them."""
-        try:
-            returned, readable = self._call()
-        except UnfitError as error:
-            return str(error)
-        declared = self.task.step.products
-        if set(returned) != set(declared):
-            raise RoverError(f"{self.task.step.name}: made {sorted(returned)}, declares {sorted(declared)}")
-        for name, content in returned.items():
-            self.writer.add_file(name, content)
-        self.corrupt = int((~readable).sum())
-        return ""
-
-    def _call(self) -> tuple[Any, Any]:
-        """What the function returns for the whole recording, and which frames could be decoded."""
-        task = self.task
-        task.prepare()
-        self._take(task.inspect())
-        _start_collector()
-        with opened_recording(task, label=self.label, threads=self.threads, dask=self.dask, log=self.log) as recording:
-            arguments: dict[str, Any] = {"recording": recording}
-            if task.step.takes("trace"):
-                arguments["trace"] = self.trace
-            returned = task.call_function(arguments, 0, task.inputs.count)
-        if isinstance(returned, tuple):
-            returned, inspection = returned
-            self._take(inspection)
-        return returned, recording.readable
-
-    def _take(self, inspection: Inspection) -> None:
-        for warning in inspection.warnings:
-            for stream in filter(None, (sys.stderr, self.log)):
-                print(f"{self.writer.path}: {warning}", file=stream, flush=True)
-        for name, text in inspection.files.items():
-            self.writer.add_file(name, text.encode())
-        self.measured |= inspection.measured
-        self.warnings += inspection.warnings
-
-    def _create(self) -> None:
-        inputs = self.task.inputs
-        self.writer.create({TS: TS_SPEC, VALID: VALID_SPEC, **self.task.specs}, inputs.count)
-        self.writer.fill(TS, inputs.ts)
-
-    def _append(self, part: Part) -> None:
-        self.invalid, self.corrupt = self.invalid + part.invalid, self.corrupt + part.corrupt
-        for name, samples in part.encoded.items():
-            for data in samples:
-                self.writer.stream(name).append_encoded(data)
-
-
-def _start_collector() -> None:
+def start_collector() -> None:
     """Start the garbage collector where the command has stopped it while modules were loaded; they are no garbage."""
     if not gc.isenabled():
         gc.freeze()

@@ -81,17 +81,24 @@ class Inputs:
         return [*self.channels.values(), *(each.channel for each in self.nearest.values())]
 
 
-def open_inputs(step: Step, trace: Path, policy: InputOptions, options: Options | None = None) -> Inputs:
+def open_inputs(
+    step: Step,
+    trace: Path,
+    policy: InputOptions,
+    options: Options | None = None,
+    digests: dict[tuple[Path, tuple[int, ...]], Any] | None = None,
+) -> Inputs:
     """Open what a step declares.
 
     Args:
         step: with what depends on its options filled in.
         options: of the step, which its views are made for.
+        digests: fingerprints of files by path and state, kept for other steps that read the same.
 
     Raises:
         FormatError: something is missing, or is not what its metadata says.
     """
-    opened = _Opener(step, trace, policy)
+    opened = _Opener(step, trace, policy, {} if digests is None else digests)
     sensors, channels = opened.clocks()
     counts, times = {}, {}
     for name, sensor in sensors.items():
@@ -126,8 +133,10 @@ def open_inputs(step: Step, trace: Path, policy: InputOptions, options: Options 
 class _Opener:
     """Opens sensors of a recording for one step, and keeps what provenance says of all it opened."""
 
-    def __init__(self, step: Step, path: Path, policy: InputOptions) -> None:
-        self.step, self.path, self.policy = step, path, policy
+    def __init__(
+        self, step: Step, path: Path, policy: InputOptions, digests: dict[tuple[Path, tuple[int, ...]], Any]
+    ) -> None:
+        self.step, self.path, self.policy, self.digests = step, path, policy, digests
         self.trace = Trace(path)
         self.fingerprints: dict[str, Any] = {}
         self.states: dict[str, list[int]] = {}
@@ -249,8 +258,7 @@ class _Opener:
             # What is optional in it may be missing; a damaged file must not pass for one that says nothing.
             if path.suffix == ".json" and not isinstance(parse_json(texts[argument], str(path)), dict):
                 raise FormatError(f"{path}: must be a JSON object, in braces; correct or replace it")
-            self.take_state(reference, path)
-            self.fingerprints[reference] = fingerprint(path)
+            self.fingerprints[reference] = self.take_state(reference, path)
         return texts
 
     def note_reads(self) -> None:
@@ -259,12 +267,19 @@ class _Opener:
             for path in sorted(self.path.glob(pattern)):
                 if path.is_file() and not path.relative_to(self.path).parts[0].startswith("."):
                     reference = str(path.relative_to(self.path))
-                    self.take_state(reference, path)
-                    self.fingerprints[reference] = fingerprint(path)
+                    self.fingerprints[reference] = self.take_state(reference, path)
 
-    def take_state(self, reference: str, path: Path) -> None:
-        """Keep the state of a file from before it is read: what changes it later is another state."""
-        self.states[reference] = file_state(path)
+    def take_state(self, reference: str, path: Path) -> dict[str, Any]:
+        """Keep the state of a file from before it is read: what changes it later is another state.
+
+        Returns the file's fingerprint.
+        """
+        self.states[reference] = state = file_state(path)
+        known = (path, tuple(state))
+        if known not in self.digests:
+            self.digests[known] = fingerprint(path)
+        found: dict[str, Any] = self.digests[known]
+        return found
 
     def note(self, name: str, sensor: Sensor, channel_name: str) -> None:
         """Keep fingerprints of a channel and of the times it comes with, and what was noticed in them."""
@@ -272,7 +287,7 @@ class _Opener:
             if key not in sensor.specs or f"{name}/{key}" in self.fingerprints:
                 continue
             channel = sensor.channel(key)
-            self.take_state(f"{name}/{key}", channel.path)
-            self.fingerprints[f"{name}/{key}"] = {"samples": len(channel), **fingerprint(channel.path)}
+            digest = self.take_state(f"{name}/{key}", channel.path)
+            self.fingerprints[f"{name}/{key}"] = {"samples": len(channel), **digest}
             # Paths differ from machine to machine; provenance names places within the recording.
             self.notes += [note.replace(f"{self.path}/", "") for note in (*channel.notes, channel.leftover) if note]

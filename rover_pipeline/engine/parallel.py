@@ -13,6 +13,7 @@ import itertools
 import math
 import multiprocessing
 import os
+import pickle
 import signal
 import sys
 import threading
@@ -25,7 +26,7 @@ from typing import Generic, TypeVar
 from threadpoolctl import threadpool_limits
 
 from rover_pipeline.engine.options import DaskOptions
-from rover_pipeline.errors import RoverError
+from rover_pipeline.errors import RoverError, describe
 from rover_pipeline.lookup import load
 
 T = TypeVar("T")
@@ -176,6 +177,18 @@ class Failure:
 
     def __init__(self, error: Exception) -> None:
         self.error = error
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # What cannot be sent to another process becomes its message.
+        return (Failure, (self.error if can_be_sent(self.error) else RoverError(describe(self.error)),))
+
+
+def can_be_sent(error: Exception) -> bool:
+    """Whether an error is the same one in another process."""
+    try:
+        return isinstance(pickle.loads(pickle.dumps(error)), Exception)
+    except Exception:
+        return False
 
 
 class _Guarded(Generic[T, R]):

@@ -7,6 +7,7 @@ of the libraries that the functions need.
 
 from __future__ import annotations
 
+import functools
 import inspect as signatures
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -118,11 +119,15 @@ class Step:
             where its sensors can be of several kinds, such as a lidar that is points and not an image.
         unfit: why the step cannot be made of the recording that it was adapted to; "" = it can.
         halo: frames before and after its own that a block is given; the results for them are dropped.
+        shares: name of a pass over a raw channel, the first of `inputs`. Steps of one pass that have to be made are
+            made by one job, which reads each frame once and hands it to all of them; see `step`. "" = made alone.
         ordered: frames are handed over in order, with the state that the function returned before.
         recording: the function is called once, with a `Recording` to read from.
         inspect: looks at a few frames before the work (or its dotted name); see `step`.
         prepare: estimates from frames of all the recording what the function is given as `prepared` (or its dotted
             name); see `step`.
+        conclude: looks at the results of all frames (or its dotted name), for a step whose samples are small; see
+            `step`.
         waits_for_all: made after all other outputs that are asked for.
         default: belongs to `outputs: default`.
         needs_option: dotted name of the option without which the step does not exist, and what to set it to.
@@ -150,10 +155,12 @@ class Step:
     adapt: Callable[[Step, Has], Step] | None = None
     unfit: str = ""
     halo: int = 0
+    shares: str = ""
     ordered: bool = False
     recording: bool = False
     inspect: str | Callable[..., Inspection] | None = None
     prepare: str | Callable[..., Any] | None = None
+    conclude: str | Callable[..., Inspection] | None = None
     waits_for_all: bool = False
     default: bool = False
     needs_option: tuple[str, str] | None = None
@@ -178,13 +185,23 @@ class Step:
         """What `prepare` returns."""
         return _loaded(self.prepare)(**arguments, **self.constants) if self.prepare else None
 
+    def judge(self, results: Mapping[str, Any]) -> Inspection:
+        """What `conclude` returns."""
+        return _loaded(self.conclude)(results) if self.conclude else Inspection({})
+
+    @property
+    def in_pass(self) -> bool:
+        """Whether the step can be made together with others, frame by frame, from nothing but raw channels."""
+        whole = self.ordered or self.recording or self.products or self.halo or self.waits_for_all
+        return bool(self.shares and not whole and not any(name.startswith("_") for name in self.references()))
+
     def view(self, argument: str, channel: Any, options: Options | None) -> Any:
         """The channel that is read for an input."""
         return _loaded(self.views[argument])(channel, options=options) if argument in self.views else channel
 
-    def takes(self, argument: str) -> bool:
-        """Whether the function has an argument of this name."""
-        return argument in signatures.signature(_loaded(self.function)).parameters
+    def takes(self, argument: str, of: str | Callable[..., Any] | None = None) -> bool:
+        """Whether the function, or another one (`of`), has an argument of this name."""
+        return argument in _parameters(_loaded(of or self.function))
 
     def for_options(self, options: Options | None) -> Step:
         """The declaration with what depends on the options filled in."""
@@ -242,6 +259,14 @@ def step(
     `prepare` is called once, before, with the arguments of the function for some valid frames spread over all the
     recording. What it returns is given to the function and to `inspect` as `prepared`: an estimate that must be the
     same for all ranges of frames.
+
+    `conclude` is called once with the results of all frames by channel, `valid` included, of a step whose channels are
+    raw and small. It returns an `Inspection`.
+
+    `shares="radar"` lets the step be made in one pass with the steps of `rover_pipeline.radar` that read `radar/iq`.
+    Its function is then called for one frame at a time, and may take `shared`, by which it shares what it computes
+    from the frame of its first input; see `rover_pipeline.engine.shared`. Its result must not depend on how many
+    frames a call has.
 
     Args:
         version: raised whenever the same input gives other bytes.
@@ -331,6 +356,11 @@ def _optional(entry: Reference) -> Reference:
     if isinstance(entry, str):
         return entry if entry.endswith(OPTIONAL) else entry + OPTIONAL
     return tuple(name if name.endswith(OPTIONAL) else name + OPTIONAL for name in entry)
+
+
+@functools.lru_cache(maxsize=64)
+def _parameters(function: Callable[..., Any]) -> Mapping[str, signatures.Parameter]:
+    return signatures.signature(function).parameters
 
 
 def _loaded(function: str | Callable[..., Any]) -> Callable[..., Any]:

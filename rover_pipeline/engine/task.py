@@ -13,16 +13,19 @@ import numpy as np
 from pydantic import ValidationError
 
 from rover_pipeline.engine.inputs import Inputs
+from rover_pipeline.engine.shared import Blocks, Shared
 from rover_pipeline.engine.step import EVERY, Inspection, Output, Step
 from rover_pipeline.errors import MissingExtraError, RoverError, SampleError, UnfitError, explain
-from rover_pipeline.format.channels import Channel, encode_sample
+from rover_pipeline.format.channels import Channel, encode_sample, open_channel
 from rover_pipeline.format.channels.raw import write_at
 from rover_pipeline.format.meta import ChannelSpec, spec_for
-from rover_pipeline.format.sensor import VALID, VALID_SPEC
+from rover_pipeline.format.sensor import TS_SPEC, VALID, VALID_SPEC
 from rover_pipeline.options import Options
 
 #: Numbers of frames that a step's `inspect` and `prepare` are called with.
 _INSPECTED, _PREPARED = 4, 16
+#: Begins the dotted names of this package's functions.
+_OURS = "rover_pipeline."
 
 
 class Part(NamedTuple):
@@ -50,6 +53,8 @@ class FrameTask:
         specs: of those channels; empty until `probe` is called.
         mark_corrupt: True = frames that cannot be decoded become zeros that are not valid; False = they are an error.
         prepared: what the step's `prepare` returned.
+        blocks: of the frames that `prepare`, `probe` and `inspect` look at, shared with other steps; None = with none.
+        shared: what `prepare` shares with other steps; None = nothing.
     """
 
     step: Step
@@ -59,6 +64,14 @@ class FrameTask:
     specs: dict[str, ChannelSpec]
     mark_corrupt: bool
     prepared: Any = None
+    blocks: Blocks | None = None
+    shared: Shared | None = None
+
+    @property
+    def frame_bytes(self) -> int:
+        """Bytes that are read and written for a frame, once the channels are known."""
+        written = sum(spec.sample_bytes for spec in (TS_SPEC, VALID_SPEC, *self.specs.values()))
+        return self.inputs.frame_bytes + written
 
     @property
     def modules(self) -> set[str]:
@@ -66,6 +79,7 @@ class FrameTask:
         declared = [
             self.step.name,
             *([self.step.prepare] if self.step.prepare else []),
+            *([self.step.conclude] if self.step.conclude else []),
             *self.step.views.values(),
             *([type(self.options)] if self.options else []),
         ]
@@ -160,18 +174,31 @@ class FrameTask:
                 ) from error
         return specs
 
-    def read(self, start: int, stop: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """Blocks of the inputs, and bool (frame,), whether a frame could be decoded."""
+    def read(self, start: int, stop: int, blocks: Blocks | None = None) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """Blocks of the inputs, and bool (frame,), whether a frame could be decoded.
+
+        Args:
+            blocks: of a pass, where the block of a channel may be already, and is left for others.
+        """
         readable = np.ones(stop - start, bool)
         return {
-            argument: self.read_input(argument, start, stop, readable)
+            argument: self.read_input(argument, start, stop, readable, blocks)
             for argument in (*self.inputs.channels, *self.inputs.nearest)
         }, readable
 
-    def read_input(self, argument: str, start: int, stop: int, readable: np.ndarray) -> np.ndarray:
+    def read_input(
+        self, argument: str, start: int, stop: int, readable: np.ndarray, blocks: Blocks | None = None
+    ) -> np.ndarray:
         """A block of one input. `readable` becomes False for frames that cannot be decoded."""
+        blocks = blocks or self.blocks
         if argument in self.inputs.channels:
-            return self._read_channel(self.inputs.channels[argument], start, stop, readable)
+            channel = self.inputs.channels[argument]
+            if blocks is None or argument in self.step.views:
+                return self._read_channel(channel, start, stop, readable)
+            shared, decoded = blocks.read(channel, start, stop, self._decode)
+            readable &= decoded
+            # A user's function may change its arguments, which belong to all steps of the pass.
+            return shared if self.step.name.startswith(_OURS) else shared.copy()
         nearest = self.inputs.nearest[argument]
         samples, position = np.unique(nearest.samples[start:stop], return_inverse=True)
         decoded = np.ones(len(samples), bool)
@@ -183,6 +210,10 @@ class FrameTask:
         ]
         readable &= decoded[position]
         return np.concatenate(block)[position]
+
+    def _decode(self, channel: Channel, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
+        decoded = np.ones(stop - start, bool)
+        return self._read_channel(channel, start, stop, decoded), decoded
 
     def _read_channel(self, channel: Channel, start: int, stop: int, readable: np.ndarray) -> np.ndarray:
         try:
@@ -232,30 +263,42 @@ class FrameTask:
     def prepare(self) -> None:
         """Call the step's `prepare` with valid frames that are spread over the recording."""
         if self.step.prepare is not None:
-            arrays, first = self._sampled(_PREPARED)
+            arrays, frames = self._sampled(_PREPARED)
+            if self.shared is not None and self.step.takes("shared", of=self.step.prepare):
+                # Other steps may look at other frames, if other ones are valid for them.
+                arrays["shared"] = self.shared.once(tuple(frames), Shared)
+            first = frames[0] if frames else 0
             self.prepared = self.call_function(arrays, first, self.inputs.count, function=self.step.ready)
 
     def inspect(self) -> Inspection:
         """Call the step's `inspect` with a few valid frames that are spread over the recording."""
         if self.step.inspect is None:
             return Inspection({})
-        arrays, first = self._sampled(_INSPECTED)
-        return self.call_function(arrays, first, self.inputs.count, function=self.step.look)
+        arrays, frames = self._sampled(_INSPECTED)
+        return self.call_function(arrays, frames[0] if frames else 0, self.inputs.count, function=self.step.look)
 
-    def _sampled(self, count: int) -> tuple[dict[str, np.ndarray], int]:
-        """The inputs for at most `count` valid frames that can be decoded, evenly spread, and the first one."""
+    def conclude(self) -> Inspection:
+        """Call the step's `conclude` with the results of all frames, read back from the channels."""
+        if self.step.conclude is None:
+            return Inspection({})
+        specs = {VALID: VALID_SPEC, **self.specs}
+        results = {name: open_channel(self.partial / name, spec).read() for name, spec in specs.items()}
+        return self.step.judge(results)
+
+    def _sampled(self, count: int) -> tuple[dict[str, Any], list[int]]:
+        """The inputs for at most `count` valid frames that can be decoded, evenly spread, and the frames' numbers."""
         valid = np.flatnonzero(self.inputs.valid)
         frames = valid[np.unique(np.linspace(0, len(valid) - 1, count).astype(int))] if len(valid) else valid
         blocks = [self.read(int(frame), int(frame) + 1) for frame in frames]
         decoded = [arrays for arrays, readable in blocks if readable.all()]
         nearest = {argument: each.channel for argument, each in self.inputs.nearest.items()}
-        arrays = {
+        arrays: dict[str, Any] = {
             name: np.concatenate(
                 [np.empty((0, *channel.spec.shape), channel.spec.dtype), *(each[name] for each in decoded)]
             )
             for name, channel in {**self.inputs.channels, **nearest}.items()
         }
-        return arrays, int(frames[0]) if len(frames) else 0
+        return arrays, frames.tolist()
 
     def probe(self) -> None:
         """Set type and shape of every channel from the result for the first frame."""

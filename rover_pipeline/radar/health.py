@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
-from rover_pipeline.engine.recording import Recording
 from rover_pipeline.engine.step import Inspection
-from rover_pipeline.radar.interference import find_bursts, interfered_share, samples_of
+from rover_pipeline.radar.interference import find_bursts, interfered_share
 
-#: Frames of a range that is worked on at once.
-_RANGE = 16
 #: Share of frames above which a fault is named.
 _NAMED_SHARE = 0.01
 #: An antenna with this much less power than the median one is weak, and one with this much less is dead, dB.
@@ -24,19 +20,6 @@ _INCOHERENT = 0.8
 #: A value that no sample exceeds is a rail, although it is not the limit of its type, if at least so many samples have
 #: it, so many times more than each of the values next to it, and if it is at least so large.
 _RAIL_SAMPLES, _RAIL_RATIO, _RAIL_NEAR, _RAIL_LEAST = 16, 20, 16, 256
-
-#: Gives the coherence of the array in a frame, i2 (chirp, tx, rx, word).
-Coherence = Callable[[np.ndarray], float]
-
-
-class Health(NamedTuple):
-    """Of frames, by channel; see the table."""
-
-    clipped: np.ndarray
-    interfered: np.ndarray
-    excised: np.ndarray
-    coherence: np.ndarray
-    antenna_power: np.ndarray
 
 
 def clipped_share(iq: np.ndarray) -> np.ndarray:
@@ -65,23 +48,14 @@ def _clipped(frame: np.ndarray) -> float:
     return sum(rails.values()) / frame.size
 
 
-def health(iq: np.ndarray, coherence: Coherence, real: bool, order: str) -> Health:
-    """The health of some frames, i2 (frame, chirp, tx, rx, word)."""
-    interfered, excised, coherent, power = [], [], [], []
-    for frame in iq:
-        samples = samples_of(frame, real, order)
-        bursts = find_bursts(samples)
-        interfered.append(interfered_share(bursts))
-        excised.append(bursts.mean())
-        coherent.append(coherence(frame))
-        power.append(antenna_power(samples))
-    return Health(
-        clipped_share(iq),
-        np.array(interfered, "f4"),
-        np.array(excised, "f4"),
-        np.array(coherent, "f4"),
-        np.array(power, "f4").reshape(-1, *iq.shape[2:4]),
-    )
+def frame_health(samples: np.ndarray) -> tuple[float, float, np.ndarray]:
+    """Share of the chirps of a frame with interference, share of its samples, and `antenna_power`.
+
+    Args:
+        samples: c8 (chirp, tx, rx, sample), or f4 where they are real.
+    """
+    bursts = find_bursts(samples)
+    return interfered_share(bursts), float(bursts.mean()), antenna_power(samples)
 
 
 def antenna_power(samples: np.ndarray) -> np.ndarray:
@@ -96,37 +70,20 @@ def antenna_power(samples: np.ndarray) -> np.ndarray:
     return np.asarray(level - np.median(level))
 
 
-def assess(
-    recording: Recording, make: Callable[[tuple[int, ...]], Coherence], real: bool, order: str
-) -> tuple[dict[str, Any], Inspection]:
-    """The health of all frames of a recording, and what its user should know.
-
-    Args:
-        make: gives the function of the coherence for the shape of a frame; it is sent to other processes.
-        real: whether samples are real; order: of the words of complex ones.
-    """
-    ranges = [(n, min(n + _RANGE, recording.count)) for n in range(0, recording.count, _RANGE)]
-    parts = list(recording.map(partial(_of_range, recording, make, real, order), ranges))
-    whole = Health(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-    used = recording.valid != 0
-    return whole._asdict(), Inspection(*_findings(Health(*(values[used] for values in whole))))
+def conclude(results: Mapping[str, np.ndarray]) -> Inspection:
+    """What the user should know of all frames, from the channels of `_radar_quality`."""
+    used = results["valid"] != 0
+    return Inspection(*_findings({name: values[used] for name, values in results.items()}))
 
 
-def _of_range(
-    recording: Recording, make: Callable[[tuple[int, ...]], Coherence], real: bool, order: str, start: int, stop: int
-) -> Health:
-    iq = recording.read("iq", start, stop)
-    return health(iq, make(iq.shape[1:]), real, order)
-
-
-def _findings(found: Health) -> tuple[dict[str, Any], list[str]]:
+def _findings(found: Mapping[str, np.ndarray]) -> tuple[dict[str, Any], list[str]]:
     """Figures for provenance, and warnings, about the frames that are whole."""
-    count = len(found.clipped)
+    count = len(found["clipped"])
     if not count:
         return {}, []
-    clipped, interfered = int((found.clipped > 0).sum()), int((found.interfered > 0).sum())
-    power = np.median(found.antenna_power, axis=0)
-    known = found.coherence[np.isfinite(found.coherence)]
+    clipped, interfered = int((found["clipped"] > 0).sum()), int((found["interfered"] > 0).sum())
+    power = np.median(found["antenna_power"], axis=0)
+    known = found["coherence"][np.isfinite(found["coherence"])]
     coherence = float(np.median(known)) if len(known) else None
     measured: dict[str, Any] = {
         "clipped_frames": clipped,
@@ -136,13 +93,13 @@ def _findings(found: Health) -> tuple[dict[str, Any], list[str]]:
     }
     warnings = []
     if clipped:
-        share = float(found.clipped.max())
+        share = float(found["clipped"].max())
         warnings.append(
             f"radar: {clipped} of {count} frames have clipped samples, up to {share:.2%} of them: the receiver "
             "saturates, which makes targets where there are none; lower its gain"
         )
     if interfered > _NAMED_SHARE * count:
-        share = float(np.nanmean(found.interfered))
+        share = float(np.nanmean(found["interfered"]))
         warnings.append(
             f"radar: {interfered} of {count} frames have interference of another radar, in {share:.0%} of the chirps; "
             "radar.interference: time replaces it"

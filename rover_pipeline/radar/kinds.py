@@ -45,6 +45,7 @@ def from_points(step: Step, has: Has) -> Step:
         variant=None,
         prepare=None,
         inspect=None,
+        shares="",
     )
 
 

@@ -6,11 +6,12 @@ Arguments mean the same as in `rover_pipeline.radar.steps`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.engine.shared import Shared
 from rover_pipeline.radar.axes import resolutions
 from rover_pipeline.radar.boards import Board, find_board
 from rover_pipeline.radar.calibration import CalibrationFile
@@ -54,8 +55,13 @@ def prepare(
     whole: np.ndarray | None = None,
     ts: np.ndarray | None = None,
     odometry: Mapping[str, np.ndarray] | None = None,
+    shared: Shared | None = None,
 ) -> Prepared:
-    """The coupling, from the options' calibration or else from the frames, and for points the array's coherence."""
+    """The coupling, from the options' calibration or else from the frames, and for points the array's coherence.
+
+    Args:
+        shared: what other radar steps have estimated from the same frames.
+    """
     real = is_real(iq.shape[-1], sidecar)
     coupling, calibrated = None, False
     if options.coupling == "remove":
@@ -64,7 +70,9 @@ def prepare(
         samples = iq.shape[-1] // (1 if real else 2)
         coupling = _calibrated(options, size, samples, (iq.shape[2], iq.shape[3]))
         calibrated = coupling is not None
-        coupling = coupling or find_coupling(iq, options.sample_order, real, size)
+        if coupling is None:
+            find = partial(find_coupling, iq, options.sample_order, real, size)
+            coupling = find() if shared is None else shared.once(("coupling", options.sample_order, real, size), find)
     prepared = Prepared(coupling, calibrated)
     if isinstance(options, PointsOptions) and len(iq):
         board, bins = placed_board(options, config, iq.shape[1:]), resolutions(sidecar)
@@ -129,19 +137,31 @@ def array_coherence(
     return float(np.median(values)), float(1 - np.quantile(values, 0.75))
 
 
-@lru_cache(maxsize=8)
 def make_transform(
     shape: tuple[int, ...], options: RangeDopplerOptions, real: bool, coupling: Coupling | None = None
 ) -> RangeDoppler:
-    """The range-Doppler transform of a step."""
-    samples = shape[-1] // (1 if real else 2)
-    return RangeDoppler(
+    """The range-Doppler transform of a step: the same object for all steps whose transform is the same."""
+    return _transform(
         shape,
-        options.range_window,
-        options.doppler_window,
+        (options.range_window, options.doppler_window),
         real,
-        order=options.sample_order,
-        bins=(getattr(options, "doppler_bins", 0), getattr(options, "range_bins", 0)),
-        remove_static=getattr(options, "remove_static", False),
-        coupling=None if coupling is None else coupling.signal(samples, real),
+        options.sample_order,
+        (getattr(options, "doppler_bins", 0), getattr(options, "range_bins", 0)),
+        getattr(options, "remove_static", False),
+        coupling,
     )
+
+
+@lru_cache(maxsize=8)
+def _transform(
+    shape: tuple[int, ...],
+    windows: tuple[str, str],
+    real: bool,
+    order: str,
+    bins: tuple[int, int],
+    remove_static: bool,
+    coupling: Coupling | None,
+) -> RangeDoppler:
+    samples = shape[-1] // (1 if real else 2)
+    signal = None if coupling is None else coupling.signal(samples, real)
+    return RangeDoppler(shape, *windows, real, order=order, bins=bins, remove_static=remove_static, coupling=signal)

@@ -5,17 +5,17 @@ Arguments mean the same in all functions:
     sidecar: `radar.json`; its `shape` tells real from complex samples. Without it they are what the board makes.
     config: `config.yaml`, which names the board.
     prepared: what `rover_pipeline.radar.prepare` estimated for all the recording; None = nothing is removed.
+    shared: what other radar steps have computed from the same frame; None = the step is made alone.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
-from rover_pipeline.engine.recording import Recording
-from rover_pipeline.engine.step import Inspection
+from rover_pipeline.engine.shared import Shared
 from rover_pipeline.errors import ConfigError
 from rover_pipeline.kinematics.mount import find_mount
 from rover_pipeline.kinematics.options import RigOptions
@@ -24,17 +24,17 @@ from rover_pipeline.radar.angles import Magnitudes, RangeAzimuth
 from rover_pipeline.radar.axes import resolutions
 from rover_pipeline.radar.boards import find_board
 from rover_pipeline.radar.coupling import near_zero
-from rover_pipeline.radar.health import assess, clipped_share
-from rover_pipeline.radar.interference import excise
+from rover_pipeline.radar.frames import Frames
+from rover_pipeline.radar.half import as_half
+from rover_pipeline.radar.health import frame_health
 from rover_pipeline.radar.options import (
-    CaptureOptions,
     PointsOptions,
     RangeAzimuthOptions,
     RangeDopplerOptions,
     SpectrumOptions,
 )
 from rover_pipeline.radar.points import PointFinder
-from rover_pipeline.radar.prepare import Prepared, make_transform, placed_board
+from rover_pipeline.radar.prepare import Prepared, placed_board
 from rover_pipeline.radar.sidecar import is_real
 from rover_pipeline.radar.spectrum import decibel
 
@@ -51,14 +51,15 @@ def range_doppler(
     sidecar: str | None = None,
     config: str | None = None,
     prepared: Prepared | None = None,
+    shared: Shared | None = None,
 ) -> np.ndarray:
     """Range-Doppler power of each frame, f4 (frame, doppler, range), dB re one squared ADC count.
 
     Samples are complex where there is no sidecar.
     """
     coupling = prepared.coupling if prepared else None
-    transform = make_transform(iq.shape[1:], options, is_real(iq.shape[-1], sidecar), coupling)
-    return np.stack([decibel(transform.power(_cleaned(frame, options, transform.real))) for frame in iq])
+    frames = Frames(iq, options, is_real(iq.shape[-1], sidecar), coupling, shared)
+    return np.stack([decibel(frames.power(i)) for i in range(len(frames))])
 
 
 def range_azimuth(
@@ -68,10 +69,12 @@ def range_azimuth(
     sidecar: str | None = None,
     config: str | None = None,
     prepared: Prepared | None = None,
+    shared: Shared | None = None,
 ) -> np.ndarray:
     """Power of each frame by direction and distance, f4 (frame, azimuth, range), dB re one squared ADC count."""
     azimuth = _azimuth(iq.shape[1:], options, config)
-    return np.stack([decibel(azimuth.power(each)) for each in _spectra(iq, options, sidecar, config, prepared)])
+    frames = _frames(iq, options, sidecar, config, prepared, shared)
+    return np.stack([decibel(azimuth.power(frames.spectrum(i))) for i in range(len(frames))])
 
 
 def spectrum(
@@ -81,6 +84,7 @@ def spectrum(
     sidecar: str | None = None,
     config: str | None = None,
     prepared: Prepared | None = None,
+    shared: Shared | None = None,
 ) -> np.ndarray:
     """Magnitude of the four-dimensional spectrum of each frame.
 
@@ -89,10 +93,11 @@ def spectrum(
         and antennas.
     """
     magnitudes = _magnitudes(iq.shape[1:], options, config)
+    frames = _frames(iq, options, sidecar, config, prepared, shared)
     result = []
-    for spectrum in _spectra(iq, options, sidecar, config, prepared):
-        amplitude = magnitudes(spectrum)
-        result.append((decibel(amplitude**2) if options.scale == "decibel" else amplitude).astype("f2"))
+    for i in range(len(frames)):
+        amplitude = magnitudes(frames.spectrum(i))
+        result.append(as_half(decibel(amplitude**2) if options.scale == "decibel" else amplitude))
     return np.stack(result)
 
 
@@ -106,6 +111,7 @@ def points(
     sidecar: str,
     config: str | None = None,
     prepared: Prepared | None = None,
+    shared: Shared | None = None,
 ) -> dict[str, np.ndarray]:
     """Targets of each frame. A frame that is not whole has none.
 
@@ -123,9 +129,8 @@ def points(
     metres, mps = resolutions(sidecar) or (0.0, 0.0)
     if not metres:
         raise ValueError("radar.json must give range_resolution and doppler_resolution, both above zero")
-    real = _has_real_samples(shape, options, sidecar, config)
-    transform = make_transform(shape, options, real, prepared.coupling if prepared else None)
-    find = _finder(shape, options, config, real, prepared, mps)
+    frames = _frames(iq, options, sidecar, config, prepared, shared)
+    find = _finder(shape, options, config, frames.real, prepared, mps)
     guides = _velocities(ts, odometry, options.rig, config)
     bias = options.calibration.range_bias.value if options.calibration else 0.0
     most = options.max_points
@@ -134,9 +139,8 @@ def points(
     count, folds, certain = np.zeros(len(iq), "u2"), np.zeros(doppler.shape, "i1"), np.zeros(doppler.shape, "u1")
     excised = np.zeros(len(iq), "f4")
     for i in np.flatnonzero(whole):
-        frame = _cleaned(iq[i], options, real)
-        excised[i] = 0 if frame is iq[i] else np.mean(frame != iq[i])
-        found = find(*transform.spectrum_and_power(frame), guides.get(int(i)))
+        excised[i] = frames.excised_share(int(i))
+        found = find(*frames.spectrum_and_power(int(i)), guides.get(int(i)))
         peaks = found.peaks
         count[i] = n = len(peaks.snr)
         folds[i, :n], certain[i, :n] = found.folds, found.certain
@@ -151,7 +155,7 @@ def points(
         "folds": folds,
         "certain": certain,
         "excised": excised,
-        "valid": clipped_share(iq) <= options.max_clipped,
+        "valid": frames.clipped() <= options.max_clipped,
     }
 
 
@@ -202,56 +206,53 @@ def _velocities(
 
 
 def quality(
-    recording: Recording,
+    iq: np.ndarray,
     *,
     options: PointsOptions,
     sidecar: str | None = None,
     config: str | None = None,
     prepared: Prepared | None = None,
-) -> tuple[dict[str, np.ndarray], Inspection]:
-    """How far each frame can be trusted; see `rover_pipeline.radar.health`."""
-    real = is_real(recording.read("iq", 0, 1).shape[-1], sidecar) if recording.count else False
-    make = functools.partial(_coherence, options, sidecar, config, prepared)
-    return assess(recording, make, real, options.sample_order)
+    shared: Shared | None = None,
+) -> dict[str, np.ndarray]:
+    """How far each frame can be trusted; see `rover_pipeline.radar.health`.
 
-
-def _coherence(
-    options: PointsOptions, sidecar: str | None, config: str | None, prepared: Prepared | None, shape: tuple[int, ...]
-) -> Callable[[np.ndarray], float]:
-    """The function that gives the median coherence of the strong targets of a frame; NaN where there are too few."""
-    real = is_real(shape[-1], sidecar)
-    plain = options.model_copy(update={"estimator": "beam"})
+    Returns:
+        `clipped`, `interfered`, `excised`, `coherence` f4 (frame,) and `antenna_power` f4 (frame, tx, rx).
+    """
+    real = is_real(iq.shape[-1], sidecar)
+    # What is left in a frame is what is looked for.
+    plain = options.model_copy(update={"estimator": "beam", "interference": "keep"})
+    frames = Frames(iq, plain, real, prepared.coupling if prepared else None, shared)
     try:
-        find = _finder(shape, plain, config, real, prepared, (resolutions(sidecar) or (0.0, 1.0))[1])
+        find = _finder(iq.shape[1:], plain, config, real, prepared, (resolutions(sidecar) or (0.0, 1.0))[1])
     except ConfigError:
-        # Without the board nothing is known of the array, but of the samples all the same.
-        return lambda frame: float("nan")
-    transform = make_transform(shape, plain, real, prepared.coupling if prepared else None)
+        find = None  # without the board nothing is known of the array, but of the samples all the same
 
-    def coherence(frame: np.ndarray) -> float:
-        values = find.coherence(*transform.spectrum_and_power(frame), _STRONG)
+    def coherence(i: int) -> float:
+        values = find.coherence(*frames.spectrum_and_power(i), _STRONG) if find else np.empty(0)
         return float(np.median(values)) if len(values) >= _FEWEST_STRONG else float("nan")
 
-    return coherence
+    found = [frame_health(frames.samples(i)) for i in range(len(frames))]
+    interfered, excised, power = (np.array(values, "f4") for values in zip(*found, strict=True))
+    return {
+        "clipped": frames.clipped(),
+        "interfered": interfered,
+        "excised": excised,
+        "coherence": np.array([coherence(i) for i in range(len(frames))], "f4"),
+        "antenna_power": power,
+    }
 
 
-def _spectra(
+def _frames(
     iq: np.ndarray,
     options: RangeDopplerOptions,
     sidecar: str | None,
     config: str | None,
     prepared: Prepared | None,
-) -> Iterator[np.ndarray]:
-    """Spectrum of each frame, in a buffer that the next one fills again."""
-    shape = iq.shape[1:]
-    real = _has_real_samples(shape, options, sidecar, config)
-    transform = make_transform(shape, options, real, prepared.coupling if prepared else None)
-    return (transform.spectrum(_cleaned(frame, options, real)) for frame in iq)
-
-
-def _cleaned(frame: np.ndarray, options: CaptureOptions, real: bool) -> np.ndarray:
-    """A frame, i2 (chirp, tx, rx, word), without interference where that is to be replaced."""
-    return excise(frame, options.interference, real, options.sample_order)
+    shared: Shared | None,
+) -> Frames:
+    real = _has_real_samples(iq.shape[1:], options, sidecar, config)
+    return Frames(iq, options, real, prepared.coupling if prepared else None, shared)
 
 
 @functools.lru_cache(maxsize=8)

@@ -24,6 +24,8 @@ def _guided(options: PointsOptions) -> Mapping[str, Any]:
     return {"inputs": {"ts": "radar/ts"}, "whole": {"odometry": tuple(f"{name}?" for name in ODOMETRY)}}
 
 
+#: The pass over `radar/iq` that makes the products which share its decoding and its transform.
+SHARED = "radar"
 _FILES = {"sidecar": "radar/radar.json?", "config": "config.yaml?"}
 
 STEPS = (
@@ -46,6 +48,7 @@ STEPS = (
         prepare="rover_pipeline.radar.prepare:prepare",
         inspect="rover_pipeline.radar.inspection:inspect_spectra",
         sidecars=("axes.json",),
+        shares=SHARED,
         adapt=only_of_samples,
         default=True,
         summary="Range-Doppler power, dB re one squared ADC count.",
@@ -69,6 +72,7 @@ STEPS = (
         prepare="rover_pipeline.radar.prepare:prepare",
         inspect="rover_pipeline.radar.inspection:inspect_spectra",
         sidecars=("axes.json",),
+        shares=SHARED,
         adapt=only_of_samples,
         default=True,
         summary="Power by direction, in equal steps of the sine that grows to the right, and distance.",
@@ -93,6 +97,7 @@ STEPS = (
         prepare="rover_pipeline.radar.prepare:prepare",
         inspect="rover_pipeline.radar.inspection:inspect_spectra",
         sidecars=("axes.json",),
+        shares=SHARED,
         adapt=only_of_samples,
         summary="Magnitude of the four-dimensional spectrum, ADC counts.",
     ),
@@ -125,6 +130,7 @@ STEPS = (
         variant=_guided,
         prepare="rover_pipeline.radar.prepare:prepare",
         inspect="rover_pipeline.radar.inspection:check_order",
+        shares=SHARED,
         adapt=from_points,
         default=True,
         summary="Targets in the radar frame, front-left-up, strongest first; NaN past `count`.",
@@ -181,7 +187,8 @@ STEPS = (
             ),
         },
         prepare="rover_pipeline.radar.prepare:prepare",
-        recording=True,
+        conclude="rover_pipeline.radar.health:conclude",
+        shares=SHARED,
         adapt=only_of_samples,
         summary="How far a frame can be trusted: clipped samples, interference, the array's coherence, its antennas.",
     ),

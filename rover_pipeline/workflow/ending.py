@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -16,6 +16,7 @@ from rover_pipeline.format.provenance import left_out, read_provenance
 from rover_pipeline.table import TABLE
 from rover_pipeline.workflow.flow import Flow
 from rover_pipeline.workflow.jobs import FailedJob
+from rover_pipeline.workflow.passes import Passes
 from rover_pipeline.workflow.plan_file import WHOLE
 from rover_pipeline.workflow.recordings import RecordingJobs
 from rover_pipeline.workflow.stamps import STAMP
@@ -33,7 +34,7 @@ class Row(NamedTuple):
     reason: str
 
 
-def end_of_run(flow: Flow, each: RecordingJobs, failed: Mapping[int, FailedJob], *, whole: bool) -> int:
+def end_of_run(flow: Flow, each: RecordingJobs, passes: Passes, failed: Mapping[int, FailedJob], *, whole: bool) -> int:
     """Tell what failed and why, and make the pages that were withheld. Returns the exit status of the run.
 
     Args:
@@ -42,7 +43,7 @@ def end_of_run(flow: Flow, each: RecordingJobs, failed: Mapping[int, FailedJob],
         whole: whether all jobs were run, as far as Snakemake knows.
     """
     markers = {each.marker(results): results for results in each.pending} if each.active else {}
-    rows = {(row.recording, row.output): row for row in failures(flow, failed.values(), markers)}
+    rows = {(row.recording, row.output): row for row in failures(flow, failed.values(), markers, passes.outputs_of)}
     remarks = []
     for row, named in lacking_results(flow):
         if named:  # what was asked for by its name is not there
@@ -92,14 +93,26 @@ def lacking_results(flow: Flow) -> Iterator[tuple[Row, bool]]:
                 yield Row(str(trace), f"_{name}", reason), name in named
 
 
-def failures(flow: Flow, failed: Iterable[FailedJob], markers: Mapping[str, Path]) -> list[Row]:
+def failures(
+    flow: Flow,
+    failed: Iterable[FailedJob],
+    markers: Mapping[str, Path],
+    of_pass: Callable[[str], list[tuple[Path, str]]] = lambda marker: [],
+) -> list[Row]:
     """The outputs that were not made. What no job could tell, because it was killed, is kept beside the results.
 
     Args:
         markers: output of each job that makes all of a recording -> the directory of its results.
+        of_pass: gives directory of results and name of each output that the job of a pass makes, by the job's output.
     """
     rows: list[Row] = []
     for job in failed:
+        if together := [each for path in job.outputs for each in of_pass(path)]:
+            reason = _last_words(job, flow.started) or _silence(job)
+            rows += [Row(str(trace), output, reason) for trace, output in together]
+            for trace, output in together:
+                record_failure(trace, output, reason, may_pass=True)
+            continue
         trace, output = _made_by(job)
         if marker := next((path for path in job.outputs if path in markers), ""):
             trace, output = markers[marker], WHOLE

@@ -48,6 +48,8 @@ class Flow:
         directories: those of what was asked for, once `targets` has been called.
         started: when this run began, seconds since the epoch.
         refused: messages about recordings that cannot be processed; all others are.
+        steps: virtual sensor, or folder -> its step, for rules that the table declares.
+        passes: gives the files of passes that the job of a virtual sensor of a recording waits for.
     """
 
     #: Output of the rule that all rules of the table are derived from: no file of this name is ever made.
@@ -66,7 +68,9 @@ class Flow:
         self.made: dict[str, str] = {}
         self.wanted: dict[Path, list[str]] = {}
         self.directories: list[str] = []
-        self._steps: dict[str, Step] = {}
+        self.steps: dict[str, Step] = {}
+        self.passes: Callable[[str, Path], list[str]] = lambda sensor, results: []
+        self._inputs: dict[str, StepInput] = {}
         self._step_ids: dict[str, StepId] = {}
         self._declaring: tuple[str, Sequence[str]] = ("", ())
         self._needs = Needs(self)
@@ -98,7 +102,16 @@ class Flow:
     def needs(self, name: str) -> StepInput:
         """Input of a rule: everything that a step declares to read. `name`: see `find_step`."""
         step = self._step(name)
-        return StepInput(self, step, step.sensor)
+        found = self._inputs[step.sensor] = StepInput(self, step, step.sensor)
+        return found
+
+    def has_needs(self, sensor: str) -> bool:
+        """Whether the rule of a virtual sensor has the input and the output that its step declares."""
+        return sensor in self._inputs and sensor in self._step_ids
+
+    def input_of(self, sensor: str) -> StepInput:
+        """Input of the rule of a virtual sensor that a step declares."""
+        return self._inputs[sensor]
 
     def makes(self, name: str) -> list[str]:
         """Output of a rule: the virtual sensor, or folder of files, that a step declares to make."""
@@ -115,18 +128,18 @@ class Flow:
     def step_name(self, wildcards: Any) -> str:
         """Parameter of a rule: the name of the step that makes the output, as `rover-pipeline step` takes it."""
         sensor = f"_{wildcards.product}"
-        room = self._steps[sensor].name.split(".")[1] if sensor in TABLE else ""
+        room = self.steps[sensor].name.split(".")[1] if sensor in TABLE else ""
         if room == "report":  # declared with the table of all
             return sensor
-        return f"{room}/{sensor}" if room else self._steps[sensor].name
+        return f"{room}/{sensor}" if room else self.steps[sensor].name
 
     def step_version(self, wildcards: Any) -> int:
         """Parameter of a rule: the version of the step that makes the output."""
-        return self._steps[f"_{wildcards.product}"].version
+        return self.steps[f"_{wildcards.product}"].version
 
     def step_options(self, wildcards: Any) -> str:
         """Parameter of a rule: all that may change its result, as JSON, and where the recording is."""
-        step = self._steps[f"_{wildcards.product}"]
+        step = self.steps[f"_{wildcards.product}"]
         return self._with_recording(self._request(self._step_options(step)), wildcards)
 
     def _step(self, name: str) -> Step:
@@ -137,7 +150,7 @@ class Flow:
         if step.options and not step.sections:
             raise ConfigError(f"step {name}: takes `options`, but declares no `section` that gives them")
         options = step.options.parse(self._step_options(step), step.sections[0]) if step.options else None
-        step = self._steps[step.sensor] = step.for_options(options)
+        step = self.steps[step.sensor] = step.for_options(options)
         return step
 
     def _step_options(self, step: Step) -> dict[str, Any]:
@@ -272,6 +285,10 @@ class Flow:
     def pending(self, results: Path) -> list[str]:
         """Names of what has to be made of a recording, and of what is made from that, once `targets` was called."""
         return self._needs.pending(self.wanted[results], results)
+
+    def reach(self, results: Path) -> set[str]:
+        """Names of what is asked for of a recording, and of all that is made from."""
+        return self._needs.closure(self.wanted.get(results, ()), results)
 
     def _require_read(self) -> None:
         """Raise ConfigError for a section of `extra` that no rule reads: a misspelled name, or missing rules."""

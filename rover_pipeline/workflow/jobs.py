@@ -11,11 +11,13 @@ from typing import Any, NamedTuple
 
 #: Name that Snakemake gives to the handler that writes to the terminal.
 _TERMINAL = "DefaultStreamHandler"
-#: What Snakemake says of a failed command of ours, besides the one line of that command.
+#: What Snakemake says of a failed command of ours, besides the one line of that command, and of a result that is there
+#: before its own job begins, because a pass has made it.
 _SAID_BETTER = (
     "Exiting because a job execution failed.",
     "WorkflowError:\nAt least one job did not complete successfully.",
     "Removing output files of failed job",
+    "Warning: the following output files of rule ",
 )
 _COMMAND_FAILED = "RuleException:\nCalledProcessError in file"
 _OURS = "-m rover_pipeline "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -27,11 +28,15 @@ class Recordings(Protocol):
         made: the virtual sensors that rules make -> the file that stands for each.
         wanted: directory of results -> names of the outputs that are asked for.
         demo_sensors: sensors of the simulated recording, which may not exist yet.
+        passes: gives the files of passes that the job of a virtual sensor of a recording waits for.
     """
 
     made: dict[str, str]
     wanted: dict[Path, list[str]]
     demo_sensors: tuple[str, ...]
+
+    @property
+    def passes(self) -> Callable[[str, Path], list[str]]: ...
 
     def results(self, wildcard: str) -> Path: ...
     def source(self, results: Path) -> Path: ...
@@ -176,6 +181,10 @@ class StepInput(Input):
         return self.step.for_recording(self.recordings.channels(results)).unfit
 
     def files(self, results: Path) -> list[str]:
+        return [*self.files_of_step(results), *self.recordings.passes(self.name, results)]
+
+    def files_of_step(self, results: Path) -> list[str]:
+        """The files that the step reads."""
         return list(dict.fromkeys(path for part in self.parts(results) for path in part.files(results)))
 
 

@@ -1,0 +1,90 @@
+"""What the jobs of a run tell one another about a pass. Light: it is read before a job imports anything else.
+
+A pass makes several results of a recording in one job (`together.py`). Each of them has a job of its own all the same,
+which Snakemake starts after it, and which finds here that its result is there. So each result has its own stamp, its
+own error and its own dependents, whatever becomes of the others of its pass.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rover_pipeline.errors import FormatError, RoverError
+from rover_pipeline.format.provenance import read_provenance
+from rover_pipeline.format.stamp import confirm
+from rover_pipeline.format.texts import read_json
+
+#: Tells the jobs of a run the folder of its passes.
+PASSES_VARIABLE = "ROVER_PIPELINE_PASSES"
+
+
+class Made(NamedTuple):
+    """The result of a job that a pass has made.
+
+    Attributes:
+        samples, invalid: counts, from its provenance.
+    """
+
+    samples: int
+    invalid: int
+
+
+def plan_file(folder: Path, name: str, trace: str) -> Path:
+    """What a pass on a recording is to make, as JSON: for each result its step, stamp, request and version."""
+    return folder / name / f"{trace.lstrip('/')}.plan.json"
+
+
+def marker_file(folder: Path, name: str, trace: str) -> str:
+    """How a pass on a recording ended, as JSON. `trace`: directory of the results, or a wildcard without the slash."""
+    return f"{folder}/{name}/{trace.lstrip('/')}.json"
+
+
+def outcome(made: Mapping[str, Path], failed: Mapping[str, tuple[str, bool]]) -> dict[str, Any]:
+    """The content of a marker.
+
+    Args:
+        made: name of a sensor -> directory of its result.
+        failed: name of a sensor -> why it was not made, and whether it may be when it is tried again.
+    """
+    return {
+        "made": {name: (read_provenance(path) or {}).get("time") for name, path in made.items()},
+        "failed": {name: list(reason) for name, reason in failed.items()},
+    }
+
+
+def taken_over(trace: Path, outputs: Sequence[Path]) -> Made | None:
+    """The result of a job, if a pass of this run has made it; its stamp is put back. None = the job has to make it.
+
+    Args:
+        trace: directory of results.
+        outputs: of the job's rule.
+
+    Raises:
+        RoverError: the pass has found out that it cannot be made.
+    """
+    folder = os.environ.get(PASSES_VARIABLE)
+    if not folder or len(outputs) != 1 or not outputs[0].name.startswith("."):
+        return None
+    sensor = outputs[0].parent.name
+    for name in sorted(_names(folder)):
+        try:
+            marker = read_json(Path(marker_file(Path(folder), name, str(trace))))
+            time, failure = marker["made"].get(sensor), marker["failed"].get(sensor)
+        except (OSError, FormatError, KeyError, TypeError, AttributeError):
+            continue
+        if time is not None and confirm(outputs[0], time):
+            found = read_provenance(outputs[0].parent) or {}
+            return Made(int(found.get("samples", 0)), int(found.get("invalid", 0)))
+        if failure is not None and not failure[1]:
+            raise RoverError(failure[0])
+    return None
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return [entry.name for entry in os.scandir(folder) if entry.is_dir()]
+    except OSError:
+        return []

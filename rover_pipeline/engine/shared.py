@@ -1,0 +1,50 @@
+"""What the steps of one pass share: the frames that are read, and what one of them has computed from a frame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from rover_pipeline.format.channels import Channel
+
+T = TypeVar("T")
+#: Gives frames of a channel, and bool (frame,), whether each could be decoded.
+Read = Callable[[Channel, int, int], tuple[np.ndarray, np.ndarray]]
+
+
+class Shared:
+    """What has been computed from one call's frames, by steps that are made together.
+
+    A step that is made alone is given none. Its result must be the same bytes with and without. What is taken from here
+    belongs to all steps of the pass: nobody may change it.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[Hashable, Any] = {}
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What `make` returns, called by the first step that asks for this key.
+
+        Args:
+            key: says what is computed and from which options, completely: other steps with an equal one get the same.
+        """
+        if key not in self._kept:
+            self._kept[key] = make()
+        kept: T = self._kept[key]
+        return kept
+
+
+class Blocks:
+    """Frames that are read once, for all steps of a pass. Nobody may change them."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, int, int], tuple[np.ndarray, np.ndarray]] = {}
+
+    def read(self, channel: Channel, start: int, stop: int, read: Read) -> tuple[np.ndarray, np.ndarray]:
+        """Frames `start:stop` of a channel, read by the first step that asks for them."""
+        key = (str(channel.path), start, stop)
+        if key not in self._kept:
+            self._kept[key] = read(channel, start, stop)
+        return self._kept[key]

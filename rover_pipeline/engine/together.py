@@ -1,0 +1,241 @@
+"""Several steps in one pass over the raw channels that they read.
+
+Each frame is read once and handed to all steps of the pass, which may share what they compute from it (`shared.py`).
+Each result stays its own: it has its lock, its scratch folder and its provenance, is published alone, and has the bytes
+that its step gives when it is made alone. A step that fails leaves the pass, and the others go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO
+
+import numpy as np
+
+from rover_pipeline.engine.execute import Making, Request, StepResult, start_collector
+from rover_pipeline.engine.options import DaskOptions
+from rover_pipeline.engine.parallel import Failure, frame_ranges, ordered_map
+from rover_pipeline.engine.progress import progress
+from rover_pipeline.engine.shared import Blocks, Shared
+from rover_pipeline.engine.step import Step
+from rover_pipeline.engine.task import FrameTask, Part
+from rover_pipeline.errors import named_if_not_written
+
+
+class Asked(NamedTuple):
+    """A result that is asked for; see `run_step`."""
+
+    step: Step
+    sensor: str
+    request: Request
+    stamps: tuple[str, ...] = ()
+
+
+def run_together(
+    asked: Sequence[Asked],
+    trace: Path,
+    *,
+    threads: int = 1,
+    dask: DaskOptions | None = None,
+    log: TextIO | None = None,
+) -> dict[str, StepResult | Exception]:
+    """Make several results of a recording, in one pass over the raw channels those whose steps share one.
+
+    Args:
+        asked: at most one for each sensor.
+        trace, threads, dask, log: see `run_step`.
+
+    Returns:
+        For each sensor the counts of its result, or why it was not made.
+    """
+    spread = dask or DaskOptions()
+    # Locks are taken in one order, or two passes could wait for one another.
+    members = [_Member(each, trace) for each in sorted(asked, key=lambda each: each.sensor)]
+    try:
+        digests: dict[Any, Any] = {}
+        looked = Blocks(), Shared()  # at the few frames that all steps look at before the work
+        for member in members:
+            member.attempt(partial(member.open, log, digests, *looked))
+        passes = _passes(members)
+        for each in passes.values():
+            for member in each:
+                member.attempt(member.making.begin)
+        del looked
+        start_collector()
+        together = [member for each in passes.values() for member in each]
+        for each in passes.values():
+            _run_pass(each, threads, spread, log)
+        for member in _alive(members):
+            if member not in together:
+                member.attempt(partial(member.making.make, threads, spread))
+        for member in _alive(members):
+            member.attempt(member.making.commit)
+        return {member.asked.sensor: member.error or member.making.result for member in members}
+    finally:
+        for member in members:
+            member.close()
+
+
+class _Member:
+    """One of the results, as far as it got.
+
+    Attributes:
+        making: once it is opened.
+        error: why it is not made; None = it did not fail.
+    """
+
+    making: Making
+
+    def __init__(self, asked: Asked, trace: Path) -> None:
+        self.asked, self.trace = asked, trace
+        self.error: Exception | None = None
+        self._locked = False
+
+    def attempt(self, work: Callable[[], object]) -> None:
+        """Do a part of the work, unless an earlier one failed. An error ends this result alone."""
+        if self.error is not None:
+            return
+        try:
+            with named_if_not_written(self.trace / self.asked.sensor):
+                work()
+        except Exception as error:
+            self.fail(error)
+
+    def fail(self, error: Exception) -> None:
+        """Give up. What was written is removed at once: it may be why the disk is full, which others need too."""
+        self.error = self.error or error
+        self.close()
+
+    def open(self, log: TextIO | None, digests: dict[Any, Any], blocks: Blocks, shared: Shared) -> None:
+        step, sensor, request, stamps = self.asked
+        self.making = Making(step, self.trace, sensor, request, stamps, log)
+        self.making.__enter__()
+        self._locked = True
+        if self.making.finished is None:
+            self.making.open(digests, *((blocks, shared) if self.making.step.in_pass else ()))
+
+    def close(self) -> None:
+        if self._locked:
+            self._locked = False
+            self.making.__exit__(None, None, None)
+
+
+def _alive(members: Sequence[_Member]) -> list[_Member]:
+    """Those that did not fail and are not finished."""
+    return [member for member in members if member.error is None and member.making.finished is None]
+
+
+def _passes(members: Sequence[_Member]) -> dict[tuple[str, Path, int], list[_Member]]:
+    """Members that are made together: of one name, from the same channel, and of the same number of frames."""
+    passes: dict[tuple[str, Path, int], list[_Member]] = {}
+    for member in _alive(members):
+        step, inputs = member.making.step, member.making.task.inputs
+        if step.in_pass and inputs.channels:
+            first = next(iter(inputs.channels.values()))
+            passes.setdefault((step.shares, first.path, inputs.count), []).append(member)
+    return passes
+
+
+def _run_pass(members: Sequence[_Member], threads: int, dask: DaskOptions, log: TextIO | None) -> None:
+    """All frames of some members, which have begun. What a member raises ends that member alone."""
+    members = _alive(members)
+    if not members:
+        return
+    tasks = [member.making.task for member in members]
+    count, label = tasks[0].inputs.count, members[0].making.label
+    if others := len(members) - 1:
+        label += f" and {others} more"
+    # Members read the same channels.
+    written = sum(task.frame_bytes - task.inputs.frame_bytes for task in tasks)
+    ranges = frame_ranges(count, max(task.inputs.frame_bytes for task in tasks) + written, dask, threads)
+    work = _Pass(tasks)
+    try:
+        with progress(label, count, log=log) as advance:
+
+            def done(frames: tuple[int, int]) -> None:
+                advance(frames[1] - frames[0])
+
+            for parts in ordered_map(work, ranges, threads=threads, dask=dask, done=done):
+                for number, (member, part) in enumerate(zip(members, parts, strict=True)):
+                    if isinstance(part, Failure):
+                        work.failed.add(number)
+                        member.fail(part.error)
+                    elif part is not None:
+                        member.attempt(partial(member.making.append, part))
+                if all(member.error for member in members):
+                    return
+    except Exception as error:  # of the executor: it concerns all of them
+        for member in members:
+            member.fail(error)
+    for member in members:
+        member.attempt(member.making.end)
+
+
+class _Pass:
+    """The tasks of a pass on a range of frames. It is called in threads or in other processes.
+
+    Attributes:
+        failed: numbers of tasks that are not worked on any more.
+    """
+
+    def __init__(self, tasks: Sequence[FrameTask]) -> None:
+        self.tasks = list(tasks)
+        self.failed: set[int] = set()
+        self.modules = {name for task in tasks for name in task.modules}
+
+    def __call__(self, frames: tuple[int, int]) -> list[Part | Failure | None]:
+        """For each task what it gave, or its error; None where it has failed on other frames."""
+        blocks = Blocks()
+        works = [_Work(task, number in self.failed) for number, task in enumerate(self.tasks)]
+        for work in works:
+            work.attempt(partial(work.read, *frames, blocks))
+        # Frame by frame, so that what steps share of a frame is still in the processor's cache.
+        for frame in range(frames[1] - frames[0]):
+            shared = Shared()
+            for work in works:
+                work.attempt(partial(work.compute, frame, shared))
+        for work in works:
+            work.attempt(work.write)
+        self.failed |= {number for number, work in enumerate(works) if isinstance(work.outcome, Failure)}
+        return [work.outcome for work in works]
+
+
+class _Work:
+    """One task of a pass on one range of frames.
+
+    Attributes:
+        outcome: the summary of the range, or the error; None before.
+    """
+
+    def __init__(self, task: FrameTask, is_over: bool) -> None:
+        self.task, self._is_over = task, is_over
+        self.outcome: Part | Failure | None = None
+        self._results: list[dict[str, np.ndarray]] = []
+
+    def attempt(self, work: Callable[[], None]) -> None:
+        """Do a part of the work, unless an earlier one failed."""
+        if self._is_over:
+            return
+        try:
+            work()
+        except Exception as error:
+            self.outcome, self._is_over = Failure(error), True
+
+    def read(self, start: int, stop: int, blocks: Blocks) -> None:
+        self.task.check_run()
+        self._start = start
+        self._arrays, self._readable = self.task.read(start, stop, blocks)
+
+    def compute(self, frame: int, shared: Shared) -> None:
+        """The results for one frame, by its number in the range."""
+        arrays: dict[str, Any] = {name: array[frame : frame + 1] for name, array in self._arrays.items()}
+        if self.task.step.takes("shared"):
+            arrays["shared"] = shared
+        first = self._start + frame
+        self._results.append(self.task.as_channels(self.task.call_function(arrays, first, first + 1), 1))
+
+    def write(self) -> None:
+        result = {name: np.concatenate([each[name] for each in self._results]) for name in self._results[0]}
+        self.outcome = self.task.write(self._start, result, self._readable)

@@ -1,0 +1,93 @@
+"""The frames of a call of a radar step and their spectra, computed once for all steps of a pass that need the same."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from rover_pipeline.engine.shared import Shared
+from rover_pipeline.radar.coupling import Coupling
+from rover_pipeline.radar.health import clipped_share
+from rover_pipeline.radar.interference import Excise, excise, samples_of
+from rover_pipeline.radar.options import RangeDopplerOptions
+from rover_pipeline.radar.prepare import make_transform
+
+
+class Frames:
+    """Frames of one call.
+
+    Args:
+        iq: i2, (frame, chirp, tx, rx, word); one frame where `shared` is given.
+        options: say how interference is replaced, and what the range-Doppler transform is.
+        real: whether samples are real.
+        coupling: that is subtracted; None = nothing.
+        shared: of the pass; None = the step is made alone.
+    """
+
+    def __init__(
+        self,
+        iq: np.ndarray,
+        options: RangeDopplerOptions,
+        real: bool,
+        coupling: Coupling | None = None,
+        shared: Shared | None = None,
+    ) -> None:
+        self.iq, self.real, self.order = iq, real, options.sample_order
+        self._how: Excise = options.interference
+        self._transform = make_transform(iq.shape[1:], options, real, coupling)
+        self._shared = shared
+        if shared is not None and len(iq) != 1:
+            raise ValueError(f"{len(iq)} frames where steps share what they compute from one")
+
+    def __len__(self) -> int:
+        return len(self.iq)
+
+    def cleaned(self, i: int) -> np.ndarray:
+        """A frame, i2 (chirp, tx, rx, word), without interference where that is to be replaced."""
+        if self._how == "keep":
+            frame: np.ndarray = self.iq[i]
+            return frame
+        clean = partial(excise, self.iq[i], self._how, self.real, self.order)
+        return clean() if self._shared is None else self._shared.once(("cleaned", *self._kind, self._how), clean)
+
+    def excised_share(self, i: int) -> float:
+        """Share of the samples of a frame that were replaced."""
+        return 0.0 if self._how == "keep" else float(np.mean(self.cleaned(i) != self.iq[i]))
+
+    def samples(self, i: int) -> np.ndarray:
+        """Samples of a frame as it was recorded, c8 (chirp, tx, rx, sample), or f4 where they are real."""
+        convert = partial(samples_of, self.iq[i], self.real, self.order)
+        return convert() if self._shared is None else self._shared.once(("samples", *self._kind), convert)
+
+    def clipped(self) -> np.ndarray:
+        """Share of the stored values of each frame that are at the rails, f4 (frame,)."""
+        count = partial(clipped_share, self.iq)
+        return count() if self._shared is None else self._shared.once("clipped", count)
+
+    def spectrum(self, i: int) -> np.ndarray:
+        """See `RangeDoppler.spectrum`."""
+        return self._transform.spectrum(self.cleaned(i)) if self._shared is None else self._both(i, self._shared)[0]
+
+    def power(self, i: int) -> np.ndarray:
+        """See `RangeDoppler.power`."""
+        return self._transform.power(self.cleaned(i)) if self._shared is None else self._both(i, self._shared)[1]
+
+    def spectrum_and_power(self, i: int) -> tuple[np.ndarray, np.ndarray]:
+        """See `RangeDoppler.spectrum_and_power`."""
+        if self._shared is None:
+            return self._transform.spectrum_and_power(self.cleaned(i))
+        return self._both(i, self._shared)
+
+    @property
+    def _kind(self) -> tuple[bool, str]:
+        return self.real, self.order
+
+    def _both(self, i: int, shared: Shared) -> tuple[np.ndarray, np.ndarray]:
+        # A spectrum lies in a buffer of its transform, so the transform of a frame that was cleaned in another way
+        # takes the place of the one before.
+        last: dict[Excise, tuple[np.ndarray, np.ndarray]] = shared.once(self._transform, dict)
+        if self._how not in last:
+            last.clear()
+            last[self._how] = self._transform.spectrum_and_power(self.cleaned(i))
+        return last[self._how]

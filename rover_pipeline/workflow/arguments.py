@@ -1,0 +1,116 @@
+"""The commands that the jobs of the workflow call: `step`, `pass` and `recording`."""
+
+from __future__ import annotations
+
+import argparse
+import atexit
+import gc
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rover_pipeline.errors import ConfigError
+from rover_pipeline.lookup import load
+
+
+def add_parsers(commands: Any) -> None:
+    """Add them to the commands of the command line."""
+    step = commands.add_parser("step", help="run one step of the workflow (what its rules call), or several at once")
+    step.add_argument("names", nargs="+", metavar="STEP", help="_SENSOR, ROOM/_SENSOR, or MODULE:FUNCTION with @step")
+    step.add_argument("--trace", type=Path, required=True, metavar="DIR", help="where the results of the recording go")
+    step.add_argument(
+        "--output", nargs="+", type=Path, required=True, metavar="FILE", help="files of the output; one for each STEP"
+    )
+    step.add_argument(
+        "--request",
+        nargs="+",
+        default=["{}"],
+        metavar="JSON",
+        help='{"options": {...}, "input": {...}, "recording": DIR}; one for each STEP, or one for all',
+    )
+    step.add_argument("--step-version", type=int, metavar="N", help="version of the step the workflow was read with")
+    step.add_argument("--threads", type=int, default=1, metavar="N")
+    step.add_argument("--log", type=Path, metavar="FILE", help="a copy of the messages, with tracebacks")
+    step.set_defaults(run=_step)
+
+    together = commands.add_parser("pass", help="make what shares the raw bytes of a recording (what a rule calls)")
+    together.add_argument("name", metavar="NAME")
+    for name in ("--folder", "--trace", "--marker", "--log"):
+        together.add_argument(name, type=Path, required=True, metavar="PATH")
+    together.add_argument("--threads", type=int, default=1, metavar="N")
+    together.set_defaults(run=_pass)
+
+    recording = commands.add_parser("recording", help="make all outputs of one recording (what a job of a run calls)")
+    for name in ("--folder", "--trace", "--marker", "--log"):
+        recording.add_argument(name, type=Path, required=True, metavar="PATH")
+    recording.add_argument("--threads", type=int, default=1, metavar="N")
+    recording.set_defaults(run=_recording)
+
+
+@contextmanager
+def _for_work() -> Iterator[None]:
+    """Prepares the process for a step, before NumPy and all the rest are imported."""
+    # Imports make many objects and no garbage. The collector would take a third of a short step's time to look for
+    # some among them, and once more when the process ends. What is left in cycles at the end goes with the process.
+    # The runner starts the collector again when all modules are there.
+    gc.disable()
+    atexit.register(gc.freeze)
+    # BLAS and OpenMP read the size of their pools once.
+    os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def _find_step(name: str) -> Any:
+    """A step. The table of its room is enough where the room is named."""
+    find = "rover_pipeline.engine.step:step_of_room" if "/" in name else "rover_pipeline.table:find_step"
+    return load(find)(name)
+
+
+def _step(arguments: argparse.Namespace) -> int:
+    made = load("rover_pipeline.engine.passes:taken_over")(arguments.trace, arguments.output)
+    if made is not None:
+        text = f"{made.samples} samples, {made.invalid} invalid, made together with others"
+        print(f"{arguments.output[0].parent}: {text}", file=sys.stderr)
+        return 0
+    names, outputs, requests = arguments.names, [[each] for each in arguments.output], arguments.request
+    if len(names) == 1:
+        outputs = [arguments.output]
+    requests = requests * len(names) if len(requests) == 1 else requests
+    if not len(names) == len(outputs) == len(requests):
+        raise ConfigError(f"{len(names)} steps need as many --output, and as many --request or one for all of them")
+    with _for_work():
+        order = load("rover_pipeline.engine.command:Order")
+        orders = [
+            order(_find_step(name), tuple(files), request, arguments.step_version)
+            for name, files, request in zip(names, outputs, requests, strict=True)
+        ]
+        load("rover_pipeline.engine.command:run_command")(
+            orders, arguments.trace, threads=arguments.threads, log=arguments.log
+        )
+    return 0
+
+
+def _pass(arguments: argparse.Namespace) -> int:
+    with _for_work():
+        load("rover_pipeline.engine.command:run_pass")(
+            arguments.name,
+            arguments.folder,
+            arguments.trace,
+            arguments.marker,
+            find=_find_step,
+            threads=arguments.threads,
+            log=arguments.log,
+        )
+    return 0
+
+
+def _recording(arguments: argparse.Namespace) -> int:
+    run_recording = load("rover_pipeline.workflow.recording_job:run_recording")
+    paths = (arguments.folder, arguments.trace, arguments.marker)
+    return int(run_recording(*paths, threads=arguments.threads, log=arguments.log))

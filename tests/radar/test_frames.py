@@ -1,0 +1,53 @@
+"""What radar steps share of a frame is what each of them computes alone; and f2 has NumPy's bits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rover_pipeline.engine.shared import Shared
+from rover_pipeline.radar.frames import Frames
+from rover_pipeline.radar.half import as_half
+from rover_pipeline.radar.interference import samples_of, words_of
+from rover_pipeline.radar.options import PointsOptions, RangeAzimuthOptions, RangeDopplerOptions, SpectrumOptions
+from rover_pipeline.simulate.sensors.interference import bursts
+from tests.radar.scenes import Target, chirps, words
+
+CHIRP = chirps("AWR1642", frame_length=32)
+
+
+def test_steps_with_other_options_get_what_they_would_compute_alone() -> None:
+    clean = words(CHIRP, [Target(2.0, 0.3), Target(3.0, -0.2, velocity_mps=1.0)])
+    added = bursts(CHIRP, 0.3, np.random.default_rng(0))
+    iq = words_of(samples_of(clean, False, "qqii") + added, False, "qqii")[None]
+    options: list[RangeDopplerOptions] = [
+        RangeDopplerOptions(),
+        PointsOptions(interference="time"),
+        RangeAzimuthOptions(),
+        PointsOptions(interference="chirp"),
+        SpectrumOptions(doppler_bins=64),
+        RangeDopplerOptions(interference="time"),
+    ]
+    shared = Shared()
+    for each in options:
+        alone, together = Frames(iq, each, False), Frames(iq, each, False, None, shared)
+        np.testing.assert_array_equal(together.power(0), alone.power(0))
+        np.testing.assert_array_equal(together.spectrum(0), alone.spectrum(0))
+        np.testing.assert_array_equal(together.cleaned(0), alone.cleaned(0))
+        assert together.excised_share(0) == alone.excised_share(0)
+        assert (alone.excised_share(0) > 0) == (each.interference != "keep")
+    np.testing.assert_array_equal(together.samples(0), samples_of(iq[0], False, "qqii"))
+    with pytest.raises(ValueError, match="2 frames"):
+        Frames(np.repeat(iq, 2, axis=0), options[0], False, None, shared)
+
+
+def test_half_precision_has_the_bits_that_numpy_gives() -> None:
+    rng = np.random.default_rng(0)
+    exact = np.arange(1 << 16, dtype="u2").view("f2").astype("f4").view("u4")
+    near = [exact + np.uint32(offset) for offset in (0, 1, 0xFFF, 0x1000, 0x1001, 0xFFFFFFFF)]  # wraps around
+    edges = np.arange(1 << 16, dtype="u4") << np.uint32(16)
+    bits = np.concatenate([*near, edges, rng.integers(0, 1 << 32, 200_000, dtype="u4")])
+    with np.errstate(over="ignore"):
+        wanted = bits.view("f4").astype("f2").view("u2")
+    np.testing.assert_array_equal(as_half(bits.view("f4")).view("u2"), wanted)
+    assert as_half(np.array([[1.5, -2.0]], "f4")).tolist() == [[1.5, -2.0]]
