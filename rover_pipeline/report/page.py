@@ -182,7 +182,7 @@ def _template_values(contents: Contents, summary: Summary, options: ReportOption
         "view": read_view(trace.path / _MAP, track),
         "radar_estimate": contents.radar_speed is not None,
         "instants": draw_instants(trace, contents.records, span[0], options.instants, options.picture_width),
-        "exported": exported_files(trace.path),
+        "exported": exported_files(trace.path, trace.path / REPORT),
         "packages": processing.package_versions(provenances),
         "measured": {name: processing.measured_texts(content) for name, content in provenances.items()},
         "options": {name: content.get("options") or {} for name, content in provenances.items()},

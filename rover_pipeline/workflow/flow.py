@@ -246,7 +246,7 @@ class Flow:
                 self._needs.declare(name, list(rule.input))
                 known.append(name)
         self._require_read()
-        own = [name[1:] for name, step in self._steps.items() if step.default and name[1:] in known]
+        own = [name[1:] for name, step in self.steps.items() if step.default and name[1:] in known]
         asked = asked_outputs(self.config.outputs, known, own)
         several = len(self.traces) + len(self.refused) > 1
         files: list[str] = []

@@ -16,6 +16,7 @@ from rover_pipeline.report.fleet import write_fleet
 from rover_pipeline.workflow.ending import Row, end_of_run, failures, table
 from rover_pipeline.workflow.flow import Flow
 from rover_pipeline.workflow.jobs import OneLine, watch
+from rover_pipeline.workflow.passes import Passes
 from rover_pipeline.workflow.recordings import RecordingJobs
 from tests.kit import small_trace
 from tests.workflow.runs import snakemake
@@ -107,7 +108,8 @@ def test_what_a_recording_cannot_give_is_told_and_fails_a_run_only_where_it_was_
         flow = Flow({"traces": str(trace), "outputs": outputs}, tmp_path)
         flow.wanted[trace] = ["lidar_image", "map"]
         jobs = RecordingJobs(flow, away=False, begins=True)
-        assert end_of_run(flow, jobs, {}, whole=True) == status
+        passes = Passes(flow, None, str, lambda _: (), begins=True)
+        assert end_of_run(flow, jobs, passes, {}, whole=True) == status
         told = capsys.readouterr().err
         assert f"rover-pipeline: {'failed' if status else 'left out'}:\n  rec  _map  no sweep has a pose\n" in told
         assert bool(read_failures(trace)) == bool(status), "what was forgiven is not kept as a failure"
