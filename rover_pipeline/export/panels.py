@@ -130,7 +130,7 @@ def _points_panel(trace: Path) -> Panel:
     clouds = [each["xyz"][: int(each["count"])] for each in read_evenly(samples, 5)] if samples else []
     panorama = Panorama.of(clouds)
     if samples is None or panorama is None:
-        return lambda time, width, height: message_panel(width, height, "no lidar ranges")
+        return Panel(lambda time, width, height: message_panel(width, height, "no lidar ranges"), False)
     distances = np.concatenate([np.linalg.norm(cloud, axis=1) for cloud in clouds])
     max_range = 1000 * float(np.nanquantile(distances, 0.98))
 
