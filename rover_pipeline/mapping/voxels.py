@@ -152,7 +152,7 @@ def _add_points(
     last, slot = EMPTY, 0
     scale = 1.0 / edge
     for n in range(start, len(points)):
-        if np.isnan(points[n, 0]):
+        if points[n, 0] != points[n, 0]:  # no return
             continue
         x, y, z = points[n, 0] * scale, points[n, 1] * scale, points[n, 2] * scale
         i, j, k = int(np.floor(x)), int(np.floor(y)), int(np.floor(z))

@@ -13,17 +13,20 @@ import functools
 import hashlib
 import multiprocessing
 import os
+import pickle
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+import numpy as np
 import platformdirs
-from numba.core import caching, event
+from numba.core import caching, event, types
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -138,7 +141,68 @@ event.register("numba:compile", Telling())
 
 def _compile(function: F, fastmath: bool | set[str]) -> F:
     with _cache_in(cache_folder(Path(sys.modules[function.__module__].__file__ or ""))):
-        return cast(F, numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=fastmath)(function))
+        kernel = numba.njit(
+            cache=True, nogil=True, error_model="numpy", fastmath=fastmath, no_cfunc_wrapper=True
+        )(function)  # fmt: skip
+    _forget_literals(kernel)
+    return cast(F, kernel)
+
+
+def _forget_literals(kernel: Any) -> None:
+    """Let other kernels call one without telling it which numbers are constants.
+
+    Numba takes `count = 0` before a loop for the type "the constant 0" until it has seen the whole loop, and compiles the
+    kernels that are called with `count` for this type too, which is never used.
+    """
+    resolve = kernel.get_call_template
+
+    def get_call_template(args: Any, kws: Any) -> Any:
+        return resolve(tuple(map(types.unliteral, args)), {name: types.unliteral(kws[name]) for name in kws})
+
+    kernel.get_call_template = get_call_template
+
+
+def compile_for(kernel: Any, signature: Sequence[Any]) -> None:
+    """Compile a kernel for arguments of some types before it is called, or load it from the cache.
+
+    Args:
+        signature: the types as `listed` gives them.
+    """
+    kernel.compile(tuple(map(_type, signature)))
+
+
+def listed(index: Path) -> list[list[Any]]:
+    """The types that a kernel is compiled for, from its index in a cache folder.
+
+    Returns:
+        A list of the arguments' types for each time that it is compiled, in JSON's types: the name of a number's type;
+        [type, dimensions, layout] of an array; {"module:name": [types]} of a named tuple, {"": [types]} of a plain one.
+    """
+    with index.open("rb") as file:
+        pickle.load(file)  # Numba's version
+        _, kernels = pickle.load(file)
+    return sorted([[_described(each) for each in key[0]] for key in kernels], key=repr)
+
+
+def _type(description: Any) -> Any:
+    if isinstance(description, str):
+        return numba.from_dtype(np.dtype(description))
+    if isinstance(description, list):
+        dtype, dimensions, layout = description
+        return types.Array(_type(dtype), dimensions, layout)
+    [(name, fields)] = description.items()
+    module, _, kind = name.partition(":")
+    kind = getattr(import_module(module), kind) if name else None
+    return types.BaseTuple.from_types(tuple(map(_type, fields)), kind)
+
+
+def _described(kind: Any) -> Any:
+    if isinstance(kind, types.Array):
+        return [str(kind.dtype), kind.ndim, kind.layout]
+    if isinstance(kind, types.BaseTuple):
+        named = getattr(kind, "instance_class", None)
+        return {f"{named.__module__}:{named.__qualname__}" if named else "": [_described(each) for each in kind]}
+    return str(types.unliteral(kind))
 
 
 @contextmanager

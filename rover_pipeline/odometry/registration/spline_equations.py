@@ -162,7 +162,8 @@ def register_sweep(
         equations = SplineEquations(0, np.zeros((count, 4, 6, 6)), np.zeros((count, 6)))
         add_poses(matrix, right, instants.first, basis, equations)
         # Third differences of the first K control points are part of the prior already.
-        add_smoothness(trajectory, 1 / (jerk * step**3) ** 2, max(0, known - 3), equations)
+        third = jerk * (step * step * step)
+        add_smoothness(trajectory, 1 / (third * third), max(0, known - 3), equations)
         add_rates(trajectory, gyro, equations)
         information[:] = 0.0
         for m in range(count):

@@ -35,7 +35,8 @@ def distance_to_leaf(
         seed: tells ellipsoids apart.
     """
     # The ray in a frame in which the ellipsoid is the unit sphere.
-    px, py, pz, qx, qy, qz = lx / hx, ly / hy, lz / hz, ux / hx, uy / hy, uz / hz
+    px, py, pz = lx / hx, ly / hy, lz / hz
+    qx, qy, qz = ux / hx, uy / hy, uz / hz
     a, b, c = qx * qx + qy * qy + qz * qz, px * qx + py * qy + pz * qz, px * px + py * py + pz * pz - 1.0
     root = b * b - a * c
     if root <= 0.0:
@@ -54,7 +55,7 @@ def distance_to_leaf(
     next_x = ((i + (ux > 0.0)) * edge - lx) / ux if ux != 0.0 else np.inf
     next_y = ((j + (uy > 0.0)) * edge - ly) / uy if uy != 0.0 else np.inf
     next_z = ((k + (uz > 0.0)) * edge - lz) / uz if uz != 0.0 else np.inf
-    radius2 = (_RADIUS * edge) ** 2
+    radius2 = (_RADIUS * edge) * (_RADIUS * edge)
     while t < leave:
         end = min(next_x, next_y, next_z)
         sx, sy, sz, nx, ny, nz = _leaf(i, j, k, seed)

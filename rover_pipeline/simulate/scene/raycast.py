@@ -103,12 +103,14 @@ def pyramid(rays: np.ndarray, frame: np.ndarray, spread: np.ndarray) -> bool:
     frame[0, 0], frame[0, 1], frame[0, 2] = ax, ay, az
     frame[1, 0], frame[1, 1], frame[1, 2] = ux, uy, 0.0
     frame[2, 0], frame[2, 1], frame[2, 2] = vx, vy, vz
-    spread[0::2], spread[1::2] = np.inf, -np.inf
+    spread[0], spread[1] = np.inf, -np.inf
+    spread[2], spread[3] = np.inf, -np.inf
     for n in range(rays.shape[1]):
         x, y, z = rays[0, n], rays[1, n], rays[2, n]
         ahead = x * ax + y * ay + z * az
         if ahead < 0.1:
-            spread[0::2], spread[1::2] = -np.inf, np.inf
+            spread[0], spread[1] = -np.inf, np.inf
+            spread[2], spread[3] = -np.inf, np.inf
             break
         if ahead == ahead:
             along_u, along_v = (x * ux + y * uy) / ahead, (x * vx + y * vy + z * vz) / ahead
@@ -137,7 +139,7 @@ def cull(
         The used part of `candidates`.
     """
     count = 0
-    is_open = not np.isfinite(spread[0])
+    is_open = abs(spread[0]) == np.inf
     for i in among:
         x, y, z = solids.centre[i, 0] - apex[0], solids.centre[i, 1] - apex[1], solids.centre[i, 2] - apex[2]
         v = solids.velocity[i]
@@ -240,13 +242,15 @@ def own_surface(
 @compiled
 def visible(solids: Solids, eye: np.ndarray, points: np.ndarray) -> np.ndarray:
     """Whether nothing hides points on surfaces, (N, 3), from the eye, (3,), at the instant of `solids`. bool (N,)."""
-    result = np.ones(len(points), np.bool_)
+    result = np.empty(len(points), np.bool_)
     everything = np.arange(len(solids.kind))
     d = np.empty(3)
     for n in range(len(points)):
-        d[:] = points[n] - eye
+        for k in range(3):
+            d[k] = points[n, k] - eye[k]
         length = np.sqrt(d[0] * d[0] + d[1] * d[1] + d[2] * d[2])
-        d /= length
+        for k in range(3):
+            d[k] /= length
         t, _ = nearest(solids, everything, eye, d, 0.0)
         result[n] = t > length - _SURFACE_TOLERANCE
     return result
