@@ -6,6 +6,7 @@ grid.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -179,7 +180,7 @@ def _count_misses(nearest: np.ndarray, farthest: np.ndarray, entry: np.ndarray, 
             continue
         x0, y0 = (row[3] - corner[0]) / edge, (row[4] - corner[1]) / edge
         x1, y1 = (row[1] - corner[0]) / edge, (row[2] - corner[1]) / edge
-        skipped = np.sqrt(entry[s] / row[0])
+        skipped = math.sqrt(entry[s] / row[0])
         x0, y0 = x0 + skipped * (x1 - x0), y0 + skipped * (y1 - y0)
         dx, dy = x1 - x0, y1 - y0
         j, i, last_j, last_i = int(x0), int(y0), int(x1), int(y1)

@@ -36,6 +36,8 @@ _PREFIX = "numba-"
 _KEPT_S = 30 * 86400.0
 #: Who waits longer than this at a terminal is told why; other outputs get a line after the second time.
 _LONG_S, _LONG_UNSEEN_S = 1.0, 5.0
+#: What all kernels of a room take on a processor of 2.5 GHz, s.
+_ABOUT_S = {"simulate": 25, "odometry": 15, "radar": 10, "mapping": 5}
 
 
 def compiled(function: F) -> F:
@@ -110,10 +112,11 @@ class SharedLocator(_UserFolder):  # type: ignore[misc]
 
 
 class Telling(event.Listener):  # type: ignore[misc, unused-ignore]
-    """Says once in a process that kernels are being compiled, when that takes longer than a moment."""
+    """Says once for each room that its kernels are being compiled, when that takes longer than a moment."""
 
     def __init__(self) -> None:
-        self._depth, self._begin, self._before, self._told = 0, 0.0, 0.0, False
+        self._depth, self._begin, self._before = 0, 0.0, 0.0
+        self._told: set[str] = set()
 
     def on_start(self, event: Any) -> None:
         # A kernel takes long because of those that it calls: their compilations begin within its own.
@@ -123,11 +126,12 @@ class Telling(event.Listener):  # type: ignore[misc, unused-ignore]
         self._depth += 1
         room = event.data["dispatcher"].py_func.__module__.removeprefix("rover_pipeline.").partition(".")[0]
         patience = _LONG_S if sys.stderr.isatty() else _LONG_UNSEEN_S
-        if self._told or self._before + now - self._begin < patience or not (_PACKAGE / room).is_dir():
+        if room in self._told or self._before + now - self._begin < patience or not (_PACKAGE / room).is_dir():
             return
-        self._told = True
+        self._told.add(room)
         if multiprocessing.parent_process() is None:
-            message = f"compiling the kernels of {room}, once on this machine; later runs find them compiled"
+            about = f", about {_ABOUT_S[room]} s" if room in _ABOUT_S else ""
+            message = f"compiling the kernels of {room}{about}, once on this machine; later runs find them compiled"
             print(message, file=sys.stderr, flush=True)
 
     def on_end(self, event: Any) -> None:
@@ -151,8 +155,8 @@ def _compile(function: F, fastmath: bool | set[str]) -> F:
 def _forget_literals(kernel: Any) -> None:
     """Let other kernels call one without telling it which numbers are constants.
 
-    Numba takes `count = 0` before a loop for the type "the constant 0" until it has seen the whole loop, and compiles the
-    kernels that are called with `count` for this type too, which is never used.
+    Numba takes `count = 0` before a loop for the type "the constant 0" until it has seen the whole loop. The kernels
+    that are called with `count` would be compiled for this type too, which is never used.
     """
     resolve = kernel.get_call_template
 
@@ -181,7 +185,11 @@ def listed(index: Path) -> list[list[Any]]:
     with index.open("rb") as file:
         pickle.load(file)  # Numba's version
         _, kernels = pickle.load(file)
-    return sorted([[_described(each) for each in key[0]] for key in kernels], key=repr)
+    found: list[list[Any]] = []
+    for types_of, *_ in kernels:
+        signature = [_described(each) for each in types_of]
+        found += [signature] if signature not in found else []
+    return sorted(found, key=repr)
 
 
 def _type(description: Any) -> Any:

@@ -1,8 +1,9 @@
-"""Compiles the kernels of the default outputs before anybody waits for them: `python -m rover_pipeline.numerics.prepare`.
+"""Compiles the kernels of the default outputs before they are called: `python -m rover_pipeline.numerics.prepare`.
 
-The kernels and the types that they are called with stand in `kernels.json`, which is written by
-`python -m rover_pipeline.numerics.prepare --list CACHE > rover_pipeline/numerics/kernels.json` from the cache that a run
-left in an empty folder `NUMBA_CACHE_DIR=CACHE`. A kernel that is not listed is compiled where it is first called.
+`kernels.json` lists them with the types of their arguments. A run of the demo with an empty folder as
+`NUMBA_CACHE_DIR=CACHE` finds them all; then
+`python -m rover_pipeline.numerics.prepare --list CACHE > rover_pipeline/numerics/kernels.json` writes the list again. A
+kernel that is not listed is compiled where it is first called.
 """
 
 from __future__ import annotations
@@ -23,16 +24,21 @@ _LIST = Path(__file__).with_name("kernels.json")
 ROOMS = ("kinematics", "odometry", "radar", "occupancy", "numerics", "mapping")
 
 
-def prepare(rooms: Iterable[str] = ROOMS) -> dict[str, float]:
-    """Compile the listed kernels of some rooms, or load them where they are compiled; seconds for each room."""
-    kernels, seconds = json.loads(_LIST.read_text()), {}
+def prepare(rooms: Iterable[str] = ROOMS) -> list[str]:
+    """Compile the listed kernels of some rooms, or load them where they are compiled.
+
+    Returns:
+        Kernels that could not be compiled for the listed types, and why. They are compiled where they are called.
+    """
+    kernels, failed = json.loads(_LIST.read_text(encoding="utf-8")), []
     for room in rooms:
-        begin = time.monotonic()
         for name, signature in kernels[room]:
             module, _, function = name.partition(":")
-            compile_for(getattr(import_module(f"{_PACKAGE}.{module}"), function), signature)
-        seconds[room] = time.monotonic() - begin
-    return seconds
+            try:
+                compile_for(getattr(import_module(f"{_PACKAGE}.{module}"), function), signature)
+            except Exception as error:  # a list that is not up to date must not stop a run
+                failed.append(f"{name}: {type(error).__name__}: {error}")
+    return failed
 
 
 def listing(cache: Path) -> str:

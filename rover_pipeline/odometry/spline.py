@@ -7,6 +7,7 @@ Groups" (CVPR 2020). Rotations are world-from-lidar, angular velocities are in t
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -56,7 +57,7 @@ def exp_so3(x: float, y: float, z: float, out: np.ndarray) -> None:
     if square < 1e-8:
         a, b = 1 - square / 6, 0.5 - square / 24
     else:
-        angle = np.sqrt(square)
+        angle = math.sqrt(square)
         a, b = np.sin(angle) / angle, (1 - np.cos(angle)) / square
     out[0, 0], out[1, 1], out[2, 2] = 1 - b * (y * y + z * z), 1 - b * (x * x + z * z), 1 - b * (x * x + y * y)
     out[0, 1], out[1, 0] = b * x * y - a * z, b * x * y + a * z
@@ -76,7 +77,7 @@ def log_so3(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
         out[i] = 0.0
         for n in range(3):
             out[i] += a[n, k] * b[n, j] - a[n, j] * b[n, k]
-    sine = 0.5 * np.sqrt(out[0] * out[0] + out[1] * out[1] + out[2] * out[2])
+    sine = 0.5 * math.sqrt(out[0] * out[0] + out[1] * out[1] + out[2] * out[2])
     angle = np.arctan2(sine, 0.5 * (trace - 1))
     scale = 0.5 if sine < 1e-9 else 0.5 * angle / sine
     for i in range(3):
@@ -109,7 +110,12 @@ def evaluate_spline(
     for n in range(count):
         u, m = instants.fraction[n], instants.first[n]
         v = 1 - u
-        weight[0], weight[1], weight[2], weight[3] = v * v * v / 6, (3 * (u * u * u) - 6 * u * u + 4) / 6, 0.0, u * u * u / 6
+        weight[0], weight[1], weight[2], weight[3] = (
+            v * v * v / 6,
+            (3 * (u * u * u) - 6 * u * u + 4) / 6,
+            0.0,
+            u * u * u / 6,
+        )
         weight[2] = 1 - weight[0] - weight[1] - weight[3]
         rate[0], rate[1], rate[3] = -v * v / 2, (3 * u * u - 4 * u) / 2, u * u / 2
         rate[2] = -rate[0] - rate[1] - rate[3]

@@ -5,6 +5,7 @@ What a map consists of; see `surfels`.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,9 +69,9 @@ class SurfelTables(NamedTuple):
 def surfel_key(x: float, y: float, z: float, size: float) -> Any:
     """Key of the voxel that a point of the world lies in."""
     return voxel_key(
-        np.int64(np.floor(x / size + _OFFSET)),
-        np.int64(np.floor(y / size + _OFFSET)),
-        np.int64(np.floor(z / size + _OFFSET)),
+        math.floor(x / size + _OFFSET),
+        math.floor(y / size + _OFFSET),
+        math.floor(z / size + _OFFSET),
     )
 
 
@@ -188,7 +189,7 @@ def _fit_plane(key: int, size: float, s: np.ndarray, plane: np.ndarray) -> None:
     # Eigenvalues of a symmetric 3x3 matrix in closed form (Smith, Communications of the ACM 4, 1961).
     mean = (a + d + f) / 3
     da, dd, df = a - mean, d - mean, f - mean
-    p = np.sqrt((da * da + dd * dd + df * df + 2 * (b * b + c * c + e * e)) / 6)
+    p = math.sqrt((da * da + dd * dd + df * df + 2 * (b * b + c * c + e * e)) / 6)
     plane[IS_PLANE] = 0.0
     if p < 1e-9:
         return
@@ -216,14 +217,14 @@ def _fit_plane(key: int, size: float, s: np.ndarray, plane: np.ndarray) -> None:
         q1 = q3
     if q1 <= 0:
         return
-    scale = 1 / np.sqrt(q1)
+    scale = 1 / math.sqrt(q1)
     x1, y1, z1 = x1 * scale, y1 * scale, z1 * scale
-    thickness = np.sqrt(max(smallest, 0.0))
+    thickness = math.sqrt(max(smallest, 0.0))
     sine = s[SINE] / n
     if s[SINE + 1] / n - sine * sine < _ONE_BEAM * _ONE_BEAM:
         x, y, z = s[VIEW], s[VIEW + 1], s[VIEW + 2]
         across = abs(x1 * x + y1 * y + z1 * z)
-        along = np.sqrt(x * x + y * y + z * z)
+        along = math.sqrt(x * x + y * y + z * z)
         if thickness * along > _MAX_DEPTH * size * across:
             return
     # The voxel's face cuts off some points of a surface along it. The mean of the rest is beside the surface.
@@ -235,4 +236,4 @@ def _fit_plane(key: int, size: float, s: np.ndarray, plane: np.ndarray) -> None:
     cx, cy, cz = _centre(key, size)
     plane[0], plane[1], plane[2] = mx + cx, my + cy, mz + cz
     plane[3], plane[4], plane[5] = x1, y1, z1
-    plane[6], plane[7], plane[EXTENT] = thickness, 1.0, np.sqrt(middle)
+    plane[6], plane[7], plane[EXTENT] = thickness, 1.0, math.sqrt(middle)

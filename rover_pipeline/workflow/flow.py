@@ -90,7 +90,11 @@ class Flow:
     @property
     def simulates(self) -> bool:
         """Whether the recording has to be simulated, and odometry is among what is made of it."""
-        return "odom" in self.wanted.get(self.demo, ()) and self.is_demo(self.demo) and not os.path.exists(self.demo / CONFIG)
+        return (
+            "odom" in self.wanted.get(self.demo, ())
+            and self.is_demo(self.demo)
+            and not os.path.exists(self.demo / CONFIG)
+        )
 
     def results(self, wildcard: str) -> Path:
         """The directory of results that the wildcard `trace` of a rule stands for."""

@@ -4,6 +4,7 @@ and their solution for one sweep.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -201,7 +202,7 @@ def _solve(matrix: np.ndarray, right: np.ndarray) -> None:
             for k in range(j):
                 total -= lower[i, k] * lower[j, k]
             if i == j:
-                lower[i, i] = np.sqrt(max(total, 1e-6))
+                lower[i, i] = math.sqrt(max(total, 1e-6))
             else:
                 lower[i, j] = total / lower[j, j]
     for i in range(n):

@@ -8,6 +8,8 @@ Architecture of Plant Stands, 1981).
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from rover_pipeline.numerics.compiled import compiled
@@ -41,7 +43,7 @@ def distance_to_leaf(
     root = b * b - a * c
     if root <= 0.0:
         return np.inf
-    root = np.sqrt(root)
+    root = math.sqrt(root)
     t, leave = max((-b - root) / a, _NEAR), min((-b + root) / a, limit)
     if t >= leave:
         return np.inf
@@ -82,7 +84,7 @@ def leaf_normal(lx: float, ly: float, lz: float, depth: float, seed: int) -> tup
     """Unit normal of the leaf at a point in the ellipsoid's own axes."""
     edge = _CELL * depth
     _, _, _, x, y, z = _leaf(_cell_of(lx, edge), _cell_of(ly, edge), _cell_of(lz, edge), seed)
-    length = np.sqrt(x * x + y * y + z * z)
+    length = math.sqrt(x * x + y * y + z * z)
     return x / length, y / length, z / length
 
 
@@ -102,7 +104,7 @@ def _mixed(h: int) -> int:
 
 @compiled
 def _cell_of(position: float, edge: float) -> int:
-    return int(np.floor(position / edge))
+    return math.floor(position / edge)
 
 
 @compiled

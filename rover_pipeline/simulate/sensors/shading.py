@@ -6,6 +6,7 @@ vector instructions.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -154,7 +155,7 @@ def _shade_pixels(
             lx, ly, lz = lamp_x - px[n], lamp_y - py[n], lamp_z - pz[n]
             square = lx * lx + ly * ly + lz * lz
             facing = lx * nx[n] + ly * ny[n] + lz * nz[n]
-            lit[n] += max(zero, power * facing / (np.sqrt(square) * (softness + square)))
+            lit[n] += max(zero, power * facing / (math.sqrt(square) * (softness + square)))
     glow = f4(materials.glow[m])
     for n in range(count):
         lit[n] = texture[n] * lit[n] * (one - glow) + glow
@@ -167,4 +168,4 @@ def _shade_pixels(
 @inlined
 def _level(light: float) -> int:
     """A display's level for linear light, 0 to 255, with a gamma of 2."""
-    return int(255.0 * np.sqrt(min(max(light, 0.0), 1.0)) + 0.5)
+    return int(255.0 * math.sqrt(min(max(light, 0.0), 1.0)) + 0.5)
