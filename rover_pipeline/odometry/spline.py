@@ -110,16 +110,13 @@ def evaluate_spline(
     for n in range(count):
         u, m = instants.fraction[n], instants.first[n]
         v = 1 - u
-        weight[0], weight[1], weight[2], weight[3] = (
-            v * v * v / 6,
-            (3 * (u * u * u) - 6 * u * u + 4) / 6,
-            0.0,
-            u * u * u / 6,
-        )
+        weight[0], weight[3] = v * v * v / 6, u * u * u / 6
+        weight[1] = (3 * (u * u * u) - 6 * u * u + 4) / 6
         weight[2] = 1 - weight[0] - weight[1] - weight[3]
         rate[0], rate[1], rate[3] = -v * v / 2, (3 * u * u - 4 * u) / 2, u * u / 2
         rate[2] = -rate[0] - rate[1] - rate[3]
-        rate2[0], rate2[1], rate2[2], rate2[3] = v, 3 * u - 2, 1 - 3 * u, u
+        rate2[0], rate2[1] = v, 3 * u - 2
+        rate2[2], rate2[3] = 1 - 3 * u, u
         for k in range(4):
             for i in range(3):
                 out_pos[n, i] += weight[k] * pos[m + k, i]

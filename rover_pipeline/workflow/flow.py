@@ -90,11 +90,8 @@ class Flow:
     @property
     def simulates(self) -> bool:
         """Whether the recording has to be simulated, and odometry is among what is made of it."""
-        return (
-            "odom" in self.wanted.get(self.demo, ())
-            and self.is_demo(self.demo)
-            and not os.path.exists(self.demo / CONFIG)
-        )
+        is_there = os.path.exists(self.demo / CONFIG)
+        return self.is_demo(self.demo) and not is_there and "odom" in self.wanted.get(self.demo, ())
 
     def results(self, wildcard: str) -> Path:
         """The directory of results that the wildcard `trace` of a rule stands for."""
