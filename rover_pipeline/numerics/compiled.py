@@ -180,7 +180,8 @@ def listed(index: Path) -> list[list[Any]]:
 
     Returns:
         A list of the arguments' types for each time that it is compiled, in JSON's types: the name of a number's type;
-        [type, dimensions, layout] of an array; {"module:name": [types]} of a named tuple, {"": [types]} of a plain one.
+        [type, dimensions, layout] of an array, with "readonly" where it is; {"module:name": [types]} of a named tuple,
+        {"": [types]} of a plain one.
     """
     with index.open("rb") as file:
         pickle.load(file)  # Numba's version
@@ -196,8 +197,8 @@ def _type(description: Any) -> Any:
     if isinstance(description, str):
         return numba.from_dtype(np.dtype(description))
     if isinstance(description, list):
-        dtype, dimensions, layout = description
-        return types.Array(_type(dtype), dimensions, layout)
+        dtype, dimensions, layout, *readonly = description
+        return types.Array(_type(dtype), dimensions, layout, readonly=bool(readonly))
     [(name, fields)] = description.items()
     module, _, kind = name.partition(":")
     kind = getattr(import_module(module), kind) if name else None
@@ -206,7 +207,7 @@ def _type(description: Any) -> Any:
 
 def _described(kind: Any) -> Any:
     if isinstance(kind, types.Array):
-        return [str(kind.dtype), kind.ndim, kind.layout]
+        return [str(kind.dtype), kind.ndim, kind.layout, *([] if kind.mutable else ["readonly"])]
     if isinstance(kind, types.BaseTuple):
         named = getattr(kind, "instance_class", None)
         return {f"{named.__module__}:{named.__qualname__}" if named else "": [_described(each) for each in kind]}
