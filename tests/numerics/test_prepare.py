@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from pathlib import Path
 from typing import NamedTuple
@@ -12,6 +13,9 @@ import pytest
 
 from rover_pipeline.numerics import compiled, prepare
 from rover_pipeline.numerics.compiled import compile_for, listed
+from rover_pipeline.radar.point_kernels import _ranked
+
+PACKAGE = Path(compiled.__file__).parents[1]
 
 
 class Pair(NamedTuple):
@@ -85,3 +89,28 @@ def test_a_kernel_that_was_compiled_ahead_is_called_without_compiling_it() -> No
 def test_a_kernel_is_not_compiled_for_the_constants_that_a_loop_begins_with() -> None:
     assert _counted(10.0) == 4
     assert len(_steps.signatures) == 1
+
+
+#: Functions of NumPy that a few lines do as well, and that Numba compiles for seconds.
+SLOW = {"argsort", "concatenate", "median", "partition", "sort", "std", "sum", "unique", "var"}
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_kernels_call_nothing_that_takes_seconds_to_compile(path: Path) -> None:
+    for function in (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)):
+        if {"compiled", "compiled_with_fma", "inlined"} & {ast.unparse(each) for each in function.decorator_list}:
+            called = {
+                node.func.attr
+                for node in ast.walk(function)
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+            }
+            assert not called & SLOW, f"{function.name} calls {called & SLOW}"
+
+
+def test_the_value_of_a_rank_is_that_of_the_sorted_values() -> None:
+    random = np.random.default_rng(5)
+    for size in (1, 2, 3, 40, 133):
+        for values in (random.random(size), random.integers(0, 4, size), np.arange(size), -np.arange(size)):
+            ring = values.astype("f4")
+            for rank in {0, size // 2, 3 * size // 4, size - 1}:
+                assert _ranked(ring.copy(), rank) == np.sort(ring)[rank]
