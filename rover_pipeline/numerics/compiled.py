@@ -145,9 +145,9 @@ event.register("numba:compile", Telling())
 
 def _compile(function: F, fastmath: bool | set[str]) -> F:
     with _cache_in(cache_folder(Path(sys.modules[function.__module__].__file__ or ""))):
-        kernel = numba.njit(
-            cache=True, nogil=True, error_model="numpy", fastmath=fastmath, no_cfunc_wrapper=True
-        )(function)  # fmt: skip
+        # No kernel is called by way of a pointer, which would take one more function around it.
+        flags: dict[str, Any] = {"error_model": "numpy", "fastmath": fastmath, "no_cfunc_wrapper": True}
+        kernel = numba.njit(cache=True, nogil=True, **flags)(function)
     _forget_literals(kernel)
     return cast(F, kernel)
 
@@ -209,8 +209,8 @@ def _described(kind: Any) -> Any:
     if isinstance(kind, types.Array):
         return [str(kind.dtype), kind.ndim, kind.layout, *([] if kind.mutable else ["readonly"])]
     if isinstance(kind, types.BaseTuple):
-        named = getattr(kind, "instance_class", None)
-        return {f"{named.__module__}:{named.__qualname__}" if named else "": [_described(each) for each in kind]}
+        named, fields = getattr(kind, "instance_class", None), cast(Any, kind)
+        return {f"{named.__module__}:{named.__qualname__}" if named else "": [_described(each) for each in fields]}
     return str(types.unliteral(kind))
 
 
