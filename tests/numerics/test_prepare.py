@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numba
 import numpy as np
@@ -81,14 +81,14 @@ def test_a_kernel_that_was_compiled_ahead_is_called_without_compiling_it() -> No
     signature = [compiled._described(numba.typeof(each)) for each in (pair, scale)]
     compile_for(_summed, json.loads(json.dumps(signature)))
     assert _summed(pair, scale) == 6.5
-    assert len(_summed.signatures) == 1
+    assert len(cast(Any, _summed).signatures) == 1
     (index,) = compiled.cache_folder(Path(__file__)).rglob("test_prepare._summed-*.nbi")
     assert signature in listed(index)
 
 
 def test_a_kernel_is_not_compiled_for_the_constants_that_a_loop_begins_with() -> None:
     assert _counted(10.0) == 4
-    assert len(_steps.signatures) == 1
+    assert len(cast(Any, _steps).signatures) == 1
 
 
 #: Functions of NumPy that a few lines do as well, and that Numba compiles for seconds.

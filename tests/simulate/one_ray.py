@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import numpy as np
 
 from rover_pipeline.simulate.scene.leaves import distance_to_leaf
@@ -9,7 +11,7 @@ from rover_pipeline.simulate.scene.raycast import NEAR, in_own_axes
 from rover_pipeline.simulate.scene.terrain import distance_to_ground
 from rover_pipeline.simulate.scene.world import BOX, CYLINDER, FOLIAGE, TERRAIN, Solids
 
-_in_own_axes = in_own_axes.py_func
+_in_own_axes = cast(Any, in_own_axes).py_func
 
 
 def nearest(solids: Solids, o: np.ndarray, d: np.ndarray, lag: float) -> tuple[float, int]:
@@ -24,8 +26,9 @@ def nearest(solids: Solids, o: np.ndarray, d: np.ndarray, lag: float) -> tuple[f
     best, index = np.inf, -1
     for i in range(len(solids.kind)):
         # The primitive moves by lag * velocity; the ray is moved back instead.
+        x, y, z = o - lag * solids.velocity[i]
         with np.errstate(divide="ignore", invalid="ignore"):
-            t = _distance_to(solids, i, *(o - lag * solids.velocity[i]), *d, best)
+            t = _distance_to(solids, i, x, y, z, d[0], d[1], d[2], best)
         if t < best:
             best, index = float(t), i
     return best, index
