@@ -55,6 +55,8 @@ datasets = _one_line(EXPORTS.targets)
 # The number of jobs is limited where they run elsewhere; the executor itself is not yet known here.
 AWAY = workflow.remote_exec or workflow.resource_settings.nodes is not None
 DRY = workflow.output_settings.dryrun
+# The mark that the kernels of the steps are compiled.
+KERNELS = ".snakemake/kernels"
 EACH = _one_line(RecordingJobs)(FLOW, away=AWAY, begins=BEGINS)
 
 # For what shares the raw bytes of a recording, see rules/passes.smk.
@@ -76,6 +78,8 @@ def targets(rules):
         say("would make:", EACH.forecast())
     if DRY and FLOW.refused:
         say("could not be done:", FLOW.refused)
+    if FLOW.simulates and not AWAY and workflow.cores > 1:
+        files = [*files, KERNELS]
     return files
 
 
@@ -88,6 +92,8 @@ def threads(most):
     def share(wildcards):
         if workflow.remote_exec or workflow.non_local_exec:
             return most
+        if FLOW.config.traces is None:
+            return 1  # the demo is a few seconds of data
         cores = workflow.cores if len(FLOW.directories) == 1 else workflow.cores // 2
         return max(1, min(most, cores))
 

@@ -1,3 +1,13 @@
+# Beside the simulation, on another processor: what the steps will run is compiled, once on this machine.
+rule kernels:
+    output:
+        touch(KERNELS),
+    log:
+        "logs/demo/kernels.log",
+    shell:
+        f"{sys.executable} -m rover_pipeline.numerics.prepare 2>&1 | tee {{log:q}} >&2"
+
+
 # With no recording at hand: a small one with known truth.
 rule simulate:
     output:

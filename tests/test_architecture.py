@@ -50,8 +50,9 @@ MATHS = {
     "radar",
     "sync",
 }
-#: The user's ONNX model is no channel: its digest is part of the options. The sources of kernels name their cache.
-READERS = {"camera/options.py", "numerics/compiled.py"}
+#: The user's ONNX model is no channel: its digest is part of the options. The sources of kernels name their cache, and
+#: the list of kernels comes with the package.
+READERS = {"camera/options.py", "numerics/compiled.py", "numerics/prepare.py"}
 #: Who may write, besides the format: whatever is no virtual sensor.
 WRITERS = {
     "engine/command.py": "the log of a job, and how a pass ended",
@@ -73,6 +74,7 @@ WRITERS = {
 PARSERS = {
     "engine/command.py": "the request of a job, from the command line",
     "simulate/faults.py": "a trace that this process has just made",
+    "numerics/prepare.py": "the list of kernels, which comes with the package",
 }
 
 

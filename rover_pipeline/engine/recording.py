@@ -105,6 +105,12 @@ class Recording:
                 self._corrupt |= corrupt
                 yield result
 
+    @property
+    def forks(self) -> bool:
+        """Whether functions that `map` is to run in processes run in several that are forked from this one."""
+        workers = self._workers
+        return workers is not None and workers.processes.count > 1 and workers.dask.scheduler is None
+
     @contextmanager
     def exchange(self) -> Iterator[Exchange]:
         """A store for arrays that mapped functions hand to one another. It is deleted afterwards."""

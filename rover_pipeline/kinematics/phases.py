@@ -126,17 +126,19 @@ def _posterior(
             _move(state, spare, restart[j], drift[j], passes[j])
         _weigh(state, table, position[j])
         if j % _KEPT == 0:
-            kept[j // _KEPT] = state
+            for k in range(bins):
+                kept[j // _KEPT, k] = state[k]
     forward = np.empty((_KEPT, bins))
     after = np.full(bins, 1.0 / bins)  # what the arrivals after a sample say of its phase
     for part in range(len(kept) - 1, -1, -1):
         start, stop = part * _KEPT, min(count, (part + 1) * _KEPT)
-        forward[0] = kept[part]
+        for k in range(bins):
+            state[k] = forward[0, k] = kept[part, k]
         for j in range(start + 1, stop):
-            state[:] = forward[j - 1 - start]
             _move(state, spare, restart[j], drift[j], passes[j])
             _weigh(state, table, position[j])
-            forward[j - start] = state
+            for k in range(bins):
+                forward[j - start, k] = state[k]
         for j in range(stop - 1, start - 1, -1):
             if j + 1 < count:
                 _weigh(after, table, position[j + 1])
@@ -180,7 +182,8 @@ def _move(state: np.ndarray, spare: np.ndarray, restart: float, drift: float, pa
         for k in range(bins):
             left, right = state[k - 1 if k else bins - 1], state[k + 1 if k < bins - 1 else 0]
             spare[k] = state[k] + drift / 2 * (left - 2 * state[k] + right)
-        state[:] = spare
+        for k in range(bins):
+            state[k] = spare[k]
     for k in range(bins):
         total += state[k]
     for k in range(bins):

@@ -6,6 +6,7 @@ grid.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -59,7 +60,8 @@ class LocalGrid:
             sectors: i4 (beam, column), the sector of each pixel.
         """
         self._sweeps += 1
-        rays = _find_rays(points, pos, sectors, self._band[1], self._band[2], self._heights)
+        count = int(sectors.max()) + 1
+        rays = _find_rays(points, pos, sectors, count, self._band[1], self._band[2], self._heights)
         self._in_band += _count_hits(points, pos, self._band, self._sweeps, self._cells)
         _count_misses(*rays, self._sweeps, self._cells)
 
@@ -76,12 +78,13 @@ class LocalGrid:
 
 @compiled
 def _find_rays(
-    points: np.ndarray, pos: np.ndarray, sectors: np.ndarray, low: float, high: float, heights: np.ndarray
+    points: np.ndarray, pos: np.ndarray, sectors: np.ndarray, count: int, low: float, high: float, heights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Finds the ray of each sector through the band of heights between `low` and `high`, m above the lidar.
 
     Args:
         points, pos, sectors: as for `LocalGrid.add`.
+        count: number of sectors.
         heights: f8 (2,), minimum and maximum height of a point above the lidar; updated.
 
     Returns:
@@ -92,23 +95,21 @@ def _find_rays(
         entry: f8 (sector,), squared horizontal distance at which beams enter the band. It is zero when the lidar itself
             is in the band, and infinite where no beam enters it.
     """
-    count = sectors.max() + 1
-    nearest, farthest = np.empty((count, 5)), np.empty((count, 5))
-    nearest[:, 0] = np.inf
-    farthest[:, 0] = 0.0
+    nearest, farthest, entry = np.empty((count, 5)), np.empty((count, 5)), np.empty(count)
     edge = low if low > 0.0 else (high if high < 0.0 else 0.0)  # the limit that faces a lidar outside of the band
-    entry = np.full(count, np.inf if edge != 0.0 else 0.0)
+    for s in range(count):
+        nearest[s, 0], farthest[s, 0], entry[s] = np.inf, 0.0, (np.inf if edge != 0.0 else 0.0)
     beams, columns = sectors.shape
     for beam in range(beams):
         for c in range(columns):
-            if np.isnan(points[beam, c, 0]):
+            if points[beam, c, 0] != points[beam, c, 0]:  # no return
                 continue
             dx, dy = points[beam, c, 0] - pos[c, 0], points[beam, c, 1] - pos[c, 1]
             dz = points[beam, c, 2] - pos[c, 2]
             heights[0], heights[1] = min(heights[0], dz), max(heights[1], dz)
             distance, s = dx * dx + dy * dy, sectors[beam, c]
             if edge != 0.0 and dz / edge >= 1.0:
-                entry[s] = min(entry[s], (edge / dz) ** 2 * distance)
+                entry[s] = min(entry[s], (edge / dz) * (edge / dz) * distance)
             if low <= dz <= high:
                 if distance < nearest[s, 0]:
                     nearest[s, 0], nearest[s, 1], nearest[s, 2] = distance, pos[c, 0] + dx, pos[c, 1] + dy
@@ -145,7 +146,7 @@ def _count_hits(points: np.ndarray, pos: np.ndarray, band: np.ndarray, sweep: in
     count = 0
     for beam in range(beams):
         for c in range(columns):
-            if np.isnan(points[beam, c, 0]):
+            if points[beam, c, 0] != points[beam, c, 0]:  # no return
                 continue
             dz = points[beam, c, 2] - pos[c, 2]
             if dz > high:
@@ -179,7 +180,7 @@ def _count_misses(nearest: np.ndarray, farthest: np.ndarray, entry: np.ndarray, 
             continue
         x0, y0 = (row[3] - corner[0]) / edge, (row[4] - corner[1]) / edge
         x1, y1 = (row[1] - corner[0]) / edge, (row[2] - corner[1]) / edge
-        skipped = np.sqrt(entry[s] / row[0])
+        skipped = math.sqrt(entry[s] / row[0])
         x0, y0 = x0 + skipped * (x1 - x0), y0 + skipped * (y1 - y0)
         dx, dy = x1 - x0, y1 - y0
         j, i, last_j, last_i = int(x0), int(y0), int(x1), int(y1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -152,10 +153,10 @@ def _add_points(
     last, slot = EMPTY, 0
     scale = 1.0 / edge
     for n in range(start, len(points)):
-        if np.isnan(points[n, 0]):
+        if points[n, 0] != points[n, 0]:  # no return
             continue
         x, y, z = points[n, 0] * scale, points[n, 1] * scale, points[n, 2] * scale
-        i, j, k = int(np.floor(x)), int(np.floor(y)), int(np.floor(z))
+        i, j, k = math.floor(x), math.floor(y), math.floor(z)
         key = voxel_key(i, j, k)
         if key != last:  # neighbours in a beam are mostly in the same voxel
             slot = find_slot(table, key)

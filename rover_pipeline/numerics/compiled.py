@@ -13,17 +13,20 @@ import functools
 import hashlib
 import multiprocessing
 import os
+import pickle
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+import numpy as np
 import platformdirs
-from numba.core import caching, event
+from numba.core import caching, event, types
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -33,6 +36,8 @@ _PREFIX = "numba-"
 _KEPT_S = 30 * 86400.0
 #: Who waits longer than this at a terminal is told why; other outputs get a line after the second time.
 _LONG_S, _LONG_UNSEEN_S = 1.0, 5.0
+#: What all kernels of a room take on a processor of 2.5 GHz, s.
+_ABOUT_S = {"simulate": 25, "odometry": 15, "radar": 10, "mapping": 5}
 
 
 def compiled(function: F) -> F:
@@ -107,10 +112,11 @@ class SharedLocator(_UserFolder):  # type: ignore[misc]
 
 
 class Telling(event.Listener):  # type: ignore[misc, unused-ignore]
-    """Says once in a process that kernels are being compiled, when that takes longer than a moment."""
+    """Says once for each room that its kernels are being compiled, when that takes longer than a moment."""
 
     def __init__(self) -> None:
-        self._depth, self._begin, self._before, self._told = 0, 0.0, 0.0, False
+        self._depth, self._begin, self._before = 0, 0.0, 0.0
+        self._told: set[str] = set()
 
     def on_start(self, event: Any) -> None:
         # A kernel takes long because of those that it calls: their compilations begin within its own.
@@ -120,11 +126,12 @@ class Telling(event.Listener):  # type: ignore[misc, unused-ignore]
         self._depth += 1
         room = event.data["dispatcher"].py_func.__module__.removeprefix("rover_pipeline.").partition(".")[0]
         patience = _LONG_S if sys.stderr.isatty() else _LONG_UNSEEN_S
-        if self._told or self._before + now - self._begin < patience or not (_PACKAGE / room).is_dir():
+        if room in self._told or self._before + now - self._begin < patience or not (_PACKAGE / room).is_dir():
             return
-        self._told = True
+        self._told.add(room)
         if multiprocessing.parent_process() is None:
-            message = f"compiling the kernels of {room}, once on this machine; later runs find them compiled"
+            about = f", about {_ABOUT_S[room]} s" if room in _ABOUT_S else ""
+            message = f"compiling the kernels of {room}{about}, once on this machine; later runs find them compiled"
             print(message, file=sys.stderr, flush=True)
 
     def on_end(self, event: Any) -> None:
@@ -138,7 +145,73 @@ event.register("numba:compile", Telling())
 
 def _compile(function: F, fastmath: bool | set[str]) -> F:
     with _cache_in(cache_folder(Path(sys.modules[function.__module__].__file__ or ""))):
-        return cast(F, numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=fastmath)(function))
+        # No kernel is called by way of a pointer, which would take one more function around it.
+        flags: dict[str, Any] = {"error_model": "numpy", "fastmath": fastmath, "no_cfunc_wrapper": True}
+        kernel = numba.njit(cache=True, nogil=True, **flags)(function)
+    _forget_literals(kernel)
+    return cast(F, kernel)
+
+
+def _forget_literals(kernel: Any) -> None:
+    """Let other kernels call one without telling it which numbers are constants.
+
+    Numba takes `count = 0` before a loop for the type "the constant 0" until it has seen the whole loop. The kernels
+    that are called with `count` would be compiled for this type too, which is never used.
+    """
+    resolve = kernel.get_call_template
+
+    def get_call_template(args: Any, kws: Any) -> Any:
+        return resolve(tuple(map(types.unliteral, args)), {name: types.unliteral(kws[name]) for name in kws})
+
+    kernel.get_call_template = get_call_template
+
+
+def compile_for(kernel: Any, signature: Sequence[Any]) -> None:
+    """Compile a kernel for arguments of some types before it is called, or load it from the cache.
+
+    Args:
+        signature: the types as `listed` gives them.
+    """
+    kernel.compile(tuple(map(_type, signature)))
+
+
+def listed(index: Path) -> list[list[Any]]:
+    """The types that a kernel is compiled for, from its index in a cache folder.
+
+    Returns:
+        A list of the arguments' types for each time that it is compiled, in JSON's types: the name of a number's type;
+        [type, dimensions, layout] of an array, with "readonly" where it is; {"module:name": [types]} of a named tuple,
+        {"": [types]} of a plain one.
+    """
+    with index.open("rb") as file:
+        pickle.load(file)  # Numba's version
+        _, kernels = pickle.load(file)
+    found: list[list[Any]] = []
+    for types_of, *_ in kernels:
+        signature = [_described(each) for each in types_of]
+        found += [signature] if signature not in found else []
+    return sorted(found, key=repr)
+
+
+def _type(description: Any) -> Any:
+    if isinstance(description, str):
+        return numba.from_dtype(np.dtype(description))
+    if isinstance(description, list):
+        dtype, dimensions, layout, *readonly = description
+        return types.Array(_type(dtype), dimensions, layout, readonly=bool(readonly))
+    [(name, fields)] = description.items()
+    module, _, kind = name.partition(":")
+    kind = getattr(import_module(module), kind) if name else None
+    return types.BaseTuple.from_types(tuple(map(_type, fields)), kind)
+
+
+def _described(kind: Any) -> Any:
+    if isinstance(kind, types.Array):
+        return [str(kind.dtype), kind.ndim, kind.layout, *([] if kind.mutable else ["readonly"])]
+    if isinstance(kind, types.BaseTuple):
+        named, fields = getattr(kind, "instance_class", None), cast(Any, kind)
+        return {f"{named.__module__}:{named.__qualname__}" if named else "": [_described(each) for each in fields]}
+    return str(types.unliteral(kind))
 
 
 @contextmanager

@@ -63,4 +63,6 @@ def copy_voxels(old: np.ndarray, table: np.ndarray) -> None:
     """Copies all voxels of a table to an empty larger table of the same width."""
     for n in range(len(old)):
         if old[n, 0] != EMPTY:
-            table[find_slot(table, old[n, 0])] = old[n]
+            slot = find_slot(table, old[n, 0])
+            for part in range(old.shape[1]):
+                table[slot, part] = old[n, part]

@@ -6,6 +6,7 @@ it. A table gives the bin in which a small interval of the quotient begins, and 
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -152,7 +153,7 @@ def _fill(
                 quotient = -quotient
             if quotient < azimuth.edges[0] or quotient >= azimuth.edges[-1]:
                 continue
-            distance = np.sqrt(square + z * z)
+            distance = math.sqrt(square + z * z)
             cell = int(distance / resolution + 0.5)
             if cell >= bins or distance < min_range:
                 continue
@@ -163,7 +164,7 @@ def _fill(
             if len(elevation.edges) == 2 and elevation.edges[0] == -1.0 and elevation.edges[1] == 1.0:
                 out[0, a, cell] = 1
                 continue
-            quotient = z / (np.sqrt(square) + abs(z))
+            quotient = z / (math.sqrt(square) + abs(z))
             if quotient < elevation.edges[0] or quotient >= elevation.edges[-1]:
                 continue
             out[_bin(elevation, quotient), a, cell] = 1

@@ -7,6 +7,7 @@ Groups" (CVPR 2020). Rotations are world-from-lidar, angular velocities are in t
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -56,7 +57,7 @@ def exp_so3(x: float, y: float, z: float, out: np.ndarray) -> None:
     if square < 1e-8:
         a, b = 1 - square / 6, 0.5 - square / 24
     else:
-        angle = np.sqrt(square)
+        angle = math.sqrt(square)
         a, b = np.sin(angle) / angle, (1 - np.cos(angle)) / square
     out[0, 0], out[1, 1], out[2, 2] = 1 - b * (y * y + z * z), 1 - b * (x * x + z * z), 1 - b * (x * x + y * y)
     out[0, 1], out[1, 0] = b * x * y - a * z, b * x * y + a * z
@@ -76,7 +77,7 @@ def log_so3(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
         out[i] = 0.0
         for n in range(3):
             out[i] += a[n, k] * b[n, j] - a[n, j] * b[n, k]
-    sine = 0.5 * np.sqrt(out[0] ** 2 + out[1] ** 2 + out[2] ** 2)
+    sine = 0.5 * math.sqrt(out[0] * out[0] + out[1] * out[1] + out[2] * out[2])
     angle = np.arctan2(sine, 0.5 * (trace - 1))
     scale = 0.5 if sine < 1e-9 else 0.5 * angle / sine
     for i in range(3):
@@ -103,17 +104,19 @@ def evaluate_spline(
     differences = np.empty((len(rot), 3))
     for m in range(len(rot) - 1):
         log_so3(rot[m], rot[m + 1], differences[m])
-    factor, product = np.empty((3, 3)), np.empty((3, 3))
+    factor, product, turned = np.empty((3, 3)), np.empty((3, 3)), np.empty((3, 3))
     weight, rate, rate2, sums, sum_rates = np.empty(4), np.empty(4), np.empty(4), np.empty(3), np.empty(3)
     avel = np.empty(3)
     for n in range(count):
         u, m = instants.fraction[n], instants.first[n]
         v = 1 - u
-        weight[0], weight[1], weight[2], weight[3] = v * v * v / 6, (3 * u**3 - 6 * u * u + 4) / 6, 0.0, u * u * u / 6
+        weight[0], weight[3] = v * v * v / 6, u * u * u / 6
+        weight[1] = (3 * (u * u * u) - 6 * u * u + 4) / 6
         weight[2] = 1 - weight[0] - weight[1] - weight[3]
         rate[0], rate[1], rate[3] = -v * v / 2, (3 * u * u - 4 * u) / 2, u * u / 2
         rate[2] = -rate[0] - rate[1] - rate[3]
-        rate2[0], rate2[1], rate2[2], rate2[3] = v, 3 * u - 2, 1 - 3 * u, u
+        rate2[0], rate2[1] = v, 3 * u - 2
+        rate2[2], rate2[3] = 1 - 3 * u, u
         for k in range(4):
             for i in range(3):
                 out_pos[n, i] += weight[k] * pos[m + k, i]
@@ -125,18 +128,24 @@ def evaluate_spline(
             for j in range(k + 1, 4):
                 sums[k] += weight[j]
                 sum_rates[k] += rate[j] / step
-        out_rot[n] = rot[m]
-        avel[:] = 0.0
+        for i in range(3):
+            avel[i] = 0.0
+            for j in range(3):
+                turned[i, j] = rot[m, i, j]
         for k in range(3):
             delta = differences[m + k]
             exp_so3(sums[k] * delta[0], sums[k] * delta[1], sums[k] * delta[2], factor)
-            multiply(out_rot[n], factor, product)
-            out_rot[n] = product
+            multiply(turned, factor, product)
             for i in range(3):
                 out_avel[n, i] = factor[0, i] * avel[0] + factor[1, i] * avel[1] + factor[2, i] * avel[2]
+                for j in range(3):
+                    turned[i, j] = product[i, j]
             for i in range(3):
                 avel[i] = out_avel[n, i] + sum_rates[k] * delta[i]
-        out_avel[n] = avel
+        for i in range(3):
+            out_avel[n, i] = avel[i]
+            for j in range(3):
+                out_rot[n, i, j] = turned[i, j]
     return out_pos, out_rot, out_vel, out_acc, out_avel
 
 
@@ -177,13 +186,17 @@ class SplineTrajectory(NamedTuple):
 
     def at(self, times: np.ndarray) -> State:
         """State at N instants, f8 seconds. Outside of the trajectory it is that at the nearest end."""
-        return State(*evaluate_spline(self, self.locate(times)))
+        return State(*self._evaluated(self.locate(times)))
 
     def poses(self, instants: Instants) -> tuple[np.ndarray, np.ndarray]:
         """Positions, f8 (N, 3), and rotations, f8 (N, 3, 3), at some instants that are near to one another."""
         low, high = instants.control_range()
-        pos, rot, *_ = evaluate_spline(self.part(low, high), instants.relative_to(low))
+        pos, rot, *_ = self.part(low, high)._evaluated(instants.relative_to(low))
         return pos, rot
+
+    def _evaluated(self, instants: Instants) -> tuple[np.ndarray, ...]:
+        # Control points that a solver leaves in another order of memory would be compiled for once more.
+        return evaluate_spline(self._replace(pos=np.ascontiguousarray(self.pos)), instants)
 
     def part(self, low: int, high: int) -> SplineTrajectory:
         """A view of the control points from number `low` until before `high`."""

@@ -15,6 +15,7 @@ from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.lidar.sweeps import lidar_reader
 from rover_pipeline.lookup import load
 from rover_pipeline.numerics.jumps import jumps, without_jumps
+from rover_pipeline.numerics.prepare import prepare
 from rover_pipeline.odometry.gaps import LONGEST, gaps
 from rover_pipeline.odometry.inertial import Imu, Samples, calibrated, contradicted_by, level_of, with_accelerometer
 from rover_pipeline.odometry.options import OdometryOptions
@@ -36,7 +37,6 @@ from rover_pipeline.odometry.quality import (
 from rover_pipeline.odometry.refinement import refine_in_batch
 from rover_pipeline.odometry.registration.covariance import relative_to
 from rover_pipeline.odometry.segments import Registration, SweepReader, merge, split, without_overlap
-from rover_pipeline.odometry.spline import SplineTrajectory
 
 #: Knots of the longest trajectory, which take 400 MB: 400,000 are 10 h.
 _MAX_KNOTS = 4_000_000
@@ -86,8 +86,9 @@ def odom(
         with_accelerometer(samples)  # an error now, not after the registration
     lidar = lidar_reader(metadata, options.lidar.ts_reference)
     reader = SweepReader(recording, times, *lidar.span, options, metadata)
-    # Compiles kernels here once. Processes are forked from this one, and each of them would have to compile them.
-    SplineTrajectory.at_rest(0.0, 1.0, options.knots).at(times[:1])
+    if recording.forks:
+        # Each of the processes that are forked from this one would have to compile the kernels.
+        prepare(["odometry"])
 
     # Segments are registered in parallel, sweep after sweep, and then merged. The IMU is calibrated in between.
     segments = split(times, options.segment, options.overlap, gaps(times, recording.valid != 0))

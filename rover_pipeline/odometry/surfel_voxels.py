@@ -5,6 +5,7 @@ What a map consists of; see `surfels`.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,9 +69,9 @@ class SurfelTables(NamedTuple):
 def surfel_key(x: float, y: float, z: float, size: float) -> Any:
     """Key of the voxel that a point of the world lies in."""
     return voxel_key(
-        np.int64(np.floor(x / size + _OFFSET)),
-        np.int64(np.floor(y / size + _OFFSET)),
-        np.int64(np.floor(z / size + _OFFSET)),
+        math.floor(x / size + _OFFSET),
+        math.floor(y / size + _OFFSET),
+        math.floor(z / size + _OFFSET),
     )
 
 
@@ -187,17 +188,20 @@ def _fit_plane(key: int, size: float, s: np.ndarray, plane: np.ndarray) -> None:
     d, e, f = s[7] / n - my * my, s[8] / n - my * mz, s[9] / n - mz * mz
     # Eigenvalues of a symmetric 3x3 matrix in closed form (Smith, Communications of the ACM 4, 1961).
     mean = (a + d + f) / 3
-    p = np.sqrt(((a - mean) ** 2 + (d - mean) ** 2 + (f - mean) ** 2 + 2 * (b * b + c * c + e * e)) / 6)
+    da, dd, df = a - mean, d - mean, f - mean
+    p = math.sqrt((da * da + dd * dd + df * df + 2 * (b * b + c * c + e * e)) / 6)
     plane[IS_PLANE] = 0.0
     if p < 1e-9:
         return
-    ua, ud, uf, ub, uc, ue = (a - mean) / p, (d - mean) / p, (f - mean) / p, b / p, c / p, e / p
+    ua, ud, uf = da / p, dd / p, df / p
+    ub, uc, ue = b / p, c / p, e / p
     half = 0.5 * (ua * (ud * uf - ue * ue) - ub * (ub * uf - ue * uc) + uc * (ub * ue - ud * uc))
     angle = np.arccos(min(1.0, max(-1.0, half))) / 3
     largest = mean + 2 * p * np.cos(angle)
     smallest = mean + 2 * p * np.cos(angle + 2 * np.pi / 3)
     middle = 3 * mean - largest - smallest
-    if smallest > (_MAX_THICKNESS * size) ** 2 or middle < (_MIN_EXTENT * size) ** 2 or middle < 4 * smallest:
+    thick, wide = _MAX_THICKNESS * size, _MIN_EXTENT * size
+    if smallest > thick * thick or middle < wide * wide or middle < 4 * smallest:
         return
     # The normal is orthogonal to the rows of A - smallest * I: take the longest cross product of two rows.
     a, d, f = a - smallest, d - smallest, f - smallest
@@ -206,17 +210,21 @@ def _fit_plane(key: int, size: float, s: np.ndarray, plane: np.ndarray) -> None:
     x3, y3, z3 = d * f - e * e, e * c - b * f, b * e - d * c
     q1, q2, q3 = x1 * x1 + y1 * y1 + z1 * z1, x2 * x2 + y2 * y2 + z2 * z2, x3 * x3 + y3 * y3 + z3 * z3
     if q2 > q1:
-        x1, y1, z1, q1 = x2, y2, z2, q2
+        x1, y1, z1 = x2, y2, z2
+        q1 = q2
     if q3 > q1:
-        x1, y1, z1, q1 = x3, y3, z3, q3
+        x1, y1, z1 = x3, y3, z3
+        q1 = q3
     if q1 <= 0:
         return
-    scale = 1 / np.sqrt(q1)
+    scale = 1 / math.sqrt(q1)
     x1, y1, z1 = x1 * scale, y1 * scale, z1 * scale
-    thickness = np.sqrt(max(smallest, 0.0))
-    if s[SINE + 1] / n - (s[SINE] / n) ** 2 < _ONE_BEAM**2:
-        across = abs(x1 * s[VIEW] + y1 * s[VIEW + 1] + z1 * s[VIEW + 2])
-        along = np.sqrt(s[VIEW] ** 2 + s[VIEW + 1] ** 2 + s[VIEW + 2] ** 2)
+    thickness = math.sqrt(max(smallest, 0.0))
+    sine = s[SINE] / n
+    if s[SINE + 1] / n - sine * sine < _ONE_BEAM * _ONE_BEAM:
+        x, y, z = s[VIEW], s[VIEW + 1], s[VIEW + 2]
+        across = abs(x1 * x + y1 * y + z1 * z)
+        along = math.sqrt(x * x + y * y + z * z)
         if thickness * along > _MAX_DEPTH * size * across:
             return
     # The voxel's face cuts off some points of a surface along it. The mean of the rest is beside the surface.
@@ -227,5 +235,5 @@ def _fit_plane(key: int, size: float, s: np.ndarray, plane: np.ndarray) -> None:
         return
     cx, cy, cz = _centre(key, size)
     plane[0], plane[1], plane[2] = mx + cx, my + cy, mz + cz
-    plane[3], plane[4], plane[5], plane[6], plane[7] = x1, y1, z1, thickness, 1.0
-    plane[EXTENT] = np.sqrt(middle)
+    plane[3], plane[4], plane[5] = x1, y1, z1
+    plane[6], plane[7], plane[EXTENT] = thickness, 1.0, math.sqrt(middle)

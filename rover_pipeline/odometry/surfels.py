@@ -24,6 +24,8 @@ from rover_pipeline.odometry.surfel_voxels import (
 
 #: Edge of the voxels from which on a body that moves, such as a person, is no plane, metres.
 _LARGE = 1.0
+#: Smallest number of levels that kernels are given: that of the option `odometry.voxels` unless it is set.
+_LEVELS = 4
 
 
 class SurfelLevel:
@@ -147,6 +149,8 @@ class SurfelMap:
     def tables(self) -> SurfelTables:
         """The map as kernels take it."""
         voxels = [level.voxels for level in self.levels]
+        # A kernel is compiled again for each number of levels, so there are tables without a size that it never reads.
+        voxels += voxels[:1] * (_LEVELS - len(voxels))
         sizes = np.array([level.size for level in self.levels])
         return SurfelTables(sizes, tuple(each.slots for each in voxels), tuple(each.planes for each in voxels))
 

@@ -22,7 +22,7 @@ from rover_pipeline.engine.step import Has, Step
 from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, RoverError, did_you_mean
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.texts import read_text
-from rover_pipeline.format.trace import channels_of
+from rover_pipeline.format.trace import CONFIG, channels_of
 from rover_pipeline.format.virtual import in_the_way
 from rover_pipeline.table import TABLE, asked_outputs, find_step
 from rover_pipeline.workflow.needs import Needs
@@ -86,6 +86,12 @@ class Flow:
     def is_demo(self, results: Path) -> bool:
         """Whether a recording is the simulated one, whose sensors may not exist yet."""
         return self.config.traces is None and results == self.demo
+
+    @property
+    def simulates(self) -> bool:
+        """Whether the recording has to be simulated, and odometry is among what is made of it."""
+        is_there = os.path.exists(self.demo / CONFIG)
+        return self.is_demo(self.demo) and not is_there and "odom" in self.wanted.get(self.demo, ())
 
     def results(self, wildcard: str) -> Path:
         """The directory of results that the wildcard `trace` of a rule stands for."""

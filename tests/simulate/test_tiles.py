@@ -8,8 +8,9 @@ import pytest
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.rig import build
 from rover_pipeline.simulate.scene.materials import BRICK, PLAIN, PLANK, SPECKLE, STRIPE, TILE, shade, shade_along
-from rover_pipeline.simulate.scene.raycast import cull, nearest, pyramid
-from rover_pipeline.simulate.scene.tiles import NOTHING, RAYS, first_hits
+from rover_pipeline.simulate.scene.raycast import cull, pyramid
+from rover_pipeline.simulate.scene.tiles import NOTHING, RAYS, first_hits, visible
+from tests.simulate.one_ray import nearest
 
 
 @pytest.mark.parametrize("preset", ["indoor", "park"])
@@ -20,7 +21,7 @@ def test_the_rays_of_a_tile_meet_what_each_of_them_meets_alone(preset: str) -> N
     candidates, bounds = np.empty(len(everything), "i8"), np.empty(len(everything))
     frame, spread = np.empty((3, 3)), np.empty(4)
     distance, index, kinds = np.empty(RAYS), np.empty(RAYS, "i8"), set()
-    for _ in range(60):
+    for _ in range(30):
         # Sixteen groups of rays, as the columns of a lidar that moves: each has its own origin and its own instant.
         origins, lags = pos + random.uniform(-0.02, 0.02, (16, 3)), random.uniform(-0.01, 0.01, 16)
         axis = random.standard_normal(3) * [1.0, 1.0, 0.4]
@@ -32,11 +33,23 @@ def test_the_rays_of_a_tile_meet_what_each_of_them_meets_alone(preset: str) -> N
         near = cull(solids, everything, origins[0], slack, frame, spread, 0.01, candidates, bounds)
         first_hits(solids, near, bounds, origins, lags, rays, distance, index)
         assert (index[-5:] == NOTHING).all()
-        for n in range(0, RAYS - 5, 7):
-            alone = nearest(solids, everything, origins[n // 16], np.ascontiguousarray(rays[:, n]), lags[n // 16])
-            assert (distance[n], index[n]) == alone
+        for n in range(0, RAYS - 5, 17):
+            assert (distance[n], index[n]) == nearest(solids, origins[n // 16], rays[:, n], lags[n // 16])
             kinds.add(int(solids.kind[index[n]]) if index[n] >= 0 else NOTHING)
     assert len(kinds) >= 3
+
+
+def test_points_are_visible_where_their_own_ray_meets_nothing_before_them() -> None:
+    rig, random = build(PRESETS["park"], 0), np.random.default_rng(3)
+    solids, eye = rig.world.at(3.0), rig.motion.at(np.array([3.0])).pos[0]
+    # More points than a tile has rays; some are on what their ray meets, some before it or behind it.
+    rays = random.standard_normal((RAYS + 44, 3)) * [1.0, 1.0, 0.2]
+    rays /= np.linalg.norm(rays, axis=1)[:, None]
+    met = np.array([nearest(solids, eye, ray, 0.0)[0] for ray in rays])
+    at = np.minimum(met, 60.0) * random.choice([0.9, 1.0, 1.1], len(met))
+    seen = visible(solids, eye, eye + at[:, None] * rays)
+    np.testing.assert_array_equal(seen, met > at - 0.02)
+    assert 0.2 < seen.mean() < 0.9
 
 
 def test_a_texture_is_the_same_for_many_points_as_for_each_of_them() -> None:

@@ -102,6 +102,16 @@ def test_a_directory_in_the_way_is_named_and_not_touched(trace: Path, tmp_path: 
     assert (trace / "_lidar_image" / "meta.json").read_text() == '{"mine": 1}'
 
 
+def test_kernels_are_compiled_ahead_where_the_demo_is_simulated_and_odometry_is_made_of_it(tmp_path: Path) -> None:
+    flow = Flow({}, tmp_path)
+    assert not flow.simulates
+    flow.wanted[flow.demo] = ["lidar_image", "odom"]
+    assert flow.simulates
+    flow.demo.mkdir()
+    (flow.demo / "config.yaml").touch()
+    assert not flow.simulates
+
+
 MISSPELLED: list[tuple[dict[str, object], str]] = [
     ({"radar": {"range_dopler": {}}}, "radar.range_dopler: unknown key; did you mean 'range_doppler'?"),
     ({"outptus": "all"}, "outptus: unknown key; did you mean 'outputs'?"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -91,7 +92,7 @@ def transform_rays(points: np.ndarray, column: np.ndarray, pos: np.ndarray, rot:
     for n in range(len(points)):
         c = column[n]
         x, y, z = np.float64(points[n, 0]), np.float64(points[n, 1]), np.float64(points[n, 2])
-        out[n, 6] = z / max(np.sqrt(x * x + y * y + z * z), 1e-9)
+        out[n, 6] = z / max(math.sqrt(x * x + y * y + z * z), 1e-9)
         for i in range(3):
             ray = rot[c, i, 0] * x + rot[c, i, 1] * y + rot[c, i, 2] * z
             out[n, i], out[n, 3 + i] = pos[c, i] + ray, ray

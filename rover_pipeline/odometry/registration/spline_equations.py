@@ -4,6 +4,7 @@ and their solution for one sweep.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -162,7 +163,8 @@ def register_sweep(
         equations = SplineEquations(0, np.zeros((count, 4, 6, 6)), np.zeros((count, 6)))
         add_poses(matrix, right, instants.first, basis, equations)
         # Third differences of the first K control points are part of the prior already.
-        add_smoothness(trajectory, 1 / (jerk * step**3) ** 2, max(0, known - 3), equations)
+        third = jerk * (step * step * step)
+        add_smoothness(trajectory, 1 / (third * third), max(0, known - 3), equations)
         add_rates(trajectory, gyro, equations)
         information[:] = 0.0
         for m in range(count):
@@ -200,7 +202,7 @@ def _solve(matrix: np.ndarray, right: np.ndarray) -> None:
             for k in range(j):
                 total -= lower[i, k] * lower[j, k]
             if i == j:
-                lower[i, i] = np.sqrt(max(total, 1e-6))
+                lower[i, i] = math.sqrt(max(total, 1e-6))
             else:
                 lower[i, j] = total / lower[j, j]
     for i in range(n):

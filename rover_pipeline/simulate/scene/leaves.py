@@ -8,6 +8,8 @@ Architecture of Plant Stands, 1981).
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from rover_pipeline.numerics.compiled import compiled
@@ -35,12 +37,13 @@ def distance_to_leaf(
         seed: tells ellipsoids apart.
     """
     # The ray in a frame in which the ellipsoid is the unit sphere.
-    px, py, pz, qx, qy, qz = lx / hx, ly / hy, lz / hz, ux / hx, uy / hy, uz / hz
+    px, py, pz = lx / hx, ly / hy, lz / hz
+    qx, qy, qz = ux / hx, uy / hy, uz / hz
     a, b, c = qx * qx + qy * qy + qz * qz, px * qx + py * qy + pz * qz, px * px + py * py + pz * pz - 1.0
     root = b * b - a * c
     if root <= 0.0:
         return np.inf
-    root = np.sqrt(root)
+    root = math.sqrt(root)
     t, leave = max((-b - root) / a, _NEAR), min((-b + root) / a, limit)
     if t >= leave:
         return np.inf
@@ -54,7 +57,7 @@ def distance_to_leaf(
     next_x = ((i + (ux > 0.0)) * edge - lx) / ux if ux != 0.0 else np.inf
     next_y = ((j + (uy > 0.0)) * edge - ly) / uy if uy != 0.0 else np.inf
     next_z = ((k + (uz > 0.0)) * edge - lz) / uz if uz != 0.0 else np.inf
-    radius2 = (_RADIUS * edge) ** 2
+    radius2 = (_RADIUS * edge) * (_RADIUS * edge)
     while t < leave:
         end = min(next_x, next_y, next_z)
         sx, sy, sz, nx, ny, nz = _leaf(i, j, k, seed)
@@ -81,7 +84,7 @@ def leaf_normal(lx: float, ly: float, lz: float, depth: float, seed: int) -> tup
     """Unit normal of the leaf at a point in the ellipsoid's own axes."""
     edge = _CELL * depth
     _, _, _, x, y, z = _leaf(_cell_of(lx, edge), _cell_of(ly, edge), _cell_of(lz, edge), seed)
-    length = np.sqrt(x * x + y * y + z * z)
+    length = math.sqrt(x * x + y * y + z * z)
     return x / length, y / length, z / length
 
 
@@ -101,7 +104,7 @@ def _mixed(h: int) -> int:
 
 @compiled
 def _cell_of(position: float, edge: float) -> int:
-    return int(np.floor(position / edge))
+    return math.floor(position / edge)
 
 
 @compiled

@@ -5,6 +5,7 @@ Textures are compiled functions of two surface coordinates, without stored image
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -111,7 +112,7 @@ def _cell(i: int, j: int) -> float:
 @inlined
 def _noise(u: float, v: float) -> float:
     """Value noise: a smooth random field in [0, 1) with features of size 1."""
-    i, j = int(np.floor(u)), int(np.floor(v))
+    i, j = math.floor(u), math.floor(v)
     x, y = u - i, v - j
     x, y = x * x * (3.0 - 2.0 * x), y * y * (3.0 - 2.0 * y)
     low = _cell(i, j) * (1.0 - x) + _cell(i + 1, j) * x
@@ -136,29 +137,29 @@ def _noise_along(u: np.ndarray, v: np.ndarray, scale_u: float, scale_v: float, c
 
 @inlined
 def _dark_stripe(u: float, v: float, speckle: float) -> float:
-    return 0.75 * _cell(int(np.floor(u)), 7) + 0.25 * speckle
+    return 0.75 * _cell(math.floor(u), 7) + 0.25 * speckle
 
 
 @inlined
 def _dark_plank(u: float, v: float, fibres: float) -> float:
-    row = int(np.floor(v))
+    row = math.floor(v)
     along = u / 7.0 + _cell(row, 3)
     joint = (v - row < 0.06) | (along - np.floor(along) < 0.01)
-    return 1.0 if joint else 0.5 * _cell(row, int(np.floor(along))) + 0.5 * fibres
+    return 1.0 if joint else 0.5 * _cell(row, math.floor(along)) + 0.5 * fibres
 
 
 @inlined
 def _dark_tile(u: float, v: float, speckle: float) -> float:
     joint = (u - np.floor(u) < 0.035) | (v - np.floor(v) < 0.035)
-    return 1.0 if joint else 0.4 * _cell(int(np.floor(u)), int(np.floor(v))) + 0.3 * speckle
+    return 1.0 if joint else 0.4 * _cell(math.floor(u), math.floor(v)) + 0.3 * speckle
 
 
 @inlined
 def _dark_brick(u: float, v: float, speckle: float) -> float:
-    row = int(np.floor(3.0 * v))
+    row = math.floor(3.0 * v)
     along = u + 0.5 * (row % 2)
     joint = (3.0 * v - row < 0.12) | (along - np.floor(along) < 0.04)
-    return 0.0 if joint else 0.35 + 0.45 * _cell(int(np.floor(along)), row) + 0.2 * speckle
+    return 0.0 if joint else 0.35 + 0.45 * _cell(math.floor(along), row) + 0.2 * speckle
 
 
 @compiled

@@ -7,17 +7,17 @@ neighbours: each tile looks only at the primitives that its pyramid touches, and
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from rover_pipeline.numerics.compiled import compiled, inlined
-from rover_pipeline.simulate.scene.leaves import distance_to_leaf, leaf_normal
-from rover_pipeline.simulate.scene.terrain import distance_to_ground, height
+from rover_pipeline.simulate.scene.leaves import leaf_normal
+from rover_pipeline.simulate.scene.terrain import height
 from rover_pipeline.simulate.scene.world import BOX, CYLINDER, FOLIAGE, TERRAIN, Solids
 
 #: Metres. A hit that is nearer than this is on the surface that the ray starts from.
 NEAR = 1e-4
-#: Metres. A point is visible when the first hit is not more than this in front of it: points lie on surfaces.
-_SURFACE_TOLERANCE = 0.02
 #: Metres. What is this near to a tile's pyramid counts as inside, whatever its sides are rounded to.
 _CULL_TOLERANCE = 1e-6
 
@@ -31,47 +31,6 @@ def in_own_axes(solids: Solids, i: int, x: float, y: float, z: float) -> tuple[f
         a[i, 1, 0] * x + a[i, 1, 1] * y + a[i, 1, 2] * z,
         a[i, 2, 0] * x + a[i, 2, 1] * y + a[i, 2, 2] * z,
     )
-
-
-@inlined
-def _distance_to(
-    solids: Solids, i: int, ox: float, oy: float, oz: float, dx: float, dy: float, dz: float, limit: float
-) -> float:
-    """Metres along a unit ray to the outside of primitive `i`; infinite when it misses or starts inside.
-
-    Foliage may be entered. Beyond `limit` metres it and terrain need not be found.
-    """
-    px, py, pz = ox - solids.centre[i, 0], oy - solids.centre[i, 1], oz - solids.centre[i, 2]
-    lx, ly, lz = in_own_axes(solids, i, px, py, pz)
-    ux, uy, uz = in_own_axes(solids, i, dx, dy, dz)
-    hx, hy, hz = solids.half[i, 0], solids.half[i, 1], solids.half[i, 2]
-    if solids.kind[i] == BOX:
-        # The slab method (Kay and Kajiya, SIGGRAPH 1986). Division by zero gives the infinities that it needs.
-        ix, iy, iz = 1.0 / ux, 1.0 / uy, 1.0 / uz
-        mx, my, mz = abs(ix) * hx, abs(iy) * hy, abs(iz) * hz
-        enter = max(-lx * ix - mx, -ly * iy - my, -lz * iz - mz)
-        leave = min(-lx * ix + mx, -ly * iy + my, -lz * iz + mz)
-        return enter if NEAR < enter <= leave else np.inf
-    if solids.kind[i] == CYLINDER:
-        best = np.inf
-        a2, b, c = ux * ux + uy * uy, lx * ux + ly * uy, lx * lx + ly * ly - hx * hx
-        root = b * b - a2 * c
-        if root >= 0.0 and a2 > 0.0:
-            t = (-b - np.sqrt(root)) / a2
-            if t > NEAR and abs(lz + t * uz) <= hz:
-                best = t
-        if uz != 0.0:
-            t = ((hz if uz < 0.0 else -hz) - lz) / uz
-            x, y = lx + t * ux, ly + t * uy
-            if NEAR < t < best and x * x + y * y <= hx * hx:
-                best = t
-        return best
-    if solids.kind[i] == FOLIAGE:
-        return distance_to_leaf(lx, ly, lz, ux, uy, uz, hx, hy, hz, solids.depth[i], i, limit)
-    if solids.kind[i] == TERRAIN:
-        return distance_to_ground(lx, ly, lz, ux, uy, uz, hx, hy, hz, solids.depth[i], limit)
-    t = -lz / uz
-    return t if t > NEAR and abs(lx + t * ux) <= hx and abs(ly + t * uy) <= hy else np.inf
 
 
 @compiled
@@ -93,22 +52,24 @@ def pyramid(rays: np.ndarray, frame: np.ndarray, spread: np.ndarray) -> bool:
         sx += rays[0, n] if is_ray else 0.0
         sy += rays[1, n] if is_ray else 0.0
         sz += rays[2, n] if is_ray else 0.0
-    length = np.sqrt(sx * sx + sy * sy + sz * sz)
+    length = math.sqrt(sx * sx + sy * sy + sz * sz)
     if length == 0.0:
         return False
     ax, ay, az = sx / length, sy / length, sz / length
-    flat = np.sqrt(ax * ax + ay * ay)
+    flat = math.sqrt(ax * ax + ay * ay)
     ux, uy = (-ay / flat, ax / flat) if flat > 1e-6 else (1.0, 0.0)
     vx, vy, vz = -az * uy, az * ux, ax * uy - ay * ux
     frame[0, 0], frame[0, 1], frame[0, 2] = ax, ay, az
     frame[1, 0], frame[1, 1], frame[1, 2] = ux, uy, 0.0
     frame[2, 0], frame[2, 1], frame[2, 2] = vx, vy, vz
-    spread[0::2], spread[1::2] = np.inf, -np.inf
+    spread[0], spread[1] = np.inf, -np.inf
+    spread[2], spread[3] = np.inf, -np.inf
     for n in range(rays.shape[1]):
         x, y, z = rays[0, n], rays[1, n], rays[2, n]
         ahead = x * ax + y * ay + z * az
         if ahead < 0.1:
-            spread[0::2], spread[1::2] = -np.inf, np.inf
+            spread[0], spread[1] = -np.inf, np.inf
+            spread[2], spread[3] = -np.inf, np.inf
             break
         if ahead == ahead:
             along_u, along_v = (x * ux + y * uy) / ahead, (x * vx + y * vy + z * vz) / ahead
@@ -137,11 +98,11 @@ def cull(
         The used part of `candidates`.
     """
     count = 0
-    is_open = not np.isfinite(spread[0])
+    is_open = abs(spread[0]) == np.inf
     for i in among:
         x, y, z = solids.centre[i, 0] - apex[0], solids.centre[i, 1] - apex[1], solids.centre[i, 2] - apex[2]
         v = solids.velocity[i]
-        room = slack + lag * np.sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2]) + _CULL_TOLERANCE
+        room = slack + lag * math.sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2]) + _CULL_TOLERANCE
         bound = 0.0
         if solids.kind[i] != TERRAIN:
             outside = False
@@ -151,7 +112,7 @@ def cull(
                 nx = sign * (frame[across, 0] - tangent * frame[0, 0])
                 ny = sign * (frame[across, 1] - tangent * frame[0, 1])
                 nz = sign * (frame[across, 2] - tangent * frame[0, 2])
-                length = np.sqrt(1.0 + tangent * tangent)
+                length = math.sqrt(1.0 + tangent * tangent)
                 ox, oy, oz = in_own_axes(solids, i, nx, ny, nz)
                 reach = abs(ox) * solids.half[i, 0] + abs(oy) * solids.half[i, 1] + abs(oz) * solids.half[i, 2]
                 if nx * x + ny * y + nz * z + reach < -room * length:
@@ -163,7 +124,7 @@ def cull(
             gx = max(abs(lx) - solids.half[i, 0], 0.0)
             gy = max(abs(ly) - solids.half[i, 1], 0.0)
             gz = max(abs(lz) - solids.half[i, 2], 0.0)
-            bound = max(np.sqrt(gx * gx + gy * gy + gz * gz) - room, 0.0)
+            bound = max(math.sqrt(gx * gx + gy * gy + gz * gz) - room, 0.0)
         place = count
         while place > 0 and bounds[place - 1] > bound:
             candidates[place], bounds[place] = candidates[place - 1], bounds[place - 1]
@@ -171,26 +132,6 @@ def cull(
         candidates[place], bounds[place] = i, bound
         count += 1
     return candidates[:count]
-
-
-@compiled
-def nearest(solids: Solids, candidates: np.ndarray, o: np.ndarray, d: np.ndarray, lag: float) -> tuple[float, int]:
-    """Metres to the first candidate that a ray meets `lag` seconds after the instant of `solids`, and its index.
-
-    Args:
-        o, d: origin and unit direction of the ray, (3,).
-
-    Returns:
-        Infinite and -1 when the ray meets none.
-    """
-    best, index = np.inf, -1
-    for i in candidates:
-        # The primitive moves by lag * velocity; the ray is moved back instead.
-        v = solids.velocity[i]
-        t = _distance_to(solids, i, o[0] - lag * v[0], o[1] - lag * v[1], o[2] - lag * v[2], d[0], d[1], d[2], best)
-        if t < best:
-            best, index = t, i
-    return best, index
 
 
 @inlined
@@ -222,7 +163,7 @@ def own_surface(
         else:
             nz = np.sign(lz)
     elif kind == CYLINDER:
-        if abs(abs(lz) - hz) < abs(np.sqrt(lx * lx + ly * ly) - hx):
+        if abs(abs(lz) - hz) < abs(math.sqrt(lx * lx + ly * ly) - hx):
             nz = np.sign(lz)
         else:
             nx, ny, nz, u, v = lx / hx, ly / hx, 0.0, np.arctan2(ly, lx) * hx, lz
@@ -232,21 +173,6 @@ def own_surface(
     elif kind == TERRAIN:
         _, slope_x, slope_y = height(lx, ly)
         nx, ny = -hz * slope_x, -hz * slope_y
-        nz = 1.0 / np.sqrt(1.0 + nx * nx + ny * ny)
+        nz = 1.0 / math.sqrt(1.0 + nx * nx + ny * ny)
         nx, ny = nx * nz, ny * nz
     return nx, ny, nz, u, v
-
-
-@compiled
-def visible(solids: Solids, eye: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Whether nothing hides points on surfaces, (N, 3), from the eye, (3,), at the instant of `solids`. bool (N,)."""
-    result = np.ones(len(points), np.bool_)
-    everything = np.arange(len(solids.kind))
-    d = np.empty(3)
-    for n in range(len(points)):
-        d[:] = points[n] - eye
-        length = np.sqrt(d[0] * d[0] + d[1] * d[1] + d[2] * d[2])
-        d /= length
-        t, _ = nearest(solids, everything, eye, d, 0.0)
-        result[n] = t > length - _SURFACE_TOLERANCE
-    return result

@@ -5,6 +5,8 @@ The height is a sum of waves, with no plane anywhere and exact slopes.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -70,7 +72,7 @@ def distance_to_ground(
         grass: height of the grass, metres.
     """
     # The height over the ground falls by at most this for each metre of the ray.
-    fastest = undulation * _STEEPEST * np.sqrt(dx * dx + dy * dy) - dz
+    fastest = undulation * _STEEPEST * math.sqrt(dx * dx + dy * dy) - dz
     if fastest <= 0.0:
         return np.inf
     # A blade of grass may be nearer than `limit` where the soil behind it is not.
@@ -87,7 +89,7 @@ def distance_to_ground(
         if gap < _ON_GROUND:
             return t - _above_soil(x, y, grass, max(falling, 1e-3))
         # The height over the ground after a step s is at least gap - falling s - curvature s^2 / 2.
-        bent = (np.sqrt(falling * falling + 2.0 * curvature * gap) - falling) / curvature
+        bent = (math.sqrt(falling * falling + 2.0 * curvature * gap) - falling) / curvature
         t += max(bent, gap / fastest, _SHORTEST)
     return np.inf
 
@@ -96,6 +98,6 @@ def distance_to_ground(
 def _above_soil(x: float, y: float, grass: float, falling: float) -> float:
     """Metres before the soil at which the ray that ends at (x, y) meets a blade of grass; 0 when it meets none."""
     in_grass = min(grass / falling, _LONGEST_IN_GRASS)
-    number = scattered(int(np.floor(x / _BLADE)), int(np.floor(y / _BLADE)), 0, 1)
+    number = scattered(math.floor(x / _BLADE), math.floor(y / _BLADE), 0, 1)
     free = -_THROUGH_GRASS * np.log((number + 0.5) / 4294967296.0)
     return max(in_grass - free, 0.0)

@@ -6,6 +6,8 @@ what it would get alone, whatever tile it is in.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from rover_pipeline.numerics.compiled import compiled
@@ -19,6 +21,8 @@ TILE = 16
 RAYS = TILE * TILE
 #: Index of the primitive that a ray meets where it meets none.
 NOTHING = -1
+#: Metres. A point is visible when the first hit is not more than this in front of it: points lie on surfaces.
+_SURFACE_TOLERANCE = 0.02
 
 
 @compiled
@@ -86,7 +90,7 @@ def first_hits(
                     uz = zx * dx + zy * dy + zz * dz
                     a2, b = ux * ux + uy * uy, lx * ux + ly * uy
                     root = b * b - a2 * c2
-                    side = (-b - np.sqrt(max(root, 0.0))) / a2
+                    side = (-b - math.sqrt(max(root, 0.0))) / a2
                     is_met = (root >= 0.0) & (a2 > 0.0) & (side > NEAR) & (abs(lz + side * uz) <= hz)
                     side = side if is_met else np.inf
                     cap = ((hz if uz < 0.0 else -hz) - lz) / uz
@@ -111,3 +115,21 @@ def first_hits(
             closer = (met[n] < distance[n]) | ((met[n] == distance[n]) & (i < index[n]))
             distance[n] = met[n] if closer else distance[n]
             index[n] = i if closer else index[n]
+
+
+def visible(solids: Solids, eye: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Whether nothing hides points on surfaces, (N, 3), from the eye, (3,), at the instant of `solids`. bool (N,)."""
+    x, y, z = (points - eye).T
+    length = np.sqrt(x * x + y * y + z * z)
+    everything, bounds = np.arange(len(solids.kind)), np.zeros(len(solids.kind))
+    origin, now = np.ascontiguousarray(eye[None]), np.zeros(1)
+    distance, index = np.empty(RAYS), np.empty(RAYS, "i8")
+    result = np.empty(len(points), bool)
+    for begin in range(0, len(points), RAYS):
+        part = slice(begin, begin + RAYS)
+        count = len(length[part])
+        rays = np.full((3, RAYS), np.nan)
+        rays[:, :count] = x[part] / length[part], y[part] / length[part], z[part] / length[part]
+        first_hits(solids, everything, bounds, origin, now, rays, distance, index)
+        result[part] = distance[:count] > length[part] - _SURFACE_TOLERANCE
+    return result

@@ -6,6 +6,7 @@ ouster-sdk's `XYZLut`, front-left-up.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -167,7 +168,8 @@ def cast_rays(
         apex = origins[width // 2]
         slack, longest_lag = 0.0, 0.0
         for c in range(width):
-            slack = max(slack, np.sqrt(np.sum((origins[c] - apex) ** 2)))
+            x, y, z = origins[c, 0] - apex[0], origins[c, 1] - apex[1], origins[c, 2] - apex[2]
+            slack = max(slack, math.sqrt(x * x + y * y + z * z))
             longest_lag = max(longest_lag, abs(lags[c]))
         if width < TILE:
             turned[:] = np.nan

@@ -7,6 +7,7 @@ speed along the chirps, and an angle to the right along an array that is numbere
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -101,11 +102,11 @@ def _spread(grid: np.ndarray, cubic: np.ndarray, paths: Paths, waveform: _Wavefo
             # Range-Doppler coupling: motion during the ramp shifts the beat frequency a little.
             beat = 2.0 * (d * waveform.beat_per_metre + speed * per_metre)
             position = beat * size
-            first = int(np.ceil(position - _WIDTH / 2))
+            first = math.ceil(position - _WIDTH / 2)
             begin = first % size
             for n in range(_WIDTH):
                 z = (first + n - position) * (2.0 / _WIDTH)
-                weights[n] = np.exp(_SHAPE * (np.sqrt(max(0.0, 1.0 - z * z)) - 1.0))
+                weights[n] = np.exp(_SHAPE * (math.sqrt(max(0.0, 1.0 - z * z)) - 1.0))
             tx_cycles = 2.0 * d * per_metre - tx[ramp, 0] * left - tx[ramp, 1] * up
             for r in range(len(rx)):
                 cycles = tx_cycles - rx[r, 0] * left - rx[r, 1] * up

@@ -6,6 +6,7 @@ vector instructions.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -79,9 +80,12 @@ def _shade_pixels(
     """Find the colours of the first `count` pixels of `work`, which show primitive `i`."""
     pixel, a, m = work.pixel, solids.axes, solids.material[i]
     hx, hy, hz = solids.half[i, 0], solids.half[i, 1], solids.half[i, 2]
-    own_x, own_y, own_z, u, v = work.exact[0], work.exact[1], work.exact[2], work.exact[3], work.exact[4]
-    nx, ny, nz, texture, lit = work.rough[0], work.rough[1], work.rough[2], work.rough[3], work.rough[4]
-    px, py, pz = work.rough[5], work.rough[6], work.rough[7]
+    exact, rough = work.exact, work.rough
+    own_x, own_y, own_z = exact[0], exact[1], exact[2]
+    u, v = exact[3], exact[4]
+    nx, ny, nz = rough[0], rough[1], rough[2]
+    texture, lit = rough[3], rough[4]
+    px, py, pz = rough[5], rough[6], rough[7]
     ox, oy, oz = in_own_axes(
         solids, i, eye[0] - solids.centre[i, 0], eye[1] - solids.centre[i, 1], eye[2] - solids.centre[i, 2]
     )
@@ -118,7 +122,8 @@ def _shade_pixels(
             v[n] = y if on_z else z
     elif solids.kind[i] == RECTANGLE:
         for n in range(count):
-            nx[n], ny[n], nz[n], u[n], v[n] = 0.0, 0.0, 1.0, own_x[n], own_y[n]
+            nx[n], ny[n], nz[n] = 0.0, 0.0, 1.0
+            u[n], v[n] = own_x[n], own_y[n]
     else:
         for n in range(count):
             nx[n], ny[n], nz[n], u[n], v[n] = own_surface(
@@ -150,7 +155,7 @@ def _shade_pixels(
             lx, ly, lz = lamp_x - px[n], lamp_y - py[n], lamp_z - pz[n]
             square = lx * lx + ly * ly + lz * lz
             facing = lx * nx[n] + ly * ny[n] + lz * nz[n]
-            lit[n] += max(zero, power * facing / (np.sqrt(square) * (softness + square)))
+            lit[n] += max(zero, power * facing / (math.sqrt(square) * (softness + square)))
     glow = f4(materials.glow[m])
     for n in range(count):
         lit[n] = texture[n] * lit[n] * (one - glow) + glow
@@ -163,4 +168,4 @@ def _shade_pixels(
 @inlined
 def _level(light: float) -> int:
     """A display's level for linear light, 0 to 255, with a gamma of 2."""
-    return int(255.0 * np.sqrt(min(max(light, 0.0), 1.0)) + 0.5)
+    return int(255.0 * math.sqrt(min(max(light, 0.0), 1.0)) + 0.5)

@@ -1,0 +1,72 @@
+"""Compiles the kernels of the default outputs before they are called: `python -m rover_pipeline.numerics.prepare`.
+
+`kernels.json` lists them with the types of their arguments. A run of the demo with an empty folder as
+`NUMBA_CACHE_DIR=CACHE` finds them all; then
+`python -m rover_pipeline.numerics.prepare --list CACHE > rover_pipeline/numerics/kernels.json` writes the list again. A
+kernel that is not listed is compiled where it is first called.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from rover_pipeline.numerics.compiled import compile_for, listed
+
+_PACKAGE = "rover_pipeline"
+_LIST = Path(__file__).with_name("kernels.json")
+#: Rooms in the order in which a run needs them.
+ROOMS = ("kinematics", "odometry", "radar", "occupancy", "numerics", "mapping")
+
+
+def prepare(rooms: Iterable[str] = ROOMS) -> list[str]:
+    """Compile the listed kernels of some rooms, or load them where they are compiled.
+
+    Returns:
+        Kernels that could not be compiled for the listed types, and why. They are compiled where they are called.
+    """
+    kernels, failed = json.loads(_LIST.read_text(encoding="utf-8")), []
+    for room in rooms:
+        for name, signature in kernels[room]:
+            module, _, function = name.partition(":")
+            try:
+                compile_for(getattr(import_module(f"{_PACKAGE}.{module}"), function), signature)
+            except Exception as error:  # a list that is not up to date must not stop a run
+                failed.append(f"{name}: {type(error).__name__}: {error}")
+    return failed
+
+
+def listing(cache: Path) -> str:
+    """The content of `kernels.json`: every kernel in a cache that one run filled, by room, one in a line."""
+    rooms: dict[str, list[Any]] = {room: [] for room in ROOMS}
+    for path in sorted(cache.rglob("*.nbi")):
+        # A file is named after the module and the function, in a folder of the room and the folders within it.
+        *folder, stem = (*path.parent.name.split("-"), path.name.partition("-")[0])
+        if folder[0] in rooms:
+            name = ".".join([*folder, stem]).rpartition(".")
+            rooms[folder[0]] += [[f"{name[0]}:{name[2]}", signature] for signature in listed(path)]
+    return "{\n" + ",\n".join(_lines(rooms)) + "\n}\n"
+
+
+def _lines(rooms: dict[str, list[Any]]) -> Iterator[str]:
+    for room, kernels in rooms.items():
+        yield f'"{room}": [\n  ' + ",\n  ".join(map(json.dumps, kernels)) + "\n]"
+
+
+def main(arguments: Sequence[str]) -> None:
+    if arguments:
+        sys.stdout.write(listing(Path(arguments[1])))
+        return
+    print("compiling the kernels of odometry, radar and maps, once on this machine", file=sys.stderr, flush=True)
+    begin = time.monotonic()
+    prepare()
+    print(f"compiled the kernels of odometry, radar and maps in {time.monotonic() - begin:.0f} s", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
