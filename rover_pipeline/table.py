@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from rover_pipeline.camera.table import STEPS as CAMERA
-from rover_pipeline.engine.step import EVERY, OPTIONAL, Output, Step, decorated_step
+from rover_pipeline.engine.finding import decorated_step
+from rover_pipeline.engine.step import EVERY, OPTIONAL, Output, Step
 from rover_pipeline.errors import ConfigError, did_you_mean
 from rover_pipeline.imu.table import STEPS as IMU
 from rover_pipeline.lidar.table import STEPS as LIDAR

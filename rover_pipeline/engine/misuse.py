@@ -10,7 +10,7 @@ from rover_pipeline.errors import ConfigError, did_you_mean
 from rover_pipeline.options import Options
 
 #: Arguments that a function is given without declaring them.
-_GIVEN = {"options", "state", "prepared", "shapes"}
+_GIVEN = {"options", "state", "prepared", "shapes", "shared"}
 #: Arguments of a function that is called once.
 _ONCE = {"recording", "trace"}
 

@@ -15,16 +15,16 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rover_pipeline.engine.misuse import check_arguments, check_words
-from rover_pipeline.errors import ConfigError, did_you_mean
 from rover_pipeline.format.descriptions import axes_of
-from rover_pipeline.lookup import load, load_marked
+from rover_pipeline.lookup import load
 from rover_pipeline.options import Options
 
 if TYPE_CHECKING:
     from rover_pipeline.format.meta import Format
     from rover_pipeline.numerics.nearest import Match
 
-_ATTRIBUTE = "__rover_step__"
+#: Of a function with `@step`: its declaration.
+ATTRIBUTE = "__rover_step__"
 #: Ends a reference to something that the function does without where the recording lacks it.
 OPTIONAL = "?"
 #: Stands for every raw sensor in a reference, and for every channel in `outputs`.
@@ -316,36 +316,10 @@ def step(
             outputs={name: Output(out) if isinstance(out, str) else out for name, out in (outputs or {}).items()},
             **more,
         )
-        setattr(function, _ATTRIBUTE, described)
+        setattr(function, ATTRIBUTE, described)
         return function
 
     return attach
-
-
-def step_of_room(name: str) -> Step:
-    """The step `room/_sensor`, from the table of its room alone: a job need not import the tables of all rooms.
-
-    Raises:
-        ConfigError: there is no such room, or no such step in it.
-    """
-    room, _, sensor = name.partition("/")
-    try:
-        steps: dict[str, Step] = {step.sensor: step for step in load(f"rover_pipeline.{room}.table:STEPS")}
-    except ModuleNotFoundError as error:
-        raise ConfigError(f"step {name}: no room {room!r} has a table of steps") from error
-    if sensor not in steps:
-        raise ConfigError(f"step {name}: the table of {room} has no {sensor!r}; {did_you_mean(sensor, steps)}")
-    return steps[sensor]
-
-
-def decorated_step(name: str) -> Step:
-    """The step of a function with `@step`, by its dotted name `package.module:function`.
-
-    Raises:
-        ConfigError: there is no such function, or it is not a step.
-    """
-    declared: Step = load_marked(name, _ATTRIBUTE)
-    return declared
 
 
 def _merged(declared: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

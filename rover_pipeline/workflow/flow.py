@@ -48,7 +48,7 @@ class Flow:
         directories: those of what was asked for, once `targets` has been called.
         started: when this run began, seconds since the epoch.
         refused: messages about recordings that cannot be processed; all others are.
-        steps: virtual sensor, or folder -> its step, for rules that the table declares.
+        steps, inputs: virtual sensor, or folder -> its step, and the input of its rule, where that is what it declares.
         passes: gives the files of passes that the job of a virtual sensor of a recording waits for.
     """
 
@@ -70,7 +70,7 @@ class Flow:
         self.directories: list[str] = []
         self.steps: dict[str, Step] = {}
         self.passes: Callable[[str, Path], list[str]] = lambda sensor, results: []
-        self._inputs: dict[str, StepInput] = {}
+        self.inputs: dict[str, StepInput] = {}
         self._step_ids: dict[str, StepId] = {}
         self._declaring: tuple[str, Sequence[str]] = ("", ())
         self._needs = Needs(self)
@@ -108,16 +108,7 @@ class Flow:
     def needs(self, name: str) -> StepInput:
         """Input of a rule: everything that a step declares to read. `name`: see `find_step`."""
         step = self._step(name)
-        found = self._inputs[step.sensor] = StepInput(self, step, step.sensor)
-        return found
-
-    def has_needs(self, sensor: str) -> bool:
-        """Whether the rule of a virtual sensor has the input and the output that its step declares."""
-        return sensor in self._inputs and sensor in self._step_ids
-
-    def input_of(self, sensor: str) -> StepInput:
-        """Input of the rule of a virtual sensor that a step declares."""
-        return self._inputs[sensor]
+        return self.inputs.setdefault(step.sensor, StepInput(self, step, step.sensor))
 
     def makes(self, name: str) -> list[str]:
         """Output of a rule: the virtual sensor, or folder of files, that a step declares to make."""

@@ -76,7 +76,7 @@ class Passes:
 
         def files(wildcards: Any) -> list[str]:
             results = self.flow.results(wildcards.trace)
-            inputs = [self.flow.input_of(sensor) for sensor in self.members(name, results)]
+            inputs = [self.flow.inputs[sensor] for sensor in self.members(name, results)]
             return list(dict.fromkeys(path for each in inputs for path in each.files_of_step(results)))
 
         return files
@@ -101,7 +101,7 @@ class Passes:
         """The step of a sensor as it is for a recording; one that shares nothing where it cannot be in a pass."""
         step = self.flow.steps.get(sensor)
         # A rule that lists its inputs by itself waits for no pass.
-        if step is None or not step.shares or not self.flow.has_needs(sensor):
+        if step is None or not step.shares or sensor not in self.flow.inputs:
             return Step("", 0)
         step = step.for_recording(self.flow.channels(results))
         return step if step.in_pass and not step.unfit else Step("", 0)
