@@ -12,6 +12,7 @@ from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.table import TABLE, find_step
 from tests.kit import WHOLE, check_virtual_sensor, declared, small_trace, write_odometry
+from tests.objects.passers import write_passers
 from tests.odometry.room import write_room
 from tests.radar.scenes import write_targets
 from tests.references import DIRECTORY, check_reference
@@ -56,8 +57,8 @@ OPTIONS: dict[str, dict[str, object]] = {
     "_camera_depth": {"width": 24, "height": 16},
     "_camera_frames": {"width": 12, "height": 8},
 }
-#: Absolute tolerance of results of iterations, in the unit of each channel: 1 mm for positions.
-TOLERANCE = {"_odom": 1e-3, "_radar_odom": 1e-3}
+#: Absolute tolerance of results of iterations, in the unit of each channel: 1 mm for positions, 1 mm/s for velocities.
+TOLERANCE = {"_odom": 1e-3, "_radar_odom": 1e-3, "_objects": 1e-3}
 
 
 def trace_for(sensor: str, path: Path) -> Path:
@@ -68,6 +69,8 @@ def trace_for(sensor: str, path: Path) -> Path:
     inputs = dict.fromkeys(name.partition("/")[0] for name in references if not name.endswith("?"))
     if sensor == "_odom":
         write_room(trace)
+    if sensor == "_objects":
+        write_passers(trace)
     if sensor in ("_radar_points", "_radar_velocity", "_radar_odom"):
         write_targets(trace)
     if sensor == "_radar_odom":
@@ -75,6 +78,8 @@ def trace_for(sensor: str, path: Path) -> Path:
     if sensor == "_camera_depth":
         write_lens(trace)
     for name in inputs:
+        if (trace / name).exists():
+            continue
         if name == "_odom":
             write_odometry(trace, invalid=(4,))  # odometry finds no motion in the random ranges of a small trace
         elif name.startswith("_"):
@@ -107,6 +112,16 @@ def test_results_change_only_with_the_version_of_their_step(sensor: str, tmp_pat
 def test_every_stored_reference_is_of_a_step_of_the_table_and_of_its_version() -> None:
     current = {f"{name}.v{step.version}.npz" for name, step in TABLE.items()}
     assert {path.name for path in DIRECTORY.iterdir()} <= current
+
+
+def test_the_reference_of_objects_has_bodies_that_move_and_what_stands() -> None:
+    (stored,) = DIRECTORY.glob("_objects.*")
+    with np.load(stored) as objects:
+        listed = np.arange(objects["yaw"].shape[1]) < objects["count"][:, None]
+        speed = np.linalg.norm(objects["vel"], axis=-1)[listed]
+        moving = {int(track) for track in objects["track"][listed][speed > 0.5]}
+        assert len(moving) >= 3 and (speed == 0).any() and (speed > 5).any()
+        assert not listed[[1, 4]].any()
 
 
 def test_references_of_the_radar_have_points_and_velocities_but_in_the_frame_that_is_not_valid() -> None:

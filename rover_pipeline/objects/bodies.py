@@ -7,23 +7,21 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.objects.clusters import Clusters
-from rover_pipeline.objects.kalman import NOTHING, Measurements, Smoothed, most_likely
+from rover_pipeline.objects.flats import flat_headings
+from rover_pipeline.objects.measurements import Measurements, Smoothed
+from rover_pipeline.objects.motions import most_likely
+from rover_pipeline.objects.poses import PlanePoses
+from rover_pipeline.objects.sides import END_SD, middles, part_sd, sides, size_of
 
-#: Power spectral densities of the acceleration, m2/s3, and scales of the variance of positions. Those that make the
-#: track most likely are taken: nobody needs to know beforehand how wildly a body turns, or how well it is seen.
-_NOISES, _SCALES = (0.05, 0.3, 2.0, 12.0, 72.0), (0.3, 1.5, 7.5)
-#: Standard deviation of a position of a box, m, before its scale.
-_BOX_SD = 0.06
-#: What is added to it for each metre of the body that is hidden, m: it is not always known which end is.
-_HIDDEN_SD = 0.15
-#: Percentile of the sizes that were seen which is the body's: smaller ones are parts of it, larger ones two bodies.
-_SIZE_PERCENTILE = 80.0
-#: Sizes in plan below which a body is not given, m: beams hit only a part of its surface.
-_MIN_SIZE_M = 0.2
+#: Headings tell which sides were seen, and these where the body heads: so often both are estimated.
+_PASSES = 3
+#: A cluster does not fit a body when it is farther from it than this many standard deviations, and this, m. Number of
+#: times that such clusters are left out, and least number of those that are left.
+_FAR_SDS, _FAR_M, _TRIMS, _LEAST_FITTING = 6.0, 0.7, 2, 4
+#: Percentile of the heights that were seen which is the body's.
+_HEIGHT_PERCENTILE = 80.0
 #: Speed below which the direction of a motion is not that of the body, m/s.
 _MIN_SPEED = 0.4
-#: How much smaller than the body a visible part is that shows it whole, m.
-_WHOLE_M = 0.15
 
 
 class Body(NamedTuple):
@@ -38,6 +36,7 @@ class Body(NamedTuple):
         moving: share of its points whose places were seen to be free.
         way: m, largest distance between two of its places, less what their uncertainty explains.
         clusters: number of clusters.
+        radar: whether radial velocities of the radar are in it.
     """
 
     sweep: np.ndarray
@@ -50,29 +49,65 @@ class Body(NamedTuple):
     moving: float
     way: float
     clusters: int
+    radar: bool
 
 
-def moving_body(clusters: Clusters, stamps: np.ndarray, radial: Measurements | None) -> Body:
+def moving_body(clusters: Clusters, stamps: np.ndarray, radial: Measurements | None, step: float) -> Body:
     """The body of a track that may move.
 
     Args:
         clusters: of the track, ascending.
         stamps: f8 (sweep,), s, of all sweeps.
         radial: radial velocities of the body, if the radar saw it.
+        step: angle between neighbouring columns of a sweep, rad.
     """
-    sweep = np.arange(clusters.frame[0], clusters.frame[-1] + 1)
-    times = stamps[sweep]
+    for trim in range(_TRIMS + 1):
+        sweep = np.arange(clusters.frame[0], clusters.frame[-1] + 1)
+        times = stamps[sweep]
+        motion, size, fits = _followed(clusters, times, radial, step)
+        if fits.all() or fits.sum() < _LEAST_FITTING or trim == _TRIMS:
+            break
+        # The tracker took something else for the body there.
+        clusters = clusters.select(fits)
+    body = _body(clusters, sweep, times, motion, _headings(motion, clusters, times), size)
+    return body._replace(radar=radial is not None)
+
+
+def _followed(
+    clusters: Clusters, times: np.ndarray, radial: Measurements | None, step: float
+) -> tuple[Smoothed, np.ndarray, np.ndarray]:
+    """The motion of a body at some times, its length and width, f8 (2,), m, and which clusters fit it, bool (C,)."""
     # Where the body heads is known once it is tracked, and only then which sides of it were seen.
-    rough = _smoothed(clusters.time, clusters.middle, _BOX_SD**2 + 0 * clusters.time, times, radial)
-    yaw = _headings(rough.state, clusters, times)
-    at_clusters = np.interp(clusters.time, times, yaw)
-    low, high = _sides(clusters, at_clusters)
-    size = np.maximum(np.percentile(high - low, _SIZE_PERCENTILE, axis=0), _MIN_SIZE_M)
-    middle = _middles(low, high, size, at_clusters, clusters.lidar)
-    hidden = np.maximum(0, size - (high - low)).sum(axis=1)
-    fine = _smoothed(clusters.time, middle, _BOX_SD**2 + (_HIDDEN_SD * hidden) ** 2, times, radial)
-    yaw = _headings(fine.state, clusters, times)
-    return _body(clusters, sweep, times, fine, yaw, size)
+    distance = np.linalg.norm(clusters.middle - clusters.lidar, axis=1)
+    resolution = step * distance
+    variance = END_SD**2 + part_sd(clusters.size) ** 2 + resolution**2 / 12
+    motion = most_likely(_all(Measurements.positions(clusters.time, clusters.middle, variance), radial), times)
+    for number in range(_PASSES):
+        poses = _poses(motion, clusters, times)
+        flat = flat_headings(clusters, poses)
+        # A side that is seen tells the heading better than the way so far, which tells nothing at its ends.
+        poses = poses._replace(yaw=np.where(flat.known, flat.yaw, poses.yaw))
+        seen = sides(clusters, poses)
+        size = size_of(seen, distance)
+        middle, sd = middles(seen, size, poses, clusters.lidar)
+        ahead = np.column_stack([np.cos(poses.yaw), np.sin(poses.yaw)])
+        variance = END_SD**2 + sd**2 + (resolution**2 / 12)[:, None]
+        places = Measurements.positions(clusters.time, middle, variance, ahead)
+        told = Measurements.headings(clusters.time[flat.known], flat.yaw[flat.known], flat.sd[flat.known] ** 2)
+        motion = most_likely(_all(places.merged(told), radial), times, motion, climb=number == _PASSES - 1)
+    away = middle - _poses(motion, clusters, times).centre
+    left = np.column_stack([-ahead[:, 1], ahead[:, 0]])
+    apart = np.column_stack([np.einsum("ni,ni->n", away, axis) for axis in (ahead, left)])
+    fits = (np.abs(apart) <= np.maximum(_FAR_SDS * np.sqrt(variance), _FAR_M)).all(axis=1)
+    return motion, size, fits
+
+
+def _all(places: Measurements, radial: Measurements | None) -> Measurements:
+    return places if radial is None else places.merged(radial)
+
+
+def _poses(motion: Smoothed, clusters: Clusters, times: np.ndarray) -> PlanePoses:
+    return PlanePoses.of(motion, _headings(motion, clusters, times), times, clusters.time)
 
 
 def still_body(clusters: Clusters, stamps: np.ndarray, least_way: float) -> Body:
@@ -85,9 +120,10 @@ def still_body(clusters: Clusters, stamps: np.ndarray, least_way: float) -> Body
     sweep = np.arange(clusters.frame[0], clusters.frame[-1] + 1)
     angle = _standing(clusters)
     angles = np.full(len(clusters.time), angle)
-    low, high = _sides(clusters, angles)
-    size = np.maximum(np.percentile(high - low, _SIZE_PERCENTILE, axis=0), _MIN_SIZE_M)
-    middle = np.median(_middles(low, high, size, angles, clusters.lidar), axis=0)
+    poses = PlanePoses.standing(np.tile(np.median(clusters.middle, axis=0), (len(angles), 1)), angles)
+    seen = sides(clusters, poses)
+    size = size_of(seen, np.linalg.norm(clusters.middle - clusters.lidar, axis=1))
+    middle = np.median(middles(seen, size, poses, clusters.lidar)[0], axis=0)
     state = np.zeros((len(sweep), 4))
     state[:, :2] = middle
     longest = max(float(clusters.time[-1] - clusters.time[0]), 1e-3)
@@ -100,7 +136,7 @@ def still_body(clusters: Clusters, stamps: np.ndarray, least_way: float) -> Body
 def _body(
     clusters: Clusters, sweep: np.ndarray, times: np.ndarray, motion: Smoothed, yaw: np.ndarray, size: np.ndarray
 ) -> Body:
-    height = float(np.percentile(clusters.top - clusters.floor, _SIZE_PERCENTILE))
+    height = float(np.percentile(clusters.top - clusters.floor, _HEIGHT_PERCENTILE))
     floor = np.interp(times, clusters.time, _averaged(clusters.time, clusters.floor.astype("f8")))
     climb = np.gradient(floor, times) if len(times) > 1 else np.zeros(len(times))
     spread = np.sqrt(np.maximum(motion.cov[:, 0, 0] + motion.cov[:, 1, 1], 0) / 2)
@@ -117,6 +153,7 @@ def _body(
         moving=float(np.average(clusters.moving, weights=clusters.points)),
         way=float(max(0.0, apart.max() - 3 * np.median(spread))),
         clusters=len(clusters.time),
+        radar=False,
     )
 
 
@@ -125,66 +162,27 @@ def _apart(place: np.ndarray) -> np.ndarray:
     return np.asarray(np.linalg.norm(place[:, None] - place[None, :: len(place) // 200], axis=-1))
 
 
-def _smoothed(
-    time: np.ndarray, middle: np.ndarray, variance: np.ndarray, wanted: np.ndarray, radial: Measurements | None
-) -> Smoothed:
-    """The motion through places, f8 (N, 2) m, with variances, f8 (N,) m2, at the wanted times, s."""
-    measured = Measurements.positions(time, middle, variance)
-    if radial is not None:
-        measured = measured.merged(radial)
-    count = len(wanted)
-    empty = Measurements(wanted, np.full(count, NOTHING), np.zeros((count, 2)), np.zeros((count, 2)), np.ones(count))
-    whole = measured.merged(empty)
-    found = most_likely(whole, _NOISES, _SCALES)
-    chosen = whole.kind == NOTHING
-    return Smoothed(found.state[chosen], found.cov[chosen], found.likelihood)
-
-
-def _headings(state: np.ndarray, clusters: Clusters, times: np.ndarray) -> np.ndarray:
-    """Where the body heads, rad, without jumps: the direction of its motion, kept where it is slow."""
-    speed = np.hypot(state[:, 2], state[:, 3])
+def _headings(motion: Smoothed, clusters: Clusters, times: np.ndarray) -> np.ndarray:
+    """Where the body heads, rad, without jumps: by its model, or the direction of its motion, kept where it is slow."""
+    if motion.heading is not None:
+        return motion.heading
+    speed = np.hypot(motion.state[:, 2], motion.state[:, 3])
     known = speed >= _MIN_SPEED
     if not known.any():
         return np.full(len(times), _standing(clusters))
-    angle = np.unwrap(np.arctan2(state[known, 3], state[known, 2]))
+    angle = np.unwrap(np.arctan2(motion.state[known, 3], motion.state[known, 2]))
     return np.asarray(np.interp(times, times[known], angle))
 
 
 def _standing(clusters: Clusters) -> float:
     """The direction, rad, from 0 to pi, along which the largest outlines of a track are longest for their width."""
     largest = np.argsort(clusters.size)[-8:]
+    own = clusters.select(largest)
     angles = np.linspace(0, np.pi / 2, 18, endpoint=False)
-    boxes = []
-    for angle in angles:
-        low, high = _sides(clusters.select(largest), np.full(len(largest), angle))
-        boxes.append((high - low).mean(axis=0))
-    sizes = np.array(boxes)
+    poses = [PlanePoses.standing(own.middle, np.full(len(largest), angle)) for angle in angles]
+    sizes = np.array([sides(own, each).size.mean(axis=0) for each in poses])
     best = int(np.argmin(sizes.prod(axis=1)))
     return float(angles[best] + (np.pi / 2 if sizes[best, 1] > sizes[best, 0] else 0.0))
-
-
-def _sides(clusters: Clusters, yaw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The ends of outlines along a heading and to its left, lowest and highest, f8 (C, 2) each, m."""
-    cos, sin = np.cos(yaw)[:, None], np.sin(yaw)[:, None]
-    x, y = clusters.outline[..., 0], clusters.outline[..., 1]
-    along, left = cos * x + sin * y, cos * y - sin * x
-    sides = np.stack([along, left], axis=-1)
-    return sides.min(axis=1), sides.max(axis=1)
-
-
-def _middles(low: np.ndarray, high: np.ndarray, size: np.ndarray, yaw: np.ndarray, lidar: np.ndarray) -> np.ndarray:
-    """Middles of the boxes in the world, f8 (C, 2), m, of which outlines show a part.
-
-    A part that is smaller than the body ends at the side that faces the lidar: the body goes on behind it.
-    """
-    cos, sin = np.cos(yaw), np.sin(yaw)
-    own = np.column_stack([cos * lidar[:, 0] + sin * lidar[:, 1], cos * lidar[:, 1] - sin * lidar[:, 0]])
-    from_low, from_high = low + size / 2, high - size / 2
-    middle = (low + high) / 2
-    short = high - low < size - _WHOLE_M
-    middle = np.where(short & (own <= low), from_low, middle)
-    middle = np.where(short & (own >= high), from_high, middle)
-    return np.column_stack([cos * middle[:, 0] - sin * middle[:, 1], sin * middle[:, 0] + cos * middle[:, 1]])
 
 
 def _averaged(time: np.ndarray, values: np.ndarray, width: float = 0.5) -> np.ndarray:

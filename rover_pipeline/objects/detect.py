@@ -10,8 +10,10 @@ import numpy as np
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.kinematics.sweep import SweepMotion
 from rover_pipeline.lidar.geometry import sensor_info, stagger
+from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.mapping.sweeps import Sensor
-from rover_pipeline.objects.clusters import Clusters, Points, moving_clusters, still_clusters, thinned
+from rover_pipeline.objects.clustering import Points, moving_clusters, still_clusters, thinned
+from rover_pipeline.objects.clusters import Clusters
 from rover_pipeline.objects.evidence import Look, View, labels, votes
 from rover_pipeline.objects.ground import Ground
 from rover_pipeline.objects.options import ObjectsOptions
@@ -22,6 +24,23 @@ _NEAR_S, _NEAR_SPAN_S = 0.5, 3.0
 _FAR_S, _FAR_SPAN_S = 2.0, 11.0
 #: Time within which a slow body is still in its own place, s.
 _LEAST_S = 0.35
+#: Columns beside a pixel that are looked at for something nearer, and how much nearer it is, m and share of the range.
+_BESIDE, _NEARER_M, _NEARER_SHARE = 3, 0.4, 0.02
+
+
+def beside_nearer(rng: np.ndarray) -> np.ndarray:
+    """Whether the surface of a pixel may go on behind something nearer, beside it: bool (beam, column).
+
+    Args:
+        rng: u2 (beam, column), mm, destaggered.
+    """
+    known = (rng > 0) & (rng != CLIPPED)
+    metres = np.where(known, 0.001 * rng, np.inf)
+    nearest = np.full(rng.shape, np.inf)
+    for columns in range(1, _BESIDE + 1):
+        for way in (-columns, columns):
+            nearest = np.minimum(nearest, np.roll(metres, way, axis=1))
+    return np.asarray(known & (nearest < metres - _NEARER_M - _NEARER_SHARE * np.where(known, metres, 0)))
 
 
 @dataclass(frozen=True)
@@ -58,21 +77,22 @@ class Detector:
             cloud = sensor.points(image, poses[number], options.min_range, options.max_range)
             beam, column = np.nonzero(np.isfinite(cloud[..., 0]))
             xyz = cloud[beam, column]
-            chosen = thinned(xyz)
-            sweeps.append((xyz[chosen], times[column[chosen]]))
-        ground = Ground.of(np.concatenate([xyz for xyz, _ in sweeps]))
+            hidden = stagger(beside_nearer(images[number]).astype("u1")[None], info)[0]
+            chosen, ends = thinned(xyz, hidden[beam, column] != 0)
+            sweeps.append((xyz[chosen], times[column[chosen]], ends))
+        ground = Ground.of(np.concatenate([xyz for xyz, *_ in sweeps]))
         if ground is None:
             return Clusters.none(), Clusters.none()
         looks = self._looks(start, stop, images, poses)
         moving, still = [], []
-        for number, (xyz, since) in zip(numbers.tolist(), sweeps, strict=True):
+        for number, (xyz, since, ends) in zip(numbers.tolist(), sweeps, strict=True):
             floor = ground.at(xyz)
             height = xyz[:, 2] - floor
             above = (height >= options.min_height) & (height <= options.max_height)
             stamp = self.motion.trajectory.ts[number]
             others = [each for each in looks if self._tells(stamp, each.number)]
             found = labels(votes(xyz[above], others, view))
-            points = Points(xyz[above], stamp - self.origin + since[above], floor[above], found)
+            points = Points(xyz[above], stamp - self.origin + since[above], floor[above], found, ends[above])
             lidar = self.motion.trajectory.states.pos[number]
             moving.append(moving_clusters(points, number, lidar, view.step, view.tilt, options.min_points))
             if options.still:

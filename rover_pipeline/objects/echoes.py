@@ -10,7 +10,7 @@ import numpy as np
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.objects.bodies import Body
-from rover_pipeline.objects.kalman import RADIAL, Measurements
+from rover_pipeline.objects.measurements import Measurements
 
 #: Standard deviation of a radial velocity of a body, m/s: limbs and wheels move otherwise than the body.
 _RADIAL_SD = 0.4
@@ -101,10 +101,6 @@ class Echoes(NamedTuple):
         used = near & ~stands & (np.abs(more) < min(_GATE * _RADIAL_SD, self.ambiguity / 2))
         if not used.any():
             return None
-        count = int(used.sum())
-        value = np.zeros((count, 2))
-        value[:, 0] = (expected + more)[used]
         # Points of one frame are of one motion: together they weigh as much as one.
         _, frame, size = np.unique(time[used], return_inverse=True, return_counts=True)
-        variance = _RADIAL_SD**2 * size[frame]
-        return Measurements(time[used], np.full(count, RADIAL), value, direction[used], variance)
+        return Measurements.radial(time[used], (expected + more)[used], _RADIAL_SD**2 * size[frame], direction[used])

@@ -14,6 +14,7 @@ import numpy as np
 
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.lidar.geometry import destagger, rays, sensor_info
+from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.numerics.compiled import compiled
 
 #: Steps of the table of elevations.
@@ -143,7 +144,7 @@ def _vote(
         for b in range(max(0, beam - _BEAMS), min(beams, beam + _BEAMS + 1)):
             for k in range(c - _COLUMNS, c + _COLUMNS + 1):
                 value = rng[b, k % columns]
-                if value == 0 or value == 65535:
+                if value == 0 or value == CLIPPED:
                     continue
                 returns += 1
                 metres = 0.001 * value

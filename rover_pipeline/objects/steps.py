@@ -19,6 +19,7 @@ from rover_pipeline.objects.classes import probabilities
 from rover_pipeline.objects.clusters import Clusters
 from rover_pipeline.objects.detect import Detector
 from rover_pipeline.objects.echoes import Echoes
+from rover_pipeline.objects.joining import whole_tracks
 from rover_pipeline.objects.options import CLASSES, ObjectsOptions
 from rover_pipeline.objects.tracking import track_clusters
 from rover_pipeline.objects.views import lidar_view
@@ -86,14 +87,15 @@ def objects(
         echoes = Echoes.of(points, instants, motion.trajectory, mount, max_doppler(sidecar), origin)
     moving, still = (Clusters.joined(list(parts)) for parts in zip(*found, strict=True))
     del found
-    bodies, with_radar = _moving(moving, stamps, echoes, options)
+    step = 2 * np.pi / sensor_info(metadata).format.columns_per_frame
+    bodies = _moving(moving, stamps, echoes, options, step)
     standing = _standing(still, stamps, options) if options.still else []
     dropped = _fill(result, bodies, standing, motion, level, usable)
     measured = {
         "clusters": len(moving.time),
         "tracks": len(bodies),
         "tracks_standing": len(standing),
-        "tracks_with_radar": with_radar,
+        "tracks_with_radar": sum(body.radar for body in bodies),
         "dropped_beyond_max_objects": dropped,
         "classes": list(CLASSES),
         "classes_by": "rules of size and speed; nothing is labelled or learned",
@@ -127,19 +129,19 @@ def _up(
 
 
 def _moving(
-    clusters: Clusters, stamps: np.ndarray, echoes: Echoes | None, options: ObjectsOptions
-) -> tuple[list[Body], int]:
-    """The bodies that have moved, and how many of them the radar told about."""
-    bodies, with_radar = [], 0
-    for own in track_clusters(clusters, stamps, options.coast):
-        if len(own.time) < options.min_hits:
-            continue
-        body = moving_body(own, stamps, None)
-        if echoes is not None and (radial := echoes.of_body(body, stamps[body.sweep])) is not None:
-            body, with_radar = moving_body(own, stamps, radial), with_radar + 1
-        if body.moving >= _LEAST_MOVING and body.way >= options.min_way:
-            bodies.append(body)
-    return bodies, with_radar
+    clusters: Clusters, stamps: np.ndarray, echoes: Echoes | None, options: ObjectsOptions, step: float
+) -> list[Body]:
+    """The bodies that have moved."""
+
+    def body(own: Clusters) -> Body:
+        alone = moving_body(own, stamps, None, step)
+        radial = None if echoes is None else echoes.of_body(alone, stamps[alone.sweep])
+        return alone if radial is None else moving_body(own, stamps, radial, step)
+
+    found = whole_tracks(
+        track_clusters(clusters, stamps, options.coast), body, stamps, options.min_hits, 2 * options.coast
+    )
+    return [each for each in found if each.moving >= _LEAST_MOVING and each.way >= options.min_way]
 
 
 def _standing(clusters: Clusters, stamps: np.ndarray, options: ObjectsOptions) -> list[Body]:

@@ -56,7 +56,7 @@ def test_velocities_and_headings_are_those_of_the_walkers(walk: Watched, found: 
         true = walk.bodies[sweep, body, 3:5]
         errors.append(found["vel"][sweep, row, :2] - true)
         turns.append(np.exp(1j * (found["yaw"][sweep, row] - np.arctan2(true[1], true[0]))))
-    assert np.sqrt(np.mean(np.sum(np.square(errors), axis=1))) < 0.2
+    assert np.sqrt(np.mean(np.sum(np.square(errors), axis=1))) < 0.15
     assert np.abs(np.angle(turns)).max() < np.radians(25)
 
 

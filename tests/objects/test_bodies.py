@@ -1,0 +1,120 @@
+"""Boxes that drive along known ways: their velocities, headings and sizes, and what they are said to be sure of."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rover_pipeline.objects.bodies import Body, moving_body
+from rover_pipeline.objects.clusters import Clusters
+from rover_pipeline.objects.joining import whole_tracks
+from tests.objects.synthetic import PERIOD, STEP, Way, bend, seen, velocities
+
+CAR = (4.2, 1.75)
+STAMPS = PERIOD * np.arange(1, 41)
+
+
+def of(clusters: Clusters) -> Body:
+    return moving_body(clusters, STAMPS, None, STEP)
+
+
+def errors(body: Body, way: Way) -> np.ndarray:
+    """Errors of the velocity, f8 (N,), m/s."""
+    return np.asarray(np.linalg.norm(body.vel[:, :2] - velocities(way, STAMPS[body.sweep]), axis=1))
+
+
+@pytest.mark.parametrize("lidar", [(10.0, -9.0), (30.0, 6.0), (3.0, 12.0)])
+def test_the_velocity_of_a_car_in_a_bend_is_known_to_0_15_metres_in_a_second(lidar: tuple[float, float]) -> None:
+    """The bend begins at once, with 1.4 rad/s. One of the lidars sees the car by both ends of a revolution in it."""
+    way = bend(7.0, 5.0)
+    body = of(seen(way, CAR, STAMPS, lidar, seed=1))
+    away = errors(body, way)
+    assert np.sqrt((away**2).mean()) < 0.15
+    assert np.abs(body.extent[:2] - CAR).max() < 0.15
+    place, yaw = way(STAMPS[body.sweep])
+    assert np.abs(body.yaw - yaw).max() < np.radians(4)
+    assert np.linalg.norm(body.centre[:, :2] - place, axis=1).max() < 0.15
+
+
+def test_ends_that_something_hides_move_no_car() -> None:
+    """A row of trees hides the front of the car, then the rear, then the front again, and at last all but the rear."""
+    parts = {0: (-3.0, 3.0), 1: (-3.0, 0.2), 2: (-0.4, 3.0), 3: (-3.0, -0.9)}
+    way = bend(7.0, 1e3)
+    body = of(seen(way, CAR, STAMPS, (10.0, -15.0), seed=2, hidden=lambda sweep: parts[(sweep // 6) % 4]))
+    away = errors(body, way)
+    assert np.sqrt((away**2).mean()) < 0.15 and away.max() < 0.5
+    assert np.abs(body.extent[:2] - CAR).max() < 0.2
+
+
+def test_errors_of_velocities_are_as_large_as_they_are_said_to_be() -> None:
+    ratios = []
+    for seed, lidar in ((3, (8.0, -9.0)), (4, (25.0, -4.0)), (5, (-5.0, 8.0))):
+        way = bend(6.0, 8.0)
+        body = of(seen(way, CAR, STAMPS, lidar, seed=seed))
+        ratios.append(errors(body, way) ** 2 / (2 * body.vel_sd**2))
+    assert 0.4 < np.sqrt(np.concatenate(ratios).mean()) < 2.0
+
+
+def test_clusters_of_something_else_at_the_end_of_a_track_are_left_out() -> None:
+    way = bend(7.0, 1e3)
+    clusters = seen(way, CAR, STAMPS, (10.0, -15.0), seed=6)
+    other = clusters.select(slice(-2, None))
+    other = other._replace(outline=other.outline + np.float32([-6, 3]), sample=other.sample + np.float32([-6, 3, 0]))
+    body = of(Clusters.joined([clusters.select(slice(0, -2)), other]))
+    assert errors(body, way).max() < 0.3
+
+
+def _whole(tracks: list[Clusters], longest: float = 3.0) -> list[Body]:
+    return whole_tracks(tracks, of, STAMPS, least=8, longest=longest)
+
+
+def _walk(x: float, y: float, speed: float) -> Way:
+    def way(times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        yaw = np.full(len(times), 0.0 if speed > 0 else np.pi)
+        return np.column_stack([x + speed * times, np.full(len(times), y)]), yaw
+
+    return way
+
+
+def _between(clusters: Clusters, begin: int, end: int) -> Clusters:
+    return clusters.select((clusters.frame >= begin) & (clusters.frame < end))
+
+
+def test_a_walker_who_comes_out_behind_a_pillar_is_the_same_one() -> None:
+    one = seen(_walk(0.0, 5.0, 1.4), (0.3, 0.5), STAMPS, (2.0, 0.0), seed=7)
+    bodies = _whole([_between(one, 0, 14), _between(one, 30, 40)])
+    assert len(bodies) == 1 and bodies[0].measured.sum() == 24
+
+
+def test_a_walker_behind_several_pillars_is_the_same_one() -> None:
+    one = seen(_walk(0.0, 5.0, 1.4), (0.3, 0.5), STAMPS, (2.0, 0.0), seed=17)
+    bodies = _whole([_between(one, 0, 9), _between(one, 13, 22), _between(one, 26, 40)])
+    assert len(bodies) == 1
+
+
+def test_two_walkers_whom_the_tracker_takes_for_one_behind_a_pillar_are_two() -> None:
+    """One stops behind the pillar. The other one comes out at once, and nobody turns round in 0.4 s."""
+    size = (0.3, 0.5)
+    one = _between(seen(_walk(0.0, 5.0, 1.4), size, STAMPS, (2.0, 0.0), seed=8), 0, 16)
+    other = _between(seen(_walk(5.4, 5.2, -1.4), size, STAMPS, (2.0, 0.0), seed=9), 19, 40)
+    bodies = _whole([Clusters.joined([one, other])])
+    assert len(bodies) == 2
+    assert bodies[0].vel[:, 0].min() > 1.2 and bodies[1].vel[:, 0].max() < -1.2
+
+
+def test_which_of_two_walkers_side_by_side_goes_on_is_not_guessed() -> None:
+    size = (0.3, 0.5)
+    one, left, right = (
+        seen(_walk(0.0, y, 1.4), size, STAMPS, (2.0, 0.0), seed=10 + number) for number, y in enumerate((5.0, 4.7, 5.3))
+    )
+    assert len(_whole([_between(one, 0, 14), _between(left, 26, 40), _between(right, 26, 40)])) == 3
+
+
+def test_the_front_and_the_rear_of_a_car_that_a_post_parts_are_one_car() -> None:
+    way = bend(7.0, 1e3)
+    whole = seen(way, CAR, STAMPS, (10.0, -15.0), seed=14)
+    front = seen(way, CAR, STAMPS, (10.0, -15.0), seed=15, hidden=lambda sweep: (0.6, 3.0))
+    rear = seen(way, CAR, STAMPS, (10.0, -15.0), seed=16, hidden=lambda sweep: (-3.0, -0.2))
+    bodies = _whole([Clusters.joined([_between(whole, 0, 20), _between(rear, 20, 40)]), _between(front, 20, 34)])
+    assert len(bodies) == 1
+    assert errors(bodies[0], way).max() < 0.3
