@@ -97,7 +97,7 @@ class Tracker:
             track.misses += row not in assigned
         used = {column for _, column in pairs}
         begun = [_begun(clusters, n) for n in range(len(clusters.time)) if n not in used]
-        kept = []
+        kept: list[Track] = []
         for track in self._live:
             is_new = len(track.hits) < _NEW_HITS
             # What was seen for a moment only has no velocity to go on with.
