@@ -218,7 +218,10 @@ def _results(evidence: Evidence, options: ReportOptions) -> Iterator[Finding]:
             inherited, outside = evidence.explained.get(step.sensor, (0, 0))
             if _NO_POSE in text and outside + inherited == step.samples:
                 continue  # the finding about these samples says why
-            few = any(each.name == _sensor(place) and each.samples < _FEW_SAMPLES for each in evidence.raw)
+            # A remark about a file tells of damage, however short the recording is.
+            few = "/" not in place and any(
+                each.name == _sensor(place) and each.samples < _FEW_SAMPLES for each in evidence.raw
+            )
             yield _finding("note" if few else "warning", place, text)
         if step.corrupt:
             text = f"{count(step.corrupt, 'sample')} of its input could not be decoded"

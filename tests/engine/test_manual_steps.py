@@ -21,7 +21,7 @@ def mylab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A module that holds all Python of the page."""
     page = (CHECKOUT / "docs" / "how-to" / "own-channel.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     (tmp_path / "mylab_of_the_manual.py").write_text("\n".join(blocks))
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "mylab_of_the_manual", raising=False)
@@ -32,7 +32,7 @@ def test_a_channel_a_step_for_a_whole_recording_and_a_folder_are_made_as_printed
     trace = small_trace(tmp_path / "trace", sensors=("radar",))
     for name in ("_radar_range_doppler", "_radar_points"):
         run_step(find_step(name), trace, name, Request())
-    for name in ("energy", "mean", "listing"):
+    for name in ("energy", "mean", "listing", "profile"):
         step = find_step(f"{mylab}:{name}")
         run_step(step, trace, step.sensor, Request({"first_bin": 4} if name == "energy" else {}), threads=2)
     power = Sensor(trace / "_radar_range_doppler").channel("power").read()
@@ -41,5 +41,7 @@ def test_a_channel_a_step_for_a_whole_recording_and_a_folder_are_made_as_printed
         energy.channel("energy").read(), 10 * np.log10((10 ** (power[:, :, 4:] / 10)).sum(axis=1)), rtol=1e-5
     )
     np.testing.assert_allclose(mean.channel("mean").read(), power.mean(axis=(1, 2)), rtol=1e-5)
+    profile = Sensor(trace / "_radar_profile").channel("power").read()
+    np.testing.assert_allclose(profile, (10 ** (power / 10)).mean(axis=1), rtol=1e-3)
     counts = Sensor(trace / "_radar_points").channel("count").read()
     assert (trace / "_radar_list" / "points.csv").read_text().split() == [str(count) for count in counts]

@@ -59,7 +59,9 @@ def test_clusters_of_something_else_at_the_end_of_a_track_are_left_out() -> None
     way = bend(7.0, 1e3)
     clusters = seen(way, CAR, STAMPS, (10.0, -15.0), seed=6)
     other = clusters.select(slice(-2, None))
-    other = other._replace(outline=other.outline + np.array([-6, 3], "f4"), sample=other.sample + np.array([-6, 3, 0], "f4"))
+    other = other._replace(
+        outline=other.outline + np.array([-6, 3], "f4"), sample=other.sample + np.array([-6, 3, 0], "f4")
+    )
     body = of(Clusters.joined([clusters.select(slice(0, -2)), other]))
     assert errors(body, way).max() < 0.3
 
