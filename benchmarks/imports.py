@@ -12,7 +12,7 @@ import os
 import shutil
 import statistics
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -93,30 +93,28 @@ def recording(kind: str, seconds: int) -> tuple[Path, int]:
 
 
 def _bag1(path: Path, compression: str, seconds: int) -> int:
-    writer, total = Writer1(path), 0
+    writer = Writer1(path)
     if compression != "plain":
         writer.set_compression(Writer1.CompressionFormat[compression.upper()])
-    with writer:
-        connections: dict[str, Any] = {}
-        for sent in drive(seconds):
-            if sent.topic not in connections:
-                connections[sent.topic] = writer.add_connection(sent.topic, sent.type, typestore=STORE1)
-            raw = bytes(STORE1.serialize_ros1(build(STORE1, sent.type, sent.fields), sent.type))
-            writer.write(connections[sent.topic], sent.time, raw)
-            total += len(raw)
-    return total
+    return _filled(writer, STORE1, lambda message, type: STORE1.serialize_ros1(message, type), seconds)
 
 
 def _bag2(path: Path, compression: str, seconds: int) -> int:
-    writer, total = Writer2(path), 0
+    writer = Writer2(path)
     if compression == "packed":
         writer.set_compression(Writer2.CompressionMode.MESSAGE, Writer2.CompressionFormat.ZSTD)
+    return _filled(writer, STORE2, lambda message, type: STORE2.serialize_cdr(message, type), seconds)
+
+
+def _filled(writer: Any, store: Any, serialize: Callable[[Any, str], Any], seconds: int) -> int:
+    """Bytes of the messages of the drive, after they are written."""
+    total = 0
     with writer:
         connections: dict[str, Any] = {}
         for sent in drive(seconds):
             if sent.topic not in connections:
-                connections[sent.topic] = writer.add_connection(sent.topic, sent.type, typestore=STORE2)
-            raw = bytes(STORE2.serialize_cdr(build(STORE2, sent.type, sent.fields), sent.type))
+                connections[sent.topic] = writer.add_connection(sent.topic, sent.type, typestore=store)
+            raw = bytes(serialize(build(store, sent.type, sent.fields), sent.type))
             writer.write(connections[sent.topic], sent.time, raw)
             total += len(raw)
     return total

@@ -74,6 +74,10 @@ def end_of_run(flow: Flow, each: RecordingJobs, passes: Passes, failed: Mapping[
     if rows or flow.refused:
         return 1
     if whole:
+        # A result may be up to date again because an option that failed was taken back: then nothing is made of it.
+        for trace, names in flow.wanted.items():
+            for name in names:
+                clear_failure(trace, f"_{name}")
         say("done:", flow.directories)
     return 0 if whole else 1
 

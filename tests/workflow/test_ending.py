@@ -115,6 +115,17 @@ def test_what_a_recording_cannot_give_is_told_and_fails_a_run_only_where_it_was_
         assert bool(read_failures(trace)) == bool(status), "what was forgiven is not kept as a failure"
 
 
+def test_an_output_that_is_up_to_date_again_is_no_failure_any_more(tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "rec")
+    record_failure(trace, "_lidar_image", "an option was wrong", may_pass=False)
+    for whole in (False, True):
+        flow = Flow({"traces": str(trace), "outputs": "lidar_image"}, tmp_path)
+        flow.wanted[trace] = ["lidar_image"]
+        passes = Passes(flow, None, str, lambda _: (), begins=True)
+        end_of_run(flow, RecordingJobs(flow, away=False, begins=True), passes, {}, whole=whole)
+        assert bool(read_failures(trace)) != whole
+
+
 @pytest.mark.system
 def test_one_bad_recording_stops_no_other_and_a_map_that_cannot_be_made_withholds_no_page(tmp_path: Path) -> None:
     bad, good = (small_trace(tmp_path / "all" / name, sensors=("radar",)) for name in ("bad", "good"))
