@@ -62,6 +62,8 @@ MODES = {
     "kill after": Mode(4),
 }
 Files = dict[str, bytes]
+#: Files of each result.
+Results = dict[str, Files]
 
 
 class Laboratory:
@@ -74,7 +76,7 @@ class Laboratory:
         self.base, self.work = folder / "base", folder / "work"
         subject.prepare(self.base)
         self.raw = _files(self.base)
-        self.older: Files | None = None
+        self.older: Results = {name: {} for name in subject.results}
         self._restore()
         # This run imports modules and loads kernels, so that forks need not. One thread: others do not live in forks.
         subject.run(self.work, STAMP, 1)
@@ -82,8 +84,9 @@ class Laboratory:
         if over:
             self._restore()
             assert self.run(OLDER_STAMP)[0] == DONE, self.stderr()
-            _make_different(self.work / subject.result)
-            shutil.copytree(self.work / subject.result, self.base / subject.result, symlinks=True)
+            for name in subject.results:
+                _make_different(self.work / name)
+                shutil.copytree(self.work / name, self.base / name, symlinks=True)
             self.older = self.result()
         self._restore()
         assert self.run(STAMP, count=True)[0] == DONE, self.stderr()
@@ -131,7 +134,7 @@ class Laboratory:
         killed = status == -signal.SIGKILL
         wrong = [] if killed or status in (DONE, ERROR) else [f"unexpected end {status}: {words}"]
         found = self.result()
-        told = self.subject.tells and status == ERROR and found
+        told = self.subject.tells and status == ERROR and any(found.values())
         wrong += self._wrong_bytes(self.wanted if told else found)
         done = found == self.wanted and self._shared() == self.shared
         if status == DONE and not done:
@@ -149,18 +152,23 @@ class Laboratory:
             wrong.append("scratch is left by the next run")
         return wrong
 
-    def _wrong_bytes(self, found: Files) -> list[str]:
+    def _wrong_bytes(self, found: Results) -> list[str]:
         before = {name: content for name, content in self.raw.items() if name != self.subject.shared}
         wrong = [] if self._raw() == before else ["raw bytes changed"]
-        if found not in (self.wanted, self.older or {}):
-            wrong.append("the older result is lost" if self.older and not found else "a result that is not whole")
+        for name, files in found.items():
+            older = self.older[name]
+            if files not in (self.wanted[name], older):
+                problem = "the older result is lost" if older and not files else "a result that is not whole"
+                wrong.append(f"{problem}: {name}")
         if self._shared() not in (self.shared, self.raw.get(self.subject.shared, b"")):
             wrong.append("a file of the trace that is not whole")
         return wrong
 
-    def result(self) -> Files:
-        """Files of the result without what tells times."""
-        place = self.work / self.subject.result
+    def result(self) -> Results:
+        """Files of the results without what tells times."""
+        return {name: self._result(self.work / name) for name in self.subject.results}
+
+    def _result(self, place: Path) -> Files:
         files = {"": place.read_bytes()} if place.is_file() else _files(place)
         for name in [name for name in files if name.endswith(PROVENANCE)]:
             content = json.loads(files[name])
@@ -171,9 +179,8 @@ class Laboratory:
         return (self.folder / "stderr").read_text(errors="replace").strip()[-300:]
 
     def _raw(self) -> Files:
-        return {
-            name: data for name, data in _files(self.work, self.subject.result).items() if name != self.subject.shared
-        }
+        found = _files(self.work, self.subject.results)
+        return {name: data for name, data in found.items() if name != self.subject.shared}
 
     def _shared(self) -> bytes:
         path = self.work / self.subject.shared
@@ -187,7 +194,7 @@ class Laboratory:
         shutil.copytree(self.base, self.work, symlinks=True)
 
 
-def _files(folder: Path, besides: str = "\0") -> Files:
+def _files(folder: Path, besides: tuple[str, ...] = ()) -> Files:
     return {
         name: path.read_bytes()
         for path in sorted(folder.rglob("*"))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rover_pipeline.engine.execute import Request, run_step
+from rover_pipeline.engine.together import Asked, run_together
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export import ExportOptions, export
 from rover_pipeline.importers.clouds import import_clouds
@@ -28,10 +29,13 @@ from tests.conftest import CHECKOUT
 from tests.importers.bags import rig, write_capture, write_mcap
 from tests.kit import small_trace
 from tests.mapping.test_steps import trace_with_odometry
+from tests.radar.scenes import write_targets
 from tests.test_virtual_sensors import OPTIONS, SENSORS, trace_for
 
 #: Real captures, as in `tests/conftest.py`.
 CAPTURES = Path(os.environ.get("ROVER_PIPELINE_DATA", CHECKOUT.parent / "shared" / "data"))
+#: Radar products that one pass over the frames makes.
+IN_ONE_PASS = ("_radar_range_doppler", "_radar_range_azimuth", "_radar_spectrum", "_radar_points")
 OLDER_STAMP = ".options-older"
 
 
@@ -41,7 +45,7 @@ class Subject(NamedTuple):
     Attributes:
         prepare: makes the folder in which the work is done, with all that is read.
         run: does the work in that folder, with the name of a stamp where results have one, on so many threads.
-        result: what is made, below the folder.
+        results: what is made, below the folder. Each is published alone.
         replaces: whether an older result is replaced; otherwise it would be in the way.
         tells: whether a run that ends with an error still makes a result, which says what could not be read.
         shared: a file of the trace that the work adds to, after the result is there. It is as it was, or as it becomes.
@@ -49,7 +53,7 @@ class Subject(NamedTuple):
 
     prepare: Callable[[Path], object]
     run: Callable[[Path, str, int], object]
-    result: str
+    results: tuple[str, ...]
     replaces: bool = True
     tells: bool = False
     shared: str = ""
@@ -62,25 +66,30 @@ def subjects() -> dict[str, Subject]:
     steps["_report"] = _step("_report", small_trace, {"instants": 0})
     assert set(TABLE) - set(steps) <= {"_camera_model"}, "a step is missing"  # it needs a model of the user
     others = {
-        "page of many": Subject(_recordings, _page_of_many, "all/_report", tells=True),
+        "page of many": Subject(_recordings, _page_of_many, ("all/_report",), tells=True),
         "simulate": Subject(
             Path.mkdir,
             lambda folder, *_: simulate(folder / "new", preset="tiny", duration=0.5, seed=1, threads=1),
-            "new",
+            ("new",),
             replaces=False,
         ),
+        "radar in one pass": Subject(_radar, _one_pass, tuple(f"rec/{name}" for name in IN_ONE_PASS)),
         **{name: _export(name) for name in ("tum", "kitti-poses", "ply", "pcd")},
         **{f"dataset {name}": _dataset(name) for name in FORMATS},
-        "import clouds": Subject(write_clouds, _import_clouds, "new", replaces=False),
-        "import into": Subject(_trace_and_clouds, _import_into, "rec/lidar", replaces=False, shared="rec/config.yaml"),
-        "import pictures": Subject(write_clouds, _import_pictures, "new", replaces=False),
-        "import kitti": Subject(lambda folder: write_drive(folder / "day" / "drive"), _import_kitti, "new", False),
-        "import ros": Subject(_bag, _import_ros, "new", replaces=False),
-        "import velodyne": Subject(_capture, _import_velodyne, "new", replaces=False),
+        "import clouds": Subject(write_clouds, _import_clouds, ("new",), replaces=False),
+        "import into": Subject(
+            _trace_and_clouds, _import_into, ("rec/lidar",), replaces=False, shared="rec/config.yaml"
+        ),
+        "import pictures": Subject(write_clouds, _import_pictures, ("new",), replaces=False),
+        "import kitti": Subject(
+            lambda folder: write_drive(folder / "day" / "drive"), _import_kitti, ("new",), replaces=False
+        ),
+        "import ros": Subject(_bag, _import_ros, ("new",), replaces=False),
+        "import velodyne": Subject(_capture, _import_velodyne, ("new",), replaces=False),
     }
     if CAPTURES.is_dir():
-        others["import ouster"] = Subject(_ouster, _import_ouster, "new", replaces=False)
-        others["import dca1000"] = Subject(_dca1000, _import_dca1000, "new", replaces=False)
+        others["import ouster"] = Subject(_ouster, _import_ouster, ("new",), replaces=False)
+        others["import dca1000"] = Subject(_dca1000, _import_dca1000, ("new",), replaces=False)
     return {**steps, **others}
 
 
@@ -88,7 +97,19 @@ def _step(name: str, prepare: Callable[[Path], object], options: Mapping[str, ob
     def run(folder: Path, stamp: str, threads: int) -> None:
         run_step(find_step(name), folder / "rec", name, Request(options), threads=threads, stamps=(stamp,))
 
-    return Subject(lambda folder: prepare(folder / "rec"), run, f"rec/{name}")
+    return Subject(lambda folder: prepare(folder / "rec"), run, (f"rec/{name}",))
+
+
+def _radar(folder: Path) -> None:
+    write_targets(small_trace(folder / "rec", sensors=("radar",)))
+
+
+def _one_pass(folder: Path, stamp: str, threads: int) -> None:
+    asked = [Asked(find_step(name), name, Request(OPTIONS.get(name, {})), (stamp,)) for name in IN_ONE_PASS]
+    outcomes = run_together(asked, folder / "rec", threads=threads)
+    for error in outcomes.values():
+        if isinstance(error, Exception):
+            raise error  # as the command ends with 1
 
 
 def _recordings(folder: Path) -> None:
@@ -108,14 +129,14 @@ def _export(name: str) -> Subject:
         sensor = "_odom" if name in ("tum", "kitti-poses") else None
         export(name, [str(folder / "rec")], folder / "new" / "out", ExportOptions(sensor=sensor, threads=1))
 
-    return Subject(lambda folder: trace_with_odometry(folder / "rec"), run, "new/out", replaces=False)
+    return Subject(lambda folder: trace_with_odometry(folder / "rec"), run, ("new/out",), replaces=False)
 
 
 def _dataset(name: str) -> Subject:
     def run(folder: Path, _stamp: str, _threads: int) -> None:
         make_dataset(name, folder / "rec", folder / "new")
 
-    return Subject(lambda folder: dataset_trace(folder / "rec"), run, "new", replaces=False)
+    return Subject(lambda folder: dataset_trace(folder / "rec"), run, ("new",), replaces=False)
 
 
 def _ouster(folder: Path) -> None:
@@ -151,6 +172,10 @@ def _import_into(folder: Path, _stamp: str, _threads: int) -> None:
 
 def _import_pictures(folder: Path, _stamp: str, _threads: int) -> None:
     import_pictures(folder / "pictures", folder / "new")
+
+
+def _drive(folder: Path) -> None:
+    write_drive(folder / "day" / "drive")
 
 
 def _import_kitti(folder: Path, _stamp: str, _threads: int) -> None:
