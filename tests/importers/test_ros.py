@@ -391,6 +391,16 @@ def test_a_database_whose_journal_still_holds_messages_is_not_read_without_them(
     assert taken(database, tmp_path / "trace", partial=True)[0] == {"imu": 3}
 
 
+def test_a_database_whose_damage_is_no_text_is_refused_in_one_line(tmp_path: Path) -> None:
+    """SQLite quotes the damage in its message, which is then no UTF-8 either."""
+    database = next(bags.write_ros2(tmp_path / "a", [imu("/imu", START, (0, 0, 9.8))]).glob("*.db3"))
+    content = database.read_bytes()
+    assert content.count(b"CREATE TABLE topics") == 1
+    database.write_bytes(content.replace(b"CREATE TABLE topics", b"CREATE T\x94BLE topics"))
+    with pytest.raises(FormatError, match=r"is a damaged or truncated database .*--partial"):
+        taken(database, tmp_path / "trace")
+
+
 def test_accelerations_in_g_become_metres_per_second_squared(tmp_path: Path) -> None:
     sent = [imu("/imu", START + i * TENTH, (0.01, 0, 1.0)) for i in range(30)]
     _, lines = taken(bags.write_mcap(tmp_path / "a.mcap", sent), tmp_path / "trace")
