@@ -19,7 +19,7 @@ import numpy as np
 
 from rover_pipeline.datasets.table import DATASETS
 from rover_pipeline.format.attempt import PARTIAL
-from tests.campaign.faults import DONE, ERROR, MODES, Files, Laboratory
+from tests.campaign.faults import DONE, ERROR, MODES, Laboratory, Results
 from tests.campaign.subjects import Subject
 from tests.export.subjects import RESULT, prepare, runner
 from tests.kit import STAMP
@@ -33,13 +33,14 @@ class Exports(Laboratory):
 
     def __init__(self, name: str, folder: Path, over: bool) -> None:
         self._merges = DATASETS[name].kind == "merge"
-        super().__init__(Subject(prepare, runner(name), RESULT), folder, over)
+        super().__init__(Subject(prepare, runner(name), (RESULT,)), folder, over)
 
-    def _wrong_bytes(self, found: Files) -> list[str]:
+    def _wrong_bytes(self, found: Results) -> list[str]:
         """Where files are put beside others, some of them may be there, each of them whole."""
         if not self._merges:
             return super()._wrong_bytes(found)
-        return [f"{name} is not whole" for name, content in found.items() if self.wanted.get(name) != content]
+        wanted = self.wanted[RESULT]
+        return [f"{name} is not whole" for name, content in found[RESULT].items() if wanted.get(name) != content]
 
     def at_once(self) -> list[str]:
         """What is wrong when an export begins while another one into the same folder is stopped at its first file."""
