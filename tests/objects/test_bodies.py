@@ -46,6 +46,28 @@ def test_ends_that_something_hides_move_no_car() -> None:
     assert np.abs(body.extent[:2] - CAR).max() < 0.2
 
 
+@pytest.mark.parametrize(("width", "allowed"), [(2.5, 1.2), (3.5, 0.6)])
+def test_the_velocity_of_a_car_in_a_gap_that_is_shorter_than_it_is_that_of_its_ends(
+    width: float, allowed: float
+) -> None:
+    """Between two parked cars, no sweep shows both the front and the rear. What is seen hardly moves."""
+    way, speed = bend(7.0, 1e4), 7.0
+    clusters = seen(
+        way,
+        CAR,
+        STAMPS,
+        (13.0, -18.0),
+        seed=7,
+        hidden=lambda sweep: (13.0 - width / 2 - speed * STAMPS[sweep], 13.0 + width / 2 - speed * STAMPS[sweep]),
+    )
+    body = of(clusters)
+    assert np.ptp(clusters.outline[..., 0], axis=1).max() < width + 0.1
+    away = errors(body, way)
+    assert np.sqrt((away**2).mean()) < allowed
+    assert np.sqrt((away**2 / (2 * body.vel_sd**2)).mean()) < 3.0, "surer than it can be"
+    assert abs(body.extent[0] - CAR[0]) < 0.8
+
+
 def test_errors_of_velocities_are_as_large_as_they_are_said_to_be() -> None:
     ratios = []
     for seed, lidar in ((3, (8.0, -9.0)), (4, (25.0, -4.0)), (5, (-5.0, 8.0))):
