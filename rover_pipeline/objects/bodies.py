@@ -42,6 +42,7 @@ class Body(NamedTuple):
         moving: share of its points whose places were seen to be free.
         way: m, largest distance between two of its places, less what their uncertainty explains.
         clusters: number of clusters.
+        likelihood: logarithm of the probability density of what was measured of it.
         radar: whether radial velocities of the radar are in it.
     """
 
@@ -55,6 +56,7 @@ class Body(NamedTuple):
     moving: float
     way: float
     clusters: int
+    likelihood: float
     radar: bool
 
 
@@ -116,6 +118,7 @@ def _followed(clusters: Clusters, times: np.ndarray, radial: Measurements | None
 def _mean(fits: list[_Fit]) -> _Fit:
     """The mean of fits by their probabilities, which is as uncertain as they differ (Bayesian model averaging)."""
     likelihood = np.array([fit.motion.likelihood for fit in fits])
+    mean = float(np.logaddexp.reduce(likelihood) - np.log(len(fits)))
     weight = np.exp(likelihood - likelihood.max())
     weight /= weight.sum()
     best = fits[int(weight.argmax())]
@@ -125,7 +128,7 @@ def _mean(fits: list[_Fit]) -> _Fit:
     cov = np.tensordot(weight, np.array([fit.motion.cov for fit in fits]), 1)
     cov = cov + np.einsum("f,fni,fnj->nij", weight, apart, apart)
     size = np.tensordot(weight, np.array([fit.size for fit in fits]), 1)
-    return best._replace(motion=best.motion._replace(state=state, cov=cov), size=size)
+    return best._replace(motion=best.motion._replace(state=state, cov=cov, likelihood=mean), size=size)
 
 
 def _fitted(
@@ -148,7 +151,7 @@ def _fitted(
         # A side that is seen tells the heading better than the way so far, which tells nothing at its ends.
         poses = poses._replace(yaw=np.where(flat.known, flat.yaw, poses.yaw))
         seen = sides(clusters, poses)
-        size = size_of(seen, distance) + [longer or 0.0, 0.0]
+        size = size_of(seen, distance) + np.array([longer or 0.0, 0.0])
         middle, sd = middles(seen, size, poses, clusters.lidar, match_sd, share)
         ahead = np.column_stack([np.cos(poses.yaw), np.sin(poses.yaw)])
         variance = END_SD**2 + sd**2 + (resolution**2 / 12)[:, None]
@@ -213,6 +216,7 @@ def _body(
         moving=float(np.average(clusters.moving, weights=clusters.points)),
         way=float(max(0.0, apart.max() - 3 * np.median(spread))),
         clusters=len(clusters.time),
+        likelihood=motion.likelihood,
         radar=False,
     )
 

@@ -106,7 +106,12 @@ def part_sd(sizes: np.ndarray) -> np.ndarray:
 
 
 def middles(
-    seen: Sides, size: np.ndarray, poses: PlanePoses, lidar: np.ndarray, match_sd: float = MATCH_SD, hidden_share: float = HIDDEN_SHARE
+    seen: Sides,
+    size: np.ndarray,
+    poses: PlanePoses,
+    lidar: np.ndarray,
+    match_sd: float = MATCH_SD,
+    hidden_share: float = HIDDEN_SHARE,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Middles of the bodies in the world, f8 (C, 2), m; and standard deviations along the heading and to its left for
     what is hidden, f8 (C, 2), m.
