@@ -11,10 +11,16 @@ from rover_pipeline.objects.flats import flat_headings
 from rover_pipeline.objects.measurements import Measurements, Smoothed
 from rover_pipeline.objects.motions import most_likely
 from rover_pipeline.objects.poses import PlanePoses
-from rover_pipeline.objects.sides import END_SD, middles, part_sd, sides, size_of
+from rover_pipeline.objects.sides import END_SD, HIDDEN_SHARE, MATCH_SD, is_whole, middles, part_sd, sides, size_of
 
-#: Headings tell which sides were seen, and these where the body heads: so often both are estimated.
-_PASSES = 3
+#: Headings tell which sides were seen, and these where the body heads: so often both are estimated. The first motion
+#: is that of what is seen, which is wrong for a body that comes out from behind another one. How near the expected
+#: place an end must be, m (standard deviation), counts little then and more each time (Ueda and Nakano, Deterministic
+#: annealing EM algorithm, 1998).
+_MATCH_SDS = (2.0, 0.7, MATCH_SD)
+#: Length from which parts of a body may be hidden for so long that its length is not known, m; lengths that are added
+#: to what is seen of it, one after the other, m; and by how much the logarithm of the likelihood must rise each time.
+_LONG_M, _LONGER_M, _CLEARLY, _UNLIKELY = 1.5, (0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0), 3.0, 3.0
 #: A cluster does not fit a body when it is farther from it than this many standard deviations, and this, m. Number of
 #: times that such clusters are left out, and least number of those that are left.
 _FAR_SDS, _FAR_M, _TRIMS, _LEAST_FITTING = 6.0, 0.7, 2, 4
@@ -36,6 +42,7 @@ class Body(NamedTuple):
         moving: share of its points whose places were seen to be free.
         way: m, largest distance between two of its places, less what their uncertainty explains.
         clusters: number of clusters.
+        likelihood: logarithm of the probability density of what was measured of it.
         radar: whether radial velocities of the radar are in it.
     """
 
@@ -49,6 +56,7 @@ class Body(NamedTuple):
     moving: float
     way: float
     clusters: int
+    likelihood: float
     radar: bool
 
 
@@ -64,42 +72,97 @@ def moving_body(clusters: Clusters, stamps: np.ndarray, radial: Measurements | N
     for trim in range(_TRIMS + 1):
         sweep = np.arange(clusters.frame[0], clusters.frame[-1] + 1)
         times = stamps[sweep]
-        motion, size, fits = _followed(clusters, times, radial, step)
-        if fits.all() or fits.sum() < _LEAST_FITTING or trim == _TRIMS:
+        fit = _followed(clusters, times, radial, step)
+        if fit.fits.all() or fit.fits.sum() < _LEAST_FITTING or trim == _TRIMS:
             break
         # The tracker took something else for the body there.
-        clusters = clusters.select(fits)
-    body = _body(clusters, sweep, times, motion, _headings(motion, clusters, times), size)
+        clusters = clusters.select(fit.fits)
+    body = _body(clusters, sweep, times, fit.motion, _headings(fit.motion, clusters, times), fit.size)
     return body._replace(radar=radial is not None)
 
 
-def _followed(
-    clusters: Clusters, times: np.ndarray, radial: Measurements | None, step: float
-) -> tuple[Smoothed, np.ndarray, np.ndarray]:
-    """The motion of a body at some times, its length and width, f8 (2,), m, and which clusters fit it, bool (C,)."""
-    # Where the body heads is known once it is tracked, and only then which sides of it were seen.
+class _Fit(NamedTuple):
+    """A motion and a size of a body that fit one another.
+
+    Attributes:
+        size: f8 (2,), length and width, m.
+        fits: bool (C,), which clusters fit the body.
+        whole: whether any cluster shows both ends of the body, so that its length is known.
+    """
+
+    motion: Smoothed
+    size: np.ndarray
+    fits: np.ndarray
+    whole: bool
+
+
+def _followed(clusters: Clusters, times: np.ndarray, radial: Measurements | None, step: float) -> _Fit:
+    """The motion of a body at some times, with the most likely length.
+
+    Of a car that drives behind a gap between parked ones no sweep shows both ends. It is longer than what is seen of
+    it. Only with its true length do its front, when that is seen, and its rear, when that is seen, tell one motion.
+    """
+    first = _fitted(clusters, times, radial, step)
+    if first.whole or first.size[0] < _LONG_M:
+        return first
+    found: list[_Fit] = []
+    for longer in _LONGER_M:
+        found.append(_fitted(clusters, times, radial, step, longer))
+        if found[-1].motion.likelihood < max(each.motion.likelihood for each in found) - _UNLIKELY:
+            break
+    if max(each.motion.likelihood for each in found) < found[0].motion.likelihood + _CLEARLY:
+        return first  # one end was seen all the time, which tells no length
+    return _mean(found)
+
+
+def _mean(fits: list[_Fit]) -> _Fit:
+    """The mean of fits by their probabilities, which is as uncertain as they differ (Bayesian model averaging)."""
+    likelihood = np.array([fit.motion.likelihood for fit in fits])
+    mean = float(np.logaddexp.reduce(likelihood) - np.log(len(fits)))
+    weight = np.exp(likelihood - likelihood.max())
+    weight /= weight.sum()
+    best = fits[int(weight.argmax())]
+    states = np.array([fit.motion.state for fit in fits])
+    state = np.tensordot(weight, states, 1)
+    apart = states - state
+    cov = np.tensordot(weight, np.array([fit.motion.cov for fit in fits]), 1)
+    cov = cov + np.einsum("f,fni,fnj->nij", weight, apart, apart)
+    size = np.tensordot(weight, np.array([fit.size for fit in fits]), 1)
+    return best._replace(motion=best.motion._replace(state=state, cov=cov, likelihood=mean), size=size)
+
+
+def _fitted(
+    clusters: Clusters, times: np.ndarray, radial: Measurements | None, step: float, longer: float | None = None
+) -> _Fit:
+    """The motion of a body at some times.
+
+    Args:
+        longer: how much longer it is taken to be than what is seen of it, m; None = it is as long as what is seen, with
+            the uncertainty of this.
+    """
     distance = np.linalg.norm(clusters.middle - clusters.lidar, axis=1)
     resolution = step * distance
     variance = END_SD**2 + part_sd(clusters.size) ** 2 + resolution**2 / 12
     motion = most_likely(_all(Measurements.positions(clusters.time, clusters.middle, variance), radial), times)
-    for number in range(_PASSES):
+    share = HIDDEN_SHARE if longer is None else 0.0
+    for number, match_sd in enumerate(_MATCH_SDS):
         poses = _poses(motion, clusters, times)
         flat = flat_headings(clusters, poses)
         # A side that is seen tells the heading better than the way so far, which tells nothing at its ends.
         poses = poses._replace(yaw=np.where(flat.known, flat.yaw, poses.yaw))
         seen = sides(clusters, poses)
-        size = size_of(seen, distance)
-        middle, sd = middles(seen, size, poses, clusters.lidar)
+        size = size_of(seen, distance) + np.array([longer or 0.0, 0.0])
+        middle, sd = middles(seen, size, poses, clusters.lidar, match_sd, share)
         ahead = np.column_stack([np.cos(poses.yaw), np.sin(poses.yaw)])
         variance = END_SD**2 + sd**2 + (resolution**2 / 12)[:, None]
         places = Measurements.positions(clusters.time, middle, variance, ahead)
         told = Measurements.headings(clusters.time[flat.known], flat.yaw[flat.known], flat.sd[flat.known] ** 2)
-        motion = most_likely(_all(places.merged(told), radial), times, motion, climb=number == _PASSES - 1)
+        motion = most_likely(_all(places.merged(told), radial), times, motion, climb=number == len(_MATCH_SDS) - 1)
     away = middle - _poses(motion, clusters, times).centre
     left = np.column_stack([-ahead[:, 1], ahead[:, 0]])
     apart = np.column_stack([np.einsum("ni,ni->n", away, axis) for axis in (ahead, left)])
     fits = (np.abs(apart) <= np.maximum(_FAR_SDS * np.sqrt(variance), _FAR_M)).all(axis=1)
-    return motion, size, fits
+    return _Fit(motion, size, fits, is_whole(seen, size_of(seen, distance)))
 
 
 def _all(places: Measurements, radial: Measurements | None) -> Measurements:
@@ -153,6 +216,7 @@ def _body(
         moving=float(np.average(clusters.moving, weights=clusters.points)),
         way=float(max(0.0, apart.max() - 3 * np.median(spread))),
         clusters=len(clusters.time),
+        likelihood=motion.likelihood,
         radar=False,
     )
 

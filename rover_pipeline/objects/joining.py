@@ -31,6 +31,8 @@ _GATE, _CLEARLY = 13.3, 4.0
 _NOISE, _NOISE_TURNS = 0.5, 0.25
 #: Standard deviations of the place and the velocity at the end of a track, m and m/s, besides what is computed.
 _END_SD, _END_SPEED_SD = 0.25, 0.25
+#: Speed from which bodies that move in opposite directions are two, m/s.
+_TURNED = 0.5
 #: How different the heights of two tracks of a body are at most, m, and by which factor and length their sizes.
 _HEIGHT_M, _FACTOR, _LENGTH_M = 0.4, 2.0, 0.5
 
@@ -57,7 +59,7 @@ def whole_tracks(
     pieces = [piece for own in tracks for piece in _pieces(own)]
     found = [Track(own, make(own)) for own in pieces if len(own.time) >= _LEAST_HITS]
     found = _with_parts(found, [own for own in pieces if len(own.time) < _LEAST_HITS], make, stamps)
-    found = _over_gaps(found, make, stamps, longest)
+    found = _over_gaps(_with_beginnings(found, make, stamps), make, stamps, longest)
     return [track.body for track in found if track.body.clusters >= least]
 
 
@@ -108,6 +110,36 @@ def _together(parts: list[Clusters]) -> Clusters:
     order = np.argsort(whole.frame, kind="stable")
     groups = np.split(order, np.flatnonzero(np.diff(whole.frame[order])) + 1)
     return Clusters.joined([merged(whole.select(group)) if len(group) > 1 else whole.select(group) for group in groups])
+
+
+def _with_beginnings(found: list[Track], make: Callable[[Clusters], Body], stamps: np.ndarray) -> list[Track]:
+    """The tracks, with those of a long body joined that go over into one another where only a part of it was seen.
+
+    What is seen of a car between parked ones, or behind a post, hardly tells its velocity, so that neither the tracker
+    nor the velocities at the ends put it together with the track that follows. The motion of both together does: they
+    are of one body when it is more probable than two motions are.
+    """
+    left, result = list(found), []
+    while left:
+        own = left.pop(0)
+        end = float(stamps[own.body.sweep[-1]])
+        for other in left:
+            begin = float(stamps[other.body.sweep[0]])
+            if not (-_OVERLAP_S <= begin - end <= _OVERLAP_S and other.body.sweep[-1] > own.body.sweep[-1]):
+                continue
+            long = max(own.body.extent[0], other.body.extent[0])
+            away = np.linalg.norm(own.body.centre[-1] - other.body.centre[0])
+            if long < _LONG_M or away > long or not _like(own.body, other.body):
+                continue
+            clusters = _together([own.clusters, other.clusters])
+            body = make(clusters)
+            both = own.body.likelihood + other.body.likelihood
+            if body.clusters == len(clusters.time) and body.likelihood > both:
+                left = [Track(clusters, body), *(each for each in left if each is not other)]
+                break
+        else:
+            result.append(own)
+    return result
 
 
 def _over_gaps(
@@ -166,12 +198,11 @@ def _successors(tracks: list[Track], stamps: np.ndarray, longest: float) -> dict
 
 def _distance(before: Body, after: Body, gap: float) -> float:
     """Squared distance of two tracks in the middle of the gap between them, in standard deviations; inf if they have
-    not the size of one body."""
-    a, b = before.extent, after.extent
-    if abs(a[2] - b[2]) > _HEIGHT_M or max(a[0], b[0]) > _FACTOR * min(a[0], b[0]) + _LENGTH_M:
+    not the size of one body, or one comes back the way that the other one went."""
+    vel = [before.vel[-1, :2], after.vel[0, :2]]
+    if not _like(before, after) or vel[0] @ vel[1] < -(_TURNED**2):
         return float("inf")
     half = gap / 2
-    vel = [before.vel[-1, :2], after.vel[0, :2]]
     place = (before.centre[-1, :2] + half * vel[0]) - (after.centre[0, :2] - half * vel[1])
     half = abs(half)
     noise = 2 * _NOISE + _NOISE_TURNS * sum(float(v @ v) for v in vel)
@@ -179,3 +210,9 @@ def _distance(before: Body, after: Body, gap: float) -> float:
     where = 2 * _END_SD**2 + half**2 * speed + noise * half**3 / 3
     change = vel[1] - vel[0]
     return float(place @ place / where + change @ change / (speed + noise * half))
+
+
+def _like(one: Body, other: Body) -> bool:
+    """Whether two tracks have the size of one body, of which either may show a part."""
+    a, b = one.extent, other.extent
+    return bool(abs(a[2] - b[2]) <= _HEIGHT_M and max(a[0], b[0]) <= _FACTOR * min(a[0], b[0]) + _LENGTH_M)

@@ -64,6 +64,8 @@ def seen(
         points, outward = np.concatenate(own), np.concatenate(normal)
         low, high = hidden(sweep)
         kept = (points[:, 0] >= low) & (points[:, 0] <= high)
+        if not kept.any():
+            continue
         points, outward = points[kept], outward[kept]
         # A sweep begins and ends behind the lidar, along -x; columns follow each other to the right.
         world = place + points @ _rotation(yaw[0]).T

@@ -46,6 +46,28 @@ def test_ends_that_something_hides_move_no_car() -> None:
     assert np.abs(body.extent[:2] - CAR).max() < 0.2
 
 
+@pytest.mark.parametrize(("width", "allowed"), [(2.5, 1.2), (3.5, 0.6)])
+def test_the_velocity_of_a_car_in_a_gap_that_is_shorter_than_it_is_that_of_its_ends(
+    width: float, allowed: float
+) -> None:
+    """Between two parked cars, no sweep shows both the front and the rear. What is seen hardly moves."""
+    way, speed = bend(7.0, 1e4), 7.0
+    clusters = seen(
+        way,
+        CAR,
+        STAMPS,
+        (13.0, -18.0),
+        seed=7,
+        hidden=lambda sweep: (13.0 - width / 2 - speed * STAMPS[sweep], 13.0 + width / 2 - speed * STAMPS[sweep]),
+    )
+    body = of(clusters)
+    assert np.ptp(clusters.outline[..., 0], axis=1).max() < width + 0.1
+    away = errors(body, way)
+    assert np.sqrt((away**2).mean()) < allowed
+    assert np.sqrt((away**2 / (2 * body.vel_sd**2)).mean()) < 3.0, "surer than it can be"
+    assert abs(body.extent[0] - CAR[0]) < 0.8
+
+
 def test_errors_of_velocities_are_as_large_as_they_are_said_to_be() -> None:
     ratios = []
     for seed, lidar in ((3, (8.0, -9.0)), (4, (25.0, -4.0)), (5, (-5.0, 8.0))):
@@ -120,3 +142,21 @@ def test_the_front_and_the_rear_of_a_car_that_a_post_parts_are_one_car() -> None
     bodies = _whole([Clusters.joined([_between(whole, 0, 20), _between(rear, 20, 40)]), _between(front, 20, 34)])
     assert len(bodies) == 1
     assert errors(bodies[0], way).max() < 0.3
+
+
+def test_a_car_that_was_seen_in_parts_between_others_is_the_one_that_goes_on() -> None:
+    """Its first track has a wrong velocity, because it is seen through a gap. The tracker began another one."""
+    way, speed = bend(7.0, 1e4), 7.0
+    whole = seen(way, CAR, STAMPS, (13.0, -18.0), seed=18)
+    gap = 10.0 - speed * STAMPS
+    part = seen(way, CAR, STAMPS, (13.0, -18.0), seed=19, hidden=lambda sweep: (gap[sweep] - 1.4, gap[sweep] + 1.4))
+    bodies = _whole([_between(part, 0, 17), _between(whole, 17, 40)])
+    assert len(bodies) == 1 and bodies[0].sweep[0] <= 12
+    assert errors(bodies[0], way).max() < 0.6
+
+
+def test_a_car_that_comes_back_the_other_way_is_another_one() -> None:
+    """The gap is long enough for a car to turn round, which is not guessed."""
+    one = seen(_walk(0.0, 8.0, 5.0), CAR, STAMPS, (2.0, 0.0), seed=20)
+    other = seen(_walk(19.5, 8.5, -5.0), CAR, STAMPS, (2.0, 0.0), seed=21)
+    assert len(_whole([_between(one, 0, 12), _between(other, 26, 40)])) == 2
