@@ -24,8 +24,8 @@ from rover_pipeline.odometry.inertial_smoother import (
 )
 from rover_pipeline.odometry.options import RadarOdometryOptions
 from rover_pipeline.odometry.preintegration import ImuNoise, preintegrate
+from rover_pipeline.radar.at_rest import vertical_sigma
 from rover_pipeline.radar.timing import frame_duration
-from rover_pipeline.radar.velocity import vertical_sigma
 
 #: Seconds of the accelerometer that give the first tilt; an error of it is corrected later.
 _FIRST_TILT_S = 1.0

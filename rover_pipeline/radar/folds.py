@@ -23,8 +23,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.radar.at_rest import vertical_sigma
 from rover_pipeline.radar.fold_kernels import refine_rest, rest_odds, rest_scores, variance_at
-from rover_pipeline.radar.velocity import vertical_sigma
 
 #: Most that the phases of one point can say, as a logarithm of odds: a second target in the cell, or a ghost, can
 #: mislead them in one cell of some hundred.

@@ -162,6 +162,14 @@ class VelocitySection(Options):
     least_angle: float = Field(0.1, gt=0, lt=1, description="Sine of the minimum angle between the points of a pair.")
     min_inliers: int = Field(6, ge=3, description="Minimum number of static points for a valid estimate.")
     min_share: float = Field(0.3, ge=0, le=1, description="Minimum share of static points for a valid estimate.")
+    max_rival: float = Field(
+        0.5,
+        ge=0,
+        le=1,
+        description="Maximum evidence for another velocity, as a share of that for the estimate: points that move "
+        "together look like a world at rest, seen at another velocity. Only points on which the two differ count: "
+        "0.5 = two thirds of them are for the estimate. Beyond it the frame is ambiguous and not valid.",
+    )
     max_error: float = Field(0.15, gt=0, description="Maximum level standard deviation of a valid estimate, m/s.")
     max_share: float = Field(
         0.015,

@@ -2,24 +2,22 @@
 
 A static point in direction u recedes at -u . v when the radar moves at v. A consensus over pairs of points separates
 static points from moving ones; weighted least squares over the static points then gives the velocity (D. Kellner et
-al., Instantaneous ego-motion estimation using Doppler radar, ITSC 2013). Radar frame, front-left-up.
+al., Instantaneous ego-motion estimation using Doppler radar, ITSC 2013). It is valid if the other points agree on no
+other velocity (`rivals.py`). Radar frame, front-left-up.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.radar.at_rest import OUTLIER, Fit, fit, information
 from rover_pipeline.radar.axes import doppler_bin, max_doppler
 from rover_pipeline.radar.options import VelocityOptions, VelocitySection
+from rover_pipeline.radar.rivals import level_velocities, strongest_rival
 
-#: Iterations of reweighted least squares; each takes weights and inliers from the estimate before.
-_ITERATIONS = 6
-#: A residual above this many standard deviations is an outlier: the point moves.
-_OUTLIER = 3.0
-#: Mean square of a standard normal variable truncated at `_OUTLIER`.
+#: Mean square of a standard normal variable truncated at `OUTLIER`.
 _TRUNCATED_VARIANCE = 0.973
 #: Systematic standard deviation of the speed, as a share of it, of arrays with rows and without: of directions that are
 #: wrong in the same way (spacing, phases, elevations that are smaller than they look).
@@ -27,8 +25,8 @@ _SCALE_ERROR, _SCALE_ERROR_LEVEL = 0.012, 0.03
 #: Speed over the largest one that folds are told apart for, up to which an estimate can be valid: what is straight
 #: ahead is lost first, and there are points beside it.
 _SLACK = 1.1
-#: Information added to every axis, s2/m2 (a standard deviation of 1 km/s): keeps the matrix regular.
-_REGULARISATION = 1e-6
+#: Velocities that least squares begins with: that of the consensus, and rivals that explain far more.
+_STARTS = 3
 
 
 class Velocity(NamedTuple):
@@ -37,13 +35,16 @@ class Velocity(NamedTuple):
     Attributes:
         vel: f8 (3,), m/s; cov: f8 (3, 3), m2/s2. NaN if there is no estimate at all.
         inliers: number of static points.
-        determined: whether enough points agree, and their directions differ enough.
+        determined: whether enough points agree, their directions differ enough, and the others agree on nothing else.
     """
 
     vel: np.ndarray
     cov: np.ndarray
     inliers: int
     determined: bool
+
+
+_NOTHING = Velocity(np.full(3, np.nan), np.full((3, 3), np.nan), 0, False)
 
 
 def velocity(
@@ -89,16 +90,6 @@ def velocity(
     }
 
 
-def vertical_sigma(vel: np.ndarray, vertical: float, pitch: float) -> np.ndarray:
-    """Prior standard deviation of the vertical velocity at velocities, f8 (..., 3), m/s; f8 (...,), m/s.
-
-    Args:
-        vertical, pitch: options of `_radar_velocity`: m/s, and a share of the level speed.
-    """
-    sigma: np.ndarray = np.hypot(vertical, pitch * np.hypot(vel[..., 0], vel[..., 1]))
-    return sigma
-
-
 def ego_velocity(direction: np.ndarray, doppler: np.ndarray, bin_mps: float, options: VelocitySection) -> Velocity:
     """Velocity of the radar over ground.
 
@@ -106,35 +97,50 @@ def ego_velocity(direction: np.ndarray, doppler: np.ndarray, bin_mps: float, opt
         direction: f8 (point, 3), unit vectors.
         doppler: f8 (point,), m/s, positive recedes.
         bin_mps: size of a Doppler bin, m/s: the scale of the errors of `doppler`.
+
+    Returns:
+        Not `determined` either where another velocity explains the points about as well; see `strongest_rival`.
     """
-    undetermined = Velocity(np.full(3, np.nan), np.full((3, 3), np.nan), 0, False)
     if len(doppler) < options.min_inliers:
-        return undetermined
+        return _NOTHING
     doppler_sigma = max(options.doppler_error * bin_mps, options.least_error)
-    velocity = _consensus(direction, doppler, _OUTLIER * doppler_sigma, options)
-    if velocity is None:
-        return undetermined
-    for _ in range(_ITERATIONS):
-        vertical = float(vertical_sigma(velocity, options.vertical, options.pitch))
-        sigma = _residual_sigma(direction, velocity, doppler_sigma, options)
-        residual = (doppler + direction @ velocity) / sigma
-        inlier = np.abs(residual) < _OUTLIER
-        if np.count_nonzero(inlier) < options.min_inliers:
-            return undetermined
-        # Tukey's biweight: the larger a residual, the smaller its weight.
-        weight = np.where(inlier, (1 - (residual / _OUTLIER) ** 2) ** 2, 0) / sigma**2
-        velocity = np.linalg.solve(_information(direction, weight, vertical), -(weight * doppler) @ direction)
-    inliers = int(inlier.sum())
+    start = _consensus(direction, doppler, OUTLIER * doppler_sigma, options)
+    estimate = _NOTHING
+    for _ in range(_STARTS):
+        found = None if start is None else fit(direction, doppler, start, doppler_sigma, options)
+        if found is None:
+            break
+        estimate = _estimate(direction, found, options)
+        distance = 2 * _largest_error(estimate.vel, options)
+        rival = strongest_rival(direction, doppler, estimate.vel, distance, doppler_sigma, options)
+        if rival is None or rival.evidence <= options.max_rival:
+            return estimate
+        if rival.evidence * options.max_rival < 1:
+            break
+        # The first consensus takes the motion for level. Of a radar that looks up or down, another velocity may explain
+        # so much more that it is the estimate, and the first one a rival that is too weak.
+        start = rival.vel
+    return estimate._replace(determined=False)
+
+
+def _estimate(direction: np.ndarray, found: Fit, options: VelocitySection) -> Velocity:
+    """The estimate of least squares with its covariance, `determined` but for its rivals."""
+    inliers = int(found.inlier.sum())
     # Scale the covariance by the variance of the residuals that was observed, relative to the one of the options.
-    weight *= _TRUNCATED_VARIANCE * max(inliers - 3, 1) / max((residual[inlier] ** 2).sum(), 1e-9)
-    cov = np.linalg.inv(_information(direction, weight, vertical))
+    observed = max((found.residual[found.inlier] ** 2).sum(), 1e-9)
+    weight = found.weight * (_TRUNCATED_VARIANCE * max(inliers - 3, 1) / observed)
+    cov = np.linalg.inv(information(direction, weight, found.prior))
     # Where the array knows no elevation, all directions are level and the speed comes out too small by their cosine.
     scale = _SCALE_ERROR if direction[:, 2].any() else _SCALE_ERROR_LEVEL
-    cov += scale**2 * np.outer(velocity, velocity)
+    cov += scale**2 * np.outer(found.vel, found.vel)
     level_variance = np.linalg.eigvalsh(cov[:2, :2])[-1]
-    enough = inliers >= max(options.min_inliers, options.min_share * len(doppler))
-    largest = max(options.max_error, options.max_share * float(np.linalg.norm(velocity)))
-    return Velocity(velocity, cov, inliers, bool(enough and level_variance <= largest**2))
+    enough = inliers >= max(options.min_inliers, options.min_share * len(direction))
+    return Velocity(found.vel, cov, inliers, bool(enough and level_variance <= _largest_error(found.vel, options) ** 2))
+
+
+def _largest_error(vel: np.ndarray, options: VelocitySection) -> float:
+    """Largest level standard deviation of a valid estimate, m/s."""
+    return max(options.max_error, options.max_share * float(np.linalg.norm(vel)))
 
 
 def _consensus(
@@ -144,45 +150,10 @@ def _consensus(
 
     The cost of a point is its squared residual, at most the squared `tolerance` (m/s): all outliers cost the same.
     """
-    pairs = _pairs(len(doppler), options.trials)
-    first, second = direction[pairs[0], :2], direction[pairs[1], :2]
-    cross = first[:, 0] * second[:, 1] - first[:, 1] * second[:, 0]
-    usable = np.abs(cross) > options.least_angle
-    if not usable.any():
+    level = level_velocities(direction, doppler, options)
+    if not len(level):
         return None
-    first, second, cross = first[usable], second[usable], cross[usable]
-    a, b = -doppler[pairs[0, usable]], -doppler[pairs[1, usable]]
-    level = np.stack([a * second[:, 1] - b * first[:, 1], b * first[:, 0] - a * second[:, 0]], axis=-1) / cross[:, None]
-    residual = doppler + level @ direction[:, :2].T
+    residual = doppler + level[:, :2] @ direction[:, :2].T
     cost = np.minimum(residual**2, tolerance**2).sum(axis=1)
-    return np.append(level[cost.argmin()], 0.0)
-
-
-@lru_cache(maxsize=256)
-def _pairs(points: int, trials: int) -> np.ndarray:
-    """Random pairs of points, i8 (2, trial); always the same for the same number of points."""
-    return np.random.default_rng(points).integers(0, points, (trials, 2)).T.copy()
-
-
-def _residual_sigma(
-    direction: np.ndarray, velocity: np.ndarray, doppler_sigma: float, options: VelocitySection
-) -> np.ndarray:
-    """Standard deviation of each residual, from the errors of the Doppler and of the direction, f8 (point,), m/s."""
-    # Derivative of the forward component of a unit vector by the other two, but for its sign; bounded at the sides.
-    slope = direction[:, 1:] / np.maximum(direction[:, :1], 0.1)
-    azimuth = options.azimuth_error * (velocity[1] - velocity[0] * slope[:, 0])
-    elevation = options.elevation_error * (velocity[2] - velocity[0] * slope[:, 1])
-    sigma: np.ndarray = np.sqrt(doppler_sigma**2 + azimuth**2 + elevation**2)
-    return sigma
-
-
-def _information(direction: np.ndarray, weight: np.ndarray, vertical: float) -> np.ndarray:
-    """Information matrix of weighted least squares with a prior of no vertical motion, f8 (3, 3).
-
-    Args:
-        vertical: standard deviation of the prior, m/s.
-    """
-    information = direction.T @ (direction * weight[:, None])
-    information.flat[::4] += _REGULARISATION
-    information[2, 2] += 1 / vertical**2
-    return information
+    best: np.ndarray = level[cost.argmin()]
+    return best

@@ -12,7 +12,7 @@ from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.odometry.inertial_smoother import GRAVITY, without_prior
 from rover_pipeline.odometry.options import RadarOdometryOptions
 from rover_pipeline.odometry.preintegration import ImuNoise, preintegrate
-from rover_pipeline.odometry.radar_steps import Estimate, estimate
+from rover_pipeline.odometry.radar_steps import Estimate, avel_at, estimate
 from rover_pipeline.radar.options import VelocityOptions
 from rover_pipeline.radar.velocity import ego_velocity
 from rover_pipeline.simulate import PRESETS
@@ -174,6 +174,12 @@ def test_a_real_recording_carried_by_hand_returns_to_its_start_and_keeps_its_lev
         np.array(radar_ts), vel, cov, np.array(imu_ts), np.array(acc), np.array(avel) - bias, (HAND_RADAR, HAND_IMU),
         RadarOdometryOptions(vertical=1.0),
     )  # fmt: skip
+    # The motion between the frames, by the IMU and all other velocities, is a witness of each of them.
+    rates = avel_at(np.array(radar_ts), np.array(imu_ts), np.array(avel) - bias) - found.motion.gyro_bias
+    body = np.einsum("nji,nj->ni", found.motion.rot, found.motion.vel) + np.cross(rates, HAND_RADAR.translation)
+    error = (vel - body @ HAND_RADAR.rotation)[np.isfinite(vel[:, 0]), :2]
+    assert len(error) > 0.9 * len(vel)
+    assert np.linalg.norm(error, axis=1).max() < 0.3
     length = way(found.motion.pos)
     assert length > 15
     assert found.valid.mean() > 0.9

@@ -7,7 +7,7 @@ import pytest
 
 from rover_pipeline.radar.options import PointsOptions, VelocityOptions
 from rover_pipeline.radar.steps import points
-from rover_pipeline.radar.velocity import ego_velocity, velocity
+from rover_pipeline.radar.velocity import Velocity, ego_velocity, velocity
 from tests.kit import WHOLE
 from tests.radar.motion import frames
 from tests.radar.scenes import texts
@@ -98,3 +98,56 @@ def test_points_without_elevation_leave_the_prior_of_the_vertical_velocity() -> 
     assert estimate.vel[2] == pytest.approx(0, abs=1e-9)
     prior = np.hypot(OPTIONS.vertical, OPTIONS.pitch * np.hypot(1.0, 0.2))
     assert np.sqrt(estimate.cov[2, 2]) == pytest.approx(prior, rel=0.01)
+
+
+def moved_together(motion: np.ndarray, other: np.ndarray, count: int, movers: int, seed: int) -> Velocity:
+    """The estimate where `movers` of `count` points move as if they were at rest at the velocity `other`."""
+    direction, doppler = world(count, motion, seed)
+    doppler[:movers] -= direction[:movers] @ (other - motion)
+    return ego_velocity(direction, doppler, BIN_MPS, OPTIONS)
+
+
+def test_points_that_move_together_are_no_world_at_rest() -> None:
+    """A truck ahead: with a third of the points it is told apart, with about half of them nothing can tell."""
+    motion = np.array([2.0, 0.1, 0.0])
+    for seed in range(10):
+        few = moved_together(motion, np.array([5.0, 0.3, 0.0]), 40, 10, seed)
+        assert few.determined
+        np.testing.assert_allclose(few.vel[:2], motion[:2], atol=0.1)
+        for movers in (18, 20, 22):
+            assert not moved_together(motion, np.array([5.0, 0.3, 0.0]), 40, movers, seed).determined
+
+
+def test_points_that_move_each_on_its_own_are_no_rival() -> None:
+    motion = np.array([1.5, 0.2, 0.0])
+    for seed in range(10):
+        direction, doppler = world(60, motion, seed)
+        doppler[:30] += np.random.default_rng([seed, 1]).uniform(-4, 4, 30)
+        assert ego_velocity(direction, doppler, BIN_MPS, OPTIONS).determined
+
+
+@pytest.mark.parametrize("degrees", [10, 30])
+def test_a_radar_that_looks_down_among_moving_points_is_right_or_says_that_it_does_not_know(degrees: int) -> None:
+    """The consensus takes the motion for level: it found points of about one elevation and some that moved."""
+    tilt, determined = np.radians(degrees), 0
+    for seed in range(60):
+        rng = np.random.default_rng([seed, degrees, 5])
+        motion = rng.uniform(1, 9) * np.array([np.cos(tilt), rng.normal(0, 0.1), -np.sin(tilt)])
+        direction, doppler = world(int(rng.integers(12, 40)), motion, seed, noise_mps=0.02)
+        doppler[rng.random(len(doppler)) < 0.3] += rng.uniform(-6, 6)
+        estimate = ego_velocity(direction, doppler, 0.15, OPTIONS)
+        if estimate.determined:
+            determined += 1
+            error = (estimate.vel - motion)[:2]
+            assert np.linalg.norm(error) < 0.3, seed
+    assert determined > 20
+
+
+def test_points_at_one_direction_and_two_opinions_at_the_sides_are_ambiguous() -> None:
+    """Most points agree on both velocities; those that do not are as many for one as for the other."""
+    azimuth = np.radians([-0.6, -0.3, 0.0, 0.2, 0.4, 0.6, 40, 42, -40, -42])
+    direction = np.stack([np.cos(azimuth), np.sin(azimuth), 0 * azimuth], axis=-1)
+    doppler = -direction @ np.array([2.0, 0.4, 0.0])
+    assert ego_velocity(direction, doppler, BIN_MPS, OPTIONS).determined
+    doppler[8:] = -direction[8:] @ np.array([2.0, -0.9, 0.0])
+    assert not ego_velocity(direction, doppler, BIN_MPS, OPTIONS).determined
