@@ -165,6 +165,7 @@ def merge(
 
     Files that are there with the same bytes were put there by an earlier attempt. A kill leaves some of the files, each
     of them whole, and the same command again adds the others. The provenance goes last, to `.FORMAT/provenance.json`.
+    Where there is no such folder yet, it gets its name when it is whole.
 
     Args:
         replace: files of an earlier export of ours, which nobody has changed since, give way.
@@ -181,6 +182,10 @@ def merge(
     listed = sorted(tree_files(output.folder))
     _sync(output.folder / name for name in listed)
     digests = {name: _file_digest(output.folder / name) for name in listed}
+    content = {"made_by": MADE_BY, **provenance, "digests": digests}
+    if not os.path.lexists(path):
+        _name_whole(output.folder, path, content, stamp)
+        return
     changed = []
     for name in listed:
         target = path / name
@@ -202,13 +207,24 @@ def merge(
             _link(output.folder / name, path / name)
     own.mkdir(parents=True, exist_ok=True)
     scratch = output.folder.parent / PROVENANCE
-    content = {"made_by": MADE_BY, **provenance, "digests": digests}
     scratch.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     sync_file(scratch)
     os.replace(scratch, own / PROVENANCE)
     if stamp:
         (path / stamp).touch()
     sync_new_name(own / PROVENANCE)
+
+
+def _name_whole(made: Path, path: Path, provenance: dict[str, Any], stamp: str | None) -> None:
+    """Give the whole folder of a merged format its name, at which there is nothing."""
+    own = merged_provenance(made, provenance["format"])
+    own.mkdir()
+    (own / PROVENANCE).write_text(json.dumps(provenance, indent=2) + "\n", encoding="utf-8")
+    if stamp:
+        (made / stamp).touch()
+    _sync_tree(made)
+    os.rename(made, path)
+    sync_new_name(path)
 
 
 def merged_provenance(folder: Path, format: str) -> Path:

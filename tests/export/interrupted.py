@@ -33,7 +33,12 @@ class Exports(Laboratory):
 
     def __init__(self, name: str, folder: Path, over: bool) -> None:
         self._merges = DATASETS[name].kind == "merge"
-        super().__init__(Subject(prepare, runner(name), (RESULT,)), folder, over)
+        super().__init__(Subject(self._prepare, runner(name), (RESULT,)), folder, over)
+
+    def _prepare(self, folder: Path) -> None:
+        prepare(folder)
+        if self._merges:
+            (folder / RESULT).mkdir(parents=True)  # into a folder that is there; a new one gets its name as a whole
 
     def _wrong_bytes(self, found: Results) -> list[str]:
         """Where files are put beside others, some of them may be there, each of them whole."""
