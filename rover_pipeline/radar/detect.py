@@ -50,8 +50,9 @@ def ca_noise(power: np.ndarray, guard: Cells, train: Cells, wrap: bool = True) -
         wrap: whether the Doppler axis is periodic; if not it ends, as in xwr.
     """
     edge = guard[0] + train[0] if wrap else 0
-    padded = np.pad(power.astype("f8"), ((edge, edge), (0, 0)), mode="wrap")
-    mean = _ring_sums(padded, guard, train) / _ring_counts(padded.shape, guard, train)
+    padded = np.take(power, np.arange(-edge, len(power) + edge), axis=0, mode="wrap") if edge else power
+    mean = _ring_sums(padded, guard, train)
+    mean /= _ring_counts(padded.shape, guard, train)
     return mean[edge : edge + len(power)]
 
 
@@ -155,7 +156,9 @@ def _ring_sums(power: np.ndarray, guard: Cells, train: Cells) -> np.ndarray:
         size = (2 * cells[1] + 1, 2 * cells[0] + 1)  # OpenCV takes the width before the height.
         return cv2.boxFilter(power, cv2.CV_64F, size, normalize=False, borderType=cv2.BORDER_CONSTANT)
 
-    return box((guard[0] + train[0], guard[1] + train[1])) - box(guard)
+    sums: np.ndarray = box((guard[0] + train[0], guard[1] + train[1]))
+    sums -= box(guard)
+    return sums
 
 
 @lru_cache(maxsize=8)

@@ -111,35 +111,76 @@ def maxima_above_rank(
         noise: f8 (cell,), receives the noise of each cell found.
     """
     dopplers, bins = power.shape
-    outer = guard[0] + train[0], guard[1] + train[1]
-    size = (2 * outer[0] + 1) * (2 * outer[1] + 1) - (2 * guard[0] + 1) * (2 * guard[1] + 1)
-    ring = np.empty(size, np.float32)
+    rows, edge = guard[0] + train[0], guard[1] + train[1]
+    ring = np.empty((2 * rows + 1) * (2 * edge + 1) - (2 * guard[0] + 1) * (2 * guard[1] + 1), np.float32)
+    padded = np.empty((dopplers + 2 * rows, bins + 2 * edge), power.dtype)
+    _extend(power, rows, edge, padded)
+    most = len(ring) - index
     count = 0
     for doppler in range(dopplers):
+        middle = doppler + rows
+        before, line, after = padded[middle - 1], padded[middle], padded[middle + 1]
         for r in range(first_bin, bins):
-            if not _is_peak(power, doppler, r):
+            k = r + edge
+            value = line[k]
+            # As `_is_peak`: beyond its ends a line has the value of the cell at its end, which is not above it.
+            if line[k - 1] > value or line[k + 1] > value or before[k] > value or after[k] > value:
                 continue
-            limit = np.float32(power[doppler, r] / threshold)
-            # The rows nearest to the cell come first; most maxima of noise fail before the last ones.
-            above, n, d = 0, 0, 0
-            while d <= outer[0] and above < size - index:
+            if before[k - 1] > value or before[k + 1] > value or after[k - 1] > value or after[k + 1] > value:
+                continue
+            limit = np.float32(value / threshold)
+            # Rows without guard cells come first: most maxima of noise fail after a few of them.
+            above, n = 0, 0
+            while n <= rows and above < most:
+                d = (n + guard[0] + 1) % (rows + 1)
                 for sign in range(1 if d == 0 else 2):
-                    line = power[(doppler + (d if sign else -d)) % dopplers]
-                    for k in range(r - outer[1], r + outer[1] + 1):
-                        if d > guard[0] or abs(k - r) > guard[1]:
-                            # Beyond its ends the range axis is mirrored: d c b a | a b c d | d c b a.
-                            m = k % (2 * bins)
-                            value = line[m if m < bins else 2 * bins - 1 - m]
-                            ring[n] = value
+                    near = padded[middle + (d if sign else -d)]
+                    if d > guard[0]:
+                        above += _count_from(near[r : r + 2 * edge + 1], limit)
+                    else:
+                        above += _count_from(near[r : r + train[1]], limit)
+                        above += _count_from(near[k + guard[1] + 1 : k + edge + 1], limit)
+                n += 1
+            if above < most:
+                n = 0
+                for d in range(-rows, rows + 1):
+                    near = padded[middle + d]
+                    for j in range(-edge, edge + 1):
+                        if abs(d) > guard[0] or abs(j) > guard[1]:
+                            ring[n] = near[k + j]
                             n += 1
-                            above += value >= limit
-                d += 1
-            if above < size - index:
                 level = _ranked(ring, index)
-                if level > 0 and power[doppler, r] > threshold * level:
+                if level > 0 and value > threshold * level:
                     cells[count] = doppler * bins + r
                     noise[count] = level
                     count += 1
+    return count
+
+
+@compiled_with_fma
+def _extend(power: np.ndarray, rows: int, edge: int, padded: np.ndarray) -> None:
+    """Copy a map with more rows and cells around it, (doppler + 2 * rows, range + 2 * edge).
+
+    Doppler is periodic; the range axis is mirrored beyond its ends: d c b a | a b c d | d c b a.
+    """
+    dopplers, bins = power.shape
+    for n in range(dopplers + 2 * rows):
+        line, wide = power[(n - rows) % dopplers], padded[n]
+        for r in range(bins):
+            wide[edge + r] = line[r]
+        for k in range(edge):
+            m = (k - edge) % (2 * bins)
+            wide[k] = line[m if m < bins else 2 * bins - 1 - m]
+            m = (bins + k) % (2 * bins)
+            wide[edge + bins + k] = line[m if m < bins else 2 * bins - 1 - m]
+
+
+@compiled_with_fma
+def _count_from(values: np.ndarray, limit: Any) -> Any:
+    """Number of the values that are not below a limit."""
+    count = 0
+    for n in range(len(values)):
+        count += values[n] >= limit
     return count
 
 
@@ -192,18 +233,20 @@ def measure_peaks(
     """
     dopplers, bins = power.shape
     doppler_lobes, range_lobes = sidelobes
+    lines, columns, values = np.empty_like(cells), np.empty_like(cells), np.empty_like(noise)
     for peak in range(len(cells)):
-        doppler, r = cells[peak] // bins, cells[peak] % bins
-        value = np.float64(power[doppler, r])
+        lines[peak], columns[peak] = cells[peak] // bins, cells[peak] % bins
+        values[peak] = power[lines[peak], columns[peak]]
+    for peak in range(len(cells)):
+        doppler, r, value = lines[peak], columns[peak], values[peak]
         snr[peak] = value / noise[peak]
-        for other in cells:
-            i, j = other // bins, other % bins
-            stronger = np.float64(power[i, j])
-            if stronger > value:
-                distance = abs(i - doppler)
-                lobe = doppler_lobes[min(distance, dopplers - distance)] * range_lobes[abs(j - r)]
-                if lobe * stronger > value:
+        for other in range(len(cells)):
+            if values[other] > value:
+                distance = abs(lines[other] - doppler)
+                lobe = doppler_lobes[min(distance, dopplers - distance)] * range_lobes[abs(columns[other] - r)]
+                if lobe * values[other] > value:
                     snr[peak] = 0
+                    break
         before, after = power[(doppler - 1) % dopplers, r], power[(doppler + 1) % dopplers, r]
         position[0, peak] = doppler + _vertex(before, value, after)
         position[1, peak] = r + _vertex(power[doppler, max(r - 1, 0)], value, power[doppler, min(r + 1, bins - 1)])
