@@ -15,5 +15,7 @@ for name in PASSES.names:
             f"logs/{{trace}}/{PASSES.rule(name)}.tsv"
         threads: PASSES.threads(name, threads(4))
         priority: PASSES.priority(name)
+        params:
+            name=name,  # the command is evaluated once more when the job runs: then it is the last one
         shell:
-            PASSES.command(name)
+            PASSES.command()

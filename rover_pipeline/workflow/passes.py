@@ -114,12 +114,15 @@ class Passes:
 
         return files
 
-    def command(self, name: str) -> str:
-        """Shell command of the rule of a pass. Where its process is killed, each output is left to its own job."""
+    def command(self) -> str:
+        """Shell command of the rule of a pass, whose name is a parameter: see `rules/passes.smk`.
+
+        Where the process is killed, each output is left to its own job.
+        """
         nothing = json.dumps(outcome({}, {})).replace("{", "{{").replace("}", "}}")
-        told = f"rover-pipeline: {self.rule(name)} of /{{wildcards.trace}} was stopped; its outputs are made one by one"
+        told = "rover-pipeline: {rule} of /{wildcards.trace} was stopped; its outputs are made one by one"
         return (
-            f"{shlex.quote(sys.executable)} -m rover_pipeline pass {shlex.quote(name)} --trace /{{wildcards.trace:q}} "
+            f"{shlex.quote(sys.executable)} -m rover_pipeline pass {{params.name:q}} --trace /{{wildcards.trace:q}} "
             f"--folder {shlex.quote(str(self.folder))} --marker {{output:q}} --threads {{threads}} --log {{log:q}} "
             f"|| {{{{ echo {shlex.quote(told)} >&2; echo {shlex.quote(nothing)} > {{output:q}}; }}}}"
         )

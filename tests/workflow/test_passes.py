@@ -233,6 +233,10 @@ def test_where_the_process_of_several_steps_is_killed_each_is_made_by_its_own_jo
     assert done.returncode == 0, done.stderr
     assert "brief_steps" in rules(done) and f"{trace} was stopped; its outputs are made one by one" in done.stderr
     assert {path.name for path in trace.glob("_*")} == {"_lidar_image", "_radar_range_doppler"}
+    before = result_bytes(trace)
+    forced = snakemake(tmp_path, trace, "--forceall")
+    assert forced.returncode == 0 and forced.stderr.count("made together with others") == 2, forced.stderr
+    assert result_bytes(trace) == before
 
 
 @pytest.mark.parametrize("change", ["", "other result", "no stamp listed", "a file is missing"])
