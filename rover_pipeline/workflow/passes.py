@@ -199,7 +199,16 @@ class Passes:
         if stamp not in self._checked and os.path.exists(stamp):
             self._checked.add(stamp)
             persistence, file = self.workflow.persistence, self._as_file(stamp)
-            if any(str(path).startswith(f"{RUNS}/") for path in persistence.input(file) or ()):
+            recorded = list(persistence.input(file) or ())
+            others = [path for path in recorded if not str(path).startswith(f"{RUNS}/")]
+            if len(others) == len(recorded):
+                return
+            try:  # the rest of what is known, such as the digests of inputs that were only touched, is kept
+                record = persistence.metadata(file)
+                record.input = others
+                persistence._clear_cache()
+                persistence._write_record(persistence._get_key(file), record)
+            except AttributeError:  # another version of Snakemake
                 persistence.cleanup_metadata(file)
 
     # --- What is done when a run begins and ends -------------------------------------------------------------------
