@@ -10,19 +10,23 @@ import io
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from rover_pipeline import __version__
 from rover_pipeline.errors import RoverError, describe
 from rover_pipeline.lookup import load
 
 DEBUG_VARIABLE = "ROVER_PIPELINE_DEBUG"
+#: Commands that jobs of the workflow call, many times in a run.
+JOB_COMMANDS = ("step", "pass", "recording")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit status is 0 only when all that was asked for is there."""
-    arguments = build_parser().parse_args(argv)
+    given = sys.argv[1:] if argv is None else list(argv)
+    arguments = (job_parser() if given[:1] and given[0] in JOB_COMMANDS else build_parser()).parse_args(given)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # names of files need not be text of this terminal
             stream.reconfigure(errors="backslashreplace")
@@ -43,13 +47,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
+def job_parser() -> argparse.ArgumentParser:
+    """The commands of the workflow's jobs alone: a job must not wait until the arguments of all others are there."""
+    parser, commands = _begin_parser()
+    load("rover_pipeline.workflow.arguments:add_parsers")(commands)
+    _finish_parsers(commands.choices.values())
+    return parser
+
+
 def build_parser() -> argparse.ArgumentParser:
     """All commands with their options."""
-    parser = argparse.ArgumentParser(prog="rover-pipeline", description="From roverd recordings to virtual sensors.")
-    parser.add_argument("--version", action="version", version=__version__)
-    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-
+    parser, commands = _begin_parser()
     run = commands.add_parser("run", help="process recordings", description="Process recordings with Snakemake.")
     run.add_argument("paths", nargs="+", metavar="PATH", help="a trace, a folder of traces, or a glob")
     run.add_argument("--outputs", metavar="A,B", help="`default`, `all`, or names of virtual sensors")
@@ -173,10 +181,23 @@ def build_parser() -> argparse.ArgumentParser:
 
     load("rover_pipeline.workflow.arguments:add_parsers")(commands)
 
-    for command in (*commands.choices.values(), *makers.choices.values(), array):
-        # Taken after the command too. SUPPRESS, or its default would undo the one given before the command.
-        command.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+    _finish_parsers([*commands.choices.values(), *makers.choices.values(), array])
     return parser
+
+
+def _begin_parser() -> tuple[argparse.ArgumentParser, Any]:
+    """The parser without commands, and where they are added."""
+    parser = argparse.ArgumentParser(prog="rover-pipeline", description="From roverd recordings to virtual sensors.")
+    parser.add_argument("--version", action="version", version=__version__)
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    return parser, parser.add_subparsers(required=True, metavar="COMMAND")
+
+
+def _finish_parsers(parsers: Iterable[argparse.ArgumentParser]) -> None:
+    """`--debug` is taken after the command too."""
+    for each in parsers:
+        # SUPPRESS, or its default would undo the one given before the command.
+        each.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -7,8 +7,10 @@ import errno
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pydantic import ValidationError
+if TYPE_CHECKING:  # what has been made together with others only says so, and need not wait for this library
+    from pydantic import ValidationError
 
 #: Characters of a message: a path has up to 4096 bytes, and all else that a message quotes is cut off by `short`.
 _MAX_MESSAGE = 6000

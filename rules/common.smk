@@ -6,7 +6,7 @@ from snakemake.io import IOFile
 from snakemake.logging import logger
 
 from rover_pipeline.errors import RoverError
-from rover_pipeline.workflow.ending import end_of_run, say
+from rover_pipeline.workflow.ending import end_of_run, forget_failures, say
 from rover_pipeline.workflow.exports import Exports
 from rover_pipeline.workflow.flow import Flow
 from rover_pipeline.workflow.jobs import watch
@@ -59,13 +59,14 @@ DRY = workflow.output_settings.dryrun
 KERNELS = ".snakemake/kernels"
 EACH = _one_line(RecordingJobs)(FLOW, away=AWAY, begins=BEGINS)
 
-# For what shares the raw bytes of a recording, see rules/passes.smk.
+# For what one job makes of a recording, see rules/passes.smk.
 PASSES = Passes(
     FLOW,
     workflow,
     IOFile,
     lambda results: EACH.pending.get(results, ()),
     begins=BEGINS,
+    away=AWAY,
 )
 
 
@@ -74,6 +75,8 @@ def targets(rules):
     """What is asked for: stamps of all outputs, or one marker of each recording."""
     stamps = FLOW.targets(rules, begins=BEGINS)
     files = EACH.targets(stamps, dry=DRY)
+    if BEGINS and not DRY:
+        forget_failures(FLOW, EACH.pending)
     if DRY and EACH.pending:
         say("would make:", EACH.forecast())
     if DRY and FLOW.refused:

@@ -6,8 +6,8 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
@@ -39,6 +39,11 @@ class Order(NamedTuple):
     outputs: tuple[Path, ...]
     request: str
     version: int | None
+
+    @property
+    def sensor(self) -> str:
+        """Name of the virtual sensor, or folder."""
+        return self.outputs[0].parent.name
 
 
 def run_command(orders: Sequence[Order], trace: Path, *, threads: int, log: Path | None) -> None:
@@ -74,21 +79,27 @@ def run_pass(
     threads: int,
     log: Path,
 ) -> None:
-    """Make what a run has planned for a pass. What fails is told by the marker, and then by the job that it belongs to.
+    """Make what a run has planned for a pass, or for its brief steps, stage by stage.
+
+    What fails is told by the marker, and then by the job that it belongs to.
 
     Args:
         name: of the pass; folder: of the passes of the run; marker: file that says how it ended.
         find: gives the step of a name.
     """
     try:
-        planned = read_json(plan_file(folder, name, str(trace)))
+        stages = read_json(plan_file(folder, name, str(trace)))
     except FileNotFoundError:
-        planned = []  # a run without hooks plans nothing: each job makes its own result
+        stages = []  # a run without hooks plans nothing: each job makes its own result
     outcomes: dict[str, StepResult | Exception] = {}
+    kept_back: set[str] = set()
     with logged(log) as file:
-        if planned:
-            orders = [Order(find(step), (Path(stamp),), request, version) for step, stamp, request, version in planned]
-            outcomes = _make(orders, trace, threads, file)
+        orders = [[(_order(each, find), {*each["after"]}) for each in stage] for stage in stages]
+        for stage in orders:
+            ready = [order for order, after in stage if not after & kept_back]
+            outcomes |= _make(ready, trace, threads, file) if ready else {}
+            # What is made from a result that failed is not made from an older one. Its own job tells.
+            kept_back |= {order.sensor for order, _ in stage if not isinstance(outcomes.get(order.sensor), StepResult)}
         for error in outcomes.values():
             if isinstance(error, Exception):
                 traceback.print_exception(error, file=file)
@@ -100,6 +111,14 @@ def run_pass(
     replace_file(marker, json.dumps(content))
 
 
+def _order(planned: Mapping[str, Any], find: Callable[[str], Step]) -> Order:
+    """What a run has planned for one result. The modules of its step are loaded before any work begins."""
+    order = Order(find(planned["step"]), (Path(planned["stamp"]),), planned["request"], planned["version"])
+    with suppress(Exception):  # it is told when the step is made
+        order.step.load()
+    return order
+
+
 def _make(orders: Sequence[Order], trace: Path, threads: int, file: TextIO | None) -> dict[str, StepResult | Exception]:
     """Results, or why they were not made, by the name of the virtual sensor. The reasons are kept with the results."""
     outcomes: dict[str, StepResult | Exception] = {}
@@ -108,7 +127,7 @@ def _make(orders: Sequence[Order], trace: Path, threads: int, file: TextIO | Non
         try:
             asked.append(_asked(order, trace))
         except Exception as error:
-            outcomes[order.outputs[0].parent.name] = error
+            outcomes[order.sensor] = error
     dask = DaskOptions.model_validate_json(os.environ.get(DASK_VARIABLE, "{}"))
     outcomes |= run_together(asked, trace, threads=threads, dask=dask, log=file)
     for step, outputs, request, _ in orders:
@@ -147,7 +166,7 @@ def _asked(order: Order, trace: Path) -> Asked:
         link_trace(recording, trace)
     asked = Request(content.get("options", {}), InputOptions.parse(content.get("input", {}), "input"))
     stamps = tuple(path.name for path in outputs if path.name.startswith("."))
-    return Asked(step, outputs[0].parent.name, asked, stamps)
+    return Asked(step, order.sensor, asked, stamps)
 
 
 def _content(request: str) -> dict[str, Any]:

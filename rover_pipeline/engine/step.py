@@ -121,6 +121,8 @@ class Step:
         halo: frames before and after its own that a block is given; the results for them are dropped.
         shares: name of a pass over a raw channel, the first of `inputs`. Steps of one pass that have to be made are
             made by one job, which reads each frame once and hands it to all of them; see `step`. "" = made alone.
+        brief: its work takes seconds even where the recording has hours. One job makes all such steps, one after
+            another, which otherwise would spend their time on starting a process each.
         ordered: frames are handed over in order, with the state that the function returned before.
         recording: the function is called once, with a `Recording` to read from.
         inspect: looks at a few frames before the work (or its dotted name); see `step`.
@@ -156,6 +158,7 @@ class Step:
     unfit: str = ""
     halo: int = 0
     shares: str = ""
+    brief: bool = False
     ordered: bool = False
     recording: bool = False
     inspect: str | Callable[..., Inspection] | None = None
@@ -172,6 +175,10 @@ class Step:
         if isinstance(self.function, str):
             return self.function
         return f"{self.function.__module__}:{self.function.__qualname__}"
+
+    def load(self) -> None:
+        """Import the module of the function, and all that it imports."""
+        _loaded(self.function)
 
     def call(self, **arguments: Any) -> Any:
         """What the function returns."""

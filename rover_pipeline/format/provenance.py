@@ -9,13 +9,13 @@ import os
 import platform
 import re
 from collections.abc import Mapping
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from rover_pipeline import __version__
 from rover_pipeline.errors import one_line
 from rover_pipeline.format.texts import read_json
+from rover_pipeline.lookup import load
 
 PROVENANCE = "provenance.json"
 MADE_BY = "rover_pipeline"
@@ -99,10 +99,12 @@ def versions() -> dict[str, str]:
 @functools.cache
 def _version(name: str) -> str:
     """Version of an installed distribution; "" where it is not installed."""
+    # Who only reads provenance need not wait for this library.
+    find = load("importlib.metadata:distribution")
     try:
-        # `metadata.version` parses the whole text as a message, which takes longer than many a step.
-        text = metadata.distribution(name).read_text("METADATA") or ""
-    except metadata.PackageNotFoundError:
+        found = find(name)
+    except ModuleNotFoundError:
         return ""
-    line = re.search(r"^Version: *(.+)$", text, re.MULTILINE)
-    return line[1].strip() if line else metadata.version(name)
+    # `found.version` parses the whole text as a message, which takes longer than many a step.
+    line = re.search(r"^Version: *(.+)$", found.read_text("METADATA") or "", re.MULTILINE)
+    return line[1].strip() if line else str(found.version)

@@ -20,8 +20,8 @@ from rover_pipeline.numerics.compiled import compile_for, listed
 
 _PACKAGE = "rover_pipeline"
 _LIST = Path(__file__).with_name("kernels.json")
-#: Rooms in the order in which a run needs them.
-ROOMS = ("kinematics", "odometry", "radar", "occupancy", "numerics", "mapping")
+#: Rooms in the order in which a run needs them. With two processors the radar's steps begin when all this is done.
+ROOMS = ("kinematics", "odometry", "occupancy", "numerics", "mapping", "radar")
 
 
 def prepare(rooms: Iterable[str] = ROOMS) -> list[str]:

@@ -50,6 +50,7 @@ STEPS = tuple(
             "acc": Output("Acceleration in the world, without gravity, m/s2. [xyz]", type="f8", unit="m/s2"),
         },
         recording=True,
+        brief=True,
         default=True,
         summary=f"The {'IMU' if sensor == 'imu' else sensor}'s pose in the world{_INSTANTS.get(sensor, '')}, from "
         "`_odom` and `rig`; NaN and "

@@ -30,6 +30,7 @@ STEPS = (
         },
         variant=_reference,
         recording=True,
+        brief=True,
         default=True,
         summary="For each raw sensor S: `S` i4, its sample nearest in time, -1 = none within the tolerance; `S_dt` f4, "
         "s, its time minus that of the reference.",
@@ -59,6 +60,7 @@ STEPS = (
                 ),
             },
             recording=True,
+            brief=True,
             summary="Times without the jitter of their arrival, s; the number of each sample, where lost ones count; "
             "the segment, which a restart begins; how wrong the time can be, s. `valid` = 0: not known, as recorded.",
         )

@@ -7,7 +7,7 @@ with other work. They are estimates: a cluster's jobs ask for several times as m
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -101,6 +101,16 @@ def cost_of(source: Path, outputs: Iterable[str]) -> Cost:
         written += rate.written * size
         steps.append((rate.memory_mb, rate.frames))
     return Cost(seconds, sum(sizes.values()), round(written), tuple(steps))
+
+
+def work_s(source: Path, outputs: Collection[str]) -> float:
+    """Seconds of one processor that the outputs of a recording take, besides the start of their processes."""
+    return cost_of(source, outputs).seconds - _START_S * len(outputs)
+
+
+def memory_mb(output: str) -> int:
+    """Peak of the process that makes an output with small chunks, MB."""
+    return _RATES.get(output, _SMALL).memory_mb
 
 
 def _size(folder: Path) -> int:

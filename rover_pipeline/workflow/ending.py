@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -74,12 +74,29 @@ def end_of_run(flow: Flow, each: RecordingJobs, passes: Passes, failed: Mapping[
     if rows or flow.refused:
         return 1
     if whole:
-        # A result may be up to date again because an option that failed was taken back: then nothing is made of it.
-        for trace, names in flow.wanted.items():
-            for name in names:
-                clear_failure(trace, f"_{name}")
+        forget_failures(flow, {})
         say("done:", flow.directories)
     return 0 if whole else 1
+
+
+def forget_failures(flow: Flow, pending: Mapping[Path, Collection[str]]) -> None:
+    """Forget why outputs were not made that are there and up to date: an option that failed was taken back.
+
+    Snakemake calls no hook where it finds nothing to do. So this is done when a run begins, and when it ends.
+
+    Args:
+        pending: directory of results -> names of the outputs that have to be made there.
+    """
+    stale: list[tuple[Path, str]] = []
+    for trace, names in flow.wanted.items():
+        made = {f"_{name}" for name in names if name not in pending.get(trace, ())}
+        made |= {WHOLE} if trace not in pending else set()
+        stale += [(trace, each.output) for each in read_failures(trace) if each.output in made]
+    if stale:
+        named = {(Path(row.recording), row.output) for row, is_named in lacking_results(flow) if is_named}
+        for trace, output in stale:
+            if (trace, output) not in named:  # what was asked for by its name is still not there
+                clear_failure(trace, output)
 
 
 def lacking_results(flow: Flow) -> Iterator[tuple[Row, bool]]:

@@ -50,6 +50,7 @@ class Flow:
         refused: messages about recordings that cannot be processed; all others are.
         steps, inputs: virtual sensor, or folder -> its step, and the input of its rule, where that is what it declares.
         passes: gives the files of passes that the job of a virtual sensor of a recording waits for.
+        needs_of: what outputs need of recordings.
     """
 
     #: Output of the rule that all rules of the table are derived from: no file of this name is ever made.
@@ -73,7 +74,7 @@ class Flow:
         self.inputs: dict[str, StepInput] = {}
         self._step_ids: dict[str, StepId] = {}
         self._declaring: tuple[str, Sequence[str]] = ("", ())
-        self._needs = Needs(self)
+        self.needs_of = Needs(self)
         self._channels: dict[Path, Has] = {}
         self._read: set[str] = set()  # sections that rules took options from
         self._wildcards: dict[str, Path] = {}
@@ -240,7 +241,7 @@ class Flow:
         known: list[str] = []
         for rule in rules:
             for name in made_by(rule):
-                self._needs.declare(name, list(rule.input))
+                self.needs_of.declare(name, list(rule.input))
                 known.append(name)
         self._require_read()
         own = [name[1:] for name, step in self.steps.items() if step.default and name[1:] in known]
@@ -263,14 +264,14 @@ class Flow:
     def _targets_of(self, results: Path, asked: Mapping[str, bool], begins: bool) -> list[str]:
         """Stamps of what is asked for of one recording. `asked`: names of outputs -> whether asked for by name."""
         source = self.traces[results]
-        possible = [name for name in asked if not self._needs.lacking(name, results)]
+        possible = [name for name in asked if not self.needs_of.lacking(name, results)]
         for name in asked:
             if asked[name] and name not in possible:
-                raise ConfigError(f"{source}: {self._needs.lacking(name, results)}, which the output {name!r} needs")
+                raise ConfigError(f"{source}: {self.needs_of.lacking(name, results)}, which the output {name!r} needs")
         if begins:
-            self._needs.tell_unfit([name for name in asked if name not in possible], results)
+            self.needs_of.tell_unfit([name for name in asked if name not in possible], results)
         self.wanted[results] = possible
-        if not any(self._needs.sensors(name, results) or asked[name] for name in possible):
+        if not any(self.needs_of.sensors(name, results) or asked[name] for name in possible):
             raise FormatError(f"{source}: has none of the sensors that outputs {', '.join(asked)} need")
         self.prepare(possible, results, begins)
         stamps = [f"{results}/_{name}/{self.made[f'_{name}']}" for name in possible]
@@ -281,11 +282,11 @@ class Flow:
 
     def pending(self, results: Path) -> list[str]:
         """Names of what has to be made of a recording, and of what is made from that, once `targets` was called."""
-        return self._needs.pending(self.wanted[results], results)
+        return self.needs_of.pending(self.wanted[results], results)
 
     def reach(self, results: Path) -> set[str]:
         """Names of what is asked for of a recording, and of all that is made from."""
-        return self._needs.closure(self.wanted.get(results, ()), results)
+        return self.needs_of.closure(self.wanted.get(results, ()), results)
 
     def _require_read(self) -> None:
         """Raise ConfigError for a section of `extra` that no rule reads: a misspelled name, or missing rules."""
@@ -298,7 +299,7 @@ class Flow:
 
     def prepare(self, names: Iterable[str], results: Path, begins: bool) -> None:
         """Refuse what is in the way of outputs and of what they are made from; remove stamps that are not true."""
-        for name in sorted(self._needs.closure(names, results)):
+        for name in sorted(self.needs_of.closure(names, results)):
             if problem := in_the_way(results / f"_{name}"):
                 raise InTheWayError(problem)
             if begins:
@@ -324,13 +325,12 @@ class Flow:
         return {"input": self.config.input.model_dump(), "options": options}
 
     def _with_recording(self, request: dict[str, Any], wildcards: Any) -> str:
-        recording = self.source(self.results(wildcards.trace))
-        return json.dumps({**request, "recording": str(recording)}, sort_keys=True)
+        return json.dumps({**request, "recording": str(self.source(self.results(wildcards.trace)))}, sort_keys=True)
 
     def has(self, sensor: str, results: Path) -> bool:
         """Whether a trace has a sensor, or all that it takes to make it."""
         if sensor in self.made:
-            return not self._needs.lacking(sensor.removeprefix("_"), results)
+            return not self.needs_of.lacking(sensor.removeprefix("_"), results)
         if self.is_demo(results):
             return sensor in self.demo_sensors
         return os.path.exists(f"{self.source(results)}/{sensor}/{META}")

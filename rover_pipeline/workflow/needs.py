@@ -50,15 +50,22 @@ class Needs:
     def closure(self, names: Iterable[str], results: Path) -> set[str]:
         """Outputs and all outputs they are made from."""
         seen: set[str] = set()
-        todo, recordings = list(names), self.recordings
+        todo = list(names)
         while todo:
             name = todo.pop()
             if name not in seen:
                 seen.add(name)
-                sensors = self.sensors(name, results)
-                made = [each for each in sensors if each in recordings.made and recordings.has(each, results)]
-                todo += [sensor.removeprefix("_") for sensor in made]
+                todo += self.made_from(name, results)
         return seen
+
+    def made_from(self, name: str, results: Path) -> list[str]:
+        """Outputs that an output reads."""
+        made, has = self.recordings.made, self.recordings.has
+        return [each.removeprefix("_") for each in self.sensors(name, results) if each in made and has(each, results)]
+
+    def sensors_made_from(self, sensor: str, results: Path) -> list[str]:
+        """Virtual sensors that a virtual sensor is made from, of those that rules make."""
+        return [f"_{name}" for name in self.made_from(sensor.removeprefix("_"), results)]
 
     def pending(self, wanted: Sequence[str], results: Path) -> list[str]:
         """Outputs that have to be made: those without a stamp, and those that are made from them."""
@@ -67,9 +74,7 @@ class Needs:
 
         def missing(name: str) -> bool:
             if name not in known:
-                sensors = self.sensors(name, results)
-                made = [each for each in sensors if each in recordings.made and recordings.has(each, results)]
-                inputs = [missing(sensor.removeprefix("_")) for sensor in made]
+                inputs = list(map(missing, self.made_from(name, results)))
                 stamped = os.path.exists(f"{results}/_{name}/{recordings.made[f'_{name}']}")
                 known[name] = not stamped or any(inputs) or name in self.others
             return known[name]

@@ -62,8 +62,8 @@ def _command(options: Path, trace: Path, source: Path | None, threads: int) -> l
     """Snakemake on one recording. The user's own profiles are for the run that this is a job of."""
     command = [sys.executable, "-m", "snakemake", "--snakefile", str(workflow_folder() / "Snakefile")]
     command += ["--profile", "none", "--workflow-profile", "none", "--cores", str(threads), "--keep-going", "--nolock"]
-    command += ["--rerun-incomplete", "--quiet", "host", "reason", "rules", "--configfile", str(options)]
-    command += ["--config", "plan=steps", f"traces={json.dumps([str(source or trace)])}"]
+    command += ["--scheduler", "greedy", "--rerun-incomplete", "--quiet", "host", "reason", "rules"]
+    command += ["--configfile", str(options), "--config", "plan=steps", f"traces={json.dumps([str(source or trace)])}"]
     return [*command, f"output_root={json.dumps(str(trace.parent))}"] if source else command
 
 

@@ -1,17 +1,29 @@
-"""Radar products are made in one pass over the raw bytes, and are asked for, remade and fail one by one."""
+"""What one job makes of a recording, radar products in one pass and brief steps, is asked for and fails one by one."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import subprocess
+from collections.abc import Iterable
+from graphlib import TopologicalSorter
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 
-from rover_pipeline.engine.passes import PASSES_VARIABLE, marker_file, outcome, taken_over
+from rover_pipeline.engine.command import run_pass
+from rover_pipeline.engine.passes import PASSES_VARIABLE, marker_file, outcome, plan_file, taken_over
+from rover_pipeline.engine.step import Output, Step
 from rover_pipeline.errors import RoverError
+from rover_pipeline.format.failures import read_failures, record_failure
 from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.table import TABLE, find_step
+from rover_pipeline.workflow import passes
+from rover_pipeline.workflow.flow import Flow
+from rover_pipeline.workflow.passes import Passes
 from tests.kit import small_trace
 from tests.workflow.runs import result_bytes, snakemake
 
@@ -69,12 +81,15 @@ def test_what_a_pass_made_is_up_to_date_and_one_changed_option_remakes_one_outpu
     folder = tmp_path / "copy"
     shutil.copytree(finished, folder)
     trace = folder / "one"
+    record_failure(finished / "one", "_radar_points", "an option was wrong and was taken back", may_pass=False)
+    again = snakemake(finished, finished / "one", "--dry-run", config={"outputs": RADAR})
+    assert "Nothing to be done" in again.stdout and read_failures(finished / "one"), "a dry run changes nothing"
     again = snakemake(finished, finished / "one", config={"outputs": RADAR})
-    assert "Nothing to be done" in again.stderr
+    assert "Nothing to be done" in again.stderr and not read_failures(finished / "one")
     before = result_bytes(trace)
     changed = {"outputs": RADAR, "radar": {"points": {"threshold_db": 9.0}}}
     planned = snakemake(folder, trace, "--dry-run", config=changed)
-    assert rules(planned) == {"radar_points", "radar_velocity"}, "made alone, and what follows from it"
+    assert rules(planned) == {"brief_steps", "radar_points", "radar_velocity"}, "without what shares its raw bytes"
     forced = snakemake(folder, trace, "--forceall", config={"outputs": RADAR})
     assert forced.returncode == 0 and "radar_pass" in rules(forced), forced.stderr
     assert result_bytes(trace) == before
@@ -97,6 +112,131 @@ def test_an_output_that_fails_keeps_back_only_what_follows_from_it(tmp_path: Pat
     mended = snakemake(tmp_path, trace, config=config)
     assert mended.returncode == 0, mended.stderr
     assert rules(mended) == {"radar_range_azimuth"}
+
+
+def divided(trace: Path, *, away: bool = False, pending: Iterable[str] = (), **values: object) -> dict[str, list[str]]:
+    """What each job makes of a recording when these outputs have to be made, or all default ones."""
+    flow = Flow({"traces": str(trace), **values})
+    names = [name for name, step in TABLE.items() if step.needs_option is None]
+    rules = [SimpleNamespace(output=flow.makes(name), input=[flow.needs(name)]) for name in names]
+    flow.targets(rules)
+    settings = SimpleNamespace(forceall=False, forcerun=())
+    found = pending or flow.pending(trace)
+    workflow = SimpleNamespace(dag_settings=settings)
+    joined = Passes(flow, workflow, str, lambda _: found, begins=True, away=away)
+    jobs = {name: joined.members(name, trace) for name in joined.names}
+    marked = {f"_{name}" for name in found}
+    below = {each: marked & {*flow.needs_of.sensors_made_from(each, trace)} for each in marked}
+    for members in jobs.values():  # each after what it is made from
+        for number, each in enumerate(members):
+            assert not below[each] & {*members[number:]}
+    # What Snakemake sees: an output waits for its job, which waits for what its members are made from.
+    job_of = {each: name for name, members in jobs.items() for each in members}
+    waits = {each: {*below[each], *([job_of[each]] if each in job_of else [])} & {*below, *jobs} for each in below}
+    inputs = {name: {path for each in jobs[name] for path in below[each]} - {*jobs[name]} for name in jobs}
+    order = [*TopologicalSorter({**waits, **inputs}).static_order()]  # raises where a job would wait for itself
+    needs: dict[str, set[str]] = {name: set() for name in jobs}
+    for each in (each for each in order if each in below):
+        needs[each] = below[each].union(*(needs.get(other, ()) for other in below[each]))
+    for name, members in jobs.items():
+        assert all(inputs[name] <= needs[each] for each in members), "a failure keeps back what does not follow from it"
+    return jobs
+
+
+def test_a_short_recording_is_made_by_two_jobs_and_poses_and_times_of_a_long_one_by_one(tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "rec", sensors=("lidar", "radar", "camera", "imu"))
+    jobs = divided(trace)
+    assert jobs["radar"] == ["_radar_points", "_radar_range_azimuth", "_radar_range_doppler", "_radar_velocity"]
+    poses = {"_camera_pose", "_imu_pose", "_radar_pose"}
+    assert {*jobs["brief_steps"]} == {"_lidar_image", "_odom", "_bev", "_map", "_sync", *poses}
+    assert not divided(trace, away=True)["brief_steps"], "the groups of a cluster's profile join its jobs"
+    for name in ("lidar/rng", "radar/iq"):
+        with (trace / name).open("r+b") as file:
+            file.truncate(10**10)
+    jobs = divided(trace)
+    assert {*jobs["later_brief_steps"]} == poses and len(jobs["radar"]) == 3
+    assert jobs["brief_steps"] == [], "times do not wait for odometry"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_job_waits_for_itself_whatever_has_to_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    trace = small_trace(tmp_path / "rec", sensors=("lidar", "radar", "camera", "imu"))
+    random = np.random.default_rng(seed)
+    names = [name[1:] for name, step in TABLE.items() if step.needs_option is None]
+    options: dict[str, Any] = {"radar": {"points": {"odometry": bool(seed % 2)}}, "outputs": "all"}
+    for _ in range(10):
+        # Which steps are brief is left to chance, so that others stand between them.
+        brief = {f"_{name}" for name in names if random.random() < 0.6}
+        monkeypatch.setattr(passes, "memory_mb", lambda each, brief=brief: 2000 * (each not in brief))
+        divided(trace, pending=[name for name in names if random.random() < 0.8], **options)
+
+
+def test_what_follows_from_a_brief_step_that_fails_is_not_made_of_an_older_result(tmp_path: Path) -> None:
+    trace, folder = small_trace(tmp_path / "rec", 6), tmp_path / "passes"
+    outputs = {"a": Output("A.")}
+
+    def copied(a: np.ndarray) -> np.ndarray:
+        return a
+
+    steps = {
+        "_first": find_step("tests.toy:halting"),
+        "_second": Step(copied, 1, inputs={"a": "_first/a"}, outputs=outputs),
+        "_third": Step(copied, 1, inputs={"a": "_second/a"}, outputs=outputs),
+        "_other": find_step("_lidar_image"),
+    }
+    after: dict[str, list[str]] = {"_first": [], "_second": ["_first"], "_third": ["_second"], "_other": []}
+
+    def made() -> dict[str, Any]:
+        stages = [
+            [
+                {
+                    "step": each,
+                    "stamp": f"{trace}/{each}/.options-1",
+                    "request": "{}",
+                    "version": None,
+                    "after": after[each],
+                }
+            ]
+            for each in steps
+        ]
+        plan = plan_file(folder, "brief_steps", str(trace))
+        plan.parent.mkdir(parents=True, exist_ok=True)
+        plan.write_text(json.dumps(stages))
+        marker = tmp_path / "marker"
+        run_pass("brief_steps", folder, trace, marker, find=steps.__getitem__, threads=1, log=tmp_path / "log")
+        content: dict[str, Any] = json.loads(marker.read_text())
+        return content
+
+    assert {*made()["made"]} == {*steps}
+    times = {each: (trace / each / "provenance.json").stat().st_mtime_ns for each in steps}
+    with (trace / "radar" / "iq").open("r+b") as file:
+        file.seek(3 * 2048)
+        file.write(np.int16(12345).tobytes())
+    content = made()
+    assert {*content["failed"]} == {"_first"} and {*content["made"]} == {"_other"}
+    again = {each for each in steps if (trace / each / "provenance.json").stat().st_mtime_ns != times[each]}
+    assert again == {"_other"}, "older results stay"
+    assert "12345" in content["failed"]["_first"][0]
+    assert [each.output for each in read_failures(trace)] == ["_first"]
+
+
+@pytest.mark.system
+def test_where_the_process_of_several_steps_is_killed_each_is_made_by_its_own_job(tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "one", 6)
+    (tmp_path / "killing").mkdir()
+    killing = 'import os, sys\nif "brief_steps" in sys.orig_argv: os.kill(os.getpid(), 9)\n'
+    (tmp_path / "killing" / "sitecustomize.py").write_text(killing)
+    env = {"PYTHONPATH": f"{tmp_path / 'killing'}:{Path(__file__).parents[2]}"}
+    done = snakemake(tmp_path, trace, env=env)
+    assert done.returncode == 0, done.stderr
+    assert "brief_steps" in rules(done) and f"{trace} was stopped; its outputs are made one by one" in done.stderr
+    assert {path.name for path in trace.glob("_*")} == {"_lidar_image", "_radar_range_doppler"}
+    before = result_bytes(trace)
+    forced = snakemake(tmp_path, trace, "--forceall")
+    assert forced.returncode == 0 and forced.stderr.count("made together with others") == 2, forced.stderr
+    assert result_bytes(trace) == before
 
 
 @pytest.mark.parametrize("change", ["", "other result", "no stamp listed", "a file is missing"])
