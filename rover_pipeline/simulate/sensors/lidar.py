@@ -15,9 +15,10 @@ import numpy as np
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.numerics.compiled import compiled, inlined
 from rover_pipeline.simulate.motion.motion import Motion
-from rover_pipeline.simulate.scene.materials import MATERIAL_TABLE, MaterialTable, shade
-from rover_pipeline.simulate.scene.raycast import cull, pyramid, surface
-from rover_pipeline.simulate.scene.tiles import RAYS, TILE, first_hits
+from rover_pipeline.simulate.scene.materials import MATERIAL_TABLE, MaterialTable
+from rover_pipeline.simulate.scene.raycast import cull, in_own_axes, pyramid
+from rover_pipeline.simulate.scene.surfaces import DONE, Points, look_along, pick, points_of_a_tile
+from rover_pipeline.simulate.scene.tiles import NOTHING, RAYS, TILE, first_hits
 from rover_pipeline.simulate.scene.world import Light, Solids, World
 from rover_pipeline.simulate.sensors.lidar_errors import LidarErrors, mixed, range_bias, weak_return_noise, weakness
 
@@ -114,7 +115,7 @@ class Echoes(NamedTuple):
     body: np.ndarray
 
     @staticmethod
-    def empty(shape: tuple[int, int]) -> Echoes:
+    def empty(shape: tuple[int, ...]) -> Echoes:
         """Images that `cast_rays` fills."""
         distance, reflectivity, light = np.empty((3, *shape), "f4")
         return Echoes(distance, reflectivity, light, np.empty(shape, "i2"))
@@ -130,32 +131,37 @@ def sweep(world: World, motion: Motion, rays: Rays, end: float, period: float) -
     times = column_times(end, period, len(rays.origin))
     state = motion.at(times)
     echoes = Echoes.empty((rays.direction.shape[0], rays.direction.shape[1]))
+    points, tile = points_of_a_tile(RAYS), Echoes.empty((RAYS,))
     for left in range(0, len(times), _COLUMNS_AT_ONCE):
         part = slice(left, left + _COLUMNS_AT_ONCE)
         middle = float(times[part].mean())
         some_rays = rays._replace(origin=rays.origin[part], direction=rays.direction[:, part])
         poses = Poses(state.rot[part], state.pos[part])
         images = Echoes(*(image[:, part] for image in echoes))
-        cast_rays(world.at(middle), MATERIAL_TABLE, world.light, some_rays, poses, times[part] - middle, images)
+        cast_rays(
+            world.at(middle), MATERIAL_TABLE, world.light, some_rays, poses, times[part] - middle, points, tile, images
+        )
     return echoes
 
 
 @compiled
 def cast_rays(
-    solids: Solids, materials: MaterialTable, light: Light, rays: Rays, poses: Poses, lag: np.ndarray, echoes: Echoes
-) -> None:
+    solids: Solids, materials: MaterialTable, light: Light, rays: Rays, poses: Poses, lag: np.ndarray, points: Points,
+    tile: Echoes, echoes: Echoes,
+) -> None:  # fmt: skip
     """Cast the rays of some columns, tile by tile.
 
     Args:
         poses: of the sensor in the scene frame at the columns' instants.
         lag: f8 (column,), seconds from the instant of `solids` to each column's.
+        points, tile: memory for a tile's points and echoes, (RAYS,) each.
         echoes: takes the results.
     """
     beams, columns = echoes.distance.shape
     everything = np.arange(len(solids.kind))
     candidates, bounds = np.empty(len(solids.kind), np.int64), np.empty(len(solids.kind))
     ahead, ahead_bounds = np.empty(len(solids.kind), np.int64), np.empty(len(solids.kind))
-    frame, spread, normal = np.empty((3, 3)), np.empty(4), np.empty(3)
+    frame, spread = np.empty((3, 3)), np.empty(4)
     origins, lags = np.empty((TILE, 3)), np.empty(TILE)
     turned, directions = np.empty((3, TILE, beams)), np.empty((3, RAYS))
     distance, index = np.empty(RAYS), np.empty(RAYS, np.int64)
@@ -193,30 +199,65 @@ def cast_rays(
             pyramid(directions, frame, spread)
             near = cull(solids, in_columns, apex, slack, frame, spread, longest_lag, candidates, bounds)
             first_hits(solids, near, bounds, origins, lags, directions, distance, index)
+            _echo(solids, materials, light, origins, lags, directions, distance, index, points, tile)
             for b in range(height):
                 for c in range(width):
-                    row, column, n = top + b, left + c, c * TILE + b
-                    t, i = distance[n], index[n]
-                    echoes.distance[row, column] = t
-                    echoes.reflectivity[row, column] = echoes.light[row, column] = 0.0
-                    echoes.body[row, column] = solids.body[i] if i >= 0 else -1
-                    if i < 0:
-                        continue
-                    dx, dy, dz = directions[0, n], directions[1, n], directions[2, n]
-                    x = origins[c, 0] + t * dx - lags[c] * solids.velocity[i, 0]
-                    y = origins[c, 1] + t * dy - lags[c] * solids.velocity[i, 1]
-                    z = origins[c, 2] + t * dz - lags[c] * solids.velocity[i, 2]
-                    u, w = surface(solids, i, x, y, z, normal)
-                    m = solids.material[i]
-                    texture = shade(materials.texture[m], materials.grain[m], materials.contrast[m], u, w)
-                    cos_incidence = abs(dx * normal[0] + dy * normal[1] + dz * normal[2])
-                    sun = max(0.0, normal[0] * light.sun[0] + normal[1] * light.sun[1] + normal[2] * light.sun[2])
-                    full = materials.reflectivity[m] * texture
-                    # A retroreflector returns light at any angle of incidence.
-                    retroreflector = materials.reflectivity[m] > 1.0
-                    echoes.reflectivity[row, column] = full if retroreflector else full * cos_incidence
-                    lit = light.ambient + light.strength * sun
-                    echoes.light[row, column] = min(full, 1.0) * lit + materials.glow[m]
+                    row, column, n = top + b, left + c, np.uint64(c * TILE + b)
+                    echoes.distance[row, column], echoes.body[row, column] = tile.distance[n], tile.body[n]
+                    echoes.reflectivity[row, column], echoes.light[row, column] = tile.reflectivity[n], tile.light[n]
+
+
+@compiled
+def _echo(
+    solids: Solids, materials: MaterialTable, light: Light, origins: np.ndarray, lags: np.ndarray, rays: np.ndarray,
+    distance: np.ndarray, index: np.ndarray, points: Points, echoes: Echoes,
+) -> None:  # fmt: skip
+    """Find the echoes of a tile, whose columns come one after the other.
+
+    Args:
+        origins, lags: f8 (TILE, 3) and (TILE,), of the columns, as `first_hits` takes them.
+        rays: f8 (3, RAYS), unit directions in the scene frame.
+        distance, index: as `first_hits` finds them; the indices are used up.
+        points: memory.
+        echoes: takes the results, (RAYS,) each.
+    """
+    first, done = 0, 0
+    while done < RAYS:
+        while index[first] == DONE:
+            first += 1
+        i = index[first]
+        count = pick(index, first, points.ray)
+        done += count
+        if i == NOTHING:
+            for n in range(count):
+                p = points.ray[n]
+                echoes.distance[p], echoes.body[p] = np.inf, -1
+                echoes.reflectivity[p] = echoes.light[p] = 0.0
+            continue
+        own_x, own_y, own_z = points.exact[0], points.exact[1], points.exact[2]
+        nx, ny, nz, texture = points.rough[0], points.rough[1], points.rough[2], points.rough[3]
+        for n in range(count):
+            p = points.ray[n]
+            column, t = p // np.uint32(TILE), distance[p]
+            x = origins[column, 0] + t * rays[0, p] - lags[column] * solids.velocity[i, 0] - solids.centre[i, 0]
+            y = origins[column, 1] + t * rays[1, p] - lags[column] * solids.velocity[i, 1] - solids.centre[i, 1]
+            z = origins[column, 2] + t * rays[2, p] - lags[column] * solids.velocity[i, 2] - solids.centre[i, 2]
+            own_x[n], own_y[n], own_z[n] = in_own_axes(solids, i, x, y, z)
+        m = solids.material[i]
+        texture[:count] = materials.contrast[m]
+        look_along(solids, materials, i, count, points)
+        sx, sy, sz = in_own_axes(solids, i, light.sun[0], light.sun[1], light.sun[2])
+        # A retroreflector returns light at any angle of incidence.
+        is_retroreflector = materials.reflectivity[m] > 1.0
+        for n in range(count):
+            p = points.ray[n]
+            dx, dy, dz = in_own_axes(solids, i, rays[0, p], rays[1, p], rays[2, p])
+            cos_incidence = abs(dx * nx[n] + dy * ny[n] + dz * nz[n])
+            sun = max(0.0, sx * nx[n] + sy * ny[n] + sz * nz[n])
+            full = materials.reflectivity[m] * texture[n]
+            echoes.distance[p], echoes.body[p] = distance[p], solids.body[i]
+            echoes.reflectivity[p] = full if is_retroreflector else full * cos_incidence
+            echoes.light[p] = min(full, 1.0) * (light.ambient + light.strength * sun) + materials.glow[m]
 
 
 @inlined
