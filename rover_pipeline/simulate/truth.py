@@ -109,7 +109,7 @@ def truth_specs(sensor: str, bodies: int) -> dict[str, ChannelSpec]:
 
 
 def object_specs(bodies: int) -> dict[str, ChannelSpec]:
-    vector, along = (bodies, 3), "Length, width and height of the box along its own axes, m. [body, xyz]"
+    vector = (bodies, 3)
     return {
         TS: TS_SPEC,
         VALID: VALID_SPEC,

@@ -101,6 +101,13 @@ def cull(
     """
     count = 0
     is_open = abs(spread[0]) == np.inf
+    normals = np.empty((4, 4))
+    for side in range(4):
+        # The normal of a side points into the pyramid.
+        sign, tangent, across = (1.0 if side % 2 == 0 else -1.0), spread[side], 1 + side // 2
+        for k in range(3):
+            normals[side, k] = sign * (frame[across, k] - tangent * frame[0, k])
+        normals[side, 3] = math.sqrt(1.0 + tangent * tangent)
     for i in among:
         x, y, z = solids.centre[i, 0] - apex[0], solids.centre[i, 1] - apex[1], solids.centre[i, 2] - apex[2]
         v = solids.velocity[i]
@@ -109,15 +116,10 @@ def cull(
         if solids.kind[i] != TERRAIN:
             outside = False
             for side in range(0 if is_open else 4):
-                # The normal of a side points into the pyramid.
-                sign, tangent, across = (1.0 if side % 2 == 0 else -1.0), spread[side], 1 + side // 2
-                nx = sign * (frame[across, 0] - tangent * frame[0, 0])
-                ny = sign * (frame[across, 1] - tangent * frame[0, 1])
-                nz = sign * (frame[across, 2] - tangent * frame[0, 2])
-                length = math.sqrt(1.0 + tangent * tangent)
+                nx, ny, nz = normals[side, 0], normals[side, 1], normals[side, 2]
                 ox, oy, oz = in_own_axes(solids, i, nx, ny, nz)
                 reach = abs(ox) * solids.half[i, 0] + abs(oy) * solids.half[i, 1] + abs(oz) * solids.half[i, 2]
-                if nx * x + ny * y + nz * z + reach < -room * length:
+                if nx * x + ny * y + nz * z + reach < -room * normals[side, 3]:
                     outside = True
                     break
             if outside:
