@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.numerics.compiled import compiled
-from rover_pipeline.simulate.scene.materials import MaterialTable, shade_along
+from rover_pipeline.simulate.scene.materials import shade_along
 from rover_pipeline.simulate.scene.raycast import own_surface
-from rover_pipeline.simulate.scene.world import BOX, RECTANGLE, Solids
+from rover_pipeline.simulate.scene.world import BOX, RECTANGLE
 
 #: Index of a ray whose point has been looked at.
 DONE = -2
@@ -70,13 +70,20 @@ def pick(index: np.ndarray, first: int, ray: np.ndarray) -> int:
 
 
 @compiled
-def look_along(solids: Solids, materials: MaterialTable, i: int, count: int, points: Points) -> None:
-    """Find normals and textures at `count` points on primitive `i`, whose contrasts are in the textures' place."""
-    exact, rough, m = points.exact, points.rough, solids.material[i]
-    hx, hy, hz = solids.half[i, 0], solids.half[i, 1], solids.half[i, 2]
+def look_along(
+    kind: int, i: int, depth: float, hx: float, hy: float, hz: float, texture: int, grain: float, count: int,
+    points: Points,
+) -> None:  # fmt: skip
+    """Find normals and textures at `count` points on a primitive. Their contrasts are in the place of the textures.
+
+    Args:
+        kind, i, depth, hx, hy, hz: of the primitive, as in `Solids`; all arrays of it as arguments would take longer.
+        texture, grain: of its material.
+    """
+    exact, rough = points.exact, points.rough
     own_x, own_y, own_z, u, v = exact[0], exact[1], exact[2], exact[3], exact[4]
     nx, ny, nz = rough[0], rough[1], rough[2]
-    if solids.kind[i] == BOX:
+    if kind == BOX:
         for n in range(count):
             x, y, z = own_x[n], own_y[n], own_z[n]
             # As in `own_surface`: the point belongs to the face whose plane is nearest.
@@ -89,13 +96,12 @@ def look_along(solids: Solids, materials: MaterialTable, i: int, count: int, poi
             nz[n] = (1.0 if z > 0.0 else -1.0) if on_z else 0.0
             u[n] = y if on_x else x
             v[n] = y if on_z else z
-    elif solids.kind[i] == RECTANGLE:
+    elif kind == RECTANGLE:
         for n in range(count):
             nx[n], ny[n], nz[n] = 0.0, 0.0, 1.0
             u[n], v[n] = own_x[n], own_y[n]
     else:
         for n in range(count):
-            nx[n], ny[n], nz[n], u[n], v[n] = own_surface(
-                solids.kind[i], i, solids.depth[i], hx, hy, hz, own_x[n], own_y[n], own_z[n]
-            )
-    shade_along(materials.texture[m], materials.grain[m], rough[3], u, v, count, rough[4:], points.cell)
+            x, y, z = own_x[n], own_y[n], own_z[n]
+            nx[n], ny[n], nz[n], u[n], v[n] = own_surface(kind, i, depth, hx, hy, hz, x, y, z)
+    shade_along(texture, grain, rough[3], u, v, count, rough[4:], points.cell)

@@ -242,7 +242,9 @@ def _echo(
             own_x[n], own_y[n], own_z[n] = in_own_axes(solids, i, x, y, z)
         m = solids.material[i]
         texture[:count] = materials.contrast[m]
-        look_along(solids, materials, i, count, points)
+        hx, hy, hz = solids.half[i, 0], solids.half[i, 1], solids.half[i, 2]
+        texture_kind, grain = materials.texture[m], materials.grain[m]
+        look_along(solids.kind[i], i, solids.depth[i], hx, hy, hz, texture_kind, grain, count, points)
         sx, sy, sz = in_own_axes(solids, i, light.sun[0], light.sun[1], light.sun[2])
         # A retroreflector returns light at any angle of incidence.
         is_retroreflector = materials.reflectivity[m] > 1.0

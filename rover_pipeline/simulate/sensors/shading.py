@@ -91,7 +91,9 @@ def _shade_pixels(
         texture[n] = t[n] * per_finest
     for n in range(count):
         texture[n] = contrast / (f4(1.0) + texture[n] * texture[n])
-    look_along(solids, materials, i, count, points)
+    hx, hy, hz = solids.half[i, 0], solids.half[i, 1], solids.half[i, 2]
+    texture_kind, grain = materials.texture[m], materials.grain[m]
+    look_along(solids.kind[i], i, solids.depth[i], hx, hy, hz, texture_kind, grain, count, points)
     px, py, pz, lit = points.rough[4], points.rough[5], points.rough[6], points.rough[7]
     for n in range(count):
         px[n], py[n], pz[n] = own_x[n], own_y[n], own_z[n]
