@@ -6,13 +6,16 @@ Textures are compiled functions of two surface coordinates, without stored image
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rover_pipeline.numerics.compiled import compiled, inlined
 
-f4, u4 = np.float32, np.uint32
+#: Types of numbers of 32 bits in kernels, where they are plain numbers to mypy.
+f4: Any = np.float32
+u4: Any = np.uint32
+i4: Any = np.int32
 PLAIN, SPECKLE, BRICK, PLANK, TILE, STRIPE = range(6)
 
 
@@ -110,7 +113,7 @@ def _cell(i: int, j: int) -> float:
     h = u4(h ^ u4(h >> u4(13)))
     h = u4(h * u4(1274126177))
     h = u4(h ^ u4(h >> u4(16)))
-    return f4(np.int32(h & u4(0xFFFF))) * f4(1.0 / 65536.0)
+    return f4(i4(h & u4(0xFFFF))) * f4(1.0 / 65536.0)
 
 
 @inlined
@@ -136,7 +139,7 @@ def _noise_along(
     for n in range(count):
         x, y = scale_u * u[n], scale_v * v[n]
         i, j = np.floor(x), np.floor(y)
-        cell[0, n], cell[1, n] = np.int32(i), np.int32(j)
+        cell[0, n], cell[1, n] = i4(i), i4(j)
         inside[0, n], inside[1, n] = x - i, y - j
     # A loop on numbers of 32 bits only is twice as fast as one on both kinds.
     for n in range(count):
@@ -160,10 +163,10 @@ def _dark_stripe(i: int, speckle: float) -> float:
 @inlined
 def _dark_plank(u: float, v: float, fibres: float) -> float:
     row = np.floor(v)
-    along = u / 7.0 + _cell(np.int32(row), 3)
+    along = u / 7.0 + _cell(i4(row), 3)
     plank = np.floor(along)
     joint = (v - row < 0.06) | (along - plank < 0.01)
-    return 1.0 if joint else 0.5 * _cell(np.int32(row), np.int32(plank)) + 0.5 * fibres
+    return 1.0 if joint else 0.5 * _cell(i4(row), i4(plank)) + 0.5 * fibres
 
 
 @inlined
@@ -175,10 +178,10 @@ def _dark_tile(i: int, j: int, x: float, y: float, speckle: float) -> float:
 @inlined
 def _dark_brick(u: float, v: float, speckle: float) -> float:
     row = np.floor(3.0 * v)
-    along = u + 0.5 * (np.int32(row) & 1)
+    along = u + 0.5 * (i4(row) & 1)
     brick = np.floor(along)
     joint = (3.0 * v - row < 0.12) | (along - brick < 0.04)
-    return 0.0 if joint else 0.35 + 0.45 * _cell(np.int32(brick), np.int32(row)) + 0.2 * speckle
+    return 0.0 if joint else 0.35 + 0.45 * _cell(i4(brick), i4(row)) + 0.2 * speckle
 
 
 @compiled

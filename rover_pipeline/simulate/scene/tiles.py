@@ -67,8 +67,8 @@ def first_hits(
             lx, ly, lz = in_own_axes(solids, i, x, y, z)
             for k in range(width):
                 # An index that may be negative would count from the end, which vector instructions do not.
-                n = np.uint64(g * width + k)
-                own[0, n], own[1, n], own[2, n] = lx, ly, lz
+                at = np.uint64(g * width + k)
+                own[0, at], own[1, at], own[2, at] = lx, ly, lz
         if kind == BOX:
             for n in range(RAYS):
                 lx, ly, lz = own[0, n], own[1, n], own[2, n]

@@ -15,14 +15,13 @@ import numpy as np
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.numerics.compiled import compiled, inlined
 from rover_pipeline.simulate.motion.motion import Motion
-from rover_pipeline.simulate.scene.materials import MATERIAL_TABLE, MaterialTable
+from rover_pipeline.simulate.scene.materials import MATERIAL_TABLE, MaterialTable, u4
 from rover_pipeline.simulate.scene.raycast import cull, in_own_axes, pyramid
 from rover_pipeline.simulate.scene.surfaces import DONE, Points, look_along, pick, points_of_a_tile
 from rover_pipeline.simulate.scene.tiles import NOTHING, RAYS, TILE, first_hits
 from rover_pipeline.simulate.scene.world import Light, Solids, World
 from rover_pipeline.simulate.sensors.lidar_errors import LidarErrors, mixed, range_bias, weak_return_noise, weakness
 
-u4 = np.uint32
 #: Columns of a few milliseconds, within which bodies move along straight lines and do not rotate.
 _COLUMNS_AT_ONCE = 64
 #: A range is transmitted as u2 millimetres; the recorder clips longer ones.

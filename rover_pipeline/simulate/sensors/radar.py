@@ -8,7 +8,7 @@ speed along the chirps, and an angle to the right along an array that is numbere
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.fft
@@ -22,7 +22,7 @@ GAIN, NOISE = 9000.0, 20.0
 #: Payload of one packet on the capture card's network, in int16 words.
 PACKET_WORDS = 728
 
-f4 = np.float32
+f4: Any = np.float32
 # Non-uniform FFT: each echo is spread over the points around its beat frequency, on a grid twice as fine as the range
 # bins. The kernel is the exponential of a semicircle (Barnett, Magland and af Klinteberg, SISC 41, 2019), with its
 # width in grid points. The error is 1e-6 of the strongest echo, more than that of adding echoes as f4.

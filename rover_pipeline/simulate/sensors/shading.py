@@ -11,13 +11,11 @@ import math
 import numpy as np
 
 from rover_pipeline.numerics.compiled import compiled, inlined
-from rover_pipeline.simulate.scene.materials import MaterialTable
+from rover_pipeline.simulate.scene.materials import MaterialTable, f4, i4
 from rover_pipeline.simulate.scene.raycast import in_own_axes
 from rover_pipeline.simulate.scene.surfaces import DONE, Points, look_along, pick
 from rover_pipeline.simulate.scene.tiles import NOTHING, RAYS
 from rover_pipeline.simulate.scene.world import Light, Solids
-
-f4 = np.float32
 
 
 @compiled
@@ -137,4 +135,4 @@ def _shade_pixels(
 @inlined
 def _level(light: float) -> int:
     """A display's level for linear light, f4, 0 to 255, with a gamma of 2."""
-    return np.int32(f4(255.0) * math.sqrt(min(max(light, f4(0.0)), f4(1.0))) + f4(0.5))
+    return i4(f4(255.0) * math.sqrt(min(max(light, f4(0.0)), f4(1.0))) + f4(0.5))
