@@ -5,11 +5,13 @@ This is the only module of the simulator that writes files, but for the faults, 
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +23,7 @@ from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import ConfigError, did_you_mean
 from rover_pipeline.format.channels import encode_sample
-from rover_pipeline.format.meta import ChannelSpec, Format, replace_file
+from rover_pipeline.format.meta import ChannelSpec, replace_file
 from rover_pipeline.format.provenance import MADE_BY, PROVENANCE, versions
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
 from rover_pipeline.format.trace import CONFIG, new_trace
@@ -33,7 +35,7 @@ from rover_pipeline.simulate.sensors.clocks import Tick, is_lost
 from rover_pipeline.simulate.sensors.interference import bursts
 from rover_pipeline.simulate.sensors.propagation import NODES, paths, scatter
 from rover_pipeline.simulate.sensors.radar_errors import with_ghosts
-from rover_pipeline.simulate.truth import Truth
+from rover_pipeline.simulate.truth import Truth, channel, object_specs, truth_specs
 from rover_pipeline.simulate.unkind import put_on
 
 #: Every sensor has a sample within this time.
@@ -44,6 +46,10 @@ _TRUTH_SIDECAR = "truth.json"
 #: What a sample of the lidar holds besides its channels: the number of its returns from each moving body.
 _RETURNS = "returns of bodies"
 _TRUTH_OBJECTS = "_truth_objects"
+#: Results that are held for each thread. At the end of a window of half of them one thread waits for another one.
+_HELD = 32
+#: Samples of the IMU, and of the truth, that are computed together: far less work than one by one.
+_IMU_BATCH, _TRUTHS = 64, 256
 
 
 def simulate(
@@ -120,14 +126,14 @@ def _estimate(rig: Rig, sensors: Sequence[str], duration: float, threads: int) -
     total = 0.0
     for sensor in sensors:
         source, clock = _SOURCES[sensor](rig), rig.clocks[sensor]
-        tick = next(clock.ticks(duration, rig.key(sensor)))
+        ticks = list(itertools.islice(clock.ticks(duration, rig.key(sensor)), source.batch))
         for _ in range(2):
             begin = time.monotonic()
-            values = source.sample(tick)
-            for name in source.channels.keys() & values.keys():
-                _stored(source.channels[name], values[name])
+            for values in source.samples(ticks):
+                for name in source.channels.keys() & values.keys():
+                    _stored(source.channels[name], values[name])
             seconds = time.monotonic() - begin
-        total += seconds * clock.count(duration) / (1 if sensor == "imu" else threads)
+        total += seconds / len(ticks) * clock.count(duration) / (1 if sensor == "imu" else threads)
     return total
 
 
@@ -135,35 +141,50 @@ def _record_sensor(folder: Path, sensor: str, rig: Rig, duration: float, threads
     """Write one sensor and its truth."""
     source, truth, clock = _SOURCES[sensor](rig), Truth(rig, sensor), rig.clocks[sensor]
     truth_name = "_truth" if sensor == "lidar" else f"_truth_{sensor}"
-    truth_specs, ticks = _truth_specs(sensor, truth.bodies), clock.ticks(duration, rig.key(sensor))
+    ticks = clock.ticks(duration, rig.key(sensor))
     if sensor == "lidar" and (silence := rig.preset.unkind.lidar_silence):
         ticks = (tick for tick in ticks if abs(tick.time - duration / 2) >= silence / 2)
 
-    def sample(tick: Tick) -> tuple[Tick, dict[str, np.ndarray | int | bytes], np.ndarray | int]:
-        values = source.sample(tick)
-        returns = values.pop(_RETURNS, 0)
-        return tick, {name: _stored(source.channels[name], value) for name, value in values.items()}, returns
+    def sample(some: Sequence[Tick]) -> list[tuple[Tick, dict[str, np.ndarray | int | bytes], np.ndarray | int]]:
+        made = []
+        for tick, values in zip(some, source.samples(some), strict=True):
+            returns = values.pop(_RETURNS, 0)
+            stored = {name: _stored(source.channels[name], value) for name, value in values.items()}
+            made.append((tick, stored, returns))
+        return made
 
-    written = {truth_name: truth_specs}
+    written = {truth_name: truth_specs(sensor, truth.bodies)}
     if sensor == "lidar" and truth.bodies:
-        written[_TRUTH_OBJECTS] = _object_specs(truth.bodies)
+        written[_TRUTH_OBJECTS] = object_specs(truth.bodies)
     with (
         ExitStack() as stack,
         progress(f"simulate {sensor}", clock.count(duration)) as advance,
         SensorWriter(folder / sensor, {TS: TS_SPEC, **source.channels}) as writer,
     ):
         truths = {name: stack.enter_context(SensorWriter(folder / name, specs)) for name, specs in written.items()}
-        for tick, values, returns in ordered_map(sample, ticks, threads=threads, held=8 * threads):
-            writer.append(ts=tick.stamp)
-            for name, value in values.items():
-                if isinstance(value, bytes):
-                    writer.encoded(name).append_encoded(value)
-                else:
-                    writer.append(**{name: value})
-            truths[truth_name].append(ts=tick.stamp, valid=1, **truth.at(tick))
-            if _TRUTH_OBJECTS in truths:
-                truths[_TRUTH_OBJECTS].append(ts=tick.stamp, valid=1, **truth.objects(tick, np.asarray(returns)))
-            advance(1)
+        told: list[Tick] = []
+
+        def tell() -> None:
+            if told:
+                stamps = np.array([tick.stamp for tick in told])
+                truths[truth_name].append(ts=stamps, valid=np.ones(len(told)), **truth.at(told))
+                told.clear()
+
+        for made in ordered_map(sample, _batches(ticks, source.batch), threads=threads, held=_HELD * threads):
+            for tick, values, returns in made:
+                writer.append(ts=tick.stamp)
+                for name, value in values.items():
+                    if isinstance(value, bytes):
+                        writer.encoded(name).append_encoded(value)
+                    else:
+                        writer.append(**{name: value})
+                if _TRUTH_OBJECTS in truths:
+                    truths[_TRUTH_OBJECTS].append(ts=tick.stamp, valid=1, **truth.objects(tick, np.asarray(returns)))
+                told.append(tick)
+                advance(1)
+            if len(told) >= _TRUTHS:
+                tell()
+        tell()
         if source.sidecar is not None:
             _write_json(folder / sensor / f"{sensor}.json", source.sidecar)
         if sensor == "lidar":
@@ -183,18 +204,27 @@ def _record_sensor(folder: Path, sensor: str, rig: Rig, duration: float, threads
             _write_json(folder / name / PROVENANCE, provenance)
 
 
+def _batches(ticks: Iterable[Tick], size: int) -> Iterator[list[Tick]]:
+    """Samples that follow one another, `size` at a time."""
+    left = iter(ticks)
+    while some := list(itertools.islice(left, size)):
+        yield some
+
+
 class _Source(NamedTuple):
     """One sensor as a source of samples.
 
     Attributes:
         channels: of the sensor, besides `ts`.
-        sample: makes the sample of a tick in any thread: channel name -> one value or array.
+        samples: makes the samples of some ticks in any thread: channel name -> one value or array, for each.
         sidecar: content of the JSON file beside the channels, if there is one.
+        batch: samples that are made together.
     """
 
     channels: dict[str, ChannelSpec]
-    sample: Callable[[Tick], dict[str, np.ndarray | int]]
+    samples: Callable[[Sequence[Tick]], Iterable[dict[str, np.ndarray | int]]]
     sidecar: dict[str, object] | None
+    batch: int = 1
 
 
 def _lidar(rig: Rig) -> _Source:
@@ -210,11 +240,11 @@ def _lidar(rig: Rig) -> _Source:
         return {**scan._asdict(), _RETURNS: np.bincount(hit, minlength=len(rig.world.bodies))}
 
     channels = {
-        "rng": _spec("lzmaf", "u2", shape, "Range, mm, staggered. [beam, column]"),
-        "rfl": _spec("lzmaf", "u1", shape, "Reflectivity, staggered. [beam, column]"),
-        "nir": _spec("lzmaf", "u2", shape, "Near infrared, staggered. [beam, column]"),
+        "rng": channel("lzmaf", "u2", shape, "Range, mm, staggered. [beam, column]"),
+        "rfl": channel("lzmaf", "u1", shape, "Reflectivity, staggered. [beam, column]"),
+        "nir": channel("lzmaf", "u2", shape, "Near infrared, staggered. [beam, column]"),
     }
-    return _Source(channels, sample, ouster.metadata(beams, columns, rate))
+    return _Source(channels, partial(map, sample), ouster.metadata(beams, columns, rate))
 
 
 def _radar(rig: Rig) -> _Source:
@@ -245,8 +275,8 @@ def _radar(rig: Rig) -> _Source:
         "range_resolution": chirps.range_resolution,
         "doppler_resolution": chirps.doppler_resolution,
     }
-    iq = _spec("raw", "i2", (*chirps.shape[:3], chirps.words), f"ADC counts. {axes}")
-    return _Source({"iq": iq, VALID: VALID_SPEC}, sample, sidecar)
+    iq = channel("raw", "i2", (*chirps.shape[:3], chirps.words), f"ADC counts. {axes}")
+    return _Source({"iq": iq, VALID: VALID_SPEC}, partial(map, sample), sidecar)
 
 
 def _camera(rig: Rig) -> _Source:
@@ -257,70 +287,32 @@ def _camera(rig: Rig) -> _Source:
         return {"video.avi": camera.picture(rig.world, rig.lens, tick.time, state.pos[0], state.rot[0])}
 
     shape = (rig.lens.height, rig.lens.width, 3)
-    channels = {"video.avi": _spec("mjpg", "u1", shape, "Pictures, RGB. [row, column, colour]")}
+    channels = {"video.avi": channel("mjpg", "u1", shape, "Pictures, RGB. [row, column, colour]")}
     intrinsics = rig.lens.describe()
     if rig.lens.is_fisheye:
         del intrinsics["model"]  # the real rig's file does not name it either
-    return _Source(channels, sample, intrinsics)
+    return _Source(channels, partial(map, sample), intrinsics)
 
 
 def _imu(rig: Rig) -> _Source:
     motion, errors = rig.mounted("imu"), rig.imu_errors()
 
-    def sample(tick: Tick) -> dict[str, np.ndarray | int]:
-        ideal = imu.ideal_reading(motion.at(np.array([tick.time])))
-        reading = imu.measure(ideal, errors, rig.random("imu", tick.number))
-        return {name: values[0] for name, values in reading._asdict().items()}
+    def samples(ticks: Sequence[Tick]) -> Iterator[dict[str, np.ndarray | int]]:
+        ideal = imu.ideal_reading(motion.at(np.array([tick.time for tick in ticks])))
+        for number, tick in enumerate(ticks):
+            one = imu.Reading(*(values[number : number + 1] for values in ideal))
+            reading = imu.measure(one, errors, rig.random("imu", tick.number))
+            yield {name: values[0] for name, values in reading._asdict().items()}
 
     channels = {
-        "rot": _spec("raw", "f4", (3,), "Orientation: roll, pitch, yaw, rad, intrinsic XYZ."),
-        "acc": _spec("raw", "f4", (3,), "Acceleration, gravity included, m/s2. [xyz]"),
-        "avel": _spec("raw", "f4", (3,), "Angular velocity, rad/s. [xyz]"),
+        "rot": channel("raw", "f4", (3,), "Orientation: roll, pitch, yaw, rad, intrinsic XYZ."),
+        "acc": channel("raw", "f4", (3,), "Acceleration, gravity included, m/s2. [xyz]"),
+        "avel": channel("raw", "f4", (3,), "Angular velocity, rad/s. [xyz]"),
     }
-    return _Source(channels, sample, None)
+    return _Source(channels, samples, None, batch=_IMU_BATCH)
 
 
 _SOURCES = {"lidar": _lidar, "radar": _radar, "camera": _camera, "imu": _imu}
-
-
-def _truth_specs(sensor: str, bodies: int) -> dict[str, ChannelSpec]:
-    specs = {
-        TS: TS_SPEC,
-        VALID: VALID_SPEC,
-        "true_ts": _spec("raw", "f8", (), "Instant the sample refers to, seconds since the Unix epoch."),
-        "pos": _spec("raw", "f8", (3,), "Position in the world, m. [xyz]"),
-        "rot": _spec("raw", "f8", (3, 3), "World-from-sensor rotation. [world, sensor]"),
-        "vel": _spec("raw", "f8", (3,), "Velocity in the world, m/s. [xyz]"),
-        "acc": _spec("raw", "f8", (3,), "Acceleration in the world, m/s2. [xyz]"),
-        "avel": _spec("raw", "f8", (3,), "Angular velocity in the sensor frame, rad/s. [xyz]"),
-    }
-    if sensor == "radar":
-        desc = "Velocity over ground in the radar frame in the middle of the frame's chirps, m/s. [xyz]"
-        specs["ego_vel"] = _spec("raw", "f8", (3,), desc)
-    if bodies:
-        desc = "Feet and velocity of the moving bodies of truth.json in the world, m, m/s. [body, xyz and velocity]"
-        specs["bodies"] = _spec("raw", "f8", (bodies, 6), desc)
-    return specs
-
-
-def _object_specs(bodies: int) -> dict[str, ChannelSpec]:
-    vector = (bodies, 3)
-    return {
-        TS: TS_SPEC,
-        VALID: VALID_SPEC,
-        "centre": _spec(
-            "raw", "f8", vector, "Middle of the box of each body of truth.json in the world, m. [body, xyz]"
-        ),
-        "extent": _spec("raw", "f8", vector, "Length, width and height of the box along its own axes, m. [body, xyz]"),
-        "vel": _spec("raw", "f8", vector, "Velocity in the world, m/s. [body, xyz]"),
-        "yaw": _spec("raw", "f8", (bodies,), "Where the body heads in the world, rad, to the left of x. [body]"),
-        "track": _spec("raw", "i4", (bodies,), "Number of the body. [body]"),
-        "returns": _spec("raw", "u4", (bodies,), "Number of the sweep's returns from the body. [body]"),
-    }
-
-
-def _spec(format: Format, type: str, shape: tuple[int, ...], desc: str) -> ChannelSpec:
-    return ChannelSpec(format=format, type=type, shape=shape, desc=desc)
 
 
 def _stored(spec: ChannelSpec, value: np.ndarray | int) -> np.ndarray | int | bytes:

@@ -5,8 +5,12 @@ The world frame of the truth is the pose of the lidar at its first sample, like 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from rover_pipeline.format.meta import ChannelSpec, Format
+from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC
 from rover_pipeline.simulate.rig import Rig
 from rover_pipeline.simulate.sensors.clocks import EPOCH, Tick
 
@@ -25,19 +29,20 @@ class Truth:
         #: Pose of the world frame in the scene frame.
         self._pos, self._rot = first.pos[0], first.rot[0]
 
-    def at(self, tick: Tick) -> dict[str, np.ndarray | float]:
-        """The truth about one sample: channel name -> one value, or an array with a first axis of length one."""
-        state = self._motion.at(np.array([tick.time]))
+    def at(self, ticks: Sequence[Tick]) -> dict[str, np.ndarray]:
+        """The truth about some samples: channel name -> array with the samples along its first axis."""
+        times = np.array([tick.time for tick in ticks])
+        state = self._motion.at(times)
         state = state._replace(pos=state.pos - self._pos).rotated(self._rot.T)
-        row: dict[str, np.ndarray | float] = {"true_ts": EPOCH + tick.time, **state._asdict()}
+        rows: dict[str, np.ndarray] = {"true_ts": EPOCH + times, **state._asdict()}
         if self._sensor == "radar":
-            middle = self._motion.at(np.array([tick.time + self._rig.preset.radar.duration / 2]))
-            row["ego_vel"] = middle.vel @ middle.rot[0]
+            middle = self._motion.at(times + self._rig.preset.radar.duration / 2)
+            rows["ego_vel"] = (middle.vel[:, None] @ middle.rot)[:, 0]
         if self.bodies:
-            states = self._rig.world.body_states(tick.time)
-            pos, vel = (states[:, :3] - self._pos) @ self._rot, states[:, 3:] @ self._rot
-            row["bodies"] = np.concatenate([pos, vel], -1)[None]
-        return row
+            states = np.array([self._rig.world.body_states(tick.time) for tick in ticks])
+            pos, vel = (states[..., :3] - self._pos) @ self._rot, states[..., 3:] @ self._rot
+            rows["bodies"] = np.concatenate([pos, vel], -1)
+        return rows
 
     def objects(self, tick: Tick, returns: np.ndarray) -> dict[str, np.ndarray | float]:
         """The boxes of all moving bodies at one sample, in the channels of `_objects` as far as these are known.
@@ -81,3 +86,45 @@ class Truth:
             },
             "imu_errors": rig.imu_errors().description(),
         }
+
+
+def truth_specs(sensor: str, bodies: int) -> dict[str, ChannelSpec]:
+    specs = {
+        TS: TS_SPEC,
+        VALID: VALID_SPEC,
+        "true_ts": channel("raw", "f8", (), "Instant the sample refers to, seconds since the Unix epoch."),
+        "pos": channel("raw", "f8", (3,), "Position in the world, m. [xyz]"),
+        "rot": channel("raw", "f8", (3, 3), "World-from-sensor rotation. [world, sensor]"),
+        "vel": channel("raw", "f8", (3,), "Velocity in the world, m/s. [xyz]"),
+        "acc": channel("raw", "f8", (3,), "Acceleration in the world, m/s2. [xyz]"),
+        "avel": channel("raw", "f8", (3,), "Angular velocity in the sensor frame, rad/s. [xyz]"),
+    }
+    if sensor == "radar":
+        desc = "Velocity over ground in the radar frame in the middle of the frame's chirps, m/s. [xyz]"
+        specs["ego_vel"] = channel("raw", "f8", (3,), desc)
+    if bodies:
+        desc = "Feet and velocity of the moving bodies of truth.json in the world, m, m/s. [body, xyz and velocity]"
+        specs["bodies"] = channel("raw", "f8", (bodies, 6), desc)
+    return specs
+
+
+def object_specs(bodies: int) -> dict[str, ChannelSpec]:
+    vector = (bodies, 3)
+    return {
+        TS: TS_SPEC,
+        VALID: VALID_SPEC,
+        "centre": channel(
+            "raw", "f8", vector, "Middle of the box of each body of truth.json in the world, m. [body, xyz]"
+        ),
+        "extent": channel(
+            "raw", "f8", vector, "Length, width and height of the box along its own axes, m. [body, xyz]"
+        ),
+        "vel": channel("raw", "f8", vector, "Velocity in the world, m/s. [body, xyz]"),
+        "yaw": channel("raw", "f8", (bodies,), "Where the body heads in the world, rad, to the left of x. [body]"),
+        "track": channel("raw", "i4", (bodies,), "Number of the body. [body]"),
+        "returns": channel("raw", "u4", (bodies,), "Number of the sweep's returns from the body. [body]"),
+    }
+
+
+def channel(format: Format, type: str, shape: tuple[int, ...], desc: str) -> ChannelSpec:
+    return ChannelSpec(format=format, type=type, shape=shape, desc=desc)

@@ -1,12 +1,14 @@
-"""Ray casting one ray after the other, in plain Python: what the simulator's tiles of rays are compared with."""
+"""Rays and textures one after the other, in plain Python: what the simulator's tiles of rays are compared with."""
 
 from __future__ import annotations
 
+import math
 from typing import Any, cast
 
 import numpy as np
 
 from rover_pipeline.simulate.scene.leaves import distance_to_leaf
+from rover_pipeline.simulate.scene.materials import BRICK, PLAIN, PLANK, STRIPE, TILE
 from rover_pipeline.simulate.scene.raycast import NEAR, in_own_axes
 from rover_pipeline.simulate.scene.terrain import distance_to_ground
 from rover_pipeline.simulate.scene.world import BOX, CYLINDER, FOLIAGE, TERRAIN, Solids
@@ -72,3 +74,46 @@ def _distance_to(
         return distance_to_ground(lx, ly, lz, ux, uy, uz, hx, hy, hz, solids.depth[i], limit)
     t = -lz / uz
     return t if t > NEAR and abs(lx + t * ux) <= hx and abs(ly + t * uy) <= hy else np.inf
+
+
+def shade(texture: int, grain: float, contrast: float, u: float, v: float) -> float:
+    """Fraction of a surface's reflectivity that its texture leaves at a point, `1 - contrast` to 1.
+
+    Args:
+        texture, grain, contrast: as in `Material`.
+        u, v: surface coordinates, metres.
+    """
+    u, v = u / grain, v / grain
+    i, j = math.floor(u), math.floor(v)
+    dark = 0.6 * _noise(u, v) + 0.4 * _noise(4.1 * u, 4.1 * v)
+    if texture == PLAIN:
+        return 1.0
+    if texture == PLANK:
+        along = u / 7.0 + _cell(j, 3)
+        is_joint = v - j < 0.06 or along % 1 < 0.01
+        dark = 1.0 if is_joint else 0.5 * _cell(j, math.floor(along)) + 0.5 * _noise(0.6 * u, 9.0 * v)
+    elif texture == STRIPE:
+        dark = 0.75 * _cell(i, 7) + 0.25 * dark
+    elif texture == TILE:
+        dark = 1.0 if u - i < 0.035 or v - j < 0.035 else 0.4 * _cell(i, j) + 0.3 * dark
+    elif texture == BRICK:
+        row = math.floor(3.0 * v)
+        along = u + 0.5 * (row % 2)
+        is_joint = 3.0 * v - row < 0.12 or along % 1 < 0.04
+        dark = 0.0 if is_joint else 0.35 + 0.45 * _cell(math.floor(along), row) + 0.2 * dark
+    return 1.0 - contrast * dark
+
+
+def _cell(i: int, j: int) -> float:
+    h = (i * 374761393 + j * 668265263) & 0xFFFFFFFF
+    h = ((h ^ (h >> 13)) * 1274126177) & 0xFFFFFFFF
+    return ((h ^ (h >> 16)) & 0xFFFF) / 65536.0
+
+
+def _noise(u: float, v: float) -> float:
+    i, j = math.floor(u), math.floor(v)
+    x, y = u - i, v - j
+    x, y = x * x * (3.0 - 2.0 * x), y * y * (3.0 - 2.0 * y)
+    low = _cell(i, j) * (1.0 - x) + _cell(i + 1, j) * x
+    high = _cell(i, j + 1) * (1.0 - x) + _cell(i + 1, j + 1) * x
+    return low * (1.0 - y) + high * y

@@ -17,8 +17,9 @@ from rover_pipeline.format.trace import Trace
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.record import simulate
 from rover_pipeline.simulate.rig import MOUNTS, PACKETS_LOST_EVERY, Rig, build
-from rover_pipeline.simulate.sensors import lidar
+from rover_pipeline.simulate.sensors import imu, lidar
 from rover_pipeline.simulate.sensors.clocks import EPOCH
+from rover_pipeline.simulate.truth import Truth
 
 SENSORS = ["camera", "imu", "lidar", "radar"]
 TRUTH = ["_truth", "_truth_camera", "_truth_imu", "_truth_objects", "_truth_radar"]
@@ -216,3 +217,17 @@ def test_a_recording_of_some_sensors_equals_that_part_of_a_whole_one(tmp_path: P
     whole, part = digests(tmp_path / "all"), digests(tmp_path / "some")
     assert Trace(tmp_path / "some").sensors() == ["imu", "lidar", "_truth", "_truth_imu", "_truth_objects"]
     assert part == {name: whole[name] for name in part}
+
+
+@pytest.mark.parametrize("sensor", ["imu", "radar"])
+def test_truths_and_readings_do_not_depend_on_those_that_are_computed_with_them(sensor: str) -> None:
+    rig = build(PRESETS["tiny"], 0)
+    truth, ticks = Truth(rig, sensor), list(rig.clocks[sensor].ticks(0.9, rig.key(sensor)))
+    together = truth.at(ticks)
+    readings = imu.ideal_reading(rig.mounted(sensor).at(np.array([tick.time for tick in ticks])))
+    for number, tick in enumerate(ticks):
+        for name, values in truth.at([tick]).items():
+            np.testing.assert_array_equal(values[0], together[name][number], err_msg=name)
+        alone = imu.ideal_reading(rig.mounted(sensor).at(np.array([tick.time])))
+        for one, all_of_them in zip(alone, readings, strict=True):
+            np.testing.assert_array_equal(one[0], all_of_them[number])

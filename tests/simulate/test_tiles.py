@@ -7,10 +7,10 @@ import pytest
 
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.rig import build
-from rover_pipeline.simulate.scene.materials import BRICK, PLAIN, PLANK, SPECKLE, STRIPE, TILE, shade, shade_along
+from rover_pipeline.simulate.scene.materials import BRICK, PLAIN, PLANK, SPECKLE, STRIPE, TILE, shade_along
 from rover_pipeline.simulate.scene.raycast import cull, pyramid
 from rover_pipeline.simulate.scene.tiles import NOTHING, RAYS, first_hits, visible
-from tests.simulate.one_ray import nearest
+from tests.simulate.one_ray import nearest, shade
 
 
 @pytest.mark.parametrize("preset", ["indoor", "park"])
@@ -56,8 +56,33 @@ def test_a_texture_is_the_same_for_many_points_as_for_each_of_them() -> None:
     random = np.random.default_rng(3)
     u, v, contrast = random.uniform(-9, 9, 200), random.uniform(-9, 9, 200), random.random(200).astype("f4")
     for texture in (PLAIN, SPECKLE, BRICK, PLANK, TILE, STRIPE):
-        shaded, memory = contrast.copy(), np.empty((2, 200))
-        shade_along(texture, 0.3, shaded, u.copy(), v.copy(), 200, *memory)
+        shaded, rough, cell = contrast.copy(), np.empty((4, 200), "f4"), np.empty((2, 200), "i4")
+        shade_along(texture, 0.3, shaded, u, v, 200, rough, cell)
         alone = [shade(texture, 0.3, float(c), x, y) for c, x, y in zip(contrast, u, v, strict=True)]
         np.testing.assert_allclose(shaded, alone, atol=1e-6)
         assert (np.ptp(shaded) > 0.3) == (texture != PLAIN)
+
+
+def test_bounds_of_candidates_are_what_every_ray_has_to_go_at_least_and_no_ray_meets_what_is_no_candidate() -> None:
+    rig, random = build(PRESETS["indoor"], 0), np.random.default_rng(11)
+    solids, everything = rig.world.at(3.0), np.arange(len(rig.world.parts))
+    eye, now = rig.motion.at(np.array([3.0])).pos[0], np.zeros(1)
+    frame, spread, distance, index = np.empty((3, 3)), np.empty(4), np.empty(RAYS), np.empty(RAYS, "i8")
+    later = 0
+    for _ in range(20):
+        axis = random.standard_normal(3) * [1.0, 1.0, 0.4]
+        rays = axis / np.linalg.norm(axis) + random.uniform(-0.02, 0.02, (RAYS, 3))
+        rays = np.ascontiguousarray((rays / np.linalg.norm(rays, axis=1)[:, None]).T)
+        pyramid(rays, frame, spread)
+        bounds = np.empty(len(everything))
+        near = cull(solids, everything, eye, 0.0, frame, spread, 0.0, np.empty(len(everything), "i8"), bounds)
+        for i in everything:
+            first_hits(solids, np.array([i]), np.zeros(1), eye[None], now, rays, distance, index)
+            found = np.flatnonzero(near == i)
+            assert len(found) or np.isinf(distance).all()
+            if len(found) and np.isfinite(distance.min()):
+                assert bounds[found[0]] <= distance.min()
+                # Nearer to a wall or the floor than its bound, as rays along it need longer than the way across.
+                across = np.maximum(np.abs(solids.axes[i] @ (solids.centre[i] - eye)) - solids.half[i], 0)
+                later += bool(bounds[found[0]] > np.linalg.norm(across) + 0.5)
+    assert later > 20

@@ -5,14 +5,17 @@ Textures are compiled functions of two surface coordinates, without stored image
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rover_pipeline.numerics.compiled import compiled, inlined
 
+#: Types of numbers of 32 bits in kernels, where they are plain numbers to mypy.
+f4: Any = np.float32
+u4: Any = np.uint32
+i4: Any = np.int32
 PLAIN, SPECKLE, BRICK, PLANK, TILE, STRIPE = range(6)
 
 
@@ -103,123 +106,120 @@ MATERIAL_TABLE = MaterialTable(
 
 @inlined
 def _cell(i: int, j: int) -> float:
-    """A fixed random number in [0, 1) for a cell of the integer grid."""
-    h = (i * 374761393 + j * 668265263) & 0xFFFFFFFF
-    h = ((h ^ (h >> 13)) * 1274126177) & 0xFFFFFFFF
-    return ((h ^ (h >> 16)) & 0xFFFF) / 65536.0
+    """A fixed random number in [0, 1) for a cell of the integer grid, f4."""
+    # Numbers of 32 bits are enough. Each step has to be one: vector instructions for longer ones take twice as long.
+    along, across = u4(u4(i) * u4(374761393)), u4(u4(j) * u4(668265263))
+    h = u4(along + across)
+    h = u4(h ^ u4(h >> u4(13)))
+    h = u4(h * u4(1274126177))
+    h = u4(h ^ u4(h >> u4(16)))
+    return f4(i4(h & u4(0xFFFF))) * f4(1.0 / 65536.0)
 
 
 @inlined
-def _noise(u: float, v: float) -> float:
-    """Value noise: a smooth random field in [0, 1) with features of size 1."""
-    i, j = math.floor(u), math.floor(v)
-    x, y = u - i, v - j
-    x, y = x * x * (3.0 - 2.0 * x), y * y * (3.0 - 2.0 * y)
-    low = _cell(i, j) * (1.0 - x) + _cell(i + 1, j) * x
-    high = _cell(i, j + 1) * (1.0 - x) + _cell(i + 1, j + 1) * x
-    return low * (1.0 - y) + high * y
+def _noise(i: int, j: int, x: float, y: float) -> float:
+    """Value noise: a smooth random field in [0, 1) with features of size 1, at (x, y), f4, in a cell. f4."""
+    x, y = x * x * (f4(3.0) - f4(2.0) * x), y * y * (f4(3.0) - f4(2.0) * y)
+    low = _cell(i, j) * (f4(1.0) - x) + _cell(i + 1, j) * x
+    high = _cell(i, j + 1) * (f4(1.0) - x) + _cell(i + 1, j + 1) * x
+    return low * (f4(1.0) - y) + high * y
 
 
 @compiled
-def _noise_at(u: float, v: float) -> float:
-    return _noise(u, v)
+def _noise_along(
+    u: np.ndarray, v: np.ndarray, scale_u: float, scale_v: float, count: int, cell: np.ndarray, inside: np.ndarray,
+    out: np.ndarray,
+) -> None:  # fmt: skip
+    """Value noise of `count` points, in loops without branches: vector instructions.
 
-
-@compiled
-def _noise_along(u: np.ndarray, v: np.ndarray, scale_u: float, scale_v: float, count: int, out: np.ndarray) -> None:
-    """Value noise of `count` points, in one loop without branches: vector instructions."""
+    Args:
+        cell, inside: i4 (2, N) and f4 (2, N), take the cells and the places in them.
+        out: f4 (N,), takes the noise.
+    """
     for n in range(count):
-        out[n] = _noise(scale_u * u[n], scale_v * v[n])
+        x, y = scale_u * u[n], scale_v * v[n]
+        i, j = np.floor(x), np.floor(y)
+        cell[0, n], cell[1, n] = i4(i), i4(j)
+        inside[0, n], inside[1, n] = x - i, y - j
+    # A loop on numbers of 32 bits only is twice as fast as one on both kinds.
+    for n in range(count):
+        out[n] = _noise(cell[0, n], cell[1, n], inside[0, n], inside[1, n])
 
 
-# How dark textures are at surface coordinates in units of the grain, 0 to 1, given the noise there.
+# How dark textures are, f4, 0 to 1, given the noise at a point: at surface coordinates (u, v) in units of the grain, or
+# at a place (x, y) in a cell of them.
 
 
 @inlined
-def _dark_stripe(u: float, v: float, speckle: float) -> float:
-    return 0.75 * _cell(math.floor(u), 7) + 0.25 * speckle
+def _speckle(coarse: float, fine: float) -> float:
+    return f4(0.6) * coarse + f4(0.4) * fine
+
+
+@inlined
+def _dark_stripe(i: int, speckle: float) -> float:
+    return f4(0.75) * _cell(i, 7) + f4(0.25) * speckle
 
 
 @inlined
 def _dark_plank(u: float, v: float, fibres: float) -> float:
-    row = math.floor(v)
-    along = u / 7.0 + _cell(row, 3)
-    joint = (v - row < 0.06) | (along - np.floor(along) < 0.01)
-    return 1.0 if joint else 0.5 * _cell(row, math.floor(along)) + 0.5 * fibres
+    row = np.floor(v)
+    along = u / 7.0 + _cell(i4(row), 3)
+    plank = np.floor(along)
+    joint = (v - row < 0.06) | (along - plank < 0.01)
+    return 1.0 if joint else 0.5 * _cell(i4(row), i4(plank)) + 0.5 * fibres
 
 
 @inlined
-def _dark_tile(u: float, v: float, speckle: float) -> float:
-    joint = (u - np.floor(u) < 0.035) | (v - np.floor(v) < 0.035)
-    return 1.0 if joint else 0.4 * _cell(math.floor(u), math.floor(v)) + 0.3 * speckle
+def _dark_tile(i: int, j: int, x: float, y: float, speckle: float) -> float:
+    joint = (x < f4(0.035)) | (y < f4(0.035))
+    return f4(1.0) if joint else f4(0.4) * _cell(i, j) + f4(0.3) * speckle
 
 
 @inlined
 def _dark_brick(u: float, v: float, speckle: float) -> float:
-    row = math.floor(3.0 * v)
-    along = u + 0.5 * (row % 2)
-    joint = (3.0 * v - row < 0.12) | (along - np.floor(along) < 0.04)
-    return 0.0 if joint else 0.35 + 0.45 * _cell(math.floor(along), row) + 0.2 * speckle
-
-
-@compiled
-def shade(texture: int, grain: float, contrast: float, u: float, v: float) -> float:
-    """Fraction of a surface's reflectivity that its texture leaves at a point, `1 - contrast` to 1.
-
-    Args:
-        texture, grain, contrast: as in `Material`.
-        u, v: surface coordinates, metres.
-    """
-    if texture == PLAIN:
-        return 1.0
-    u, v = u / grain, v / grain
-    if texture == PLANK:
-        return 1.0 - contrast * _dark_plank(u, v, _noise_at(0.6 * u, 9.0 * v))
-    dark = 0.6 * _noise_at(u, v) + 0.4 * _noise_at(4.1 * u, 4.1 * v)
-    if texture == STRIPE:
-        dark = _dark_stripe(u, v, dark)
-    elif texture == TILE:
-        dark = _dark_tile(u, v, dark)
-    elif texture == BRICK:
-        dark = _dark_brick(u, v, dark)
-    return 1.0 - contrast * dark
+    row = np.floor(3.0 * v)
+    along = u + 0.5 * (i4(row) & 1)
+    brick = np.floor(along)
+    joint = (3.0 * v - row < 0.12) | (along - brick < 0.04)
+    return 0.0 if joint else 0.35 + 0.45 * _cell(i4(brick), i4(row)) + 0.2 * speckle
 
 
 @compiled
 def shade_along(
-    texture: int, grain: float, contrast: np.ndarray, u: np.ndarray, v: np.ndarray, count: int, fine: np.ndarray,
-    dark: np.ndarray,
+    texture: int, grain: float, contrast: np.ndarray, u: np.ndarray, v: np.ndarray, count: int, rough: np.ndarray,
+    cell: np.ndarray,
 ) -> None:  # fmt: skip
-    """Replace the contrasts of `count` points by what `shade` gives for them, and scale their coordinates.
+    """Replace the contrasts of `count` points by what their texture leaves of the surface's reflectivity there.
 
     Args:
         texture, grain: as in `Material`.
-        contrast: f4 (N,).
-        u, v: f8 (N,), surface coordinates, metres; become those in units of the grain.
-        fine, dark: f8 (N,), memory.
+        contrast: f4 (N,), as in `Material`; becomes `1 - contrast` to 1.
+        u, v: f8 (N,), surface coordinates, metres.
+        rough, cell: f4 (4, N) and i4 (2, N), memory.
     """
     if texture == PLAIN:
         contrast[:count] = 1.0
         return
-    for n in range(count):
-        u[n], v[n] = u[n] / grain, v[n] / grain
+    fine, coarse, inside, per_metre = rough[0], rough[1], rough[2:], 1.0 / grain
     if texture == PLANK:
-        _noise_along(u, v, 0.6, 9.0, count, fine)
+        _noise_along(u, v, 0.6 * per_metre, 9.0 * per_metre, count, cell, inside, fine)
         for n in range(count):
-            dark[n] = _dark_plank(u[n], v[n], fine[n])
+            contrast[n] = f4(1.0) - contrast[n] * f4(_dark_plank(u[n] * per_metre, v[n] * per_metre, fine[n]))
+        return
+    _noise_along(u, v, 4.1 * per_metre, 4.1 * per_metre, count, cell, inside, fine)
+    _noise_along(u, v, per_metre, per_metre, count, cell, inside, coarse)
+    if texture == STRIPE:
+        for n in range(count):
+            dark = _dark_stripe(cell[0, n], _speckle(coarse[n], fine[n]))
+            contrast[n] = f4(1.0) - contrast[n] * dark
+    elif texture == TILE:
+        for n in range(count):
+            dark = _dark_tile(cell[0, n], cell[1, n], inside[0, n], inside[1, n], _speckle(coarse[n], fine[n]))
+            contrast[n] = f4(1.0) - contrast[n] * dark
+    elif texture == BRICK:
+        for n in range(count):
+            dark = f4(_dark_brick(u[n] * per_metre, v[n] * per_metre, _speckle(coarse[n], fine[n])))
+            contrast[n] = f4(1.0) - contrast[n] * dark
     else:
-        _noise_along(u, v, 1.0, 1.0, count, dark)
-        _noise_along(u, v, 4.1, 4.1, count, fine)
         for n in range(count):
-            dark[n] = 0.6 * dark[n] + 0.4 * fine[n]
-        if texture == STRIPE:
-            for n in range(count):
-                dark[n] = _dark_stripe(u[n], v[n], dark[n])
-        elif texture == TILE:
-            for n in range(count):
-                dark[n] = _dark_tile(u[n], v[n], dark[n])
-        elif texture == BRICK:
-            for n in range(count):
-                dark[n] = _dark_brick(u[n], v[n], dark[n])
-    for n in range(count):
-        contrast[n] = 1.0 - contrast[n] * dark[n]
+            contrast[n] = f4(1.0) - contrast[n] * _speckle(coarse[n], fine[n])

@@ -20,6 +20,8 @@ from rover_pipeline.simulate.scene.world import BOX, CYLINDER, FOLIAGE, TERRAIN,
 NEAR = 1e-4
 #: Metres. What is this near to a tile's pyramid counts as inside, whatever its sides are rounded to.
 _CULL_TOLERANCE = 1e-6
+#: Rays that approach a face more slowly than this, metres per metre, or not at all, may count as this fast.
+_SLOWEST = 1e-6
 
 
 @inlined
@@ -99,6 +101,13 @@ def cull(
     """
     count = 0
     is_open = abs(spread[0]) == np.inf
+    normals = np.empty((4, 4))
+    for side in range(4):
+        # The normal of a side points into the pyramid.
+        sign, tangent, across = (1.0 if side % 2 == 0 else -1.0), spread[side], 1 + side // 2
+        for k in range(3):
+            normals[side, k] = sign * (frame[across, k] - tangent * frame[0, k])
+        normals[side, 3] = math.sqrt(1.0 + tangent * tangent)
     for i in among:
         x, y, z = solids.centre[i, 0] - apex[0], solids.centre[i, 1] - apex[1], solids.centre[i, 2] - apex[2]
         v = solids.velocity[i]
@@ -107,15 +116,10 @@ def cull(
         if solids.kind[i] != TERRAIN:
             outside = False
             for side in range(0 if is_open else 4):
-                # The normal of a side points into the pyramid.
-                sign, tangent, across = (1.0 if side % 2 == 0 else -1.0), spread[side], 1 + side // 2
-                nx = sign * (frame[across, 0] - tangent * frame[0, 0])
-                ny = sign * (frame[across, 1] - tangent * frame[0, 1])
-                nz = sign * (frame[across, 2] - tangent * frame[0, 2])
-                length = math.sqrt(1.0 + tangent * tangent)
+                nx, ny, nz = normals[side, 0], normals[side, 1], normals[side, 2]
                 ox, oy, oz = in_own_axes(solids, i, nx, ny, nz)
                 reach = abs(ox) * solids.half[i, 0] + abs(oy) * solids.half[i, 1] + abs(oz) * solids.half[i, 2]
-                if nx * x + ny * y + nz * z + reach < -room * length:
+                if nx * x + ny * y + nz * z + reach < -room * normals[side, 3]:
                     outside = True
                     break
             if outside:
@@ -124,7 +128,13 @@ def cull(
             gx = max(abs(lx) - solids.half[i, 0], 0.0)
             gy = max(abs(ly) - solids.half[i, 1], 0.0)
             gz = max(abs(lz) - solids.half[i, 2], 0.0)
-            bound = max(math.sqrt(gx * gx + gy * gy + gz * gz) - room, 0.0)
+            bound = math.sqrt(gx * gx + gy * gy + gz * gz) - room
+            if not is_open:
+                # A ray takes longer to a face that it runs along: to most floors and walls that others hide.
+                bound = max(bound, (gx - room) / _approach(solids, i, 0, lx, frame, spread))
+                bound = max(bound, (gy - room) / _approach(solids, i, 1, ly, frame, spread))
+                bound = max(bound, (gz - room) / _approach(solids, i, 2, lz, frame, spread))
+            bound = max(bound, 0.0)
         place = count
         while place > 0 and bounds[place - 1] > bound:
             candidates[place], bounds[place] = candidates[place - 1], bounds[place - 1]
@@ -135,15 +145,21 @@ def cull(
 
 
 @inlined
-def surface(solids: Solids, i: int, x: float, y: float, z: float, normal: np.ndarray) -> tuple[float, float]:
-    """Two surface coordinates, metres, of a point on primitive `i`; `normal`, (3,), takes the unit normal there."""
-    lx, ly, lz = in_own_axes(solids, i, x - solids.centre[i, 0], y - solids.centre[i, 1], z - solids.centre[i, 2])
-    nx, ny, nz, u, v = own_surface(
-        solids.kind[i], i, solids.depth[i], solids.half[i, 0], solids.half[i, 1], solids.half[i, 2], lx, ly, lz
-    )
-    for k in range(3):
-        normal[k] = solids.axes[i, 0, k] * nx + solids.axes[i, 1, k] * ny + solids.axes[i, 2, k] * nz
-    return u, v
+def _approach(solids: Solids, i: int, axis: int, side: float, frame: np.ndarray, spread: np.ndarray) -> float:
+    """How fast rays of a pyramid approach primitive `i` along one of its own axes at most, metres per metre.
+
+    Args:
+        side: the primitive's place along the axis; its sign counts.
+        frame, spread: as `cull` takes them.
+    """
+    sign = 1.0 if side > 0.0 else -1.0
+    x, y, z = sign * solids.axes[i, axis, 0], sign * solids.axes[i, axis, 1], sign * solids.axes[i, axis, 2]
+    ahead = frame[0, 0] * x + frame[0, 1] * y + frame[0, 2] * z
+    u = frame[1, 0] * x + frame[1, 1] * y + frame[1, 2] * z
+    v = frame[2, 0] * x + frame[2, 1] * y + frame[2, 2] * z
+    # The rays of the pyramid are (1, u, v) or longer before they get their unit length.
+    fastest = ahead + max(u * spread[0], u * spread[1]) + max(v * spread[2], v * spread[3])
+    return max(fastest, _SLOWEST)
 
 
 @compiled

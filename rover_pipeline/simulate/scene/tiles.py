@@ -41,7 +41,7 @@ def first_hits(
         index: i8 (RAYS,), takes the primitive that is met, or `NOTHING`.
     """
     width = RAYS // len(lags)
-    met = np.empty(RAYS)
+    own, met = np.empty((3, RAYS)), np.empty(RAYS)
     for n in range(RAYS):
         # Where there is no ray, nothing is nearer than this: it must not keep the tile from being finished.
         distance[n] = np.inf if rays[0, n] == rays[0, n] else -np.inf
@@ -65,51 +65,57 @@ def first_hits(
             y = origins[g, 1] - lags[g] * vy - solids.centre[i, 1]
             z = origins[g, 2] - lags[g] * vz - solids.centre[i, 2]
             lx, ly, lz = in_own_axes(solids, i, x, y, z)
-            begin, end = g * width, (g + 1) * width
-            if kind == BOX:
-                for n in range(begin, end):
-                    dx, dy, dz = rays[0, n], rays[1, n], rays[2, n]
-                    # The slab method (Kay and Kajiya, SIGGRAPH 1986). Division by zero gives the infinities it needs.
-                    ix, iy = 1.0 / (xx * dx + xy * dy + xz * dz), 1.0 / (yx * dx + yy * dy + yz * dz)
-                    iz = 1.0 / (zx * dx + zy * dy + zz * dz)
-                    mx, my, mz = abs(ix) * hx, abs(iy) * hy, abs(iz) * hz
-                    enter = max(-lx * ix - mx, -ly * iy - my, -lz * iz - mz)
-                    leave = min(-lx * ix + mx, -ly * iy + my, -lz * iz + mz)
-                    met[n] = enter if (enter > NEAR) & (enter <= leave) else np.inf
-            elif kind == RECTANGLE:
-                for n in range(begin, end):
-                    dx, dy, dz = rays[0, n], rays[1, n], rays[2, n]
-                    t = -lz / (zx * dx + zy * dy + zz * dz)
-                    x, y = lx + t * (xx * dx + xy * dy + xz * dz), ly + t * (yx * dx + yy * dy + yz * dz)
-                    met[n] = t if (t > NEAR) & (abs(x) <= hx) & (abs(y) <= hy) else np.inf
-            elif kind == CYLINDER:
-                c2 = lx * lx + ly * ly - hx * hx
-                for n in range(begin, end):
-                    dx, dy, dz = rays[0, n], rays[1, n], rays[2, n]
-                    ux, uy = xx * dx + xy * dy + xz * dz, yx * dx + yy * dy + yz * dz
-                    uz = zx * dx + zy * dy + zz * dz
-                    a2, b = ux * ux + uy * uy, lx * ux + ly * uy
-                    root = b * b - a2 * c2
-                    side = (-b - math.sqrt(max(root, 0.0))) / a2
-                    is_met = (root >= 0.0) & (a2 > 0.0) & (side > NEAR) & (abs(lz + side * uz) <= hz)
-                    side = side if is_met else np.inf
-                    cap = ((hz if uz < 0.0 else -hz) - lz) / uz
-                    x, y = lx + cap * ux, ly + cap * uy
-                    is_met = (uz != 0.0) & (cap > NEAR) & (cap < side) & (x * x + y * y <= hx * hx)
-                    met[n] = cap if is_met else side
-            else:
-                depth = solids.depth[i]
-                for n in range(begin, end):
-                    dx, dy, dz = rays[0, n], rays[1, n], rays[2, n]
-                    ux, uy = xx * dx + xy * dy + xz * dz, yx * dx + yy * dy + yz * dz
-                    uz = zx * dx + zy * dy + zz * dz
-                    # Neither need be found behind what is met already, nor where there is no ray.
-                    if not distance[n] > bounds[c]:
-                        met[n] = np.inf
-                    elif kind == FOLIAGE:
-                        met[n] = distance_to_leaf(lx, ly, lz, ux, uy, uz, hx, hy, hz, depth, i, distance[n])
-                    else:
-                        met[n] = distance_to_ground(lx, ly, lz, ux, uy, uz, hx, hy, hz, depth, distance[n])
+            for k in range(width):
+                # An index that may be negative would count from the end, which vector instructions do not.
+                at = np.uint64(g * width + k)
+                own[0, at], own[1, at], own[2, at] = lx, ly, lz
+        if kind == BOX:
+            for n in range(RAYS):
+                lx, ly, lz = own[0, n], own[1, n], own[2, n]
+                dx, dy, dz = rays[0, n], rays[1, n], rays[2, n]
+                # The slab method (Kay and Kajiya, SIGGRAPH 1986). Division by zero gives the infinities it needs.
+                ix, iy = 1.0 / (xx * dx + xy * dy + xz * dz), 1.0 / (yx * dx + yy * dy + yz * dz)
+                iz = 1.0 / (zx * dx + zy * dy + zz * dz)
+                mx, my, mz = abs(ix) * hx, abs(iy) * hy, abs(iz) * hz
+                enter = max(-lx * ix - mx, -ly * iy - my, -lz * iz - mz)
+                leave = min(-lx * ix + mx, -ly * iy + my, -lz * iz + mz)
+                met[n] = enter if (enter > NEAR) & (enter <= leave) else np.inf
+        elif kind == RECTANGLE:
+            for n in range(RAYS):
+                lx, ly, lz = own[0, n], own[1, n], own[2, n]
+                dx, dy, dz = rays[0, n], rays[1, n], rays[2, n]
+                t = -lz / (zx * dx + zy * dy + zz * dz)
+                x, y = lx + t * (xx * dx + xy * dy + xz * dz), ly + t * (yx * dx + yy * dy + yz * dz)
+                met[n] = t if (t > NEAR) & (abs(x) <= hx) & (abs(y) <= hy) else np.inf
+        elif kind == CYLINDER:
+            for n in range(RAYS):
+                lx, ly, lz = own[0, n], own[1, n], own[2, n]
+                dx, dy, dz = rays[0, n], rays[1, n], rays[2, n]
+                ux, uy = xx * dx + xy * dy + xz * dz, yx * dx + yy * dy + yz * dz
+                uz = zx * dx + zy * dy + zz * dz
+                a2, b = ux * ux + uy * uy, lx * ux + ly * uy
+                root = b * b - a2 * (lx * lx + ly * ly - hx * hx)
+                side = (-b - math.sqrt(max(root, 0.0))) / a2
+                is_met = (root >= 0.0) & (a2 > 0.0) & (side > NEAR) & (abs(lz + side * uz) <= hz)
+                side = side if is_met else np.inf
+                cap = ((hz if uz < 0.0 else -hz) - lz) / uz
+                x, y = lx + cap * ux, ly + cap * uy
+                is_met = (uz != 0.0) & (cap > NEAR) & (cap < side) & (x * x + y * y <= hx * hx)
+                met[n] = cap if is_met else side
+        else:
+            depth = solids.depth[i]
+            for n in range(RAYS):
+                lx, ly, lz = own[0, n], own[1, n], own[2, n]
+                dx, dy, dz = rays[0, n], rays[1, n], rays[2, n]
+                ux, uy = xx * dx + xy * dy + xz * dz, yx * dx + yy * dy + yz * dz
+                uz = zx * dx + zy * dy + zz * dz
+                # Neither need be found behind what is met already, nor where there is no ray.
+                if not distance[n] > bounds[c]:
+                    met[n] = np.inf
+                elif kind == FOLIAGE:
+                    met[n] = distance_to_leaf(lx, ly, lz, ux, uy, uz, hx, hy, hz, depth, i, distance[n])
+                else:
+                    met[n] = distance_to_ground(lx, ly, lz, ux, uy, uz, hx, hy, hz, depth, distance[n])
         for n in range(RAYS):
             # Of two primitives at one distance the first of all counts, in whatever order they come here.
             closer = (met[n] < distance[n]) | ((met[n] == distance[n]) & (i < index[n]))

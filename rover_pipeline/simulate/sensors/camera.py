@@ -9,15 +9,17 @@ import functools
 import threading
 from typing import NamedTuple
 
+import cv2
 import numpy as np
 
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.numerics.compiled import compiled, inlined
 from rover_pipeline.simulate.scene.materials import MATERIAL_TABLE, MaterialTable
 from rover_pipeline.simulate.scene.raycast import cull, pyramid
+from rover_pipeline.simulate.scene.surfaces import Points, points_of_a_tile
 from rover_pipeline.simulate.scene.tiles import RAYS, TILE, first_hits
 from rover_pipeline.simulate.scene.world import Light, Solids, World
-from rover_pipeline.simulate.sensors.shading import Work, shade_tile
+from rover_pipeline.simulate.sensors.shading import shade_tile
 
 
 def pinhole(width: int, height: int, field_of_view: float) -> Lens:
@@ -49,10 +51,13 @@ def picture(world: World, lens: Lens, time: float, pos: np.ndarray, rot: np.ndar
 
     Pixels in which no light falls through the lens are black.
     """
-    image = np.empty((lens.height, lens.width, 3), "u1")
     with _ONE_AT_A_TIME:
         tiles = _tiles(lens)
-    _render(world.at(time), MATERIAL_TABLE, world.light, pos, rot, tiles, lens.fx, image)
+    # Planes of whole tiles: each tile is written with a few long stores.
+    planes = np.empty((3, TILE * tiles.is_used.shape[0], TILE * tiles.is_used.shape[1]), "u1")
+    size = lens.height, lens.width
+    _render(world.at(time), MATERIAL_TABLE, world.light, pos, rot, tiles, lens.fx, points_of_a_tile(RAYS), size, planes)
+    image: np.ndarray = cv2.merge([plane[: lens.height, : lens.width] for plane in planes])
     return image
 
 
@@ -100,23 +105,24 @@ def _pyramids(rays: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 @compiled
 def _render(
     solids: Solids, materials: MaterialTable, light: Light, eye: np.ndarray, rot: np.ndarray,
-    tiles: Tiles, focal: float, image: np.ndarray,
+    tiles: Tiles, focal: float, points: Points, size: tuple[int, int], planes: np.ndarray,
 ) -> None:  # fmt: skip
     """Draw what a camera sees, tile by tile.
 
     Args:
         eye, rot: pose of the camera, scene-from-camera.
         focal: length of the lens, pixels.
-        image: u1 (height, width, 3), takes the picture.
+        points: memory for those of a tile.
+        size: height and width of the picture.
+        planes: u1 (3, rows, columns) of all tiles, take red, green and blue.
     """
-    height, width = image.shape[:2]
+    height, width = size
     everything, origins, lags = np.arange(len(solids.kind)), eye.copy().reshape(1, 3), np.zeros(1)
     ahead, ahead_bounds = np.empty(len(solids.kind), np.int64), np.empty(len(solids.kind))
     candidates, bounds = np.empty(len(solids.kind), np.int64), np.empty(len(solids.kind))
     rays, distance, index = np.empty((3, RAYS)), np.empty(RAYS), np.empty(RAYS, np.int64)
-    levels = np.empty((RAYS, 3), np.uint8)
+    levels = np.empty((3, RAYS), np.uint8)
     frame = np.empty((3, 3))
-    work = Work(np.empty((5, RAYS)), np.empty((8, RAYS), np.float32), np.empty(RAYS, np.int64))
     for block_row in range(tiles.block_spread.shape[0]):
         for block_column in range(tiles.block_spread.shape[1]):
             # Most primitives are outside of a whole block of tiles.
@@ -129,7 +135,7 @@ def _render(
                     if top >= height or left >= width:
                         continue
                     if not tiles.is_used[row, column]:
-                        image[top : top + TILE, left : left + TILE] = 0
+                        planes[:, top : top + TILE, left : left + TILE] = 0
                         continue
                     _turned(rot, tiles.frame[row, column], frame)
                     spread = tiles.spread[row, column]
@@ -140,11 +146,12 @@ def _render(
                         for n in range(RAYS):
                             rays[k, n] = rx * in_camera[0, n] + ry * in_camera[1, n] + rz * in_camera[2, n]
                     first_hits(solids, near, bounds, origins, lags, rays, distance, index)
-                    shade_tile(solids, materials, light, eye, focal, rays, distance, index, work, levels)
-                    for v in range(min(TILE, height - top)):
-                        for u in range(min(TILE, width - left)):
-                            for k in range(3):
-                                image[top + v, left + u, k] = levels[v * TILE + u, k]
+                    shade_tile(solids, materials, light, eye, focal, rays, distance, index, points, levels)
+                    for k in range(3):
+                        for v in range(TILE):
+                            for u in range(TILE):
+                                # Unsigned, as in `Points`.
+                                planes[k, np.uint64(top + v), np.uint64(left + u)] = levels[k, np.uint64(v * TILE + u)]
 
 
 @inlined

@@ -15,9 +15,10 @@ import numpy as np
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.numerics.compiled import compiled, inlined
 from rover_pipeline.simulate.motion.motion import Motion
-from rover_pipeline.simulate.scene.materials import MATERIAL_TABLE, MaterialTable, shade
-from rover_pipeline.simulate.scene.raycast import cull, pyramid, surface
-from rover_pipeline.simulate.scene.tiles import RAYS, TILE, first_hits
+from rover_pipeline.simulate.scene.materials import MATERIAL_TABLE, MaterialTable, u4
+from rover_pipeline.simulate.scene.raycast import cull, in_own_axes, pyramid
+from rover_pipeline.simulate.scene.surfaces import DONE, Points, look_along, pick, points_of_a_tile
+from rover_pipeline.simulate.scene.tiles import NOTHING, RAYS, TILE, first_hits
 from rover_pipeline.simulate.scene.world import Light, Solids, World
 from rover_pipeline.simulate.sensors.lidar_errors import LidarErrors, mixed, range_bias, weak_return_noise, weakness
 
@@ -114,7 +115,7 @@ class Echoes(NamedTuple):
     body: np.ndarray
 
     @staticmethod
-    def empty(shape: tuple[int, int]) -> Echoes:
+    def empty(shape: tuple[int, ...]) -> Echoes:
         """Images that `cast_rays` fills."""
         distance, reflectivity, light = np.empty((3, *shape), "f4")
         return Echoes(distance, reflectivity, light, np.empty(shape, "i2"))
@@ -130,32 +131,35 @@ def sweep(world: World, motion: Motion, rays: Rays, end: float, period: float) -
     times = column_times(end, period, len(rays.origin))
     state = motion.at(times)
     echoes = Echoes.empty((rays.direction.shape[0], rays.direction.shape[1]))
+    points = points_of_a_tile(RAYS)
     for left in range(0, len(times), _COLUMNS_AT_ONCE):
         part = slice(left, left + _COLUMNS_AT_ONCE)
         middle = float(times[part].mean())
         some_rays = rays._replace(origin=rays.origin[part], direction=rays.direction[:, part])
         poses = Poses(state.rot[part], state.pos[part])
         images = Echoes(*(image[:, part] for image in echoes))
-        cast_rays(world.at(middle), MATERIAL_TABLE, world.light, some_rays, poses, times[part] - middle, images)
+        cast_rays(world.at(middle), MATERIAL_TABLE, world.light, some_rays, poses, times[part] - middle, points, images)
     return echoes
 
 
 @compiled
 def cast_rays(
-    solids: Solids, materials: MaterialTable, light: Light, rays: Rays, poses: Poses, lag: np.ndarray, echoes: Echoes
-) -> None:
+    solids: Solids, materials: MaterialTable, light: Light, rays: Rays, poses: Poses, lag: np.ndarray, points: Points,
+    echoes: Echoes,
+) -> None:  # fmt: skip
     """Cast the rays of some columns, tile by tile.
 
     Args:
         poses: of the sensor in the scene frame at the columns' instants.
         lag: f8 (column,), seconds from the instant of `solids` to each column's.
+        points: memory for those of a tile.
         echoes: takes the results.
     """
     beams, columns = echoes.distance.shape
     everything = np.arange(len(solids.kind))
     candidates, bounds = np.empty(len(solids.kind), np.int64), np.empty(len(solids.kind))
     ahead, ahead_bounds = np.empty(len(solids.kind), np.int64), np.empty(len(solids.kind))
-    frame, spread, normal = np.empty((3, 3)), np.empty(4), np.empty(3)
+    frame, spread = np.empty((3, 3)), np.empty(4)
     origins, lags = np.empty((TILE, 3)), np.empty(TILE)
     turned, directions = np.empty((3, TILE, beams)), np.empty((3, RAYS))
     distance, index = np.empty(RAYS), np.empty(RAYS, np.int64)
@@ -173,13 +177,13 @@ def cast_rays(
             longest_lag = max(longest_lag, abs(lags[c]))
         if width < TILE:
             turned[:] = np.nan
-        for c in range(width):
-            for k in range(3):
-                # Views of single rays would cost more than the arithmetic: each is counted as a reference.
-                rx, ry, rz = poses.rot[left + c, k, 0], poses.rot[left + c, k, 1], poses.rot[left + c, k, 2]
-                for b in range(beams):
-                    x, y = rays.direction[b, left + c, 0], rays.direction[b, left + c, 1]
-                    turned[k, c, b] = rx * x + ry * y + rz * rays.direction[b, left + c, 2]
+        # Beams are far apart in memory.
+        for b in range(beams):
+            for c in range(width):
+                n = np.uint64(left + c)
+                x, y, z = rays.direction[b, n, 0], rays.direction[b, n, 1], rays.direction[b, n, 2]
+                for k in range(3):
+                    turned[k, c, b] = poses.rot[n, k, 0] * x + poses.rot[n, k, 1] * y + poses.rot[n, k, 2] * z
         # Most primitives are outside of all these columns.
         pyramid(turned.reshape(3, -1), frame, spread)
         in_columns = cull(solids, everything, apex, slack, frame, spread, longest_lag, ahead, ahead_bounds)
@@ -189,34 +193,74 @@ def cast_rays(
             for k in range(3):
                 for c in range(TILE):
                     for b in range(height):
-                        directions[k, c * TILE + b] = turned[k, c, top + b]
+                        directions[k, np.uint64(c * TILE + b)] = turned[k, c, np.uint64(top + b)]
             pyramid(directions, frame, spread)
             near = cull(solids, in_columns, apex, slack, frame, spread, longest_lag, candidates, bounds)
             first_hits(solids, near, bounds, origins, lags, directions, distance, index)
-            for b in range(height):
-                for c in range(width):
-                    row, column, n = top + b, left + c, c * TILE + b
-                    t, i = distance[n], index[n]
-                    echoes.distance[row, column] = t
+            _echo(solids, materials, light, origins, lags, directions, distance, index, points, top, left, echoes)
+
+
+@compiled
+def _echo(
+    solids: Solids, materials: MaterialTable, light: Light, origins: np.ndarray, lags: np.ndarray, rays: np.ndarray,
+    distance: np.ndarray, index: np.ndarray, points: Points, top: int, left: int, echoes: Echoes,
+) -> None:  # fmt: skip
+    """Find the echoes of a tile, whose columns come one after the other.
+
+    Args:
+        origins, lags: f8 (TILE, 3) and (TILE,), of the columns, as `first_hits` takes them.
+        rays: f8 (3, RAYS), unit directions in the scene frame.
+        distance, index: as `first_hits` finds them; the indices are used up.
+        points: memory.
+        top, left: the tile's first beam and column.
+        echoes: takes the results.
+    """
+    first, done = 0, 0
+    while done < RAYS:
+        while index[first] == DONE:
+            first += 1
+        i = index[first]
+        count = pick(index, first, points.ray)
+        done += count
+        if i == NOTHING:
+            for n in range(count):
+                p = points.ray[n]
+                if distance[p] > 0.0:
+                    row, column = np.uint64(top + p % u4(TILE)), np.uint64(left + p // u4(TILE))
+                    echoes.distance[row, column], echoes.body[row, column] = np.inf, -1
                     echoes.reflectivity[row, column] = echoes.light[row, column] = 0.0
-                    echoes.body[row, column] = solids.body[i] if i >= 0 else -1
-                    if i < 0:
-                        continue
-                    dx, dy, dz = directions[0, n], directions[1, n], directions[2, n]
-                    x = origins[c, 0] + t * dx - lags[c] * solids.velocity[i, 0]
-                    y = origins[c, 1] + t * dy - lags[c] * solids.velocity[i, 1]
-                    z = origins[c, 2] + t * dz - lags[c] * solids.velocity[i, 2]
-                    u, w = surface(solids, i, x, y, z, normal)
-                    m = solids.material[i]
-                    texture = shade(materials.texture[m], materials.grain[m], materials.contrast[m], u, w)
-                    cos_incidence = abs(dx * normal[0] + dy * normal[1] + dz * normal[2])
-                    sun = max(0.0, normal[0] * light.sun[0] + normal[1] * light.sun[1] + normal[2] * light.sun[2])
-                    full = materials.reflectivity[m] * texture
-                    # A retroreflector returns light at any angle of incidence.
-                    retroreflector = materials.reflectivity[m] > 1.0
-                    echoes.reflectivity[row, column] = full if retroreflector else full * cos_incidence
-                    lit = light.ambient + light.strength * sun
-                    echoes.light[row, column] = min(full, 1.0) * lit + materials.glow[m]
+            continue
+        own_x, own_y, own_z = points.exact[0], points.exact[1], points.exact[2]
+        nx, ny, nz, texture = points.rough[0], points.rough[1], points.rough[2], points.rough[3]
+        for n in range(count):
+            p = points.ray[n]
+            column, t = p // u4(TILE), distance[p]
+            x = origins[column, 0] + t * rays[0, p] - lags[column] * solids.velocity[i, 0] - solids.centre[i, 0]
+            y = origins[column, 1] + t * rays[1, p] - lags[column] * solids.velocity[i, 1] - solids.centre[i, 1]
+            z = origins[column, 2] + t * rays[2, p] - lags[column] * solids.velocity[i, 2] - solids.centre[i, 2]
+            own_x[n], own_y[n], own_z[n] = in_own_axes(solids, i, x, y, z)
+        m = solids.material[i]
+        texture[:count] = materials.contrast[m]
+        hx, hy, hz = solids.half[i, 0], solids.half[i, 1], solids.half[i, 2]
+        texture_kind, grain = materials.texture[m], materials.grain[m]
+        look_along(solids.kind[i], i, solids.depth[i], hx, hy, hz, texture_kind, grain, count, points)
+        sx, sy, sz = in_own_axes(solids, i, light.sun[0], light.sun[1], light.sun[2])
+        # A retroreflector returns light at any angle of incidence.
+        is_retroreflector = materials.reflectivity[m] > 1.0
+        strength, lit = points.rough[4], points.rough[5]
+        for n in range(count):
+            p = points.ray[n]
+            dx, dy, dz = in_own_axes(solids, i, rays[0, p], rays[1, p], rays[2, p])
+            cos_incidence = abs(dx * nx[n] + dy * ny[n] + dz * nz[n])
+            sun = max(0.0, sx * nx[n] + sy * ny[n] + sz * nz[n])
+            full = materials.reflectivity[m] * texture[n]
+            strength[n] = full if is_retroreflector else full * cos_incidence
+            lit[n] = min(full, 1.0) * (light.ambient + light.strength * sun) + materials.glow[m]
+        for n in range(count):
+            p = points.ray[n]
+            row, column = np.uint64(top + p % u4(TILE)), np.uint64(left + p // u4(TILE))
+            echoes.distance[row, column], echoes.body[row, column] = distance[p], solids.body[i]
+            echoes.reflectivity[row, column], echoes.light[row, column] = strength[n], lit[n]
 
 
 @inlined
