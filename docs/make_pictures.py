@@ -78,7 +78,7 @@ def edges(work: Path) -> Path:
     """A model for `_camera_model` that needs no training: how much darker or brighter a pixel is than those around."""
     weights = np.full((3, 3, 3, 3), -1 / 24, "f4")
     weights[:, :, 1, 1] = 1 / 3
-    pictures = [1, 3, "height", "width"]
+    pictures: list[str | int | None] = [1, 3, "height", "width"]
     nodes = [
         helper.make_node("Conv", ["x", "weights"], ["difference"], pads=[1, 1, 1, 1]),
         helper.make_node("Mul", ["difference", "six"], ["stronger"]),

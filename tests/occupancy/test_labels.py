@@ -18,6 +18,8 @@ from rover_pipeline.occupancy.steps import occupancy
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.rig import MOUNTS, Rig, build
 from rover_pipeline.simulate.scene.materials import MATERIAL_TABLE
+from rover_pipeline.simulate.scene.surfaces import points_of_a_tile
+from rover_pipeline.simulate.scene.tiles import RAYS
 from rover_pipeline.simulate.sensors import lidar, ouster
 from tests.kit import ouster_metadata
 
@@ -97,9 +99,8 @@ def rendered(ride: Ride, sweep: int, end: float, instant: float) -> np.ndarray:
     images = lidar.Echoes.empty(mm.shape[:2])
     beams = lidar.Rays(np.zeros((preset.columns, 3)), np.ascontiguousarray(aims), 0.0)
     poses = Poses(seen.rot, seen.pos)
-    lidar.cast_rays(
-        rig.world.at(instant), MATERIAL_TABLE, rig.world.light, beams, poses, np.zeros(preset.columns), images
-    )
+    world, lag, memory = rig.world.at(instant), np.zeros(preset.columns), points_of_a_tile(RAYS)
+    lidar.cast_rays(world, MATERIAL_TABLE, rig.world.light, beams, poses, lag, memory, images)
     hit = (mm[..., 0] > 0) & np.isfinite(images.distance)
     mount = MOUNTS["radar"]
     radar = (aims[hit] * images.distance[hit][:, None] - mount.translation) @ mount.rotation

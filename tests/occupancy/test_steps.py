@@ -24,6 +24,8 @@ from rover_pipeline.occupancy.steps import inspect_cells
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.rig import MOUNTS, build
 from rover_pipeline.simulate.scene.materials import MATERIAL_TABLE
+from rover_pipeline.simulate.scene.surfaces import points_of_a_tile
+from rover_pipeline.simulate.scene.tiles import RAYS
 from rover_pipeline.simulate.sensors.clocks import EPOCH
 from rover_pipeline.simulate.sensors.lidar import Echoes, Rays, cast_rays, column_times
 from rover_pipeline.table import find_step
@@ -259,8 +261,8 @@ def true_depth(frame: int, trace: Path) -> np.ndarray:
     state = rig.mounted("camera").at(np.full(240, time))
     images = Echoes.empty((135, 240))
     beams = Rays(np.zeros((240, 3)), np.ascontiguousarray(rays / length[..., None]), 0.0)
-    poses, world = Poses(state.rot, state.pos), rig.world
-    cast_rays(world.at(time), MATERIAL_TABLE, world.light, beams, poses, np.zeros(240), images)
+    poses, world, points = Poses(state.rot, state.pos), rig.world, points_of_a_tile(RAYS)
+    cast_rays(world.at(time), MATERIAL_TABLE, world.light, beams, poses, np.zeros(240), points, images)
     depth: np.ndarray = images.distance / length
     return depth
 
