@@ -120,7 +120,7 @@ class Passes:
         Where the process is killed, each output is left to its own job.
         """
         nothing = json.dumps(outcome({}, {})).replace("{", "{{").replace("}", "}}")
-        told = "rover-pipeline: {rule} of /{wildcards.trace} was stopped; its outputs are made one by one"
+        told = "rover-pipeline: {params.name} of /{wildcards.trace} was stopped; its outputs are made one by one"
         return (
             f"{shlex.quote(sys.executable)} -m rover_pipeline pass {{params.name:q}} --trace /{{wildcards.trace:q}} "
             f"--folder {shlex.quote(str(self.folder))} --marker {{output:q}} --threads {{threads}} --log {{log:q}} "
