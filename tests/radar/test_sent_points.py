@@ -38,7 +38,7 @@ def test_the_velocity_of_a_hand_carried_radar_is_the_integral_of_the_acceleratio
     assert list(problems(trace)) == []
     radar, imu = Sensor(trace / "_radar_velocity"), Sensor(trace / "imu")
     valid = radar.valid(412).astype(bool)
-    assert valid.mean() > 0.95
+    assert valid.mean() > 0.9
     times, velocity = radar.times(412)[valid] - _DELAY, radar.channel("vel").read()[valid]
     ts = imu.times(imu.length())[::4]
     acc, avel = (imu.channel(name).read().astype("f8")[::4] for name in ("acc", "avel"))
