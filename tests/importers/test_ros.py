@@ -17,6 +17,7 @@ from scipy.spatial.transform import Rotation
 from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.importers.ros.record import Options, import_ros
+from rover_pipeline.importers.ros.sinks import GnssSink, ImuSink, Sink
 from rover_pipeline.validation.check import problems
 from tests.importers import bags
 from tests.importers.bags import START, STORE1, Sent, cloud, header, imu
@@ -380,6 +381,26 @@ def test_a_cloud_that_claims_more_points_than_it_has_bytes_takes_no_memory(tmp_p
     with pytest.raises(FormatError, match=r"/points, message 2: claims 60000 x 60000 points .*--partial leaves it out"):
         taken(bag, tmp_path / "trace")
     assert taken(bag, tmp_path / "trace", partial=True)[0] == {"lidar": 3}
+
+
+@pytest.mark.parametrize(
+    ("make", "fields"),
+    [
+        (ImuSink, {"values": (37,)}),
+        (GnssSink, {"position": (3,), "covariance": (9,), "covariance_type": (), "status": ()}),
+    ],
+)
+def test_small_samples_that_wait_for_others_do_not_keep_the_chunk_of_the_bag_that_they_came_in(
+    tmp_path: Path, make: Callable[[Path], Sink], fields: dict[str, tuple[int, ...]]
+) -> None:
+    chunk = bytearray(1000)
+    values = np.frombuffer(chunk, "f8")
+    content: dict[str, Any] = {name: values[: shape[0]] if shape else 1 for name, shape in fields.items()}
+    sink = make(tmp_path / "sensor")
+    sink.add(1.0, content)
+    del content, values
+    chunk.extend(b"more")  # raises BufferError as long as anybody looks into it
+    assert sink.count == 1
 
 
 def test_a_database_whose_journal_still_holds_messages_is_not_read_without_them(tmp_path: Path) -> None:

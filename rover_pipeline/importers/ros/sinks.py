@@ -87,7 +87,8 @@ class BatchSink(Sink):
         self._writer: SensorWriter | None = None
 
     def push(self, *row: Any) -> None:
-        self._rows.append(row)
+        # The arrays of a message are views into the chunk of the bag that it came in, which they would keep in memory.
+        self._rows.append(tuple(each.copy() if isinstance(each, np.ndarray) else each for each in row))
         self.count += 1
         if len(self._rows) >= _BATCH:
             self._flush()
