@@ -14,7 +14,7 @@ from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import PROVENANCE, fingerprint, left_out, read_provenance
 from rover_pipeline.format.sensor import TS, VALID, Sensor
-from rover_pipeline.format.trace import Trace
+from rover_pipeline.format.trace import Trace, channels_of
 from rover_pipeline.table import TABLE
 
 #: Files and inputs of a result that are looked at: no step has as many.
@@ -64,7 +64,7 @@ def _declared(provenance: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _version_problems(path: Path, provenance: dict[str, Any]) -> Iterator[str]:
-    step = TABLE.get(path.name)
+    step = TABLE[path.name].for_recording(channels_of(path.parent)) if path.name in TABLE else None
     if step is not None and step.name == provenance.get("step") and provenance.get("version") != step.version:
         version = short(provenance.get("version"))
         now = f"its step, which is version {step.version} now; run the workflow again"

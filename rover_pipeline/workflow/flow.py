@@ -114,7 +114,6 @@ class Flow:
     def makes(self, name: str) -> list[str]:
         """Output of a rule: the virtual sensor, or folder of files, that a step declares to make."""
         step = self._step(name)
-        self._step_ids[step.sensor] = StepId(step.name, step.version)
         return self._outputs(step.sensor, self._step_options(step), f"{{product,{re.escape(step.sensor[1:])}}}")
 
     def enabled(self, name: str) -> bool:
@@ -202,7 +201,7 @@ class Flow:
         """Shell command of a rule that runs a step."""
         step = find_step(name)
         # Snakemake evaluates the lines of a rule in their order, and this one once more when the job runs.
-        self._step_ids.setdefault(self._declaring[0], StepId(step.name, step.version))
+        self._step_ids.setdefault(self._declaring[0], StepId.of(step))
         self._declaring = ("", ())
         return self._command(f"{shlex.quote(name)} --step-version {step.version}")
 
@@ -308,7 +307,9 @@ class Flow:
     def _withdraw_untrue(self, results: Path, sensor: str) -> None:
         """Remove the stamp of a result that is not what it says any more, and tell why."""
         stamp = results / sensor / self.made[sensor]
-        if reason := untrue(stamp, self._step_ids.get(sensor), self.source(results)):
+        declared = self.inputs.get(sensor)
+        step = StepId.of(declared.step_of(results)) if declared else self._step_ids.get(sensor)
+        if reason := untrue(stamp, step, self.source(results)):
             withdraw(stamp)
             print(f"rover-pipeline: {stamp.parent}: is made again, for {reason}", file=sys.stderr)
 

@@ -161,9 +161,13 @@ class StepInput(Input):
         self._usual = _parts(recordings, step, sensor)
         self._others: dict[Path, list[Input]] = {}
 
+    def step_of(self, results: Path) -> Step:
+        """The step for the sensors that a recording has."""
+        return self.step.for_recording(self.recordings.channels(results))
+
     def parts(self, results: Path) -> list[Input]:
         """What the step reads of a recording."""
-        adapted = self.step.for_recording(self.recordings.channels(results))
+        adapted = self.step_of(results)
         if adapted is self.step:
             return self._usual
         if results not in self._others:
@@ -178,7 +182,7 @@ class StepInput(Input):
         return self.step.waits_for_all
 
     def unfit(self, results: Path) -> str:
-        return self.step.for_recording(self.recordings.channels(results)).unfit
+        return self.step_of(results).unfit
 
     def files(self, results: Path) -> list[str]:
         return [*self.files_of_step(results), *self.recordings.passes(self.name, results)]

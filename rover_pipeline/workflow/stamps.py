@@ -14,6 +14,7 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rover_pipeline.engine.step import Step
 from rover_pipeline.errors import FormatError, RoverError
 from rover_pipeline.format.provenance import PROVENANCE, file_state, files_of, fingerprint, read_provenance
 
@@ -27,6 +28,10 @@ class StepId(NamedTuple):
 
     name: str
     version: int
+
+    @classmethod
+    def of(cls, step: Step) -> StepId:
+        return cls(step.name, step.version)
 
 
 def made_by(rule: Any) -> list[str]:

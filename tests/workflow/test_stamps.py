@@ -15,7 +15,10 @@ from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.errors import FormatError, RoverError
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.format.trace import new_trace
+from rover_pipeline.importers.points import Cloud, PointsWriter
 from rover_pipeline.table import find_step
+from rover_pipeline.validation.check import problems
 from rover_pipeline.workflow.stamps import StepId, untrue
 from tests.kit import small_trace, snapshot
 from tests.workflow.runs import snakemake
@@ -46,8 +49,8 @@ def flipped(path: Path) -> bytes:
     return bytes(np.frombuffer(path.read_bytes(), "u1") ^ 1)
 
 
-def edited(trace: Path, **changes: object) -> None:
-    path = trace / NAME / PROVENANCE
+def edited(trace: Path, name: str = NAME, **changes: object) -> None:
+    path = trace / name / PROVENANCE
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
@@ -78,6 +81,21 @@ def test_a_stamp_stays_true_in_a_copy_whose_files_have_new_times_and_where_raw_s
     assert untrue(copy / NAME / STAMP, STEP, copy) == ""
     shutil.rmtree(copy / "radar")
     assert untrue(copy / NAME / STAMP, STEP, copy) == ""
+
+
+def test_results_of_a_lidar_that_is_points_are_not_made_again_and_an_older_version_of_them_is(tmp_path: Path) -> None:
+    with new_trace(tmp_path / "points") as folder:
+        (folder / "config.yaml").touch()
+        with PointsWriter(folder / "lidar") as writer:
+            for n, sweep in enumerate(np.random.default_rng(0).normal(0, 9, (3, 50, 3))):
+                writer.append(0.1 * n, Cloud(sweep))
+    trace, outputs = tmp_path / "points", {"outputs": "lidar_points"}
+    assert snakemake(tmp_path, trace, config=outputs).returncode == 0
+    again = snakemake(tmp_path, trace, config=outputs)
+    assert "is made again" not in again.stderr and "Nothing to be done" in again.stdout + again.stderr
+    edited(trace, "_lidar_points", version=1)
+    assert any("was made by version 1 of its step" in line for line in problems(trace))
+    assert "is made again, for it was made by version 1" in snakemake(tmp_path, trace, config=outputs).stderr
 
 
 def test_a_provenance_that_cannot_be_read_now_is_an_error_and_not_a_result_of_others(
