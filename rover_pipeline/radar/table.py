@@ -138,7 +138,7 @@ STEPS = (
     Step(
         sensor="_radar_velocity",
         function="rover_pipeline.radar.velocity:velocity",
-        version=5,
+        version=6,
         sections=("radar.velocity", "radar.points.max_folds"),
         options=VelocityOptions,
         inputs={

@@ -25,6 +25,8 @@ _SCALE_ERROR, _SCALE_ERROR_LEVEL = 0.012, 0.03
 #: Speed over the largest one that folds are told apart for, up to which an estimate can be valid: what is straight
 #: ahead is lost first, and there are points beside it.
 _SLACK = 1.1
+#: Largest distance of velocities from whole bins, in bins, that tells of rounding. Measured ones lie anywhere.
+_ROUNDED = 1e-3
 #: Velocities that least squares begins with: that of the consensus, and rivals that explain far more.
 _STARTS = 3
 
@@ -110,7 +112,7 @@ def ego_velocity(direction: np.ndarray, doppler: np.ndarray, bin_mps: float, opt
         found = None if start is None else fit(direction, doppler, start, doppler_sigma, options)
         if found is None:
             break
-        estimate = _estimate(direction, found, options)
+        estimate = _estimate(direction, found, _rounding(doppler[found.inlier], bin_mps) / doppler_sigma**2, options)
         distance = 2 * _largest_error(estimate.vel, options)
         rival = strongest_rival(direction, doppler, estimate.vel, distance, doppler_sigma, options)
         if rival is None or rival.evidence <= options.max_rival:
@@ -123,12 +125,16 @@ def ego_velocity(direction: np.ndarray, doppler: np.ndarray, bin_mps: float, opt
     return estimate._replace(determined=False)
 
 
-def _estimate(direction: np.ndarray, found: Fit, options: VelocitySection) -> Velocity:
-    """The estimate of least squares with its covariance, `determined` but for its rivals."""
+def _estimate(direction: np.ndarray, found: Fit, rounding: float, options: VelocitySection) -> Velocity:
+    """The estimate of least squares with its covariance, `determined` but for its rivals.
+
+    Args:
+        rounding: least variance of the residuals, in those of the options.
+    """
     inliers = int(found.inlier.sum())
     # Scale the covariance by the variance of the residuals that was observed, relative to the one of the options.
-    observed = max((found.residual[found.inlier] ** 2).sum(), 1e-9)
-    weight = found.weight * (_TRUNCATED_VARIANCE * max(inliers - 3, 1) / observed)
+    observed = max((found.residual[found.inlier] ** 2).sum(), 1e-9) / (_TRUNCATED_VARIANCE * max(inliers - 3, 1))
+    weight = found.weight / max(observed, rounding)
     cov = np.linalg.inv(information(direction, weight, found.prior))
     # Where the array knows no elevation, all directions are level and the speed comes out too small by their cosine.
     scale = _SCALE_ERROR if direction[:, 2].any() else _SCALE_ERROR_LEVEL
@@ -136,6 +142,22 @@ def _estimate(direction: np.ndarray, found: Fit, options: VelocitySection) -> Ve
     level_variance = np.linalg.eigvalsh(cov[:2, :2])[-1]
     enough = inliers >= max(options.min_inliers, options.min_share * len(direction))
     return Velocity(found.vel, cov, inliers, bool(enough and level_variance <= _largest_error(found.vel, options) ** 2))
+
+
+def _rounding(doppler: np.ndarray, bin_mps: float) -> float:
+    """Variance of independent errors, m2/s2, as bad as the rounding of velocities to whole bins; 0 if they are not.
+
+    A radar that sends points may round their velocities. Residuals do not show it where many points are in one bin: a
+    radar that creeps by less than half a bin sees zero everywhere. Points of one bin are rounded together, so they
+    count as one point.
+
+    Args:
+        doppler: f8 (point,), m/s, of points at rest.
+    """
+    number = np.round(doppler / bin_mps)
+    if np.abs(doppler / bin_mps - number).max(initial=0.0) > _ROUNDED:
+        return 0.0
+    return bin_mps**2 / 12 * len(number) / max(len(np.unique(number)), 1)
 
 
 def _largest_error(vel: np.ndarray, options: VelocitySection) -> float:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from scipy.signal import butter, filtfilt
 from scipy.spatial.transform import Rotation
 
@@ -54,6 +55,31 @@ def test_the_velocity_of_a_hand_carried_radar_is_the_integral_of_the_acceleratio
         assert np.corrcoef(ours[:, axis], theirs[:, axis])[0, 1] > 0.95
         scale = (ours[:, axis] @ theirs[:, axis]) / (ours[:, axis] @ ours[:, axis])
         assert scale == pytest.approx(1, abs=0.2)  # with mirrored Doppler it is -1
+
+
+@pytest.mark.parametrize("mounted", [True, False])
+def test_a_hand_carried_radar_returns_to_its_start_and_is_not_valid_where_nobody_says_how_it_is_mounted(
+    captures: Path, tmp_path: Path, mounted: bool
+) -> None:
+    trace = tmp_path / "trace"
+    import_ros([captures / "bags" / "ti_mmwave_radar_imu.bag"], trace, Options(), lambda text: None)
+    here = {"translation": [0.0, 0.0, 0.0], "rotation": np.eye(3).tolist()}
+    rig = {"radar": {"translation": [0.03, 0.03, -0.06], "rotation": _MOUNT.as_matrix().tolist()}, "imu": here}
+    if mounted:
+        with (trace / "config.yaml").open("a") as file:
+            file.write(yaml.safe_dump({"rig": rig}))
+    vertical = {"vertical": 1.0}  # a hand moves it up and down too
+    options = {"_radar_velocity": vertical, "_radar_odom": vertical}
+    for name in ("_radar_points", "_radar_velocity", "_imu_filtered", "_radar_odom"):
+        run_step(find_step(name), trace, name, Request(options.get(name, {})))
+    found = Sensor(trace / "_radar_odom")
+    valid, pos = found.valid(412).astype(bool), found.channel("pos").read()
+    if not mounted:
+        assert not valid.any()
+        return
+    assert valid.mean() > 0.9
+    # Its clouds have no time stamps of their own: those of the bag are 20 ms late.
+    assert np.linalg.norm(pos[-1] - pos[0]) < 0.04 * np.linalg.norm(np.diff(pos, axis=0), axis=1).sum()
 
 
 def _at(grid: np.ndarray, ts: np.ndarray, values: np.ndarray) -> np.ndarray:

@@ -52,6 +52,22 @@ def test_moving_bodies_do_not_bias_the_estimate() -> None:
     np.testing.assert_allclose(estimate.vel, motion, atol=0.04)
 
 
+def test_velocities_that_a_radar_rounds_to_whole_bins_are_no_surer_than_their_bins() -> None:
+    wide = 0.125
+    for speed in (0.03, 0.06, 0.2, 0.6):
+        squared = []
+        for seed in range(60):
+            heading = np.random.default_rng(1000 + seed).uniform(0, 2 * np.pi)
+            motion = speed * np.array([np.cos(heading), np.sin(heading), 0])
+            direction, doppler = world(40, motion, seed, noise_mps=0.02)
+            estimate = ego_velocity(direction, wide * np.round(doppler / wide), wide, OPTIONS)
+            if estimate.determined:
+                error = (estimate.vel - motion)[:2]
+                squared.append(error @ np.linalg.inv(estimate.cov[:2, :2]) @ error / 2)
+        assert len(squared) > 50
+        assert np.mean(squared) < 1.5 and max(squared) < 5
+
+
 def test_a_fast_radar_that_looks_up_is_no_contradiction() -> None:
     motion = 4.8 * np.array([np.cos(0.2), 0.1, np.sin(0.2)])
     errors = []
