@@ -100,7 +100,11 @@ def threads(most, beside=False):
             return most
         if FLOW.config.traces is None:
             return 1  # the demo is a few seconds of data
-        cores = workflow.cores if len(FLOW.directories) == 1 and not beside else workflow.cores // 2
+        cores = (
+            workflow.cores
+            if len(FLOW.directories) == 1 and not beside
+            else workflow.cores // 2
+        )
         return max(1, min(most, cores))
 
     return share
