@@ -86,10 +86,13 @@ def targets(rules):
     return files
 
 
-def threads(most):
+def threads(most, beside=False):
     """Threads of a rule, `most` at most, so that jobs run side by side here; a cluster's jobs have a node's share.
 
     Two jobs with one thread each do more than one after the other with two: they wait at different moments.
+
+    Args:
+        beside: True = the rule begins together with others of the same recording.
     """
 
     def share(wildcards):
@@ -97,7 +100,11 @@ def threads(most):
             return most
         if FLOW.config.traces is None:
             return 1  # the demo is a few seconds of data
-        cores = workflow.cores if len(FLOW.directories) == 1 else workflow.cores // 2
+        cores = (
+            workflow.cores
+            if len(FLOW.directories) == 1 and not beside
+            else workflow.cores // 2
+        )
         return max(1, min(most, cores))
 
     return share

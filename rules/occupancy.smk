@@ -3,6 +3,7 @@ use rule derived as bev with:
         needs("_bev"),
     output:
         makes("_bev"),
+    threads: threads(4, beside=True)
 
 
 use rule derived as occupancy with:

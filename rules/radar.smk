@@ -31,6 +31,7 @@ use rule derived as radar_velocity with:
         needs("_radar_velocity"),
     output:
         makes("_radar_velocity"),
+    threads: 1
 
 
 use rule derived as radar_quality with:

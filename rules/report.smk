@@ -3,4 +3,4 @@ use rule derived as report with:
         needs("_report"),
     output:
         makes("_report"),
-    threads: 1
+    threads: threads(2)

@@ -106,6 +106,11 @@ class Recording:
                 yield result
 
     @property
+    def threads(self) -> int:
+        """Threads that the work may use, on this machine."""
+        return self._workers.threads if self._workers else 1
+
+    @property
     def forks(self) -> bool:
         """Whether functions that `map` is to run in processes run in several that are forked from this one."""
         workers = self._workers

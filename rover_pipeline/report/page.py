@@ -34,10 +34,14 @@ def summarise(path: Path, options: PageOptions) -> Summary:
     return _summarise(Contents(Trace(require_trace(path))), options)
 
 
-def report_files(path: Path, options: PageOptions) -> dict[str, bytes]:
-    """The page and the summary of a trace, by file name. The same trace gives the same bytes."""
+def report_files(path: Path, options: PageOptions, threads: int = 1) -> dict[str, bytes]:
+    """The page and the summary of a trace, by file name. The same trace gives the same bytes.
+
+    Args:
+        threads: that decode the samples which nobody has looked at.
+    """
     contents = Contents(Trace(require_trace(path)))
-    summary = _summarise(contents, options)
+    summary = _summarise(contents, options, threads)
     html = environment().get_template("report.html").render(**_template_values(contents, summary, options))
     return {PAGE: html.encode(), SUMMARY: f"{summary.model_dump_json(indent=1)}\n".encode()}
 
@@ -76,7 +80,7 @@ class Contents:
         self.residuals = sync.read_residuals(get("_sync"), self.clocks)
 
 
-def _summarise(contents: Contents, options: PageOptions) -> Summary:
+def _summarise(contents: Contents, options: PageOptions, threads: int = 1) -> Summary:
     """Judge a trace."""
     trace, records, (begin, end) = contents.trace, contents.records, contents.span
     steps = processing.summarise_steps(trace.path, contents.provenances)
@@ -88,7 +92,7 @@ def _summarise(contents: Contents, options: PageOptions) -> Summary:
         raw=[record.summary for record in contents.raw],
         virtual=[record.summary for record in contents.derived],
         trace=trace.name,
-        checked=_check_lines(trace, records.values(), used_channels(contents.provenances)),
+        checked=_check_lines(trace, records.values(), used_channels(contents.provenances), threads),
         repaired={line for record in records.values() for line in record.repaired},
         missing=missing_outputs([*records], contents.provenances, options.outputs, channels_of(trace.path)),
         explained=_explained(contents),
@@ -123,13 +127,13 @@ def _summarise(contents: Contents, options: PageOptions) -> Summary:
     )
 
 
-def _check_lines(trace: Trace, records: Iterable[SensorRecord], used: Collection[str]) -> list[str]:
+def _check_lines(trace: Trace, records: Iterable[SensorRecord], used: Collection[str], threads: int) -> list[str]:
     """What `check` finds, except for what the page tells in its own words.
 
     Samples of raw sensors that no result was made from are decoded here: nobody else has looked at them.
     """
     known = {line for each in records for line in (each.summary.error, *(() if each.virtual else each.truncated))}
-    found = problems(trace.path, decode=lambda channel: not channel.startswith("_") and channel not in used)
+    found = problems(trace.path, threads, decode=lambda each: not each.startswith("_") and each not in used)
     lines = [line.replace(f"{trace.path}/", "").removeprefix(f"{trace.path}: ") for line in found]
     return [line for line in lines if not line.startswith((f"{REPORT}:", f"{REPORT}/")) and line not in known]
 

@@ -16,4 +16,4 @@ def report(recording: Recording, *, options: PageOptions, trace: Path) -> dict[s
         recording: has no frames: the page reads times of all sensors and a few frames of each.
         trace: its directory.
     """
-    return report_files(trace, options)
+    return report_files(trace, options, threads=recording.threads)
