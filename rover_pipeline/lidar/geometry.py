@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 
 import numpy as np
+from ouster.sdk import core
 
 from rover_pipeline.errors import one_line, short
-from rover_pipeline.lidar.ouster_core import core
 from rover_pipeline.lidar.ranges import CLIPPED
 
 
