@@ -12,15 +12,17 @@ import cv2
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.patches import Polygon
 
 from rover_pipeline.cli import main
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.export.picture import draw, save_picture
+from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import TS, TS_SPEC, Sensor, SensorWriter
 from rover_pipeline.format.trace import CONFIG
 from rover_pipeline.radar.axes import AXES
-from rover_pipeline.table import find_step
+from rover_pipeline.table import TABLE, find_step
 from tests.kit import environment, small_trace, spec_of, times, write_odometry
 
 STEPS = ("range_doppler", "range_azimuth", "spectrum", "points", "velocity")
@@ -203,6 +205,32 @@ def test_a_cell_to_the_right_is_drawn_to_the_right_and_a_path_to_the_left_goes_u
     path = write_product(tmp_path / "odom", "_odom", {}, pos=pos)
     line = draw(path, "_odom").axes[0].lines[0]
     assert np.max(line.get_ydata()) == 3 and not np.any(line.get_xdata())
+
+
+def test_a_body_is_drawn_where_it_is_in_its_size_and_goes_where_its_arrow_points(tmp_path: Path) -> None:
+    count = 12
+    channels = {
+        "count": np.ones(count, "u2"),
+        "centre": np.stack([np.full(count, 4.0), np.arange(count) - 11.0, np.zeros(count)], -1)[:, None],
+        "extent": np.full((count, 1, 3), [4.0, 2.0, 1.5]),
+        "yaw": np.full((count, 1), np.pi / 2),
+        "vel": np.full((count, 1, 3), [0.0, 10.0, 0.0]),
+        "track": np.full((count, 1), 7, "u4"),
+        "probability": np.full((count, 1, 4), [0.1, 0.1, 0.7, 0.1], "f4"),
+    }
+    path = write_product(tmp_path / "bodies", "_objects", {}, **channels)
+    meta = json.loads((path / "_objects" / META).read_text())
+    desc = TABLE["_objects"].outputs["probability"].desc
+    meta["probability"]["desc"] = desc
+    (path / "_objects" / META).write_text(json.dumps(meta))
+    plot = draw(path, "objects", count - 1).axes[0]
+    box = next(each for each in plot.patches if isinstance(each, Polygon)).get_xy()
+    np.testing.assert_allclose([box.min(axis=0), box.max(axis=0)], [[3, -2], [5, 2]], atol=1e-6)  # 4 m along +y
+    assert [text.get_text() for text in plot.texts if ":" in text.get_text()] == ["7: cyclist 70%, 10.0 m/s"]
+    arrow = next(text for text in plot.texts if text.get_text() == "")
+    np.testing.assert_allclose([arrow.xyann, arrow.xy], [[4, 0], [4, 10]], atol=1e-6)
+    way = plot.lines[0].get_xydata()
+    assert way[0, 1] < -2 and (way[-1] == [4, 0]).all()
 
 
 def test_what_is_empty_says_so_and_one_sample_shows(tmp_path: Path) -> None:
