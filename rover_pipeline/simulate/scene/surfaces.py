@@ -42,16 +42,19 @@ def points_of_a_tile(rays: int) -> Points:
 
 
 @compiled
-def pick(index: np.ndarray, first: int, ray: np.ndarray) -> int:
-    """Find the rays that meet what ray `first` meets, and mark them as done.
+def pick(index: np.ndarray, first: int, ray: np.ndarray) -> tuple[int, int, int]:
+    """Find the rays that meet what the first ray meets that is not done, and mark them as done.
 
     Args:
         index: i8 (N,), the primitives that the rays meet.
+        first: all rays before this one are done.
         ray: u4 (N,), takes the numbers of the rays.
 
     Returns:
-        How many they are.
+        The first ray, the primitive, and how many rays meet it.
     """
+    while index[first] == DONE:
+        first += 1
     i, count = index[first], 0
     for n in range(len(index)):
         ray[n] = n
@@ -59,14 +62,14 @@ def pick(index: np.ndarray, first: int, ray: np.ndarray) -> int:
     if count == len(index):
         # Most tiles show one primitive only.
         index[:] = DONE
-        return count
+        return first, i, count
     count = 0
     for n in range(len(index)):
         ray[count] = n
         is_own = index[n] == i
         count += 1 if is_own else 0
         index[n] = DONE if is_own else index[n]
-    return count
+    return first, i, count
 
 
 @compiled

@@ -17,7 +17,7 @@ from rover_pipeline.numerics.compiled import compiled, inlined
 from rover_pipeline.simulate.motion.motion import Motion
 from rover_pipeline.simulate.scene.materials import MATERIAL_TABLE, MaterialTable, u4
 from rover_pipeline.simulate.scene.raycast import cull, in_own_axes, pyramid
-from rover_pipeline.simulate.scene.surfaces import DONE, Points, look_along, pick, points_of_a_tile
+from rover_pipeline.simulate.scene.surfaces import Points, look_along, pick, points_of_a_tile
 from rover_pipeline.simulate.scene.tiles import NOTHING, RAYS, TILE, first_hits
 from rover_pipeline.simulate.scene.world import Light, Solids, World
 from rover_pipeline.simulate.sensors.lidar_errors import LidarErrors, mixed, range_bias, weak_return_noise, weakness
@@ -217,10 +217,7 @@ def _echo(
     """
     first, done = 0, 0
     while done < RAYS:
-        while index[first] == DONE:
-            first += 1
-        i = index[first]
-        count = pick(index, first, points.ray)
+        first, i, count = pick(index, first, points.ray)
         done += count
         if i == NOTHING:
             for n in range(count):

@@ -13,7 +13,7 @@ import numpy as np
 from rover_pipeline.numerics.compiled import compiled, inlined
 from rover_pipeline.simulate.scene.materials import MaterialTable, f4, i4
 from rover_pipeline.simulate.scene.raycast import in_own_axes
-from rover_pipeline.simulate.scene.surfaces import DONE, Points, look_along, pick
+from rover_pipeline.simulate.scene.surfaces import Points, look_along, pick
 from rover_pipeline.simulate.scene.tiles import NOTHING, RAYS
 from rover_pipeline.simulate.scene.world import Light, Solids
 
@@ -35,10 +35,7 @@ def shade_tile(
     """
     first, done = 0, 0
     while done < RAYS:
-        while index[first] == DONE:
-            first += 1
-        i = index[first]
-        count = pick(index, first, points.ray)
+        first, i, count = pick(index, first, points.ray)
         if i == NOTHING:
             _shade_sky(light, rays, points.ray, count, levels)
         else:
