@@ -227,9 +227,9 @@ def test_a_body_is_drawn_where_it_is_in_its_size_and_goes_where_its_arrow_points
     box = next(each for each in plot.patches if isinstance(each, Polygon)).get_xy()
     np.testing.assert_allclose([box.min(axis=0), box.max(axis=0)], [[3, -2], [5, 2]], atol=1e-6)  # 4 m along +y
     assert [text.get_text() for text in plot.texts if ":" in text.get_text()] == ["7: cyclist 70%, 10.0 m/s"]
-    arrow = next(text for text in plot.texts if text.get_text() == "")
+    arrow: Any = next(text for text in plot.texts if text.get_text() == "")
     np.testing.assert_allclose([arrow.xyann, arrow.xy], [[4, 0], [4, 10]], atol=1e-6)
-    way = plot.lines[0].get_xydata()
+    way = np.asarray(plot.lines[0].get_xydata())
     assert way[0, 1] < -2 and (way[-1] == [4, 0]).all()
 
 
