@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from rover_pipeline.simulate.record import simulate
 from tests.kit import small_trace
 from tests.workflow.runs import command, result_bytes
 
@@ -112,16 +113,13 @@ def cluster(accounting: bool = False) -> Iterator[Cluster]:
 class Fleet:
     """The recordings of the campaign, and what an undisturbed run on one machine makes of them."""
 
-    def __init__(self, folder: Path, count: int, simulated: bool) -> None:
-        self.folder, self.outputs = folder, "default" if simulated else FROM_NOISE
+    def __init__(self, folder: Path, count: int, simulated: bool, outputs: str = "") -> None:
+        self.folder, self.outputs = folder, outputs or ("default" if simulated else FROM_NOISE)
         self.raw = folder / "raw"
         self.names = [f"t{number:04d}" for number in range(count)]
         for number, name in enumerate(self.names):
             if simulated:
-                arguments = ["simulate", self.raw / name, "--preset", "tiny", "--duration", "0.5", "--seed", number]
-                subprocess.run(
-                    [sys.executable, "-m", "rover_pipeline", *map(str, arguments)], check=True, capture_output=True
-                )
+                simulate(self.raw / name, preset="tiny", duration=0.5, seed=number)
             else:
                 small_trace(self.raw / name, seed=number)
         shutil.copytree(self.raw / self.names[0], self.raw / CORRUPT)
@@ -251,11 +249,12 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--traces", type=int, default=200, metavar="N")
     parser.add_argument("--simulated", action="store_true", help="recordings of a world, with all default outputs")
     parser.add_argument("--accounting", action="store_true", help="with slurmdbd, so that sacct answers")
+    parser.add_argument("--outputs", default="", help="instead of what each kind of recording gives; report among them")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(SCENARIOS)} (default: all)")
     given = parser.parse_args(arguments)
     bad = False
     with tempfile.TemporaryDirectory(prefix="campaign-", dir=os.environ.get("TMPDIR")) as folder:
-        fleet = Fleet(Path(folder), given.traces, given.simulated)
+        fleet = Fleet(Path(folder), given.traces, given.simulated, given.outputs)
         begin = time.monotonic()
         fleet.undisturbed()
         print(f"undisturbed, on this machine: {time.monotonic() - begin:.0f} s", flush=True)
