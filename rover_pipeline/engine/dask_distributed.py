@@ -68,10 +68,9 @@ def _results(
     window = held or _WINDOW * scheduler.wait_for_workers()
     left = iter(items)
     while part := list(itertools.islice(left, window)):
-        for item, future in zip(part, scheduler.submit(task, part), strict=True):
-            result = unwrapped(scheduler.result(future))
+        for item, result in zip(part, scheduler.results(scheduler.submit(task, part)), strict=True):
             done(item)
-            yield result
+            yield unwrapped(result)
 
 
 class _Scheduler:
@@ -100,8 +99,35 @@ class _Scheduler:
             self.count_threads()  # raises what a user understands when the scheduler is gone
             raise
 
-    def result(self, future: Any) -> Any:
-        """The result of a future. Dask's own errors become one line that names the address."""
+    def results(self, futures: list[Any]) -> Iterator[Any]:
+        """The results of futures, in order.
+
+        Dask leaves a result with its worker until somebody asks for it. While a result is waited for, those after it
+        are fetched as they are finished: a worker that is lost then takes only the work with it that it was doing.
+        """
+        fetched: dict[int, Any] = {}
+
+        def fetch(number: int, meanwhile: Callable[[], object] = lambda: None) -> None:
+            fetched[number] = self.result(futures[number], meanwhile)
+            # The scheduler would have what a lost worker held done again, as long as this client wants it.
+            futures[number].release()
+
+        def fetch_finished() -> None:
+            for number in range(current + 1, len(futures)):
+                if number not in fetched and futures[number].status == "finished":
+                    fetch(number)
+
+        for current in range(len(futures)):
+            if current not in fetched:
+                fetch(current, fetch_finished)
+            yield fetched.pop(current)
+
+    def result(self, future: Any, meanwhile: Callable[[], object] = lambda: None) -> Any:
+        """The result of a future. Dask's own errors become one line that names the address.
+
+        Args:
+            meanwhile: is called each second that the result is waited for.
+        """
         from distributed import KilledWorker, wait
 
         while True:
@@ -112,6 +138,7 @@ class _Scheduler:
                 return future.result(timeout=self.options.connect_timeout)
             except TimeoutError:
                 self.count_threads()
+                meanwhile()
             except CancelledError as error:
                 raise self._lost() from error
             except KilledWorker as error:

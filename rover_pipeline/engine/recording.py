@@ -114,7 +114,7 @@ class Recording:
     def forks(self) -> bool:
         """Whether functions that `map` is to run in processes run in several that are forked from this one."""
         workers = self._workers
-        return workers is not None and workers.processes.count > 1 and workers.dask.scheduler is None
+        return workers is not None and workers.processes.count > 1 and not workers.dask.elsewhere
 
     @contextmanager
     def exchange(self) -> Iterator[Exchange]:

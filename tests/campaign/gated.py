@@ -18,7 +18,8 @@ from rover_pipeline.engine.step import step
 from rover_pipeline.options import Options
 from tests.kit import START_S
 
-#: Folder with the file `open`, which a task waits for; a task that waits leaves the file `began-PID`, then `ended-PID`.
+#: Folder with the file `open`, which a task waits for; a task that waits leaves the file `began-PID`, then `ended-PID`,
+#: and every other one `did-FRAME-PID`.
 GATE = "ROVER_PIPELINE_TEST_GATE"
 #: Any value: the task kills its process.
 DIE = "ROVER_PIPELINE_TEST_DIE"
@@ -59,7 +60,11 @@ def pooled(recording: Recording, *, options: GatedOptions) -> np.ndarray:
 
 def wait_or_die(ts: np.ndarray) -> None:
     """Do what the environment says, at the frame that it says."""
-    if int(os.environ.get(FRAME, 3)) not in np.round((ts - START_S) * 10).astype(int):
+    frames = np.round((ts - START_S) * 10).astype(int)
+    if int(os.environ.get(FRAME, 3)) not in frames:
+        if folder := os.environ.get(GATE):
+            for frame in frames:
+                (Path(folder) / f"did-{frame}-{os.getpid()}").touch()
         return
     if os.environ.get(DIE):
         os.kill(os.getpid(), signal.SIGKILL)

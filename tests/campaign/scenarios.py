@@ -106,6 +106,23 @@ def worker_dies_and_another_takes_over(lab: Laboratory) -> None:
     lab.check(factors=[2])
 
 
+def a_lost_worker_costs_the_task_that_it_does(lab: Laboratory) -> None:
+    """A worker that has finished tasks is killed while an earlier task goes on: nobody does the finished ones again."""
+    lab.scheduler()
+    gate = lab.gate()
+    workers = [lab.worker(env={GATE: str(gate)}) for _ in range(2)]
+    command = lab.run(2, dask={"scheduler": lab.address, "worker_timeout": 60})
+    wait_until(lambda: list(gate.glob("began-*")))
+    wait_until(lambda: list(gate.glob("did-5-*")))  # the last frame
+    time.sleep(3)  # finished results are fetched every second
+    lab.lose(next(worker for worker in workers if not (gate / f"began-{worker.pid}").exists()))
+    (gate / "open").touch()
+    command.succeeds()
+    lab.check(factors=[2])
+    frames = [path.name.split("-")[1] for path in gate.glob("did-*")]
+    assert sorted(frames) == sorted(set(frames)), f"done more than once: {sorted(frames)}"
+
+
 def every_worker_dies_of_the_same_task(lab: Laboratory) -> None:
     """A task that kills its worker ends the run when it has killed a few of them."""
     lab.scheduler(env={"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1"})
@@ -316,6 +333,7 @@ SCENARIOS: tuple[Callable[[Laboratory], None], ...] = (
     first_worker_comes_late,
     last_worker_dies,
     worker_dies_and_another_takes_over,
+    a_lost_worker_costs_the_task_that_it_does,
     every_worker_dies_of_the_same_task,
     scheduler_is_killed,
     something_is_killed_at_many_moments,

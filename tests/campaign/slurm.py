@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from rover_pipeline.simulate.record import simulate
 from tests.kit import small_trace
 from tests.workflow.runs import command, result_bytes
 
@@ -38,10 +39,13 @@ class Cluster:
     Attributes:
         folder: of its state.
         env: in which its commands reach it.
+        settings: of Snakemake. The profile asks Slurm as seldom as a shared one likes; this one is ours alone.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, accounting: bool = False) -> None:
         self.folder = folder
+        self.settings = ["--seconds-between-status-checks", "1"]
+        self.settings += ["--slurm-status-command", "sacct" if accounting else "squeue"]
         self.env = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
 
     def ask(self, *arguments: str) -> list[str]:
@@ -95,15 +99,16 @@ def _kill(process: int) -> None:
 
 
 @contextmanager
-def cluster(accounting: bool = False) -> Iterator[Cluster]:
-    """A Slurm of two nodes, on ports of its own, which ends with the block."""
+def cluster(accounting: bool = False, cpus: int = 2) -> Iterator[Cluster]:
+    """A Slurm of two nodes with so many processors each, on ports of its own, which ends with the block."""
     start = Path(os.environ["ROVER_PIPELINE_SLURM"])
     folder = Path(tempfile.mkdtemp(prefix="slurm-campaign-"))
     folder.chmod(0o755)
-    settings = {**os.environ, "SLURM_LOCAL_PORT": "36817", "SLURM_LOCAL_ACCOUNTING": str(int(accounting))}
+    settings = {**os.environ, "SLURM_LOCAL_PORT": "36817", "SLURM_LOCAL_CPUS": str(cpus)}
+    settings["SLURM_LOCAL_ACCOUNTING"] = str(int(accounting))
     try:
         subprocess.run([str(start), str(folder)], env=settings, check=True, stdout=subprocess.DEVNULL)
-        yield Cluster(folder)
+        yield Cluster(folder, accounting)
     finally:
         subprocess.run([str(start.with_name("stop")), str(folder)], check=True, stdout=subprocess.DEVNULL)
         shutil.rmtree(folder, ignore_errors=True)
@@ -112,16 +117,13 @@ def cluster(accounting: bool = False) -> Iterator[Cluster]:
 class Fleet:
     """The recordings of the campaign, and what an undisturbed run on one machine makes of them."""
 
-    def __init__(self, folder: Path, count: int, simulated: bool) -> None:
-        self.folder, self.outputs = folder, "default" if simulated else FROM_NOISE
+    def __init__(self, folder: Path, count: int, simulated: bool, outputs: str = "") -> None:
+        self.folder, self.outputs = folder, outputs or ("default" if simulated else FROM_NOISE)
         self.raw = folder / "raw"
         self.names = [f"t{number:04d}" for number in range(count)]
         for number, name in enumerate(self.names):
             if simulated:
-                arguments = ["simulate", self.raw / name, "--preset", "tiny", "--duration", "0.5", "--seed", number]
-                subprocess.run(
-                    [sys.executable, "-m", "rover_pipeline", *map(str, arguments)], check=True, capture_output=True
-                )
+                simulate(self.raw / name, preset="tiny", duration=0.5, seed=number)
             else:
                 small_trace(self.raw / name, seed=number)
         shutil.copytree(self.raw / self.names[0], self.raw / CORRUPT)
@@ -187,13 +189,9 @@ class Run:
         return status, self.log.read_text()
 
 
-#: The profile asks Slurm as seldom as a shared one likes; this one is ours alone.
-QUICK = ("--seconds-between-status-checks", "1")
-
-
 def lost_node(slurm: Cluster, fleet: Fleet) -> tuple[Path, str]:
     """One of two nodes is lost halfway; its jobs are submitted again."""
-    run = fleet.run("lost_node", *QUICK, env=slurm.env)
+    run = fleet.run("lost_node", *slurm.settings, env=slurm.env)
     run.reach(0.5)
     slurm.lose("n2")
     status, told = run.wait()
@@ -203,7 +201,7 @@ def lost_node(slurm: Cluster, fleet: Fleet) -> tuple[Path, str]:
 
 def cancelled_jobs(slurm: Cluster, fleet: Fleet) -> tuple[Path, str]:
     """All jobs that run at some moment are cancelled; they are submitted again."""
-    run = fleet.run("cancelled_jobs", *QUICK, env=slurm.env)
+    run = fleet.run("cancelled_jobs", *slurm.settings, env=slurm.env)
     run.reach(0.3)
     while not (jobs := slurm.running()):
         time.sleep(0.2)
@@ -215,11 +213,11 @@ def cancelled_jobs(slurm: Cluster, fleet: Fleet) -> tuple[Path, str]:
 
 def killed_head(slurm: Cluster, fleet: Fleet) -> tuple[Path, str]:
     """Snakemake itself is killed while jobs run. The same command again, at once, works beside the orphans."""
-    run = fleet.run("killed_head", *QUICK, env=slurm.env)
+    run = fleet.run("killed_head", *slurm.settings, env=slurm.env)
     run.reach(0.3)
     os.killpg(run.process.pid, signal.SIGKILL)
     run.process.wait()
-    again = fleet.run("killed_head", *QUICK, env=slurm.env)
+    again = fleet.run("killed_head", *slurm.settings, env=slurm.env)
     status, told = again.wait()
     assert status == 1, told
     while slurm.running():  # orphans that had begun end by themselves, and change nothing
@@ -227,8 +225,25 @@ def killed_head(slurm: Cluster, fleet: Fleet) -> tuple[Path, str]:
     return again.results, told
 
 
+def more_nodes(slurm: Cluster, fleet: Fleet) -> tuple[Path, str]:
+    """The same work on one node of one processor, and on two. What this tells depends on what else the machine does."""
+    took = []
+    for state in ("drain", "resume"):
+        slurm.ask("scontrol", "update", "nodename=n2", f"state={state}", "reason=measuring")
+        begin = time.monotonic()
+        run = fleet.run(f"more_nodes_{state}", *slurm.settings, "--max-threads", "1", env=slurm.env)
+        status, told = run.wait()
+        assert status == 1, told
+        took.append(time.monotonic() - begin)
+    load = os.getloadavg()[1]
+    print(
+        f"one node {took[0]:.0f} s, two {took[1]:.0f} s: {took[0] / took[1]:.2f}x, at a load of {load:.1f}", flush=True
+    )
+    return run.results, told
+
+
 SCENARIOS: dict[str, Callable[[Cluster, Fleet], tuple[Path, str]]] = {
-    each.__name__: each for each in (lost_node, cancelled_jobs, killed_head)
+    each.__name__: each for each in (lost_node, cancelled_jobs, killed_head, more_nodes)
 }
 
 
@@ -251,16 +266,17 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--traces", type=int, default=200, metavar="N")
     parser.add_argument("--simulated", action="store_true", help="recordings of a world, with all default outputs")
     parser.add_argument("--accounting", action="store_true", help="with slurmdbd, so that sacct answers")
+    parser.add_argument("--outputs", default="", help="instead of what each kind of recording gives; report among them")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(SCENARIOS)} (default: all)")
     given = parser.parse_args(arguments)
     bad = False
     with tempfile.TemporaryDirectory(prefix="campaign-", dir=os.environ.get("TMPDIR")) as folder:
-        fleet = Fleet(Path(folder), given.traces, given.simulated)
+        fleet = Fleet(Path(folder), given.traces, given.simulated, given.outputs)
         begin = time.monotonic()
         fleet.undisturbed()
         print(f"undisturbed, on this machine: {time.monotonic() - begin:.0f} s", flush=True)
         for name in given.names or SCENARIOS:
-            with cluster(given.accounting) as slurm:
+            with cluster(given.accounting, cpus=1 if name == more_nodes.__name__ else 2) as slurm:
                 begin, since = time.monotonic(), slurm.last_job()
                 results, told = SCENARIOS[name](slurm, fleet)
                 findings = judge(slurm, fleet, results, told, since)

@@ -27,7 +27,7 @@ from rover_pipeline.format.channels.raw import allocate, write_at
 from rover_pipeline.format.sensor import TS_SPEC, VALID, VALID_SPEC
 from rover_pipeline.options import InputOptions
 from rover_pipeline.table import find_step
-from tests.campaign.scenarios import play, silent_peer
+from tests.campaign.scenarios import a_lost_worker_costs_the_task_that_it_does, play, silent_peer
 from tests.kit import ROOT, small_trace, snapshot
 from tests.toy import GainOptions
 
@@ -239,3 +239,7 @@ def test_nothing_of_dask_is_silenced_afterwards(cluster: Any) -> None:
 
 def test_a_peer_that_never_answers_ends_a_real_run_and_loses_nothing() -> None:
     play(silent_peer)
+
+
+def test_a_worker_that_is_lost_costs_the_task_that_it_does_and_none_that_it_has_finished() -> None:
+    play(a_lost_worker_costs_the_task_that_it_does)

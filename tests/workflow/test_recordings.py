@@ -102,6 +102,24 @@ def test_time_grows_with_the_recording_memory_with_the_chunk_and_both_with_every
     assert (small + large).seconds == small.seconds + large.seconds and Cost() + small == small
 
 
+def test_the_time_of_every_step_that_reads_samples_grows_with_the_recording(tmp_path: Path) -> None:
+    large = {"lidar": "rng", "radar": "iq", "camera": "video.avi"}
+    short, long = tmp_path / "short", tmp_path / "long"
+    for sensor, channel in large.items():
+        for trace in (short, long):
+            (trace / sensor).mkdir(parents=True)
+        with (long / sensor / channel).open("wb") as file:
+            file.truncate(10**10)
+    samples = {f"{sensor}/{channel}" for sensor, channel in large.items()} | {
+        "_lidar_image/rng",
+        "_camera_frames/image",
+    }
+    reading = [name for name, step in TABLE.items() if samples & {*step.references()}]
+    assert {"_radar_quality", "_odom", "_objects", "_camera_frames"} <= set(reading)
+    flat = [each for each in reading if cost_of(long, [each]).seconds < cost_of(short, [each]).seconds + 20]
+    assert not flat, f"workflow/costs.py has no rate of {flat}"
+
+
 @pytest.mark.system
 def test_a_job_for_each_recording_gives_the_same_bytes_and_selects_the_same_work(tmp_path: Path) -> None:
     outputs = {"outputs": "radar_range_doppler,report", "output_root": str(tmp_path / "out")}
