@@ -45,7 +45,8 @@ def _shifted(images: np.ndarray, info: core.SensorInfo, inverse: bool) -> np.nda
         raise ValueError(
             f"lidar.json is of a sensor with {beams} x {columns} pixels, the images have {images.shape[1:]}"
         )
-    return np.stack([core.destagger(info, image, inverse=inverse) for image in images])
+    shifted = [core.destagger(info, image, inverse=inverse) for image in images]
+    return shifted[0][None] if len(shifted) == 1 else np.stack(shifted)  # a single one need not be copied
 
 
 def sweep_span(info: core.SensorInfo, reference: str) -> tuple[float, float]:

@@ -105,39 +105,44 @@ def insert_points(rays: np.ndarray, size: float, voxels: VoxelArrays, count: int
         The number of voxels.
     """
     slots, keys, sums, planes = voxels
+    # Rows are looked up first, and then their sums are added to: so the processor can wait for many of them at once.
+    rows = np.empty(len(rays), np.int64)
+    last, row = EMPTY, 0
+    for n in range(len(rays)):
+        key = surfel_key(rays[n, 0], rays[n, 1], rays[n, 2], size)
+        if key != last:
+            slot = find_slot(slots, key)
+            if slots[slot, 0] == EMPTY:
+                slots[slot, 0], slots[slot, 1], keys[count] = key, count, key
+                count += 1
+            row, last = slots[slot, 1], key
+        rows[n] = row
     touched = np.empty(len(rays), np.int32)
     number = 0
     for n in range(len(rays)):
-        x, y, z = rays[n, 0], rays[n, 1], rays[n, 2]
-        key = surfel_key(x, y, z, size)
-        slot = find_slot(slots, key)
-        if slots[slot, 0] == EMPTY:
-            slots[slot, 0], slots[slot, 1], keys[count] = key, count, key
-            count += 1
-        row = slots[slot, 1]
+        row = rows[n]
         if sums[row, FITTED] >= 0:
             # A negative number marks a voxel that is on the list already.
             sums[row, FITTED] = -sums[row, FITTED] - 1
             touched[number] = row
             number += 1
-        cx, cy, cz = _centre(key, size)
-        x -= cx
-        y -= cy
-        z -= cz
-        s = sums[row]
-        s[COUNT] += 1
-        s[1] += x
-        s[2] += y
-        s[3] += z
-        s[4] += x * x
-        s[5] += x * y
-        s[6] += x * z
-        s[7] += y * y
-        s[8] += y * z
-        s[9] += z * z
-        for i in range(4):
-            s[VIEW + i] += rays[n, 3 + i]
-        s[SINE + 1] += rays[n, 6] * rays[n, 6]
+        cx, cy, cz = _centre(keys[row], size)
+        x, y, z = rays[n, 0] - cx, rays[n, 1] - cy, rays[n, 2] - cz
+        sums[row, COUNT] += 1
+        sums[row, 1] += x
+        sums[row, 2] += y
+        sums[row, 3] += z
+        sums[row, 4] += x * x
+        sums[row, 5] += x * y
+        sums[row, 6] += x * z
+        sums[row, 7] += y * y
+        sums[row, 8] += y * z
+        sums[row, 9] += z * z
+        sums[row, VIEW] += rays[n, 3]
+        sums[row, VIEW + 1] += rays[n, 4]
+        sums[row, VIEW + 2] += rays[n, 5]
+        sums[row, SINE] += rays[n, 6]
+        sums[row, SINE + 1] += rays[n, 6] * rays[n, 6]
     for n in range(number):
         row = touched[n]
         s = sums[row]

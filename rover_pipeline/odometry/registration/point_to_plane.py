@@ -100,6 +100,37 @@ def transform_rays(points: np.ndarray, column: np.ndarray, pos: np.ndarray, rot:
 
 
 @compiled
+def _plane_of(x: float, y: float, z: float, size: float, slots: np.ndarray, planes: np.ndarray, extent: float) -> int:
+    """Row of the plane in the voxel of one size that a point of the world lies in; -1 where there is none.
+
+    It is no `inlined` function: that would count references to the tables at each call.
+    """
+    key = surfel_key(x, y, z, size)
+    slot = find_slot(slots, key)
+    row = slots[slot, 1]
+    if slots[slot, 0] != key or planes[row, IS_PLANE] <= 0 or planes[row, EXTENT] < extent * size:
+        return -1
+    return int(row)
+
+
+@compiled
+def _add_row(
+    weight: float,
+    distance: float,
+    j: tuple[float, float, float, float, float, float],
+    matrix: np.ndarray,
+    right: np.ndarray,
+    c: int,
+) -> None:
+    """Adds the equation of a point to the lower half of the matrix of its column, and to its right side."""
+    for a in range(6):
+        right[c, a] -= weight * distance * j[a]
+        scaled = weight * j[a]
+        for b in range(a + 1):
+            matrix[c, a, b] += scaled * j[b]
+
+
+@compiled
 def pose_equations(
     points: np.ndarray,
     column: np.ndarray,
@@ -125,30 +156,26 @@ def pose_equations(
     total, inliers, squared_distances, cut_off, normalised = 0.0, 0.0, 0.0, 0.0, 0.0
     gate, noise, scale, stride, thick, extent = weights
     sizes, slots, planes = tables
-    j = np.empty(6)
     for n in range(0, len(points), stride):
         c = column[n]
-        r = rot[c]
         x, y, z = np.float64(points[n, 0]), np.float64(points[n, 1]), np.float64(points[n, 2])
-        wx = pos[c, 0] + r[0, 0] * x + r[0, 1] * y + r[0, 2] * z
-        wy = pos[c, 1] + r[1, 0] * x + r[1, 1] * y + r[1, 2] * z
-        wz = pos[c, 2] + r[2, 0] * x + r[2, 1] * y + r[2, 2] * z
+        wx = pos[c, 0] + rot[c, 0, 0] * x + rot[c, 0, 1] * y + rot[c, 0, 2] * z
+        wy = pos[c, 1] + rot[c, 1, 0] * x + rot[c, 1, 1] * y + rot[c, 1, 2] * z
+        wz = pos[c, 2] + rot[c, 2, 0] * x + rot[c, 2, 1] * y + rot[c, 2, 2] * z
         total += 1
-        matched, distance, variance = False, 0.0, 0.0
+        matched, distance, variance, nx, ny, nz = False, 0.0, 0.0, 0.0, 0.0, 0.0
         for level in range(len(sizes)):
-            table = slots[level]
-            key = surfel_key(wx, wy, wz, sizes[level])
-            slot = find_slot(table, key)
-            if table[slot, 0] != key:
+            row = _plane_of(wx, wy, wz, sizes[level], slots[level], planes[level], extent)
+            if row < 0:
                 continue
-            p = planes[level][table[slot, 1]]
-            if p[IS_PLANE] > 0 and p[EXTENT] >= extent * sizes[level]:
-                distance = (wx - p[0]) * p[3] + (wy - p[1]) * p[4] + (wz - p[2]) * p[5]
-                variance = noise * noise + p[THICKNESS] * p[THICKNESS]
-                if abs(distance) < gate or abs(distance) < thick * p[THICKNESS]:
-                    matched = True
-                    j[0], j[1], j[2] = p[3], p[4], p[5]
-                    break
+            p = planes[level]
+            nx, ny, nz = p[row, 3], p[row, 4], p[row, 5]
+            distance = (wx - p[row, 0]) * nx + (wy - p[row, 1]) * ny + (wz - p[row, 2]) * nz
+            thickness = p[row, THICKNESS]
+            variance = noise * noise + thickness * thickness
+            if abs(distance) < gate or abs(distance) < thick * thickness:
+                matched = True
+                break
         if not matched:
             continue
         inliers += 1
@@ -156,16 +183,13 @@ def pose_equations(
         cut_off += min(distance * distance, gate * gate)
         normalised += min(distance * distance / variance, _CUT_OFF)
         # The derivative by the rotation is the point times the normal, as a cross product in the lidar frame.
-        u = r[0, 0] * j[0] + r[1, 0] * j[1] + r[2, 0] * j[2]
-        v = r[0, 1] * j[0] + r[1, 1] * j[1] + r[2, 1] * j[2]
-        w = r[0, 2] * j[0] + r[1, 2] * j[1] + r[2, 2] * j[2]
-        j[3], j[4], j[5] = y * w - z * v, z * u - x * w, x * v - y * u
+        u = rot[c, 0, 0] * nx + rot[c, 1, 0] * ny + rot[c, 2, 0] * nz
+        v = rot[c, 0, 1] * nx + rot[c, 1, 1] * ny + rot[c, 2, 1] * nz
+        w = rot[c, 0, 2] * nx + rot[c, 1, 2] * ny + rot[c, 2, 2] * nz
         robust = 1 / (1 + distance * distance / (variance * scale * scale))
         weight = robust * robust / variance * stride
-        for a in range(6):
-            right[c, a] -= weight * distance * j[a]
-            for b in range(a + 1):
-                matrix[c, a, b] += weight * j[a] * j[b]
+        j = nx, ny, nz, y * w - z * v, z * u - x * w, x * v - y * u
+        _add_row(weight, distance, j, matrix, right, c)
     for c in range(len(pos)):
         for a in range(6):
             for b in range(a):

@@ -16,6 +16,7 @@ from rover_pipeline.odometry.spline import (
     THIRD_DIFFERENCE,
     Instants,
     SplineTrajectory,
+    evaluate_poses,
     evaluate_spline,
     exp_so3,
     log_so3,
@@ -158,7 +159,7 @@ def register_sweep(
         gate = _GATES[iteration]
         # While the gate is wide, the pose is wrong by more than the noise: outliers must not decide yet.
         weights = PointWeights(gate, max(noise, gate / 5), SCALE, _STRIDES[iteration], THICK, 0.0)
-        at_pos, at_rot, _, _, _ = evaluate_spline(trajectory, instants)
+        at_pos, at_rot = evaluate_poses(trajectory, instants)
         matrix, right, statistics = pose_equations(sweep.points, sweep.column, at_pos, at_rot, tables, weights)
         equations = SplineEquations(0, np.zeros((count, 4, 6, 6)), np.zeros((count, 6)))
         add_poses(matrix, right, instants.first, basis, equations)
