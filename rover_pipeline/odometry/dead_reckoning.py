@@ -7,6 +7,8 @@ set off, or jumps from one map to another differs from it by more, however well 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from rover_pipeline.kinematics.mount import Mount
@@ -23,6 +25,14 @@ _AROUND = 0.1
 _DEVIATIONS, _LEAST = 6.0, 0.05
 #: Largest share of contradicted windows. Where there are more, the accelerometer is what is wrong.
 _MAX_SHARE = 0.5
+#: Means of accelerations over this time, s, which white noise and vibration leave.
+_SMOOTHED = 0.1
+#: Mean angular rate above which a rig does not only slide, rad/s: an IMU that feels nothing then is broken.
+_TURNS = np.radians(2.0)
+#: Largest share of samples that repeat the one before: others are from a frozen IMU.
+_MAX_REPEATED = 0.2
+#: Speed above which a rig does not stand, m/s, and acceleration below which an IMU still feels nothing, m/s2.
+_MOVES, _NOTHING = 0.1, 0.2
 
 
 def contradicted(
@@ -47,24 +57,94 @@ def contradicted(
     broken = np.concatenate([[0], np.cumsum(~(known[1:] & known[:-1]) | (steps > _MAX_GAP))])
     vel = _integral(np.where(known[:, None], force, 0.0), steps)
     pos = _integral(vel, steps)
+    windows = _Windows.of(times, broken)
+    if not len(windows.first):
+        return result
+    begin = np.searchsorted(trajectory.ts, times[windows.first])
+    end = np.searchsorted(trajectory.ts, times[windows.last])
     # What the accelerometer does not explain of the motion: a constant velocity, where both agree.
     rest = state.pos - pos
-    begins = np.arange(times[0] + _AROUND, times[-1] - _WINDOW, _STEP)
-    shifts = (-_AROUND, 0.0, _AROUND, _WINDOW)
-    before, first, after, last = (np.minimum(np.searchsorted(times, begins + by), len(times) - 1) for by in shifts)
-    whole = broken[before] == broken[last]
-    before, first, after, last = before[whole], first[whole], after[whole], last[whole]
-    if not len(first):
-        return result
-    velocity = (rest[after] - rest[before]) / (times[after] - times[before])[:, None]
-    off = np.linalg.norm(rest[last] - rest[first] - velocity * (times[last] - times[first])[:, None], axis=1)
+    off = windows.curvature(rest)
     wrong = off > max(_LEAST, _DEVIATIONS * float(np.median(off)))
     if wrong.mean() > _MAX_SHARE:
-        return result
-    begin, end = np.searchsorted(trajectory.ts, times[first[wrong]]), np.searchsorted(trajectory.ts, times[last[wrong]])
-    for start, stop in zip(begin, end, strict=True):
+        wrong[:] = False
+    # An accelerometer that feels nothing contradicts a change of velocity, in however many windows it is. The level of
+    # a world whose bodies set off is wrong by a mean acceleration, which is one of the whole recording.
+    usual = np.median(force[known], axis=0)
+    felt = np.linalg.norm(_smoothed(force - usual, times), axis=1)
+    repeated = np.concatenate([[0.0], (np.diff(acc, axis=0) == 0).all(axis=1)])
+    turns = np.interp(times, trajectory.ts, np.linalg.norm(trajectory.states.avel, axis=1))
+    unfelt = (
+        (windows.curvature(rest + usual * ((times - times[0]) ** 2 / 2)[:, None]) > _LEAST + windows.reach(felt))
+        & (windows.mean(repeated) < _MAX_REPEATED)
+        & (windows.mean(turns) < _TURNS)
+    )
+    for start, stop in zip(begin[wrong | unfelt], end[wrong | unfelt], strict=True):
         result[max(start - 1, 0) : stop + 1] = True
+    if unfelt.any():
+        # As long as it feels nothing, the rig has one velocity before and after the change, and it is not known which,
+        # but where the rig stands.
+        quiet = np.interp(trajectory.ts, times, felt) < _NOTHING
+        result |= _joined(result, quiet & (np.linalg.norm(trajectory.states.vel, axis=1) > _MOVES))
     return result
+
+
+class _Windows(NamedTuple):
+    """Windows of half a second, by the numbers of samples.
+
+    Attributes:
+        times: f8 (N,), of the samples, s.
+        before, after: i8 (K,), around the begin, between which the velocity is measured; first, last: i8 (K,).
+    """
+
+    times: np.ndarray
+    before: np.ndarray
+    first: np.ndarray
+    after: np.ndarray
+    last: np.ndarray
+
+    @classmethod
+    def of(cls, times: np.ndarray, broken: np.ndarray) -> _Windows:
+        """Those in which `broken`, i8 (N,), the number of gaps so far, stays the same."""
+        begins = np.arange(times[0] + _AROUND, times[-1] - _WINDOW, _STEP)
+        shifts = (-_AROUND, 0.0, _AROUND, _WINDOW)
+        numbers = [np.minimum(np.searchsorted(times, begins + by), len(times) - 1) for by in shifts]
+        whole = broken[numbers[0]] == broken[numbers[-1]]
+        return cls(times, *(each[whole] for each in numbers))
+
+    def curvature(self, path: np.ndarray) -> np.ndarray:
+        """How far a path, f8 (N, 3), m, is at the end from where its first velocity leads to, f8 (K,), m."""
+        times = self.times
+        velocity = (path[self.after] - path[self.before]) / (times[self.after] - times[self.before])[:, None]
+        covered = velocity * (times[self.last] - times[self.first])[:, None]
+        off: np.ndarray = np.linalg.norm(path[self.last] - path[self.first] - covered, axis=1)
+        return off
+
+    def mean(self, values: np.ndarray) -> np.ndarray:
+        """Mean of values of samples, f8 (N,), in each window, f8 (K,)."""
+        sums = np.concatenate([[0.0], np.cumsum(values)])
+        means: np.ndarray = (sums[self.last] - sums[self.first]) / np.maximum(self.last - self.first, 1)
+        return means
+
+    def reach(self, accelerations: np.ndarray) -> np.ndarray:
+        """How far accelerations, f8 (N,), m/s2, can move something that rests, in each window, f8 (K,), m."""
+        return np.sqrt(self.mean(accelerations**2)) * _WINDOW**2 / 2
+
+
+def _smoothed(values: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """Means over a tenth of a second around each sample, f8 (N, 3)."""
+    sums = np.concatenate([np.zeros((1, 3)), np.cumsum(values, axis=0)])
+    first = np.searchsorted(times, times - _SMOOTHED / 2)
+    last = np.searchsorted(times, times + _SMOOTHED / 2, side="right")
+    means: np.ndarray = (sums[last] - sums[first]) / (last - first)[:, None]
+    return means
+
+
+def _joined(some: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """The frames of stretches of `some` or `others` that hold one of `some`, bool (frame,)."""
+    either = some | others
+    number = np.cumsum(np.diff(either.astype(int), prepend=0) == 1)
+    return either & np.isin(number, number[some])
 
 
 def _integral(values: np.ndarray, steps: np.ndarray) -> np.ndarray:

@@ -35,6 +35,9 @@ _BEYOND_CHANCE, _NO_MOVE = 4.0, 1e-14
 _DISAGREE = 4.0
 #: Mean speed over so many seconds, below which a rig may stand, m/s.
 _WINDOW, _STANDS = 1.0, 0.3
+#: A rig that glides: faster than this, m/s, with an angular rate below this, rad/s, of which a trolley on a floor has
+#: 0.6 degrees a second and a car 3. Its motion lasts for as long as it is faster than the last figure, m/s.
+_GLIDES, _TURNS, _CREEPS = 0.2, np.radians(0.35), 0.02
 #: Residual of a sweep, relative to the median of the recording, above which the sweep does not fit.
 _WORSE_THAN_MEDIAN = 2.0
 
@@ -107,9 +110,7 @@ class Quality(NamedTuple):
         bodies alone. These stand in the frame of the rig, as companions do. While a rig moves past small bodies they
         cannot be companions, unless some of them contradict the others: then some stand and some come along.
         """
-        after = np.clip(np.searchsorted(ts, ts + _WINDOW / 2), 0, len(ts) - 1)
-        before = np.clip(np.searchsorted(ts, ts - _WINDOW / 2), 0, len(ts) - 1)
-        speed = np.linalg.norm(state.pos[after] - state.pos[before], axis=1) / np.maximum(ts[after] - ts[before], 1e-3)
+        speed = _speed(state, ts)
         alone = (self.structure < _STRUCTURE_ERROR**-2) & (self.structure < self.information / _SMALL_BODIES**2)
         doubtful = alone & ((speed < _STANDS) | (_within(self.surprise, ts) > _DISAGREE))
         # The same bodies tell of the motion before and after: a doubt about a part of a stretch is one about all of it.
@@ -117,9 +118,31 @@ class Quality(NamedTuple):
         number = np.cumsum(np.diff(stretch.astype(int), prepend=0) == 1)
         return stretch & np.isin(number, number[doubtful])
 
+    def among_traffic(self, state: State, ts: np.ndarray) -> np.ndarray:
+        """Where the rig may stand although it seems to glide, because bodies around it set off, bool (frame,).
+
+        Ranges alone tell no bus that passes a rig from a rig that passes a bus, where the ground is the same for both.
+        But whatever carries a rig shakes and turns it a little. Where its motion has no trace of that, and small bodies
+        alone tell of it, it is more likely theirs.
+        """
+        speed, turns = _speed(state, ts), np.sqrt(_within((state.avel**2).sum(axis=1), ts))
+        small = widened(self.structure < self.information / _SMALL_BODIES**2, ts)
+        moves = speed > _CREEPS
+        number = np.cumsum(np.diff(moves.astype(int), prepend=0) == 1)
+        return moves & np.isin(number, number[small & (speed > _GLIDES) & (turns < _TURNS)])
+
     def usable_for_loops(self, options: OdometrySection) -> np.ndarray:
         """Which frames may be part of local maps, bool (frame,). Drift makes their residuals large."""
         return (self.inliers >= options.min_inliers) & (self.information > 0)
+
+
+def _speed(state: State, ts: np.ndarray) -> np.ndarray:
+    """Mean speed within a second around each frame, f8 (frame,), m/s."""
+    after = np.clip(np.searchsorted(ts, ts + _WINDOW / 2), 0, len(ts) - 1)
+    before = np.clip(np.searchsorted(ts, ts - _WINDOW / 2), 0, len(ts) - 1)
+    way = np.linalg.norm(state.pos[after] - state.pos[before], axis=1)
+    speed: np.ndarray = way / np.maximum(ts[after] - ts[before], 1e-3)
+    return speed
 
 
 def _within(values: np.ndarray, ts: np.ndarray) -> np.ndarray:
@@ -251,6 +274,16 @@ def companion_warnings(companions: np.ndarray) -> list[str]:
     return [
         f"frame {int(np.argmax(companions))}: the rig seems to stand, as {int(companions.sum())} sweeps say, but only "
         "small bodies tell so, which may move along with it; floors and walls leave a direction open"
+    ]
+
+
+def traffic_warnings(traffic: np.ndarray) -> list[str]:
+    """A line where bodies around the rig may move instead of it, bool (frame,)."""
+    if not traffic.any():
+        return []
+    return [
+        f"frame {int(np.argmax(traffic))}: the rig seems to glide without a turn, as {int(traffic.sum())} sweeps say, "
+        "but only small bodies tell so, which may have set off around it; an IMU or a radar would tell"
     ]
 
 

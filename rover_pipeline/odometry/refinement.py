@@ -13,11 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.engine.exchange import Exchange
-from rover_pipeline.kinematics.rotation import exp, log
+from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.odometry.inertial import Imu
 from rover_pipeline.odometry.observations import Gyro, Sweep
 from rover_pipeline.odometry.registration.batch import SplineSystem, normal_equations, rate_equations
+from rover_pipeline.odometry.registration.convergence import Pass, banded_product, difference, mixed, rate
 from rover_pipeline.odometry.registration.covariance import covariances
 from rover_pipeline.odometry.registration.judge import (
     NO_FIT,
@@ -51,6 +52,7 @@ class Batch(NamedTuple):
         system: the equations of all control points.
         noise: variance of the points' distances from their planes, relative to the expected one.
         shake: rotations of the lidar about the trajectory.
+        follows: share of an error that a pass leaves, because the map follows the trajectory; see `convergence.rate`.
     """
 
     trajectory: SplineTrajectory
@@ -59,10 +61,17 @@ class Batch(NamedTuple):
     system: SplineSystem
     noise: float
     shake: Shake = NO_SHAKE
+    follows: float = 0.0
+
+    @property
+    def band(self) -> np.ndarray:
+        """The lidar's information of all control points, f8 (24, 6 M); see `SplineSystem`."""
+        band: np.ndarray = self.system.matrix(self.noise)
+        return band
 
     def covariances(self, ts: np.ndarray) -> np.ndarray:
         """Of the poses at some instants, f8 (frame, 6, 6); see `registration.covariance.covariances`."""
-        return covariances(self.system, self.noise, ts)
+        return covariances(self.system, self.noise, ts) / (1 - self.follows)
 
     def states(self, ts: np.ndarray) -> State:
         """Of the lidar at some instants, f8 (frame,), s."""
@@ -124,18 +133,33 @@ def _repeated(
     gyro: tuple[Imu, Sequence[tuple[float, float]]] | None = None,
 ) -> Batch:
     """The trajectory after further passes, with a gyroscope whose biases are those of spans of time, or without one."""
+    done = [Pass(best.trajectory, best.refined())]
     for _ in range(passes):
-        if gyro is None:
-            batch = _at_once(reader, best.refined(), ranges)
-        else:
-            imu, spans = gyro
-            batch = _at_once(reader, best.refined(), ranges, imu.shake).with_rates(imu.gyro, spans)
+        batch = _pass(reader, mixed(done, best.band), ranges, gyro)
+        if len(done) > 1 and is_worse(best.fits, batch.fits):
+            # The mixture went too far. One step is what the equations themselves ask for.
+            done = done[-1:]
+            batch = _pass(reader, done[-1].after, ranges, gyro)
         if is_worse(best.fits, batch.fits):
             break
         before, best = best, batch
+        done.append(Pass(best.trajectory, best.refined()))
         if has_settled(reader.options, before.trajectory, batch.trajectory, reader.times):
             break
-    return best
+    return best._replace(follows=rate(done, best.band))
+
+
+def _pass(
+    reader: SweepReader,
+    trajectory: SplineTrajectory,
+    ranges: Sequence[tuple[int, int]],
+    gyro: tuple[Imu, Sequence[tuple[float, float]]] | None,
+) -> Batch:
+    """What all sweeps say about a trajectory, and the gyroscope, if there is one."""
+    if gyro is None:
+        return _at_once(reader, trajectory, ranges)
+    imu, spans = gyro
+    return _at_once(reader, trajectory, ranges, imu.shake).with_rates(imu.gyro, spans)
 
 
 def _with_gyro(
@@ -167,13 +191,8 @@ def _moves(lidar: np.ndarray, plain: SplineTrajectory, turned: SplineTrajectory)
         lidar: f8 (24, M, 6), the lidar's equations in banded form, relative to their noise.
         plain, turned: the trajectories without and with the gyroscope.
     """
-    move = np.concatenate([turned.pos - plain.pos, log(np.swapaxes(plain.rot, 1, 2) @ turned.rot)], axis=1).ravel()
-    band = lidar.reshape(len(lidar), -1)
-    pulled = band[0] * move
-    for below in range(1, len(band)):
-        pulled[below:] += band[below, :-below] * move[:-below]
-        pulled[:-below] += band[below, :-below] * move[below:]
-    sums = np.concatenate([[0.0], np.cumsum(move * pulled)])
+    move = difference(plain, turned)
+    sums = np.concatenate([[0.0], np.cumsum(move * banded_product(lidar.reshape(len(lidar), -1), move))])
     second = min(len(sums) - 1, 6 * max(1, round(1 / plain.step)))
     return float((sums[second:] - sums[:-second]).max()) / second
 

@@ -30,6 +30,7 @@ from rover_pipeline.odometry.quality import (
     largest_stretch,
     largest_world,
     seam_summary,
+    traffic_warnings,
     unbridged,
     warnings_of,
     widened,
@@ -130,12 +131,13 @@ def odom(
     # Poses are valid where the sweep fits the map, in the largest of the worlds of segments that are not connected.
     companions = quality.among_companions(options, state, times)
     valid = quality.valid(options, state, times) & (recording.valid != 0)
-    valid &= largest_world(seams, valid)
+    traffic = quality.among_traffic(state, times)
+    valid &= ~traffic & largest_world(seams, valid)
     against = np.zeros(len(times), bool)
     if options.imu:
         # Between the sweeps at both sides of a gap the motion is a guess, which the accelerometer may well contradict.
         against = contradicted_by(samples, imu, mount, Trajectory(times, state, valid, max_gap=LONGEST))
-    lost = widened(companions | implausible(state, times) | quality.torn(options, times) | against, times)
+    lost = widened(companions | traffic | implausible(state, times) | quality.torn(options, times) | against, times)
     lost |= unbridged(np.isfinite(quality.inliers), times, {seam.frame for seam in seams})
     valid &= largest_stretch(lost, valid)
     after = jumps(recorded)
@@ -161,6 +163,7 @@ def odom(
         *contradiction_warnings(against),
         *lidar_clock.remarks("lidar"),
         *companion_warnings(companions),
+        *traffic_warnings(traffic),
         *warnings_of(seams, valid, recording.valid),
     ]
     return result, Inspection(measured, warnings)

@@ -76,6 +76,7 @@ class Contents:
         if self.pose_speed is None:
             self.pose_speed, self.pose_source = self.track, "_odom"
         self.radar_speed = motion.read_speed(get("_radar_velocity"))
+        self.radar_speed_sigma = motion.read_speed_sigma(get("_radar_velocity"))
         self.clocks = processing.measured_values(self.provenances.get("_sync", {}))
         self.residuals = sync.read_residuals(get("_sync"), self.clocks)
 
@@ -87,7 +88,8 @@ def _summarise(contents: Contents, options: PageOptions, threads: int = 1) -> Su
     radar_speed = None
     if "radar" in records:
         sidecar = read_sidecar(trace.path, "radar")
-        radar_speed = motion.compare_radar_speed(sidecar, contents.pose_speed, contents.radar_speed)
+        speeds = contents.pose_speed, contents.radar_speed, contents.radar_speed_sigma
+        radar_speed = motion.compare_radar_speed(sidecar, *speeds)
     evidence = findings.Evidence(
         raw=[record.summary for record in contents.raw],
         virtual=[record.summary for record in contents.derived],

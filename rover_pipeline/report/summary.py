@@ -116,7 +116,9 @@ class RadarSpeed(_Model):
         None, description="RMS difference between the speeds of `_radar_velocity` and of the radar's pose, m/s."
     )
     contradicted_share: float | None = Field(
-        None, description="Share of frames in which these speeds differ by more than 0.5 m/s."
+        None,
+        description="Share of frames in which these speeds differ by more than 0.5 m/s and three "
+        "standard deviations of the radar's.",
     )
     contradicted_mps: tuple[float, float] | None = Field(
         None, description="Median speeds by the pose and by `_radar_velocity` in those frames, m/s."

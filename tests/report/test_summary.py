@@ -66,6 +66,32 @@ def test_speed_is_compared_with_the_maximum_doppler(summary: Summary) -> None:
     assert "maximum Doppler" in findings(summary, "warning")["radar"].text
 
 
+@pytest.mark.parametrize(
+    ("pose", "radar", "sigma", "said"),
+    [
+        (0.0, 1.2, 0.05, "stands still while the radar sees 1.2 m/s, for 38 % of the time"),
+        (1.2, 0.0, 0.05, "moves at 1.2 m/s while the radar sees 0.0 m/s, for 38 % of the time"),
+        (1.2, 1.5, 0.05, ""),  # both err a little
+        (20.0, 20.7, 0.6, ""),  # three per cent of the scale of a radar
+        (20.0, 15.0, 0.6, "moves at 20.0 m/s while the radar sees 15.0 m/s, for 38 % of the time"),
+    ],
+)
+def test_a_radar_that_sees_what_the_odometry_does_not_is_named(
+    pose: float, radar: float, sigma: float, said: str, tmp_path: Path
+) -> None:
+    trace, count = small_trace(tmp_path / "trace", 40, sensors=("lidar", "radar"), invalid={}), 40
+    (trace / "radar" / "radar.json").write_text('{"shape": [64, 2, 4, 16], "doppler_resolution": 1.0}')
+    ts, ahead = times(count), np.array([[1.0, 0.0, 0.0]])
+    # They agree but in the last 16 of 40 frames, one of which the radar knows nothing of.
+    seen = np.where(np.arange(count) < 24, pose, radar)[:, None] * ahead
+    seen[30] = np.nan
+    cov = np.tile(np.diag([sigma**2, 0.1, 0.1]), (count, 1, 1))
+    sensor(trace, "_radar_pose", ts, pos=np.zeros((count, 3)), vel=np.tile(pose * ahead, (count, 1)))
+    sensor(trace, "_radar_velocity", ts, vel=seen.astype("f4"), cov=cov.astype("f4"))
+    found = [each for each in summarise(trace).findings if "while the radar sees" in each.text]
+    assert [(each.place, each.text, each.severity) for each in found] == ([("_odom", said, "warning")] if said else [])
+
+
 def test_sync_residuals_are_percentiles_of_the_matched_samples(summary: Summary) -> None:
     (radar,) = summary.sync
     ts = walked.lidar_times()

@@ -18,8 +18,8 @@ from rover_pipeline.report.summary import Motion, RadarSpeed
 _STATE_CHANNELS = {TS, VALID, "pos", "rot", "vel", "acc", "avel"}
 #: Larger coordinates and speeds come from damaged files.
 _MAX_COORDINATE_M, _MAX_SPEED_MPS = 1e6, 1e3
-#: Difference between two valid speeds that no error of either explains, m/s.
-_CONTRADICTION_MPS = 0.5
+#: Difference between two valid speeds that no error of either explains: m/s, and standard deviations of the radar's.
+_CONTRADICTION_MPS, _CONTRADICTION_SIGMA = 0.5, 3.0
 #: Points of the path in `summary.json`.
 _PATH_POINTS = 200
 
@@ -142,6 +142,16 @@ def read_speed(record: SensorRecord | None) -> SpeedCurve | None:
     return SpeedCurve(record.ts, np.where(record.valid != 0, _norm(vel), np.nan))
 
 
+def read_speed_sigma(record: SensorRecord | None) -> np.ndarray | None:
+    """Standard deviations of those speeds, f8 (frame,), m/s, from `vel` and `cov`; None when there are none."""
+    vel, cov = (record.read(name, shape) if record else None for name, shape in (("vel", (3,)), ("cov", (3, 3))))
+    if vel is None or cov is None or len(vel) != len(cov):
+        return None
+    with np.errstate(invalid="ignore"):
+        squares = np.einsum("ni,nij,nj->n", vel, cov, vel) / np.maximum(np.square(vel).sum(axis=1), 1e-6)
+        return np.sqrt(np.maximum(squares, 0.0))
+
+
 def _norm(vel: np.ndarray) -> np.ndarray:
     """Speeds of velocities, f8 (frame,), m/s; NaN where they are too large to be true."""
     plausible = np.all(np.abs(np.where(np.isfinite(vel), vel, np.inf)) < _MAX_SPEED_MPS, axis=1)
@@ -149,14 +159,18 @@ def _norm(vel: np.ndarray) -> np.ndarray:
 
 
 def compare_radar_speed(
-    sidecar: Mapping[str, Any], pose: SpeedCurve | None, measured: SpeedCurve | None
+    sidecar: Mapping[str, Any],
+    pose: SpeedCurve | None,
+    measured: SpeedCurve | None,
+    sigma: np.ndarray | None = None,
 ) -> RadarSpeed | None:
     """Speed of the radar against its maximum Doppler; None when `radar.json` does not tell the Doppler axis.
 
     Args:
         sidecar: content of `radar.json`.
         pose: speed of the radar according to its poses.
-        measured: speed of the radar according to its own Doppler measurements.
+        measured: speed of the radar according to its own Doppler measurements; sigma: f8 (frame,), m/s, its standard
+            deviations: a share of a large speed, which no fixed limit fits.
     """
     try:
         max_doppler = float(sidecar["doppler_resolution"]) * int(sidecar["shape"][0]) / 2
@@ -172,7 +186,8 @@ def compare_radar_speed(
         expected = np.interp(measured.ts, pose.ts[known], pose.speed[known], left=np.nan, right=np.nan)
         difference = _rms(expected - measured.speed)
         both = np.isfinite(expected) & np.isfinite(measured.speed)
-        apart = both & (np.abs(expected - measured.speed) > _CONTRADICTION_MPS)
+        limit = _CONTRADICTION_MPS + _CONTRADICTION_SIGMA * (0.0 if sigma is None else np.nan_to_num(sigma, nan=np.inf))
+        apart = both & (np.abs(expected - measured.speed) > limit)
         if both.any():
             contradicted = float(apart.sum() / both.sum())
         if apart.any():
