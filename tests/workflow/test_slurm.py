@@ -5,17 +5,22 @@ The script that does so is named by ROVER_PIPELINE_SLURM; it needs Debian's Slur
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
+from platformdirs import user_cache_path
 
+from rover_pipeline.engine.options import DASK_VARIABLE
 from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.simulate.record import simulate
 from tests.campaign.gated import GATE
 from tests.campaign.laboratory import Laboratory, wait_until
 from tests.conftest import CHECKOUT
@@ -115,6 +120,45 @@ def test_workers_of_a_step_are_slurm_jobs_and_a_lost_one_costs_its_chunk(slurm: 
         remote = Sensor(lab.trace / "_pooled").channel("sum").read()
         lab.run(4, step="pooled").succeeds()
         np.testing.assert_array_equal(Sensor(lab.trace / "_pooled").channel("sum").read() / 4, remote / 3)
+
+
+def test_parts_of_the_odometry_have_the_same_bytes_from_slurm_jobs_of_which_one_is_lost(
+    slurm: dict[str, str], tmp_path: Path
+) -> None:
+    trace, alone = tmp_path / "trace", tmp_path / "alone"
+    simulate(trace, preset="tiny", duration=5.0, sensors=("lidar", "imu"))
+    request = json.dumps({"options": {"segment": 1.0, "overlap": 0.3}})
+
+    def odom(where: Path, more: Mapping[str, str]) -> subprocess.Popen[str]:
+        output = ["--output", str(where / "_odom" / "meta.json"), "--threads", "1", "--request", request]
+        command = [sys.executable, "-m", "rover_pipeline", "step", "_odom", "--trace", str(where), *output]
+        return subprocess.Popen(command, env={**os.environ, **more}, stderr=subprocess.PIPE, text=True)
+
+    made = [sys.executable, "-m", "rover_pipeline", "step", "_lidar_image", "--trace", str(trace)]
+    subprocess.run([*made, "--output", str(trace / "_lidar_image" / "meta.json")], check=True, capture_output=True)
+    shutil.copytree(trace, alone)
+    assert odom(alone, {}).wait(120) == 0
+    expected = result_bytes(alone)
+    assert json.loads((alone / "_odom" / "provenance.json").read_text())["measured"]["segments"] == 5
+
+    dask = {"slurm": {"jobs": 2, "cores": 1, "memory": "1 GiB", "hours": 0.2}}
+    # Logs of workers go to a place of their own, and kernels stay where they are compiled.
+    kernels = os.environ.get("NUMBA_CACHE_DIR", str(user_cache_path("rover_pipeline")))
+    env = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "NUMBA_CACHE_DIR": kernels}
+    env |= {**slurm, DASK_VARIABLE: json.dumps(dask)}
+    running = odom(trace, env)
+    try:
+        wait_until(lambda: running.poll() is not None or list(trace.glob(".partial/**/thin-*.npz")), 180)
+        at_work = jobs(slurm, "running")
+        assert running.poll() is None and at_work, running.communicate()[1]
+        subprocess.run(["scancel", "--full", "--signal=KILL", at_work[0]], env={**os.environ, **slurm}, check=True)
+        wait_until(lambda: at_work[0] not in jobs(slurm), 30)
+        told = running.communicate(timeout=240)[1]
+    finally:
+        running.kill()
+    assert running.returncode == 0, told
+    assert result_bytes(trace) == expected
+    wait_until(lambda: not jobs(slurm), 60)
 
 
 def test_a_job_that_slurm_refuses_is_one_line(slurm: dict[str, str], tmp_path: Path) -> None:
