@@ -266,7 +266,11 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--traces", type=int, default=200, metavar="N")
     parser.add_argument("--simulated", action="store_true", help="recordings of a world, with all default outputs")
     parser.add_argument("--accounting", action="store_true", help="with slurmdbd, so that sacct answers")
-    parser.add_argument("--outputs", default="", help="instead of what each kind of recording gives; report among them")
+    parser.add_argument(
+        "--outputs",
+        default="",
+        help="instead of what each kind of recording gives; one of the radar and report among them",
+    )
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(SCENARIOS)} (default: all)")
     given = parser.parse_args(arguments)
     bad = False
