@@ -49,7 +49,8 @@ class Quality(NamedTuple):
         inliers: f8 (frame,), fraction of points on planes.
         residual: f8 (frame,), root mean square of their distances, metres.
         information: f8 (frame,), smallest eigenvalue of the information matrix, 1/m2.
-        error: f8 (frame,), standard deviation of the position in its least certain direction, metres.
+        error: f8 (frame,), standard deviation of the position in its least certain direction, with how far it has not
+            settled yet, metres.
         structure: f8 (frame,), smallest eigenvalue of the information that large planes alone give, 1/m2.
         shift: f8 (frame,), how far the points of the sweep would move it on the map of other sweeps, metres.
         surprise: f8 (frame,), the square of that move and of the rotation with it, normalised by their covariance, per
@@ -72,6 +73,7 @@ class Quality(NamedTuple):
         # Seconds without a sweep leave the motion open by more than numbers can say.
         known, error = np.isfinite(cov).all(axis=(1, 2)), np.full(len(cov), np.inf)
         error[known] = np.sqrt(np.maximum(np.linalg.eigvalsh(cov[known][:, :3, :3])[:, -1], 0.0))
+        error = np.hypot(error, batch.unsettled)
         information[~np.isfinite(inliers)] = np.nan
         surprise = surprise / batch.noise
         return cls(inliers, residual, information, error, structure / batch.noise, shift, surprise)
