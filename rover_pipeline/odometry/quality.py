@@ -28,6 +28,9 @@ _MAX_ACCELERATION = 15.0
 _BLOCKS = 4
 #: Mean surprise of the sweeps of a second that chance explains: 1, and its standard deviation, 0.2.
 _BY_CHANCE = 1.2
+#: Smallest factor of a covariance: robust weights take information away from points whose moves are as small as before,
+#: so that sweeps agree better than their information says.
+_LEAST_SURPRISE = 0.7
 #: Standard deviations above which a correlation of moves within sweeps is not chance, whose largest of six directions
 #: has 3.5; and the variance of a move that is none, m2 or rad2.
 _BEYOND_CHANCE, _NO_MOVE = 4.0, 1e-14
@@ -49,7 +52,8 @@ class Quality(NamedTuple):
         inliers: f8 (frame,), fraction of points on planes.
         residual: f8 (frame,), root mean square of their distances, metres.
         information: f8 (frame,), smallest eigenvalue of the information matrix, 1/m2.
-        error: f8 (frame,), standard deviation of the position in its least certain direction, metres.
+        error: f8 (frame,), standard deviation of the position in its least certain direction, with how far it has not
+            settled yet, metres.
         structure: f8 (frame,), smallest eigenvalue of the information that large planes alone give, 1/m2.
         shift: f8 (frame,), how far the points of the sweep would move it on the map of other sweeps, metres.
         surprise: f8 (frame,), the square of that move and of the rotation with it, normalised by their covariance, per
@@ -72,6 +76,7 @@ class Quality(NamedTuple):
         # Seconds without a sweep leave the motion open by more than numbers can say.
         known, error = np.isfinite(cov).all(axis=(1, 2)), np.full(len(cov), np.inf)
         error[known] = np.sqrt(np.maximum(np.linalg.eigvalsh(cov[known][:, :3, :3])[:, -1], 0.0))
+        error = np.hypot(error, batch.unsettled)
         information[~np.isfinite(inliers)] = np.nan
         surprise = surprise / batch.noise
         return cls(inliers, residual, information, error, structure / batch.noise, shift, surprise)
@@ -174,7 +179,7 @@ def as_measured(cov: np.ndarray, fits: Sequence[SweepFit], noise: float, ts: np.
     inverse = np.linalg.inv(root)
     values, vectors = np.linalg.eigh(inverse @ next_one @ np.swapaxes(inverse, 1, 2))
     values = np.where(values > _BEYOND_CHANCE / np.sqrt(PARTS * _number(ts))[:, None], values, 0.0)
-    wider: np.ndarray = cov * np.maximum(surprise, 1.0)[:, None, None]
+    wider: np.ndarray = cov * np.maximum(surprise, _LEAST_SURPRISE)[:, None, None]
     wider += root @ (vectors * values[:, None]) @ np.swapaxes(root @ vectors, 1, 2)
     return wider
 

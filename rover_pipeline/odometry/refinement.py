@@ -40,6 +40,9 @@ from rover_pipeline.odometry.surfels import SurfelMap
 #: Information by which the gyroscope may move a second of the trajectory against the lidar, for each of its unknowns,
 #: before it is asked whether the lidar alone fits better.
 _MOVES = 4.0
+#: How many times the next move further passes would still move a trajectory: mixed passes leave two thirds or less of
+#: the move of the pass before.
+_PASSES_LEFT = 3.0
 
 
 class Batch(NamedTuple):
@@ -53,6 +56,7 @@ class Batch(NamedTuple):
         noise: variance of the points' distances from their planes, relative to the expected one.
         shake: rotations of the lidar about the trajectory.
         follows: share of an error that a pass leaves, because the map follows the trajectory; see `convergence.rate`.
+        unsettled: f8 (frame,), how far further passes would move the positions, if there were any, m.
     """
 
     trajectory: SplineTrajectory
@@ -62,6 +66,7 @@ class Batch(NamedTuple):
     noise: float
     shake: Shake = NO_SHAKE
     follows: float = 0.0
+    unsettled: np.ndarray | float = 0.0
 
     @property
     def band(self) -> np.ndarray:
@@ -146,7 +151,10 @@ def _repeated(
         done.append(Pass(best.trajectory, best.refined()))
         if has_settled(reader.options, before.trajectory, batch.trajectory, reader.times):
             break
-    return best._replace(follows=rate(done, best.band))
+    if len(done) < 2:
+        return best
+    further = mixed(done, best.band).at(reader.times).pos - best.trajectory.at(reader.times).pos
+    return best._replace(follows=rate(done, best.band), unsettled=_PASSES_LEFT * np.linalg.norm(further, axis=1))
 
 
 def _pass(

@@ -16,6 +16,7 @@ from rover_pipeline.lidar.sweeps import lidar_reader
 from rover_pipeline.lookup import load
 from rover_pipeline.numerics.jumps import jumps, without_jumps
 from rover_pipeline.numerics.prepare import prepare
+from rover_pipeline.odometry.degeneracy import Degeneracy, degeneracy_warnings
 from rover_pipeline.odometry.gaps import LONGEST, gaps
 from rover_pipeline.odometry.inertial import Imu, Samples, calibrated, contradicted_by, level_of, with_accelerometer
 from rover_pipeline.odometry.options import OdometryOptions
@@ -133,6 +134,8 @@ def odom(
     valid = quality.valid(options, state, times) & (recording.valid != 0)
     traffic = quality.among_traffic(state, times)
     valid &= ~traffic & largest_world(seams, valid)
+    unsure = companions | traffic | ~(quality.information >= options.max_error**-2)
+    degeneracy = Degeneracy.of(batch.fits, batch.noise, state, unsure, options.max_error)
     against = np.zeros(len(times), bool)
     if options.imu:
         # Between the sweeps at both sides of a gap the motion is a guess, which the accelerometer may well contradict.
@@ -148,12 +151,15 @@ def odom(
         level = level_of(samples, imu, mount, Trajectory(times, state, valid, max_gap=LONGEST))
         measured["gravity"] = level.summary()
         world = remove_tilt(state.rot[first, None], level.up)[0] @ world
+    degenerate = degeneracy.summary(world)
+    if degenerate:
+        measured["degenerate"] = degenerate
     result = {
         **state._replace(pos=state.pos - state.pos[first]).rotated(world)._asdict(),
         "inliers": quality.inliers.astype("f4"),
         "residual": quality.residual.astype("f4"),
         "information": quality.information,
-        "cov": relative_to(cov, state, first).astype("f4"),
+        "cov": relative_to(cov + degeneracy.cov, state, first).astype("f4"),
         "valid": valid,
     }
     warnings = [
@@ -164,6 +170,7 @@ def odom(
         *lidar_clock.remarks("lidar"),
         *companion_warnings(companions),
         *traffic_warnings(traffic),
+        *degeneracy_warnings(degenerate),
         *warnings_of(seams, valid, recording.valid),
     ]
     return result, Inspection(measured, warnings)

@@ -27,6 +27,7 @@ from rover_pipeline.odometry.observations import Gyro
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.shake import split_rates, worth_while
 from rover_pipeline.simulate import PRESETS
+from rover_pipeline.simulate.motion.pace import Pace
 from rover_pipeline.simulate.record import simulate
 from rover_pipeline.simulate.rig import build
 from rover_pipeline.table import find_step
@@ -227,3 +228,27 @@ def test_an_accelerometer_contradicts_a_slip_and_neither_a_gap_nor_a_sweep_that_
     assert against(slips, every)[40:42].all() and not against(slips, every)[:30].any()
     # Beside a gap, the positions of both sides and the motion between them are what joined them, not what was seen.
     assert not against(slips, np.r_[0:35, 45:80]).any()
+
+
+def test_an_accelerometer_that_feels_nothing_contradicts_buses_that_set_off_in_most_of_a_recording() -> None:
+    samples, ts = np.arange(0.0, 5.0, 0.005), np.arange(0.0, 5.0, 0.1)
+    rng = np.random.default_rng(0)
+    rest = np.array([0.0, 0.0, GRAVITY]) + rng.normal(0, 0.02, (len(samples), 3))
+    level = Level(np.array([0.0, 0.0, 1.0]), 0.01, np.zeros(3), np.full(3, 0.05), np.zeros(3), downward=False)
+    pace = Pace(1.7, 1.0, 2.0)
+    path, felt = pace.arc_length(ts), pace.arc_length(samples).rate2
+
+    def against(acc: np.ndarray, turning: float = 0.0) -> np.ndarray:
+        along, none = np.array([[1.0, 0.0, 0.0]]), np.zeros((len(ts), 3))
+        state = State(
+            pos=path.value[:, None] * along, rot=np.tile(np.eye(3), (len(ts), 1, 1)), vel=path.rate[:, None] * along,
+            acc=path.rate2[:, None] * along, avel=none + turning,
+        )  # fmt: skip
+        return contradicted(Trajectory(ts, state, np.ones(len(ts)), max_gap=LONGEST), samples, acc, np.eye(3), level)
+
+    # The motion goes on at a constant speed after they have set off, which is as wrong.
+    assert against(rest)[15:-1].all() and not against(rest)[:5].any()
+    assert not against(rest + felt[:, None] * [1.0, 0.0, 0.0]).any(), "the rig itself sets off"
+    # Whether a few windows are off by more than all others is asked as well.
+    assert not against(rest, turning=0.1)[36:].any(), "a rig that turns, and an IMU that does not feel it"
+    assert not against(np.repeat(rest[::200], 200, axis=0))[36:].any(), "an IMU that repeats a value"

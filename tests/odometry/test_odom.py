@@ -179,6 +179,14 @@ def test_poses_above_an_endless_floor_are_not_valid(tiny: Path, tmp_path: Path) 
     odom = Sensor(run(trace))
     assert (odom.channel("valid").read() == 0).all()
     assert (odom.channel("information").read() < 1e4).all()
+    found = json.loads((trace / "_odom" / PROVENANCE).read_text())
+    assert found["measured"]["degenerate"]["sweeps"] >= 6
+    # Two directions of a floor are open, and cov is large along them.
+    moves = np.array(found["measured"]["degenerate"]["moves"])
+    assert len(moves) == 2 and np.abs(moves[:, 2]).max() < 0.05
+    assert any("degenerate: floors and walls say nothing of a motion along" in note for note in found["notes"])
+    sides = np.sqrt(np.diagonal(odom.channel("cov").read()[4:8, :3, :3], axis1=1, axis2=2))
+    assert (sides[:, :2] > 0.03).all() and (sides[:, 2] < 0.01).all()
 
 
 @pytest.mark.parametrize("backend", ["kiss_icp", "ouster"])

@@ -55,6 +55,8 @@ class SweepFit(NamedTuple):
         surprise: the square of this move, normalised by the information, per degree of freedom; `noise` is expected.
         motion: f8 (2, 6, 6), mean products of the moves of short parts of the sweep with themselves and with the next
             part, in the lidar frame, m and rad; see `_unfollowed`.
+        large: f8 (6, 6), the information that large planes alone give, of a displacement in the world (1/m2) and of a
+            rotation in the lidar frame (1/rad2).
     """
 
     inliers: float
@@ -65,6 +67,7 @@ class SweepFit(NamedTuple):
     shift: float
     surprise: float
     motion: np.ndarray = np.zeros((2, 6, 6))
+    large: np.ndarray = np.zeros((6, 6))
 
 
 _OPEN = float("nan")
@@ -128,15 +131,15 @@ def judge(sweep: Sweep, trajectory: SplineTrajectory, others: SurfelMap, options
     residual = float(np.sqrt(squared_distances / max(inliers, 1)))
     cost = (cut_off + (total - inliers) * _GATE**2) / total
     # Bodies that move along with the rig make no large planes: floors, walls and ground do.
-    large, _, _ = pose_equations(*sweep.judged, *poses, others.large.tables, weights._replace(extent=_WIDE))
-    share = len(sweep.judged.points) / max(len(sweep.points), 1)
-    structure = smallest_eigenvalue(large.sum(0)) / share
+    of_columns, _, _ = pose_equations(*sweep.judged, *poses, others.large.tables, weights._replace(extent=_WIDE))
+    large = of_columns.sum(0) * len(sweep.points) / max(len(sweep.judged.points), 1)
+    structure = smallest_eigenvalue(large)
     move = _move(matrix.sum(0), right.sum(0))
     surprise = float(right.sum(0) @ move) / len(move)
     noise = normalised / max(inliers, 1)
     motion = _unfollowed(matrix, right, poses[1])
     return SweepFit(
-        inliers / total, residual, cost, noise, structure, float(np.linalg.norm(move[:3])), surprise, motion
+        inliers / total, residual, cost, noise, structure, float(np.linalg.norm(move[:3])), surprise, motion, large
     )
 
 
@@ -179,10 +182,17 @@ def smallest_eigenvalue(information: np.ndarray) -> float:
     """Smallest eigenvalue of the information, f8 (6, 6), of a displacement and a rotation, 1/m2."""
     if not np.isfinite(information).all():
         return np.nan
-    # A rotation moves a point by its distance times the angle. The mean distance makes both units the same.
-    distance = np.sqrt(max(np.trace(information[3:, 3:]), 1e-12) / max(np.trace(information[:3, :3]), 1e-12))
-    scale = np.array([1.0] * 3 + [1 / distance] * 3)
+    scale = per_distance(information)
     return float(max(np.linalg.eigvalsh(information * scale[:, None] * scale)[0], 0.0))
+
+
+def per_distance(information: np.ndarray) -> np.ndarray:
+    """What a displacement, f8 (3,), and a rotation are multiplied with so that both are lengths, f8 (6,).
+
+    A rotation moves a point by its distance times the angle. The mean distance makes both units the same.
+    """
+    distance = np.sqrt(max(np.trace(information[3:, 3:]), 1e-12) / max(np.trace(information[:3, :3]), 1e-12))
+    return np.array([1.0] * 3 + [1 / distance] * 3)
 
 
 def is_worse(before: Sequence[SweepFit], after: Sequence[SweepFit]) -> bool:

@@ -35,7 +35,7 @@ _MIN_INLIERS, _MAX_CORRECTION = 0.3, 0.5
 _JUDGED = 3
 #: Largest number of batch passes, and the root mean square motion of the poses in one of them below which no further
 #: one is of use, metres: planes settle at once, leaves after several passes.
-_MAX_BATCH_PASSES, _SETTLED = 6, 0.001
+_MAX_BATCH_PASSES, _SETTLED = 10, 0.001
 #: Information that holds the first sweep in its place.
 _FIXED = 1e8
 

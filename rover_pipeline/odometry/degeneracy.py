@@ -1,0 +1,118 @@
+"""Directions that the surroundings leave open: along a tunnel or a bare corridor, over a flat field.
+
+Floors and walls tell nothing of a motion along them. Small bodies, and the noise of the planes, seem to, so that the
+information of all points hides it. The direction is that in which large planes alone have too little information.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rover_pipeline.kinematics.state import State
+from rover_pipeline.odometry.registration.judge import SweepFit, per_distance
+
+#: Largest standard deviation that an open direction is given, m: nothing is known beyond it.
+_LARGEST = 10.0
+#: Share of the sweeps that an axis has to be open in to be the axis of all of them.
+_COMMON = 0.5
+
+
+class Degeneracy(NamedTuple):
+    """What some sweeps leave open.
+
+    Attributes:
+        sweeps: i8 (K,), numbers of the frames that leave a direction open.
+        moves, turns: f8 (K, 3, 3), projections onto the open directions of a displacement and of a rotation, in the
+            world of the trajectory; moves_lidar, turns_lidar: the same in the lidar frame.
+        cov: f8 (frame, 6, 6), what is not known there, of a displacement and a rotation in the lidar frame, m and rad.
+    """
+
+    sweeps: np.ndarray
+    moves: np.ndarray
+    turns: np.ndarray
+    moves_lidar: np.ndarray
+    turns_lidar: np.ndarray
+    cov: np.ndarray
+
+    @classmethod
+    def of(
+        cls, fits: Sequence[SweepFit], noise: float, state: State, among: np.ndarray, max_error: float
+    ) -> Degeneracy:
+        """Of the fits of all frames.
+
+        Args:
+            noise: variance of the points' distances, relative to the expected one; state: of the frames.
+            among: bool (frame,), frames whose pose does not follow from large planes and is not trusted for it.
+            max_error: standard deviation from which on a direction is open, m.
+        """
+        cov, sweeps, moves, turns = np.zeros((len(fits), 6, 6)), [], [], []
+        for number in np.flatnonzero(among).tolist():
+            information = fits[number].large / noise
+            if not np.isfinite(information).all() or not information.any():
+                continue
+            scale = per_distance(information)
+            values, vectors = np.linalg.eigh(information * scale[:, None] * scale)
+            values, vectors = values[values < max_error**-2], vectors[:, values < max_error**-2]
+            if not len(values):
+                continue
+            # The displacement of an information is in the world, its rotation in the lidar frame.
+            into_lidar = np.eye(6)
+            into_lidar[:3, :3] = state.rot[number].T
+            vectors = into_lidar @ vectors
+            sweeps.append(number)
+            moves.append(vectors[:3] @ vectors[:3].T)
+            turns.append(vectors[3:] @ vectors[3:].T)
+            axes = scale[:, None] * vectors
+            cov[number] = (axes / np.maximum(values, _LARGEST**-2)) @ axes.T
+        numbers = np.array(sweeps, "i8")
+        moved, turned = np.array(moves).reshape(-1, 3, 3), np.array(turns).reshape(-1, 3, 3)
+        rot, back = state.rot[numbers], np.swapaxes(state.rot[numbers], 1, 2)
+        return cls(numbers, rot @ moved @ back, rot @ turned @ back, moved, turned, cov)
+
+    def summary(self, world: np.ndarray) -> dict[str, Any]:
+        """For the provenance; empty where nothing is open.
+
+        Args:
+            world: f8 (3, 3), rotation from the world of the trajectory into that of the result.
+        """
+        if not len(self.sweeps):
+            return {}
+        axes = {
+            "moves": world @ self.moves @ world.T, "moves_lidar": self.moves_lidar,
+            "turns": world @ self.turns @ world.T, "turns_lidar": self.turns_lidar,
+        }  # fmt: skip
+        found = {"sweeps": len(self.sweeps), "first": int(self.sweeps[0])}
+        return found | {name: (_axes(each).round(3) + 0.0).tolist() for name, each in axes.items()}
+
+
+def degeneracy_warnings(summary: dict[str, Any]) -> list[str]:
+    """A line that names the directions; see `Degeneracy.summary`."""
+    if not summary:
+        return []
+    parts = []
+    for what, name in (("a motion along", "moves"), ("a turn about", "turns")):
+        if summary[name] or summary[f"{name}_lidar"]:
+            parts.append(f"{what} {_text(summary[name], 'the world')}, {_text(summary[f'{name}_lidar'], 'the lidar')}")
+    open_ones = "; ".join(parts) or "a motion whose direction changes"
+    return [
+        f"frame {summary['first']}: {summary['sweeps']} sweeps are degenerate: floors and walls say nothing of "
+        f"{open_ones}; cov is large there"
+    ]
+
+
+def _axes(projections: np.ndarray) -> np.ndarray:
+    """Unit vectors that most of some projections, f8 (K, 3, 3), keep, f8 (axis, 3), the largest component positive."""
+    values, vectors = np.linalg.eigh(projections.mean(axis=0))
+    axes = vectors.T[values > _COMMON][::-1]
+    largest = np.take_along_axis(axes, np.abs(axes).argmax(axis=1)[:, None], axis=1)
+    signed: np.ndarray = axes * np.sign(largest)
+    return signed
+
+
+def _text(axes: Sequence[Sequence[float]], frame: str) -> str:
+    if not axes:
+        return f"no one axis of {frame}"
+    return f"{' and '.join('({:.2f}, {:.2f}, {:.2f})'.format(*np.round(axis, 2) + 0.0) for axis in axes)} of {frame}"
