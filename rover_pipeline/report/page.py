@@ -27,8 +27,6 @@ from rover_pipeline.report.templating import PAGE, REPORT, SUMMARY, environment
 from rover_pipeline.validation.check import problems
 
 _MAP = "_map"
-#: Of pictures that no result was made from, one in so many is decoded.
-_EVERY_PICTURE = 8
 
 
 def summarise(path: Path, options: PageOptions) -> Summary:
@@ -134,15 +132,10 @@ def _summarise(contents: Contents, options: PageOptions, threads: int = 1) -> Su
 def _check_lines(trace: Trace, records: Iterable[SensorRecord], used: Collection[str], threads: int) -> list[str]:
     """What `check` finds, except for what the page tells in its own words.
 
-    Samples of raw sensors that no result was made from are decoded here: nobody else has looked at them. Of pictures
-    only some are, and all where the user runs `check`: it takes longer than the rest of the page.
+    Samples of raw sensors that no result was made from are decoded here: nobody else has looked at them.
     """
     known = {line for each in records for line in (each.summary.error, *(() if each.virtual else each.truncated))}
-
-    def is_unread(channel: str) -> bool:
-        return not channel.startswith("_") and channel not in used
-
-    found = problems(trace.path, threads, decode=is_unread, every=_EVERY_PICTURE)
+    found = problems(trace.path, threads, decode=lambda each: not each.startswith("_") and each not in used)
     lines = [line.replace(f"{trace.path}/", "").removeprefix(f"{trace.path}: ") for line in found]
     return [line for line in lines if not line.startswith((f"{REPORT}:", f"{REPORT}/")) and line not in known]
 

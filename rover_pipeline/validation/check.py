@@ -39,30 +39,24 @@ _EPOCH_S = (631_152_000.0, 4_102_444_800.0)
 _MOST = 100
 #: Memory for samples that are decoded at once, in bytes. Decoding takes three times that of a sample.
 _DECODED_BYTES = 1 << 28
-#: Pictures at the beginning that are all decoded.
-_TRIED = 8
 
 
-def problems(
-    path: Path, threads: int = 1, *, decode: Callable[[str], bool] | None = None, every: int = 1
-) -> Iterator[str]:
+def problems(path: Path, threads: int = 1, *, decode: Callable[[str], bool] | None = None) -> Iterator[str]:
     """Everything that is wrong with a trace, one line for each problem. No line comes twice.
 
     Args:
         threads: number of samples that are decoded at once.
         decode: says of a channel, `sensor/channel`, whether its compressed samples are decoded; None = all are. A check
             that decodes nothing takes seconds, however long the recording is.
-        every: of pictures the first ones and one in so many are decoded, which finds wrong bits. Of the others the
-            markers are looked at, which finds those that are cut off.
     """
     told: set[str] = set()  # several checks read `ts`, `valid` and the sidecars, and each would tell of them
-    for line in _problems(path, threads, decode, every):
+    for line in _problems(path, threads, decode):
         if line not in told:
             told.add(line)
             yield line
 
 
-def _problems(path: Path, threads: int, decode: Callable[[str], bool] | None, every: int) -> Iterator[str]:
+def _problems(path: Path, threads: int, decode: Callable[[str], bool] | None) -> Iterator[str]:
     trace = Trace(require_trace(path))
     if not exists(path / CONFIG):
         yield f"{path}: has no {CONFIG}; readers that search directories will not find this trace"
@@ -79,7 +73,7 @@ def _problems(path: Path, threads: int, decode: Callable[[str], bool] | None, ev
     for result in sorted({*unfinished(path), *older}):
         yield f"{result}: is unfinished; run the command that makes it again"
     for name in names:
-        yield from _with_error(_sensor_problems(trace, name, threads, decode, every))
+        yield from _with_error(_sensor_problems(trace, name, threads, decode))
     for entry in folders:
         if entry.startswith("_") and entry not in names:
             yield from _with_error(product_problems(trace, entry))
@@ -109,9 +103,7 @@ def _with_error(found: Iterator[str]) -> Iterator[str]:
         yield describe(error)
 
 
-def _sensor_problems(
-    trace: Trace, name: str, threads: int, decode: Callable[[str], bool] | None, every: int
-) -> Iterator[str]:
+def _sensor_problems(trace: Trace, name: str, threads: int, decode: Callable[[str], bool] | None) -> Iterator[str]:
     path = trace.path / name
     try:
         sensor = Sensor(path)
@@ -140,7 +132,7 @@ def _sensor_problems(
         if len(channel) != count:
             yield f"{channel.path}: has {len(channel)} samples where ts has {count}"
         if decode is None or decode(f"{name}/{channel_name}"):
-            yield from _undecodable(channel, threads, every)
+            yield from _undecodable(channel, threads)
     yield from _time_problems(sensor, count, _has_own_clock(trace.path))
     try:
         sensor.valid(min(count, len(sensor.channel(VALID))) if VALID in sensor.specs else count)
@@ -186,7 +178,7 @@ def _time_problems(sensor: Sensor, count: int, own_clock: bool) -> Iterator[str]
         )
 
 
-def _undecodable(channel: Channel, threads: int, every: int) -> Iterator[str]:
+def _undecodable(channel: Channel, threads: int) -> Iterator[str]:
     if channel.spec.format == "raw" or not channel.random_access or not len(channel):
         return  # any bytes are valid samples, or all of them were decoded when the channel was opened
     if isinstance(channel, PictureChannel):
@@ -195,7 +187,7 @@ def _undecodable(channel: Channel, threads: int, every: int) -> Iterator[str]:
     ranges = frame_ranges(len(channel), channel.spec.sample_bytes, DaskOptions(), threads)
     found = 0
     with progress(f"check {'/'.join(channel.path.parts[-3:])}", len(channel)) as advance:
-        decode = functools.partial(_decode_errors, channel, every)
+        decode = functools.partial(_decode_errors, channel)
         for errors in ordered_map(decode, ranges, threads=threads, done=lambda part: advance(part[1] - part[0])):
             yield from errors[: _MOST - found]
             found += len(errors)
@@ -204,16 +196,13 @@ def _undecodable(channel: Channel, threads: int, every: int) -> Iterator[str]:
                 return
 
 
-def _decode_errors(channel: Channel, every: int, frames: tuple[int, int]) -> list[str]:
-    """Decodes a range of samples, or looks at the markers of pictures that are not decoded, and returns the errors."""
+def _decode_errors(channel: Channel, frames: tuple[int, int]) -> list[str]:
+    """Decodes a range of samples and returns the errors."""
     start, stop = frames
     errors = []
     for sample in range(start, stop):
         try:
-            if isinstance(channel, PictureChannel) and sample >= _TRIED and sample % every:
-                channel.require_parts(sample)
-            else:
-                channel.read(sample, sample + 1)
+            channel.read(sample, sample + 1)
         except FormatError as error:
             require_damage(error)
             errors.append(str(error))

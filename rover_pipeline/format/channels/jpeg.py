@@ -43,19 +43,6 @@ def decode(data: bytes, shape: tuple[int, ...], factor: int = 1) -> np.ndarray:
         ValueError: the data are not a whole JPEG of that size.
     """
     # The decoder would fill the missing part of a truncated picture with grey.
-    _require_ends(data, shape)
-    height, width, _ = reduced(shape, factor)
-    try:
-        image = simplejpeg.decode_jpeg(data, "RGB", min_height=height, min_width=width, min_factor=factor)
-    except ValueError as error:
-        raise ValueError(f"cannot be decoded: {error}") from error
-    if image.shape != (height, width, 3):
-        raise ValueError(f"decodes to {list(image.shape)}, not {[height, width, 3]}")
-    return image
-
-
-def _require_ends(data: bytes, shape: tuple[int, ...]) -> None:
-    """Raise ValueError unless data begin and end like a JPEG file, and say that they are of (height, width, 3)."""
     if not data.startswith(b"\xff\xd8"):
         raise ValueError("does not begin like a JPEG")
     if b"\xff\xd9" not in data[-64:]:
@@ -65,6 +52,14 @@ def _require_ends(data: bytes, shape: tuple[int, ...]) -> None:
         raise ValueError("does not say how large it is: its headers are damaged")
     if size != tuple(shape[:2]):
         raise ValueError(f"is a JPEG of {size}, not {list(shape[:2])} (height, width)")
+    height, width, _ = reduced(shape, factor)
+    try:
+        image = simplejpeg.decode_jpeg(data, "RGB", min_height=height, min_width=width, min_factor=factor)
+    except ValueError as error:
+        raise ValueError(f"cannot be decoded: {error}") from error
+    if image.shape != (height, width, 3):
+        raise ValueError(f"decodes to {list(image.shape)}, not {[height, width, 3]}")
+    return image
 
 
 def reduced(shape: tuple[int, ...], factor: int) -> tuple[int, int, int]:
@@ -146,25 +141,6 @@ class PictureChannel(Channel):
     @abstractmethod
     def jpeg(self, frame: int) -> bytes:
         """The stored bytes of a frame, a JPEG file."""
-
-    def require_parts(self, frame: int) -> None:
-        """Look at the markers of a picture, which takes a twentieth of the time that decoding takes.
-
-        Raises:
-            SampleError: the picture lacks a part, or is of another size. Wrong bits between the markers are not seen.
-        """
-        with self._os_errors():
-            data = self.jpeg(frame)
-        try:
-            _require_ends(data, self._stored_shape or self.spec.shape)
-            if problem := marker_problem(data):
-                raise ValueError(f"is a JPEG whose {problem}")
-        except ValueError as error:
-            raise self.fail_at(frame, self._byte(frame), str(error)) from error
-
-    def _byte(self, frame: int) -> int | None:
-        """Where the stored bytes of a frame begin in the channel's file; None where each frame has a file."""
-        return None
 
     def reduced(self, factor: int) -> Self:
         """The same channel with width and height 1, 2, 4 or 8 times smaller, which is faster to decode."""

@@ -74,7 +74,4 @@ class MjpgChannel(jpeg.PictureChannel):
             try:
                 out[i - start] = self._picture(self.jpeg(i))
             except ValueError as error:
-                raise self.fail_at(i, self._byte(i), str(error)) from error
-
-    def _byte(self, frame: int) -> int | None:
-        return int(self._frames[frame][0])
+                raise self.fail_at(i, int(self._frames[i][0]), str(error)) from error
