@@ -28,9 +28,6 @@ _MAX_ACCELERATION = 15.0
 _BLOCKS = 4
 #: Mean surprise of the sweeps of a second that chance explains: 1, and its standard deviation, 0.2.
 _BY_CHANCE = 1.2
-#: Smallest factor of a covariance: robust weights take information away from points whose moves are as small as before,
-#: so that sweeps agree better than their information says.
-_LEAST_SURPRISE = 0.7
 #: Standard deviations above which a correlation of moves within sweeps is not chance, whose largest of six directions
 #: has 3.5; and the variance of a move that is none, m2 or rad2.
 _BEYOND_CHANCE, _NO_MOVE = 4.0, 1e-14
@@ -179,7 +176,7 @@ def as_measured(cov: np.ndarray, fits: Sequence[SweepFit], noise: float, ts: np.
     inverse = np.linalg.inv(root)
     values, vectors = np.linalg.eigh(inverse @ next_one @ np.swapaxes(inverse, 1, 2))
     values = np.where(values > _BEYOND_CHANCE / np.sqrt(PARTS * _number(ts))[:, None], values, 0.0)
-    wider: np.ndarray = cov * np.maximum(surprise, _LEAST_SURPRISE)[:, None, None]
+    wider: np.ndarray = cov * np.maximum(surprise, 1.0)[:, None, None]
     wider += root @ (vectors * values[:, None]) @ np.swapaxes(root @ vectors, 1, 2)
     return wider
 
