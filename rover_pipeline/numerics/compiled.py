@@ -37,7 +37,7 @@ _KEPT_S = 30 * 86400.0
 #: Who waits longer than this at a terminal is told why; other outputs get a line after the second time.
 _LONG_S, _LONG_UNSEEN_S = 1.0, 5.0
 #: What all kernels of a room take on a processor of 2.5 GHz, s.
-_ABOUT_S = {"simulate": 25, "odometry": 15, "radar": 10, "mapping": 5}
+_ABOUT_S = {"simulate": 40, "odometry": 15, "radar": 10, "mapping": 5}
 
 
 def compiled(function: F) -> F:
