@@ -6,6 +6,8 @@ Estimation and removal of clock skew from network delay measurements, INFOCOM 19
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import csr_array, vstack
@@ -20,22 +22,30 @@ def envelope(number: np.ndarray, late: np.ndarray, knots: np.ndarray, bend: floa
     """Values at the knots of the highest piecewise linear function that no arrival lies below, f8 (knot,) seconds.
 
     Args:
-        number: i8 (N,); late: f8 (N,), arrivals after equally spaced times, seconds.
+        number: i8 (N,), rising; late: f8 (N,), arrivals after equally spaced times, seconds.
         knots: f8 (knot,), numbers at which the slope may change.
         bend: largest change of the slope at a knot, seconds per number.
     """
-    block = np.clip(np.searchsorted(knots, number, side="right") - 1, 0, len(knots) - 2)
-    fraction = (number - knots[block]) / np.diff(knots)[block]
-    keep = ~_outliers(late, block)
-    gain = np.bincount(block[keep], 1 - fraction[keep], len(knots))
-    gain += np.bincount(block[keep] + 1, fraction[keep], len(knots))
-    # Only the corners of the convex hull of a block's arrivals can limit a line.
-    kept = np.flatnonzero(keep)
-    parts = np.split(kept, np.flatnonzero(np.diff(block[kept])) + 1)
-    corners = np.concatenate([part[_lower_hull(number[part], late[part])] for part in parts])
+    inner = np.ceil(knots[1:-1]).astype("i8")
+    edges = [0, *np.searchsorted(number, inner).tolist(), len(number)]
+    gain, gain_after = np.zeros(len(knots)), np.zeros(len(knots))
+    parts = []
+    for block, (start, stop) in enumerate(itertools.pairwise(edges)):
+        kept = start + np.flatnonzero(~_outliers(late[start:stop]))
+        if not len(kept):
+            continue
+        fraction = _fraction(number[kept], knots, block)
+        # Added up one after another: sums in pairs round in another way.
+        gain[block], gain_after[block + 1] = np.cumsum(1 - fraction)[-1], np.cumsum(fraction)[-1]
+        # Only the corners of the convex hull of a block's arrivals can limit a line.
+        corners = kept[_lower_hull(number[kept], late[kept])]
+        parts.append((np.full(len(corners), block), corners))
+    gain += gain_after
+    block_of, corners = (np.concatenate(each) for each in zip(*parts, strict=True))
+    fraction = _fraction(number[corners], knots, block_of)
     rows = np.repeat(np.arange(len(corners)), 2)
-    columns = np.stack([block[corners], block[corners] + 1], 1).ravel()
-    weights = np.stack([1 - fraction[corners], fraction[corners]], 1).ravel()
+    columns = np.stack([block_of, block_of + 1], 1).ravel()
+    weights = np.stack([1 - fraction, fraction], 1).ravel()
     shape = len(corners), len(knots)
     limits, bounds = [csr_array((weights, (rows, columns)), shape)], [late[corners]]
     if len(knots) > 2:
@@ -55,16 +65,18 @@ def envelope(number: np.ndarray, late: np.ndarray, knots: np.ndarray, bend: floa
     return np.asarray(solution.x * unit)
 
 
-def _outliers(late: np.ndarray, block: np.ndarray) -> np.ndarray:
-    """Arrivals far earlier than the others of their block, bool (N,)."""
-    outliers = np.zeros(len(late), bool)
-    for part in np.split(np.arange(len(late)), np.flatnonzero(np.diff(block)) + 1):
-        if len(part) < _MIN_ARRIVALS:
-            continue
-        median = np.median(late[part])
-        deviation = np.median(np.abs(late[part] - median))
-        outliers[part] = late[part] < median - max(_OUTLIER * deviation, 1e-6)
-    return outliers
+def _fraction(number: np.ndarray, knots: np.ndarray, block: np.ndarray | int) -> np.ndarray:
+    """How far numbers are from the knot before them to the one after it, f8 (N,), 0 to 1; `block`: that knot's."""
+    return np.asarray((number - knots[block]) / np.diff(knots)[block])
+
+
+def _outliers(late: np.ndarray) -> np.ndarray:
+    """Arrivals far earlier than the others of their block, bool (n,)."""
+    if len(late) < _MIN_ARRIVALS:
+        return np.zeros(len(late), bool)
+    median = np.median(late)
+    deviation = np.median(np.abs(late - median))
+    return np.asarray(late < median - max(_OUTLIER * deviation, 1e-6))
 
 
 def _lower_hull(x: np.ndarray, y: np.ndarray) -> np.ndarray:

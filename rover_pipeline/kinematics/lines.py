@@ -3,79 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from rover_pipeline.kinematics.envelope import envelope
-from rover_pipeline.kinematics.numbers import EARLY, Numbers, number_samples
+from rover_pipeline.kinematics.judged import FEWEST, STEP, Candidate, Line, judged
+from rover_pipeline.kinematics.numbers import EARLY, number_samples
 from rover_pipeline.kinematics.options import ClockModel
-from rover_pipeline.kinematics.phases import CHANCE, Phases, estimate_phases
+from rover_pipeline.kinematics.phases import Phases, estimate_phases
 from rover_pipeline.kinematics.rates import last_of_bursts, typical_period
+from rover_pipeline.numerics.blocks import blocks
 
 #: Bins of a phase in the largest error.
 _RESOLUTION = 8
-#: Fraction of the largest error by which a phase may be uncertain, and by which it changes at a restart.
-_CERTAIN, _STEP = 0.75, 0.5
+#: Fraction of the largest error by which a phase may be uncertain.
+_CERTAIN = 0.75
 #: How often phases are estimated, with the period that lines have shown.
 _ROUNDS = 2
 #: A host that is busy delays all samples for so long at most, seconds.
 _BUSY_S = 30.0
 #: Periods between arrivals above which a sample is missing.
 _GAP = 1.5
-#: Where more than this share of the arrivals is off by a quarter of a period, arrivals do not tell a phase.
-_BLURRED = 0.1
-#: Fewest arrivals of a line.
-FEWEST = 8
 #: Largest difference of the rates of two clocks, or of one at two times.
 _DRIFT = 1e-4
 #: Blocks are made this many times shorter, and bends larger, where the line does not follow the arrivals.
 _FINER = (1, 2, 4, 8)
 #: Share of the arrivals that the line must follow for it not to be made finer.
 _GOOD = 0.98
-#: Share of the latencies, the largest ones, that tell how seldom still larger ones are, and fewest of them.
-_TAIL, _MIN_TAIL = 0.1, 3
-
-
-class Line(NamedTuple):
-    """Samples on one line.
-
-    Attributes:
-        number: i8 (n,), the first one 0; smooth: f8 (n,), seconds.
-        error: f8 (n,), seconds, by which `smooth` may be off; infinite where that is not known.
-        period: mean, seconds; drift_ppm: as in `Times`.
-    """
-
-    number: np.ndarray
-    smooth: np.ndarray
-    error: np.ndarray
-    period: float
-    drift_ppm: float
-
-    @staticmethod
-    def unknown(ts: np.ndarray, period: float) -> Line:
-        """A line of which nothing is known."""
-        return Line(np.arange(len(ts)), ts.copy(), np.full(len(ts), np.inf), period, 0.0)
-
-
-class _Candidate(NamedTuple):
-    """A line that is not judged yet.
-
-    Attributes:
-        line: its errors are infinite.
-        last: bool (n,), arrivals that do not wait for the host together with later ones.
-        late: f8 (n,), arrivals after the line, seconds.
-        numbers: of its samples.
-        low, high: f8 (n,), seconds, how far the phase is after the line at least and at most; NaN where the arrival
-            does not tell.
-    """
-
-    line: Line
-    last: np.ndarray
-    late: np.ndarray
-    numbers: Numbers
-    low: np.ndarray
-    high: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -109,12 +63,14 @@ class LineFit:
                 self._candidate(since[start:stop], told[run] - start, phases, run, period)
                 for start, stop, run in zip(starts, [*starts[1:], count], runs, strict=True)
             ]
-            lines = self._judged(candidates, period)
+            lines = judged(candidates, period, self.max_error)
             better = max(lines, key=lambda line: len(line.number)).period
-            if abs(better / period - 1) * since[-1] < _STEP * self.max_error:
+            if abs(better / period - 1) * since[-1] < STEP * self.max_error:
                 break
             period = better  # the phase stays over long gaps only if the period is right
-        return [line._replace(smooth=line.smooth + ts[0]) for line in lines]
+        for line in lines:
+            np.add(line.smooth, ts[0], out=line.smooth)
+        return lines
 
     def _few(self, ts: np.ndarray) -> Line:
         """The line of a few arrivals, which do not tell a rate. They are on a line of a whole number of samples a
@@ -136,7 +92,7 @@ class LineFit:
         index = np.flatnonzero(known)
         if not len(index):
             return []
-        limit = _STEP * self.max_error
+        limit = STEP * self.max_error
         changes = _wrapped(np.diff(phases.mode[index] * phases.width), period)
         runs = np.split(index, 1 + np.flatnonzero(np.abs(changes) > limit))
         runs = self._returning(runs, phases, period, arrivals)
@@ -156,7 +112,7 @@ class LineFit:
                 back = int(np.searchsorted(begins, arrivals[last] + _BUSY_S, side="right")) - 1
                 while back > i:
                     change = (phases.mode[runs[back][0]] - phases.mode[last]) * phases.width
-                    if abs(float(_wrapped(change, period))) <= _STEP * self.max_error:
+                    if abs(float(_wrapped(change, period))) <= STEP * self.max_error:
                         break
                     back -= 1
                 if back <= i:
@@ -183,138 +139,106 @@ class LineFit:
 
     def _candidate(
         self, since: np.ndarray, index: np.ndarray, phases: Phases, run: np.ndarray, period: float
-    ) -> _Candidate:
+    ) -> Candidate:
         """The line of some arrivals.
 
         Args:
             since: f8 (n,), seconds.
             index: i8 (m,), those that tell the phase; run: i8 (m,), their places in `phases`.
         """
-        phase = np.unwrap(phases.mode[run] * phases.width, period=period)
-        expected = np.interp(np.arange(len(since)), index, phase)
-        position = (since - expected) / period
-        told = np.zeros(len(since), bool)
+        count = len(since)
+        last = last_of_bursts(since, period)
+        told = np.zeros(count, bool)
         told[index] = True
         # The last one of a burst can be late by whole periods too, if the samples after it were lost.
-        last = last_of_bursts(since, period)
         alone = told & np.append(True, last[:-1])
+        expected = _between(index, np.unwrap(phases.mode[run] * phases.width, period=period), count)
+        position = since - expected
+        position /= period
         position -= np.floor(position[index[0]] + EARLY)
         numbers = number_samples(position, told, alone)
-        # Arrivals before the earliest phase that can be are faults of the host's clock.
-        early = np.zeros(len(since), bool)
-        early[index] = position[index] - np.floor(position[index] + EARLY) < -(phases.below[run] + 1) / phases.bins
-        fitted = np.flatnonzero(numbers.near & numbers.certain & ~early)
-        if len(fitted) < FEWEST:
-            unknown = np.full(len(since), np.nan)
-            return _Candidate(Line.unknown(since, period), last, np.zeros(len(since)), numbers, unknown, unknown)
-        number = numbers.number - numbers.number[0]
-        ideal = since[fitted[0]] + (number - number[fitted[0]]) * period
-        line = self._fitted(
-            ideal, since - ideal, number, fitted, expected - expected[fitted[0]], period, len(phases.mode)
-        )
-        low, high = np.full((2, len(since)), np.nan)
-        after = (since + (numbers.number - position) * period - line.smooth)[index]
-        low[index] = after - phases.below[run] * phases.width
-        high[index] = after + (phases.above[run] + 1) * phases.width
-        return _Candidate(line, last, since - line.smooth, numbers, low, high)
+        good = numbers.near & numbers.certain
+        for part in blocks(len(index)):
+            # Arrivals before the earliest phase that can be are faults of the host's clock.
+            at = position[index[part]]
+            good[index[part]] &= ~(at - np.floor(at + EARLY) < -(phases.below[run[part]] + 1) / phases.bins)
+        if good.sum() < FEWEST:
+            line = Line.unknown(since, period)
+            return Candidate(line, last, since, numbers, index[:0], run[:0], phases, position[:0])
+        # What is left of the arrivals without what their phases are after the line.
+        after = np.subtract(numbers.number, position, out=position)
+        after *= period
+        after += since
+        number = numbers.number
+        number -= number[0]
+        phase = expected[good]
+        phase -= phase[0]
+        del expected
+        line = self._fitted(since, number, good, phase, period, len(phases.mode))
+        after -= line.smooth
+        return Candidate(line, last, since, numbers, index, run, phases, after[index])
 
     def _fitted(
-        self,
-        ideal: np.ndarray,
-        late: np.ndarray,
-        number: np.ndarray,
-        fitted: np.ndarray,
-        phase: np.ndarray,
-        period: float,
-        count: int,
+        self, since: np.ndarray, number: np.ndarray, good: np.ndarray, phase: np.ndarray, period: float, count: int
     ) -> Line:
         """The line that is the highest below some arrivals.
 
         Args:
-            ideal: f8 (n,), equally spaced times, seconds; late: f8 (n,), arrivals after them; number: i8 (n,).
-            fitted: i8 (m,), the arrivals that the line is below; phase: f8 (n,), how the phase changes, seconds.
+            since: f8 (n,), arrivals, seconds; number: i8 (n,).
+            good: bool (n,), the m arrivals that the line is below; phase: f8 (m,), how their phase changes, seconds.
             count: number of arrivals that have told the period.
         """
-        first, last = number[fitted[0]], number[fitted[-1]]
-        length, error = float(last - first) * period, np.full(len(number), np.inf)
-        best, most = Line(number, ideal + late[fitted].min(), error, period, 0.0), -1.0
-        short = len(fitted) < 2 * FEWEST or length * _DRIFT < self.max_error / _RESOLUTION
-        if short and len(fitted) < count / 2:
-            return best  # it does not tell its rate better than the whole recording does
+        numbers, late = number[good], since[good]
+        first, last, begin = numbers[0], numbers[-1], late[0]
+        for part in blocks(len(late)):
+            late[part] -= begin + (numbers[part] - first) * period  # equally spaced times
+        length = float(last - first) * period
+        smooth, error = np.empty(len(number)), np.broadcast_to(np.inf, len(number))
+        short = len(late) < 2 * FEWEST or length * _DRIFT < self.max_error / _RESOLUTION
+        if short and len(late) < count / 2:  # it does not tell its rate better than the whole recording does
+            for part in blocks(len(number)):
+                smooth[part] = begin + (number[part] - first) * period + late.min()
+            return Line(number, smooth, error, period, 0.0)
+        best, most = (np.zeros(2), np.zeros(2)), -1.0
         for finer in _FINER if self.model == "drifting" else (1,):
-            # No more blocks than arrivals, which could not determine them.
-            blocks = 1 if self.model == "constant" else min(max(1, round(length / self.block * finer)), len(fitted))
-            knots = np.linspace(first, last, blocks + 1)
-            values = envelope(number[fitted], late[fitted], knots, self.bend_ppm * 1e-6 * finer**3 * period)
-            slopes = np.diff(values) / np.diff(knots)
-            line = np.interp(number, knots, values)
-            line += np.minimum(number - first, 0) * slopes[0] + np.maximum(number - last, 0) * slopes[-1]
-            off = (line - phase)[fitted]
-            share = float((np.abs(off - np.median(off)) <= _STEP * self.max_error).mean())
+            # No more pieces than arrivals, which could not determine them.
+            pieces = 1 if self.model == "constant" else min(max(1, round(length / self.block * finer)), len(late))
+            knots = np.linspace(first, last, pieces + 1)
+            values = envelope(numbers, late, knots, self.bend_ppm * 1e-6 * finer**3 * period)
+            off = np.empty(len(late))
+            for part in blocks(len(late)):
+                off[part] = _piecewise(numbers[part], knots, values) - phase[part]
+            off -= np.median(off)
+            share = float((np.abs(off, out=off) <= STEP * self.max_error).mean())
             if share > most:
-                mean = period + float(values[-1] - values[0]) / float(last - first)
-                drift = float(((period + slopes[-1]) / (period + slopes[0]) - 1) * 1e6)
-                best, most = Line(number, ideal + line, error, mean, drift), share
+                best, most = (knots, values), share
             if share >= _GOOD:
                 break
-        return best
-
-    def _judged(self, candidates: list[_Candidate], period: float) -> list[Line]:
-        """Lines with their errors. The least latency is not known, so a constant difference is no error."""
-        middle = np.concatenate([(each.low + each.high) / 2 for each in candidates])
-        offset = float(np.nanmedian(middle)) if np.isfinite(middle).any() else 0.0
-        certain = np.concatenate([each.late[each.numbers.certain] for each in candidates])
-        late_by_a_period = _above(certain, period)
-        blurred = not len(certain) or np.mean(np.abs(certain - np.median(certain)) > period / 4) > _BLURRED
-        repeated = any(each.numbers.repeated for each in candidates)
-        # So many arrivals in a row can be late by a whole period, so that a loss seems to come before them.
-        doubtful = int(np.log(CHANCE) / np.log(late_by_a_period)) if late_by_a_period > 0 else 0
-        lines = []
-        for line, last, late, numbers, low, high in candidates:
-            told = np.flatnonzero(last)
-            if blurred:
-                lines.append(line)
-                continue
-            # A sample that waited for the host is as certain as the arrivals before and after it.
-            errors = np.maximum(np.abs(low[told] - offset), np.abs(high[told] - offset))
-            errors[np.isnan(errors)] = np.inf
-            index = np.arange(len(low))
-            after = np.searchsorted(told, index)
-            before = np.searchsorted(told, index, side="right") - 1
-            error = np.maximum(errors[np.minimum(after, len(told) - 1)], errors[np.maximum(before, 0)])
-            error[(after == len(told)) | (before < 0) | ~numbers.certain] = np.inf
-            error[_contradicted(late, self.max_error)] = np.inf
-            if repeated:  # two samples that come together can be one that came twice, beside one that was lost
-                error[~last] = np.inf
-            for each in numbers.after_loss.tolist():
-                place = int(np.searchsorted(told, each))
-                if doubtful and place < len(told):
-                    error[each : told[min(place + doubtful - 1, len(told) - 1)] + 1] = np.inf
-            lines.append(line._replace(error=error))
-        return lines
+        knots, values = best
+        for part in blocks(len(number)):
+            smooth[part] = begin + (number[part] - first) * period + _piecewise(number[part], knots, values)
+        slopes = np.diff(values) / np.diff(knots)
+        mean = period + float(values[-1] - values[0]) / float(last - first)
+        drift = float(((period + slopes[-1]) / (period + slopes[0]) - 1) * 1e6)
+        return Line(number, smooth, error, mean, drift)
 
 
-def _contradicted(late: np.ndarray, max_error: float) -> np.ndarray:
-    """Samples that arrived before they were taken, bool (N,), by latencies, f8 (N,) seconds, and those near several of
-    them. A single one is a fault of the host's clock; several mean that the line is wrong."""
-    early = late < -_STEP * max_error
-    several = np.convolve(early, np.ones(2 * FEWEST + 1), "full")[FEWEST:-FEWEST] > 1
-    return np.asarray(early | several)
+def _between(index: np.ndarray, phase: np.ndarray, count: int) -> np.ndarray:
+    """Phases of all samples, f8 (count,), from those of some, i8 and f8 (m,)."""
+    found = np.empty(count)
+    for part in blocks(count):
+        first, stop = np.searchsorted(index, [part.start, part.stop])
+        known = slice(max(first - 1, 0), stop + 1)
+        found[part] = np.interp(np.arange(part.start, part.stop), index[known], phase[known])
+    return found
 
 
-def _above(late: np.ndarray, limit: float) -> float:
-    """Probability that an arrival is later than `limit`, seconds, by latencies, f8 (N,) seconds. The tail beyond the
-    largest of them is exponential, with the mean excess of the largest ones."""
-    count = len(late)
-    if count < 2 * _MIN_TAIL:
-        return 0.5
-    ordered = np.sort(late)
-    later = count - int(np.searchsorted(ordered, limit))
-    if later:
-        return min((later + 1) / (count + 2), 0.5)
-    tail = ordered[-max(_MIN_TAIL, int(_TAIL * count)) :]
-    excess = max(float((tail - tail[0]).mean()), 1e-6)
-    return float(np.exp((ordered[-1] - limit) / excess)) / (count + 2)
+def _piecewise(number: np.ndarray, knots: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """A piecewise linear function, whose first and last piece go on, at some numbers, f8 (N,)."""
+    slopes = np.diff(values) / np.diff(knots)
+    line = np.interp(number, knots, values)
+    line += np.minimum(number - knots[0], 0) * slopes[0] + np.maximum(number - knots[-1], 0) * slopes[-1]
+    return line
 
 
 def _wrapped(difference: np.ndarray | float, period: float) -> np.ndarray:

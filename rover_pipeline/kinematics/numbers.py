@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.numerics.blocks import blocks
+
 #: An arrival up to this fraction of a period before a sample's expected arrival still belongs to that sample.
 EARLY = 0.3
 #: An arrival within this fraction of a period of its expected time tells its number.
@@ -44,36 +46,56 @@ def number_samples(position: np.ndarray, known: np.ndarray, alone: np.ndarray) -
         alone: bool (N,), those of them that did not arrive together with others.
     """
     count = len(position)
-    told = np.floor(position + EARLY).astype("i8")
-    near = alone & (np.abs(position - told) <= _NEAR)
+    told, near = np.empty(count, "i8"), np.empty(count, bool)
+    for part in blocks(count):
+        told[part] = np.floor(position[part] + EARLY)
+        near[part] = alone[part] & (np.abs(position[part] - told[part]) <= _NEAR)
     index = np.flatnonzero(near)
-    certain = np.zeros(count, bool)
     if not len(index):
-        return Numbers(np.arange(count), certain, near, index, False)
-    # Numbers that do not rise are a contradiction: another rate, a repeated sample, arrivals late by a whole period.
-    wrong = np.flatnonzero(np.diff(told[index]) <= 0)
-    doubtful = np.zeros(len(index), bool)
-    for each in wrong.tolist():
-        doubtful[max(0, each - _DOUBT) : each + _DOUBT + 2] = True
-    keep = np.concatenate([[True], told[index][1:] > np.maximum.accumulate(told[index])[:-1]])
-    index, doubtful = index[keep], doubtful[keep]
-    left = np.searchsorted(index, np.arange(count), side="right") - 1
-    right = np.minimum(left + 1, len(index) - 1)
-    left_known, inside = left >= 0, (left >= 0) & (left < len(index) - 1)
-    left = np.maximum(left, 0)
-    since, room = np.arange(count) - index[left], told[index[right]] - told[index[left]]
-    lost = room - (index[right] - index[left])  # numbers without a sample, between the near arrivals on both sides
-    least = told[index[left]] + since
-    most = np.where(inside, least + np.maximum(lost, 0), np.maximum(told, least))
-    number = np.where(known & inside, np.clip(told, least, most), most)
-    # Between two near arrivals numbers rise. Repeated samples have no numbers of their own.
-    order = (number - least) + left * (2 * count + int(np.ptp(told)))
-    number = least + np.maximum.accumulate(order) - left * (2 * count + int(np.ptp(told)))
-    number = np.where(inside & (lost < 0), np.minimum(least, told[index[right]]), number)
-    # No sample arrives before it is taken, and none before an earlier one: that can leave one number only.
-    only = left_known & ((lost == 0) | (np.minimum(most, told) <= least)) & (~inside | (lost >= 0))
-    certain = only & ~(doubtful[left] | doubtful[right])
+        return Numbers(np.arange(count), np.zeros(count, bool), near, index, False)
+    index, doubtful = _rising(index, told)
+    number, certain, losses = np.empty(count, "i8"), np.empty(count, bool), np.empty(count, bool)
+    stride, highest, repeated = 2 * count + int(np.ptp(told)), 0, False
+    for part in blocks(count):
+        sample, its = np.arange(part.start, part.stop), told[part]
+        left = np.searchsorted(index, sample, side="right") - 1
+        right = np.minimum(left + 1, len(index) - 1)
+        left_known, inside = left >= 0, (left >= 0) & (left < len(index) - 1)
+        left = np.maximum(left, 0)
+        since, room = sample - index[left], told[index[right]] - told[index[left]]
+        lost = room - (index[right] - index[left])  # numbers without a sample, between the near arrivals on both sides
+        least = told[index[left]] + since
+        most = np.where(inside, least + np.maximum(lost, 0), np.maximum(its, least))
+        chosen = np.where(known[part] & inside, np.clip(its, least, most), most)
+        # Between two near arrivals numbers rise. Repeated samples have no numbers of their own.
+        order = (chosen - least) + left * stride
+        order[0] = max(order[0], highest)
+        np.maximum.accumulate(order, out=order)
+        highest = order[-1]
+        chosen = least + order - left * stride
+        number[part] = np.where(inside & (lost < 0), np.minimum(least, told[index[right]]), chosen)
+        # No sample arrives before it is taken, and none before an earlier one: that can leave one number only.
+        only = left_known & ((lost == 0) | (np.minimum(most, its) <= least)) & (~inside | (lost >= 0))
+        certain[part] = only & ~(doubtful[left] | doubtful[right])
+        losses[part] = inside & (lost > 0)
+        repeated |= bool((inside & (lost < 0)).any())
     certain[index] = ~doubtful
-    loss = inside[:-1] & (lost[:-1] > 0) & (np.diff(number) > 1)
-    near &= np.isin(np.arange(count), index)
-    return Numbers(number, certain, near, 1 + np.flatnonzero(loss), bool((inside & (lost < 0)).any()))
+    near[:] = False
+    near[index] = True
+    before = np.flatnonzero(losses[:-1])
+    return Numbers(number, certain, near, 1 + before[number[before + 1] - number[before] > 1], repeated)
+
+
+def _rising(index: np.ndarray, told: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Those arrivals near their expected time whose numbers rise, i8 (n,), and whether they are in doubt, bool (n,).
+
+    Args:
+        index: i8 (m,), arrivals near their expected time; told: i8 (N,), the numbers that arrivals tell.
+    """
+    at = told[index]
+    # Numbers that do not rise are a contradiction: another rate, a repeated sample, arrivals late by a whole period.
+    doubtful = np.zeros(len(index), bool)
+    for each in np.flatnonzero(at[1:] <= at[:-1]).tolist():
+        doubtful[max(0, each - _DOUBT) : each + _DOUBT + 2] = True
+    keep = np.append(True, at[1:] > np.maximum.accumulate(at)[:-1])
+    return index[keep], doubtful[keep]

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.numerics.blocks import blocks
 from rover_pipeline.numerics.compiled import compiled
 
 #: Most bins of a period, and fewest.
@@ -60,22 +61,27 @@ def estimate_phases(arrivals: np.ndarray, period: float, resolution: float) -> P
             nothing and are left out.
         period: seconds; resolution: largest width of a bin, seconds.
     """
-    bins = int(np.clip(np.ceil(period / resolution), *_BINS))
+    bins, count = int(np.clip(np.ceil(period / resolution), *_BINS)), len(arrivals)
     width = period / bins
-    position = np.floor(arrivals / period % 1.0 * bins).astype("i4") % bins
-    steps = np.diff(arrivals, prepend=arrivals[0])
-    restart = np.where(steps > 1.5 * period, _RESTART_IN_GAP, _RESTART)
-    drift = _DRIFT * np.maximum(steps, period) / width
-    # Over a long gap the phase drifts by many bins. Where it can be any, the sensor might as well have restarted.
-    passes = np.ceil((drift / _MOST_DRIFT) ** 2).clip(1, None)
-    restart = np.where(drift > bins / 8, 1.0, restart)
-    passes = np.where(drift > bins / 8, 1, passes).astype("i4")
-    drift = np.minimum(drift, _MOST_DRIFT)
+    position, passes = np.empty((2, count), "i4")
+    restart, drift = np.empty((2, count))
+    for part in blocks(count):
+        its = arrivals[part]
+        position[part] = np.floor(its / period % 1.0 * bins).astype("i4") % bins
+        steps = np.diff(its, prepend=arrivals[max(part.start - 1, 0)])
+        drifts = _DRIFT * np.maximum(steps, period) / width
+        # Over a long gap the phase drifts by many bins. Where it can be any, the sensor might as well have restarted.
+        far = drifts > bins / 8
+        restart[part] = np.where(far, 1.0, np.where(steps > 1.5 * period, _RESTART_IN_GAP, _RESTART))
+        passes[part] = np.where(far, 1, np.ceil((drifts / _MOST_DRIFT) ** 2).clip(1, None))
+        drift[part] = np.minimum(drifts, _MOST_DRIFT)
     late = _local_latencies(arrivals, period)
     for _ in range(2):
-        table = _table(np.floor(late / width + 0.5).astype("i8"), bins)
+        table = _table(late, width, bins)
         mode, below, above = _posterior(position, table, restart, drift, passes, CHANCE)
-        late = (position - mode) % bins * width
+        late = np.empty(count)
+        for part in blocks(count):
+            late[part] = (position[part] - mode[part]) % bins * width
     return Phases(bins, width, mode, below, above)
 
 
@@ -83,17 +89,21 @@ def _local_latencies(arrivals: np.ndarray, period: float) -> np.ndarray:
     """Latencies after the earliest of a few arrivals, f8 (M,) seconds, from 0 to less than a period."""
     count = min(_LOCAL, len(arrivals))
     windows = arrivals[: len(arrivals) // count * count].reshape(-1, count)
-    angle = 2 * np.pi / period * (windows - windows[:, :1])
-    middle = np.arctan2(np.sin(angle).mean(axis=1), np.cos(angle).mean(axis=1))[:, None]
-    around = (angle - middle + np.pi) % (2 * np.pi) - np.pi
-    late = (around - around.min(axis=1, keepdims=True)) * period / (2 * np.pi)
-    return np.asarray(late.ravel() % period)
+    late = np.empty(windows.shape)
+    for part in blocks(len(windows)):
+        angle = 2 * np.pi / period * (windows[part] - windows[part, :1])
+        middle = np.arctan2(np.sin(angle).mean(axis=1), np.cos(angle).mean(axis=1))[:, None]
+        around = (angle - middle + np.pi) % (2 * np.pi) - np.pi
+        late[part] = (around - around.min(axis=1, keepdims=True)) * period / (2 * np.pi) % period
+    return late.ravel()
 
 
-def _table(late: np.ndarray, bins: int) -> np.ndarray:
-    """Probability of each latency, f8 (bins,), from latencies in bins, i8 (M,). The last bins are arrivals before their
-    time."""
-    counts = np.bincount(late % bins, minlength=bins).astype("f8")
+def _table(late: np.ndarray, width: float, bins: int) -> np.ndarray:
+    """Probability of each latency, f8 (bins,), from latencies, f8 (M,) seconds, and the width of a bin. The last bins
+    are arrivals before their time."""
+    counts = np.zeros(bins)
+    for part in blocks(len(late)):
+        counts += np.bincount(np.floor(late[part] / width + 0.5).astype("i8") % bins, minlength=bins)
     smeared = np.zeros(bins)
     boxes = [width for width in _SMEARED if width <= bins // 3]
     for width in boxes:

@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rover_pipeline.kinematics.lines import FEWEST, Line, LineFit
+from rover_pipeline.kinematics.judged import FEWEST, Line
+from rover_pipeline.kinematics.lines import LineFit
 from rover_pipeline.kinematics.options import ClockModel
 from rover_pipeline.kinematics.rates import RATE_WINDOW, rate_changes
 from rover_pipeline.numerics.jumps import jumps
@@ -86,26 +87,28 @@ def smooth_times(
         max_error: times that can be wrong by more than this are not valid, seconds.
     """
     fit, lines, doubts = LineFit(model, block, bend_ppm, max_error), [], []
-    for samples in np.split(np.arange(len(ts)), jumps(ts)):
-        first = int(samples[0])
-        changes = rate_changes(ts[samples], max_error)
-        starts = [first, *(first + each.first for each in changes), first + len(samples)]
+    for first, end in itertools.pairwise([0, *jumps(ts).tolist(), len(ts)]):
+        changes = rate_changes(ts[first:end], max_error)
+        starts = [first, *(first + each.first for each in changes), end]
         for start, stop in itertools.pairwise(starts):
             lines += fit.lines(ts[start:stop])
             if changes and _no_rate(ts, start, stop):
                 doubts.append((start, stop))
         doubts += [(first + each.low, first + each.high) for each in changes]
     error = np.concatenate([line.error for line in lines])
+    lines = [line._replace(error=np.empty(0)) for line in lines]
     for low, high in doubts:
         error[low:high] = np.inf
     valid = error <= max_error
     # A few samples that fit a line amid others that do not fit it do so by chance.
-    for run in np.split(np.arange(len(ts)), 1 + np.flatnonzero(np.diff(valid))):
-        if len(run) < FEWEST and len(ts) >= FEWEST:
-            valid[run] = False
-    smooth = np.where(valid, np.concatenate([line.smooth for line in lines]), ts)
+    for start, stop in itertools.pairwise([0, *(1 + np.flatnonzero(np.diff(valid))).tolist(), len(ts)]):
+        if stop - start < FEWEST <= len(ts):
+            valid[start:stop] = False
+    smooth = np.concatenate([line.smooth for line in lines])
+    smooth[~valid] = ts[~valid]
     _restore_order(smooth, ts, valid)
-    return _joined(lines, smooth, valid, np.where(valid, error, np.inf))
+    error[~valid] = np.inf
+    return _joined(lines, smooth, valid, error)
 
 
 def _no_rate(ts: np.ndarray, start: int, stop: int) -> bool:
