@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import vqf
@@ -13,6 +13,7 @@ from rover_pipeline.imu.bias import acc_bias, gyro_bias
 from rover_pipeline.imu.motion_bias import MotionBias, motion_bias
 from rover_pipeline.imu.options import ImuSection
 from rover_pipeline.imu.rests import Rest, agree, find_rests
+from rover_pipeline.numerics.blocks import blocks
 
 #: Maximum duration over which the gyroscope's bias is averaged, s, because it drifts.
 _AVERAGING_S = 10.0
@@ -55,7 +56,14 @@ class _Segment(NamedTuple):
     rests: list[slice]
 
 
-def orient(times: np.ndarray, acc: np.ndarray, avel: np.ndarray, period: float, options: ImuSection) -> Filtered:
+def orient(
+    times: np.ndarray,
+    acc: np.ndarray,
+    avel: np.ndarray,
+    period: float,
+    options: ImuSection,
+    trusted: np.ndarray | None = None,
+) -> Filtered:
     """Biases and orientation of a recording.
 
     The filter is VQF without a magnetometer (D. Laidig and T. Seel, VQF: Highly accurate IMU orientation estimation
@@ -66,13 +74,16 @@ def orient(times: np.ndarray, acc: np.ndarray, avel: np.ndarray, period: float, 
 
     Args:
         times: f8 (N,), s, increasing, without the jitter of arrival.
-        acc, avel: f8 (N, 3), m/s2 and rad/s. Samples that are not finite are replaced by interpolation.
+        acc, avel: f4 or f8 (N, 3), m/s2 and rad/s. Samples that are not finite are replaced by interpolation.
         period: of the equally spaced samples, s.
+        trusted: bool (N,), samples that may be used; None = all.
 
     Raises:
         ValueError: no sample is finite.
     """
     usable = np.isfinite(acc).all(axis=1) & np.isfinite(avel).all(axis=1)
+    if trusted is not None:
+        usable &= trusted
     if not usable.any():
         raise ValueError("no sample of acc and avel is finite and valid; leave imu_filtered out of `outputs`")
     steps = np.diff(times[usable])
@@ -92,26 +103,35 @@ def orient(times: np.ndarray, acc: np.ndarray, avel: np.ndarray, period: float, 
     longest = max(segments, key=lambda segment: len(segment.times))
     motion = None if rests else motion_bias(longest.times, longest.acc, longest.avel, period)
     coarse = np.zeros(3) if motion is None else motion.large()
-    quat, gyro_offset = np.empty((len(times), 4)), np.empty_like(avel)
+    quat, without_bias = np.empty((len(times), 4)), np.empty((len(times), 3))
     bounds = [0, *(piece[0] for piece in pieces[1:]), len(times)]
-    last: np.ndarray | None = None
-    for segment, first, stop in zip(segments, bounds, bounds[1:], strict=False):
-        if gyro_bias_at:
-            bias = gyro_bias_at(segment.times)
-            settings = {"tauAcc": options.settle, "motionBiasEstEnabled": False, "restBiasEstEnabled": False}
-            result = vqf.offlineVQF(segment.avel - bias, segment.acc - acc_offset, None, period, settings)
-        else:
-            settings = {"tauAcc": options.settle / 2}
-            result = vqf.offlineVQF(segment.avel - coarse, segment.acc, None, period, settings)
-            bias = result["bias"] + coarse
-        orientation = _continue_heading(result["quat6D"][:, [1, 2, 3, 0]], last)
-        quat[first:stop] = _interpolate(orientation, (times[first:stop] - segment.times[0]) / period)
-        gyro_offset[first:stop] = _resample(times[first:stop], segment.times, bias)
-        last = orientation[-1]
     gaps = steps[cuts - 1].tolist()
+    del steps, pieces, at_rest, chosen, longest
+    last: np.ndarray | None = None
+    for first, stop in pairwise(bounds):
+        segment = segments.pop(0)
+        grid = segment.times
+        if gyro_bias_at:
+            for part in blocks(len(grid)):
+                segment.avel[part] -= gyro_bias_at(grid[part])
+            settings = {"tauAcc": options.settle, "motionBiasEstEnabled": False, "restBiasEstEnabled": False}
+            orientation, _ = _filter(segment, acc_offset, period, settings)
+            bias = gyro_bias_at(grid)
+        else:
+            np.subtract(segment.avel, coarse, out=segment.avel)
+            orientation, bias = _filter(segment, np.zeros(3), period, {"tauAcc": options.settle / 2})
+            bias += coarse
+        del segment
+        _continue_heading(orientation, last)
+        for part in blocks(stop - first):
+            its = slice(first + part.start, first + part.stop)
+            quat[its] = _interpolate(orientation, (times[its] - grid[0]) / period)
+        without_bias[first:stop] = _resample(times[first:stop], grid, bias)
+        last = orientation[-1].copy()
     spans = [(rest.start, rest.stop) for rest in rests]
-    bias = gyro_offset.mean(axis=0)
-    return Filtered(avel - gyro_offset, quat, spans, turns, agreement.doubt, motion, gaps, bias, acc_offset)
+    bias = without_bias.mean(axis=0)
+    np.subtract(avel, without_bias, out=without_bias)
+    return Filtered(without_bias, quat, spans, turns, agreement.doubt, motion, gaps, bias, acc_offset)
 
 
 def _rest(segment: _Segment, part: slice) -> Rest:
@@ -138,19 +158,43 @@ def _segment(times: np.ndarray, acc: np.ndarray, avel: np.ndarray, period: float
 
 def _resample(new_times: np.ndarray, times: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Values, (N, axis), interpolated linearly to other times; in C order, which `vqf` needs."""
-    return np.stack([np.interp(new_times, times, axis) for axis in values.T], axis=1)
+    found = np.empty((len(new_times), values.shape[1]))
+    for number, axis in enumerate(values.T):
+        found[:, number] = np.interp(new_times, times, axis)
+    return found
 
 
-def _continue_heading(quat: np.ndarray, last: np.ndarray | None) -> np.ndarray:
+def _filter(
+    segment: _Segment, acc_offset: np.ndarray, period: float, settings: dict[str, Any]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Orientations of a segment, f8 (M, 4) as w x y z, and the biases that VQF has found, f8 (M, 3), rad/s.
+
+    Args:
+        acc_offset: f8 (3,), bias of the accelerometer, m/s2, which is taken away from the segment's own samples.
+    """
+    np.subtract(segment.acc, acc_offset, out=segment.acc)
+    # VQF takes 230 bytes for each sample, so that nothing else should be held here.
+    result = vqf.offlineVQF(segment.avel, segment.acc, None, period, settings)
+    return result["quat6D"], result["bias"]
+
+
+def _continue_heading(quat: np.ndarray, last: np.ndarray | None) -> None:
     """Rotate orientations about the vertical until the first one has the heading of `last`, or heading 0 without it.
 
     The signs of the quaternions are continuous.
+
+    Args:
+        quat: f8 (M, 4), as w x y z; afterwards as x y z w.
     """
     heading = np.zeros(1) if last is None else _heading(last)
-    rotated: np.ndarray = (Rotation.from_euler("z", heading - _heading(quat[0])) * Rotation.from_quat(quat)).as_quat()
-    signs = np.cumprod(np.where((rotated[1:] * rotated[:-1]).sum(axis=1) < 0, -1.0, 1.0))
-    rotated[1:] *= signs[:, None]
-    return rotated
+    turn = Rotation.from_euler("z", heading - _heading(quat[0, [1, 2, 3, 0]]))
+    before, sign = None, 1.0
+    for part in blocks(len(quat)):
+        rotated = (turn * Rotation.from_quat(quat[part][:, [1, 2, 3, 0]])).as_quat()
+        steps = np.concatenate([rotated[:1] if before is None else before, rotated])
+        signs = sign * np.cumprod(np.where((steps[1:] * steps[:-1]).sum(axis=1) < 0, -1.0, 1.0))
+        quat[part] = rotated * signs[:, None]
+        before, sign = rotated[-1:], signs[-1]
 
 
 def _heading(quat: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ from rover_pipeline.imu.motion_bias import MotionBias
 from rover_pipeline.imu.options import ImuOptions
 from rover_pipeline.imu.orientation import orient
 from rover_pipeline.kinematics.clock import clock
+from rover_pipeline.numerics.blocks import blocks
 
 #: Spacing of samples where a recording is too short to tell, s.
 _PERIOD = 0.01
@@ -24,13 +25,13 @@ def filtered(recording: Recording, *, options: ImuOptions) -> tuple[dict[str, np
         `acc`, `avel` f4 (frame, 3), m/s2 and rad/s, `quat` f4 (frame, 4) as x y z w, world-from-imu; and where the
         biases are from. Samples that are not finite are not valid.
     """
-    acc, avel = (recording.read(name, 0, recording.count).astype("f8") for name in ("acc", "avel"))
+    acc, avel = (recording.read(name, 0, recording.count) for name in ("acc", "avel"))
     if acc.shape[1:] != (3,) or avel.shape[1:] != (3,):
         raise ValueError(f"acc and avel must be of three axes, are {acc.shape[1:]} and {avel.shape[1:]}")
-    trusted = (recording.valid != 0)[:, None]
+    trusted = recording.valid != 0
     times = clock("imu", recording.ts, options.times)
     period = times.period if np.isfinite(times.period) else _PERIOD
-    result = orient(times.smooth, np.where(trusted, acc, np.nan), np.where(trusted, avel, np.nan), period, options)
+    result = orient(times.smooth, acc, avel, period, options, trusted)
     measured: dict[str, Any] = {
         "rate_hz": round(1 / period, 3),
         "still_s": [[round(time - times.smooth[0], 3) for time in rest] for rest in result.rests],
@@ -61,9 +62,11 @@ def filtered(recording: Recording, *, options: ImuOptions) -> tuple[dict[str, np
         warnings.append(f"imu: {len(gaps)} gaps of up to {max(gaps):.1f} s: how far it turned in them is unknown")
     warnings += times.remarks("imu")
     finite = np.isfinite(acc).all(axis=1) & np.isfinite(avel).all(axis=1)
-    channels = {"acc": acc - result.acc_bias, "avel": result.avel, "quat": result.quat}
-    outputs = {name: values.astype("f4") for name, values in channels.items()}
-    return {**outputs, "valid": finite.astype("u1")}, Inspection(measured, warnings)
+    channels = {"acc": np.empty((len(acc), 3), "f4"), "avel": np.empty((len(acc), 3), "f4")}
+    for part in blocks(len(acc)):
+        channels["acc"][part] = acc[part].astype("f8") - result.acc_bias
+        channels["avel"][part] = result.avel[part]
+    return {**channels, "quat": result.quat.astype("f4"), "valid": finite.astype("u1")}, Inspection(measured, warnings)
 
 
 def _uncertainty(motion: MotionBias | None) -> str:

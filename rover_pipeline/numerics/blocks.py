@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 #: Samples of a range. It is a multiple of the numbers that a processor computes at once, so that their groups are the
 #: same as in the whole array.
-_BLOCK = 8192
+BLOCK = 8192
 
 
 def blocks(count: int) -> Iterator[slice]:
     """Ranges that cover `count` samples, in order. None for no samples."""
-    for start in range(0, count, _BLOCK):
-        yield slice(start, min(start + _BLOCK, count))
+    for start in range(0, count, BLOCK):
+        yield slice(start, min(start + BLOCK, count))

@@ -28,6 +28,7 @@ from rover_pipeline.odometry.registration.judge import (
     judge,
     mean_difference,
     noise_scale,
+    packed,
     world_rays,
 )
 from rover_pipeline.odometry.registration.register import batch_passes, has_settled
@@ -125,6 +126,7 @@ def refine_in_batch(
     dropped = "" if used else "points that were left out fit better without it"
     if is_worse(first.fits, best.fits):
         return first, dropped or "points that were left out fit the first trajectory better"
+    del first  # a batch takes kilobytes for each sweep
     if not used:
         return _repeated(reader, best, ranges, passes - 1), dropped
     return _repeated(reader, best, ranges, passes - 1, (imu, spans)), ""
@@ -230,10 +232,10 @@ def _at_once(
         deque(recording.map(segments.put_map, ranges, "map", processes=True), maxlen=0)
         for equations, part_fits, part in recording.map(segments.equations, ranges, "refine", processes=True):
             system.add(equations)
-            fits += part_fits
-            information += part
+            fits += packed(part_fits)
+            information.append(np.reshape(part, (-1, 6, 6)))
     scale = noise_scale(fits)
-    return Batch(trajectory, fits, np.array(information) / scale, system, scale, shake)
+    return Batch(trajectory, fits, np.concatenate(information) / scale, system, scale, shake)
 
 
 @dataclass

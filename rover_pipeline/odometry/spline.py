@@ -228,14 +228,14 @@ class SplineTrajectory(NamedTuple):
 
     def at(self, times: np.ndarray) -> State:
         """State at N instants, f8 seconds. Outside of the trajectory it is that at the nearest end."""
-        return State(*evaluate_spline(self._in_order(), self.locate(times)))
+        return State(*evaluate_spline(self.in_order(), self.locate(times)))
 
     def poses(self, instants: Instants) -> tuple[np.ndarray, np.ndarray]:
         """Positions, f8 (N, 3), and rotations, f8 (N, 3, 3), at some instants that are near to one another."""
         low, high = instants.control_range()
-        return evaluate_poses(self.part(low, high)._in_order(), instants.relative_to(low))
+        return evaluate_poses(self.part(low, high).in_order(), instants.relative_to(low))
 
-    def _in_order(self) -> SplineTrajectory:
+    def in_order(self) -> SplineTrajectory:
         """The same. Kernels would be compiled once more for control points that a solver left in another order."""
         return self._replace(pos=np.ascontiguousarray(self.pos))
 

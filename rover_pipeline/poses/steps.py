@@ -13,6 +13,7 @@ from rover_pipeline.kinematics.clock import clock
 from rover_pipeline.kinematics.mount import find_mount, mount_warnings
 from rover_pipeline.kinematics.options import Mounted
 from rover_pipeline.kinematics.trajectory import Trajectory
+from rover_pipeline.numerics.blocks import BLOCK, blocks
 from rover_pipeline.poses.options import PosesOptions
 from rover_pipeline.radar.axes import max_doppler
 from rover_pipeline.radar.timing import frame_duration
@@ -54,11 +55,23 @@ def poses(
         lidar_ts = clock(options.odometry, lidar_ts, options.times).smooth
     frame = frame_duration(recording.ts, config, sidecar, radar) if sensor == "radar" else None
     instants = ts if frame is None else ts + frame.middle
-    state, known = Trajectory.of(odometry, lidar_ts, max_gap=options.max_gap).at(instants, carried)
+    trajectory = Trajectory.of(odometry, lidar_ts, max_gap=options.max_gap)
+    count = len(instants)
+    channels = {"pos": np.empty((count, 3)), "rot": np.empty((count, 3, 3))}
+    channels |= {"vel": np.empty((count, 3)), "acc": np.empty((count, 3))}
+    known, fastest = np.empty(count, bool), np.full(-(-count // BLOCK), np.nan)
+    ahead = np.empty(count if sidecar is not None else 0)
+    for number, part in enumerate(blocks(count)):
+        state, known[part] = trajectory.at(instants[part], carried)
+        for name, values in channels.items():
+            values[part] = getattr(state, name)
+        fastest[number] = np.linalg.norm(state.vel, axis=1).max(where=known[part], initial=-np.inf)
+        if sidecar is not None:
+            ahead[part] = np.einsum("ni,ni->n", state.vel, state.rot[:, :, 0])
     measured: dict[str, Any] = {
         "extrinsics": mount.source,
         "outside_trajectory": int((~known).sum()),
-        "max_speed_mps": _largest(np.linalg.norm(state.vel, axis=1)),
+        "max_speed_mps": _largest(fastest),
     }
     warnings = [*mount_warnings(sensor, options.rig, mount), *remarks]
     if frame is not None:
@@ -67,10 +80,9 @@ def poses(
     if not known.any():
         warnings.append(f"{source} tells of none of the {recording.count} times of {sensor}: all poses are NaN")
     if sidecar is not None:
-        speeds, exceeded = _compare_with_doppler(np.einsum("ni,ni->n", state.vel, state.rot[:, :, 0]), sidecar)
+        speeds, exceeded = _compare_with_doppler(ahead, sidecar)
         measured |= speeds
         warnings += exceeded
-    channels = {name: getattr(state, name) for name in ("pos", "rot", "vel", "acc")}
     return {**channels, "valid": known.astype("u1")}, Inspection(measured, warnings)
 
 

@@ -27,6 +27,8 @@ from rover_pipeline.odometry.registration.spline_equations import (
 from rover_pipeline.odometry.spline import ORDER, SplineTrajectory
 from rover_pipeline.odometry.surfels import SurfelMap
 
+#: Control points whose prior is computed at once.
+_CONTROLS = 1024
 #: Largest distance of a point from its plane, metres. The trajectory is nearly right before a batch pass.
 _GATE = 0.05
 
@@ -103,15 +105,14 @@ def rate_equations(trajectory: SplineTrajectory, gyro: Gyro) -> SplineEquations:
 class SplineSystem:
     """The equations of all control points of a trajectory: of the measurements, and of a prior without jerk.
 
-    Both are kept in the lower banded form of LAPACK, f8 (24, M, 6) for M control points, and f8 (M, 6).
+    Those of the measurements are kept in the lower banded form of LAPACK, f8 (24, M, 6) for M control points, and
+    f8 (M, 6). The prior is computed where it is needed.
     """
 
     def __init__(self, trajectory: SplineTrajectory, options: OdometrySection) -> None:
-        prior = _no_equations(trajectory)
-        add_smoothness(trajectory, 1 / (options.jerk * trajectory.step**3) ** 2, 0, prior)
-        prior.blocks[:, 0] += 1e-6 * np.eye(6)
-        self.trajectory, self.prior = trajectory, (_banded(prior.blocks), prior.right)
-        self.band, self.right = np.zeros_like(self.prior[0]), np.zeros_like(prior.right)
+        count = len(trajectory.pos)
+        self.trajectory, self.information = trajectory, 1 / (options.jerk * trajectory.step**3) ** 2
+        self.band, self.right = np.zeros((6 * ORDER, count, 6)), np.zeros((count, 6))
 
     def copy(self) -> SplineSystem:
         """The same equations, to which others can be added."""
@@ -126,20 +127,42 @@ class SplineSystem:
         self.right[rows] += weight * part.right
 
     def matrix(self, scale: float) -> np.ndarray:
-        """The information of all control points, f8 (24, 6 M).
+        """The information of all control points, f8 (24, 6 M), in the order of memory in which LAPACK works in place.
 
         Args:
             scale: variance of the measurements, relative to the expected one.
         """
-        return (self.prior[0] + self.band / scale).reshape(len(self.band), -1)
+        matrix = np.empty((6 * ORDER, self.right.size), order="F")
+        for start, stop in self._parts():
+            # Block [m, k] is in column m - k: what is in the last columns is of the next control points.
+            band = _banded(self._prior(start, min(stop + ORDER, len(self.right))).blocks)[:, : stop - start]
+            part = band + self.band[:, start:stop] / scale
+            matrix[:, 6 * start : 6 * stop] = part.reshape(len(part), -1)
+        return matrix
 
     def solve(self, scale: float = 1.0) -> SplineTrajectory:
         """The trajectory after one step of Gauss-Newton, which minimises the sum of all equations; `scale` as above."""
-        right = (self.prior[1] + self.right / scale).ravel()
-        update = solveh_banded(self.matrix(scale), right, lower=True, overwrite_ab=True).reshape(-1, 6)
+        right = np.empty_like(self.right)
+        for start, stop in self._parts():
+            right[start:stop] = self._prior(start, stop).right + self.right[start:stop] / scale
+        update = solveh_banded(self.matrix(scale), right.ravel(), lower=True, overwrite_ab=True).reshape(-1, 6)
         before = self.trajectory
         pos, rot = before.pos + update[:, :3], before.rot @ exp(update[:, 3:])
         return SplineTrajectory(before.start, before.step, pos, rot)
+
+    def _parts(self) -> Iterator[tuple[int, int]]:
+        """Control points whose prior is computed at once: the first one, and one after the last."""
+        for start in range(0, len(self.right), _CONTROLS):
+            yield start, min(start + _CONTROLS, len(self.right))
+
+    def _prior(self, start: int, stop: int) -> SplineEquations:
+        """The prior of the control points from `start` until before `stop`."""
+        low, high = max(0, start - ORDER + 1), min(stop + ORDER - 1, len(self.right))
+        prior = _no_equations(part := self.trajectory.part(low, high).in_order())
+        add_smoothness(part, self.information, 0, prior)
+        prior.blocks[:, 0] += 1e-6 * np.eye(6)
+        chosen = slice(start - low, stop - low)
+        return SplineEquations(start, prior.blocks[chosen], prior.right[chosen])
 
 
 def solve(

@@ -67,10 +67,10 @@ def _inverse_blocks(band: np.ndarray) -> np.ndarray:
     """Blocks of the inverse, f8 (M, 4, 6, 6): [m, k] is that of control points m and m - k.
 
     Args:
-        band: f8 (24, 6 M), the matrix in lower banded form.
+        band: f8 (24, 6 M), the matrix in lower banded form, which may be overwritten.
     """
     count = band.shape[1] // _SIZE
-    lower = cholesky_banded(band, lower=True)
+    lower = cholesky_banded(band, overwrite_ab=True, lower=True)
     inverse = np.zeros((count, ORDER, _SIZE, _SIZE))
     eye = np.eye(_SIZE)
     rows, columns = np.indices((_SIZE, _SIZE))
