@@ -9,7 +9,7 @@ from collections.abc import Iterator
 BLOCK = 8192
 
 
-def blocks(count: int) -> Iterator[slice]:
-    """Ranges that cover `count` samples, in order. None for no samples."""
-    for start in range(0, count, BLOCK):
-        yield slice(start, min(start + BLOCK, count))
+def blocks(count: int, size: int = BLOCK) -> Iterator[slice]:
+    """Ranges of `size` that cover `count` samples, in order. None for no samples."""
+    for start in range(0, count, size):
+        yield slice(start, min(start + size, count))

@@ -66,6 +66,17 @@ class Clusters(NamedTuple):
     def joined(parts: list[Clusters]) -> Clusters:
         return Clusters(*(np.concatenate(arrays) for arrays in zip(*(parts or [Clusters.none()]), strict=True)))
 
+    @staticmethod
+    def taken(parts: list[Clusters]) -> Clusters:
+        """The same, of a list that is emptied meanwhile: hardly more than the result is held at any time."""
+        columns = [list(arrays) for arrays in zip(*(parts or [Clusters.none()]), strict=True)]
+        parts.clear()
+        joined = []
+        for column in columns:
+            joined.append(np.concatenate(column))
+            column.clear()
+        return Clusters(*joined)
+
     def select(self, chosen: np.ndarray | slice | int) -> Clusters:
         return Clusters(*(array[chosen] for array in self))
 

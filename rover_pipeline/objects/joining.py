@@ -6,7 +6,7 @@ one body.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -45,7 +45,7 @@ class Track(NamedTuple):
 
 
 def whole_tracks(
-    tracks: list[Clusters], make: Callable[[Clusters], Body], stamps: np.ndarray, least: int, longest: float
+    tracks: Iterable[Clusters], make: Callable[[Clusters], Body], stamps: np.ndarray, least: int, longest: float
 ) -> list[Body]:
     """The bodies of tracks, of which some are of the same one.
 

@@ -68,15 +68,19 @@ def objects(
         return nothing, Inspection({"tracks": 0}, ["no sweep has a point and a valid pose in _odom"])
     read, metadata, motion, notes = view
     usable = motion.trajectory.valid & (recording.valid != 0)
-    result = _empty(recording.count, options.max_objects) | {"valid": usable}
     if not usable.any():
-        return result, Inspection({"tracks": 0}, ["no sweep has a valid pose in _odom: there are no objects"])
+        nothing = _empty(recording.count, options.max_objects) | {"valid": usable}
+        return nothing, Inspection({"tracks": 0}, ["no sweep has a valid pose in _odom: there are no objects"])
     level = levelling(_up(read, metadata, motion, options, usable))
     motion = motion.rotated(level)
     origin = float(motion.trajectory.ts[0])
     detector = Detector(read, metadata, motion, usable, options, origin)
     ranges = [(start, min(start + _SWEEPS, recording.count)) for start in range(0, recording.count, _SWEEPS)]
-    found = list(recording.map(detector, ranges))
+    moves: list[Clusters] = []
+    stands: list[Clusters] = []
+    for part in recording.map(detector, ranges):
+        moves.append(part[0])
+        stands.append(part[1])
     stamps = motion.trajectory.ts - origin
     echoes, warnings = None, list(notes)
     if points is not None and options.radar:
@@ -85,14 +89,16 @@ def objects(
         warnings += [*frame.warnings, *mount_warnings("radar", options.rig, mount)]
         instants = corrected("radar", points["ts"], points["ts"], options.times) + frame.middle
         echoes = Echoes.of(points, instants, motion.trajectory, mount, max_doppler(sidecar), origin)
-    moving, still = (Clusters.joined(list(parts)) for parts in zip(*found, strict=True))
-    del found
+    moving = Clusters.taken(moves)
+    count = len(moving.time)
     step = 2 * np.pi / sensor_info(metadata).format.columns_per_frame
     bodies = _moving(moving, stamps, echoes, options, step)
-    standing = _standing(still, stamps, options) if options.still else []
+    del moving
+    standing = _standing(Clusters.taken(stands), stamps, options) if options.still else []
+    result = _empty(recording.count, options.max_objects) | {"valid": usable}
     dropped = _fill(result, bodies, standing, motion, level, usable)
     measured = {
-        "clusters": len(moving.time),
+        "clusters": count,
         "tracks": len(bodies),
         "tracks_standing": len(standing),
         "tracks_with_radar": sum(body.radar for body in bodies),

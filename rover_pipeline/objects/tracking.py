@@ -7,6 +7,7 @@ the position is measured from the ends of a cluster that are seen (module `sides
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -219,8 +220,8 @@ def _variance(size: np.ndarray) -> np.ndarray:
     return np.asarray((_MIDDLE_SD + _SIZE_SHARE * size) ** 2)
 
 
-def track_clusters(clusters: Clusters, stamps: np.ndarray, coast: float) -> list[Clusters]:
-    """The clusters of each body, in the order of the bodies' first ones.
+def track_clusters(clusters: Clusters, stamps: np.ndarray, coast: float) -> Iterator[Clusters]:
+    """The clusters of each body, in the order of the bodies' first ones. They are joined one track after another.
 
     Args:
         clusters: in the order of their sweeps.
@@ -231,4 +232,4 @@ def track_clusters(clusters: Clusters, stamps: np.ndarray, coast: float) -> list
     edges = np.searchsorted(clusters.frame, np.arange(len(stamps) + 1))
     for sweep, stamp in enumerate(stamps.tolist()):
         tracker.step(clusters.select(slice(edges[sweep], edges[sweep + 1])), stamp)
-    return [Clusters.joined(track.hits) for track in tracker.tracks()]
+    return (Clusters.joined(track.hits) for track in tracker.tracks())

@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.kinematics.rotation import exp, log, skew
-from rover_pipeline.odometry.preintegration import Preintegrated
+from rover_pipeline.numerics.blocks import blocks
+from rover_pipeline.odometry.preintegration import AT_ONCE, Preintegrated
 
 GRAVITY = np.array([0.0, 0.0, -9.80665])
 #: Numbers of a frame's unknowns: rotation, velocity, position, bias of the gyroscope, bias of the accelerometer.
@@ -109,6 +110,7 @@ def smooth(rot: np.ndarray, imu: Preintegrated, radar: RadarVelocities) -> Smoot
         factors = _factorise(diagonal, above)
         step = _solve(factors, above, right)
         state = _moved(state, step)
+        del diagonal, above, factors  # they are kilobytes for each frame, and the next ones are made before these go
         if np.abs(step).max() < _SMALL_STEP:
             break
     diagonal, above, _, weight = _equations(state, imu, radar, rot)
@@ -149,28 +151,33 @@ def _equations(
     rot, vel, pos, gyro, acc = state
     count = len(rot)
     diagonal, above, right = np.zeros((count, 15, 15)), np.zeros((count - 1, 15, 15)), np.zeros((count, 15))
-    residual, before, after, information = _between(state, imu)
-    weighted = np.swapaxes(before, 1, 2) @ information
-    diagonal[:-1] += weighted @ before
-    above += weighted @ after
-    right[:-1] -= np.einsum("nij,nj->ni", weighted, residual)
-    weighted = np.swapaxes(after, 1, 2) @ information
-    diagonal[1:] += weighted @ after
-    right[1:] -= np.einsum("nij,nj->ni", weighted, residual)
+    for part in blocks(count - 1, AT_ONCE):
+        later = slice(part.start + 1, part.stop + 1)
+        around = slice(part.start, part.stop + 1)
+        own_state = rot[around], vel[around], pos[around], gyro[around], acc[around]
+        residual, before, after, information = _between(own_state, Preintegrated(*(each[part] for each in imu)))
+        weighted = np.swapaxes(before, 1, 2) @ information
+        diagonal[part] += weighted @ before
+        above[part] += weighted @ after
+        right[part] -= np.einsum("nij,nj->ni", weighted, residual)
+        weighted = np.swapaxes(after, 1, 2) @ information
+        diagonal[later] += weighted @ after
+        right[later] -= np.einsum("nij,nj->ni", weighted, residual)
 
     # The radar's velocity, in its own frame.
     transposed = np.swapaxes(rot, 1, 2)
     own = np.einsum("nij,nj->ni", transposed, vel)
     error = (own + np.cross(radar.avel - gyro, radar.arm)) @ radar.rotation - radar.vel
-    jacobian = np.zeros((count, 3, 15))
-    jacobian[:, :, _ROT] = radar.rotation.T @ skew(own)
-    jacobian[:, :, _VEL] = radar.rotation.T @ transposed
-    jacobian[:, :, _GYRO] = radar.rotation.T @ skew(radar.arm)
     known = np.trace(radar.information, axis1=1, axis2=2) > 0
     weight = known / (1 + np.einsum("ni,nij,nj->n", error, radar.information, error) / _CAUCHY)
-    weighted = np.swapaxes(jacobian, 1, 2) @ (radar.information * weight[:, None, None])
-    diagonal += weighted @ jacobian
-    right -= np.einsum("nij,nj->ni", weighted, error)
+    for part in blocks(count, AT_ONCE):
+        jacobian = np.zeros((part.stop - part.start, 3, 15))
+        jacobian[:, :, _ROT] = radar.rotation.T @ skew(own[part])
+        jacobian[:, :, _VEL] = radar.rotation.T @ transposed[part]
+        jacobian[:, :, _GYRO] = radar.rotation.T @ skew(radar.arm)
+        weighted = np.swapaxes(jacobian, 1, 2) @ (radar.information[part] * weight[part, None, None])
+        diagonal[part] += weighted @ jacobian
+        right[part] -= np.einsum("nij,nj->ni", weighted, error[part])
 
     # What is known of the first frame, whose position and heading are the origin of the world.
     sigma = np.concatenate([[_TILT] * 3, [1e3] * 3, [_GAUGE] * 3, [_GYRO_BIAS] * 3, [_ACC_BIAS] * 3])
@@ -232,8 +239,8 @@ def _times(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
 
 
 def _factorise(diagonal: np.ndarray, above: np.ndarray) -> np.ndarray:
-    """Inverses of the pivots of the block tridiagonal matrix, f8 (N, 15, 15)."""
-    inverses = np.empty_like(diagonal)
+    """Inverses of the pivots of the block tridiagonal matrix, f8 (N, 15, 15), in the memory of its diagonal."""
+    inverses = diagonal
     inverses[0] = np.linalg.inv(diagonal[0])
     for n in range(1, len(diagonal)):
         inverses[n] = np.linalg.inv(diagonal[n] - above[n - 1].T @ inverses[n - 1] @ above[n - 1])
@@ -251,8 +258,8 @@ def _solve(inverses: np.ndarray, above: np.ndarray, right: np.ndarray) -> np.nda
 
 
 def _covariances(inverses: np.ndarray, above: np.ndarray) -> np.ndarray:
-    """Diagonal blocks of the inverse of the matrix."""
-    cov = inverses.copy()
+    """Diagonal blocks of the inverse of the matrix, in the memory of the inverses of its pivots."""
+    cov = inverses
     for n in range(len(cov) - 2, -1, -1):
         gain = inverses[n] @ above[n]
         cov[n] += gain @ cov[n + 1] @ gain.T

@@ -11,6 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.kinematics.rotation import exp, skew
+from rover_pipeline.numerics.blocks import blocks
+
+#: Intervals that are worked on at once: their matrices take some kilobytes each.
+AT_ONCE = 512
 
 
 class ImuNoise(NamedTuple):
@@ -64,13 +68,37 @@ def preintegrate(
     first = np.searchsorted(interval, np.arange(count))
     parts = np.diff(np.append(first, len(middle)))
     most = int(parts.max(initial=1))
-    identity = np.eye(3)
+    sums = [np.empty((count, *shape)) for shape in ((3, 3), (3,), (3,), *((3, 3),) * 5, (9, 9))]
+    for part in blocks(count, AT_ONCE):
+        found = _summed(first[part], parts[part], most, step, rates, forces, noise)
+        for whole, values in zip(sums, found, strict=True):
+            whole[part] = values
+    longest = _longest_silence(nodes, ts)
+    return Preintegrated._make([np.diff(nodes), *sums, longest])
+
+
+def _summed(
+    first: np.ndarray,
+    parts: np.ndarray,
+    most: int,
+    step: np.ndarray,
+    rates: np.ndarray,
+    forces: np.ndarray,
+    noise: ImuNoise,
+) -> tuple[np.ndarray, ...]:
+    """The sums of some intervals, in the order of `Preintegrated`.
+
+    Args:
+        first, parts: i8 (N,), the first part of each interval, and how many it has; most: of all intervals.
+        step: f8 (P,), s, rates: f8 (P, 3), rad/s, and forces: f8 (P, 3), m/s2, of all parts.
+    """
+    count, identity = len(first), np.eye(3)
     rot, vel, pos = np.tile(identity, (count, 1, 1)), np.zeros((count, 3)), np.zeros((count, 3))
     rot_gyro, vel_gyro, pos_gyro, vel_acc, pos_acc = np.zeros((5, count, 3, 3))
     cov = np.zeros((count, 9, 9))
     for n in range(most):
         # Intervals with fewer parts stand still meanwhile: their step is 0.
-        at = np.minimum(first + n, len(middle) - 1)
+        at = np.minimum(first + n, len(step) - 1)
         dt = np.where(n < parts, step[at], 0.0)[:, None]
         turn = rates[at] * dt
         # The body turns by half of it until the middle of the step.
@@ -98,8 +126,7 @@ def preintegrate(
         # The right Jacobian of a small turn is the identity less half of its cross product.
         rot_gyro = np.swapaxes(change, 1, 2) @ rot_gyro - (identity - 0.5 * skew(turn)) * dt2
         rot = rot @ change
-    longest = _longest_silence(nodes, ts)
-    return Preintegrated(np.diff(nodes), rot, vel, pos, rot_gyro, vel_gyro, pos_gyro, vel_acc, pos_acc, cov, longest)
+    return rot, vel, pos, rot_gyro, vel_gyro, pos_gyro, vel_acc, pos_acc, cov
 
 
 def _longest_silence(nodes: np.ndarray, ts: np.ndarray) -> np.ndarray:

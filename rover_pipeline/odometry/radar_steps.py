@@ -14,6 +14,7 @@ from rover_pipeline.engine.step import Inspection
 from rover_pipeline.kinematics.clock import clock
 from rover_pipeline.kinematics.mount import Mount, find_mount, mount_warnings
 from rover_pipeline.kinematics.rotation import exp, skew
+from rover_pipeline.numerics.blocks import blocks
 from rover_pipeline.odometry.inertial_smoother import (
     GRAVITY,
     MAX_SILENCE,
@@ -23,7 +24,7 @@ from rover_pipeline.odometry.inertial_smoother import (
     without_prior,
 )
 from rover_pipeline.odometry.options import RadarOdometryOptions
-from rover_pipeline.odometry.preintegration import ImuNoise, preintegrate
+from rover_pipeline.odometry.preintegration import AT_ONCE, ImuNoise, preintegrate
 from rover_pipeline.radar.at_rest import vertical_sigma
 from rover_pipeline.radar.timing import frame_duration
 
@@ -148,9 +149,11 @@ def estimate(
     force = np.stack([np.interp(ts, imu_ts, acc[:, axis]) for axis in range(3)], axis=-1)
     # The heading drifts, and with it the velocity in the world; what the radar tells is the velocity in its own frame.
     into = np.swapaxes(motion.rot, 1, 2)
-    change = np.concatenate([skew(np.einsum("nij,nj->ni", into, motion.vel)), into], axis=2)
-    own = change @ motion.cov[:, :6, :6] @ np.swapaxes(change, 1, 2)
-    sigma = np.sqrt(np.maximum(np.linalg.eigvalsh(own)[:, -1], 0))
+    sigma = np.empty(count)
+    for part in blocks(count, AT_ONCE):
+        change = np.concatenate([skew(np.einsum("nij,nj->ni", into[part], motion.vel[part])), into[part]], axis=2)
+        own = change @ motion.cov[part, :6, :6] @ np.swapaxes(change, 1, 2)
+        sigma[part] = np.sqrt(np.maximum(np.linalg.eigvalsh(own)[:, -1], 0))
     up = motion.rot[:, 2]
     tilt = motion.cov[:, :3, :3] - np.einsum("ni,nj->nij", up, np.einsum("nij,nj->ni", motion.cov[:, :3, :3], up))
     level = np.sqrt(np.maximum(np.trace(tilt, axis1=1, axis2=2), 0))
@@ -202,12 +205,14 @@ def _channels(result: Estimate, avel: np.ndarray, mounts: tuple[Mount, Mount], e
     vel = vel + acc * early
     origin = pos[known][0] if known.any() else np.zeros(3)
     into = radar.rotation.T
-    change = np.zeros((len(pos), 6, 15))
-    # A turn of the rig moves the radar, which is at the end of an arm.
-    change[:, :3, :3] = -into @ skew(arm)
-    change[:, :3, 6:9] = into @ np.swapaxes(motion.rot, 1, 2)
-    change[:, 3:, :3] = into
-    cov = change @ motion.cov @ np.swapaxes(change, 1, 2)
+    cov = np.empty((len(pos), 6, 6), "f4")
+    for part in blocks(len(pos), AT_ONCE):
+        change = np.zeros((part.stop - part.start, 6, 15))
+        # A turn of the rig moves the radar, which is at the end of an arm.
+        change[:, :3, :3] = -into @ skew(arm)
+        change[:, :3, 6:9] = into @ np.swapaxes(motion.rot[part], 1, 2)
+        change[:, 3:, :3] = into
+        cov[part] = change @ motion.cov[part] @ np.swapaxes(change, 1, 2)
     return {
         "pos": pos - origin,
         "rot": rot,
@@ -215,7 +220,7 @@ def _channels(result: Estimate, avel: np.ndarray, mounts: tuple[Mount, Mount], e
         "acc": acc,
         "avel": turn @ radar.rotation,
         "inliers": motion.weight.astype("f4"),
-        "cov": cov.astype("f4"),
+        "cov": cov,
     }
 
 
