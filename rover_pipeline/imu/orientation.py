@@ -25,7 +25,7 @@ class Filtered(NamedTuple):
     """Orientation and biases of N samples.
 
     Attributes:
-        avel: f8 (N, 3), rad/s, without bias.
+        avel: f8 (N, 3), rad/s, without bias; NaN where the sample is not trusted.
         quat: f8 (N, 4), world-from-imu as x y z w. z of the world is up; its x is ahead of the first sample.
         rests: first and last time of each rest, s.
         turns: those of the intervals that look like a rest but contradict the others: steady turns.
@@ -131,6 +131,8 @@ def orient(
     spans = [(rest.start, rest.stop) for rest in rests]
     bias = without_bias.mean(axis=0)
     np.subtract(avel, without_bias, out=without_bias)
+    if trusted is not None:
+        without_bias[~trusted] = np.nan
     return Filtered(without_bias, quat, spans, turns, agreement.doubt, motion, gaps, bias, acc_offset)
 
 
