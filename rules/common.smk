@@ -86,26 +86,34 @@ def targets(rules):
     return files
 
 
-def threads(most, beside=False):
+# What begins together after the odometry of a recording: outputs, and passes that outputs share.
+BESIDE = set()
+
+
+def threads(most, beside=""):
     """Threads of a rule, `most` at most, so that jobs run side by side here; a cluster's jobs have a node's share.
 
-    Two jobs with one thread each do more than one after the other with two: they wait at different moments.
+    Two jobs with one thread each do more than one after the other with two: they wait at different moments. So rules
+    that begin together share the processors, where more than one of them is asked for.
 
     Args:
-        beside: True = the rule begins together with others of the same recording.
+        beside: the rule's output, or its pass, if it begins together with others of the same recording.
     """
+    if beside:
+        BESIDE.add(beside)
 
     def share(wildcards):
         if workflow.remote_exec or workflow.non_local_exec:
             return most
         if FLOW.config.traces is None:
             return 1  # the demo is a few seconds of data
-        cores = (
-            workflow.cores
-            if len(FLOW.directories) == 1 and not beside
-            else workflow.cores // 2
-        )
-        return max(1, min(most, cores))
+        alone = len(FLOW.traces) == 1
+        if alone and beside:
+            asked = FLOW.reach(next(iter(FLOW.traces)))
+            steps = {name: FLOW.steps.get(f"_{name}") for name in asked}
+            begin = {step and step.shares or name for name, step in steps.items()}
+            alone = len(begin & BESIDE) == 1
+        return max(1, min(most, workflow.cores if alone else workflow.cores // 2))
 
     return share
 

@@ -3,4 +3,4 @@ use rule derived as map with:
         needs("_map"),
     output:
         makes("_map"),
-    threads: threads(4, beside=True)
+    threads: threads(4, beside="map")

@@ -3,7 +3,7 @@ use rule derived as bev with:
         needs("_bev"),
     output:
         makes("_bev"),
-    threads: threads(4, beside=True)
+    threads: threads(4, beside="bev")
 
 
 use rule derived as occupancy with:

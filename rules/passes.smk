@@ -13,7 +13,7 @@ for name in PASSES.names:
             f"logs/{{trace}}/{PASSES.rule(name)}.log",
         benchmark:
             f"logs/{{trace}}/{PASSES.rule(name)}.tsv"
-        threads: PASSES.threads(name, threads(4))
+        threads: PASSES.threads(name, threads(4, beside=name))
         priority: PASSES.priority(name)
         params:
             name=name,  # the command is evaluated once more when the job runs: then it is the last one

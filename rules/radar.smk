@@ -3,6 +3,7 @@ use rule derived as radar_range_doppler with:
         needs("_radar_range_doppler"),
     output:
         makes("_radar_range_doppler"),
+    threads: threads(4, beside="radar")
 
 
 use rule derived as radar_range_azimuth with:
@@ -10,6 +11,7 @@ use rule derived as radar_range_azimuth with:
         needs("_radar_range_azimuth"),
     output:
         makes("_radar_range_azimuth"),
+    threads: threads(4, beside="radar")
 
 
 use rule derived as radar_spectrum with:
@@ -17,6 +19,7 @@ use rule derived as radar_spectrum with:
         needs("_radar_spectrum"),
     output:
         makes("_radar_spectrum"),
+    threads: threads(4, beside="radar")
 
 
 use rule derived as radar_points with:
@@ -24,6 +27,7 @@ use rule derived as radar_points with:
         needs("_radar_points"),
     output:
         makes("_radar_points"),
+    threads: threads(4, beside="radar")
 
 
 use rule derived as radar_velocity with:
@@ -39,3 +43,4 @@ use rule derived as radar_quality with:
         needs("_radar_quality"),
     output:
         makes("_radar_quality"),
+    threads: threads(4, beside="radar")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from rover_pipeline.kinematics.rotation import exp, log
 from rover_pipeline.lidar.geometry import CLIPPED
 from rover_pipeline.numerics.compiled import compiled
+from rover_pipeline.numerics.voxel_table import EMPTY, find_slot, voxel_key
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.spline import SplineTrajectory
 
@@ -42,10 +44,26 @@ class Points(NamedTuple):
             size: edge of the voxels, metres.
         """
         chance = np.random.default_rng(len(self.points)).permutation(len(self.points))
-        i, j, k = np.floor(self.points[chance].astype("f8") / size).astype("i8").T
-        _, chosen = np.unique((i << 42) + (j << 21) + k, return_index=True)
-        kept = np.sort(chance[chosen])
+        kept = _first_of_voxels(self.points, chance, size)
         return Points(self.points[kept], self.column[kept])
+
+
+@compiled
+def _first_of_voxels(points: np.ndarray, order: np.ndarray, size: float) -> np.ndarray:
+    """Which points, f4 (N, 3), are the first of their voxels in some order, i8 (N,); bool (N,)."""
+    slots = 16
+    while slots < 2 * len(points):
+        slots *= 2
+    table = np.full((slots, 1), EMPTY, np.int64)
+    kept = np.zeros(len(points), np.bool_)
+    for n in order:
+        x, y, z = np.float64(points[n, 0]), np.float64(points[n, 1]), np.float64(points[n, 2])
+        key = voxel_key(math.floor(x / size), math.floor(y / size), math.floor(z / size))
+        slot = find_slot(table, key)
+        if table[slot, 0] == EMPTY:
+            table[slot, 0] = key
+            kept[n] = True
+    return kept
 
 
 #: Of a sweep whose points are all registered.

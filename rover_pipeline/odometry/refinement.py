@@ -18,7 +18,14 @@ from rover_pipeline.kinematics.state import State
 from rover_pipeline.odometry.inertial import Imu
 from rover_pipeline.odometry.observations import Gyro, Sweep
 from rover_pipeline.odometry.registration.batch import SplineSystem, normal_equations, rate_equations
-from rover_pipeline.odometry.registration.convergence import Pass, banded_product, difference, mixed, rate
+from rover_pipeline.odometry.registration.convergence import (
+    Pass,
+    banded_product,
+    difference,
+    mixed,
+    moves_left,
+    rate,
+)
 from rover_pipeline.odometry.registration.covariance import covariances
 from rover_pipeline.odometry.registration.judge import (
     NO_FIT,
@@ -41,9 +48,8 @@ from rover_pipeline.odometry.surfels import SurfelMap
 #: Information by which the gyroscope may move a second of the trajectory against the lidar, for each of its unknowns,
 #: before it is asked whether the lidar alone fits better.
 _MOVES = 4.0
-#: How many times the next move further passes would still move a trajectory: mixed passes leave two thirds or less of
-#: the move of the pass before.
-_PASSES_LEFT = 3.0
+#: The same, below which the trajectories with and without it are one: they differ by less than the lidar's own error.
+_SAME = 1.0
 
 
 class Batch(NamedTuple):
@@ -125,11 +131,14 @@ def refine_in_batch(
     best, used = _with_gyro(reader, first, ranges, spans, imu)
     dropped = "" if used else "points that were left out fit better without it"
     if is_worse(first.fits, best.fits):
-        return first, dropped or "points that were left out fit the first trajectory better"
+        kept = _as_settled(first, reader.times, [Pass(first.trajectory, first.refined())], best)
+        return kept, dropped or "points that were left out fit the first trajectory better"
+    # What turns with a shake is another trajectory than the first one: nothing can be learned from the two.
+    before = [] if len(imu.shake.times) else [Pass(first.trajectory, best.trajectory)]
     del first  # a batch takes kilobytes for each sweep
     if not used:
-        return _repeated(reader, best, ranges, passes - 1), dropped
-    return _repeated(reader, best, ranges, passes - 1, (imu, spans)), ""
+        return _repeated(reader, best, ranges, passes - 1, before=before), dropped
+    return _repeated(reader, best, ranges, passes - 1, (imu, spans), before), ""
 
 
 def _repeated(
@@ -138,25 +147,42 @@ def _repeated(
     ranges: Sequence[tuple[int, int]],
     passes: int,
     gyro: tuple[Imu, Sequence[tuple[float, float]]] | None = None,
+    before: Sequence[Pass] = (),
 ) -> Batch:
-    """The trajectory after further passes, with a gyroscope whose biases are those of spans of time, or without one."""
-    done = [Pass(best.trajectory, best.refined())]
+    """The trajectory after further passes, until another one would hardly move it.
+
+    Args:
+        gyro: a gyroscope, and the spans of time in each of which it has a bias; None = none is used.
+        before: the pass that has led to `best`, if there was one.
+    """
+    done = [*before, Pass(best.trajectory, best.refined())]
     for _ in range(passes):
-        batch = _pass(reader, mixed(done, best.band), ranges, gyro)
+        further = mixed(done, best.band)
+        left = moves_left(done, best.band)
+        if len(done) > 1 and has_settled(reader.options, best.trajectory, further, reader.times, left):
+            break
+        batch, since = _pass(reader, further, ranges, gyro), done
         if len(done) > 1 and is_worse(best.fits, batch.fits):
             # The mixture went too far. One step is what the equations themselves ask for.
-            done = done[-1:]
-            batch = _pass(reader, done[-1].after, ranges, gyro)
+            batch, since = _pass(reader, done[-1].after, ranges, gyro), done[-1:]
         if is_worse(best.fits, batch.fits):
-            break
-        before, best = best, batch
-        done.append(Pass(best.trajectory, best.refined()))
-        if has_settled(reader.options, before.trajectory, batch.trajectory, reader.times):
-            break
-    if len(done) < 2:
-        return best
-    further = mixed(done, best.band).at(reader.times).pos - best.trajectory.at(reader.times).pos
-    return best._replace(follows=rate(done, best.band), unsettled=_PASSES_LEFT * np.linalg.norm(further, axis=1))
+            return _as_settled(best, reader.times, done, batch)
+        best, done = batch, [*since, Pass(batch.trajectory, batch.refined())]
+    return _as_settled(best, reader.times, done)
+
+
+def _as_settled(best: Batch, ts: np.ndarray, done: Sequence[Pass], refused: Batch | None = None) -> Batch:
+    """A trajectory with how the map follows it, and how far further passes would move it.
+
+    Args:
+        ts: f8 (frame,), instants of the poses, s.
+        done: the passes until the one that begins at this trajectory.
+        refused: the batch of the next pass, if it is worse. How the map has followed tells of this one, too.
+    """
+    told = done if refused is None else [*done, Pass(refused.trajectory, refused.refined())]
+    move = mixed(done, best.band).at(ts).pos - best.trajectory.at(ts).pos
+    unsettled = moves_left(done, best.band) * np.linalg.norm(move, axis=1)
+    return best._replace(follows=rate(told, best.band), unsettled=unsettled)
 
 
 def _pass(
@@ -183,7 +209,8 @@ def _with_gyro(
     plain, turned = first.refined(), first.with_rates(imu.gyro, spans).refined()
     batch = _at_once(reader, turned, ranges, imu.shake).with_rates(imu.gyro, spans)
     moved = _moves(first.system.band / first.noise, plain, turned)
-    if len(imu.shake.times) or moved > _MOVES or is_worse(first.fits, batch.fits):
+    differs = len(imu.shake.times) or moved > _MOVES
+    if differs or (moved > _SAME and is_worse(first.fits, batch.fits)):
         without = _at_once(reader, plain, ranges)
         if len(imu.shake.times):
             # Turned points change the map so much that one pass does not tell which is better.

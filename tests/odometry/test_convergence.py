@@ -8,7 +8,15 @@ import pytest
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.odometry.degeneracy import Degeneracy, degeneracy_warnings
-from rover_pipeline.odometry.registration.convergence import Pass, difference, mixed, moved, rate
+from rover_pipeline.odometry.registration.convergence import (
+    MOST_LEFT,
+    Pass,
+    difference,
+    mixed,
+    moved,
+    moves_left,
+    rate,
+)
 from rover_pipeline.odometry.registration.judge import NO_FIT, SweepFit
 from rover_pipeline.odometry.spline import SplineTrajectory
 
@@ -42,6 +50,22 @@ def test_the_rate_is_the_share_of_an_error_that_a_pass_leaves(share: float) -> N
     done, _ = passes(np.full(BAND.shape[1], share), 2, mix=False)
     assert rate(done, BAND) == pytest.approx(share, abs=0.03)
     assert rate(done[:1], BAND) == 0.0
+
+
+@pytest.mark.parametrize("slowest", [0.2, 0.6, 0.8])
+def test_an_error_is_no_larger_than_what_further_passes_are_expected_to_move(slowest: float) -> None:
+    rates = np.random.default_rng(2).uniform(slowest / 2, slowest, BAND.shape[1])
+    done, errors = passes(rates, 7, mix=True)
+    for count in range(2, len(done) + 1):
+        known = done[:count]
+        move = np.linalg.norm(difference(known[-1].before, mixed(known, BAND)))
+        assert errors[count - 1] <= moves_left(known, BAND) * move
+
+
+def test_most_is_expected_to_be_left_until_passes_have_told_how_the_map_follows() -> None:
+    done, _ = passes(np.full(BAND.shape[1], 0.8), 4, mix=False)
+    left = [moves_left(done[:count], BAND) for count in range(1, 5)]
+    assert left == pytest.approx([MOST_LEFT, MOST_LEFT, 5.0, 3.0], rel=0.1)
 
 
 def test_a_trajectory_that_runs_away_is_not_extrapolated_without_end() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Iterable
@@ -265,3 +267,23 @@ def test_a_stamp_is_put_back_on_the_result_of_the_pass_alone(
     assert taken_over(result.parent, [result.parent / "_full" / ".options-1"]) is None, "it is tried again"
     monkeypatch.delenv(PASSES_VARIABLE)
     assert taken_over(result.parent, [result / ".options-1"]) is None
+
+
+@pytest.mark.system
+def test_what_begins_together_shares_the_processors_and_what_runs_alone_has_all(tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "one", 4)
+    # Its steps are brief, and would be made by one job.
+    (tmp_path / "sitecustomize.py").write_text("from rover_pipeline.workflow import passes\npasses._SHORT_S = 0.0\n")
+    path = f"{tmp_path}:{Path(__file__).parents[2]}"
+
+    def threads(outputs: str) -> dict[str, str]:
+        asked = ["--dry-run", "--printshellcmds", "--quiet", "host", "--cores", "2"]
+        shown = snakemake(tmp_path, trace, *asked, config={"outputs": outputs}, env={"PYTHONPATH": path})
+        assert shown.returncode == 0, shown.stderr
+        told = re.findall(r"^rule (\w+):$|--threads (\d+)", shown.stdout, re.M)
+        return {rule: number for (rule, _), (_, number) in itertools.pairwise(told) if rule and number}
+
+    all_of_them = threads("radar_points,radar_range_doppler,map,report")
+    assert [all_of_them[rule] for rule in ("radar_pass", "map", "lidar_image", "report")] == ["1", "1", "2", "2"]
+    assert threads("radar_points,radar_range_doppler")["radar_pass"] == "2"
+    assert threads("map")["map"] == "2"

@@ -18,6 +18,7 @@ from rover_pipeline.odometry.observations import NO_GYRO, Gyro, Sweep
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.registration.backends import make_backend
 from rover_pipeline.odometry.registration.batch import build_map, normal_equations, on_others, solve
+from rover_pipeline.odometry.registration.convergence import MOST_LEFT
 from rover_pipeline.odometry.registration.judge import is_worse, judged, world_rays
 from rover_pipeline.odometry.registration.spline_equations import AngularRates, register_sweep
 from rover_pipeline.odometry.spline import ORDER, SplineTrajectory, fit_spline
@@ -33,9 +34,9 @@ _FIRST_SWEEPS = 20
 _MIN_INLIERS, _MAX_CORRECTION = 0.3, 0.5
 #: One sweep in so many tells whether a trajectory is better than another.
 _JUDGED = 3
-#: Largest number of batch passes, and the root mean square motion of the poses in one of them below which no further
-#: one is of use, metres: planes settle at once, leaves after several passes.
-_MAX_BATCH_PASSES, _SETTLED = 10, 0.001
+#: Largest number of batch passes, and the root mean square distance of the poses from where passes lead, metres, below
+#: which no further one is of use: planes settle at once, leaves after several passes.
+_MAX_BATCH_PASSES, _SETTLED = 10, 0.003
 #: Information that holds the first sweep in its place.
 _FIXED = 1e8
 
@@ -101,20 +102,24 @@ def register_at_once(sweeps: Sequence[Sweep], ts: np.ndarray, options: OdometryS
         some = sweeps[::_JUDGED]
         if is_worse(judged(some, trajectory, options), judged(some, refined, options)):
             break
-        settled, trajectory = has_settled(options, trajectory, refined, ts), refined
+        settled, trajectory = has_settled(options, trajectory, refined, ts, MOST_LEFT), refined
         if settled:
             break
     return trajectory.at(ts)
 
 
-def has_settled(options: OdometrySection, before: SplineTrajectory, after: SplineTrajectory, ts: np.ndarray) -> bool:
+def has_settled(
+    options: OdometrySection, before: SplineTrajectory, after: SplineTrajectory, ts: np.ndarray, left: float
+) -> bool:
     """Whether further batch passes are of no use, as far as the options leave this to the recording.
 
     Args:
+        before, after: between which a pass moves the trajectory.
         ts: f8 (frame,), instants of the poses, seconds.
+        left: how many times this move all further passes make at most; see `convergence.moves_left`.
     """
     moved = after.at(ts).pos - before.at(ts).pos
-    return options.passes is None and float(np.sqrt((moved**2).sum(1).mean())) < _SETTLED
+    return options.passes is None and left * float(np.sqrt((moved**2).sum(1).mean())) < _SETTLED
 
 
 def _register_to_map(
