@@ -130,9 +130,7 @@ def handedness(trajectory: Trajectory, times: np.ndarray, acc: np.ndarray, mount
 _Fit = tuple[np.ndarray, np.ndarray, float]
 
 
-def _both(
-    trajectory: Trajectory, times: np.ndarray, acc: np.ndarray, mount: Mount
-) -> tuple[_Fit, _Fit]:
+def _both(trajectory: Trajectory, times: np.ndarray, acc: np.ndarray, mount: Mount) -> tuple[_Fit, _Fit]:
     """The fits of the measured force and of its opposite.
 
     Raises:

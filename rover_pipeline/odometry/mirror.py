@@ -1,7 +1,7 @@
 """Whether the lidar sees a mirrored world, because its columns or beams are stored in reverse.
 
-Such a world agrees with itself, so that ranges alone do not tell. Beside it, a gyroscope turns half a turn away from its
-mount. Where the mount is wrong instead, the accelerometer feels the accelerations of the trajectory once the IMU is
+Such a world agrees with itself, so that ranges alone do not tell. Beside it, a gyroscope turns half a turn away from
+its mount. Where the mount is wrong instead, the accelerometer feels the accelerations of the trajectory once the IMU is
 turned as its gyroscope says; in a mirrored world it feels their opposites.
 """
 

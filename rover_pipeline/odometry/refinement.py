@@ -41,8 +41,8 @@ from rover_pipeline.odometry.surfels import SurfelMap
 #: before it is asked whether the lidar alone fits better.
 _MOVES = 4.0
 #: How many times the next move further passes would still move a trajectory: mixed passes leave two thirds or less of
-#: the move of the pass before.
-_PASSES_LEFT = 3.0
+#: the move of the pass before, where they settle; and where they have not by the last one.
+_PASSES_LEFT, _NEVER = 3.0, 10.0
 
 
 class Batch(NamedTuple):
@@ -138,7 +138,7 @@ def _repeated(
     gyro: tuple[Imu, Sequence[tuple[float, float]]] | None = None,
 ) -> Batch:
     """The trajectory after further passes, with a gyroscope whose biases are those of spans of time, or without one."""
-    done = [Pass(best.trajectory, best.refined())]
+    done, left = [Pass(best.trajectory, best.refined())], _NEVER if reader.options.passes is None else _PASSES_LEFT
     for _ in range(passes):
         batch = _pass(reader, mixed(done, best.band), ranges, gyro)
         if len(done) > 1 and is_worse(best.fits, batch.fits):
@@ -146,15 +146,17 @@ def _repeated(
             done = done[-1:]
             batch = _pass(reader, done[-1].after, ranges, gyro)
         if is_worse(best.fits, batch.fits):
+            left = _PASSES_LEFT
             break
         before, best = best, batch
         done.append(Pass(best.trajectory, best.refined()))
         if has_settled(reader.options, before.trajectory, batch.trajectory, reader.times):
+            left = _PASSES_LEFT
             break
     if len(done) < 2:
         return best
     further = mixed(done, best.band).at(reader.times).pos - best.trajectory.at(reader.times).pos
-    return best._replace(follows=rate(done, best.band), unsettled=_PASSES_LEFT * np.linalg.norm(further, axis=1))
+    return best._replace(follows=rate(done, best.band), unsettled=left * np.linalg.norm(further, axis=1))
 
 
 def _pass(

@@ -24,21 +24,23 @@ from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.quality import (
     Quality,
     as_measured,
-    companion_warnings,
-    contradiction_warnings,
     implausible,
-    jump_warnings,
     largest_part,
     largest_stretch,
     largest_world,
-    seam_summary,
-    traffic_warnings,
     unbridged,
-    warnings_of,
     widened,
 )
 from rover_pipeline.odometry.refinement import refine_in_batch
 from rover_pipeline.odometry.registration.covariance import relative_to
+from rover_pipeline.odometry.remarks import (
+    companion_warnings,
+    contradiction_warnings,
+    jump_warnings,
+    seam_summary,
+    traffic_warnings,
+    warnings_of,
+)
 from rover_pipeline.odometry.segments import Registration, SweepReader, merge, split, without_overlap
 
 #: Knots of the longest trajectory, which take 400 MB: 400,000 are 10 h.

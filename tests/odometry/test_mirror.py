@@ -24,7 +24,10 @@ MIRRORS = [np.diag(each) for each in ([-1.0, 1.0, 1.0], [1.0, -1.0, 1.0], [1.0, 
 Lidar = tuple[np.ndarray, np.ndarray]
 
 
-def walk(seconds: float, mirror: np.ndarray = np.eye(3)) -> tuple[Samples, Lidar, Trajectory]:
+NO_MIRROR = np.eye(3)
+
+
+def walk(seconds: float, mirror: np.ndarray = NO_MIRROR) -> tuple[Samples, Lidar, Trajectory]:
     """What an IMU and a lidar in front of a mirror measure, the IMU 20 ms late."""
     rng, motion = np.random.default_rng(3), build(PRESETS["indoor"], 0).motion
     times, ts = np.arange(0, seconds, 0.01), np.arange(0.0, seconds, 0.1)
@@ -34,7 +37,9 @@ def walk(seconds: float, mirror: np.ndarray = np.eye(3)) -> tuple[Samples, Lidar
     acc = np.einsum("nji,nj->ni", felt.rot, felt.acc + up) @ MOUNT.rotation + [0.05, -0.1, 0.1]
     turns = np.linalg.det(mirror) * mirror
     lidar = felt.avel @ turns + np.diff(rng.normal(0, 2e-4, (len(times) + 1, 3)), axis=0) / 0.01
-    state = State(seen.pos @ mirror, mirror @ seen.rot @ mirror, seen.vel @ mirror, seen.acc @ mirror, seen.avel @ turns)
+    state = State(
+        seen.pos @ mirror, mirror @ seen.rot @ mirror, seen.vel @ mirror, seen.acc @ mirror, seen.avel @ turns
+    )
     trajectory = Trajectory(ts, state, np.ones(len(ts)), max_gap=LONGEST)
     return Samples(times + 0.02, rates, acc, "m/s2"), (times, lidar), trajectory
 

@@ -19,15 +19,14 @@ from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.quality import (
     Quality,
     as_measured,
-    companion_warnings,
     largest_stretch,
-    traffic_warnings,
     unbridged,
     widened,
 )
 from rover_pipeline.odometry.registration.batch import _banded
 from rover_pipeline.odometry.registration.covariance import _inverse_blocks
 from rover_pipeline.odometry.registration.judge import NO_FIT, SweepFit, _move, _unfollowed, is_worse
+from rover_pipeline.odometry.remarks import companion_warnings, traffic_warnings
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.record import simulate
 from rover_pipeline.table import find_step
