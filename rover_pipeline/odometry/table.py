@@ -10,7 +10,7 @@ STEPS = (
     Step(
         sensor="_odom",
         function="rover_pipeline.odometry.steps:odom",
-        version=9,
+        version=10,
         sections=("odometry", "lidar", "rig", "sync.times"),
         uses={"rig": ("name", "imu")},
         options=OdometryOptions,

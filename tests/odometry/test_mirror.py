@@ -82,8 +82,8 @@ def test_the_world_is_right_where_the_mount_is_about_right_where_axes_are_exchan
 def test_without_a_mount_an_accelerometer_that_feels_the_opposite_is_a_doubt_that_a_rig_settles() -> None:
     assert not reason(walk(15.0), IDENTITY)
     assert "rig.imu would tell which" in reason(walk(15.0, MIRRORS[1]), IDENTITY)
-    samples, *others = walk(15.0)
+    samples, lidar, trajectory = walk(15.0)
     gravity = samples._replace(acc=-samples.acc)
-    assert "or the accelerometer gives gravity" in reason((gravity, *others), IDENTITY)
-    assert not reason((gravity, *others), MOUNT)
-    assert not mirrored(None, calibrated(samples, others[0], MOUNT, OPTIONS), MOUNT, *others)
+    assert "or the accelerometer gives gravity" in reason((gravity, lidar, trajectory), IDENTITY)
+    assert not reason((gravity, lidar, trajectory), MOUNT)
+    assert not mirrored(None, calibrated(samples, lidar, MOUNT, OPTIONS), MOUNT, lidar, trajectory)
