@@ -89,11 +89,11 @@ class Quality(NamedTuple):
         limit = options.max_residual
         if limit is None:
             limit = _WORSE_THAN_MEDIAN * float(np.nanmedian([*self.residual, np.inf]))
-        # A pose has its knots in common with those beside it.
-        # One at an end has others on one side only: the points that were left out have to confirm it.
-        unconfirmed = np.hypot(self.error, self._elsewhere(ts))
-        open_ones = np.isfinite(self.inliers) & (self.error > options.max_error)
-        near = _within(open_ones, ts, 2 * ORDER * options.knots) > 0
+        # A pose has its knots in common with those beside it. One at an end has others on one side only, which makes it
+        # less certain than those; the points that were left out have to confirm it.
+        ends, uncertain = self._at_ends(ts, ORDER / 2 * options.knots), self.error > options.max_error
+        near = _within(np.isfinite(self.inliers) & uncertain & ~ends, ts, 2 * ORDER * options.knots) > 0
+        unconfirmed = ends & (np.hypot(self.error, self._elsewhere(ts)) > options.max_error)
         return (
             (self.inliers >= options.min_inliers)
             & (self.residual <= limit)
@@ -101,7 +101,7 @@ class Quality(NamedTuple):
             & ~near
             & ~self.jolted(state, ts)
             & (self.information >= options.max_error**-2)
-            & ~(self._at_ends(ts, ORDER / 2 * options.knots) & (unconfirmed > options.max_error))
+            & ~unconfirmed
             & ~self.torn(options, ts)
             & ~self.among_companions(options, state, ts)
         )
