@@ -90,12 +90,7 @@ def find_level(trajectory: Trajectory, times: np.ndarray, acc: np.ndarray, mount
     Raises:
         ValueError: the accelerometer does not tell it, and why.
     """
-    good = np.isfinite(acc).all(axis=1)
-    windows = _integrated(trajectory, times[good], acc[good], mount)
-    if len(windows.force) < _FEWEST:
-        raise ValueError(f"there are less than {_FEWEST * _WINDOW:.0f} s with valid poses and accelerations")
-    design = np.concatenate([np.tile(_WINDOW * np.eye(3), (len(windows.force), 1, 1)), windows.turned, windows.arm], 2)
-    fits = [_fit(design, sign * windows.force - windows.change) for sign in (1.0, -1.0)]
+    fits = _both(trajectory, times, acc, mount)
     # Nearly all devices give the specific force, which points up at rest. The motion tells those that give gravity.
     upward = fits[1][2] * _DOWNWARD > fits[0][2]
     unknowns, covariance, residual = fits[0] if upward else fits[1]
@@ -111,6 +106,42 @@ def find_level(trajectory: Trajectory, times: np.ndarray, acc: np.ndarray, mount
         raise ValueError(f"up is known to {np.degrees(tilt):.1f} degrees only")
     bias_sigma = np.sqrt(np.diag(covariance)[3:6])
     return Level(up, tilt, unknowns[3:6], bias_sigma, unknowns[6:], downward=not upward)
+
+
+def handedness(trajectory: Trajectory, times: np.ndarray, acc: np.ndarray, mount: Mount) -> int:
+    """What the accelerometer feels of a trajectory: 1 = its accelerations, -1 = their opposites, 0 = not certain.
+
+    Where the lidar sees a mirrored world, and the mount is that by which the gyroscope agrees with it all the same, the
+    accelerometer feels the opposites: angular velocities and accelerations behave differently in a mirror.
+
+    Args:
+        times, acc, mount: as for `find_level`.
+    """
+    try:
+        fit, opposite = _both(trajectory, times, acc, mount)
+    except ValueError:
+        return 0
+    better, worse = sorted((fit[2], opposite[2]))
+    if better * _DOWNWARD > worse or np.sqrt(better) > _MAX_RESIDUAL * GRAVITY * _WINDOW:
+        return 0
+    return 1 if fit[2] == better else -1
+
+
+_Fit = tuple[np.ndarray, np.ndarray, float]
+
+
+def _both(trajectory: Trajectory, times: np.ndarray, acc: np.ndarray, mount: Mount) -> tuple[_Fit, _Fit]:
+    """The fits of the measured force and of its opposite.
+
+    Raises:
+        ValueError: there are too few windows.
+    """
+    good = np.isfinite(acc).all(axis=1)
+    windows = _integrated(trajectory, times[good], acc[good], mount)
+    if len(windows.force) < _FEWEST:
+        raise ValueError(f"there are less than {_FEWEST * _WINDOW:.0f} s with valid poses and accelerations")
+    design = np.concatenate([np.tile(_WINDOW * np.eye(3), (len(windows.force), 1, 1)), windows.turned, windows.arm], 2)
+    return _fit(design, windows.force - windows.change), _fit(design, -windows.force - windows.change)
 
 
 def _integrated(trajectory: Trajectory, times: np.ndarray, acc: np.ndarray, mount: Mount) -> _Windows:
@@ -141,7 +172,7 @@ def _integrated(trajectory: Trajectory, times: np.ndarray, acc: np.ndarray, moun
     return _Windows(*(np.array(each) for each in zip(*parts, strict=True))) if parts else _Windows(*[np.zeros(0)] * 4)
 
 
-def _fit(design: np.ndarray, force: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+def _fit(design: np.ndarray, force: np.ndarray) -> _Fit:
     """Up, bias and arm, f8 (9,), their covariance, and the mean squared residual of the agreeing windows, m2/s2."""
     prior = np.diag([0.0] * 3 + [_BIAS_SIGMA**-2.0] * 3 + [_ARM_SIGMA**-2.0] * 3)
     weight = np.ones(len(force))

@@ -92,6 +92,16 @@ class Sweep(NamedTuple):
         """The points that tell how well the sweep fits: those left out, or all where none are."""
         return self.left_out if len(self.left_out.points) else Points(self.points, self.column)
 
+    def backwards(self) -> Sweep:
+        """The same from its last column to its first one, at negative instants."""
+        last = len(self.times) - 1
+        points, left_out = (
+            Points(each.points[::-1].copy(), last - each.column[::-1])
+            for each in (Points(self.points, self.column), self.left_out)
+        )
+        times = -self.times[::-1]
+        return Sweep(*points, times, float(times[-1]), left_out)
+
     def one_a_voxel(self, size: float) -> Sweep:
         """The sweep with one of its points in each voxel; see `Points.one_a_voxel`."""
         points, column = Points(self.points, self.column).one_a_voxel(size)
@@ -187,6 +197,10 @@ class Gyro(NamedTuple):
     times: np.ndarray
     rates: np.ndarray
     noise: float
+
+    def backwards(self) -> Gyro:
+        """The rates of the same motion from its end to its beginning, at negative instants."""
+        return self._replace(times=-self.times[::-1], rates=-self.rates[::-1])
 
     def between(self, start: float, stop: float) -> Gyro:
         part = slice(*np.searchsorted(self.times, (start, stop)))

@@ -1,10 +1,10 @@
-"""Quality of the poses: which are valid, which are in one world, and what the user is warned of."""
+"""Quality of the poses: which are valid, and which are in one world."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Container, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,15 +14,17 @@ from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.refinement import Batch
 from rover_pipeline.odometry.registration.judge import PARTS, SweepFit, smallest_eigenvalue
 from rover_pipeline.odometry.segments import Seam
+from rover_pipeline.odometry.spline import ORDER
 
-#: Differences of two segments at a seam above which the user is warned, metres and degrees.
-_WIDE_SEAM = 0.05, 0.5
 #: Standard deviation, in the least certain direction, that large planes alone leave to a rig that may be among
 #: companions, metres; and how many times that of all planes it is at least, if small bodies alone tell that it stands.
 _STRUCTURE_ERROR, _SMALL_BODIES = 0.008, 5.0
 #: Root mean square acceleration over a second that no rig keeps up, m/s2: brisk walking in a tight circle has 11, and a
 #: trajectory that jumps from sweep to sweep 17 to 40.
 _MAX_ACCELERATION = 15.0
+#: Acceleration at an end of a part, m/s2, of a sweep that is 5 cm off after a tenth of a second; how many times that of
+#: most sweeps it is at least where it is none of the rig; and the time in which one end of a part tells little, s.
+_JOLT, _TIMES_USUAL, _END = 5.0, 6.0, 0.3
 #: The maps that judge a sweep change every half second. Errors between them add up as in a random walk: over the two
 #: seconds over which a pose has to be right, so many.
 _BLOCKS = 4
@@ -87,11 +89,19 @@ class Quality(NamedTuple):
         limit = options.max_residual
         if limit is None:
             limit = _WORSE_THAN_MEDIAN * float(np.nanmedian([*self.residual, np.inf]))
+        # A pose has its knots in common with those beside it. One at an end has others on one side only, which makes it
+        # less certain than those; the points that were left out have to confirm it.
+        ends, uncertain = self._at_ends(ts, ORDER / 2 * options.knots), self.error > options.max_error
+        near = _within(np.isfinite(self.inliers) & uncertain & ~ends, ts, 2 * ORDER * options.knots) > 0
+        unconfirmed = ends & (np.hypot(self.error, self._elsewhere(ts)) > options.max_error)
         return (
             (self.inliers >= options.min_inliers)
             & (self.residual <= limit)
             & (self.error <= options.max_error)
+            & ~near
+            & ~self.jolted(state, ts)
             & (self.information >= options.max_error**-2)
+            & ~unconfirmed
             & ~self.torn(options, ts)
             & ~self.among_companions(options, state, ts)
         )
@@ -102,8 +112,37 @@ class Quality(NamedTuple):
         Args:
             ts: f8 (frame,), seconds.
         """
-        far = _BLOCKS**0.5 * _within(self.shift**2, ts) ** 0.5 > options.max_error
-        return far & (_within(self.surprise, ts) > _BY_CHANCE)
+        return (self._elsewhere(ts) > options.max_error) & (_within(self.surprise, ts) > _BY_CHANCE)
+
+    def _elsewhere(self, ts: np.ndarray) -> np.ndarray:
+        """How far the points that were left out would move a pose over two seconds, f8 (frame,), m."""
+        far: np.ndarray = _BLOCKS**0.5 * _within(self.shift**2, ts) ** 0.5
+        return far
+
+    def jolted(self, state: State, ts: np.ndarray) -> np.ndarray:
+        """Where the trajectory begins or ends with a jolt, bool (frame,).
+
+        The first and the last sweeps of a part have others on one side only. One of them that has slipped, as onto
+        something that comes along with the rig, fits as well as any: what tells is that nothing else moves the rig so.
+        """
+        size, jolts = np.linalg.norm(state.acc, axis=1), np.zeros(len(ts), bool)
+        for part in self._parts(ts):
+            wild = size[part] > max(_JOLT, _TIMES_USUAL * float(np.median(size[part])))
+            begins, ends = ts[part] <= ts[part[0]] + _END, ts[part] >= ts[part[-1]] - _END
+            jolts[part] = (np.cumsum((wild & begins)[::-1])[::-1] > 0) | (np.cumsum(wild & ends) > 0)
+        return jolts
+
+    def _at_ends(self, ts: np.ndarray, seconds: float) -> np.ndarray:
+        """The first and the last sweeps of the parts between gaps, bool (frame,)."""
+        ends = np.zeros(len(ts), bool)
+        for part in self._parts(ts):
+            ends[part] = (ts[part] < ts[part[0]] + seconds) | (ts[part] > ts[part[-1]] - seconds)
+        return ends
+
+    def _parts(self, ts: np.ndarray) -> list[np.ndarray]:
+        """The used frames of each part between gaps, i8."""
+        used = np.flatnonzero(np.isfinite(self.inliers))
+        return np.split(used, np.flatnonzero(np.diff(ts[used]) > LONGEST) + 1) if len(used) else []
 
     def among_companions(self, options: OdometrySection, state: State, ts: np.ndarray) -> np.ndarray:
         """Where the rig may only seem to stand, because bodies move along with it, bool (frame,).
@@ -125,13 +164,16 @@ class Quality(NamedTuple):
 
         Ranges alone tell no bus that passes a rig from a rig that passes a bus, where the ground is the same for both.
         But whatever carries a rig shakes and turns it a little. Where its motion has no trace of that, and small bodies
-        alone tell of it, it is more likely theirs.
+        alone tell of it, it is more likely theirs. A train is no small body: where most of a motion has no such
+        trace, it does not matter what tells of it.
         """
         speed, turns = _speed(state, ts), np.sqrt(_within((state.avel**2).sum(axis=1), ts))
         small = widened(self.structure < self.information / _SMALL_BODIES**2, ts)
         moves = speed > _CREEPS
         number = np.cumsum(np.diff(moves.astype(int), prepend=0) == 1)
-        return moves & np.isin(number, number[small & (speed > _GLIDES) & (turns < _TURNS)])
+        glides = (speed > _GLIDES) & (turns < _TURNS)
+        most = 2 * np.bincount(number, moves & glides)[number] > np.bincount(number, moves)[number]
+        return moves & np.isin(number, number[glides & (small | most)])
 
     def usable_for_loops(self, options: OdometrySection) -> np.ndarray:
         """Which frames may be part of local maps, bool (frame,). Drift makes their residuals large."""
@@ -147,11 +189,11 @@ def _speed(state: State, ts: np.ndarray) -> np.ndarray:
     return speed
 
 
-def _within(values: np.ndarray, ts: np.ndarray) -> np.ndarray:
+def _within(values: np.ndarray, ts: np.ndarray, seconds: float = _WINDOW) -> np.ndarray:
     """Means of values of frames within a second around each frame, f8 (frame,); NaN counts for nothing."""
     finite = np.isfinite(values)
     sums, counts = (np.concatenate([[0.0], np.cumsum(each)]) for each in (np.where(finite, values, 0.0), finite))
-    first, last = _window(ts)
+    first, last = _window(ts, seconds)
     means: np.ndarray = (sums[last] - sums[first]) / np.maximum(counts[last] - counts[first], 1)
     return means
 
@@ -188,9 +230,9 @@ def _number(ts: np.ndarray) -> np.ndarray:
     return number
 
 
-def _window(ts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The first frame within a second around each frame, and one after the last one, i8 (frame,)."""
-    return np.searchsorted(ts, ts - _WINDOW / 2), np.searchsorted(ts, ts + _WINDOW / 2, side="right")
+def _window(ts: np.ndarray, seconds: float = _WINDOW) -> tuple[np.ndarray, np.ndarray]:
+    """The first frame within a time around each frame, and one after the last one, i8 (frame,)."""
+    return np.searchsorted(ts, ts - seconds / 2), np.searchsorted(ts, ts + seconds / 2, side="right")
 
 
 def largest_world(seams: list[Seam], counted: np.ndarray) -> np.ndarray:
@@ -254,79 +296,3 @@ def largest_stretch(lost: np.ndarray, counted: np.ndarray) -> np.ndarray:
     """The frames between two lost stretches, bool (frame,): those of the stretch with the most counted frames."""
     stretch = np.cumsum(np.diff(lost.astype(int), prepend=0) == 1)
     return ~lost & (stretch == np.argmax(np.bincount(stretch, counted & ~lost)))
-
-
-def jump_warnings(ts: np.ndarray, after: np.ndarray) -> list[str]:
-    """A line for each jump of the clock.
-
-    Args:
-        ts: f8 (frame,), s; after: i8 (jump,), numbers of the frames before which it jumps.
-    """
-    return [
-        f"frame {frame}: lidar/ts jumps by {ts[frame] - ts[frame - 1]:.0f} s; whether the rig moved meanwhile is not "
-        "known, so only the poses of the longest part are trusted; split the recording there to have them all"
-        for frame in after
-    ]
-
-
-def companion_warnings(companions: np.ndarray) -> list[str]:
-    """A line where the rig may only seem to stand, bool (frame,)."""
-    if not companions.any():
-        return []
-    return [
-        f"frame {int(np.argmax(companions))}: the rig seems to stand, as {int(companions.sum())} sweeps say, but only "
-        "small bodies tell so, which may move along with it; floors and walls leave a direction open"
-    ]
-
-
-def traffic_warnings(traffic: np.ndarray) -> list[str]:
-    """A line where bodies around the rig may move instead of it, bool (frame,)."""
-    if not traffic.any():
-        return []
-    return [
-        f"frame {int(np.argmax(traffic))}: the rig seems to glide without a turn, as {int(traffic.sum())} sweeps say, "
-        "but only small bodies tell so, which may have set off around it; an IMU or a radar would tell"
-    ]
-
-
-def contradiction_warnings(against: np.ndarray) -> list[str]:
-    """A line where the accelerometer contradicts the trajectory, bool (frame,)."""
-    if not against.any():
-        return []
-    return [
-        f"frame {int(np.argmax(against))}: the accelerometer contradicts the trajectory, at {int(against.sum())} "
-        "sweeps in all; the world there leaves a direction open, or moves along"
-    ]
-
-
-def seam_summary(seam: Seam) -> dict[str, Any]:
-    """A seam as it is written to the provenance."""
-    # A seam at a gap shares no frame.
-    values = {name: getattr(seam, name) for name in ("metres", "degrees")}
-    return seam._asdict() | {
-        name: float(f"{value:.3g}") if np.isfinite(value) else None for name, value in values.items()
-    }
-
-
-def warnings_of(seams: list[Seam], valid: np.ndarray, raw: np.ndarray) -> list[str]:
-    """What the user is warned of.
-
-    Args:
-        valid, raw: bool and u1 (frame,), whether the poses and the raw sweeps are valid.
-    """
-    warnings = []
-    for seam in seams:
-        if not seam.connected:
-            warnings.append(
-                f"frame {seam.frame}: the parts that meet here have seen nothing in common that tells how they lie to "
-                "one another; only those on one side are trusted"
-            )
-        elif seam.metres > _WIDE_SEAM[0] or seam.degrees > _WIDE_SEAM[1]:
-            warnings.append(
-                f"frame {seam.frame}: the parts that meet here differ by {seam.metres:.3f} m and {seam.degrees:.2f} "
-                "degrees; a longer odometry.overlap may help"
-            )
-    lost = int((~valid & (raw != 0)).sum())
-    if lost:
-        warnings.append(f"{lost} of {len(valid)} sweeps are not to be trusted: see inliers, residual and information")
-    return warnings

@@ -19,6 +19,7 @@ from rover_pipeline.odometry.inertial import Imu
 from rover_pipeline.odometry.observations import Gyro, Sweep
 from rover_pipeline.odometry.registration.batch import SplineSystem, normal_equations, rate_equations
 from rover_pipeline.odometry.registration.convergence import (
+    MOST_LEFT,
     Pass,
     banded_product,
     difference,
@@ -131,7 +132,7 @@ def refine_in_batch(
     best, used = _with_gyro(reader, first, ranges, spans, imu)
     dropped = "" if used else "points that were left out fit better without it"
     if is_worse(first.fits, best.fits):
-        kept = _as_settled(first, reader.times, [Pass(first.trajectory, first.refined())], best)
+        kept = _as_settled(first, reader.times, [Pass(first.trajectory, first.refined())], MOST_LEFT, best)
         return kept, dropped or "points that were left out fit the first trajectory better"
     # What turns with a shake is another trajectory than the first one: nothing can be learned from the two.
     before = [] if len(imu.shake.times) else [Pass(first.trajectory, best.trajectory)]
@@ -155,33 +156,38 @@ def _repeated(
         gyro: a gyroscope, and the spans of time in each of which it has a bias; None = none is used.
         before: the pass that has led to `best`, if there was one.
     """
+    if not passes:
+        return best
     done = [*before, Pass(best.trajectory, best.refined())]
     for _ in range(passes):
         further = mixed(done, best.band)
         left = moves_left(done, best.band)
         if len(done) > 1 and has_settled(reader.options, best.trajectory, further, reader.times, left):
-            break
+            return _as_settled(best, reader.times, done, left)
         batch, since = _pass(reader, further, ranges, gyro), done
         if len(done) > 1 and is_worse(best.fits, batch.fits):
             # The mixture went too far. One step is what the equations themselves ask for.
             batch, since = _pass(reader, done[-1].after, ranges, gyro), done[-1:]
         if is_worse(best.fits, batch.fits):
-            return _as_settled(best, reader.times, done, batch)
+            return _as_settled(best, reader.times, done, left, batch)
         best, done = batch, [*since, Pass(batch.trajectory, batch.refined())]
-    return _as_settled(best, reader.times, done)
+    # What has not settled in so many passes is not expected to do so in the next ones.
+    left = MOST_LEFT if reader.options.passes is None else moves_left(done, best.band)
+    return _as_settled(best, reader.times, done, left)
 
 
-def _as_settled(best: Batch, ts: np.ndarray, done: Sequence[Pass], refused: Batch | None = None) -> Batch:
+def _as_settled(best: Batch, ts: np.ndarray, done: Sequence[Pass], left: float, refused: Batch | None = None) -> Batch:
     """A trajectory with how the map follows it, and how far further passes would move it.
 
     Args:
         ts: f8 (frame,), instants of the poses, s.
         done: the passes until the one that begins at this trajectory.
+        left: how many times the next move all further passes would move it.
         refused: the batch of the next pass, if it is worse. How the map has followed tells of this one, too.
     """
     told = done if refused is None else [*done, Pass(refused.trajectory, refused.refined())]
     move = mixed(done, best.band).at(ts).pos - best.trajectory.at(ts).pos
-    unsettled = moves_left(done, best.band) * np.linalg.norm(move, axis=1)
+    unsettled = left * np.linalg.norm(move, axis=1)
     return best._replace(follows=rate(told, best.band), unsettled=unsettled)
 
 

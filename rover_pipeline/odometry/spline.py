@@ -217,6 +217,10 @@ class SplineTrajectory(NamedTuple):
         """Last instant that the trajectory is defined at, seconds."""
         return self.start + (len(self.pos) - ORDER + 1) * self.step
 
+    def backwards(self) -> SplineTrajectory:
+        """The same motion from its end to its beginning, at negative instants."""
+        return SplineTrajectory(-self.stop, self.step, self.pos[::-1].copy(), self.rot[::-1].copy())
+
     def copy(self) -> SplineTrajectory:
         return SplineTrajectory(self.start, self.step, self.pos.copy(), self.rot.copy())
 

@@ -19,25 +19,28 @@ from rover_pipeline.numerics.prepare import prepare
 from rover_pipeline.odometry.degeneracy import Degeneracy, degeneracy_warnings
 from rover_pipeline.odometry.gaps import LONGEST, gaps
 from rover_pipeline.odometry.inertial import Imu, Samples, calibrated, contradicted_by, level_of, with_accelerometer
+from rover_pipeline.odometry.mirror import mirrored
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.quality import (
     Quality,
     as_measured,
-    companion_warnings,
-    contradiction_warnings,
     implausible,
-    jump_warnings,
     largest_part,
     largest_stretch,
     largest_world,
-    seam_summary,
-    traffic_warnings,
     unbridged,
-    warnings_of,
     widened,
 )
 from rover_pipeline.odometry.refinement import refine_in_batch
 from rover_pipeline.odometry.registration.covariance import relative_to
+from rover_pipeline.odometry.remarks import (
+    companion_warnings,
+    contradiction_warnings,
+    jump_warnings,
+    seam_summary,
+    traffic_warnings,
+    warnings_of,
+)
 from rover_pipeline.odometry.segments import Registration, SweepReader, merge, split, without_overlap
 
 #: Knots of the longest trajectory, which take 400 MB: 400,000 are 10 h.
@@ -100,7 +103,8 @@ def odom(
         trajectories = registration.trajectories()
         imu = Imu("not asked for" if not options.imu else "none recorded")
         if options.imu and samples is not None:
-            imu = calibrated(samples, reader.rates(trajectories, ranges), mount, options)
+            rates = reader.rates(trajectories, ranges)
+            imu = calibrated(samples, rates, mount, options)
         trajectory, seams = merge(registration.segments(trajectories), times, imu.gyro)
 
     # The whole trajectory is refined against the map of all its sweeps, which leaves no seams.
@@ -136,15 +140,16 @@ def odom(
     valid &= ~traffic & largest_world(seams, valid)
     unsure = companions | traffic | ~(quality.information >= options.max_error**-2)
     degeneracy = Degeneracy.of(batch.fits, batch.noise, state, unsure, options.max_error)
-    against = np.zeros(len(times), bool)
-    if options.imu:
+    against, mirror = np.zeros(len(times), bool), ""
+    if options.imu and samples is not None:
         # Between the sweeps at both sides of a gap the motion is a guess, which the accelerometer may well contradict.
-        against = contradicted_by(samples, imu, mount, Trajectory(times, state, valid, max_gap=LONGEST))
+        trusted = Trajectory(times, state, valid, max_gap=LONGEST)
+        against, mirror = contradicted_by(samples, imu, mount, trusted), mirrored(samples, imu, mount, rates, trusted)
     lost = widened(companions | traffic | implausible(state, times) | quality.torn(options, times) | against, times)
     lost |= unbridged(np.isfinite(quality.inliers), times, {seam.frame for seam in seams})
     valid &= largest_stretch(lost, valid)
     after = jumps(recorded)
-    valid &= largest_part(after, valid)
+    valid &= largest_part(after, valid) & (not mirror)
     first = int(np.argmax(valid)) if valid.any() else 0
     world = state.rot[first].T
     if options.world == "gravity" and valid.any():
@@ -166,6 +171,7 @@ def odom(
         *lidar.notes,
         *jump_warnings(recorded, after),
         *imu.notes,
+        *([mirror] if mirror else []),
         *contradiction_warnings(against),
         *lidar_clock.remarks("lidar"),
         *companion_warnings(companions),

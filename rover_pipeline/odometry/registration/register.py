@@ -19,7 +19,7 @@ from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.registration.backends import make_backend
 from rover_pipeline.odometry.registration.batch import build_map, normal_equations, on_others, solve
 from rover_pipeline.odometry.registration.convergence import MOST_LEFT
-from rover_pipeline.odometry.registration.judge import is_worse, judged, world_rays
+from rover_pipeline.odometry.registration.judge import SweepFit, is_worse, judged, world_rays
 from rover_pipeline.odometry.registration.spline_equations import AngularRates, register_sweep
 from rover_pipeline.odometry.spline import ORDER, SplineTrajectory, fit_spline
 from rover_pipeline.odometry.surfels import SurfelMap
@@ -36,7 +36,10 @@ _MIN_INLIERS, _MAX_CORRECTION = 0.3, 0.5
 _JUDGED = 3
 #: Largest number of batch passes, and the root mean square distance of the poses from where passes lead, metres, below
 #: which no further one is of use: planes settle at once, leaves after several passes.
-_MAX_BATCH_PASSES, _SETTLED = 10, 0.003
+_MAX_BATCH_PASSES, _SETTLED = 30, 0.003
+#: Distance of a sweep from the map of others, relative to the largest error of a valid pose, below which they agree:
+#: maps change every half second, so that such errors add up to half of the largest one over two seconds.
+_AGREE = 0.25
 #: Information that holds the first sweep in its place.
 _FIXED = 1e8
 
@@ -77,9 +80,8 @@ def register(
         # Near things must not outvote far ones: people who walk along give most of the points, but have less surface
         # than the walls of a hall. The batch passes use all points; the trajectory is right to some millimetres then.
         even = [sweep.one_a_voxel(options.voxels[0]) for sweep in used]
-        refined, fits = _register_to_map(even, guess, options, gyro.without_bias(guess))
-        some = even[::_JUDGED]
-        if not is_worse(judged(some, guess, options), judged(some, refined, options)):
+        refined, fits, quality = _register_both_ways(even, guess, options, gyro.without_bias(guess))
+        if not is_worse(judged(even[::_JUDGED], guess, options), quality):
             return refined, build_map(itertools.compress(used, fits), refined, options)
     return guess, build_map(used, guess, options)
 
@@ -120,6 +122,39 @@ def has_settled(
     """
     moved = after.at(ts).pos - before.at(ts).pos
     return options.passes is None and left * float(np.sqrt((moved**2).sum(1).mean())) < _SETTLED
+
+
+def _register_both_ways(
+    sweeps: Sequence[Sweep], guess: SplineTrajectory, options: OdometrySection, gyro: Gyro
+) -> tuple[SplineTrajectory, list[bool], list[SweepFit]]:
+    """The trajectory of sweeps, which of them fit it, and how well some of them fit the others.
+
+    Whoever registers one sweep after the other depends on the first ones. A rig that begins to move among leaves, or
+    with beams that are not where its sidecar says, seems to stand for a while: sweeps that are measured from the same
+    place agree in their errors. From its end to its beginning the same motion has no such start. The trajectory of that
+    direction is taken if it fits better, but only if it moves more: whatever comes along with the rig, such as a crowd,
+    makes those fit well that stand. Where each sweep lies on the map of the others, as among walls, there is no need.
+    """
+    some = sweeps[::_JUDGED]
+    forth, fits = _register_to_map(sweeps, guess, options, gyro)
+    quality = judged(some, forth, options)
+    if all(fits) and all(fit.shift < _AGREE * options.max_error for fit in quality):
+        return forth, fits, quality
+    turned, turned_fits = _register_to_map(
+        [sweep.backwards() for sweep in reversed(sweeps)], guess.backwards(), options, gyro.backwards()
+    )
+    back = turned.backwards()
+    ends = np.array([sweep.end for sweep in some])
+    if _way(back, ends) > _way(forth, ends):
+        other = judged(some, back, options)
+        if is_worse(other, quality):
+            return back, turned_fits[::-1], other
+    return forth, fits, quality
+
+
+def _way(trajectory: SplineTrajectory, ts: np.ndarray) -> float:
+    """Length of the way between some instants, m."""
+    return float(np.linalg.norm(np.diff(trajectory.at(ts).pos, axis=0), axis=1).sum())
 
 
 def _register_to_map(

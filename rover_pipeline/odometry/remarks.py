@@ -1,0 +1,88 @@
+"""What the user is told about a trajectory: its seams, and where it is not to be trusted and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rover_pipeline.odometry.segments import Seam
+
+#: Differences of two segments at a seam above which the user is warned, metres and degrees.
+_WIDE_SEAM = 0.05, 0.5
+
+
+def jump_warnings(ts: np.ndarray, after: np.ndarray) -> list[str]:
+    """A line for each jump of the clock.
+
+    Args:
+        ts: f8 (frame,), s; after: i8 (jump,), numbers of the frames before which it jumps.
+    """
+    return [
+        f"frame {frame}: lidar/ts jumps by {ts[frame] - ts[frame - 1]:.0f} s; whether the rig moved meanwhile is not "
+        "known, so only the poses of the longest part are trusted; split the recording there to have them all"
+        for frame in after
+    ]
+
+
+def companion_warnings(companions: np.ndarray) -> list[str]:
+    """A line where the rig may only seem to stand, bool (frame,)."""
+    if not companions.any():
+        return []
+    return [
+        f"frame {int(np.argmax(companions))}: the rig seems to stand, as {int(companions.sum())} sweeps say, but only "
+        "small bodies tell so, which may move along with it; floors and walls leave a direction open"
+    ]
+
+
+def traffic_warnings(traffic: np.ndarray) -> list[str]:
+    """A line where bodies around the rig may move instead of it, bool (frame,)."""
+    if not traffic.any():
+        return []
+    return [
+        f"frame {int(np.argmax(traffic))}: the rig seems to glide without a turn, as {int(traffic.sum())} sweeps say, "
+        "which nothing that carries a rig does; what is around it may have set off instead; a radar would tell"
+    ]
+
+
+def contradiction_warnings(against: np.ndarray) -> list[str]:
+    """A line where the accelerometer contradicts the trajectory, bool (frame,)."""
+    if not against.any():
+        return []
+    return [
+        f"frame {int(np.argmax(against))}: the accelerometer contradicts the trajectory, at {int(against.sum())} "
+        "sweeps in all; the world there leaves a direction open, or moves along"
+    ]
+
+
+def seam_summary(seam: Seam) -> dict[str, Any]:
+    """A seam as it is written to the provenance."""
+    # A seam at a gap shares no frame.
+    values = {name: getattr(seam, name) for name in ("metres", "degrees")}
+    return seam._asdict() | {
+        name: float(f"{value:.3g}") if np.isfinite(value) else None for name, value in values.items()
+    }
+
+
+def warnings_of(seams: list[Seam], valid: np.ndarray, raw: np.ndarray) -> list[str]:
+    """What the user is warned of.
+
+    Args:
+        valid, raw: bool and u1 (frame,), whether the poses and the raw sweeps are valid.
+    """
+    warnings = []
+    for seam in seams:
+        if not seam.connected:
+            warnings.append(
+                f"frame {seam.frame}: the parts that meet here have seen nothing in common that tells how they lie to "
+                "one another; only those on one side are trusted"
+            )
+        elif seam.metres > _WIDE_SEAM[0] or seam.degrees > _WIDE_SEAM[1]:
+            warnings.append(
+                f"frame {seam.frame}: the parts that meet here differ by {seam.metres:.3f} m and {seam.degrees:.2f} "
+                "degrees; a longer odometry.overlap may help"
+            )
+    lost = int((~valid & (raw != 0)).sum())
+    if lost:
+        warnings.append(f"{lost} of {len(valid)} sweeps are not to be trusted: see inliers, residual and information")
+    return warnings

@@ -1,0 +1,115 @@
+"""What a trajectory owes to its beginning: registered from both ends, and ends that nothing after them confirms."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rover_pipeline.kinematics.rotation import exp
+from rover_pipeline.kinematics.state import State
+from rover_pipeline.odometry.observations import NO_GYRO, Gyro, Points, Sweep
+from rover_pipeline.odometry.options import OdometryOptions
+from rover_pipeline.odometry.quality import Quality
+from rover_pipeline.odometry.registration import register
+from rover_pipeline.odometry.registration.judge import SweepFit
+from rover_pipeline.odometry.spline import SplineTrajectory
+
+OPTIONS = OdometryOptions()
+
+
+def trajectory(speed: float) -> SplineTrajectory:
+    still = SplineTrajectory.at_rest(0.0, 3.0, 0.05)
+    steps = np.arange(len(still.pos))[:, None]
+    return still._replace(pos=0.05 * speed * steps * [1.0, 0.2, 0.0], rot=exp(0.01 * steps * [0.0, 0.3, 1.0]))
+
+
+def sweep(end: float) -> Sweep:
+    rng = np.random.default_rng(round(10 * end))
+    column = np.sort(rng.integers(0, 16, 40)).astype("i4")
+    points, times = rng.normal(size=(40, 3)).astype("f4"), end + np.linspace(-0.1, 0.0, 16)
+    return Sweep(points, column, times, end, Points(points[:5], column[:5]))
+
+
+def test_backwards_is_the_same_motion_at_negative_instants() -> None:
+    forth, ts = trajectory(1.0), np.array([0.0, 0.123, 1.5, 2.999])
+    back = forth.backwards()
+    np.testing.assert_allclose(back.at(-ts).pos, forth.at(ts).pos, atol=1e-12)
+    np.testing.assert_allclose(back.at(-ts).rot, forth.at(ts).rot, atol=1e-12)
+    np.testing.assert_allclose(back.at(-ts).avel, -forth.at(ts).avel, atol=1e-9)
+    one = sweep(1.0)
+    turned = one.backwards()
+    assert (np.diff(turned.times) > 0).all() and (np.diff(turned.column) >= 0).all() and turned.end == 0.1 - one.end
+    np.testing.assert_allclose(turned.times[turned.column], -one.times[one.column[::-1]])
+    again = turned.backwards()
+    np.testing.assert_array_equal(again.points, one.points)
+    np.testing.assert_array_equal(again.left_out.column, one.left_out.column)
+    gyro = Gyro(ts, np.arange(12.0).reshape(4, 3), 0.01).backwards()
+    assert (np.diff(gyro.times) > 0).all() and gyro.rates[0, 0] == -9.0
+
+
+@pytest.mark.parametrize(
+    ("speed", "cost", "taken"),
+    [(1.2, -1e-3, True), (1.2, 1e-3, False), (1.2, 0.0, False), (0.8, -1e-3, False)],
+    ids=["moves more and fits better", "fits worse", "fits as well", "moves less, as beside companions"],
+)
+def test_the_trajectory_of_the_other_direction_is_taken_where_it_fits_better_and_moves_more(
+    monkeypatch: pytest.MonkeyPatch, speed: float, cost: float, taken: bool
+) -> None:
+    sweeps, forth, back = [sweep(0.1 * n) for n in range(1, 30)], trajectory(1.0), trajectory(speed)
+
+    def registered(
+        some: list[Sweep], guess: SplineTrajectory, options: OdometryOptions, gyro: Gyro
+    ) -> tuple[SplineTrajectory, list[bool]]:
+        first = some[0].end > 0
+        return (forth if first else back.backwards()), [first] + [True] * (len(some) - 1)
+
+    def judged(some: list[Sweep], found: SplineTrajectory, options: OdometryOptions) -> list[SweepFit]:
+        noise = np.random.default_rng(0).normal(0, 1e-5, len(some))
+        more = 0.0 if np.allclose(found.pos, forth.pos) else cost
+        return [SweepFit(0.9, 0.01, 5e-3 + more + each, 1.0, 1e6, 1e-4, 1.0) for each in noise * (1 + 100 * more)]
+
+    monkeypatch.setattr(register, "_register_to_map", registered)
+    monkeypatch.setattr(register, "judged", judged)
+    found, fits, _ = register._register_both_ways(sweeps, forth, OPTIONS, NO_GYRO)
+    np.testing.assert_allclose(found.pos, (back if taken else forth).pos, atol=1e-12)
+    assert fits[-1 if taken else 0] is (not taken)
+
+
+def quality(count: int) -> Quality:
+    ones = np.ones(count)
+    return Quality(0.9 * ones, 0.01 * ones, 1e6 * ones, 2e-3 * ones, 1e6 * ones, 2e-3 * ones, ones)
+
+
+def walking(count: int) -> tuple[State, np.ndarray]:
+    ts, ones = 0.1 * np.arange(count), np.ones((count, 3))
+    pos = ts[:, None] * [1.2, 0.0, 0.0]
+    return State(pos, np.tile(np.eye(3), (count, 1, 1)), ones, 0.8 * ones, 0.1 * ones), ts
+
+
+def test_an_end_with_a_jolt_is_not_valid_and_a_jolt_between_others_is() -> None:
+    state, ts = walking(40)
+    assert quality(40).valid(OPTIONS, state, ts).all()
+    for frame, invalid in ((39, [39]), (38, [38, 39]), (1, [0, 1]), (20, [])):
+        acc = state.acc.copy()
+        acc[frame] = [0.0, 22.0, 0.0]
+        assert np.flatnonzero(~quality(40).valid(OPTIONS, state._replace(acc=acc), ts)).tolist() == invalid
+    # Whoever runs down stairs has many of them.
+    assert quality(40).valid(OPTIONS, state._replace(acc=12 * state.acc), ts).all()
+
+
+def test_poses_that_share_knots_with_an_uncertain_one_are_not_valid() -> None:
+    state, ts = walking(40)
+    error = np.full(40, 2e-3)
+    error[20] = 0.05
+    assert np.flatnonzero(~quality(40)._replace(error=error).valid(OPTIONS, state, ts)).tolist() == [18, 19, 20, 21, 22]
+    # A sweep that was not used says nothing of those beside it.
+    inliers = np.where(error > 0.01, np.nan, 0.9)
+    alone = quality(40)._replace(error=error, inliers=inliers)
+    assert np.flatnonzero(~alone.valid(OPTIONS, state, ts)).tolist() == [20]
+
+
+def test_the_last_sweep_before_a_gap_has_to_be_confirmed_by_points_that_were_left_out() -> None:
+    state, ts = walking(40)
+    ts = ts + np.where(np.arange(40) >= 20, 1.0, 0.0)
+    unsure = quality(40)._replace(error=np.full(40, 0.015), shift=np.full(40, 0.008))
+    assert np.flatnonzero(~unsure.valid(OPTIONS, state, ts)).tolist() == [0, 19, 20, 39]
