@@ -48,12 +48,24 @@ def test_backwards_is_the_same_motion_at_negative_instants() -> None:
 
 
 @pytest.mark.parametrize(
-    ("speed", "cost", "taken"),
-    [(1.2, -1e-3, True), (1.2, 1e-3, False), (1.2, 0.0, False), (0.8, -1e-3, False)],
-    ids=["moves more and fits better", "fits worse", "fits as well", "moves less, as beside companions"],
+    ("speed", "cost", "shift", "taken"),
+    [
+        (1.2, -1e-3, 0.01, True),
+        (1.2, 1e-3, 0.01, False),
+        (1.2, 0.0, 0.01, False),
+        (0.8, -1e-3, 0.01, False),
+        (1.2, -1e-3, 1e-4, False),
+    ],
+    ids=[
+        "moves more and fits better",
+        "fits worse",
+        "fits as well",
+        "moves less, as beside companions",
+        "all sweeps agree, so that it is not made",
+    ],
 )
 def test_the_trajectory_of_the_other_direction_is_taken_where_it_fits_better_and_moves_more(
-    monkeypatch: pytest.MonkeyPatch, speed: float, cost: float, taken: bool
+    monkeypatch: pytest.MonkeyPatch, speed: float, cost: float, shift: float, taken: bool
 ) -> None:
     sweeps, forth, back = [sweep(0.1 * n) for n in range(1, 30)], trajectory(1.0), trajectory(speed)
 
@@ -66,7 +78,7 @@ def test_the_trajectory_of_the_other_direction_is_taken_where_it_fits_better_and
     def judged(some: list[Sweep], found: SplineTrajectory, options: OdometryOptions) -> list[SweepFit]:
         noise = np.random.default_rng(0).normal(0, 1e-5, len(some))
         more = 0.0 if np.allclose(found.pos, forth.pos) else cost
-        return [SweepFit(0.9, 0.01, 5e-3 + more + each, 1.0, 1e6, 1e-4, 1.0) for each in noise * (1 + 100 * more)]
+        return [SweepFit(0.9, 0.01, 5e-3 + more + each, 1.0, 1e6, shift, 1.0) for each in noise * (1 + 100 * more)]
 
     monkeypatch.setattr(register, "_register_to_map", registered)
     monkeypatch.setattr(register, "judged", judged)
