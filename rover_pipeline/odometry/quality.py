@@ -277,6 +277,23 @@ def widened(lost: np.ndarray, ts: np.ndarray) -> np.ndarray:
     return wide
 
 
+def brief(valid: np.ndarray, used: np.ndarray, ts: np.ndarray) -> np.ndarray:
+    """Valid poses that last for less than half a second between others that are not, bool (frame,).
+
+    The maps that judge a sweep change every half second. So those few are judged by maps of their neighbours alone,
+    whose poses are not to be trusted.
+
+    Args:
+        valid, used: bool (frame,), the latter of the sweeps that the trajectory is made from.
+    """
+    frames, alone = np.flatnonzero(used | valid), np.zeros(len(valid), bool)
+    edges = np.flatnonzero(np.diff(valid[frames].astype(int))) + 1
+    period = float(np.median(np.diff(ts[frames]))) if len(frames) > 1 else 0.0
+    for run in np.split(frames, edges) if len(edges) else ():
+        alone[run] = valid[run] & (ts[run[-1]] - ts[run[0]] + 1.5 * period < _WINDOW / 2)
+    return alone
+
+
 def unbridged(used: np.ndarray, ts: np.ndarray, joined: Container[int] = ()) -> np.ndarray:
     """Where no sweep was used for so long that the motion before it does not tell the one after it, bool (frame,).
 

@@ -24,6 +24,7 @@ from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.quality import (
     Quality,
     as_measured,
+    brief,
     implausible,
     largest_part,
     largest_stretch,
@@ -150,6 +151,7 @@ def odom(
     valid &= largest_stretch(lost, valid)
     after = jumps(recorded)
     valid &= largest_part(after, valid) & (not mirror)
+    valid &= ~brief(valid, np.isfinite(quality.inliers), times)
     first = int(np.argmax(valid)) if valid.any() else 0
     world = state.rot[first].T
     if options.world == "gravity" and valid.any():

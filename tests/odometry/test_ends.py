@@ -9,7 +9,7 @@ from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro, Points, Sweep
 from rover_pipeline.odometry.options import OdometryOptions
-from rover_pipeline.odometry.quality import Quality
+from rover_pipeline.odometry.quality import Quality, brief
 from rover_pipeline.odometry.registration import register
 from rover_pipeline.odometry.registration.judge import SweepFit
 from rover_pipeline.odometry.spline import SplineTrajectory
@@ -125,3 +125,14 @@ def test_the_last_sweep_before_a_gap_has_to_be_confirmed_by_points_that_were_lef
     ts = ts + np.where(np.arange(40) >= 20, 1.0, 0.0)
     unsure = quality(40)._replace(error=np.full(40, 0.015), shift=np.full(40, 0.008))
     assert np.flatnonzero(~unsure.valid(OPTIONS, state, ts)).tolist() == [0, 19, 20, 39]
+
+
+def test_a_few_valid_poses_between_others_that_are_not_have_nobody_to_confirm_them() -> None:
+    ts, valid, used = 0.1 * np.arange(40), np.zeros(40, bool), np.ones(40, bool)
+    valid[3:5] = valid[10:14] = valid[20:25] = valid[36:] = True
+    assert np.flatnonzero(brief(valid, used, ts)).tolist() == [3, 4, 10, 11, 12, 13, 36, 37, 38, 39]
+    # A recording of a few sweeps, all of them valid, is judged by all that there is.
+    assert not brief(np.ones(3, bool), used[:3], ts[:3]).any()
+    used[5:20] = used[25:36] = False  # what was not used contradicts nobody
+    valid[10:14] = False
+    assert not brief(valid, used, ts).any()
