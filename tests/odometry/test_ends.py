@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -11,8 +13,9 @@ from rover_pipeline.odometry.observations import NO_GYRO, Gyro, Points, Sweep
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.quality import Quality, brief
 from rover_pipeline.odometry.registration import register
-from rover_pipeline.odometry.registration.judge import SweepFit
+from rover_pipeline.odometry.registration.judge import SweepFit, judge, world_rays
 from rover_pipeline.odometry.spline import SplineTrajectory
+from rover_pipeline.odometry.surfels import SurfelMap
 
 OPTIONS = OdometryOptions()
 
@@ -89,7 +92,7 @@ def test_the_trajectory_of_the_other_direction_is_taken_where_it_fits_better_and
 
 def quality(count: int) -> Quality:
     ones = np.ones(count)
-    return Quality(0.9 * ones, 0.01 * ones, 1e6 * ones, 2e-3 * ones, 1e6 * ones, 2e-3 * ones, ones)
+    return Quality(0.9 * ones, 0.01 * ones, 1e6 * ones, 2e-3 * ones, 1e6 * ones, 2e-3 * ones, ones, 0.3 * ones)
 
 
 def walking(count: int) -> tuple[State, np.ndarray]:
@@ -136,3 +139,32 @@ def test_a_few_valid_poses_between_others_that_are_not_have_nobody_to_confirm_th
     used[5:20] = used[25:36] = False  # what was not used contradicts nobody
     valid[10:14] = False
     assert not brief(valid, used, ts).any()
+
+
+def test_a_sweep_that_fits_half_a_metre_away_nearly_as_well_may_be_anywhere() -> None:
+    state, ts = walking(40)
+    chance = np.where(np.arange(40) >= 20, 0.8, 0.3)
+    lost = quality(40)._replace(chance=chance)
+    assert lost.torn(OPTIONS, ts)[24:].all() and not lost.torn(OPTIONS, ts)[:16].any()
+    assert not lost.valid(OPTIONS, state, ts)[24:].any()
+
+
+def test_the_cost_of_a_sweep_is_far_below_that_of_wrong_poses_among_walls_and_like_it_in_clutter() -> None:
+    rng = np.random.default_rng(0)
+    rest = SplineTrajectory.at_rest(0.0, 3.0, 0.1)
+    column, times = np.sort(rng.integers(0, 16, 4000)).astype("i4"), np.linspace(0.9, 1.0, 16)
+
+    def chance(surface: Callable[[], np.ndarray]) -> float:
+        sweeps = [Sweep(surface().astype("f4"), column, times, 1.0) for _ in range(10)]
+        surfels = SurfelMap(OPTIONS.voxels)
+        for each in sweeps[1:]:
+            surfels.insert(world_rays(each, rest))
+        return judge(sweeps[0], rest, surfels, OPTIONS).chance
+
+    def walls() -> np.ndarray:
+        points = rng.uniform(-3.0, 3.0, (4000, 3))
+        points[np.arange(4000), np.arange(4000) % 3] = 3.1 + rng.normal(0.0, 0.01, 4000)
+        return points
+
+    assert chance(walls) < 0.1
+    assert chance(lambda: rng.uniform(-3.0, 3.0, (4000, 3))) > 0.9

@@ -19,6 +19,7 @@ from rover_pipeline.odometry.registration.point_to_plane import (
     SCALE,
     THICK,
     PointWeights,
+    Statistics,
     pose_equations,
     transform_rays,
 )
@@ -38,6 +39,10 @@ _SIGNIFICANT = 2.0
 _GATE = 0.05
 #: Standard deviation of the rotation that `_move` expects, rad.
 _TURN = 0.02
+#: From a pose to others that are wrong, metres in the world: no plane is parallel to both ways.
+_AWAY = np.array([[0.5, 0.5, 0.3], [-0.5, 0.5, -0.3]])
+#: One point in so many tells how well a sweep fits at a wrong pose.
+_AWAY_STRIDE = 2
 #: Number of parts of a sweep whose moves are compared, and smallest share of a move that a part must tell.
 PARTS, _TOLD = 16, 0.1
 
@@ -57,6 +62,7 @@ class SweepFit(NamedTuple):
             part, in the lidar frame, m and rad; see `_unfollowed`.
         large: f8 (6, 6), the information that large planes alone give, of a displacement in the world (1/m2) and of a
             rotation in the lidar frame (1/rad2).
+        chance: the cost relative to that of poses half a metre away: 1 where the sweep fits here no better than there.
     """
 
     inliers: float
@@ -68,6 +74,7 @@ class SweepFit(NamedTuple):
     surprise: float
     motion: np.ndarray = np.zeros((2, 6, 6))
     large: np.ndarray = np.zeros((6, 6))
+    chance: float = 0.0
 
 
 _OPEN = float("nan")
@@ -131,11 +138,13 @@ def judge(sweep: Sweep, trajectory: SplineTrajectory, others: SurfelMap, options
     poses = trajectory.poses(trajectory.locate(sweep.times))
     weights = PointWeights(_GATE, options.range_noise, SCALE, 1, THICK, 0.0)
     matrix, right, statistics = pose_equations(*sweep.judged, *poses, others.tables, weights)
-    total, inliers, squared_distances, cut_off, normalised = statistics
+    total, inliers, squared_distances, _, normalised = statistics
     if not np.isfinite(squared_distances) or not total:
         return NO_FIT
     residual = float(np.sqrt(squared_distances / max(inliers, 1)))
-    cost = (cut_off + (total - inliers) * _GATE**2) / total
+    cost = _cost(statistics)
+    thinned = weights._replace(stride=_AWAY_STRIDE)
+    away = [pose_equations(*sweep.judged, poses[0] + way, poses[1], others.tables, thinned)[2] for way in _AWAY]
     # Bodies that move along with the rig make no large planes: floors, walls and ground do.
     of_columns, _, _ = pose_equations(*sweep.judged, *poses, others.large.tables, weights._replace(extent=_WIDE))
     large = of_columns.sum(0) * len(sweep.points) / max(len(sweep.judged.points), 1)
@@ -145,8 +154,14 @@ def judge(sweep: Sweep, trajectory: SplineTrajectory, others: SurfelMap, options
     noise = normalised / max(inliers, 1)
     motion = _unfollowed(matrix, right, poses[1])
     return SweepFit(
-        inliers / total, residual, cost, noise, structure, float(np.linalg.norm(move[:3])), surprise, motion, large
-    )
+        inliers / total, residual, cost, noise, structure, float(np.linalg.norm(move[:3])), surprise, motion, large,
+        cost / max(float(np.mean([_cost(each) for each in away])), 1e-12),
+    )  # fmt: skip
+
+
+def _cost(fit: Statistics) -> float:
+    """Mean squared distance of all points from their planes, cut off at 5 cm, m2."""
+    return (fit.cut_off + (fit.points - fit.inliers) * _GATE**2) / fit.points
 
 
 def _unfollowed(matrix: np.ndarray, right: np.ndarray, rot: np.ndarray) -> np.ndarray:
