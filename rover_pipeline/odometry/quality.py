@@ -41,8 +41,9 @@ _WINDOW, _STANDS = 1.0, 0.3
 #: 0.6 degrees a second and a car 3. Its motion lasts for as long as it is faster than the last figure, m/s.
 _GLIDES, _TURNS, _CREEPS = 0.2, np.radians(0.35), 0.02
 #: Cost of a sweep relative to that of wrong poses, from which on it may be anywhere: 0.03 to 0.26 among walls, 0.40 to
-#: 0.49 among bushes 0.3 m deep and on a real drive, 0.65 to 0.87 where the registration is lost in a park.
-_ANYWHERE = 0.6
+#: 0.49 among bushes 0.3 m deep and on a real drive, 0.6 where three sweeps of a drive are all, 0.7 to 0.9 where the
+#: registration is lost in a park.
+_ANYWHERE = 2 / 3
 #: Residual of a sweep, relative to the median of the recording, above which the sweep does not fit.
 _WORSE_THAN_MEDIAN = 2.0
 

@@ -124,7 +124,8 @@ def refine_in_batch(
     Returns:
         The result, and why the gyroscope was dropped; empty if it was not.
     """
-    passes = batch_passes(reader.options)
+    # A single sweep makes its own map, and has nobody to agree with.
+    passes = batch_passes(reader.options) if len(reader.times) > 1 else 0
     spans = _spans(reader, ranges) if len(imu.gyro.times) else []
     first = _at_once(reader, trajectory, ranges)
     if not passes or not spans:
