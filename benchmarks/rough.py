@@ -23,13 +23,10 @@ from benchmarks.measure import print_versions
 from benchmarks.odometry import Poses, Recording, best_instant, errors, kiss_icp, load, ouster
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.errors import RoverError
-from rover_pipeline.export.against import Against, compare_trace, text_of
-from rover_pipeline.export.trajectory import read_sensor_poses
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.importers.clouds import import_clouds
-from rover_pipeline.kinematics.accuracy import compare
-from rover_pipeline.kinematics.state import Poses as StatePoses
 from rover_pipeline.lidar.geometry import returns
+from rover_pipeline.lidar.spin import share_of_turn
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.record import simulate
 from rover_pipeline.table import find_step
@@ -138,40 +135,75 @@ def simulated(seconds: float, lidar: str, columns: int, python: str | None, name
         print("| " + " | ".join(cells) + " |", flush=True)
 
 
-def drive(captures: Path) -> None:
-    """22 sweeps of a car through `import clouds` and `_odom`, beside the INS. Their motion is undone already.
+def drive(captures: Path, python: str | None) -> None:
+    """22 sweeps of a car through `import clouds` and `_odom`, beside the INS, and the peers.
 
-    KISS-ICP is given them as they are, and with the instants by azimuth that its loader of KITTI's drives makes up
-    (`kiss_icp/datasets/kitti_raw.py`), by which it undoes the motion a second time, as it does by default.
+    The motion within the sweeps is not undone. Points have no times: their instants are by azimuth, as the beams turn
+    clockwise. Peers are given the sweeps with these instants, and with one instant for all points.
     """
     from kiss_icp.config import load_config
     from kiss_icp.kiss_icp import KissICP
 
     source = captures / "lidar_hdl64_straight"
+    poses = source / "truth_poses_ins.txt"
+    truth = np.loadtxt(poses).reshape(-1, 3, 4)[:, :, 3]
+
+    def told(name: str, pos: np.ndarray) -> None:
+        way = np.linalg.norm(np.diff(pos, axis=0), axis=1).sum()
+        print(f"{name}: ATE {1e3 * straight(pos, truth):.1f} mm, path {way:.2f} m", flush=True)
+
     with tempfile.TemporaryDirectory(prefix="drive-") as scratch:
-        folder, trace = Path(scratch) / "clouds", Path(scratch) / "trace"
+        folder = Path(scratch) / "clouds"
         folder.mkdir()
         files = sorted(source.glob("*.npz"))
         for path in files:
             (folder / path.name).symlink_to(path)
-        poses = source / "truth_poses_ins.txt"
-        import_clouds(folder, trace, rate=10, start=1.3e9, poses=poses, compensated=True)
-        run_step(find_step("_odom"), trace, "_odom", Request())
-        (found,) = compare_trace(trace, Against())
-        print(f"\ncar, 22 sweeps of an HDL-64E: {text_of(found, Path())}")
-        given, ts = read_sensor_poses(trace / "_reference"), Sensor(trace / "lidar").channel("ts").read()
-    clouds = [np.load(path)["xyz_mm"] / 1000 for path in files]
-    for deskew in (True, False):
-        config = load_config(None)
-        config.data.deskew = deskew
-        odometry, made = KissICP(config), []
-        for cloud in clouds:
-            instants = 0.5 * (1 - np.arctan2(cloud[:, 1], cloud[:, 0]) / np.pi)
-            odometry.register_frame(cloud, instants)
-            made.append(odometry.last_pose)
-        kiss, every = np.stack(made), np.ones(len(made), bool)
-        peer = compare(ts, StatePoses(kiss[:, :3, :3], kiss[:, :3, 3]), every, given.poses, every)
-        print(f"KISS-ICP, deskew {'as by default' if deskew else 'off'}: {peer}")
+        for turning in ("clockwise", None):
+            trace = Path(scratch) / f"trace-{turning}"
+            import_clouds(folder, trace, rate=10, start=1.3e9, poses=poses, turning=turning, compensated=not turning)
+            run_step(find_step("_odom"), trace, "_odom", Request())
+            odom = Sensor(trace / "_odom")
+            valid = odom.channel("valid").read().sum()
+            # Ours are at the ends of sweeps, and the INS where the lidar looks ahead.
+            after = odom.channel("ts").read() - 1.3e9 - 0.1 * np.arange(len(files))
+            pos = odom.channel("pos").read() - after[:, None] * odom.channel("vel").read()
+            told(f"ours, {turning or 'at one instant'}, {valid} of {len(files)} valid", pos)
+        clouds = [np.load(path)["xyz_mm"] / 1000 for path in files]
+        shares = [share_of_turn(cloud, "clockwise") + 0.5 for cloud in clouds]
+        for deskew in (True, False):
+            config = load_config(None)
+            config.data.deskew = deskew
+            odometry, made = KissICP(config), []
+            for cloud, share in zip(clouds, shares, strict=True):
+                odometry.register_frame(cloud, share)
+                made.append(odometry.last_pose)
+            told(f"KISS-ICP, deskewing {'as by default' if deskew else 'off'}", np.stack(made)[:, :3, 3])
+        for turning in ("clockwise", "at one instant") if python else ():
+            for pipeline in ("CTICP", "MadICP", "GenZICP"):
+                sweeps, out = Path(scratch) / "sweeps.npz", Path(scratch) / "out.npz"
+                points, seconds, none = [], [], np.zeros((0, 3))
+                for cloud, share in zip(clouds, shares, strict=True):
+                    order = np.argsort(share, kind="stable")
+                    points.append(cloud[order].astype("f4"))
+                    seconds.append(0.1 * share[order].astype("f4") * (turning == "clockwise"))
+                np.savez(
+                    sweeps, points=np.concatenate(points), seconds=np.concatenate(seconds),
+                    ends=np.cumsum([len(cloud) for cloud in clouds]), starts=2.0 + 0.1 * np.arange(len(clouds)),
+                    shape=np.array([64, 2000]), mount=np.eye(4), imu_ts=none[:, 0], avel=none, acc=none,
+                )  # fmt: skip
+                script = Path(__file__).with_name("evalio_peer.py")
+                command = [str(python), str(script), str(sweeps), pipeline, str(out)]
+                subprocess.run(command, capture_output=True, check=True, timeout=_PATIENCE_S)
+                found = np.load(out)
+                _, kept = np.unique(found["ts"], return_index=True)
+                told(f"{pipeline}, {turning}", found["poses"][kept][: len(clouds), :3, 3])
+
+
+def straight(pos: np.ndarray, truth: np.ndarray) -> float:
+    """Root mean square distance after the fit of one rotation and translation, m."""
+    moved, wanted = pos - pos.mean(0), truth - truth.mean(0)
+    rotation, _ = Rotation.align_vectors(wanted, moved)
+    return float(np.sqrt(np.mean(np.sum((rotation.apply(moved) - wanted) ** 2, axis=1))))
 
 
 if __name__ == "__main__":
@@ -185,6 +217,6 @@ if __name__ == "__main__":
     chosen = parser.parse_args()
     print_versions("small_gicp", "kiss-icp", "ouster-sdk")
     if chosen.captures:
-        drive(chosen.captures)
+        drive(chosen.captures, chosen.evalio)
     if chosen.seconds > 0:
         simulated(chosen.seconds, chosen.lidar, chosen.columns, chosen.evalio, chosen.names or list(SEQUENCES))

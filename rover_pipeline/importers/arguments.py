@@ -15,6 +15,12 @@ def add_parsers(makers: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     clouds.add_argument("--poses", type=Path, metavar="FILE", help="of the lidar, TUM or KITTI: they become _reference")
     clouds.add_argument("--fields", metavar="A,B", help="f4 columns of .bin files (default: x,y,z,intensity)")
     clouds.add_argument("--compensated", action="store_true", help="the motion within sweeps is undone already")
+    clouds.add_argument(
+        "--turning",
+        choices=("clockwise", "counterclockwise"),
+        help="date points without times by their azimuth: how the beams turn, seen from above, from behind to behind; "
+        "the time of a file is when they look ahead",
+    )
     clouds.add_argument("--compress", action="store_true", help="half the size, twenty times as long")
     clouds.set_defaults(run=_import_clouds)
 
@@ -50,6 +56,7 @@ def _import_clouds(arguments: argparse.Namespace) -> int:
         poses=arguments.poses,
         fields=[name.strip() for name in (arguments.fields or "").split(",") if name.strip()],
         compensated=arguments.compensated,
+        turning=arguments.turning,
         compress=arguments.compress,
     )
     print(f"{arguments.out}: {count} sweeps")

@@ -17,7 +17,9 @@ from rover_pipeline.importers.cloud_files import READERS, read_cloud
 from rover_pipeline.importers.origin import write_config
 from rover_pipeline.importers.points import Cloud, PointsWriter
 from rover_pipeline.importers.reference import read_poses, write_reference
+from rover_pipeline.importers.spinning import dated, steady_turns
 from rover_pipeline.importers.times import natural_order, times_of_files
+from rover_pipeline.lidar.spin import Turning
 
 #: Times of points are since 1970, and not after the sweep's own, above this, s.
 _ABSOLUTE_S = 1e8
@@ -33,6 +35,7 @@ def import_clouds(
     poses: Path | None = None,
     fields: Sequence[str] = (),
     compensated: bool = False,
+    turning: Turning | None = None,
     compress: bool = False,
 ) -> int:
     """Write the trace `out` from a folder of `.bin`, `.pcd`, `.ply` or `.npz` files.
@@ -46,6 +49,8 @@ def import_clouds(
         poses: of the lidar, TUM or KITTI, which become `_reference`.
         fields: names of the f4 columns of `.bin` files; x, y, z, intensity unless given.
         compensated: the motion within sweeps is undone, so that a cloud is as seen at the time of its file.
+        turning: points without times are dated by their azimuth. The beams turn in this sense, seen from above, from
+            behind over ahead, where they look at the time of the file, to behind.
         compress: see `PointsWriter`.
 
     Returns:
@@ -53,19 +58,27 @@ def import_clouds(
 
     Raises:
         FormatError: a file cannot be read, or there are none.
-        ConfigError: nothing tells the times.
+        ConfigError: nothing tells the times, or points that have times are to be dated.
     """
+    if turning and compensated:
+        raise ConfigError("--turning dates points whose motion is not undone: leave it or --compensated out")
     files = cloud_files(folder)
     stamps, source, shift, warned = times_of_files(files, times, rate, start)
     notes = [f"times of sweeps are by {source}", *warned]
-    options = {"rate": rate, "start": start, "fields": list(fields), "compensated": compensated}
+    options = {"rate": rate, "start": start, "fields": list(fields), "compensated": compensated, "turning": turning}
+    spans = dict(zip(files, steady_turns(stamps), strict=True))
+
+    def read(path: Path) -> Cloud:
+        cloud = read_cloud(path, fields)
+        return dated(cloud, spans[path], turning) if turning else cloud
+
     with imported_trace(out) as trace:
         described = f"import clouds {folder.name}, times by {source}"
         notes += write_sweeps(
             trace / "lidar",
             files,
             stamps,
-            read=lambda path: read_cloud(path, fields),
+            read=read,
             compensated=compensated,
             compress=compress,
             source=described,
@@ -151,7 +164,8 @@ def write_sweeps(
         return []
     return [
         "the points have no times, and nothing says that motion within sweeps is undone: they are taken as measured at "
-        "one instant (--compensated says that it is undone)"
+        "one instant (--compensated says that it is undone, --turning "
+        "dates the points of a lidar that spins by their azimuth)"
     ]
 
 

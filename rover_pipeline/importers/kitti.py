@@ -2,13 +2,16 @@
 
     DATE/DATE_drive_NNNN_sync/velodyne_points/data/0000000000.bin   f4 x y z reflectance, front-left-up, m; a `_extract`
                                                                     drive has the same as text (.txt)
-                              velodyne_points/timestamps.txt        when the lidar looked ahead, of each sweep
+                              velodyne_points/timestamps.txt        when the lidar looked ahead, of each sweep;
+                              timestamps_start.txt, _end.txt        when its turn began and ended, behind
                               image_0X/data/0000000000.png, image_0X/timestamps.txt
                               oxts/data/0000000000.txt, oxts/timestamps.txt      GNSS/INS: see `dataformat.txt` there
     DATE/calib_imu_to_velo.txt, calib_velo_to_cam.txt, calib_cam_to_cam.txt
 
-Sweeps of `_sync` drives are compensated for motion to the instant at which the lidar looked ahead. Numbers of files
-count samples: where one is missing, its time is left out.
+The motion within sweeps is not undone, neither in `_sync` nor in `_extract` drives: points are dated by their azimuth.
+The beams turn clockwise, seen from above. (The development kit says counterclockwise. Points of the drives fit one
+another only as clockwise: `tests/odometry/test_distortion.py`.) Numbers of files count samples: where one is missing,
+its time is left out.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ from rover_pipeline.importers.origin import write_config
 from rover_pipeline.importers.pictures import describe_lens, picture_files, write_pictures
 from rover_pipeline.importers.points import Cloud
 from rover_pipeline.importers.reference import write_reference
+from rover_pipeline.importers.spinning import Turn, dated, steady_turns
 from rover_pipeline.importers.times import natural_order, read_times, require_steady
 
 CAMERAS = ("image_02", "image_00", "image_03", "image_01")
@@ -83,6 +87,7 @@ def import_kitti(
         raise FormatError(f"{drive}: is no drive of KITTI: it has neither velodyne_points/data nor image_0X/data")
     calibration = _Calibration(calib or drive.parent)
     notes = [f"{name} is left out: a trace holds one camera (--camera chooses)" for name in seen if name != chosen]
+    turns = dict(zip(lidar.files, _turns(drive / "velodyne_points", lidar), strict=True)) if lidar else {}
     sensors: dict[str, Any] = {}
     counts: dict[str, int] = {}
     command, source = "import kitti", f"import kitti {drive.name}"
@@ -92,8 +97,8 @@ def import_kitti(
                 trace / "lidar",
                 lidar.files,
                 lidar.ts,
-                read=_read_sweep,
-                compensated=not drive.name.endswith("_extract"),
+                read=lambda path: dated(_read_sweep(path), turns[path], "clockwise"),
+                compensated=False,
                 compress=compress,
                 source=source,
             )
@@ -177,6 +182,24 @@ def _samples(folder: Path, find: Callable[[Path], list[Path]]) -> Samples | None
     ts = times[numbers]
     require_steady(ts, folder / "timestamps.txt")
     return Samples(files, ts)
+
+
+def _turns(folder: Path, sweeps: Samples) -> list[Turn]:
+    """When each sweep began and ended, after it looked ahead; by the time between sweeps where no list says so."""
+    paths = [folder / f"timestamps_{name}.txt" for name in ("start", "end")]
+    turns = steady_turns(sweeps.ts)
+    if not all(path.is_file() for path in paths):
+        return turns
+    lists = [read_times(path) for path in paths]
+    numbers = np.array([int(path.stem) for path in sweeps.files])
+    for path, times in zip(paths, lists, strict=True):
+        if numbers.max() >= len(times):
+            raise FormatError(f"{path}: has {len(times)} times, data has a file {numbers.max()}")
+    begin, end = (times[numbers] - sweeps.ts for times in lists)
+    # A lidar that looks ahead in the middle of its turn; other times are those of another clock.
+    told = (begin < 0) & (end > 0) & (end - begin < 2 * (turns[0].end - turns[0].begin))
+    found = [Turn(*pair) for pair in zip(begin.tolist(), end.tolist(), strict=True)]
+    return [each if good else turn for each, good, turn in zip(found, told, turns, strict=True)]
 
 
 def _sweep_files(folder: Path) -> list[Path]:

@@ -17,6 +17,7 @@ from rover_pipeline.lookup import load
 from rover_pipeline.numerics.jumps import jumps, without_jumps
 from rover_pipeline.numerics.prepare import prepare
 from rover_pipeline.odometry.degeneracy import Degeneracy, degeneracy_warnings
+from rover_pipeline.odometry.distortion import distortion
 from rover_pipeline.odometry.gaps import LONGEST, gaps
 from rover_pipeline.odometry.inertial import Imu, Samples, calibrated, contradicted_by, level_of, with_accelerometer
 from rover_pipeline.odometry.mirror import mirrored
@@ -123,6 +124,9 @@ def odom(
         "seams": summaries,
         "noise": round(batch.noise, 3),
     }
+    held = None if lidar.duration else distortion(reader, batch.trajectory, lidar.period)
+    if held is not None:
+        measured["motion_in_sweeps"] = held.summary()
     if options.loops:
         # Its imports, such as OpenCV, would make every start half a second slower.
         close_loops = load("rover_pipeline.odometry.loops.closure:close_loops")
@@ -171,6 +175,7 @@ def odom(
     }
     warnings = [
         *lidar.notes,
+        *(held.warnings() if held is not None else []),
         *jump_warnings(recorded, after),
         *imu.notes,
         *([mirror] if mirror else []),

@@ -132,6 +132,25 @@ def test_poses_become_the_reference(tmp_path: Path) -> None:
         assert list(problems(tmp_path / name)) == []
 
 
+def test_points_without_times_are_dated_by_their_azimuth_where_somebody_says_how_the_beams_turn(tmp_path: Path) -> None:
+    turn = np.radians([175.0, 90.0, 0.0, -90.0, -175.0])
+    points = np.stack([5 * np.cos(turn), 5 * np.sin(turn), np.ones(5)], -1).astype("f4")
+    (tmp_path / "clouds").mkdir()
+    for number in range(3):
+        np.savez(tmp_path / "clouds" / f"{number}.npz", xyz=points)
+    for turning, sign in (("clockwise", 1), ("counterclockwise", -1)):
+        import_clouds(tmp_path / "clouds", tmp_path / turning, rate=10, start=START, turning=turning)  # type: ignore[arg-type]
+        lidar = Sensor(tmp_path / turning / "lidar")
+        instants = lidar.times(3)[:, None] + lidar.channel("time").read() - START
+        share = -np.degrees(turn) / 360 * sign
+        np.testing.assert_allclose(instants, 0.1 * np.arange(3)[:, None] + 0.1 * share, atol=1e-6)
+    with pytest.raises(ConfigError, match="--turning dates points"):
+        import_clouds(tmp_path / "clouds", tmp_path / "x", rate=10, start=START, turning="clockwise", compensated=True)
+    np.savez(tmp_path / "clouds" / "0.npz", xyz=points, time=np.arange(5.0))
+    with pytest.raises(ConfigError, match="--turning: the points have times"):
+        import_clouds(tmp_path / "clouds", tmp_path / "x", rate=10, start=START, turning="clockwise")
+
+
 def test_real_sweeps_of_a_straight_drive_are_all_placed_as_the_ins_does(captures: Path, tmp_path: Path) -> None:
     source = captures / "lidar_hdl64_straight"
     count = 8

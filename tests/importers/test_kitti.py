@@ -40,6 +40,8 @@ CAM = (
     "1.000000e+00 2.745884e-03\n"
 )
 COUNT = 4
+#: First and last instant of a sweep that looks ahead at 0.02 s.
+BEGIN, END = -0.03, 0.068
 
 
 @pytest.fixture(scope="module")
@@ -63,9 +65,11 @@ def drive(captures: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         cv2.imwrite(str(drive / "image_03" / "data" / f"{number:010d}.png"), images[number][..., 0])
     for number, record in enumerate(records[: COUNT + 1]):
         (drive / "oxts" / "data" / f"{number:010d}.txt").write_text(" ".join(f"{each:.14g}" for each in record))
-    for name, shift in (("velodyne_points", 0.02), ("image_02", 0.01), ("image_03", 0.01), ("oxts", 0.0)):
+    lists = {"velodyne_points/timestamps": 0.02, "image_02/timestamps": 0.01, "image_03/timestamps": 0.01}
+    lists |= {"oxts/timestamps": 0.0, "velodyne_points/timestamps_start": BEGIN, "velodyne_points/timestamps_end": END}
+    for name, shift in lists.items():
         lines = (f"2011-09-26 14:14:{10 + shift + number / 10:012.9f}\n" for number in range(COUNT + 1))
-        (drive / name / "timestamps.txt").write_text("".join(lines))
+        (drive / f"{name}.txt").write_text("".join(lines))
     return drive
 
 
@@ -83,9 +87,18 @@ def test_check_accepts_a_drive(trace: Path) -> None:
 def test_a_missing_sweep_leaves_a_gap_and_moves_no_other_time(trace: Path) -> None:
     begin = 1317046450.0
     np.testing.assert_allclose(
-        Sensor(trace / "lidar").times(3), begin + np.array([0.02, 0.12, 0.32]), rtol=0, atol=1e-6
+        Sensor(trace / "lidar").times(3), begin + END + np.array([0.0, 0.1, 0.3]), rtol=0, atol=2e-4
     )
     np.testing.assert_allclose(Sensor(trace / "camera").times(4), begin + 0.01 + np.arange(4) / 10, rtol=0, atol=1e-6)
+
+
+def test_beams_turn_clockwise_from_the_beginning_of_a_sweep_over_ahead_to_its_end(trace: Path) -> None:
+    lidar = Sensor(trace / "lidar")
+    xyz, count, since = (lidar.channel(name).read(0, 1)[0] for name in ("xyz", "count", "time"))
+    xyz, since = xyz[:count], since[:count] + END - 0.02
+    angle = np.degrees(np.arctan2(xyz[:, 1], xyz[:, 0]))
+    for degrees, wanted in ((0, 0.0), (90, (BEGIN - 0.02) / 2), (-90, (END - 0.02) / 2), (179, BEGIN - 0.02)):
+        np.testing.assert_allclose(np.median(since[np.abs(angle - degrees) < 1]), wanted, atol=5e-4)
 
 
 def test_the_reference_is_the_lidar_by_the_ins(captures: Path, trace: Path, tmp_path: Path) -> None:
@@ -135,7 +148,7 @@ def test_the_camera_asked_for_is_taken(drive: Path, tmp_path: Path, capsys: pyte
         import_kitti(drive, tmp_path / "other", camera="image_00")
 
 
-def test_sweeps_of_an_extracted_drive_are_text_and_their_motion_is_not_undone(drive: Path, tmp_path: Path) -> None:
+def test_sweeps_of_an_extracted_drive_are_text(drive: Path, tmp_path: Path) -> None:
     extracted = tmp_path / "2011_09_26_drive_0048_extract"
     (extracted / "velodyne_points" / "data").mkdir(parents=True)
     shutil.copy(drive / "velodyne_points" / "timestamps.txt", extracted / "velodyne_points")
@@ -145,7 +158,7 @@ def test_sweeps_of_an_extracted_drive_are_text_and_their_motion_is_not_undone(dr
     import_kitti(extracted, tmp_path / "trace")
     lidar = Sensor(tmp_path / "trace" / "lidar")
     np.testing.assert_allclose(lidar.channel("xyz").read()[0], points[:, :3], atol=6e-4)
-    assert json.loads((tmp_path / "trace" / "lidar" / "lidar.json").read_text())["points"]["motion"] == "unknown"
+    assert json.loads((tmp_path / "trace" / "lidar" / "lidar.json").read_text())["points"]["motion"] == "times"
     path.write_text("1 2 3 4 5\n")
     with pytest.raises(FormatError, match=r"0000000000.txt: holds no four numbers"):
         import_kitti(extracted, tmp_path / "other")

@@ -1,0 +1,97 @@
+"""Whether points that count as measured at one instant still hold the motion within their sweeps.
+
+Points without times are taken as seen at the instant of their sweep. Where the motion was not undone, each side of the
+rig gets a path of another length. The points tell so themselves: dated by their azimuth, as if the beams had turned
+clockwise or counterclockwise, they fit the map of other sweeps better or worse.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rover_pipeline.lidar.spin import Turning, share_of_turn
+from rover_pipeline.odometry.observations import NO_POINTS, Sweep
+from rover_pipeline.odometry.registration.judge import judged
+from rover_pipeline.odometry.segments import SweepReader
+from rover_pipeline.odometry.spline import SplineTrajectory
+
+#: Sweeps that are asked: those of the stretch with the longest path.
+_SWEEPS = 40
+#: Smallest number of them that tells anything, and how many next to one another err alike.
+_LEAST, _BLOCK = 10, 5
+#: Columns of equal time of a sweep that is dated by azimuth.
+_COLUMNS = 512
+#: Share of the motion that points must hold, beyond two deviations, before the user is told.
+_TOLD = 0.3
+
+
+class Distortion(NamedTuple):
+    """How much of the motion within sweeps their points hold.
+
+    Attributes:
+        turning: sense in which the beams turn, if there is any distortion.
+        share: of the motion, about: 1 = all of it, 0 = it is undone. The trajectory was made without it, which makes it
+            seem smaller.
+        error: standard deviation of the share, by how much sweeps differ in which sense of turning fits them better.
+    """
+
+    turning: Turning
+    share: float
+    error: float
+
+    def summary(self) -> dict[str, Any]:
+        return {"turning": self.turning, "share": round(self.share, 2), "error": round(self.error, 2)}
+
+    def warnings(self) -> list[str]:
+        """What to do about it; nothing where the points do not clearly tell."""
+        if not self.share - 2 * self.error > _TOLD:
+            return []
+        return [
+            f"the points hold about {self.share:.0%} of the motion within their sweeps, as those of a lidar that turns "
+            f"{self.turning}: each side of the rig gets a path of another length; import them again with "
+            f"--turning {self.turning} and without --compensated"
+        ]
+
+
+def distortion(reader: SweepReader, trajectory: SplineTrajectory, period: float) -> Distortion | None:
+    """What the points say of the stretch with the longest path; None where it is too short, or nothing moves.
+
+    Args:
+        reader: of points that count as measured at the instants of their sweeps.
+        period: of a turn, s.
+    """
+    positions = trajectory.at(reader.times).pos
+    path = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(positions, axis=0), axis=1))])
+    count = min(_SWEEPS, len(path))
+    start = int(np.argmax(path[count - 1 :] - path[: len(path) - count + 1]))
+    sweeps = [_by_azimuth(sweep) for sweep, _ in reader.read(start, start + count) if sweep]
+    if len(sweeps) < _LEAST:
+        return None
+    turn = period * ((np.arange(_COLUMNS) + 0.5) / _COLUMNS - 0.5)
+    costs = []
+    for share in (0.0, 1.0, -1.0):
+        held = [sweep._replace(times=sweep.end + share * turn) for sweep in sweeps]
+        costs.append([fit.cost for fit in judged(held, trajectory, reader.options)])
+    undone, clockwise, counterclockwise = np.array(costs)
+    differences = counterclockwise - clockwise
+    means = np.array([part.mean() for part in np.array_split(differences, len(differences) // _BLOCK)])
+    # The parabola through the three mean costs is lowest at the share. Where it has no such place, nothing moves.
+    bend = 2 * float(np.mean(clockwise + counterclockwise - 2 * undone))
+    if not bend > 0:
+        return None
+    share, error = float(differences.mean()) / bend, float(means.std(ddof=1)) / np.sqrt(len(means)) / bend
+    return Distortion("clockwise" if share >= 0 else "counterclockwise", abs(share), error)
+
+
+def _by_azimuth(sweep: Sweep) -> Sweep:
+    """The sweep with its points sorted into columns by azimuth, as beams that turn clockwise measure them.
+
+    The more points judge, the better: none are left out.
+    """
+    share = share_of_turn(sweep.points, "clockwise") + 0.5
+    column = np.clip((share * _COLUMNS).astype("i4"), 0, _COLUMNS - 1)
+    order = np.argsort(column, kind="stable")
+    points = np.ascontiguousarray(sweep.points[order])
+    return sweep._replace(points=points, column=column[order], left_out=NO_POINTS)
