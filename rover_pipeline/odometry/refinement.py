@@ -39,6 +39,7 @@ from rover_pipeline.odometry.registration.judge import (
     packed,
     world_rays,
 )
+from rover_pipeline.odometry.registration.point_to_plane import Depth
 from rover_pipeline.odometry.registration.register import batch_passes, has_settled
 from rover_pipeline.odometry.registration.spline_equations import SplineEquations
 from rover_pipeline.odometry.segments import SweepReader
@@ -104,8 +105,8 @@ class Batch(NamedTuple):
                 system.add(rate_equations(self.trajectory, rates), self.noise)
         return self._replace(system=system)
 
-    def refined(self) -> SplineTrajectory:
-        """The trajectory that solves the equations."""
+    def refined(self) -> tuple[SplineTrajectory, np.ndarray]:
+        """The trajectory that solves the equations, and the depth of thick planes; see `point_to_plane.Depth`."""
         return self.system.solve(self.noise)
 
 
@@ -127,16 +128,16 @@ def refine_in_batch(
     # A single sweep makes its own map, and has nobody to agree with.
     passes = batch_passes(reader.options) if len(reader.times) > 1 else 0
     spans = _spans(reader, ranges) if len(imu.gyro.times) else []
-    first = _at_once(reader, trajectory, ranges)
+    first = _at_once(reader, trajectory, ranges, None)
     if not passes or not spans:
         return _repeated(reader, first, ranges, passes), "" if not spans else "odometry.passes allows no further pass"
     best, used = _with_gyro(reader, first, ranges, spans, imu)
     dropped = "" if used else "points that were left out fit better without it"
     if is_worse(first.fits, best.fits):
-        kept = _as_settled(first, reader.times, [Pass(first.trajectory, first.refined())], MOST_LEFT, best)
+        kept = _as_settled(first, reader.times, [Pass(first.trajectory, *first.refined())], MOST_LEFT, best)
         return kept, dropped or "points that were left out fit the first trajectory better"
     # What turns with a shake is another trajectory than the first one: nothing can be learned from the two.
-    before = [] if len(imu.shake.times) else [Pass(first.trajectory, best.trajectory)]
+    before = [] if len(imu.shake.times) else [Pass(first.trajectory, best.trajectory, best.system.depth)]
     del first  # a batch takes kilobytes for each sweep
     if not used:
         return _repeated(reader, best, ranges, passes - 1, before=before), dropped
@@ -159,19 +160,19 @@ def _repeated(
     """
     if not passes:
         return best
-    done = [*before, Pass(best.trajectory, best.refined())]
+    done = [*before, Pass(best.trajectory, *best.refined())]
     for _ in range(passes):
         further = mixed(done, best.band)
         left = moves_left(done, best.band)
         if len(done) > 1 and has_settled(reader.options, best.trajectory, further, reader.times, left):
             return _as_settled(best, reader.times, done, left)
-        batch, since = _pass(reader, further, ranges, gyro), done
+        batch, since = _pass(reader, further, ranges, gyro, done[-1].depth), done
         if len(done) > 1 and is_worse(best.fits, batch.fits):
             # The mixture went too far. One step is what the equations themselves ask for.
-            batch, since = _pass(reader, done[-1].after, ranges, gyro), done[-1:]
+            batch, since = _pass(reader, done[-1].after, ranges, gyro, done[-1].depth), done[-1:]
         if is_worse(best.fits, batch.fits):
             return _as_settled(best, reader.times, done, left, batch)
-        best, done = batch, [*since, Pass(batch.trajectory, batch.refined())]
+        best, done = batch, [*since, Pass(batch.trajectory, *batch.refined())]
     # What has not settled in so many passes is not expected to do so in the next ones.
     left = MOST_LEFT if reader.options.passes is None else moves_left(done, best.band)
     return _as_settled(best, reader.times, done, left)
@@ -186,7 +187,7 @@ def _as_settled(best: Batch, ts: np.ndarray, done: Sequence[Pass], left: float, 
         left: how many times the next move all further passes would move it.
         refused: the batch of the next pass, if it is worse. How the map has followed tells of this one, too.
     """
-    told = done if refused is None else [*done, Pass(refused.trajectory, refused.refined())]
+    told = done if refused is None else [*done, Pass(refused.trajectory, *refused.refined())]
     move = mixed(done, best.band).at(ts).pos - best.trajectory.at(ts).pos
     unsettled = left * np.linalg.norm(move, axis=1)
     return best._replace(follows=rate(told, best.band), unsettled=unsettled)
@@ -197,12 +198,13 @@ def _pass(
     trajectory: SplineTrajectory,
     ranges: Sequence[tuple[int, int]],
     gyro: tuple[Imu, Sequence[tuple[float, float]]] | None,
+    depth: np.ndarray | None,
 ) -> Batch:
     """What all sweeps say about a trajectory, and the gyroscope, if there is one."""
     if gyro is None:
-        return _at_once(reader, trajectory, ranges)
+        return _at_once(reader, trajectory, ranges, depth)
     imu, spans = gyro
-    return _at_once(reader, trajectory, ranges, imu.shake).with_rates(imu.gyro, spans)
+    return _at_once(reader, trajectory, ranges, depth, imu.shake).with_rates(imu.gyro, spans)
 
 
 def _with_gyro(
@@ -214,15 +216,17 @@ def _with_gyro(
 ) -> tuple[Batch, bool]:
     """The pass after the first trajectory with the gyroscope, or without it where that fits better; and which it is."""
     plain, turned = first.refined(), first.with_rates(imu.gyro, spans).refined()
-    batch = _at_once(reader, turned, ranges, imu.shake).with_rates(imu.gyro, spans)
-    moved = _moves(first.system.band / first.noise, plain, turned)
+    batch = _at_once(reader, turned[0], ranges, turned[1], imu.shake).with_rates(imu.gyro, spans)
+    moved = _moves(first.system.band / first.noise, plain[0], turned[0])
     differs = len(imu.shake.times) or moved > _MOVES
     if differs or (moved > _SAME and is_worse(first.fits, batch.fits)):
-        without = _at_once(reader, plain, ranges)
+        without = _at_once(reader, plain[0], ranges, plain[1])
         if len(imu.shake.times):
             # Turned points change the map so much that one pass does not tell which is better.
-            without = _at_once(reader, without.refined(), ranges)
-            batch = _at_once(reader, batch.refined(), ranges, imu.shake).with_rates(imu.gyro, spans)
+            trajectory, depth = without.refined()
+            without = _at_once(reader, trajectory, ranges, depth)
+            trajectory, depth = batch.refined()
+            batch = _at_once(reader, trajectory, ranges, depth, imu.shake).with_rates(imu.gyro, spans)
         if mean_difference(without.fits, batch.fits) > 0:
             return without, False
     return batch, True
@@ -254,18 +258,20 @@ def _at_once(
     reader: SweepReader,
     trajectory: SplineTrajectory,
     ranges: Sequence[tuple[int, int]],
+    depth: np.ndarray | None,
     shake: Shake = NO_SHAKE,
 ) -> Batch:
     """What all sweeps at once say about a trajectory."""
     recording, options = reader.recording, reader.options
     fits: list[SweepFit] = []
     information: list[np.ndarray] = []
-    system = SplineSystem(trajectory, options)
+    system = SplineSystem(trajectory, options, depth)
     with recording.exchange() as store:
-        segments = _BatchPass(reader, trajectory, ranges, store, shake)
+        segments = _BatchPass(reader, trajectory, ranges, store, depth, shake)
         deque(recording.map(segments.put_map, ranges, "map", processes=True), maxlen=0)
-        for equations, part_fits, part in recording.map(segments.equations, ranges, "refine", processes=True):
+        for equations, part_fits, part, deep in recording.map(segments.equations, ranges, "refine", processes=True):
             system.add(equations)
+            system.add_depth(deep, equations.first)
             fits += packed(part_fits)
             information.append(np.reshape(part, (-1, 6, 6)))
     scale = noise_scale(fits)
@@ -278,6 +284,7 @@ class _BatchPass:
 
     Attributes:
         store: the sums of the segments' maps, by the number of the segment.
+        depth: f8 (level,), how far rays get into thick planes; see `point_to_plane.Depth`.
         shake: rotations of the lidar about the trajectory.
     """
 
@@ -285,6 +292,7 @@ class _BatchPass:
     trajectory: SplineTrajectory
     ranges: Sequence[tuple[int, int]]
     store: Exchange
+    depth: np.ndarray | None
     shake: Shake
 
     def put_map(self, start: int, stop: int) -> None:
@@ -299,8 +307,8 @@ class _BatchPass:
         for half, surfels in enumerate(maps.maps):
             self.store.put(f"{segment}-{half}", surfels.sums())
 
-    def equations(self, start: int, stop: int) -> tuple[SplineEquations, list[SweepFit], list[np.ndarray]]:
-        """Normal equations of a segment, how well each of its sweeps fits the others, and its information."""
+    def equations(self, start: int, stop: int) -> tuple[SplineEquations, list[SweepFit], list[np.ndarray], Depth]:
+        """Normal equations of a segment, how well each of its sweeps fits the others, its information, the depth's."""
         reader, options = self.reader, self.reader.options
         maps = TwoMaps(options, len(reader.times))
         segment = self.ranges.index((start, stop))
@@ -314,8 +322,9 @@ class _BatchPass:
         def sweeps() -> Iterator[tuple[Sweep | None, SurfelMap]]:
             for number, (sweep, _) in enumerate(reader.read(start, stop), start):
                 sweep = self.shake.removed(sweep) if sweep else None
-                fits.append(judge(sweep, trajectory, maps.others(number), options) if sweep else NO_FIT)
+                others = maps.others(number)
+                fits.append(judge(sweep, trajectory, others, options, self.depth) if sweep else NO_FIT)
                 yield sweep, maps.target(number)
 
-        equations, information = normal_equations(sweeps(), trajectory, options)
-        return equations._replace(first=equations.first + low), fits, information
+        equations, information, deep = normal_equations(sweeps(), trajectory, options, depth=self.depth)
+        return equations._replace(first=equations.first + low), fits, information, deep

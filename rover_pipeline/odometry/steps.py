@@ -123,6 +123,7 @@ def odom(
         **({"imu": imu.summary} if imu.summary else {}),
         "seams": summaries,
         "noise": round(batch.noise, 3),
+        "depth": batch.system.depth.round(2).tolist(),
     }
     held = None if lidar.duration else distortion(reader, batch.trajectory, lidar.period)
     if held is not None:

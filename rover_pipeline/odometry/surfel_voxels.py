@@ -14,13 +14,14 @@ from rover_pipeline.numerics.compiled import compiled, inlined
 from rover_pipeline.numerics.voxel_table import EMPTY, find_slot, voxel_indices, voxel_key
 
 #: Columns of the sums of a voxel: number of points; x, y, z, xx, xy, xz, yy, yz, zz relative to the voxel's centre;
-#: x, y, z from the lidar to each of them; the sine of their elevation in the lidar frame, and its square; number of
-#: points when its plane was fitted last.
+#: x, y, z of the unit vectors from the lidar to them; the sine of their elevation in the lidar frame, and its square;
+#: number of points when its plane was fitted last.
 COUNT, VIEW, SINE, FITTED, SUMS = 0, 10, 13, 15, 16
 #: Columns of a plane: x, y, z of a point on it; x, y, z of its unit normal; its thickness, which is the standard
 #: deviation of its points along the normal, metres; 1 where the voxel has a plane, else 0; the standard deviation of
-#: its points along its shorter side, metres.
-NORMAL, THICKNESS, IS_PLANE, EXTENT, PLANE = 3, 6, 7, 8, 9
+#: its points along its shorter side, metres; the mean of the unit vectors from the lidar to its points, along the
+#: normal.
+NORMAL, THICKNESS, IS_PLANE, EXTENT, FACING, PLANE = 3, 6, 7, 8, 9, 10
 #: Offset of the voxel grid from the world's origin, in voxels. Floors and walls often lie at round coordinates. Without
 #: an offset they would lie on the border of two voxels.
 _OFFSET = 0.371
@@ -43,7 +44,7 @@ class VoxelArrays(NamedTuple):
         slots: i8 (slot, 2), hash table of keys (see `numerics.voxel_table`) and rows.
         keys: i8 (row,).
         sums: f8 (row, 16).
-        planes: f8 (row, 9).
+        planes: f8 (row, 10).
     """
 
     slots: np.ndarray
@@ -242,3 +243,4 @@ def _fit_plane(key: int, size: float, s: np.ndarray, plane: np.ndarray) -> None:
     plane[0], plane[1], plane[2] = mx + cx, my + cy, mz + cz
     plane[3], plane[4], plane[5] = x1, y1, z1
     plane[6], plane[7], plane[EXTENT] = thickness, 1.0, math.sqrt(middle)
+    plane[FACING] = (x1 * s[VIEW] + y1 * s[VIEW + 1] + z1 * s[VIEW + 2]) / n

@@ -52,7 +52,7 @@ class SurfelLevel:
         self.count = insert_sums(keys, sums, self.size, self.voxels, self.count)
 
     def planes(self) -> np.ndarray:
-        """The planes of the voxels that have one, f8 (N, 9), columns as from `NORMAL` to `PLANE`."""
+        """The planes of the voxels that have one, f8 (N, 10), columns as from `NORMAL` to `PLANE`."""
         planes = self.voxels.planes[: self.count]
         return planes[planes[:, IS_PLANE] > 0]
 
@@ -96,8 +96,8 @@ class SurfelMap:
         """Add points.
 
         Args:
-            rays: f8 (N, 7), of each point x, y, z in the world, metres; those of the vector from the lidar to it; and
-                the sine of its elevation in the lidar frame, which tells the beams apart.
+            rays: f8 (N, 7), of each point x, y, z in the world, metres; those of the unit vector from the lidar to it;
+                and the sine of its elevation in the lidar frame, which tells the beams apart.
         """
         for level in self.levels:
             level.insert(rays)

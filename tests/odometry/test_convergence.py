@@ -32,7 +32,7 @@ def passes(rates: np.ndarray, count: int, mix: bool) -> tuple[list[Pass], np.nda
     errors = [np.linalg.norm(goal)]
     for _ in range(count):
         left = difference(trajectory, moved(START, goal))
-        done.append(Pass(trajectory, moved(trajectory, (1 - rates) * left)))
+        done.append(Pass(trajectory, moved(trajectory, (1 - rates) * left), np.zeros(4)))
         trajectory = mixed(done, BAND) if mix else done[-1].after
         errors.append(np.linalg.norm(difference(trajectory, moved(START, goal))))
     return done, np.array(errors)

@@ -16,19 +16,25 @@ from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro, Sweep
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.registration.judge import TwoMaps, world_rays
-from rover_pipeline.odometry.registration.point_to_plane import SCALE, THICK, PointWeights, pose_equations
+from rover_pipeline.odometry.registration.point_to_plane import SCALE, THICK, Depth, PointWeights, pose_equations
 from rover_pipeline.odometry.registration.spline_equations import (
     AngularRates,
     SplineEquations,
     add_poses,
     add_rates,
     add_smoothness,
+    add_vectors,
 )
 from rover_pipeline.odometry.spline import ORDER, SplineTrajectory
 from rover_pipeline.odometry.surfels import SurfelMap
 
 #: Control points whose prior is computed at once.
 _CONTROLS = 1024
+#: How far rays get into thick planes, in thicknesses (see `Depth`): standard deviation before anything is measured, and
+#: the most. Where leaves are all alike, and all rays are from one side, it is 1.
+_DEPTH, _MAX_DEPTH = 1.0, 4.0
+#: Edge of the largest voxels whose planes can be leaves, metres. In larger ones they are of several bodies.
+_LEAVES = 1.0
 #: Largest distance of a point from its plane, metres. The trajectory is nearly right before a batch pass.
 _GATE = 0.05
 
@@ -56,18 +62,25 @@ def normal_equations(
     trajectory: SplineTrajectory,
     options: OdometrySection,
     gyro: Gyro = NO_GYRO,
-) -> tuple[SplineEquations, list[np.ndarray]]:
+    depth: np.ndarray | None = None,
+) -> tuple[SplineEquations, list[np.ndarray], Depth]:
     """Normal equations of the trajectory's control points from sweeps and rates, and the information of each sweep.
 
     Args:
         sweeps: each with the map that it is registered to; None for those that must not be used, whose information
             is 0. A sweep that is in its own map attracts itself, which holds it where it is.
+        depth: f8 (level,), how far rays get into thick planes, see `Depth`; None = not at all.
 
     Returns:
         The equations; for each sweep, f8 (6, 6), the information of a displacement in the world (1/m2) and of a
-        rotation in the lidar frame (1/rad2) of all of its poses.
+        rotation in the lidar frame (1/rad2) of all of its poses; and those of the depth, with the control points of the
+        equations.
     """
-    equations, weights = _no_equations(trajectory), PointWeights(_GATE, options.range_noise, SCALE, 1, THICK, 0.0)
+    equations = _no_equations(trajectory)
+    depth = np.zeros(len(options.voxels)) if depth is None else depth
+    weights = PointWeights(_GATE, options.range_noise, SCALE, 1, THICK, 0.0, depth)
+    cross = np.zeros((len(depth), *equations.right.shape))
+    alone = np.zeros((2, len(depth)))
     information: list[np.ndarray] = []
     ranges: list[tuple[int, int]] = []
     for sweep, surfels in sweeps:
@@ -76,8 +89,10 @@ def normal_equations(
             continue
         instants = trajectory.locate(sweep.times)
         pos, rot = trajectory.poses(instants)
-        matrix, right, _ = pose_equations(sweep.points, sweep.column, pos, rot, surfels.tables, weights)
+        matrix, right, _, deep = pose_equations(sweep.points, sweep.column, pos, rot, surfels.tables, weights)
         add_poses(matrix, right, instants.first, instants.weights(), equations)
+        add_vectors(deep.cross, instants.first, instants.weights(), cross)
+        alone += deep.information, deep.right
         ranges.append(instants.control_range())
         information.append(matrix.sum(0))
     if len(gyro.times):
@@ -86,7 +101,8 @@ def normal_equations(
         ranges.append(rates.instants.control_range())
     low = min((first for first, _ in ranges), default=0)
     part = slice(low, max((end for _, end in ranges), default=0))
-    return SplineEquations(low, equations.blocks[part].copy(), equations.right[part].copy()), information
+    found = SplineEquations(low, equations.blocks[part].copy(), equations.right[part].copy())
+    return found, information, Depth(cross[:, part].copy(), *alone)
 
 
 def gyro_rates(trajectory: SplineTrajectory, gyro: Gyro) -> AngularRates:
@@ -107,15 +123,21 @@ class SplineSystem:
 
     Those of the measurements are kept in the lower banded form of LAPACK, f8 (24, M, 6) for M control points, and
     f8 (M, 6). The prior is computed where it is needed.
+
+    Args:
+        depth: f8 (level,), how far rays get into thick planes, which the equations are about as well; see `Depth`.
     """
 
-    def __init__(self, trajectory: SplineTrajectory, options: OdometrySection) -> None:
-        count = len(trajectory.pos)
+    def __init__(self, trajectory: SplineTrajectory, options: OdometrySection, depth: np.ndarray | None = None) -> None:
+        count, levels = len(trajectory.pos), len(options.voxels)
+        self.depth = np.zeros(levels) if depth is None else depth
+        self.cross, self.deep = np.zeros((levels, count, 6)), np.zeros((2, levels))
+        self.deepest = np.where(np.array(options.voxels) > _LEAVES, 0.0, _MAX_DEPTH)
         self.trajectory, self.information = trajectory, 1 / (options.jerk * trajectory.step**3) ** 2
         self.band, self.right = np.zeros((6 * ORDER, count, 6)), np.zeros((count, 6))
 
     def copy(self) -> SplineSystem:
-        """The same equations, to which others can be added."""
+        """The same equations, to which others can be added, but none of the depth."""
         other = copy(self)
         other.band, other.right = self.band.copy(), self.right.copy()
         return other
@@ -125,6 +147,11 @@ class SplineSystem:
         rows = slice(part.first, part.first + len(part.right))
         self.band[:, rows] += weight * _banded(part.blocks)
         self.right[rows] += weight * part.right
+
+    def add_depth(self, part: Depth, first: int) -> None:
+        """Add the equations of the depth, with control points from number `first` on."""
+        self.cross[:, first : first + part.cross.shape[1]] += part.cross
+        self.deep += part.information, part.right
 
     def matrix(self, scale: float) -> np.ndarray:
         """The information of all control points, f8 (24, 6 M), in the order of memory in which LAPACK works in place.
@@ -140,15 +167,26 @@ class SplineSystem:
             matrix[:, 6 * start : 6 * stop] = part.reshape(len(part), -1)
         return matrix
 
-    def solve(self, scale: float = 1.0) -> SplineTrajectory:
-        """The trajectory after one step of Gauss-Newton, which minimises the sum of all equations; `scale` as above."""
-        right = np.empty_like(self.right)
+    def solve(self, scale: float = 1.0) -> tuple[SplineTrajectory, np.ndarray]:
+        """The trajectory and the depth after one step of Gauss-Newton, which minimises the sum of all equations.
+
+        Args:
+            scale: as above.
+        """
+        right = np.empty((1 + len(self.depth), *self.right.shape))
         for start, stop in self._parts():
-            right[start:stop] = self._prior(start, stop).right + self.right[start:stop] / scale
-        update = solveh_banded(self.matrix(scale), right.ravel(), lower=True, overwrite_ab=True).reshape(-1, 6)
+            right[0, start:stop] = self._prior(start, stop).right + self.right[start:stop] / scale
+            right[1:, start:stop] = self.cross[:, start:stop] / scale
+        flat = right.reshape(len(right), -1)
+        solved = solveh_banded(self.matrix(scale), flat.T, lower=True, overwrite_ab=True, check_finite=False).T
+        # Schur complement: what is left of the equations of the depth once the control points are solved for.
+        information = np.diag(self.deep[0] / scale + _DEPTH**-2) - flat[1:] @ solved[1:].T
+        wanted = self.deep[1] / scale - solved[1:] @ flat[0] - self.depth * _DEPTH**-2
+        deeper = np.clip(self.depth + np.linalg.solve(information, wanted), 0.0, self.deepest)
+        solved = (solved[0] - (deeper - self.depth) @ solved[1:]).reshape(-1, 6)
         before = self.trajectory
-        pos, rot = before.pos + update[:, :3], before.rot @ exp(update[:, 3:])
-        return SplineTrajectory(before.start, before.step, pos, rot)
+        pos, rot = before.pos + solved[:, :3], before.rot @ exp(solved[:, 3:])
+        return SplineTrajectory(before.start, before.step, pos, rot), deeper
 
     def _parts(self) -> Iterator[tuple[int, int]]:
         """Control points whose prior is computed at once: the first one, and one after the last."""
@@ -171,7 +209,7 @@ def solve(
     """The trajectory after one step of Gauss-Newton on the equations of all its control points."""
     system = SplineSystem(trajectory, options)
     system.add(equations)
-    return system.solve(scale)
+    return system.solve(scale)[0]
 
 
 def _no_equations(trajectory: SplineTrajectory) -> SplineEquations:

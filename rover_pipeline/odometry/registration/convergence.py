@@ -41,10 +41,12 @@ class Pass(NamedTuple):
 
     Attributes:
         before: the trajectory that the map is made from; after: the one that fits this map best.
+        depth: f8 (level,), how far rays get into thick planes by then; see `point_to_plane.Depth`.
     """
 
     before: SplineTrajectory
     after: SplineTrajectory
+    depth: np.ndarray
 
 
 def difference(first: SplineTrajectory, second: SplineTrajectory) -> np.ndarray:

@@ -133,11 +133,18 @@ def world_rays(sweep: Sweep, trajectory: SplineTrajectory) -> np.ndarray:
     return transform_rays(sweep.points, sweep.column, *trajectory.poses(trajectory.locate(sweep.times)))
 
 
-def judge(sweep: Sweep, trajectory: SplineTrajectory, others: SurfelMap, options: OdometrySection) -> SweepFit:
-    """How well a sweep fits a map that it is not in."""
+def judge(
+    sweep: Sweep,
+    trajectory: SplineTrajectory,
+    others: SurfelMap,
+    options: OdometrySection,
+    depth: np.ndarray | None = None,
+) -> SweepFit:
+    """How well a sweep fits a map that it is not in; `depth` as in `Depth`."""
     poses = trajectory.poses(trajectory.locate(sweep.times))
-    weights = PointWeights(_GATE, options.range_noise, SCALE, 1, THICK, 0.0)
-    matrix, right, statistics = pose_equations(*sweep.judged, *poses, others.tables, weights)
+    depth = np.zeros(len(options.voxels)) if depth is None else depth
+    weights = PointWeights(_GATE, options.range_noise, SCALE, 1, THICK, 0.0, depth)
+    matrix, right, statistics, _ = pose_equations(*sweep.judged, *poses, others.tables, weights)
     total, inliers, squared_distances, _, normalised = statistics
     if not np.isfinite(squared_distances) or not total:
         return NO_FIT
@@ -146,7 +153,9 @@ def judge(sweep: Sweep, trajectory: SplineTrajectory, others: SurfelMap, options
     thinned = weights._replace(stride=_AWAY_STRIDE)
     away = [pose_equations(*sweep.judged, poses[0] + way, poses[1], others.tables, thinned)[2] for way in _AWAY]
     # Bodies that move along with the rig make no large planes: floors, walls and ground do.
-    of_columns, _, _ = pose_equations(*sweep.judged, *poses, others.large.tables, weights._replace(extent=_WIDE))
+    large_map = others.large
+    wide = weights._replace(extent=_WIDE, depth=depth[-len(large_map.levels) :])
+    of_columns, *_ = pose_equations(*sweep.judged, *poses, large_map.tables, wide)
     large = of_columns.sum(0) * len(sweep.points) / max(len(sweep.judged.points), 1)
     structure = smallest_eigenvalue(large)
     move = _move(matrix.sum(0), right.sum(0))

@@ -12,7 +12,7 @@ from rover_pipeline.kinematics.rotation import exp, log
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.numerics.compiled import compiled
 from rover_pipeline.numerics.voxel_table import find_slot
-from rover_pipeline.odometry.surfel_voxels import EXTENT, IS_PLANE, THICKNESS, SurfelTables, surfel_key
+from rover_pipeline.odometry.surfel_voxels import EXTENT, FACING, IS_PLANE, THICKNESS, SurfelTables, surfel_key
 
 #: Distance of a point from its plane, in standard deviations, beyond which it counts less.
 SCALE = 2.0
@@ -34,6 +34,7 @@ class PointWeights(NamedTuple):
         stride: one point in so many is used.
         thick: largest distance of a point from a thick plane, in thicknesses, if that is more than the gate.
         extent: smallest extent of a plane along its shorter side, relative to its voxel.
+        depth: f8 (level,), how far rays get into the thick planes of each size of voxel; see `Depth`.
     """
 
     gate: float
@@ -42,6 +43,26 @@ class PointWeights(NamedTuple):
     stride: int
     thick: float
     extent: float
+    depth: np.ndarray
+
+
+class Depth(NamedTuple):
+    """Normal equations of how far rays get into thick planes, in thicknesses.
+
+    A ray meets leaves behind the face that it comes from. Those of the other side of a bush are seen from there. So a
+    plane of leaves lies deeper along each ray, by a multiple of its thickness, and what passes by seems to be longer
+    than it is. The thickness that noise of ranges gives to every plane does not count.
+
+    The multiple is another one for each size of voxel, whose faces cut deep foliage off.
+
+    Attributes:
+        cross: f8 (level, C, 6), of the multiples with each pose.
+        information, right: f8 (level,), of the multiples alone. No point is about two of them.
+    """
+
+    cross: np.ndarray
+    information: np.ndarray
+    right: np.ndarray
 
 
 class Statistics(NamedTuple):
@@ -92,10 +113,11 @@ def transform_rays(points: np.ndarray, column: np.ndarray, pos: np.ndarray, rot:
     for n in range(len(points)):
         c = column[n]
         x, y, z = np.float64(points[n, 0]), np.float64(points[n, 1]), np.float64(points[n, 2])
-        out[n, 6] = z / max(math.sqrt(x * x + y * y + z * z), 1e-9)
+        scale = 1 / max(math.sqrt(x * x + y * y + z * z), 1e-9)
+        out[n, 6] = z * scale
         for i in range(3):
             ray = rot[c, i, 0] * x + rot[c, i, 1] * y + rot[c, i, 2] * z
-            out[n, i], out[n, 3 + i] = pos[c, i] + ray, ray
+            out[n, i], out[n, 3 + i] = pos[c, i] + ray, scale * ray
     return out
 
 
@@ -138,7 +160,7 @@ def pose_equations(
     rot: np.ndarray,
     tables: SurfelTables,
     weights: PointWeights,
-) -> tuple[np.ndarray, np.ndarray, Statistics]:
+) -> tuple[np.ndarray, np.ndarray, Statistics, Depth]:
     """Normal equations of each column's pose, from the squared distances of its points from planes of the map.
 
     A point's plane is that of the finest voxel that has one within the gate. Unknowns are a displacement in the world
@@ -150,11 +172,13 @@ def pose_equations(
         pos, rot: f8 (C, 3), (C, 3, 3), poses of the columns.
 
     Returns:
-        Matrices, f8 (C, 6, 6); right sides, f8 (C, 6); how well the points lie on the map.
+        Matrices, f8 (C, 6, 6); right sides, f8 (C, 6); how well the points lie on the map; and of the depth of planes.
     """
     matrix, right = np.zeros((len(pos), 6, 6)), np.zeros((len(pos), 6))
     total, inliers, squared_distances, cut_off, normalised = 0.0, 0.0, 0.0, 0.0, 0.0
-    gate, noise, scale, stride, thick, extent = weights
+    levels = len(tables.sizes)
+    cross, information, wanted = np.zeros((levels, len(pos), 6)), np.zeros(levels), np.zeros(levels)
+    gate, noise, scale, stride, thick, extent, depth = weights
     sizes, slots, planes = tables
     for n in range(0, len(points), stride):
         c = column[n]
@@ -162,8 +186,9 @@ def pose_equations(
         wx = pos[c, 0] + rot[c, 0, 0] * x + rot[c, 0, 1] * y + rot[c, 0, 2] * z
         wy = pos[c, 1] + rot[c, 1, 0] * x + rot[c, 1, 1] * y + rot[c, 1, 2] * z
         wz = pos[c, 2] + rot[c, 2, 0] * x + rot[c, 2, 1] * y + rot[c, 2, 2] * z
+        away = max(math.sqrt(x * x + y * y + z * z), 1e-9)
         total += 1
-        matched, distance, variance, nx, ny, nz = False, 0.0, 0.0, 0.0, 0.0, 0.0
+        matched, distance, variance, nx, ny, nz, deeper, at = False, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0
         for level in range(len(sizes)):
             row = _plane_of(wx, wy, wz, sizes[level], slots[level], planes[level], extent)
             if row < 0:
@@ -172,9 +197,15 @@ def pose_equations(
             nx, ny, nz = p[row, 3], p[row, 4], p[row, 5]
             distance = (wx - p[row, 0]) * nx + (wy - p[row, 1]) * ny + (wz - p[row, 2]) * nz
             thickness = p[row, THICKNESS]
+            deep = thickness * thickness - noise * noise
+            deeper = 0.0
+            if deep > 0:
+                along = ((wx - pos[c, 0]) * nx + (wy - pos[c, 1]) * ny + (wz - pos[c, 2]) * nz) / away
+                deeper = math.sqrt(deep) * (along - p[row, FACING])
+                distance -= depth[level] * deeper
             variance = noise * noise + thickness * thickness
             if abs(distance) < gate or abs(distance) < thick * thickness:
-                matched = True
+                matched, at = True, level
                 break
         if not matched:
             continue
@@ -190,11 +221,17 @@ def pose_equations(
         weight = robust * robust / variance * stride
         j = nx, ny, nz, y * w - z * v, z * u - x * w, x * v - y * u
         _add_row(weight, distance, j, matrix, right, c)
+        if deeper != 0:
+            for a in range(6):
+                cross[at, c, a] -= weight * deeper * j[a]
+            information[at] += weight * deeper * deeper
+            wanted[at] += weight * deeper * distance
     for c in range(len(pos)):
         for a in range(6):
             for b in range(a):
                 matrix[c, b, a] = matrix[c, a, b]
-    return matrix, right, Statistics(total, inliers, squared_distances, cut_off, normalised)
+    statistics = Statistics(total, inliers, squared_distances, cut_off, normalised)
+    return matrix, right, statistics, Depth(cross, information, wanted)
 
 
 def align(
@@ -235,5 +272,7 @@ def plane_distances(
     centres: np.ndarray, tables: SurfelTables, pos: np.ndarray, rot: np.ndarray, gate: float, noise: float
 ) -> tuple[np.ndarray, np.ndarray, Statistics]:
     """Normal equations of one pose, (1, 3) and (1, 3, 3), of a map in another; see `pose_equations`."""
-    column = np.zeros(len(centres), "i4")
-    return pose_equations(centres.astype("f4"), column, pos, rot, tables, PointWeights(gate, noise, SCALE, 1, 0.0, 0.0))
+    column, no_depth = np.zeros(len(centres), "i4"), np.zeros(len(tables.sizes))
+    weights = PointWeights(gate, noise, SCALE, 1, 0.0, 0.0, no_depth)
+    matrix, right, statistics, _ = pose_equations(centres.astype("f4"), column, pos, rot, tables, weights)
+    return matrix, right, statistics

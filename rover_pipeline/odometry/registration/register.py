@@ -36,7 +36,7 @@ _MIN_INLIERS, _MAX_CORRECTION = 0.3, 0.5
 _JUDGED = 3
 #: Largest number of batch passes, and the root mean square distance of the poses from where passes lead, metres, below
 #: which no further one is of use: planes settle at once, leaves after several passes.
-_MAX_BATCH_PASSES, _SETTLED = 30, 0.003
+_MAX_BATCH_PASSES, _SETTLED = 30, 0.002
 #: Distance of a sweep from the map of others, relative to the largest error of a valid pose, below which they agree:
 #: maps change every half second, so that such errors add up to half of the largest one over two seconds.
 _AGREE = 0.25
@@ -99,7 +99,7 @@ def register_at_once(sweeps: Sequence[Sweep], ts: np.ndarray, options: OdometryS
     """
     trajectory, _ = register(((sweep, None) for sweep in sweeps), ts, options, metadata="")
     for _ in range(batch_passes(options)):
-        equations, _ = normal_equations(on_others(sweeps, trajectory, options), trajectory, options)
+        equations, _, _ = normal_equations(on_others(sweeps, trajectory, options), trajectory, options)
         refined = solve(trajectory, equations, options)
         some = sweeps[::_JUDGED]
         if is_worse(judged(some, trajectory, options), judged(some, refined, options)):
@@ -173,7 +173,7 @@ def _register_to_map(
     for _ in range(2):
         trajectory, _ = _register_in_order(first, trajectory, options, gyro)
         for _ in range(2):
-            equations, _ = normal_equations(on_others(first, trajectory, options), trajectory, options, gyro)
+            equations, _, _ = normal_equations(on_others(first, trajectory, options), trajectory, options, gyro)
             trajectory = solve(trajectory, equations, options)
     middle = len(first) // 2
     trajectory, fits = _register_in_order(sweeps[middle:], _continued(trajectory, guess, first[-1].end), options, gyro)

@@ -82,6 +82,16 @@ def add_poses(
 
 
 @compiled
+def add_vectors(vectors: np.ndarray, first: np.ndarray, weights: np.ndarray, out: np.ndarray) -> None:
+    """Adds vectors of C poses, f8 (N, C, 6), to those of the control points that act on them, f8 (N, M, 6)."""
+    for n in range(len(vectors)):
+        for c in range(len(first)):
+            for k in range(4):
+                for a in range(6):
+                    out[n, first[c] + k, a] += weights[c, k] * vectors[n, c, a]
+
+
+@compiled
 def add_smoothness(trajectory: SplineTrajectory, information: float, start: int, equations: SplineEquations) -> None:
     """Adds a prior without jerk: third differences of the control points from number `start` on are zero.
 
@@ -155,12 +165,13 @@ def register_sweep(
     prior_pos, prior_rot = pos[:known].copy(), rot[:known].copy()
     deviation, rotation = np.empty(6 * known), np.empty((3, 3))
     information, statistics = np.zeros((6 * count, 6 * count)), Statistics(0.0, 0.0, 0.0, 0.0, 0.0)
+    no_depth = np.zeros(len(tables.sizes))
     for iteration in range(len(_GATES)):
         gate = _GATES[iteration]
         # While the gate is wide, the pose is wrong by more than the noise: outliers must not decide yet.
-        weights = PointWeights(gate, max(noise, gate / 5), SCALE, _STRIDES[iteration], THICK, 0.0)
+        weights = PointWeights(gate, max(noise, gate / 5), SCALE, _STRIDES[iteration], THICK, 0.0, no_depth)
         at_pos, at_rot = evaluate_poses(trajectory, instants)
-        matrix, right, statistics = pose_equations(sweep.points, sweep.column, at_pos, at_rot, tables, weights)
+        matrix, right, statistics, _ = pose_equations(sweep.points, sweep.column, at_pos, at_rot, tables, weights)
         equations = SplineEquations(0, np.zeros((count, 4, 6, 6)), np.zeros((count, 6)))
         add_poses(matrix, right, instants.first, basis, equations)
         # Third differences of the first K control points are part of the prior already.
