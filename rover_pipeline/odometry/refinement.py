@@ -130,7 +130,9 @@ def refine_in_batch(
     spans = _spans(reader, ranges) if len(imu.gyro.times) else []
     first = _at_once(reader, trajectory, ranges, None)
     if not passes or not spans:
-        return _repeated(reader, first, ranges, passes), "" if not spans else "odometry.passes allows no further pass"
+        found = [first]
+        del first
+        return _repeated(reader, found, ranges, passes), "" if not spans else "odometry.passes allows no further pass"
     best, used = _with_gyro(reader, first, ranges, spans, imu)
     dropped = "" if used else "points that were left out fit better without it"
     if is_worse(first.fits, best.fits):
@@ -138,15 +140,16 @@ def refine_in_batch(
         return kept, dropped or "points that were left out fit the first trajectory better"
     # What turns with a shake is another trajectory than the first one: nothing can be learned from the two.
     before = [] if len(imu.shake.times) else [Pass(first.trajectory, best.trajectory, best.system.depth)]
-    del first  # a batch takes kilobytes for each sweep
+    found = [best]
+    del first, best
     if not used:
-        return _repeated(reader, best, ranges, passes - 1, before=before), dropped
-    return _repeated(reader, best, ranges, passes - 1, (imu, spans), before), ""
+        return _repeated(reader, found, ranges, passes - 1, before=before), dropped
+    return _repeated(reader, found, ranges, passes - 1, (imu, spans), before), ""
 
 
 def _repeated(
     reader: SweepReader,
-    best: Batch,
+    found: list[Batch],
     ranges: Sequence[tuple[int, int]],
     passes: int,
     gyro: tuple[Imu, Sequence[tuple[float, float]]] | None = None,
@@ -155,9 +158,12 @@ def _repeated(
     """The trajectory after further passes, until another one would hardly move it.
 
     Args:
+        found: the batch to begin with, which is taken out of the list: it takes kilobytes for each sweep, and must not
+            be kept while there are two later ones.
         gyro: a gyroscope, and the spans of time in each of which it has a bias; None = none is used.
-        before: the pass that has led to `best`, if there was one.
+        before: the pass that has led to it, if there was one.
     """
+    best = found.pop()
     if not passes:
         return best
     done = [*before, Pass(best.trajectory, *best.refined())]
