@@ -14,6 +14,7 @@ from rover_pipeline.lidar.geometry import rays, sensor_info, stagger
 from rover_pipeline.lidar.sweeps import LidarReader, lidar_reader
 from rover_pipeline.odometry.observations import NO_POINTS, Points, PointSelection, Sweep
 from rover_pipeline.odometry.options import OdometryOptions
+from rover_pipeline.odometry.own_body import SWEEPS, own_body, without_own
 
 #: Sweeps that are read at once.
 _BLOCK = 8
@@ -47,11 +48,13 @@ class ScanReader:
 
     Attributes:
         recording: of `rng`, or of `xyz`, `count` and, where points have times, `time`.
+        own: ranges of the rig itself in images, which are left out; see `own_body.own_body`.
     """
 
     recording: Recording
     options: OdometryOptions
     metadata: str
+    own: np.ndarray | None = None
 
     @property
     def lidar(self) -> LidarReader:
@@ -73,7 +76,15 @@ class ScanReader:
         """What is registered of a sweep; see `PointSelection.sweep`."""
         if isinstance(scan, Cloud):
             return self._clouds.sweep(scan, number, stamp)
-        return self._images.sweep(scan, number, stamp)
+        return self._images.sweep(scan if self.own is None else without_own(scan, self.own), number, stamp)
+
+    def own_body(self) -> np.ndarray | None:
+        """What images show of the rig itself; see `own_body.own_body`. None for points."""
+        count = self.recording.count
+        if "xyz" in self.recording.arguments:
+            return None
+        numbers = np.unique(np.linspace(0, count - 1, min(count, SWEEPS)).astype("i8"))
+        return own_body(np.stack([next(self.scans(number, number + 1)) for number in numbers.tolist()]))
 
     def _cloud(self, stored: Mapping[str, np.ndarray]) -> Cloud:
         lidar = self.lidar

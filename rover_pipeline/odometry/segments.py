@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -79,6 +79,7 @@ class SweepReader:
     Attributes:
         times: f8 (frame,), time stamps of the sweeps, seconds since the first one.
         begin, period: of a sweep: column 0 after its time stamp, and its length; seconds.
+        own: ranges of the rig itself, which are left out; see `own_body.own_body`.
     """
 
     recording: Recording
@@ -87,6 +88,11 @@ class SweepReader:
     period: float
     options: OdometryOptions
     metadata: str
+    own: np.ndarray | None = None
+
+    def without_own_body(self) -> SweepReader:
+        """The same reader, which leaves out what images show of the rig itself."""
+        return replace(self, own=self._scans.own_body())
 
     def read(self, start: int, stop: int) -> Iterator[tuple[Sweep | None, Scan]]:
         """Sweeps with the scans they are from; None for those that are not valid or have too few points.
@@ -125,7 +131,7 @@ class SweepReader:
 
     @cached_property
     def _scans(self) -> ScanReader:
-        return ScanReader(self.recording, self.options, self.metadata)
+        return ScanReader(self.recording, self.options, self.metadata, self.own)
 
 
 @dataclass

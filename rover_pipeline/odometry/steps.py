@@ -22,6 +22,7 @@ from rover_pipeline.odometry.gaps import LONGEST, gaps
 from rover_pipeline.odometry.inertial import Imu, Samples, calibrated, contradicted_by, level_of, with_accelerometer
 from rover_pipeline.odometry.mirror import mirrored
 from rover_pipeline.odometry.options import OdometryOptions
+from rover_pipeline.odometry.own_body import own_body_notes
 from rover_pipeline.odometry.quality import (
     Quality,
     as_measured,
@@ -92,7 +93,7 @@ def odom(
     if options.world == "gravity":
         with_accelerometer(samples)  # an error now, not after the registration
     lidar = lidar_reader(metadata, options.lidar.ts_reference)
-    reader = SweepReader(recording, times, *lidar.span, options, metadata)
+    reader = SweepReader(recording, times, *lidar.span, options, metadata).without_own_body()
     if recording.forks:
         # Each of the processes that are forked from this one would have to compile the kernels.
         prepare(["odometry"])
@@ -123,6 +124,7 @@ def odom(
         **({"imu": imu.summary} if imu.summary else {}),
         "seams": summaries,
         "noise": round(batch.noise, 3),
+        **({} if reader.own is None else {"own_body": round(float(np.mean(reader.own > 0)), 3)}),
         "depth": batch.system.depth.round(2).tolist(),
     }
     held = None if lidar.duration else distortion(reader, batch.trajectory, lidar.period)
@@ -177,6 +179,7 @@ def odom(
     warnings = [
         *lidar.notes,
         *(held.warnings() if held is not None else []),
+        *own_body_notes(reader.own),
         *jump_warnings(recorded, after),
         *imu.notes,
         *([mirror] if mirror else []),
