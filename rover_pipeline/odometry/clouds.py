@@ -12,7 +12,7 @@ import numpy as np
 from rover_pipeline.engine.recording import Recording
 from rover_pipeline.lidar.geometry import rays, sensor_info, stagger
 from rover_pipeline.lidar.sweeps import LidarReader, lidar_reader
-from rover_pipeline.odometry.observations import NO_POINTS, Points, PointSelection, Sweep
+from rover_pipeline.odometry.observations import NO_POINTS, Points, PointSelection, Sweep, one_in
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.own_body import SWEEPS, own_body, without_own
 
@@ -49,12 +49,14 @@ class ScanReader:
     Attributes:
         recording: of `rng`, or of `xyz`, `count` and, where points have times, `time`.
         own: ranges of the rig itself in images, which are left out; see `own_body.own_body`.
+        density: how many times as many points as the options ask for are registered.
     """
 
     recording: Recording
     options: OdometryOptions
     metadata: str
     own: np.ndarray | None = None
+    density: int = 1
 
     @property
     def lidar(self) -> LidarReader:
@@ -97,20 +99,22 @@ class ScanReader:
 
     @cached_property
     def _images(self) -> PointSelection:
-        return PointSelection(*rays(self.metadata), self.options, begin=self.lidar.begin, period=self.lidar.duration)
+        begin, period = self.lidar.span
+        return PointSelection(*rays(self.metadata), self.options, begin=begin, period=period, density=self.density)
 
     @cached_property
     def _clouds(self) -> CloudSelection:
-        return CloudSelection(self.lidar, self.options)
+        return CloudSelection(self.lidar, self.options, self.density)
 
 
 class CloudSelection:
     """Some of the points of each sweep, spread over it. Others are taken from one sweep to the next."""
 
-    def __init__(self, lidar: LidarReader, options: OdometryOptions) -> None:
+    def __init__(self, lidar: LidarReader, options: OdometryOptions, density: int = 1) -> None:
         columns = min(_COLUMNS, lidar.columns)
         self._times = lidar.begin + lidar.duration * np.arange(columns) / columns
         self._limits, self._points = (options.min_range, options.max_range), options.points
+        self._density = density
 
     def sweep(self, cloud: Cloud, number: int, stamp: float) -> Sweep:
         """The selected points of a sweep.
@@ -121,7 +125,7 @@ class CloudSelection:
         """
         distance = np.linalg.norm(cloud.points, axis=1)
         inside = np.flatnonzero((distance >= self._limits[0]) & (distance <= self._limits[1]))
-        every = max(1, round(len(inside) / self._points))
+        every = one_in(len(inside), self._points, self._density)
         chosen = inside[number % every :: every]
         left_out = NO_POINTS
         if every > 1:

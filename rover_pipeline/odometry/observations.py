@@ -134,14 +134,22 @@ class PointSelection:
     Args:
         start, direction: f8 (beam, column, 3), m and m/mm: a range r is at `start + r * direction`.
         begin, period: of a sweep: column 0 after its time stamp, and a whole revolution; seconds.
+        density: how many times as many as the options ask for.
     """
 
     def __init__(
-        self, start: np.ndarray, direction: np.ndarray, options: OdometrySection, *, begin: float, period: float
+        self,
+        start: np.ndarray,
+        direction: np.ndarray,
+        options: OdometrySection,
+        *,
+        begin: float,
+        period: float,
+        density: int = 1,
     ) -> None:
         beams, columns = start.shape[:2]
         used = np.arange(0, columns, max(1, -(-columns // _MAX_COLUMNS)))
-        every = max(1, round(beams * len(used) / options.points))
+        every = one_in(beams * len(used), options.points, density)
         self._patterns = []
         for pattern in range(every):
             chosen = [np.arange((pattern + i) % every, beams, every) for i in range(len(used))]
@@ -183,6 +191,17 @@ def _project(ranges: np.ndarray, pixels: _Pixels, min_mm: float, max_mm: float) 
             columns[count] = pixels.number[n]
             count += 1
     return points[:count].copy(), columns[:count].copy()
+
+
+def one_in(count: int, wanted: int, density: int) -> int:
+    """One point in how many is registered.
+
+    Args:
+        count: of the points that there are; wanted: of those that the options ask for.
+        density: how many times as many are wanted. It leaves others to judge by, where there are any.
+    """
+    every = max(1, round(count / wanted))
+    return every if density == 1 else max(min(every, 2), round(every / density))
 
 
 class Gyro(NamedTuple):

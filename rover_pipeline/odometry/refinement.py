@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -37,6 +37,7 @@ from rover_pipeline.odometry.registration.judge import (
     mean_difference,
     noise_scale,
     packed,
+    tell_little,
     world_rays,
 )
 from rover_pipeline.odometry.registration.point_to_plane import Depth
@@ -52,6 +53,10 @@ from rover_pipeline.odometry.surfels import SurfelMap
 _MOVES = 4.0
 #: The same, below which the trajectories with and without it are one: they differ by less than the lidar's own error.
 _SAME = 1.0
+
+
+#: How many times as many points are registered where sweeps tell little.
+_DENSER = 2
 
 
 class Batch(NamedTuple):
@@ -129,6 +134,9 @@ def refine_in_batch(
     passes = batch_passes(reader.options) if len(reader.times) > 1 else 0
     spans = _spans(reader, ranges) if len(imu.gyro.times) else []
     first = _at_once(reader, trajectory, ranges, None)
+    if passes and tell_little(first.information):
+        reader = replace(reader, density=_DENSER)
+        first = _at_once(reader, trajectory, ranges, None)
     if not passes or not spans:
         found = [first]
         del first

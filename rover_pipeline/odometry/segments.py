@@ -80,6 +80,7 @@ class SweepReader:
         times: f8 (frame,), time stamps of the sweeps, seconds since the first one.
         begin, period: of a sweep: column 0 after its time stamp, and its length; seconds.
         own: ranges of the rig itself, which are left out; see `own_body.own_body`.
+        density: how many times as many points as the options ask for are registered.
     """
 
     recording: Recording
@@ -89,6 +90,7 @@ class SweepReader:
     options: OdometryOptions
     metadata: str
     own: np.ndarray | None = None
+    density: int = 1
 
     def without_own_body(self) -> SweepReader:
         """The same reader, which leaves out what images show of the rig itself."""
@@ -131,7 +133,7 @@ class SweepReader:
 
     @cached_property
     def _scans(self) -> ScanReader:
-        return ScanReader(self.recording, self.options, self.metadata, self.own)
+        return ScanReader(self.recording, self.options, self.metadata, self.own, self.density)
 
 
 @dataclass

@@ -14,7 +14,7 @@ from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.odometry.gaps import gaps
-from rover_pipeline.odometry.observations import NO_POINTS, Points
+from rover_pipeline.odometry.observations import NO_POINTS, Points, one_in
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.quality import (
     Quality,
@@ -25,7 +25,7 @@ from rover_pipeline.odometry.quality import (
 )
 from rover_pipeline.odometry.registration.batch import _banded
 from rover_pipeline.odometry.registration.covariance import _inverse_blocks
-from rover_pipeline.odometry.registration.judge import NO_FIT, SweepFit, _move, _unfollowed, is_worse
+from rover_pipeline.odometry.registration.judge import NO_FIT, SweepFit, _move, _unfollowed, is_worse, tell_little
 from rover_pipeline.odometry.remarks import companion_warnings, traffic_warnings
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.record import simulate
@@ -85,6 +85,16 @@ def test_companions_who_give_most_of_the_points_do_not_hold_a_rig_that_walks_in_
     trace = recording(tmp_path / "crowd", "crowd", 3.2)
     assert errors(state_of(trace / "_odom"), state_of(trace / "_truth")).pos < 0.01
     assert Sensor(trace / "_odom").channel("valid").read().mean() > 0.95
+
+
+def test_more_points_are_registered_only_where_sweeps_tell_little() -> None:
+    scale = np.diag([1.0, 1.0, 1.0, 25.0, 25.0, 25.0])
+    sharp, rough = (0.2e-3**-2 * scale, 1e-3**-2 * scale)
+    assert not tell_little(np.stack([sharp, sharp, rough])) and tell_little(np.stack([sharp, rough, rough]))
+    assert not tell_little(np.zeros((3, 6, 6))) and not tell_little(np.full((3, 6, 6), np.nan))
+    # Some points are always left to judge by, if there were any.
+    assert [one_in(65536, 8192, density) for density in (1, 2, 16)] == [8, 4, 2]
+    assert one_in(8192, 8192, 2) == 1 and one_in(500, 8192, 1) == 1
 
 
 def test_a_rig_that_stands_where_small_bodies_alone_tell_so_may_be_among_companions() -> None:

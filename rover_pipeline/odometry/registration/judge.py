@@ -43,6 +43,9 @@ _TURN = 0.02
 _AWAY = np.array([[0.5, 0.5, 0.3], [-0.5, 0.5, -0.3]])
 #: One point in so many tells how well a sweep fits at a wrong pose.
 _AWAY_STRIDE = 2
+#: Standard deviation of a sweep's position by its own points, m, above which more of them are worth their time. It is
+#: 0.2 to 0.3 mm among walls, and 0.9 to 1.9 mm in parks, among bushes and on a real drive.
+_LITTLE = 4e-4
 #: Number of parts of a sweep whose moves are compared, and smallest share of a move that a part must tell.
 PARTS, _TOLD = 16, 0.1
 
@@ -214,6 +217,16 @@ def smallest_eigenvalue(information: np.ndarray) -> float:
         return np.nan
     scale = per_distance(information)
     return float(max(np.linalg.eigvalsh(information * scale[:, None] * scale)[0], 0.0))
+
+
+def tell_little(information: np.ndarray) -> bool:
+    """Whether half of the sweeps or more tell so little of their positions that more points are worth their time.
+
+    Args:
+        information: f8 (sweep, 6, 6), of each sweep alone, of a displacement (1/m2) and a rotation (1/rad2).
+    """
+    known = [value for each in information if (value := smallest_eigenvalue(each)) > 0]
+    return bool(known) and float(np.median(known)) < _LITTLE**-2
 
 
 def per_distance(information: np.ndarray) -> np.ndarray:
