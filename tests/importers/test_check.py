@@ -35,7 +35,7 @@ CAPTURES: dict[str, tuple[str, str, int]] = {
     "radar_iwr6843_3tx4rx": (f"dca1000 {_STILL}adc_data.bin --config {_STILL}mmwaveDevice.mmwave.json", "radar", 1),
     "radar_awr1642_fan": (f"dca1000 adc.bin --config {_FAN}pipe_LogFile.txt", "radar", 1000),
     "lidar_hdl64_straight": (
-        f"clouds {_CAR} --rate 10 --start 1700000000 --compensated --poses {_CAR}/truth_poses_ins.txt",
+        f"clouds {_CAR} --rate 10 --start 1700000000 --turning clockwise --poses {_CAR}/truth_poses_ins.txt",
         "lidar",
         22,
     ),

@@ -157,7 +157,7 @@ def test_real_sweeps_of_a_straight_drive_are_all_placed_as_the_ins_does(captures
     (tmp_path / "clouds").mkdir()
     for number in range(count):
         (tmp_path / "clouds" / f"{number}.npz").symlink_to(source / f"{number:010d}.npz")
-    import_clouds(tmp_path / "clouds", tmp_path / "trace", rate=10, start=START, compensated=True)
+    import_clouds(tmp_path / "clouds", tmp_path / "trace", rate=10, start=START, turning="clockwise")
     run_step(find_step("_odom"), tmp_path / "trace", "_odom", Request())
     odometry = Sensor(tmp_path / "trace" / "_odom")
     assert odometry.valid(count).all()

@@ -18,8 +18,8 @@ from tests.odometry.truth import state_of
 OPTIONS = OdometryOptions()
 
 
-def deskewed_sweep(points: np.ndarray, stamp: float) -> Sweep:
-    """A sweep of points that all count as measured at one instant: the first one in every cube of 0.2 m."""
+def sweep_of_one_instant(points: np.ndarray, stamp: float) -> Sweep:
+    """A sweep whose points all count as measured at one instant: the first one in every cube of 0.2 m."""
     distance = np.linalg.norm(points, axis=1)
     points = points[(distance >= OPTIONS.min_range) & (distance <= OPTIONS.max_range)]
     _, first = np.unique(np.floor(points / 0.2), axis=0, return_index=True)
@@ -31,7 +31,7 @@ def test_the_path_of_22_clouds_is_as_long_as_both_reference_estimates(captures: 
     folder = captures / "lidar_hdl64_straight"
     clouds = [np.load(path)["xyz_mm"] / 1000 for path in sorted(folder.glob("*.npz"))]
     ts = np.arange(22) / 10
-    sweeps = [deskewed_sweep(cloud, stamp) for cloud, stamp in zip(clouds, ts.tolist(), strict=True)]
+    sweeps = [sweep_of_one_instant(cloud, stamp) for cloud, stamp in zip(clouds, ts.tolist(), strict=True)]
     state = register_at_once(sweeps, ts, OPTIONS)
     length = np.linalg.norm(np.diff(state.pos, axis=0), axis=1).sum()
     for reference in (16.84, 16.90):
