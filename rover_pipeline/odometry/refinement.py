@@ -279,6 +279,7 @@ def _at_once(
     recording, options = reader.recording, reader.options
     fits: list[SweepFit] = []
     information: list[np.ndarray] = []
+    depth = np.zeros(len(options.voxels)) if depth is None else depth
     system = SplineSystem(trajectory, options, depth)
     with recording.exchange() as store:
         segments = _BatchPass(reader, trajectory, ranges, store, depth, shake)

@@ -69,7 +69,7 @@ def normal_equations(
     Args:
         sweeps: each with the map that it is registered to; None for those that must not be used, whose information
             is 0. A sweep that is in its own map attracts itself, which holds it where it is.
-        depth: f8 (level,), how far rays get into thick planes, see `Depth`; None = not at all.
+        depth: f8 (level,), how far rays get into thick planes, see `Depth`; None = not at all, and it is no unknown.
 
     Returns:
         The equations; for each sweep, f8 (6, 6), the information of a displacement in the world (1/m2) and of a
@@ -77,7 +77,7 @@ def normal_equations(
         equations.
     """
     equations = _no_equations(trajectory)
-    depth = np.zeros(len(options.voxels)) if depth is None else depth
+    depth = np.zeros(0) if depth is None else depth
     weights = PointWeights(_GATE, options.range_noise, SCALE, 1, THICK, 0.0, depth)
     cross = np.zeros((len(depth), *equations.right.shape))
     alone = np.zeros((2, len(depth)))
@@ -173,19 +173,21 @@ class SplineSystem:
         Args:
             scale: as above.
         """
-        right = np.empty((1 + len(self.depth), *self.right.shape))
+        known = np.flatnonzero((self.deep[0] > 0) & (self.deepest > 0))
+        right = np.empty((1 + len(known), *self.right.shape))
         for start, stop in self._parts():
             right[0, start:stop] = self._prior(start, stop).right + self.right[start:stop] / scale
-            right[1:, start:stop] = self.cross[:, start:stop] / scale
+            right[1:, start:stop] = self.cross[known, start:stop] / scale
         flat = right.reshape(len(right), -1)
         solved = solveh_banded(self.matrix(scale), flat.T, lower=True, overwrite_ab=True, check_finite=False).T
         # Schur complement: what is left of the equations of the depth once the control points are solved for.
-        information = np.diag(self.deep[0] / scale + _DEPTH**-2) - flat[1:] @ solved[1:].T
-        wanted = self.deep[1] / scale - solved[1:] @ flat[0] - self.depth * _DEPTH**-2
-        deeper = np.clip(self.depth + np.linalg.solve(information, wanted), 0.0, self.deepest)
-        solved = (solved[0] - (deeper - self.depth) @ solved[1:]).reshape(-1, 6)
+        deeper, depth = self.depth.copy(), self.depth[known]
+        information = np.diag(self.deep[0, known] / scale + _DEPTH**-2) - flat[1:] @ solved[1:].T
+        wanted = self.deep[1, known] / scale - solved[1:] @ flat[0] - depth * _DEPTH**-2
+        deeper[known] = np.clip(depth + np.linalg.solve(information, wanted), 0.0, self.deepest[known])
+        update = (solved[0] - (deeper[known] - depth) @ solved[1:]).reshape(-1, 6)
         before = self.trajectory
-        pos, rot = before.pos + solved[:, :3], before.rot @ exp(solved[:, 3:])
+        pos, rot = before.pos + update[:, :3], before.rot @ exp(update[:, 3:])
         return SplineTrajectory(before.start, before.step, pos, rot), deeper
 
     def _parts(self) -> Iterator[tuple[int, int]]:

@@ -142,17 +142,34 @@ def judge(
     others: SurfelMap,
     options: OdometrySection,
     depth: np.ndarray | None = None,
+    *,
+    brief: bool = False,
 ) -> SweepFit:
-    """How well a sweep fits a map that it is not in; `depth` as in `Depth`."""
+    """How well a sweep fits a map that it is not in.
+
+    Args:
+        depth: f8 (level,), how far rays get into thick planes, see `point_to_plane.Depth`; None = not at all.
+        brief: leave out what takes most of the time, and what trajectories are not compared by: `structure`, `motion`,
+            `large` and `chance`.
+    """
     poses = trajectory.poses(trajectory.locate(sweep.times))
-    depth = np.zeros(len(options.voxels)) if depth is None else depth
+    depth = np.zeros(0) if depth is None or not depth.any() else depth
     weights = PointWeights(_GATE, options.range_noise, SCALE, 1, THICK, 0.0, depth)
     matrix, right, statistics, _ = pose_equations(*sweep.judged, *poses, others.tables, weights)
     total, inliers, squared_distances, _, normalised = statistics
     if not np.isfinite(squared_distances) or not total:
         return NO_FIT
-    residual = float(np.sqrt(squared_distances / max(inliers, 1)))
-    cost = _cost(statistics)
+    move = _move(matrix.sum(0), right.sum(0))
+    fit = NO_FIT._replace(
+        inliers=inliers / total,
+        residual=float(np.sqrt(squared_distances / max(inliers, 1))),
+        cost=_cost(statistics),
+        noise=normalised / max(inliers, 1),
+        shift=float(np.linalg.norm(move[:3])),
+        surprise=float(right.sum(0) @ move) / len(move),
+    )
+    if brief:
+        return fit
     thinned = weights._replace(stride=_AWAY_STRIDE)
     away = [pose_equations(*sweep.judged, poses[0] + way, poses[1], others.tables, thinned)[2] for way in _AWAY]
     # Bodies that move along with the rig make no large planes: floors, walls and ground do.
@@ -160,15 +177,12 @@ def judge(
     wide = weights._replace(extent=_WIDE, depth=depth[-len(large_map.levels) :])
     of_columns, *_ = pose_equations(*sweep.judged, *poses, large_map.tables, wide)
     large = of_columns.sum(0) * len(sweep.points) / max(len(sweep.judged.points), 1)
-    structure = smallest_eigenvalue(large)
-    move = _move(matrix.sum(0), right.sum(0))
-    surprise = float(right.sum(0) @ move) / len(move)
-    noise = normalised / max(inliers, 1)
-    motion = _unfollowed(matrix, right, poses[1])
-    return SweepFit(
-        inliers / total, residual, cost, noise, structure, float(np.linalg.norm(move[:3])), surprise, motion, large,
-        cost / max(float(np.mean([_cost(each) for each in away])), 1e-12),
-    )  # fmt: skip
+    return fit._replace(
+        structure=smallest_eigenvalue(large),
+        motion=_unfollowed(matrix, right, poses[1]),
+        large=large,
+        chance=fit.cost / max(float(np.mean([_cost(each) for each in away])), 1e-12),
+    )
 
 
 def _cost(fit: Statistics) -> float:
@@ -267,11 +281,11 @@ def _differences(before: Sequence[SweepFit], after: Sequence[SweepFit]) -> np.nd
 
 
 def judged(sweeps: Sequence[Sweep], trajectory: SplineTrajectory, options: OdometrySection) -> list[SweepFit]:
-    """How well each of some sweeps fits the others."""
+    """How well each of some sweeps fits the others, in brief."""
     maps = TwoMaps(options, len(sweeps))
     for number, sweep in enumerate(sweeps):
         maps.insert(number, world_rays(sweep, trajectory))
-    return [judge(sweep, trajectory, maps.others(number), options) for number, sweep in enumerate(sweeps)]
+    return [judge(sweep, trajectory, maps.others(number), options, brief=True) for number, sweep in enumerate(sweeps)]
 
 
 def noise_scale(fits: Sequence[SweepFit]) -> float:

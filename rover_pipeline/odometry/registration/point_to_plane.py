@@ -34,7 +34,8 @@ class PointWeights(NamedTuple):
         stride: one point in so many is used.
         thick: largest distance of a point from a thick plane, in thicknesses, if that is more than the gate.
         extent: smallest extent of a plane along its shorter side, relative to its voxel.
-        depth: f8 (level,), how far rays get into the thick planes of each size of voxel; see `Depth`.
+        depth: f8 (level,), how far rays get into the thick planes of each size of voxel, see `Depth`; or f8 (0,): not
+            at all, and there are no equations of it.
     """
 
     gate: float
@@ -176,9 +177,9 @@ def pose_equations(
     """
     matrix, right = np.zeros((len(pos), 6, 6)), np.zeros((len(pos), 6))
     total, inliers, squared_distances, cut_off, normalised = 0.0, 0.0, 0.0, 0.0, 0.0
-    levels = len(tables.sizes)
-    cross, information, wanted = np.zeros((levels, len(pos), 6)), np.zeros(levels), np.zeros(levels)
     gate, noise, scale, stride, thick, extent, depth = weights
+    levels = len(depth)
+    cross, information, wanted = np.zeros((levels, len(pos), 6)), np.zeros(levels), np.zeros(levels)
     sizes, slots, planes = tables
     for n in range(0, len(points), stride):
         c = column[n]
@@ -186,7 +187,6 @@ def pose_equations(
         wx = pos[c, 0] + rot[c, 0, 0] * x + rot[c, 0, 1] * y + rot[c, 0, 2] * z
         wy = pos[c, 1] + rot[c, 1, 0] * x + rot[c, 1, 1] * y + rot[c, 1, 2] * z
         wz = pos[c, 2] + rot[c, 2, 0] * x + rot[c, 2, 1] * y + rot[c, 2, 2] * z
-        away = max(math.sqrt(x * x + y * y + z * z), 1e-9)
         total += 1
         matched, distance, variance, nx, ny, nz, deeper, at = False, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0
         for level in range(len(sizes)):
@@ -197,11 +197,11 @@ def pose_equations(
             nx, ny, nz = p[row, 3], p[row, 4], p[row, 5]
             distance = (wx - p[row, 0]) * nx + (wy - p[row, 1]) * ny + (wz - p[row, 2]) * nz
             thickness = p[row, THICKNESS]
-            deep = thickness * thickness - noise * noise
             deeper = 0.0
-            if deep > 0:
-                along = ((wx - pos[c, 0]) * nx + (wy - pos[c, 1]) * ny + (wz - pos[c, 2]) * nz) / away
-                deeper = math.sqrt(deep) * (along - p[row, FACING])
+            if levels > 0 and thickness > noise:
+                along = (wx - pos[c, 0]) * nx + (wy - pos[c, 1]) * ny + (wz - pos[c, 2]) * nz
+                along /= max(math.sqrt(x * x + y * y + z * z), 1e-9)
+                deeper = math.sqrt(thickness * thickness - noise * noise) * (along - p[row, FACING])
                 distance -= depth[level] * deeper
             variance = noise * noise + thickness * thickness
             if abs(distance) < gate or abs(distance) < thick * thickness:
@@ -272,7 +272,7 @@ def plane_distances(
     centres: np.ndarray, tables: SurfelTables, pos: np.ndarray, rot: np.ndarray, gate: float, noise: float
 ) -> tuple[np.ndarray, np.ndarray, Statistics]:
     """Normal equations of one pose, (1, 3) and (1, 3, 3), of a map in another; see `pose_equations`."""
-    column, no_depth = np.zeros(len(centres), "i4"), np.zeros(len(tables.sizes))
+    column, no_depth = np.zeros(len(centres), "i4"), np.zeros(0)
     weights = PointWeights(gate, noise, SCALE, 1, 0.0, 0.0, no_depth)
     matrix, right, statistics, _ = pose_equations(centres.astype("f4"), column, pos, rot, tables, weights)
     return matrix, right, statistics

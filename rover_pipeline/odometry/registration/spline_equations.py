@@ -86,6 +86,8 @@ def add_vectors(vectors: np.ndarray, first: np.ndarray, weights: np.ndarray, out
     """Adds vectors of C poses, f8 (N, C, 6), to those of the control points that act on them, f8 (N, M, 6)."""
     for n in range(len(vectors)):
         for c in range(len(first)):
+            if vectors[n, c, 0] == 0 and vectors[n, c, 1] == 0 and vectors[n, c, 2] == 0:
+                continue  # no point of this pose is about it
             for k in range(4):
                 for a in range(6):
                     out[n, first[c] + k, a] += weights[c, k] * vectors[n, c, a]
@@ -165,7 +167,7 @@ def register_sweep(
     prior_pos, prior_rot = pos[:known].copy(), rot[:known].copy()
     deviation, rotation = np.empty(6 * known), np.empty((3, 3))
     information, statistics = np.zeros((6 * count, 6 * count)), Statistics(0.0, 0.0, 0.0, 0.0, 0.0)
-    no_depth = np.zeros(len(tables.sizes))
+    no_depth = np.zeros(0)
     for iteration in range(len(_GATES)):
         gate = _GATES[iteration]
         # While the gate is wide, the pose is wrong by more than the noise: outliers must not decide yet.
