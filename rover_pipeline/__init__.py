@@ -1,12 +1,14 @@
 """Batch workflow from roverd recordings to virtual sensors, and their reader: `import rover_pipeline as rp`.
 
-`rp.open(path)` opens a recording, `rp.open_many(folder)` many of them. The names below are loaded when they are first
-used: the workflow imports this package for every job, and needs none of them.
+`rp.open(path)` opens a recording, `rp.open_many(folder)` many of them; `rp.run(step, trace)` runs a step of one's own.
+The names below are loaded when they are first used: the workflow imports this package for every job, and needs none.
 """
 
 from __future__ import annotations
 
 import importlib
+import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -25,9 +27,17 @@ if TYPE_CHECKING:
         Traces,
         open,
         open_many,
+        run,
     )
 
 __version__ = "0.1.0"
+
+#: NumPy's exponentials, logarithms and arcs differ in the last bit where a processor has AVX-512: results would too.
+#: NumPy ignores the names that its version does not know: X86_V4 was AVX512_SKX before 2.4.
+_AVX512 = "X86_V4 AVX512_ICL AVX512_SPR AVX512_SKX"
+_disabled = os.environ.get("NPY_DISABLE_CPU_FEATURES", "")
+if "numpy" not in sys.modules and _AVX512 not in _disabled:
+    os.environ["NPY_DISABLE_CPU_FEATURES"] = f"{_disabled} {_AVX512}".strip()
 
 __all__ = [
     "Axis",
@@ -45,6 +55,7 @@ __all__ = [
     "__version__",
     "open",
     "open_many",
+    "run",
 ]
 
 

@@ -78,7 +78,8 @@ class Lens:
         slope = [(2 * n + 1) * value for n, value in reversed([*enumerate([1.0, *self.k])])]
         roots = np.roots(slope)
         turns = roots.real[(roots.real > 0) & (np.abs(roots.imag) <= 1e-9 * np.abs(roots))]
-        return min([np.pi if self.is_fisheye else np.inf, *np.sqrt(turns)])
+        # Digits that do not depend on the processor are enough.
+        return min([np.pi if self.is_fisheye else np.inf, *np.sqrt(np.round(turns, 12))])
 
     @property
     def max_tangent(self) -> float:

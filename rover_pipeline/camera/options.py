@@ -5,10 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from rover_pipeline.errors import FormatError, describe
+from rover_pipeline.format.files import opened_file
 from rover_pipeline.options import Options
 
 
@@ -93,10 +96,10 @@ class ModelOptions(Options):
             return values
         path = os.path.abspath(os.path.expanduser(path))
         try:
-            with open(path, "rb") as file:
+            with opened_file(Path(path)) as file:
                 digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
-        except OSError as error:
-            raise ValueError(f"{path}: {error.strerror or error}") from error
+        except (OSError, FormatError) as error:
+            raise ValueError(describe(error)) from error
         if values.get("digest") not in (None, "", digest):
             raise ValueError(f"{path}: has the digest {digest}, not {values['digest']}: it is another model")
         return {**values, "path": path, "digest": digest}

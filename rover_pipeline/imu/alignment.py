@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.kinematics.rotation import exp, log
+from rover_pipeline.numerics.linear import inv, matmul, solve
 
 #: Unknowns: rotation vector (0:3), time offset (3), bias (4:7), logarithm of the scale (7:10), smoothing (10).
 ROTATION, OFFSET, BIAS, SCALE, SMOOTHING = slice(0, 3), 3, slice(4, 7), slice(7, 10), 10
@@ -65,11 +66,11 @@ class Model(NamedTuple):
 
     def predict(self, gyro: np.ndarray) -> np.ndarray:
         """Angular velocities of the lidar, f8 (K, 3), from those of the gyroscope."""
-        return ((gyro - self.bias) / self.scale) @ self.rotation.T
+        return matmul((gyro - self.bias) / self.scale, self.rotation.T)
 
     def changed(self, step: np.ndarray) -> Model:
         """The model after a step of the unknowns."""
-        rotation = exp(step[None, ROTATION])[0] @ self.rotation
+        rotation = matmul(exp(step[None, ROTATION])[0], self.rotation)
         bias, scale = self.bias + step[BIAS], self.scale * np.exp(step[SCALE])
         return Model(rotation, self.offset + step[OFFSET], bias, scale, self.smoothing + step[SMOOTHING])
 
@@ -137,11 +138,11 @@ def align(reference: np.ndarray, known: np.ndarray, gyro: GyroMeans, first: Mode
         design, error = rows[:, :, 1:], rows[:, :, 0]
         normal = np.einsum("kai,kaj->ij", design, design) + information
         known_before = np.zeros(len(PRIOR_SIGMA))
-        known_before[ROTATION] = log(prior.rotation[None] @ model.rotation.T)[0] / prior.rotation_sigma**2
+        known_before[ROTATION] = log(matmul(prior.rotation[None], model.rotation.T))[0] / prior.rotation_sigma**2
         known_before[BIAS] = (prior.bias - model.bias) / prior.bias_sigma**2 - model.bias / PRIOR_SIGMA[BIAS] ** 2
         known_before[SMOOTHING] = -model.smoothing / PRIOR_SIGMA[SMOOTHING] ** 2
         known_before[SCALE] = -np.log(model.scale) / PRIOR_SIGMA[SCALE] ** 2
-        step = np.linalg.solve(normal, np.einsum("kai,ka->i", design, error) + known_before)
+        step = solve(normal, np.einsum("kai,ka->i", design, error) + known_before)
         # A step of the rotation beyond a radian leaves the range of its linearisation.
         model = model.changed(step * min(1.0, 0.5 / max(np.abs(step[ROTATION]).max(), 1e-9)))
     covariance = _covariance(design, error, normal, information)
@@ -159,8 +160,8 @@ def _predict(model: Model, means: np.ndarray, gyro: GyroMeans) -> tuple[np.ndarr
     out[:, 0, 1], out[:, 0, 2], out[:, 1, 0] = z, -y, -z
     out[:, 1, 2], out[:, 2, 0], out[:, 2, 1] = x, y, -x
     turn = model.rotation / model.scale
-    out[:, :, OFFSET] = (later - earlier) / (2 * _STEP) @ turn.T
-    out[:, :, SMOOTHING] = bend @ turn.T / 2
+    out[:, :, OFFSET] = matmul((later - earlier) / (2 * _STEP), turn.T)
+    out[:, :, SMOOTHING] = matmul(bend, turn.T) / 2
     out[:, :, BIAS] = -turn
     out[:, :, SCALE] = -model.rotation * own[:, None]
     return predicted, out
@@ -210,22 +211,22 @@ def _whitening(residual: np.ndarray, used: np.ndarray) -> tuple[np.ndarray, np.n
     for axis in range(3):
         past = np.stack([residual[whole - lag, axis] for lag in range(1, _ORDER + 1)], axis=1)
         ridge = 1e-3 * len(whole) * sigma[axis] ** 2 * np.eye(_ORDER)
-        coefficients[axis] = np.linalg.solve(past.T @ past + ridge, past.T @ residual[whole, axis])
-        sigma[axis] = max(float((residual[whole, axis] - past @ coefficients[axis]).std()), 1e-6)
+        coefficients[axis] = solve(matmul(past.T, past) + ridge, matmul(past.T, residual[whole, axis]))
+        sigma[axis] = max(float((residual[whole, axis] - matmul(past, coefficients[axis])).std()), 1e-6)
     return coefficients, sigma
 
 
 def _covariance(design: np.ndarray, error: np.ndarray, normal: np.ndarray, information: np.ndarray) -> np.ndarray:
     """Covariance of the unknowns, f8 (11, 11): the inverse of the normal matrix, scaled by the sandwich's variances."""
-    inverse = np.linalg.inv(normal)
+    inverse = inv(normal)
     inverse[BIAS, BIAS] += _INSTABILITY**2 * np.eye(3)
     groups = len(design) // _GROUP
     if groups < _MIN_GROUPS:
         return inverse
     gradients = np.einsum("kai,ka->ki", design, error)[: groups * _GROUP].reshape(groups, _GROUP, -1).sum(axis=1)
-    spread = gradients.T @ gradients * len(design) / (groups * _GROUP) * groups / (groups - 1)
-    plain = np.linalg.inv(normal)
-    sandwich = plain @ (spread + information) @ plain
+    spread = matmul(gradients.T, gradients) * len(design) / (groups * _GROUP) * groups / (groups - 1)
+    plain = inv(normal)
+    sandwich = matmul(plain, spread + information, plain)
     sandwich[BIAS, BIAS] += _INSTABILITY**2 * np.eye(3)
     growth = np.maximum(np.sqrt(np.diag(sandwich) / np.diag(inverse)), _LEAST_GROWTH)
     return inverse * growth[:, None] * growth

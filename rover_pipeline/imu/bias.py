@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.linalg import solve_banded
 
 from rover_pipeline.imu.options import ImuSection
 from rover_pipeline.imu.rests import Rest
+from rover_pipeline.numerics.linear import matmul, solve, solveh_banded
 
 #: Least drift of the gyroscope's bias, rad/s in a second, growing with the root of time: MEMS gyroscopes that warm up.
 _WALK = 1e-4
@@ -35,8 +35,7 @@ def gyro_bias(rests: list[Rest]) -> Callable[[np.ndarray], np.ndarray]:
     walk = max(_WALK**2, float(excess.sum() / steps.sum()) if len(steps) else 0.0)
     links = 1 / (walk * steps)
     diagonal = weights + np.pad(links, (0, 1)) + np.pad(links, (1, 0))
-    bands = np.stack([np.pad(-links, (1, 0)), diagonal, np.pad(-links, (0, 1))])
-    means = solve_banded((1, 1), bands, weights[:, None] * rates)
+    means = solveh_banded(np.stack([diagonal, np.pad(-links, (0, 1))]), weights[:, None] * rates)
     return lambda at: np.stack([np.interp(at, times, axis) for axis in means.T], axis=1)
 
 
@@ -56,7 +55,8 @@ def acc_bias(means: np.ndarray, options: ImuSection) -> np.ndarray:
         corrected = means - bias
         magnitude = np.linalg.norm(corrected, axis=1)
         direction = corrected / magnitude[:, None]
-        information = direction.T @ direction / _GRAVITY_SIGMA**2 + np.eye(3) / options.acc_bias_sigma**2
-        gradient = direction.T @ (magnitude - options.gravity) / _GRAVITY_SIGMA**2 - bias / options.acc_bias_sigma**2
-        bias = bias + np.linalg.solve(information, gradient)
+        information = matmul(direction.T, direction) / _GRAVITY_SIGMA**2 + np.eye(3) / options.acc_bias_sigma**2
+        gradient = matmul(direction.T, magnitude - options.gravity) / _GRAVITY_SIGMA**2
+        gradient -= bias / options.acc_bias_sigma**2
+        bias = bias + solve(information, gradient)
     return bias

@@ -18,6 +18,7 @@ from rover_pipeline.imu.options import ImuSection
 from rover_pipeline.imu.rests import Rest, agree, find_rests
 from rover_pipeline.imu.verdict import MAX_OFFSET, contradiction_of, unknown_of
 from rover_pipeline.kinematics.rotation import log
+from rover_pipeline.numerics.linear import eigh, matmul, solve
 
 #: Duration of the blocks, s, fewest of them, and the number that first values are found from.
 _BLOCK, _MIN_BLOCKS, _COARSE_BLOCKS = 0.1, 50, 2000
@@ -208,10 +209,13 @@ def _without_noise(fit: Fit, gyro: GyroMeans, noise: float, follows: bool) -> Fi
     """
     predicted = fit.model.predict(gyro(fit.model.offset)[0])[fit.used]
     covariance = fit.covariance.copy()
-    motion, axes = np.linalg.eigh(np.cov(predicted.T)) if len(predicted) > 3 else (np.zeros(3), np.eye(3))
+    motion, axes = np.zeros(3), np.eye(3)
+    if len(predicted) > 3:
+        centred = predicted - predicted.mean(axis=0)
+        motion, axes = eigh(matmul(centred.T, centred) / (len(predicted) - 1))
     # The rates about the other two axes tell the rotation about an axis.
     unknown = (motion.sum() - motion < 2 * (_NOISE * noise) ** 2) | (not follows)
-    covariance[ROTATION, ROTATION] += PRIOR_SIGMA[0] ** 2 * (axes * unknown) @ axes.T
+    covariance[ROTATION, ROTATION] += matmul(PRIOR_SIGMA[0] ** 2 * (axes * unknown), axes.T)
     if unknown.all():
         covariance[OFFSET, OFFSET] += PRIOR_SIGMA[OFFSET] ** 2
     return fit._replace(covariance=covariance)
@@ -229,7 +233,7 @@ def _bias(reference: np.ndarray, known: np.ndarray, gyro: GyroMeans, model: Mode
     """Robust bias of a gyroscope of known rotation and offset, f8 (3,), rad/s."""
     means, measured = gyro(model.offset)
     used = known & measured
-    return np.asarray(np.median(means[used] - reference[used] @ model.rotation, axis=0))
+    return np.asarray(np.median(means[used] - matmul(reference[used], model.rotation), axis=0))
 
 
 def _rest_bias(
@@ -257,20 +261,20 @@ def _prior(fit: Fit, mount: np.ndarray | None, rest: tuple[np.ndarray, float] | 
     if rest is not None:
         covariance = fit.covariance[BIAS, BIAS] + np.eye(3) * (rest[1] ** 2 + _BIAS_MARGIN**2)
         difference = rest[0] - fit.model.bias
-        if difference @ np.linalg.solve(covariance, difference) < _CONTRADICTS:
+        if matmul(difference, solve(covariance, difference)) < _CONTRADICTS:
             prior = prior._replace(bias=rest[0], bias_sigma=rest[1])
         else:
-            size = np.linalg.norm(difference)
+            size = np.linalg.norm(difference, axis=0)
             notes.append(
                 f"its bias at rest and in motion differ by {size:.3f} rad/s: it turned in what looks like a rest"
             )
     if mount is not None:
-        turn = log(mount[None] @ fit.model.rotation.T)[0]
+        turn = log(matmul(mount[None], fit.model.rotation.T))[0]
         covariance = fit.covariance[ROTATION, ROTATION] + np.eye(3) * _ROTATION_ERROR**2
-        if turn @ np.linalg.solve(covariance, turn) < _CONTRADICTS:
+        if matmul(turn, solve(covariance, turn)) < _CONTRADICTS:
             prior = prior._replace(rotation=mount, rotation_sigma=_MOUNT_SIGMA)
         else:
-            degrees = np.degrees(np.linalg.norm(turn))
+            degrees = np.degrees(np.linalg.norm(turn, axis=0))
             notes.append(
                 f"the given rotation to the lidar is wrong by {degrees:.1f} degrees, and the measured one is used"
             )

@@ -13,6 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.imu.alignment import GyroMeans
+from rover_pipeline.kinematics.rotation import nearest
+from rover_pipeline.numerics.linear import matmul, solve
 
 #: Largest time offset that is looked for, and distance of those that are tried, s.
 MAX_OFFSET, _STEP = 0.6, 0.04
@@ -58,20 +60,16 @@ def find_coarse(reference: np.ndarray, known: np.ndarray, gyro: GyroMeans) -> Co
     _, weight, means, explained = _regress(reference, known, gyro, offset)
     total = max(float(weight.sum()), 1e-12)
     x, y = ((weight[:, None] * each).sum(axis=0) / total for each in (means, reference))
-    products = (reference - y).T @ (weight[:, None] * (means - x))
+    products = matmul((reference - y).T, weight[:, None] * (means - x))
     square = max(float((weight[:, None] * (means - x) ** 2).sum()), 1e-12)
-    left_axes, strength, right_axes = np.linalg.svd(products)
-    sign = np.linalg.det(left_axes @ right_axes)
-    rotation = left_axes @ np.diag([1.0, 1.0, sign]) @ right_axes
-    factor = float((strength * [1, 1, sign]).sum() / square)
-    mirror = left_axes @ np.diag([1.0, 1.0, -sign]) @ right_axes
-    mirror_factor = float((strength * [1, 1, -sign]).sum() / square)
+    rotation, mirror = nearest(products), -nearest(-products)
+    factor, mirror_factor = (float((each * products).sum() / square) for each in (rotation, mirror))
     costs = [
-        float((weight[:, None] * (reference - y - size * (means - x) @ turn.T) ** 2).sum())
+        float((weight[:, None] * (reference - y - matmul(size * (means - x), turn.T)) ** 2).sum())
         for turn, size in ((rotation, factor), (mirror, mirror_factor))
     ]
     variance = max(min(costs) / (3 * total), 1e-12)
-    bias = max(factor, 1e-9) * x - rotation.T @ y
+    bias = max(factor, 1e-9) * x - matmul(rotation.T, y)
     return Coarse(offset, factor, rotation, (costs[0] - costs[1]) / variance, bias, explained)
 
 
@@ -90,8 +88,8 @@ def _regress(
     each = np.ones(len(y))
     for _ in range(_ITERATIONS):
         weighted = x * each[:, None]
-        normal = weighted.T @ x + 1e-9 * len(x) * np.diag([1.0, 1.0, 1.0, 0.0])
-        residual = y - x @ np.linalg.solve(normal, weighted.T @ y)
+        normal = matmul(weighted.T, x) + 1e-9 * len(x) * np.diag([1.0, 1.0, 1.0, 0.0])
+        residual = y - matmul(x, solve(normal, matmul(weighted.T, y)))
         size = (residual**2 / np.maximum(np.median(residual**2, axis=0), 1e-18)).sum(axis=1)
         # The median of three squares over their medians is about 6.5 for normally distributed residuals.
         each = 1 / np.maximum(1.0, size / (6.5 * _HUBER**2))

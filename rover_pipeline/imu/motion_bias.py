@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.kinematics.rotation import exp
+from rover_pipeline.numerics.linear import eigh, inv, matmul, solve
 
 #: Duration of the short intervals over which samples are integrated first, s.
 _STEP_S = 0.05
@@ -59,10 +60,10 @@ class MotionBias(NamedTuple):
 
         Where the attitude varies, so that all of it is known, it is given whatever its size.
         """
-        variance, axes = np.linalg.eigh(self.gyro_cov)
-        parts = axes.T @ self.gyro
+        variance, axes = eigh(self.gyro_cov)
+        parts = matmul(axes.T, self.gyro)
         known = variance < _KNOWN**2
-        return np.asarray(axes @ np.where(known & (known.all() | (np.abs(parts) > _LARGE)), parts, 0.0))
+        return np.asarray(matmul(axes, np.where(known & (known.all() | (np.abs(parts) > _LARGE)), parts, 0.0)))
 
 
 def motion_bias(
@@ -101,7 +102,7 @@ def motion_bias(
 def _vertical(acc: np.ndarray) -> np.ndarray:
     """The IMU's axis that is vertical throughout, f8 (3,); zeros where the attitude varies too much."""
     up = acc / np.maximum(np.linalg.norm(acc, axis=1, keepdims=True), 1e-9)
-    squares, axes = np.linalg.eigh(up.T @ up / len(up))
+    squares, axes = eigh(matmul(up.T, up) / len(up))
     return np.asarray(axes[:, 2] * (squares[2] > _LEVEL))
 
 
@@ -121,29 +122,30 @@ def _improve(
     velocity, by_acc = np.zeros((windows, steps, 3)), np.zeros((windows, steps, 3, 3))
     for n in range(steps):
         velocity[:, n] = velocity[:, n - 1] + np.einsum("wij,wj->wi", rot, speed[:, n])
-        by_acc[:, n] = by_acc[:, n - 1] + rot @ turned[:, n]
-        rot = rot @ turn[:, n]
+        by_acc[:, n] = by_acc[:, n - 1] + matmul(rot, turned[:, n])
+        rot = matmul(rot, turn[:, n])
     # A change of the gyroscope's bias turns the gravity of each step, which is the mean of the window.
     gravity = velocity[:, -1] / steps
-    by_gyro = np.cumsum(_cross(gravity)[:, None] @ by_acc, axis=1)
+    by_gyro = np.cumsum(matmul(_cross(gravity)[:, None], by_acc), axis=1)
     lines = np.concatenate([by_gyro, -by_acc, velocity[..., None]], axis=3)
-    basis, _ = np.linalg.qr(np.stack([np.ones(steps), np.arange(steps)], axis=1))
-    bent = lines - np.einsum("nk,mk,wmij->wnij", basis, basis, lines, optimize=True)
+    basis = np.stack([np.ones(steps), np.arange(steps) - (steps - 1) / 2], axis=1)
+    basis /= np.linalg.norm(basis, axis=0)
+    bent = lines - matmul(basis, basis.T, lines.reshape(windows, steps, -1)).reshape(lines.shape)
     design, residual = bent[..., :6].reshape(windows, -1, 6), -bent[..., 6].reshape(windows, -1)
     size = np.sqrt((residual**2).mean(axis=1))
     typical = np.median(size)
     weight = 1 / np.maximum(1.0, size / (_HUBER * typical + 1e-12))
-    design[..., :3] -= np.einsum("wni,i,j->wnj", design[..., :3], vertical, vertical, optimize=True)
+    design[..., :3] -= matmul(design[..., :3], np.outer(vertical, vertical))
     prior = np.diag(_PRIOR**-2.0)
     gradients = np.einsum("wni,wn->wi", design, residual) * weight[:, None]
     variance = max(float((weight * size**2).sum() / weight.sum()), 1e-12)
     information = np.einsum("wni,wnj,w->ij", design, design, weight) / variance + prior
-    change = np.linalg.solve(information, gradients.sum(axis=0) / variance - prior @ bias)
-    inverse = np.linalg.inv(information)
+    change = solve(information, gradients.sum(axis=0) / variance - matmul(prior, bias))
+    inverse = inv(information)
     remaining = gradients - np.einsum("wni,wnj,j,w->wi", design, design, change, weight)
     # A gait repeats itself, so what is wrong in all windows may have one sign: variances add up as if it had.
-    spread = remaining.T @ remaining / variance**2 * windows + prior
-    return change, inverse @ spread @ inverse
+    spread = matmul(remaining.T, remaining) / variance**2 * windows + prior
+    return change, matmul(inverse, spread, inverse)
 
 
 def _steps(
@@ -155,7 +157,7 @@ def _steps(
     for n in range(acc.shape[1]):
         speed += np.einsum("sij,sj->si", rot, acc[:, n] - bias[3:]) * period
         turned += rot * period
-        rot = rot @ exp((avel[:, n] - bias[:3]) * period)
+        rot = matmul(rot, exp((avel[:, n] - bias[:3]) * period))
     return rot, speed, turned
 
 

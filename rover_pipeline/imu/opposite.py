@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.imu.blocks import Means, find_damage
+from rover_pipeline.numerics.linear import matmul
 
 #: Duration of the blocks, s, fewest of them, and units in rad/s.
 _BLOCK, _FEWEST, _UNITS = 0.1, 10, (1.0, np.pi / 180)
@@ -52,7 +53,7 @@ def half_turn(gyro: Rates, lidar: Rates, mount: np.ndarray) -> np.ndarray | None
     if min(len(times), len(lidar.times)) < 3:
         return None
     damage = find_damage(times, values)
-    own = Means(times, values @ mount.T, ~(damage.saturated | damage.frozen)).smoothed(_BLOCK).smoothed(_BLOCK)
+    own = Means(times, matmul(values, mount.T), ~(damage.saturated | damage.frozen)).smoothed(_BLOCK).smoothed(_BLOCK)
     seen = Means(lidar.times, np.nan_to_num(lidar.values), np.isfinite(lidar.values).all(axis=1))
     begin = np.arange(lidar.times[0], lidar.times[-1] - _BLOCK, _BLOCK)
     reference, known = seen.smoothed(_BLOCK).smoothed(_BLOCK).over(begin, _BLOCK)

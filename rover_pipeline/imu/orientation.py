@@ -201,7 +201,7 @@ def _continue_heading(quat: np.ndarray, last: np.ndarray | None) -> None:
 
 def _heading(quat: np.ndarray) -> np.ndarray:
     """Angle of the sensor's x axis about the vertical, rad, (1,)."""
-    ahead = Rotation.from_quat(quat).apply([1.0, 0.0, 0.0])
+    ahead = Rotation.from_quat(quat).as_matrix()[..., 0]
     return np.arctan2(ahead[1:2], ahead[:1])
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from rover_pipeline.imu.options import ImuSection
+from rover_pipeline.numerics.linear import matmul
 
 #: Samples are averaged over this time first, s: noise and vibration then do not depend on the sampling rate.
 _BLOCK_S = 0.02
@@ -65,7 +66,7 @@ class Rest(NamedTuple):
     @property
     def up(self) -> np.ndarray:
         """Direction of up in the IMU's frame, f8 (3,)."""
-        return self.acc / np.linalg.norm(self.acc)
+        return self.acc / np.linalg.norm(self.acc, axis=0)
 
 
 class Agreement(NamedTuple):
@@ -131,15 +132,15 @@ def agree(rests: list[Rest]) -> Agreement:
     rates, ups = np.array([rest.rate for rest in rests]), np.array([rest.up for rest in rests])
     same = cdist(rates, rates) < np.minimum(_AGREE + _DRIFT * np.abs(times[:, None] - times), _AGREE_LIMIT)
     vertical = np.abs((rates * ups).sum(axis=1))
-    score = np.log(same @ durations) - (vertical / _TYPICAL_BIAS) ** 2 / 2
+    score = np.log(matmul(same, durations)) - (vertical / _TYPICAL_BIAS) ** 2 / 2
     best = int(np.argmax(score))
     chosen = same[best]
     group = np.flatnonzero(chosen)
     starts, stops = np.array([rests[n].start for n in group]), np.array([rests[n].stop for n in group])
     confirmed = bool((starts[1:] - stops[:-1] > _APART_S).any()) or bool(
-        (ups[group] @ ups[group].T < np.cos(_APART_RAD)).any()
+        (matmul(ups[group], ups[group].T) < np.cos(_APART_RAD)).any()
     )
-    doubt = 0.0 if confirmed or vertical[best] < _UNDOUBTED else float(rates[best] @ ups[best])
+    doubt = 0.0 if confirmed or vertical[best] < _UNDOUBTED else float(matmul(rates[best], ups[best]))
     return Agreement(chosen, doubt)
 
 

@@ -13,6 +13,7 @@ from rover_pipeline.imu.options import ImuOptions
 from rover_pipeline.imu.orientation import orient
 from rover_pipeline.kinematics.clock import clock
 from rover_pipeline.numerics.blocks import blocks
+from rover_pipeline.numerics.linear import eigvalsh
 
 #: Spacing of samples where a recording is too short to tell, s.
 _PERIOD = 0.01
@@ -72,5 +73,5 @@ def filtered(recording: Recording, *, options: ImuOptions) -> tuple[dict[str, np
 def _uncertainty(motion: MotionBias | None) -> str:
     if motion is None:
         return "the recording is too short to say by how much"
-    best, _, worst = np.sqrt(np.linalg.eigvalsh(motion.gyro_cov))
+    best, _, worst = np.sqrt(eigvalsh(motion.gyro_cov))
     return f"standard deviation {best:.4f} to {worst:.4f} rad/s by axis; about the vertical the heading drifts by it"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rover_pipeline.imu.alignment import BIAS, OFFSET, ROTATION, Fit
+from rover_pipeline.numerics.linear import eigh
 
 #: Largest standard deviations of an IMU that can be used: rotation (rad), time offset (s), bias (rad/s).
 _LIMITS = {"rotation": np.radians(3.0), "offset": 0.02, "bias": 0.02}
@@ -44,7 +45,7 @@ def contradiction_of(fit: Fit, mirrored: float, predicted: np.ndarray, stated: f
 
 def unknown_of(fit: Fit) -> str:
     """What the motion does not tell of the gyroscope, so that it cannot be used; empty if it can."""
-    variance, axes = np.linalg.eigh(fit.covariance[ROTATION, ROTATION])
+    variance, axes = eigh(fit.covariance[ROTATION, ROTATION])
     if variance[2] > _LIMITS["rotation"] ** 2:
         axis, degrees = " ".join(f"{value:.2f}" for value in axes[:, 2]), np.degrees(np.sqrt(variance[2]))
         known = "nothing of it is known" if degrees > 90 else f"it is known to {degrees:.1f} degrees"

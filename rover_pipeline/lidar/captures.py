@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 from ouster.sdk import core, open_packet_source, open_source
+from ouster.sdk.util import resolve_metadata_multi
 
-#: Beams and columns of the largest image that is made memory for: twice those of any sensor.
-_MOST_BEAMS, _MOST_COLUMNS = 256, 8192
+from rover_pipeline.format.files import regular_size
+from rover_pipeline.lidar.geometry import sensor_info
 
 
 def open_capture(capture: Path, metadata: Path | None) -> core.FrameSetSource:
@@ -20,7 +21,13 @@ def open_capture(capture: Path, metadata: Path | None) -> core.FrameSetSource:
     Args:
         metadata: the sensor's `.json`; None = the file that ouster-sdk finds beside the capture.
     """
+    regular_size(capture)
     return open_source(str(capture), **_meta(metadata))
+
+
+def metadata_beside(capture: Path) -> list[Path]:
+    """The metadata of sensors that ouster-sdk finds beside a `.pcap`."""
+    return [Path(path) for path in resolve_metadata_multi(str(capture))]
 
 
 def sensor_index(described: Sequence[core.SensorInfo], wanted: str | None) -> int:
@@ -91,10 +98,7 @@ class PacketDecoder:
 
     def __init__(self, metadata: str) -> None:
         try:
-            self.info = core.SensorInfo(metadata)
-            beams, columns = self.info.format.pixels_per_column, self.info.format.columns_per_frame
-            if not (0 < beams <= _MOST_BEAMS and 0 < columns <= _MOST_COLUMNS):
-                raise ValueError(f"{beams} beams and {columns} columns are those of no sensor")
+            self.info = sensor_info(metadata)
             self._format = core.PacketFormat(self.info)
             self._batcher = core.FrameBatcher(self.info)
         except Exception as error:  # ouster-sdk raises a dozen types

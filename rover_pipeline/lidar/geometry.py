@@ -7,8 +7,10 @@ import functools
 import numpy as np
 from ouster.sdk import core
 
-from rover_pipeline.errors import one_line, short
+from rover_pipeline.errors import FormatError, one_line, short
+from rover_pipeline.format.texts import parse_json
 from rover_pipeline.lidar.ranges import CLIPPED
+from rover_pipeline.lidar.sidecar import require_sizes
 
 
 @functools.lru_cache(maxsize=4)
@@ -19,8 +21,9 @@ def sensor_info(metadata: str) -> core.SensorInfo:
         ValueError: the text is no Ouster sensor metadata.
     """
     try:
+        require_sizes(parse_json(metadata, "lidar.json"))
         return core.SensorInfo(metadata)
-    except (RuntimeError, ValueError) as error:
+    except (RuntimeError, ValueError, FormatError) as error:
         problem = short(one_line(str(error)), 200)  # the library quotes the whole text
         raise ValueError(f"lidar.json is not the metadata of an Ouster sensor: {problem}") from error
 

@@ -6,10 +6,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, field_validator
 
-from rover_pipeline.errors import explain
+from rover_pipeline.errors import explain, short
 from rover_pipeline.format.texts import parse_json
 from rover_pipeline.options import Options
 
+#: The largest numbers of an image: twice those of any sensor.
+_MOST = {"pixels_per_column": 256, "columns_per_frame": 8192, "columns_per_packet": 8192}
 #: The key of `lidar.json` under which this description stands. The metadata of an Ouster sensor has no such key.
 POINTS = "points"
 #: Largest time between a point and the time stamp of its sweep, s. A time beyond it is none in seconds.
@@ -38,6 +40,17 @@ class PointsSidecar(Options):
         if span[0] > span[1]:
             raise ValueError("the first instant must not be later than the last one")
         return span
+
+
+def require_sizes(content: Any) -> None:
+    """Raise ValueError for sizes of no Ouster: ouster-sdk cuts them to 32 bits, divides by 0, and ends the process."""
+    for key in ("lidar_data_format", "data_format"):  # of new and old firmware
+        layout = content.get(key) if isinstance(content, dict) else None
+        sizes = layout if isinstance(layout, dict) else {}
+        for name, most in _MOST.items():
+            value = sizes.get(name, 1)
+            if type(value) is not int or not 0 < value <= most:
+                raise ValueError(f"{key}: {name} is {short(value)}, must be a whole number from 1 to {most}")
 
 
 def is_points(metadata: str) -> bool:

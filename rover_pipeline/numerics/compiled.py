@@ -28,6 +28,10 @@ import numpy as np
 import platformdirs
 from numba.core import caching, event, types
 
+# Numba takes settings, such as a folder of pickled code, from this file of the current folder, which may be of others.
+numba.core.config._config_fname = ""
+numba.core.config.reload_config()
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 _PACKAGE = Path(__file__).parents[1]

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rover_pipeline.kinematics.state import State
+from rover_pipeline.numerics.linear import eigh, matmul
 from rover_pipeline.odometry.registration.judge import SweepFit, per_distance
 
 #: Largest standard deviation that an open direction is given, m: nothing is known beyond it.
@@ -54,23 +55,23 @@ class Degeneracy(NamedTuple):
             if not np.isfinite(information).all() or not information.any():
                 continue
             scale = per_distance(information)
-            values, vectors = np.linalg.eigh(information * scale[:, None] * scale)
+            values, vectors = eigh(information * scale[:, None] * scale)
             values, vectors = values[values < max_error**-2], vectors[:, values < max_error**-2]
             if not len(values):
                 continue
             # The displacement of an information is in the world, its rotation in the lidar frame.
             into_lidar = np.eye(6)
             into_lidar[:3, :3] = state.rot[number].T
-            vectors = into_lidar @ vectors
+            vectors = matmul(into_lidar, vectors)
             sweeps.append(number)
-            moves.append(vectors[:3] @ vectors[:3].T)
-            turns.append(vectors[3:] @ vectors[3:].T)
+            moves.append(matmul(vectors[:3], vectors[:3].T))
+            turns.append(matmul(vectors[3:], vectors[3:].T))
             axes = scale[:, None] * vectors
-            cov[number] = (axes / np.maximum(values, _LARGEST**-2)) @ axes.T
+            cov[number] = matmul(axes / np.maximum(values, _LARGEST**-2), axes.T)
         numbers = np.array(sweeps, "i8")
         moved, turned = np.array(moves).reshape(-1, 3, 3), np.array(turns).reshape(-1, 3, 3)
         rot, back = state.rot[numbers], np.swapaxes(state.rot[numbers], 1, 2)
-        return cls(numbers, rot @ moved @ back, rot @ turned @ back, moved, turned, cov)
+        return cls(numbers, matmul(rot, moved, back), matmul(rot, turned, back), moved, turned, cov)
 
     def summary(self, world: np.ndarray) -> dict[str, Any]:
         """For the provenance; empty where nothing is open.
@@ -81,8 +82,8 @@ class Degeneracy(NamedTuple):
         if not len(self.sweeps):
             return {}
         axes = {
-            "moves": world @ self.moves @ world.T, "moves_lidar": self.moves_lidar,
-            "turns": world @ self.turns @ world.T, "turns_lidar": self.turns_lidar,
+            "moves": matmul(world, self.moves, world.T), "moves_lidar": self.moves_lidar,
+            "turns": matmul(world, self.turns, world.T), "turns_lidar": self.turns_lidar,
         }  # fmt: skip
         found = {"sweeps": len(self.sweeps), "first": int(self.sweeps[0])}
         return found | {name: (_axes(each).round(3) + 0.0).tolist() for name, each in axes.items()}
@@ -105,7 +106,7 @@ def degeneracy_warnings(summary: dict[str, Any]) -> list[str]:
 
 def _axes(projections: np.ndarray) -> np.ndarray:
     """Unit vectors that most of some projections, f8 (K, 3, 3), keep, f8 (axis, 3), the largest component positive."""
-    values, vectors = np.linalg.eigh(projections.mean(axis=0))
+    values, vectors = eigh(projections.mean(axis=0))
     axes = vectors.T[values > _COMMON][::-1]
     largest = np.take_along_axis(axes, np.abs(axes).argmax(axis=1)[:, None], axis=1)
     signed: np.ndarray = axes * np.sign(largest)

@@ -13,6 +13,7 @@ import numpy as np
 
 from rover_pipeline.kinematics.rotation import exp, log
 from rover_pipeline.kinematics.state import Poses, State
+from rover_pipeline.numerics.linear import eigvalsh, matmul
 from rover_pipeline.odometry.registration.point_to_plane import align
 from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.surfels import SurfelMap
@@ -74,16 +75,16 @@ def join(
     last, first = before[0], after[0]
     # Unknown motion goes on as it was, as far as that is likely.
     turn = last.avel[0] * min(seconds, LONGEST) if rotation is None else rotation
-    guess_rot, guess_pos = last.rot[0] @ exp(turn[None])[0], last.pos[0] + last.vel[0] * seconds
+    guess_rot, guess_pos = matmul(last.rot[0], exp(turn[None])[0]), last.pos[0] + last.vel[0] * seconds
     centres = after[1].centres
     centres = centres[np.linalg.norm(centres - first.pos[0], axis=1) < _NEAR]
     centres = centres[:: max(1, -(-len(centres) // _MAX_PLANES))] - first.pos[0]
     if not len(centres):
-        return Join(Poses(guess_rot @ first.rot[0].T, guess_pos), 0, False)
+        return Join(Poses(matmul(guess_rot, first.rot[0].T), guess_pos), 0, False)
     results = []
     for shift, angle in _starts(seconds, rotation is None):
         # The search turns about the first pose after the gap, so that a rotation does not move it.
-        start = Poses(exp(angle[None])[0] @ guess_rot @ first.rot[0].T, guess_pos + shift)
+        start = Poses(matmul(exp(angle[None])[0], guess_rot, first.rot[0].T), guess_pos + shift)
         pose, information, statistics = align(
             centres, before[1].tables, guess=start, expected=start, deviations=_DEVIATIONS, gates=_GATES
         )
@@ -94,9 +95,9 @@ def join(
     certain = (
         inliers >= _MIN_FIT * len(centres)
         and max(rivals, default=0.0) <= _MAX_RIVAL * inliers
-        and np.linalg.eigvalsh(information)[0] >= _MIN_INFORMATION
+        and eigvalsh(information)[0] >= _MIN_INFORMATION
     )
-    return Join(Poses(best.rot, best.pos - best.rot @ first.pos[0]), int(inliers), bool(certain))
+    return Join(Poses(best.rot, best.pos - matmul(best.rot, first.pos[0])), int(inliers), bool(certain))
 
 
 def _starts(seconds: float, turns: bool) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -108,15 +109,15 @@ def _starts(seconds: float, turns: bool) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 def _differ(first: Poses, second: Poses) -> bool:
-    angle = np.linalg.norm(log(first.rot.T[None] @ second.rot)[0])
-    return bool(np.linalg.norm(first.pos - second.pos) > _SAME or angle > _SAME)
+    angle = np.linalg.norm(log(matmul(first.rot.T[None], second.rot))[0], axis=0)
+    return bool(np.linalg.norm(first.pos - second.pos, axis=0) > _SAME or angle > _SAME)
 
 
 def bridged(before: SplineTrajectory, start: float) -> SplineTrajectory:
     """A trajectory that goes on until `start`, seconds, with the velocity that it has at its end."""
     count = max(0, round((start - before.start) / before.step) - len(before.pos))
     steps = np.arange(1, count + 1)[:, None]
-    move, turn = before.pos[-1] - before.pos[-2], log(before.rot[-2].T[None] @ before.rot[-1])
+    move, turn = before.pos[-1] - before.pos[-2], log(matmul(before.rot[-2].T[None], before.rot[-1]))
     pos = np.concatenate([before.pos, before.pos[-1] + steps * move])
-    rot = np.concatenate([before.rot, before.rot[-1] @ exp(np.minimum(steps, LONGEST / before.step) * turn)])
+    rot = np.concatenate([before.rot, matmul(before.rot[-1], exp(np.minimum(steps, LONGEST / before.step) * turn))])
     return SplineTrajectory(before.start, before.step, pos, rot)

@@ -14,6 +14,7 @@ from rover_pipeline.kinematics.clock import clock
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.numerics.jumps import without_jumps
+from rover_pipeline.numerics.linear import eigvalsh
 from rover_pipeline.odometry.dead_reckoning import contradicted
 from rover_pipeline.odometry.level import GRAVITY, Level, find_level
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro
@@ -226,7 +227,7 @@ def _placed(imu: Imu, mount: Mount) -> tuple[Mount, float, float]:
     if found is not None and found.contradicts:
         raise ValueError(f"the IMU cannot be trusted, as its gyroscope shows: {found.reason}")
     if found is not None and found.usable:
-        sigma = float(np.sqrt(np.linalg.eigvalsh(found.rotation_cov)[-1]))
+        sigma = float(np.sqrt(eigvalsh(found.rotation_cov)[-1]))
         return Mount(mount.translation, found.rotation), max(sigma, _LEAST_SIGMA), found.offset
     if not mount.known:
         reason = "odometry.imu is false" if found is None else found.reason

@@ -16,6 +16,7 @@ import numpy as np
 
 from rover_pipeline.kinematics.rotation import exp, log, skew
 from rover_pipeline.numerics.blocks import blocks
+from rover_pipeline.numerics.linear import eigh, inv, matmul
 from rover_pipeline.odometry.preintegration import AT_ONCE, Preintegrated
 
 GRAVITY = np.array([0.0, 0.0, -9.80665])
@@ -86,13 +87,13 @@ def without_prior(cov: np.ndarray, vel: np.ndarray, vertical: np.ndarray) -> tup
     information = np.zeros((len(vel), 3, 3))
     measured = np.zeros((len(vel), 3))
     for n in np.flatnonzero(known):
-        whole = np.linalg.inv(cov[n])
+        whole = inv(cov[n])
         own = whole - np.diag([0, 0, 1 / vertical[n] ** 2])
-        values, vectors = np.linalg.eigh((own + own.T) / 2)
+        values, vectors = eigh((own + own.T) / 2)
         # What is known worse than to a kilometre per second is not known.
         values = np.maximum(values, 1e-6)
-        measured[n] = vectors @ ((vectors.T @ (whole @ vel[n])) / values)
-        information[n] = vectors @ np.diag(1 / (1 / values + _LEAST_ERROR**2)) @ vectors.T
+        measured[n] = matmul(vectors, matmul(vectors.T, matmul(whole, vel[n])) / values)
+        information[n] = matmul(vectors, np.diag(1 / (1 / values + _LEAST_ERROR**2)), vectors.T)
     return measured, information
 
 
@@ -125,7 +126,7 @@ def _first_guess(rot: np.ndarray, imu: Preintegrated, radar: RadarVelocities) ->
     rots = np.empty((count, 3, 3))
     rots[0] = rot
     for n in range(count - 1):
-        rots[n + 1] = rots[n] @ imu.rot[n]
+        rots[n + 1] = matmul(rots[n], imu.rot[n])
     known = np.flatnonzero(np.trace(radar.information, axis1=1, axis2=2) > 0)
     vel = np.zeros((count, 3))
     if len(known):
@@ -140,7 +141,8 @@ def _first_guess(rot: np.ndarray, imu: Preintegrated, radar: RadarVelocities) ->
 def _moved(state: _State, step: np.ndarray) -> _State:
     rot, vel, pos, gyro, acc = state
     return (
-        rot @ exp(step[:, _ROT]), vel + step[:, _VEL], pos + step[:, _POS], gyro + step[:, _GYRO], acc + step[:, _ACC]
+        matmul(rot, exp(step[:, _ROT])), vel + step[:, _VEL], pos + step[:, _POS],
+        gyro + step[:, _GYRO], acc + step[:, _ACC],
     )  # fmt: skip
 
 
@@ -156,37 +158,37 @@ def _equations(
         around = slice(part.start, part.stop + 1)
         own_state = rot[around], vel[around], pos[around], gyro[around], acc[around]
         residual, before, after, information = _between(own_state, Preintegrated(*(each[part] for each in imu)))
-        weighted = np.swapaxes(before, 1, 2) @ information
-        diagonal[part] += weighted @ before
-        above[part] += weighted @ after
+        weighted = matmul(np.swapaxes(before, 1, 2), information)
+        diagonal[part] += matmul(weighted, before)
+        above[part] += matmul(weighted, after)
         right[part] -= np.einsum("nij,nj->ni", weighted, residual)
-        weighted = np.swapaxes(after, 1, 2) @ information
-        diagonal[later] += weighted @ after
+        weighted = matmul(np.swapaxes(after, 1, 2), information)
+        diagonal[later] += matmul(weighted, after)
         right[later] -= np.einsum("nij,nj->ni", weighted, residual)
 
     # The radar's velocity, in its own frame.
     transposed = np.swapaxes(rot, 1, 2)
     own = np.einsum("nij,nj->ni", transposed, vel)
-    error = (own + np.cross(radar.avel - gyro, radar.arm)) @ radar.rotation - radar.vel
+    error = matmul(own + np.cross(radar.avel - gyro, radar.arm), radar.rotation) - radar.vel
     known = np.trace(radar.information, axis1=1, axis2=2) > 0
     weight = known / (1 + np.einsum("ni,nij,nj->n", error, radar.information, error) / _CAUCHY)
     for part in blocks(count, AT_ONCE):
         jacobian = np.zeros((part.stop - part.start, 3, 15))
-        jacobian[:, :, _ROT] = radar.rotation.T @ skew(own[part])
-        jacobian[:, :, _VEL] = radar.rotation.T @ transposed[part]
-        jacobian[:, :, _GYRO] = radar.rotation.T @ skew(radar.arm)
-        weighted = np.swapaxes(jacobian, 1, 2) @ (radar.information[part] * weight[part, None, None])
-        diagonal[part] += weighted @ jacobian
+        jacobian[:, :, _ROT] = matmul(radar.rotation.T, skew(own[part]))
+        jacobian[:, :, _VEL] = matmul(radar.rotation.T, transposed[part])
+        jacobian[:, :, _GYRO] = matmul(radar.rotation.T, skew(radar.arm))
+        weighted = matmul(np.swapaxes(jacobian, 1, 2), radar.information[part] * weight[part, None, None])
+        diagonal[part] += matmul(weighted, jacobian)
         right[part] -= np.einsum("nij,nj->ni", weighted, error[part])
 
     # What is known of the first frame, whose position and heading are the origin of the world.
     sigma = np.concatenate([[_TILT] * 3, [1e3] * 3, [_GAUGE] * 3, [_GYRO_BIAS] * 3, [_ACC_BIAS] * 3])
     known_first = np.diag(1 / sigma**2)
-    up = rot[0].T @ np.array([0.0, 0.0, 1.0])
+    up = matmul(rot[0].T, np.array([0.0, 0.0, 1.0]))
     known_first[_ROT, _ROT] += np.outer(up, up) / _GAUGE**2
-    turned = log((first.T @ rot[0])[None])[0]
+    turned = log(matmul(first.T, rot[0])[None])[0]
     diagonal[0] += known_first
-    right[0] -= known_first @ np.concatenate([turned, np.zeros(3), pos[0], gyro[0], acc[0]])
+    right[0] -= matmul(known_first, np.concatenate([turned, np.zeros(3), pos[0], gyro[0], acc[0]]))
     return diagonal, above, right, weight
 
 
@@ -195,8 +197,8 @@ def _between(state: _State, imu: Preintegrated) -> tuple[np.ndarray, np.ndarray,
     rot, vel, pos, gyro, acc = state
     count, seconds = len(imu.seconds), imu.seconds[:, None]
     into = np.swapaxes(rot[:-1], 1, 2)
-    predicted = imu.rot @ exp(np.einsum("nij,nj->ni", imu.rot_gyro, gyro[:-1]))
-    turned = log(np.swapaxes(predicted, 1, 2) @ into @ rot[1:])
+    predicted = matmul(imu.rot, exp(np.einsum("nij,nj->ni", imu.rot_gyro, gyro[:-1])))
+    turned = log(matmul(np.swapaxes(predicted, 1, 2), into, rot[1:]))
     gained = np.einsum("nij,nj->ni", into, vel[1:] - vel[:-1] - GRAVITY * seconds)
     moved = np.einsum("nij,nj->ni", into, pos[1:] - pos[:-1] - vel[:-1] * seconds - 0.5 * GRAVITY * seconds**2)
     residual = np.concatenate(
@@ -212,8 +214,8 @@ def _between(state: _State, imu: Preintegrated) -> tuple[np.ndarray, np.ndarray,
     # The inverse right Jacobian of a small rotation vector is the identity plus half of its cross product.
     small = np.eye(3) + 0.5 * skew(turned)
     before, after = np.zeros((2, count, 15, 15))
-    before[:, _ROT, _ROT] = -small @ np.swapaxes(rot[1:], 1, 2) @ rot[:-1]
-    before[:, _ROT, _GYRO] = -small @ np.swapaxes(exp(turned), 1, 2) @ imu.rot_gyro
+    before[:, _ROT, _ROT] = matmul(-small, np.swapaxes(rot[1:], 1, 2), rot[:-1])
+    before[:, _ROT, _GYRO] = matmul(-small, np.swapaxes(exp(turned), 1, 2), imu.rot_gyro)
     after[:, _ROT, _ROT] = small
     before[:, _VEL, _ROT], before[:, _VEL, _VEL], after[:, _VEL, _VEL] = skew(gained), -into, into
     before[:, _VEL, _GYRO], before[:, _VEL, _ACC] = -imu.vel_gyro, -imu.vel_acc
@@ -231,7 +233,7 @@ def _between(state: _State, imu: Preintegrated) -> tuple[np.ndarray, np.ndarray,
         cov[n, :9, :9] += np.diag(extra)
     walk = np.repeat([_GYRO_WALK**2, _ACC_WALK**2], 3)
     cov[:, range(9, 15), range(9, 15)] = walk * seconds
-    return residual, before, after, np.linalg.inv(cov)
+    return residual, before, after, inv(cov)
 
 
 def _times(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
@@ -241,19 +243,19 @@ def _times(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
 def _factorise(diagonal: np.ndarray, above: np.ndarray) -> np.ndarray:
     """Inverses of the pivots of the block tridiagonal matrix, f8 (N, 15, 15), in the memory of its diagonal."""
     inverses = diagonal
-    inverses[0] = np.linalg.inv(diagonal[0])
+    inverses[0] = inv(diagonal[0])
     for n in range(1, len(diagonal)):
-        inverses[n] = np.linalg.inv(diagonal[n] - above[n - 1].T @ inverses[n - 1] @ above[n - 1])
+        inverses[n] = inv(diagonal[n] - matmul(above[n - 1].T, inverses[n - 1], above[n - 1]))
     return inverses
 
 
 def _solve(inverses: np.ndarray, above: np.ndarray, right: np.ndarray) -> np.ndarray:
     solution = right.copy()
     for n in range(1, len(right)):
-        solution[n] -= above[n - 1].T @ inverses[n - 1] @ solution[n - 1]
-    solution[-1] = inverses[-1] @ solution[-1]
+        solution[n] -= matmul(above[n - 1].T, inverses[n - 1], solution[n - 1])
+    solution[-1] = matmul(inverses[-1], solution[-1])
     for n in range(len(right) - 2, -1, -1):
-        solution[n] = inverses[n] @ (solution[n] - above[n] @ solution[n + 1])
+        solution[n] = matmul(inverses[n], solution[n] - matmul(above[n], solution[n + 1]))
     return solution
 
 
@@ -261,6 +263,6 @@ def _covariances(inverses: np.ndarray, above: np.ndarray) -> np.ndarray:
     """Diagonal blocks of the inverse of the matrix, in the memory of the inverses of its pivots."""
     cov = inverses
     for n in range(len(cov) - 2, -1, -1):
-        gain = inverses[n] @ above[n]
-        cov[n] += gain @ cov[n + 1] @ gain.T
+        gain = matmul(inverses[n], above[n])
+        cov[n] += matmul(gain, cov[n + 1], gain.T)
     return cov

@@ -20,6 +20,7 @@ import numpy as np
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.rotation import skew
 from rover_pipeline.kinematics.trajectory import Trajectory
+from rover_pipeline.numerics.linear import eigh, eigvalsh, inv, matmul, solve
 
 #: Gravity, m/s2, and how much it and the scale of an accelerometer vary.
 GRAVITY, _GRAVITY_SIGMA = 9.80665, 0.05
@@ -94,13 +95,13 @@ def find_level(trajectory: Trajectory, times: np.ndarray, acc: np.ndarray, mount
     # Nearly all devices give the specific force, which points up at rest. The motion tells those that give gravity.
     upward = fits[1][2] * _DOWNWARD > fits[0][2]
     unknowns, covariance, residual = fits[0] if upward else fits[1]
-    size = float(np.linalg.norm(unknowns[:3]))
+    size = float(np.linalg.norm(unknowns[:3], axis=0))
     deviation = float(np.sqrt(residual)) / _WINDOW
     if deviation > _MAX_RESIDUAL * GRAVITY:
         raise ValueError(f"the acceleration of the trajectory differs by {deviation:.1f} m/s2 from the measured one")
     up = unknowns[:3] / size
-    level = np.linalg.svd(up[None])[2][1:]
-    tilt = np.sqrt(np.linalg.eigvalsh(level @ covariance[:3, :3] @ level.T)[-1]) / size
+    level = eigh(np.outer(up, up))[1][:, :2].T
+    tilt = np.sqrt(eigvalsh(matmul(level, covariance[:3, :3], level.T))[-1]) / size
     tilt = float(np.hypot(tilt, mount_sigma))
     if tilt > _MAX_TILT:
         raise ValueError(f"up is known to {np.degrees(tilt):.1f} degrees only")
@@ -165,7 +166,7 @@ def _integrated(trajectory: Trajectory, times: np.ndarray, acc: np.ndarray, moun
                 (weight.reshape(-1, *[1] * (each.ndim - 1)) * (each[first:last] + each[first + 1 : last + 1])).sum(0)
                 for each in (force, state.rot)
             ]
-            lever = state.rot[ends] @ skew(state.avel[ends])
+            lever = matmul(state.rot[ends], skew(state.avel[ends]))
             change = state.vel[last] - state.vel[first]
             span = float(times[part][last] - times[part][first]) / _WINDOW
             parts.append(_Windows(*(each / span for each in (sums[0], change, sums[1], lever[1] - lever[0]))))
@@ -183,11 +184,11 @@ def _fit(design: np.ndarray, force: np.ndarray) -> _Fit:
         up = unknowns[:3]
         if up.any():
             # The size of gravity is known, which tells the bias along it.
-            row = up / np.linalg.norm(up)
+            row = up / np.linalg.norm(up, axis=0)
             normal[:3, :3] += np.outer(row, row) / _GRAVITY_SIGMA**2
             right[:3] += row * GRAVITY / _GRAVITY_SIGMA**2
-        unknowns = np.linalg.solve(normal, right)
-        residual = np.linalg.norm(force - design @ unknowns, axis=1)
+        unknowns = solve(normal, right)
+        residual = np.linalg.norm(force - matmul(design, unknowns), axis=1)
         variance = max(float(np.median(residual)) ** 2 / 2.366, 1e-8)
         weight = np.minimum(1.0, _HUBER * np.sqrt(3 * variance) / np.maximum(residual, 1e-12))
-    return unknowns, np.linalg.inv(normal), 3 * variance
+    return unknowns, inv(normal), 3 * variance

@@ -12,6 +12,7 @@ import numpy as np
 from rover_pipeline.imu.opposite import Rates, half_turn
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.trajectory import Trajectory
+from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.odometry.inertial import Imu, Samples
 from rover_pipeline.odometry.level import handedness
 
@@ -41,7 +42,7 @@ def mirrored(
     if found is not None and found.usable:
         rotation, offset = found.rotation, found.offset
     elif turn is not None:
-        rotation, offset = turn @ mount.rotation, 0.0
+        rotation, offset = matmul(turn, mount.rotation), 0.0
     else:
         return ""
     hand = handedness(trajectory, samples.times + offset, samples.acc, Mount(mount.translation, rotation))

@@ -10,6 +10,7 @@ import numpy as np
 from rover_pipeline.kinematics.rotation import exp, log
 from rover_pipeline.lidar.geometry import CLIPPED
 from rover_pipeline.numerics.compiled import compiled
+from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.numerics.voxel_table import EMPTY, find_slot, voxel_key
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.spline import SplineTrajectory
@@ -233,7 +234,7 @@ class Gyro(NamedTuple):
         edges = np.concatenate([[start], (part.times[1:] + part.times[:-1]) / 2, [stop]])
         rotation = np.eye(3)
         for step in exp(part.rates * np.diff(edges)[:, None]):
-            rotation = rotation @ step
+            rotation = matmul(rotation, step)
         return log(rotation[None])[0]
 
     def without_bias(self, trajectory: SplineTrajectory) -> Gyro:

@@ -12,6 +12,7 @@ import numpy as np
 
 from rover_pipeline.kinematics.rotation import exp, skew
 from rover_pipeline.numerics.blocks import blocks
+from rover_pipeline.numerics.linear import matmul
 
 #: Intervals that are worked on at once: their matrices take some kilobytes each.
 AT_ONCE = 512
@@ -104,7 +105,7 @@ def _summed(
         # The body turns by half of it until the middle of the step.
         force = forces[at] + 0.5 * np.cross(turn, forces[at])
         rotated = np.einsum("nij,nj->ni", rot, force)
-        lever = rot @ skew(force)
+        lever = matmul(rot, skew(force))
         dt2 = dt[..., None]
         change = exp(turn)
         move = np.tile(np.eye(9), (count, 1, 1))
@@ -112,20 +113,20 @@ def _summed(
         move[:, 3:6, :3] = -lever * dt2
         move[:, 6:, :3] = -0.5 * lever * dt2**2
         move[:, 6:, 3:6] = identity * dt2
-        cov = move @ cov @ np.swapaxes(move, 1, 2)
+        cov = matmul(move, cov, np.swapaxes(move, 1, 2))
         for axis in range(3):
             cov[:, axis, axis] += noise.gyro**2 * dt[:, 0]
             cov[:, 3 + axis, 3 + axis] += noise.acc**2 * dt[:, 0]
             cov[:, 6 + axis, 6 + axis] += noise.acc**2 * dt[:, 0] ** 3 / 4
         pos = pos + vel * dt + 0.5 * rotated * dt**2
         pos_acc = pos_acc + vel_acc * dt2 - 0.5 * rot * dt2**2
-        pos_gyro = pos_gyro + vel_gyro * dt2 - 0.5 * lever @ rot_gyro * dt2**2
+        pos_gyro = pos_gyro + vel_gyro * dt2 - matmul(0.5 * lever, rot_gyro) * dt2**2
         vel = vel + rotated * dt
         vel_acc = vel_acc - rot * dt2
-        vel_gyro = vel_gyro - lever @ rot_gyro * dt2
+        vel_gyro = vel_gyro - matmul(lever, rot_gyro) * dt2
         # The right Jacobian of a small turn is the identity less half of its cross product.
-        rot_gyro = np.swapaxes(change, 1, 2) @ rot_gyro - (identity - 0.5 * skew(turn)) * dt2
-        rot = rot @ change
+        rot_gyro = matmul(np.swapaxes(change, 1, 2), rot_gyro) - (identity - 0.5 * skew(turn)) * dt2
+        rot = matmul(rot, change)
     return rot, vel, pos, rot_gyro, vel_gyro, pos_gyro, vel_acc, pos_acc, cov
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.kinematics.state import State
+from rover_pipeline.numerics.linear import cholesky, eigh, eigvalsh, inv, matmul
 from rover_pipeline.odometry.gaps import LONGEST
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.refinement import Batch
@@ -80,7 +81,7 @@ class Quality(NamedTuple):
         information = np.array([smallest_eigenvalue(matrix) for matrix in batch.information])
         # Seconds without a sweep leave the motion open by more than numbers can say.
         known, error = np.isfinite(cov).all(axis=(1, 2)), np.full(len(cov), np.inf)
-        error[known] = np.sqrt(np.maximum(np.linalg.eigvalsh(cov[known][:, :3, :3])[:, -1], 0.0))
+        error[known] = np.sqrt(np.maximum(eigvalsh(cov[known][:, :3, :3])[:, -1], 0.0))
         error = np.hypot(error, batch.unsettled)
         information[~np.isfinite(inliers)] = np.nan
         surprise = surprise / batch.noise
@@ -225,12 +226,12 @@ def as_measured(cov: np.ndarray, fits: Sequence[SweepFit], noise: float, ts: np.
     motion = np.array([fit.motion for fit in fits]).reshape(-1, 72)
     own, next_one = np.stack([_within(each, ts) for each in motion.T], axis=1).reshape(-1, 2, 6, 6).swapaxes(0, 1)
     # Correlations of the moves of neighbouring parts, in directions that are independent: none has a unit.
-    root = np.linalg.cholesky(own + _NO_MOVE * np.eye(6))
-    inverse = np.linalg.inv(root)
-    values, vectors = np.linalg.eigh(inverse @ next_one @ np.swapaxes(inverse, 1, 2))
+    root = cholesky(own + _NO_MOVE * np.eye(6))
+    inverse = inv(root)
+    values, vectors = eigh(matmul(inverse, next_one, np.swapaxes(inverse, 1, 2)))
     values = np.where(values > _BEYOND_CHANCE / np.sqrt(PARTS * _number(ts))[:, None], values, 0.0)
     wider: np.ndarray = cov * np.maximum(surprise, 1.0)[:, None, None]
-    wider += root @ (vectors * values[:, None]) @ np.swapaxes(root @ vectors, 1, 2)
+    wider += matmul(root, vectors * values[:, None], np.swapaxes(matmul(root, vectors), 1, 2))
     return wider
 
 

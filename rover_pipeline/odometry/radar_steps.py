@@ -12,9 +12,10 @@ import numpy as np
 from rover_pipeline.engine.recording import Recording
 from rover_pipeline.engine.step import Inspection
 from rover_pipeline.kinematics.clock import clock
-from rover_pipeline.kinematics.mount import Mount, find_mount, mount_warnings
+from rover_pipeline.kinematics.mount import Mount, find_mount, mount_notes, mount_warnings
 from rover_pipeline.kinematics.rotation import exp, skew
 from rover_pipeline.numerics.blocks import blocks
+from rover_pipeline.numerics.linear import eigvalsh, matmul
 from rover_pipeline.odometry.inertial_smoother import (
     GRAVITY,
     MAX_SILENCE,
@@ -71,7 +72,7 @@ def radar_odom(
     good = np.isfinite(imu_acc).all(axis=1) & np.isfinite(imu_avel).all(axis=1)
     good &= True if imu_valid is None else imu_valid != 0
     good &= np.append(True, np.diff(times) > 0)
-    acc, avel = (values[good].astype("f8") @ imu_mount.rotation.T for values in (imu_acc, imu_avel))
+    acc, avel = (matmul(values[good].astype("f8"), imu_mount.rotation.T) for values in (imu_acc, imu_avel))
     known = (recording.valid != 0) & np.isfinite(vel).all(axis=1)
     trusted = np.where(known[:, None], vel, np.nan)
     unit = float(np.median(np.linalg.norm(acc, axis=1))) if len(acc) else _STANDARD
@@ -105,7 +106,9 @@ def radar_odom(
         )
     elif not valid.any():
         warnings.append("radar odometry: no frame has a velocity and an IMU that tell the motion")
-    return {**channels, "valid": valid.astype("u1")}, Inspection(measured, warnings)
+    return {**channels, "valid": valid.astype("u1")}, Inspection(
+        measured, warnings, notes=mount_notes("radar", "imu", rig=options.rig, recorded=config)
+    )
 
 
 class Estimate:
@@ -152,8 +155,8 @@ def estimate(
     sigma = np.empty(count)
     for part in blocks(count, AT_ONCE):
         change = np.concatenate([skew(np.einsum("nij,nj->ni", into[part], motion.vel[part])), into[part]], axis=2)
-        own = change @ motion.cov[part, :6, :6] @ np.swapaxes(change, 1, 2)
-        sigma[part] = np.sqrt(np.maximum(np.linalg.eigvalsh(own)[:, -1], 0))
+        own = matmul(change, motion.cov[part, :6, :6], np.swapaxes(change, 1, 2))
+        sigma[part] = np.sqrt(np.maximum(eigvalsh(own)[:, -1], 0))
     up = motion.rot[:, 2]
     tilt = motion.cov[:, :3, :3] - np.einsum("ni,nj->nij", up, np.einsum("nij,nj->ni", motion.cov[:, :3, :3], up))
     level = np.sqrt(np.maximum(np.trace(tilt, axis1=1, axis2=2), 0))
@@ -178,9 +181,9 @@ def _first_tilt(start: float, imu_ts: np.ndarray, acc: np.ndarray) -> np.ndarray
     """A rotation world-from-body, f8 (3, 3), without heading, from the mean of the accelerometer."""
     chosen = np.abs(imu_ts - start) <= _FIRST_TILT_S
     up = acc[chosen].mean(axis=0) if chosen.any() else np.array([0.0, 0.0, 1.0])
-    z = up / max(float(np.linalg.norm(up)), 1e-9)
+    z = up / max(float(np.linalg.norm(up, axis=0)), 1e-9)
     x = np.array([1.0, 0.0, 0.0]) - z[0] * z
-    x /= np.linalg.norm(x)
+    x /= np.linalg.norm(x, axis=0)
     return np.stack([x, np.cross(z, x), z])
 
 
@@ -200,7 +203,7 @@ def _channels(result: Estimate, avel: np.ndarray, mounts: tuple[Mount, Mount], e
     # The stamp is some hundredths of a second before the middle of the chirps, over which the motion is steady.
     rot = np.full_like(motion.rot, np.nan)
     known = np.isfinite(turn).all(axis=1) & np.isfinite(motion.rot).all(axis=(1, 2))
-    rot[known] = motion.rot[known] @ exp(turn[known] * early) @ radar.rotation
+    rot[known] = matmul(motion.rot[known], exp(turn[known] * early), radar.rotation)
     pos = pos + vel * early + 0.5 * acc * early**2
     vel = vel + acc * early
     origin = pos[known][0] if known.any() else np.zeros(3)
@@ -209,16 +212,16 @@ def _channels(result: Estimate, avel: np.ndarray, mounts: tuple[Mount, Mount], e
     for part in blocks(len(pos), AT_ONCE):
         change = np.zeros((part.stop - part.start, 6, 15))
         # A turn of the rig moves the radar, which is at the end of an arm.
-        change[:, :3, :3] = -into @ skew(arm)
-        change[:, :3, 6:9] = into @ np.swapaxes(motion.rot[part], 1, 2)
+        change[:, :3, :3] = matmul(-into, skew(arm))
+        change[:, :3, 6:9] = matmul(into, np.swapaxes(motion.rot[part], 1, 2))
         change[:, 3:, :3] = into
-        cov[part] = change @ motion.cov[part] @ np.swapaxes(change, 1, 2)
+        cov[part] = matmul(change, motion.cov[part], np.swapaxes(change, 1, 2))
     return {
         "pos": pos - origin,
         "rot": rot,
         "vel": vel,
         "acc": acc,
-        "avel": turn @ radar.rotation,
+        "avel": matmul(turn, radar.rotation),
         "inliers": motion.weight.astype("f4"),
         "cov": cov,
     }

@@ -15,6 +15,7 @@ import numpy as np
 from rover_pipeline.engine.exchange import Exchange
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.kinematics.state import State
+from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.odometry.inertial import Imu
 from rover_pipeline.odometry.observations import Gyro, Sweep
 from rover_pipeline.odometry.registration.batch import SplineSystem, normal_equations, rate_equations
@@ -97,7 +98,7 @@ class Batch(NamedTuple):
         state = self.trajectory.at(ts)
         angle, rate = self.shake.at(ts)
         turn = exp(angle)
-        return state._replace(rot=state.rot @ turn, avel=np.einsum("nji,nj->ni", turn, state.avel) + rate)
+        return state._replace(rot=matmul(state.rot, turn), avel=np.einsum("nji,nj->ni", turn, state.avel) + rate)
 
     def with_rates(self, gyro: Gyro, spans: Iterable[tuple[float, float]]) -> Batch:
         """The same with angular rates in its equations, each less the bias that it has in its span of time, s."""

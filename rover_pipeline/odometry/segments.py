@@ -14,12 +14,12 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from scipy.spatial.transform import Rotation
 
 from rover_pipeline.engine.exchange import Exchange
 from rover_pipeline.engine.recording import Recording
-from rover_pipeline.kinematics.rotation import exp, log
+from rover_pipeline.kinematics.rotation import exp, log, nearest
 from rover_pipeline.kinematics.state import Poses, State
+from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.odometry.clouds import Scan, ScanReader, is_same
 from rover_pipeline.odometry.gaps import bridged, join
 from rover_pipeline.odometry.inertial import reference_rates
@@ -216,17 +216,17 @@ def merge(segments: Iterable[Segment], ts: np.ndarray, gyro: Gyro = NO_GYRO) -> 
         elif segment.start >= before.stop:
             seam, (rot, pos) = _across_gap(before, segment, ts, gyro)
             seams.append(seam)
-            world_rot, world_pos = world_rot @ rot, world_rot @ pos + world_pos
+            world_rot, world_pos = matmul(world_rot, rot), matmul(world_rot, pos) + world_pos
             later = segment.trajectory.transformed(world_rot, world_pos)
             merged = _blended(bridged(merged, later.start), later, np.array([later.start]))
         else:
             shared = ts[segment.start : before.stop]
             old, new = before.trajectory.at(shared), segment.trajectory.at(shared)
             (rot, pos), planes = _transform(before.surfels, segment.surfels, old, new)
-            angles = log(np.swapaxes(old.rot, 1, 2) @ rot @ new.rot)
-            distances = new.pos @ rot.T + pos - old.pos
+            angles = log(matmul(np.swapaxes(old.rot, 1, 2), rot, new.rot))
+            distances = matmul(new.pos, rot.T) + pos - old.pos
             seams.append(Seam(segment.start, _rms(distances), float(np.degrees(_rms(angles))), planes))
-            world_rot, world_pos = world_rot @ rot, world_rot @ pos + world_pos
+            world_rot, world_pos = matmul(world_rot, rot), matmul(world_rot, pos) + world_pos
             merged = _blended(merged, segment.trajectory.transformed(world_rot, world_pos), shared)
         before = segment
     return merged, seams
@@ -250,18 +250,18 @@ def _transform(before: SurfelMap, after: SurfelMap, old: State, new: State) -> t
         before, after: the maps of the two segments.
         old, new: states of the shared frames in the two worlds.
     """
-    rot = Rotation.from_matrix(old.rot @ np.swapaxes(new.rot, 1, 2)).mean().as_matrix()
-    pos = (old.pos - new.pos @ rot.T).mean(axis=0)
+    rot = nearest(matmul(old.rot, np.swapaxes(new.rot, 1, 2)).sum(axis=0))
+    pos = (old.pos - matmul(new.pos, rot.T)).mean(axis=0)
     centres = after.centres
     if not len(centres):
         return Poses(rot, pos), 0
     # Rotations are about the middle of the shared frames, so that they do not move these frames.
     middle = new.pos.mean(axis=0)
-    guess = Poses(rot, pos + rot @ middle)
+    guess = Poses(rot, pos + matmul(rot, middle))
     (rot, pos), _, statistics = align(
         centres - middle, before.tables, guess=guess, expected=guess, deviations=_POSE_DEVIATIONS, gates=_GATES
     )
-    return Poses(rot, pos - rot @ middle), int(statistics.inliers)
+    return Poses(rot, pos - matmul(rot, middle)), int(statistics.inliers)
 
 
 def _blended(old: SplineTrajectory, new: SplineTrajectory, shared: np.ndarray) -> SplineTrajectory:
@@ -278,7 +278,8 @@ def _blended(old: SplineTrajectory, new: SplineTrajectory, shared: np.ndarray) -
     weight = np.clip((instants - shared[0]) / span, 0, 1)[:, None]
     weight = weight**2 * (3 - 2 * weight)
     blend.pos[both] = old.pos[both] + weight * (blend.pos[both] - old.pos[both])
-    blend.rot[both] = old.rot[both] @ exp(weight * log(np.swapaxes(old.rot[both], 1, 2) @ blend.rot[both]))
+    turn = log(matmul(np.swapaxes(old.rot[both], 1, 2), blend.rot[both]))
+    blend.rot[both] = matmul(old.rot[both], exp(weight * turn))
     return blend
 
 

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.interpolate import CubicHermiteSpline, CubicSpline
-from scipy.linalg import solveh_banded
 
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.numerics.compiled import compiled
+from rover_pipeline.numerics.linear import solveh_banded
 from rover_pipeline.odometry.observations import Points, Sweep
 from rover_pipeline.odometry.spline import ORDER, THIRD_DIFFERENCE, SplineTrajectory
 
@@ -134,5 +134,5 @@ def _smoothed(times: np.ndarray, values: np.ndarray, start: float, step: float) 
             band[i - j, j : count - ORDER + 1 + j] += _ENDS * THIRD_DIFFERENCE[i] * THIRD_DIFFERENCE[j]
         np.add.at(right, first + i, weights[:, i, None] * values)
     band[0] += _ENDS * 1e-3
-    states = grid._replace(pos=np.ascontiguousarray(solveh_banded(band, right, lower=True))).at(times)
+    states = grid._replace(pos=solveh_banded(band, right)).at(times)
     return states.pos, states.vel

@@ -11,11 +11,11 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import solveh_banded
 
 from rover_pipeline.kinematics.rotation import exp, log
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.numerics.compiled import compiled
+from rover_pipeline.numerics.linear import matmul, solveh_banded
 
 #: Number of control points that act on an instant.
 ORDER = 4
@@ -254,7 +254,7 @@ class SplineTrajectory(NamedTuple):
 
     def transformed(self, rot: np.ndarray, pos: np.ndarray) -> SplineTrajectory:
         """The trajectory in another world, given the pose of the old world in the new one, (3, 3) and (3,)."""
-        return SplineTrajectory(self.start, self.step, self.pos @ rot.T + pos, rot @ self.rot)
+        return SplineTrajectory(self.start, self.step, matmul(self.pos, rot.T) + pos, matmul(rot, self.rot))
 
 
 def fit_spline(
@@ -287,14 +287,14 @@ def fit_spline(
         for i in range(ORDER):
             np.add.at(right, first + i, weights[:, i, None] * errors)
             right[i : count - ORDER + 1 + i] -= prior[i, i] / THIRD_DIFFERENCE[i] * jerks
-        return solveh_banded(band, right, lower=True)
+        return solveh_banded(band, right)
 
     nearest = np.clip(np.searchsorted(times, start + (np.arange(count) - 1) * step), 0, len(times) - 1)
     spline = spline._replace(rot=rot[nearest].copy(), pos=solve(pos, np.zeros((count - ORDER + 1, 3))))
     # Rotations are not linear in their control points: Gauss-Newton.
     for _ in range(6):
-        error = log(np.swapaxes(spline.at(times).rot, 1, 2) @ rot)
-        differences = log(np.swapaxes(spline.rot[:-1], 1, 2) @ spline.rot[1:])
+        error = log(matmul(np.swapaxes(spline.at(times).rot, 1, 2), rot))
+        differences = log(matmul(np.swapaxes(spline.rot[:-1], 1, 2), spline.rot[1:]))
         jerks = differences[2:] - 2 * differences[1:-1] + differences[:-2]
-        spline = spline._replace(rot=spline.rot @ exp(solve(error, jerks)))
+        spline = spline._replace(rot=matmul(spline.rot, exp(solve(error, jerks))))
     return spline

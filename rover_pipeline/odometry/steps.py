@@ -15,6 +15,7 @@ from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.lidar.sweeps import lidar_reader
 from rover_pipeline.lookup import load
 from rover_pipeline.numerics.jumps import jumps, without_jumps
+from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.numerics.prepare import prepare
 from rover_pipeline.odometry.degeneracy import Degeneracy, degeneracy_warnings
 from rover_pipeline.odometry.distortion import distortion
@@ -164,7 +165,7 @@ def odom(
     if options.world == "gravity" and valid.any():
         level = level_of(samples, imu, mount, Trajectory(times, state, valid, max_gap=LONGEST))
         measured["gravity"] = level.summary()
-        world = remove_tilt(state.rot[first, None], level.up)[0] @ world
+        world = matmul(remove_tilt(state.rot[first, None], level.up)[0], world)
     degenerate = degeneracy.summary(world)
     if degenerate:
         measured["degenerate"] = degenerate

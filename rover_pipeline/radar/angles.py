@@ -12,6 +12,7 @@ import threading
 
 import numpy as np
 
+from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.radar.boards import Board
 from rover_pipeline.radar.kernels import angle_magnitudes, lag_products
 from rover_pipeline.radar.spectrum import window_weights
@@ -99,7 +100,7 @@ class RangeAzimuth:
         """
         lags = np.zeros((2, self._lags, spectrum.shape[-1]), "f4")
         lag_products(virtual_antennas(spectrum), self._phases, self._pairs, lags)
-        return np.maximum(self._transform @ lags.reshape(2 * self._lags, -1), 0).astype("f4")
+        return np.maximum(matmul(self._transform, lags.reshape(2 * self._lags, -1)), 0).astype("f4")
 
 
 class Magnitudes:

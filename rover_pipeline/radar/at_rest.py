@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.numerics.linear import matmul, solve
 from rover_pipeline.radar.options import VelocitySection
 
 #: A residual above this many standard deviations is an outlier: the point moves.
@@ -76,13 +77,13 @@ def fit(
     for _ in range(_ITERATIONS):
         prior = float(vertical_sigma(velocity, options.vertical, options.pitch))
         sigma = np.sqrt(residual_variance(direction, velocity, doppler_sigma, options))
-        residual = (doppler + direction @ velocity) / sigma
+        residual = (doppler + matmul(direction, velocity)) / sigma
         inlier = np.abs(residual) < OUTLIER
         if np.count_nonzero(inlier) < options.min_inliers:
             return None
         # Tukey's biweight: the larger a residual, the smaller its weight.
         weight = np.where(inlier, (1 - (residual / OUTLIER) ** 2) ** 2, 0) / sigma**2
-        velocity = np.linalg.solve(information(direction, weight, prior), -(weight * doppler) @ direction)
+        velocity = solve(information(direction, weight, prior), matmul(-(weight * doppler), direction))
     return Fit(velocity, weight, prior, residual, inlier)
 
 
@@ -92,7 +93,7 @@ def information(direction: np.ndarray, weight: np.ndarray, prior: float) -> np.n
     Args:
         prior: its standard deviation, m/s.
     """
-    matrix: np.ndarray = direction.T @ (direction * weight[:, None])
+    matrix: np.ndarray = matmul(direction.T, direction * weight[:, None])
     matrix.flat[::4] += _REGULARISATION
     matrix[2, 2] += 1 / prior**2
     return matrix

@@ -13,6 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from rover_pipeline.numerics.linear import matmul, solve
 from rover_pipeline.radar.spectrum import complex_samples, window_weights
 
 #: Distance within which the coupling seems to be, m.
@@ -56,7 +57,7 @@ class Coupling:
 
     def signal(self, samples: int, real: bool) -> np.ndarray:
         """What every chirp of each antenna holds, c16 (tx, rx, sample), or f8 of real samples."""
-        signal = self.amplitudes @ _waves(self.bins, samples).T
+        signal = matmul(self.amplitudes, _waves(self.bins, samples).T)
         return signal.real if real else signal
 
     def level(self, samples: int, real: bool) -> float:
@@ -94,7 +95,7 @@ def find_coupling(frames: np.ndarray, order: str, real: bool, bin_m: float | Non
     if peak > top or near[peak] < _MIN_LEVEL * np.median(profile[: samples // 2 if real else samples]):
         return None
     bins, fit = _fit(samples, reach, real)
-    each = (means * weights) @ fit.T
+    each = matmul(means * weights, fit.T)
     tones = each.mean(axis=0)
     constant = (np.abs(tones) ** 2).sum() / max((np.abs(each) ** 2).sum(axis=(1, 2, 3)).mean(), 1e-30)
     if constant < max(_MIN_CONSTANT, 2 / len(frames) if len(frames) > 1 else 0):
@@ -124,9 +125,9 @@ def _fit(samples: int, reach: float, real: bool) -> tuple[tuple[float, ...], np.
     bottom = top if real else round(_BELOW / _STEP)
     bins = tuple(_STEP * float(each) for each in range(-bottom, top + 1))
     waves = _waves(bins, samples) * window_weights(samples, "hann")[:, None]
-    normal = waves.conj().T @ waves
+    normal = matmul(waves.conj().T, waves)
     ridge = _RIDGE * np.trace(normal).real / len(bins)
-    return bins, np.linalg.solve(normal + ridge * np.eye(len(bins)), waves.conj().T)
+    return bins, solve(normal + ridge * np.eye(len(bins)), waves.conj().T)
 
 
 @lru_cache(maxsize=8)

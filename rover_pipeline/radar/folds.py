@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.radar.at_rest import vertical_sigma
 from rover_pipeline.radar.fold_kernels import refine_rest, rest_odds, rest_scores, variance_at
 
@@ -136,7 +137,7 @@ def decide(points: Hypotheses, bin_mps: float, guide: np.ndarray | None = None) 
 def _at_velocity(points: Hypotheses, velocity: np.ndarray, bin_mps: float) -> Decision:
     """The number of folds of each point if the radar has a velocity, f8 (3,), m/s."""
     variance = float(variance_at(velocity[0], velocity[1], _errors(bin_mps)))
-    squares = (points.doppler + points.direction @ velocity) ** 2 / variance
+    squares = (points.doppler + matmul(points.direction, velocity)) ** 2 / variance
     odds = float(rest_odds(variance, points.span * _ODDS_AT_REST))
     at_rest = (0.5 * squares - points.likelihood).min(axis=1) < odds
     share = float(np.clip(np.mean(at_rest), *_AT_REST))

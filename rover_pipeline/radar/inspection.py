@@ -64,7 +64,7 @@ def check_order(
         if prepared.coherence < _INCOHERENT and options.calibration is None:
             warnings.append(
                 f"the coherence of the array is {prepared.coherence:.2f}: its phases are not those of its design, or "
-                "cells hold several targets; `rover-pipeline calibrate radar` measures them"
+                'cells hold several targets; the manual says under "Calibrate a radar" how to measure them'
             )
     if not len(iq) or real:
         return Inspection(measured, warnings)

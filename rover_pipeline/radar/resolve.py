@@ -19,6 +19,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from scipy.special import gammaincinv
 
+from rover_pipeline.numerics.linear import eigh, inv, matmul, solve
 from rover_pipeline.radar.boards import Board
 
 #: Probability that the noise is below the limit of the test of the model order.
@@ -140,7 +141,7 @@ class Resolver:
         """Sines of the azimuths of `order` targets, f8 (cell, target); NaN for those that are not there."""
         if order == 1:
             beams = np.exp(-1j * np.pi * self._spacing * np.outer(self._grid, self._columns))
-            spectrum = (np.abs(beams @ lines) ** 2).sum(axis=2)
+            spectrum = (np.abs(matmul(beams, lines)) ** 2).sum(axis=2)
         else:
             spectrum = self.spectrum(lines, order)
         sines = _highest(spectrum, self._grid, order)
@@ -162,12 +163,12 @@ class Resolver:
         shifts = range(lines.shape[1] - self._part + 1)
         parts = np.concatenate([lines[:, shift : shift + self._part] for shift in shifts], axis=2)
         parts = np.concatenate([parts, parts[:, ::-1].conj()], axis=2)
-        covariance = parts @ parts.conj().transpose(0, 2, 1) / parts.shape[2]
+        covariance = matmul(parts, parts.conj().transpose(0, 2, 1)) / parts.shape[2]
         if self._method == "music":
-            noise = np.linalg.eigh(covariance)[1][:, :, : self._part - order]
-            return 1 / np.maximum(self._quadratic(noise @ noise.conj().transpose(0, 2, 1)), 1e-9)
+            noise = eigh(covariance)[1][:, :, : self._part - order]
+            return 1 / np.maximum(self._quadratic(matmul(noise, noise.conj().transpose(0, 2, 1))), 1e-9)
         load = _LOADING * np.trace(covariance, axis1=1, axis2=2).real / self._part
-        inverse = np.linalg.inv(covariance + np.maximum(load, 1e-30)[:, None, None] * np.eye(self._part))
+        inverse = inv(covariance + np.maximum(load, 1e-30)[:, None, None] * np.eye(self._part))
         return 1 / np.maximum(self._quadratic(inverse), 1e-30)
 
     def _quadratic(self, matrices: np.ndarray) -> np.ndarray:
@@ -178,7 +179,7 @@ class Resolver:
         lags = np.arange(self._part)
         sums = np.stack([np.trace(matrices, offset=lag, axis1=1, axis2=2) for lag in lags], axis=1)
         sums[:, 1:] *= 2
-        return (sums @ np.exp(1j * np.pi * self._spacing * np.outer(lags, self._grid))).real
+        return matmul(sums, np.exp(1j * np.pi * self._spacing * np.outer(lags, self._grid))).real
 
     def _refined(self, sines: np.ndarray, lines: np.ndarray) -> np.ndarray:
         """Least squares: Gauss-Newton on the azimuths, with the amplitudes eliminated; never worse than the start."""
@@ -187,16 +188,16 @@ class Resolver:
         for _ in range(_ITERATIONS):
             steering = self._steering(best)
             amplitudes, _ = _fitted(steering, lines)
-            rest = lines - steering @ amplitudes
+            rest = lines - matmul(steering, amplitudes)
             slope = 1j * np.pi * self._spacing * self._columns[:, None] * steering
             # (cell, column and row, target), without what the amplitudes could take up.
             jacobian = slope[:, :, None, :] * amplitudes.transpose(0, 2, 1)[:, None]
             for row in range(lines.shape[2]):
                 fitted, _ = _fitted(steering, jacobian[:, :, row])
-                jacobian[:, :, row] -= steering @ fitted
+                jacobian[:, :, row] -= matmul(steering, fitted)
             flat = jacobian.reshape(len(lines), -1, sines.shape[1])
-            normal = (flat.conj().transpose(0, 2, 1) @ flat).real
-            gradient = (flat.conj().transpose(0, 2, 1) @ rest.reshape(len(lines), -1, 1)).real[..., 0]
+            normal = matmul(flat.conj().transpose(0, 2, 1), flat).real
+            gradient = matmul(flat.conj().transpose(0, 2, 1), rest.reshape(len(lines), -1, 1)).real[..., 0]
             size = np.trace(normal, axis1=1, axis2=2)[:, None, None] / sines.shape[1]
             change = _solved(normal + (1e-6 * size + 1e-30) * np.eye(sines.shape[1]), gradient[..., None])[..., 0]
             largest = _LARGEST_STEP * self._beam
@@ -239,10 +240,10 @@ def _fitted(steering: np.ndarray, lines: np.ndarray) -> tuple[np.ndarray, np.nda
         steering: c16 (cell, column, target); lines: c16 (cell, column, row).
     """
     adjoint = steering.conj().transpose(0, 2, 1)
-    normal = adjoint @ steering
+    normal = matmul(adjoint, steering)
     ridge = _RIDGE**2 * lines.shape[1] * np.eye(normal.shape[1])
-    amplitudes = _solved(normal + ridge, adjoint @ lines)
-    residual = (np.abs(lines - steering @ amplitudes) ** 2).sum(axis=(1, 2))
+    amplitudes = _solved(normal + ridge, matmul(adjoint, lines))
+    residual = (np.abs(lines - matmul(steering, amplitudes)) ** 2).sum(axis=(1, 2))
     return amplitudes, residual
 
 
@@ -252,7 +253,7 @@ def _solved(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
     if size == 1:
         return right / matrix
     if size > 2:
-        return np.linalg.solve(matrix, right)
+        return solve(matrix, right)
     a, b, c, d = (matrix[:, i, j, None] for i in (0, 1) for j in (0, 1))
     first, second = right[:, 0], right[:, 1]
     return np.stack([d * first - b * second, a * second - c * first], axis=1) / (a * d - b * c)[:, None]

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.radar.at_rest import OUTLIER, fit, residual_variance, vertical_sigma
 from rover_pipeline.radar.options import VelocitySection
 
@@ -64,7 +65,7 @@ def strongest_rival(
         doppler_sigma: standard deviation of the Doppler, m/s.
     """
     variance = residual_variance(direction, velocity, doppler_sigma, options)
-    moving = np.flatnonzero((doppler + direction @ velocity) ** 2 >= OUTLIER**2 * variance)
+    moving = np.flatnonzero((doppler + matmul(direction, velocity)) ** 2 >= OUTLIER**2 * variance)
     rivals = _velocities(direction, doppler, moving, options)
     rivals = rivals[_level_distance(rivals, velocity) > distance]
     if not len(rivals):
@@ -142,7 +143,7 @@ def _evidence(
 ) -> np.ndarray:
     """What each point says for velocities, f8 (..., 3), and last what the prior says, f8 (..., point + 1)."""
     variance = residual_variance(direction, velocity, doppler_sigma, options)
-    squares = (doppler + velocity @ direction.T) ** 2 / variance
+    squares = (doppler + matmul(velocity, direction.T)) ** 2 / variance
     points = np.maximum(_LOG_SPAN - 0.5 * (np.log(variance) + squares), 0)
     prior = -0.5 * (velocity[..., 2] / vertical_sigma(velocity, options.vertical, options.pitch)) ** 2
     return np.concatenate([points, prior[..., None]], axis=-1)

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.numerics.linear import eigh, inv, matmul, solve
 from rover_pipeline.radar.boards import Board
 from rover_pipeline.radar.coherence import coherence, plane_waves
 
@@ -158,8 +159,8 @@ def _directions(
     beams = plane_waves(board, right, up).conj()
     corrected = snapshots * board.corrections * board.signs
     most = np.maximum((board.corrections != 0).sum() * (np.abs(corrected) ** 2).sum(axis=1), 1e-30)
-    fit = np.abs(corrected @ beams.T) ** 2 / most[:, None]
-    residual = (doppler[:, None] + velocity @ _unit(right, up).T) / doppler_sigma[:, None]
+    fit = np.abs(matmul(corrected, beams.T)) ** 2 / most[:, None]
+    residual = (doppler[:, None] + matmul(velocity, _unit(right, up).T)) / doppler_sigma[:, None]
     # A residual beyond the outlier's counts no more: the echo may move.
     score = fit_weight * fit - np.minimum(residual**2, _OUTLIER**2 * 4) / 2
     shape = (len(snapshots), len(azimuth), len(elevation))
@@ -200,9 +201,9 @@ def _principal(aligned: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     weight = (power > 0).astype("f8")
     gains = np.ones(aligned.shape[1], "c16")
     for _ in range(10):
-        covariance = (unit * weight[:, None]).T @ unit.conj()
-        gains = np.linalg.eigh(covariance)[1][:, -1]
-        rest = 1 - np.abs(unit @ gains.conj()) ** 2
+        covariance = matmul((unit * weight[:, None]).T, unit.conj())
+        gains = eigh(covariance)[1][:, -1]
+        rest = 1 - np.abs(matmul(unit, gains.conj())) ** 2
         # The share of echoes that fit worst is left out, but never more than half of them.
         limit = max(_FLOOR, min(_WORST, 2 * float(np.median(rest[power > 0])) if (power > 0).any() else _WORST))
         weight = np.where((power > 0) & (rest <= limit), 1 / (rest + _FLOOR), 0)
@@ -224,7 +225,7 @@ def _scatter(aligned: np.ndarray, gains: np.ndarray, weight: np.ndarray, snr: np
     least = 1 / np.sqrt(np.maximum((1 / noise**2).sum(), 1e-9))
     if used.sum() < _ENOUGH:
         return np.full(len(gains), least)
-    amplitude = aligned[used] @ (gains.conj() / (np.abs(gains) ** 2).sum())
+    amplitude = matmul(aligned[used], gains.conj() / (np.abs(gains) ** 2).sum())
     ratio = aligned[used] / amplitude[:, None] / gains
     deviation = np.angle(ratio)
     share = weight[used] / weight[used].sum()
@@ -250,13 +251,13 @@ def _turn(
     prior = np.diag([_TURN_PRIOR**-2, _TURN_PRIOR**-2, _SPACING_PRIOR**-2])
     solution, information = np.zeros(3), prior
     for _ in range(8):
-        rest = target - design @ solution
+        rest = target - matmul(design, solution)
         weight = np.where(used & (np.abs(rest) < _OUTLIER), (1 - (rest / _OUTLIER) ** 2) ** 2, 0)
-        information = prior + design.T @ (design * weight[:, None])
-        solution = np.linalg.solve(information, design.T @ (weight * target))
+        information = prior + matmul(design.T, design * weight[:, None])
+        solution = solve(information, matmul(design.T, weight * target))
     kept = weight > 0
     scale = max(1.0, float((weight * rest**2).sum() / max(weight.sum(), 1e-9))) if kept.any() else 1.0
-    deviation = np.sqrt(np.diag(np.linalg.inv(information)) * scale)
+    deviation = np.sqrt(np.diag(inv(information)) * scale)
     return solution[:2], float(solution[2]), deviation[:2], float(deviation[2])
 
 

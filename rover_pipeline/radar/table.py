@@ -32,7 +32,7 @@ STEPS = (
     Step(
         sensor="_radar_range_doppler",
         function="rover_pipeline.radar.steps:range_doppler",
-        version=4,
+        version=5,
         sections=("radar.range_doppler",),
         options=RangeDopplerOptions,
         inputs={"iq": "radar/iq"},
@@ -56,7 +56,7 @@ STEPS = (
     Step(
         sensor="_radar_range_azimuth",
         function="rover_pipeline.radar.steps:range_azimuth",
-        version=4,
+        version=5,
         sections=("radar.range_azimuth",),
         options=RangeAzimuthOptions,
         inputs={"iq": "radar/iq"},
@@ -80,7 +80,7 @@ STEPS = (
     Step(
         sensor="_radar_spectrum",
         function="rover_pipeline.radar.steps:spectrum",
-        version=4,
+        version=5,
         sections=("radar.spectrum",),
         options=SpectrumOptions,
         inputs={"iq": "radar/iq"},
@@ -104,7 +104,7 @@ STEPS = (
     Step(
         sensor="_radar_points",
         function="rover_pipeline.radar.steps:points",
-        version=6,
+        version=7,
         sections=("radar.points", "rig"),
         uses={"rig": ("name", "radar")},
         options=PointsOptions,
@@ -138,7 +138,7 @@ STEPS = (
     Step(
         sensor="_radar_velocity",
         function="rover_pipeline.radar.velocity:velocity",
-        version=6,
+        version=7,
         sections=("radar.velocity", "radar.points.max_folds"),
         options=VelocityOptions,
         inputs={
@@ -162,7 +162,7 @@ STEPS = (
     Step(
         sensor="_radar_quality",
         function="rover_pipeline.radar.steps:quality",
-        version=2,
+        version=3,
         sections=("radar.points", "rig"),
         uses={"rig": ("name", "radar")},
         options=PointsOptions,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.radar.boards import Board
 from rover_pipeline.radar.coherence import plane_waves
 from rover_pipeline.radar.detect import Peaks
@@ -97,5 +98,5 @@ def _largest_likeness(board: Board, folds: np.ndarray) -> float:
     right, up = sines[(sines**2).sum(axis=1) <= 1].T
     waves = plane_waves(board, right, up)[:, board.corrections != 0]
     steps = np.exp(2j * np.pi * folds[:, None] * board.delays[board.corrections != 0])
-    largest = max(float(np.abs((waves * step) @ waves.conj().T).max()) for step in steps)
+    largest = max(float(np.abs(matmul(waves * step, waves.conj().T)).max()) for step in steps)
     return min((largest / waves.shape[1]) ** 2, 1.0)

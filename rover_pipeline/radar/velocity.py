@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.numerics.linear import eigvalsh, inv, matmul
 from rover_pipeline.radar.at_rest import OUTLIER, Fit, fit, information
 from rover_pipeline.radar.axes import doppler_bin, max_doppler
 from rover_pipeline.radar.options import VelocityOptions, VelocitySection
@@ -82,7 +83,7 @@ def velocity(
         # Where few points are certain, those that are need not stand for the others. Of a radar that is faster than
         # folds are told apart, only points at its sides are certain, and their directions then err to one side.
         enough = estimate.inliers >= options.min_share * n
-        enough &= bool(np.linalg.norm(estimate.vel) <= _SLACK * (2 * options.max_folds + 1) * limit)
+        enough &= bool(np.linalg.norm(estimate.vel, axis=0) <= _SLACK * (2 * options.max_folds + 1) * limit)
         estimates.append(estimate._replace(determined=estimate.determined and bool(enough)))
     return {
         "vel": np.array([each.vel for each in estimates], "f4"),
@@ -135,11 +136,11 @@ def _estimate(direction: np.ndarray, found: Fit, rounding: float, options: Veloc
     # Scale the covariance by the variance of the residuals that was observed, relative to the one of the options.
     observed = max((found.residual[found.inlier] ** 2).sum(), 1e-9) / (_TRUNCATED_VARIANCE * max(inliers - 3, 1))
     weight = found.weight / max(observed, rounding)
-    cov = np.linalg.inv(information(direction, weight, found.prior))
+    cov = inv(information(direction, weight, found.prior))
     # Where the array knows no elevation, all directions are level and the speed comes out too small by their cosine.
     scale = _SCALE_ERROR if direction[:, 2].any() else _SCALE_ERROR_LEVEL
     cov += scale**2 * np.outer(found.vel, found.vel)
-    level_variance = np.linalg.eigvalsh(cov[:2, :2])[-1]
+    level_variance = eigvalsh(cov[:2, :2])[-1]
     enough = inliers >= max(options.min_inliers, options.min_share * len(direction))
     return Velocity(found.vel, cov, inliers, bool(enough and level_variance <= _largest_error(found.vel, options) ** 2))
 
@@ -154,6 +155,8 @@ def _rounding(doppler: np.ndarray, bin_mps: float) -> float:
     Args:
         doppler: f8 (point,), m/s, of points at rest.
     """
+    if not bin_mps:
+        return 0.0
     number = np.round(doppler / bin_mps)
     if np.abs(doppler / bin_mps - number).max(initial=0.0) > _ROUNDED:
         return 0.0
@@ -162,7 +165,7 @@ def _rounding(doppler: np.ndarray, bin_mps: float) -> float:
 
 def _largest_error(vel: np.ndarray, options: VelocitySection) -> float:
     """Largest level standard deviation of a valid estimate, m/s."""
-    return max(options.max_error, options.max_share * float(np.linalg.norm(vel)))
+    return max(options.max_error, options.max_share * float(np.linalg.norm(vel, axis=0)))
 
 
 def _consensus(
@@ -175,7 +178,7 @@ def _consensus(
     level = level_velocities(direction, doppler, options)
     if not len(level):
         return None
-    residual = doppler + level[:, :2] @ direction[:, :2].T
+    residual = doppler + matmul(level[:, :2], direction[:, :2].T)
     cost = np.minimum(residual**2, tolerance**2).sum(axis=1)
     best: np.ndarray = level[cost.argmin()]
     return best

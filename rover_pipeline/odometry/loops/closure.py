@@ -16,6 +16,7 @@ import numpy as np
 from rover_pipeline.kinematics.rotation import log
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.kinematics.trajectory import Trajectory
+from rover_pipeline.numerics.linear import inv, matmul, solve
 from rover_pipeline.odometry.loops.loop_matching import LocalMap, Match, match
 from rover_pipeline.odometry.loops.pose_graph import LoopConstraint, correct_trajectory, optimize
 from rover_pipeline.odometry.observations import Sweep
@@ -140,7 +141,7 @@ def close_loops(
         return state, summary
     summary["largest"] = {
         "metres": _rounded(np.linalg.norm(new_pos - pos, axis=1).max()),
-        "degrees": _rounded(np.degrees(np.linalg.norm(log(new_rot @ np.swapaxes(rot, 1, 2)), axis=1).max())),
+        "degrees": _rounded(np.degrees(np.linalg.norm(log(matmul(new_rot, np.swapaxes(rot, 1, 2))), axis=1).max())),
     }
     # Frames before the first keyframe and after the last one have no pose.
     inside = slice(frames[0], frames[-1] + 1)
@@ -227,8 +228,8 @@ def plausible(
         if loop.match.inliers >= options.loop_inliers
         and loop.match.walls >= _MIN_WALLS
         and loop.match.residual <= (options.max_residual or _MAX_RESIDUAL)
-        and np.linalg.norm(loop.match.shift) <= bounds[loop.first, loop.second][0]
-        and np.linalg.norm(log(loop.match.rotation[None])[0]) <= bounds[loop.first, loop.second][1]
+        and np.linalg.norm(loop.match.shift, axis=0) <= bounds[loop.first, loop.second][0]
+        and np.linalg.norm(log(loop.match.rotation[None])[0], axis=0) <= bounds[loop.first, loop.second][1]
     ]
 
 
@@ -240,7 +241,9 @@ def _confirmed(loops: list[Loop], path: np.ndarray, options: OdometrySection) ->
             between = abs(path[loop.first] - path[other.first]) + abs(path[loop.second] - path[other.second])
             if other.second == loop.second or between > 10 * options.loop_spacing:
                 continue
-            difference = _size(loop.match.shift - other.match.shift, loop.match.rotation.T @ other.match.rotation)
+            difference = _size(
+                loop.match.shift - other.match.shift, matmul(loop.match.rotation.T, other.match.rotation)
+            )
             if difference <= _MIN_BOUND / 2 + options.loop_drift * between:
                 confirmed.append(loop)
                 break
@@ -249,42 +252,42 @@ def _confirmed(loops: list[Loop], path: np.ndarray, options: OdometrySection) ->
 
 def _size(shift: np.ndarray, rotation: np.ndarray) -> float:
     """How far a motion moves the lidar or its surroundings, metres."""
-    return float(max(np.linalg.norm(shift), _LEVER_ARM * np.linalg.norm(log(rotation[None])[0])))
+    return float(max(np.linalg.norm(shift, axis=0), _LEVER_ARM * np.linalg.norm(log(rotation[None])[0], axis=0)))
 
 
 def reveals_drift(matched: Match, minimum: float) -> bool:
     """Whether a match moves a visit by more than `minimum`, metres, and by more than its own error explains."""
     motion = np.concatenate([matched.shift, log(matched.rotation[None])[0]])
-    significant = motion @ np.linalg.solve(_covariance(matched), motion) > _CHI_SQUARE
+    significant = matmul(motion, solve(_covariance(matched), motion)) > _CHI_SQUARE
     return bool(significant) and _size(matched.shift, matched.rotation) > minimum
 
 
 def _covariance(matched: Match) -> np.ndarray:
     """Covariance matrix of a match's shift and rotation, f8 (6, 6), m2 and rad2."""
-    return np.linalg.inv(matched.information) + np.diag([_MATCH_ERROR[0] ** 2] * 3 + [_MATCH_ERROR[1] ** 2] * 3)
+    return inv(matched.information) + np.diag([_MATCH_ERROR[0] ** 2] * 3 + [_MATCH_ERROR[1] ** 2] * 3)
 
 
 def constraint_of(loop: Loop, pos: np.ndarray, rot: np.ndarray) -> LoopConstraint:
     """The relative pose that a loop gives to two of the keyframes, whose poses are f8 (K, 3) and (K, 3, 3)."""
     first, second, matched = loop
     # The axes of the measured pose of the second keyframe.
-    measured = matched.rotation @ rot[second]
+    measured = matmul(matched.rotation, rot[second])
     axes = np.zeros((6, 6))
     axes[:3, :3], axes[3:, 3:] = measured.T, rot[second].T
     return LoopConstraint(
         first,
         second,
-        rot[first].T @ (pos[second] + matched.shift - pos[first]),
-        rot[first].T @ matched.rotation @ rot[second],
-        axes @ _covariance(matched) @ axes.T,
+        matmul(rot[first].T, pos[second] + matched.shift - pos[first]),
+        matmul(rot[first].T, matched.rotation, rot[second]),
+        matmul(axes, _covariance(matched), axes.T),
     )
 
 
 def _summary(loop: Loop, frames: np.ndarray) -> dict[str, Any]:
     return {
         "frames": [int(frames[loop.first]), int(frames[loop.second])],
-        "metres": _rounded(np.linalg.norm(loop.match.shift)),
-        "degrees": _rounded(np.degrees(np.linalg.norm(log(loop.match.rotation[None])[0]))),
+        "metres": _rounded(np.linalg.norm(loop.match.shift, axis=0)),
+        "degrees": _rounded(np.degrees(np.linalg.norm(log(loop.match.rotation[None])[0], axis=0))),
         "inliers": _rounded(loop.match.inliers),
     }
 

@@ -16,6 +16,7 @@ from scipy import fft
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.kinematics.trajectory import Trajectory
+from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.registration.point_to_plane import CENTRE_NOISE, align, plane_distances, transform_rays
 from rover_pipeline.odometry.surfel_voxels import NORMAL
@@ -119,7 +120,7 @@ def _search(first: LocalMap, second: LocalMap, bound: float, angle: float) -> Po
     best, shift, heading = -1.0, np.zeros(2), 0.0
     for step in sorted(range(-steps, steps + 1), key=abs):
         cos, sin = np.cos(step * _ANGLE_STEP), np.sin(step * _ANGLE_STEP)
-        view = _birds_eye_view(walls @ np.array([[cos, sin], [-sin, cos]]), half, size)
+        view = _birds_eye_view(matmul(walls, np.array([[cos, sin], [-sin, cos]])), half, size)
         scores = np.where(allowed, fft.irfft2(spectrum * np.conj(fft.rfft2(view)), s=(size, size)), -1.0)
         row, column = np.unravel_index(int(scores.argmax()), scores.shape)
         if scores[row, column] > best:
@@ -143,10 +144,10 @@ def _search_height(first: LocalMap, second: LocalMap, bound: float) -> float:
         return 0.0
     edges = np.arange(-_VIEW, _VIEW + _CELL / 2, _CELL / 2)
     old, new = (np.histogram(each.floors[:, 2], edges)[0].astype("f8") for each in (first, second))
-    old = np.convolve(old, [0.5, 1.0, 0.5], "same")
+    old[1:-1] += (old[2:] + old[:-2]) / 2
     largest = int(2 * bound / _CELL)
     steps = np.array(sorted(range(-largest, largest + 1), key=abs))
-    scores = [old[max(n, 0) : len(old) + min(n, 0)] @ new[max(-n, 0) : len(new) - max(n, 0)] for n in steps]
+    scores = [matmul(old[max(n, 0) : len(old) + min(n, 0)], new[max(-n, 0) : len(new) - max(n, 0)]) for n in steps]
     return float(steps[int(np.argmax(scores))] * _CELL / 2)
 
 
@@ -156,7 +157,7 @@ def _aligned(first: LocalMap, second: LocalMap, guess: Poses, bound: float, angl
     (rot, pos), information, _ = align(
         second.centres, first.tables, guess=guess, expected=_UNMOVED, deviations=deviations, gates=_GATES
     )
-    there, back = Poses(rot[None], pos[None]), Poses(rot.T[None], -(rot.T @ pos)[None])
+    there, back = Poses(rot[None], pos[None]), Poses(rot.T[None], -matmul(rot.T, pos)[None])
     fractions, inliers, squares = [], 0, 0.0
     for old, new in ((first.walls, second.walls), (first.floors, second.floors)):
         if len(old) and len(new):

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.interpolate import CubicSpline
-from scipy.spatial.transform import Rotation, RotationSpline
 
 from rover_pipeline.errors import MissingExtraError
+from rover_pipeline.kinematics.rotation import derivatives, exp, log
 from rover_pipeline.kinematics.state import State
+from rover_pipeline.numerics.linear import matmul
 
 #: Probability that a correct loop is not rejected.
 _INLIER_PROBABILITY = 0.999
@@ -116,17 +117,17 @@ def correct_trajectory(
         old, new: poses of the keyframes before and after, f8 (K, 3) and (K, 3, 3) each.
     """
     path, shift = (CubicSpline(at, each, bc_type="natural") for each in (old[0], new[0] - old[0]))
-    rotations = RotationSpline(at, Rotation.from_matrix(new[1] @ np.swapaxes(old[1], 1, 2)))
-    rot = rotations(times).as_matrix()
-    # RotationSpline gives rates in the rotated frame. Here they are in the world.
-    avel, aacc = (_rotated(rot, rotations(times, order)) for order in (1, 2))
+    turn = CubicSpline(at, log(matmul(new[1], np.swapaxes(old[1], 1, 2))), bc_type="natural")
+    rot = exp(turn(times))
+    # The rates are in the rotated frame. Here they are in the world.
+    avel, aacc = (_rotated(rot, rate) for rate in derivatives(*(turn(times, order) for order in range(3))))
     pos, vel, acc = (
         _rotated(rot, value - path(times, order)) for order, value in enumerate((state.pos, state.vel, state.acc))
     )
     tangential = np.cross(avel, pos)
     return State(
         pos=pos + path(times) + shift(times),
-        rot=rot @ state.rot,
+        rot=matmul(rot, state.rot),
         vel=vel + tangential + path(times, 1) + shift(times, 1),
         acc=acc
         + 2 * np.cross(avel, vel)
@@ -134,7 +135,7 @@ def correct_trajectory(
         + np.cross(avel, tangential)
         + path(times, 2)
         + shift(times, 2),
-        avel=state.avel + _rotated(np.swapaxes(rot @ state.rot, 1, 2), avel),
+        avel=state.avel + _rotated(np.swapaxes(matmul(rot, state.rot), 1, 2), avel),
     )
 
 

@@ -19,6 +19,7 @@ from rover_pipeline.kinematics.rotation import exp, log
 from rover_pipeline.lidar.geometry import returns
 from rover_pipeline.lidar.sidecar import is_points
 from rover_pipeline.lookup import load
+from rover_pipeline.numerics.linear import inv, matmul
 from rover_pipeline.odometry.clouds import Cloud, Scan
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometrySection
@@ -71,10 +72,10 @@ class SmallGicp:
         guess = np.eye(4)
         guess[:3, :3], guess[:3, 3] = exp(avel[None] * span)[0], self._velocity * span
         cloud = self._cloud(sweep, avel)
-        result = small_gicp.align(self._map, cloud, self._pose @ guess, max_iterations=15)
-        motion = np.linalg.inv(self._pose) @ result.T_target_source
+        result = small_gicp.align(self._map, cloud, matmul(self._pose, guess), max_iterations=15)
+        motion = matmul(inv(self._pose), result.T_target_source)
         # Both velocities are in the frame at the end of the sweep, where the next one begins.
-        self._velocity = motion[:3, :3].T @ motion[:3, 3] / span
+        self._velocity = matmul(motion[:3, :3].T, motion[:3, 3]) / span
         self._avel = log(motion[None, :3, :3])[0] / span
         self._pose = result.T_target_source
         return cloud

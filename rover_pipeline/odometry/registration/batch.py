@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 
 import numpy as np
-from scipy.linalg import solveh_banded
 
 from rover_pipeline.kinematics.rotation import exp
+from rover_pipeline.numerics import linear
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro, Sweep
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.registration.judge import TwoMaps, world_rays
@@ -179,15 +179,15 @@ class SplineSystem:
             right[0, start:stop] = self._prior(start, stop).right + self.right[start:stop] / scale
             right[1:, start:stop] = self.cross[known, start:stop] / scale
         flat = right.reshape(len(right), -1)
-        solved = solveh_banded(self.matrix(scale), flat.T, lower=True, overwrite_ab=True, check_finite=False).T
+        solved = linear.solveh_banded(self.matrix(scale), flat.T).T
         # Schur complement: what is left of the equations of the depth once the control points are solved for.
         deeper, depth = self.depth.copy(), self.depth[known]
-        information = np.diag(self.deep[0, known] / scale + _DEPTH**-2) - flat[1:] @ solved[1:].T
-        wanted = self.deep[1, known] / scale - solved[1:] @ flat[0] - depth * _DEPTH**-2
-        deeper[known] = np.clip(depth + np.linalg.solve(information, wanted), 0.0, self.deepest[known])
-        update = (solved[0] - (deeper[known] - depth) @ solved[1:]).reshape(-1, 6)
+        information = np.diag(self.deep[0, known] / scale + _DEPTH**-2) - linear.matmul(flat[1:], solved[1:].T)
+        wanted = self.deep[1, known] / scale - linear.matmul(solved[1:], flat[0]) - depth * _DEPTH**-2
+        deeper[known] = np.clip(depth + linear.solve(information, wanted), 0.0, self.deepest[known])
+        update = (solved[0] - linear.matmul(deeper[known] - depth, solved[1:])).reshape(-1, 6)
         before = self.trajectory
-        pos, rot = before.pos + update[:, :3], before.rot @ exp(update[:, 3:])
+        pos, rot = before.pos + update[:, :3], linear.matmul(before.rot, exp(update[:, 3:]))
         return SplineTrajectory(before.start, before.step, pos, rot), deeper
 
     def _parts(self) -> Iterator[tuple[int, int]]:

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.kinematics.rotation import exp, log
+from rover_pipeline.numerics.linear import eigh, matmul
 from rover_pipeline.odometry.spline import SplineTrajectory
 
 #: Passes that the next trajectory is made from, besides the last one.
@@ -51,14 +52,14 @@ class Pass(NamedTuple):
 
 def difference(first: SplineTrajectory, second: SplineTrajectory) -> np.ndarray:
     """From the control points of one trajectory to those of another, f8 (6 M,): m in the world, rad in the lidar."""
-    turned = log(np.swapaxes(first.rot, 1, 2) @ second.rot)
+    turned = log(matmul(np.swapaxes(first.rot, 1, 2), second.rot))
     return np.concatenate([second.pos - first.pos, turned], axis=1).ravel()
 
 
 def moved(trajectory: SplineTrajectory, by: np.ndarray) -> SplineTrajectory:
     """A trajectory whose control points are moved; see `difference`."""
     steps = by.reshape(-1, 6)
-    pos, rot = trajectory.pos + steps[:, :3], trajectory.rot @ exp(steps[:, 3:])
+    pos, rot = trajectory.pos + steps[:, :3], matmul(trajectory.rot, exp(steps[:, 3:]))
     return trajectory._replace(pos=pos, rot=rot)
 
 
@@ -85,12 +86,12 @@ def mixed(passes: Sequence[Pass], band: np.ndarray) -> SplineTrajectory:
     changes = np.array([second - first for first, second in pairwise(moves)])
     ends = [difference(first.after, second.after) for first, second in pairwise(last)]
     weighted = np.array([banded_product(band, each) for each in changes])
-    values, vectors = np.linalg.eigh(changes @ weighted.T)
+    values, vectors = eigh(matmul(changes, weighted.T))
     kept = values > _INDEPENDENT * values[-1]
     if values[-1] <= 0:
         return last[-1].after
-    shares = vectors[:, kept] @ ((vectors[:, kept].T @ (weighted @ moves[-1])) / values[kept])
-    step = -shares @ np.array(ends)
+    shares = matmul(vectors[:, kept], matmul(vectors[:, kept].T, matmul(weighted, moves[-1])) / values[kept])
+    step = matmul(-shares, np.array(ends))
     farthest = _MAX_RATE / (1 - _MAX_RATE) * _length(moves[-1], band)
     length = _length(step, band)
     return moved(last[-1].after, step * min(1.0, farthest / max(length, 1e-12)))
@@ -106,10 +107,10 @@ def rate(passes: Sequence[Pass], band: np.ndarray) -> float:
     first, second = passes[-2:]
     begun = difference(first.before, second.before)
     weighted = banded_product(band, begun)
-    size = float(begun @ weighted)
+    size = float(matmul(begun, weighted))
     if size <= 0:
         return 0.0
-    return float(np.clip(weighted @ difference(first.after, second.after) / size, 0.0, _MAX_RATE))
+    return float(np.clip(matmul(weighted, difference(first.after, second.after)) / size, 0.0, _MAX_RATE))
 
 
 def moves_left(passes: Sequence[Pass], band: np.ndarray) -> float:
@@ -121,4 +122,4 @@ def moves_left(passes: Sequence[Pass], band: np.ndarray) -> float:
 
 
 def _length(vector: np.ndarray, band: np.ndarray) -> float:
-    return float(np.sqrt(max(vector @ banded_product(band, vector), 0.0)))
+    return float(np.sqrt(max(matmul(vector, banded_product(band, vector)), 0.0)))

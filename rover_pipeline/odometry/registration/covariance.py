@@ -7,10 +7,10 @@ impedance matrix and its application to short circuit study" (PICA 1973).
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import cholesky_banded, solve_triangular
 
 from rover_pipeline.kinematics.rotation import skew
 from rover_pipeline.kinematics.state import State
+from rover_pipeline.numerics.linear import cholesky_banded, inv, matmul
 from rover_pipeline.odometry.registration.batch import SplineSystem
 from rover_pipeline.odometry.spline import ORDER
 
@@ -40,7 +40,7 @@ def covariances(system: SplineSystem, scale: float, ts: np.ndarray) -> np.ndarra
     rot = trajectory.at(ts).rot
     into_lidar = np.zeros_like(cov)
     into_lidar[:, :3, :3], into_lidar[:, 3:, 3:] = np.swapaxes(rot, 1, 2), np.eye(3)
-    return into_lidar @ cov @ np.swapaxes(into_lidar, 1, 2)
+    return matmul(into_lidar, cov, np.swapaxes(into_lidar, 1, 2))
 
 
 def relative_to(cov: np.ndarray, state: State, first: int) -> np.ndarray:
@@ -55,10 +55,10 @@ def relative_to(cov: np.ndarray, state: State, first: int) -> np.ndarray:
     rot = np.swapaxes(state.rot, 1, 2)
     # How a displacement and a rotation of the first pose, in its own frame, move each pose, in the frame of this one.
     move = np.zeros_like(cov)
-    turn = rot @ state.rot[first]
+    turn = matmul(rot, state.rot[first])
     move[:, :3, :3] = move[:, 3:, 3:] = turn
-    move[:, :3, 3:] = -turn @ skew((state.pos - state.pos[first]) @ state.rot[first])
-    moved = cov + move @ cov[first] @ np.swapaxes(move, 1, 2)
+    move[:, :3, 3:] = matmul(-turn, skew(matmul(state.pos - state.pos[first], state.rot[first])))
+    moved = cov + matmul(move, cov[first], np.swapaxes(move, 1, 2))
     moved[first] = 0
     return moved
 
@@ -70,24 +70,23 @@ def _inverse_blocks(band: np.ndarray) -> np.ndarray:
         band: f8 (24, 6 M), the matrix in lower banded form, which may be overwritten.
     """
     count = band.shape[1] // _SIZE
-    lower = cholesky_banded(band, overwrite_ab=True, lower=True)
+    lower = cholesky_banded(band)
     inverse = np.zeros((count, ORDER, _SIZE, _SIZE))
-    eye = np.eye(_SIZE)
     rows, columns = np.indices((_SIZE, _SIZE))
     for m in range(count - 1, -1, -1):
         # Column m of the factor: its diagonal block, and those of the next control points below it.
         diagonal = np.where(rows >= columns, lower[np.maximum(rows - columns, 0), m * _SIZE + columns], 0.0)
-        root = solve_triangular(diagonal, eye, lower=True)
+        root = inv(diagonal)
         below = range(1, min(ORDER, count - m))
-        ratios = [lower[_SIZE * k + rows - columns, m * _SIZE + columns] @ root for k in below]
+        ratios = [matmul(lower[_SIZE * k + rows - columns, m * _SIZE + columns], root) for k in below]
         for k in below:
             # Entry (m + k, m) of the inverse, from those of the control points after m.
             inverse[m + k, k] = -sum(
-                (_block(inverse, m + k, m + other) @ ratio for other, ratio in enumerate(ratios, 1)),
+                (matmul(_block(inverse, m + k, m + other), ratio) for other, ratio in enumerate(ratios, 1)),
                 start=np.zeros((_SIZE, _SIZE)),
             )
-        block = root.T @ root - sum(
-            (ratio.T @ inverse[m + k, k] for k, ratio in enumerate(ratios, 1)), start=np.zeros((_SIZE, _SIZE))
+        block = matmul(root.T, root) - sum(
+            (matmul(ratio.T, inverse[m + k, k]) for k, ratio in enumerate(ratios, 1)), start=np.zeros((_SIZE, _SIZE))
         )
         # Rounding makes the block a little asymmetric. The recursion would double that from each block to the next.
         inverse[m, 0] = (block + block.T) / 2

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.numerics.linear import eigvalsh, matmul, solve
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.registration.point_to_plane import (
@@ -165,8 +166,8 @@ def judge(
         residual=float(np.sqrt(squared_distances / max(inliers, 1))),
         cost=_cost(statistics),
         noise=normalised / max(inliers, 1),
-        shift=float(np.linalg.norm(move[:3])),
-        surprise=float(right.sum(0) @ move) / len(move),
+        shift=float(np.linalg.norm(move[:3], axis=0)),
+        surprise=float(matmul(right.sum(0), move)) / len(move),
     )
     if brief:
         return fit
@@ -206,13 +207,13 @@ def _unfollowed(matrix: np.ndarray, right: np.ndarray, rot: np.ndarray) -> np.nd
     into_world = np.zeros((PARTS, 6, 6))
     into_world[:, :3, :3], into_world[:, 3:, 3:] = rot[edges], np.eye(3)
     into_lidar = np.swapaxes(into_world, 1, 2)
-    information = into_lidar @ np.add.reduceat(matrix, edges) @ into_world
-    wanted = into_lidar @ np.add.reduceat(right, edges)[..., None]
+    information = matmul(into_lidar, np.add.reduceat(matrix, edges), into_world)
+    wanted = matmul(into_lidar, np.add.reduceat(right, edges)[..., None])
     with_prior = information + np.diag([_GATE**-2] * 3 + [_TURN**-2] * 3)
-    moves = np.linalg.solve(with_prior, wanted)[..., 0]
+    moves = solve(with_prior, wanted)[..., 0]
     # A part that sees a floor only says nothing about motion along it. The parts together say it to this share.
-    told = np.diagonal(np.linalg.solve(with_prior, information), axis1=1, axis2=2).mean(axis=0).clip(_TOLD)
-    own, next_one = moves.T @ moves / PARTS, moves[:-1].T @ moves[1:] / (PARTS - 1)
+    told = np.diagonal(solve(with_prior, information), axis1=1, axis2=2).mean(axis=0).clip(_TOLD)
+    own, next_one = matmul(moves.T, moves) / PARTS, matmul(moves[:-1].T, moves[1:]) / (PARTS - 1)
     return np.stack([own, (next_one + next_one.T) / 2]) / told[:, None] / told
 
 
@@ -222,7 +223,7 @@ def _move(information: np.ndarray, right: np.ndarray) -> np.ndarray:
     Directions that nothing tells of move little: they have a prior of the size of the gate.
     """
     prior = np.diag([_GATE**-2] * 3 + [_TURN**-2] * 3)
-    return np.linalg.solve(information + prior, right)
+    return solve(information + prior, right)
 
 
 def smallest_eigenvalue(information: np.ndarray) -> float:
@@ -230,7 +231,7 @@ def smallest_eigenvalue(information: np.ndarray) -> float:
     if not np.isfinite(information).all():
         return np.nan
     scale = per_distance(information)
-    return float(max(np.linalg.eigvalsh(information * scale[:, None] * scale)[0], 0.0))
+    return float(max(eigvalsh(information * scale[:, None] * scale)[0], 0.0))
 
 
 def tell_little(information: np.ndarray) -> bool:
@@ -289,6 +290,9 @@ def judged(sweeps: Sequence[Sweep], trajectory: SplineTrajectory, options: Odome
 
 
 def noise_scale(fits: Sequence[SweepFit]) -> float:
-    """Variance of the points' distances from their planes, relative to the expected one: the median of the sweeps."""
-    noise = [fit.noise for fit in fits if fit.noise > 0]
+    """Variance of the points' distances from their planes, relative to the expected one: the median of the sweeps.
+
+    Sweeps without noise tell none: the points of a planar scanner all lie in its own plane, but for the rounding of f4.
+    """
+    noise = [fit.noise for fit in fits if fit.noise > np.finfo("f4").eps]
     return float(np.median(noise)) if noise else 1.0

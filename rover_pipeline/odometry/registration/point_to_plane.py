@@ -11,6 +11,7 @@ import numpy as np
 from rover_pipeline.kinematics.rotation import exp, log
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.numerics.compiled import compiled
+from rover_pipeline.numerics.linear import matmul, solve
 from rover_pipeline.numerics.voxel_table import find_slot
 from rover_pipeline.odometry.surfel_voxels import EXTENT, FACING, IS_PLANE, THICKNESS, SurfelTables, surfel_key
 
@@ -262,9 +263,9 @@ def align(
     for gate in gates:
         noise = gate / 5 if gate > gates[-1] else CENTRE_NOISE
         matrix, right, statistics = plane_distances(centres, tables, pos, rot, gate, noise)
-        deviation = np.concatenate([pos[0] - expected.pos, log(expected.rot.T[None] @ rot)[0]])
-        update = np.linalg.solve(matrix[0] + np.diag(information), right[0] - information * deviation)
-        pos, rot = pos + update[:3], rot @ exp(update[None, 3:])
+        deviation = np.concatenate([pos[0] - expected.pos, log(matmul(expected.rot.T[None], rot))[0]])
+        update = solve(matrix[0] + np.diag(information), right[0] - information * deviation)
+        pos, rot = pos + update[:3], matmul(rot, exp(update[None, 3:]))
     return Poses(rot[0], pos[0]), matrix[0] + np.diag(information), statistics
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.kinematics.state import State
+from rover_pipeline.numerics import linear
 from rover_pipeline.odometry.clouds import Scan
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro, Sweep
 from rover_pipeline.odometry.options import OdometrySection
@@ -250,17 +251,17 @@ def _continuations(
     from there on, which knows of jolts, but is easily lost among leaves.
     """
     here, there = estimate.at(np.array([end])), guess.at(np.array([end]))
-    rotation = here.rot[0] @ there.rot[0].T
+    rotation = linear.matmul(here.rot[0], there.rot[0].T)
     since = (estimate.start + (np.arange(new.start, new.stop) - 1) * estimate.step - end)[:, None]
-    yield here.pos + since * here.vel, here.rot @ exp(since * here.avel)
-    yield here.pos + (guess.pos[new] - there.pos) @ rotation.T, rotation @ guess.rot[new]
+    yield here.pos + since * here.vel, linear.matmul(here.rot, exp(since * here.avel))
+    yield here.pos + linear.matmul(guess.pos[new] - there.pos, rotation.T), linear.matmul(rotation, guess.rot[new])
 
 
 def _continued(first: SplineTrajectory, then: SplineTrajectory, when: float) -> SplineTrajectory:
     """`first` until the instant `when`, then the motion of `then` from there on."""
     here, there = first.at(np.array([when])), then.at(np.array([when]))
-    rotation = here.rot[0] @ there.rot[0].T
-    joined = then.transformed(rotation, here.pos[0] - rotation @ there.pos[0])
+    rotation = linear.matmul(here.rot[0], there.rot[0].T)
+    joined = then.transformed(rotation, here.pos[0] - linear.matmul(rotation, there.pos[0]))
     known = int(first.locate(np.array([when])).first[0]) + 2
     joined.pos[:known], joined.rot[:known] = first.pos[:known], first.rot[:known]
     return joined
@@ -271,4 +272,4 @@ def _marginalise(information: np.ndarray, drop: int) -> np.ndarray:
     if drop == 0:
         return information
     a, b, c = information[:drop, :drop], information[:drop, drop:], information[drop:, drop:]
-    return c - b.T @ np.linalg.solve(a + 1e-6 * np.eye(drop), b)
+    return c - linear.matmul(b.T, linear.solve(a + 1e-6 * np.eye(drop), b))
