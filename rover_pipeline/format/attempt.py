@@ -174,6 +174,17 @@ class Attempt:
             return False
 
 
+def remove_left(path: Path) -> None:
+    """Remove what killed attempts to make `path` have left, unless another process makes it."""
+    attempt = Attempt(path, wait=False)
+    if not attempt.base.is_dir():
+        return
+    with contextlib.suppress(InTheWayError, OSError):  # what is at the path itself is whole, or absent
+        attempt.begin()
+        remove_tree(attempt.folder)
+        attempt.end()
+
+
 def _remove(call: Callable[[], None]) -> None:
     """Remove something that nobody needs. One error of the disk may pass."""
     for _ in range(2):

@@ -6,7 +6,24 @@ A description is one sentence with the unit after a comma, and the axes in brack
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
+if TYPE_CHECKING:
+    from rover_pipeline.format.meta import ChannelSpec
+
+#: Formats whose samples are JPEG pictures.
+PICTURES = ("mjpg", "jpg")
+#: Axes and units of the sensors that the collector records, whose descriptions do not tell.
+_RECORDED = {
+    "radar/iq": (("chirp", "tx", "rx", "word"), "ADC counts"),
+    "lidar/rng": (("beam", "column"), "mm"),
+    "lidar/rfl": (("beam", "column"), ""),
+    "lidar/nir": (("beam", "column"), "photons"),
+    "camera/video.avi": (("row", "column", "colour"), ""),
+    "imu/rot": (("roll_pitch_yaw",), "rad"),
+    "imu/acc": (("xyz",), "m/s2"),
+    "imu/avel": (("xyz",), "rad/s"),
+}
 #: Units as descriptions write them, and as programs read them.
 _UNITS = {
     **{unit: unit for unit in ("m", "mm", "m/s", "m/s2", "m2/s2", "1/m2", "rad", "rad/s", "s", "dB", "degrees")},
@@ -31,3 +48,22 @@ def unit_of(description: str) -> str:
         return ""
     more = _MORE_UNITS.match(description, found.end())
     return "" if more and _UNITS[more[1]] != _UNITS[found[1]] else _UNITS[found[1]]
+
+
+def axes_and_unit(sensor: str, name: str, spec: ChannelSpec) -> tuple[tuple[str, ...], str]:
+    """The name of every axis of a sample of a channel, `axis_1` where it is not known, and the unit of its values."""
+    description = spec.desc or spec.description or ""
+    axes, unit = axes_of(description), unit_of(description)
+    recorded = _RECORDED.get(f"{sensor}/{name}", ((), ""))
+    if len(axes) != len(spec.shape):
+        axes = ("row", "column", "colour") if spec.format in PICTURES else recorded[0]
+    if len(axes) != len(spec.shape):
+        axes = tuple(f"axis_{number}" for number in range(1, len(spec.shape) + 1))
+    if sensor == "_sync" and name not in ("ts", "valid"):  # one description serves numbers and times
+        return axes, "s" if name.endswith("_dt") else ""
+    return axes, unit or recorded[1]
+
+
+def recorded_channels(sensor: str) -> list[str]:
+    """Channels that a sensor has as the collector records it."""
+    return [path.partition("/")[2] for path in _RECORDED if path.partition("/")[0] == sensor]

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rover_pipeline.errors import FormatError, one_line
+from rover_pipeline.format.meta import replace_file
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.texts import read_json
 
@@ -46,10 +47,7 @@ def record_failure(trace: Path, output: str, reason: str, *, may_pass: bool) -> 
         path.parent.mkdir(exist_ok=True)
         if path.parent.is_symlink():  # whoever made the recording may have meant another folder to be written to
             return
-        scratch = path.with_name(f".{os.getpid()}-{time.time_ns()}")
-        with os.fdopen(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666), "w") as file:
-            file.write(json.dumps(content) + "\n")
-        os.replace(scratch, path)
+        replace_file(path, json.dumps(content) + "\n")
 
 
 def clear_failure(trace: Path, output: str) -> None:
@@ -57,6 +55,7 @@ def clear_failure(trace: Path, output: str) -> None:
     path = _path(trace, output)
     with contextlib.suppress(OSError):
         if not path.parent.is_symlink():
+            path.with_name(f".{path.name}.new").unlink(missing_ok=True)  # a kill may have left it
             path.unlink()
             path.parent.rmdir()
 

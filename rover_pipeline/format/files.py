@@ -11,6 +11,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader, FileIO
 from pathlib import Path
 
 from rover_pipeline.errors import FormatError
@@ -39,6 +40,21 @@ def opened_regular(path: Path) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def opened_file(path: Path, buffering: int = 1 << 16) -> Iterator[BufferedReader]:
+    """A regular file as an object with `read` and `seek`, for libraries that take one. Raises as `opened_regular`."""
+    with opened_regular(path) as descriptor, FileIO(descriptor, closefd=False) as file:
+        yield BufferedReader(file, buffering)
+
+
+def existing(text: str) -> Path:
+    """The path of an argument that must name a file or folder: what is not there is told before any work begins."""
+    path = Path(text)
+    if not path.exists():
+        raise FormatError(f"{text}: no such file or folder")
+    return path
 
 
 def regular_size(path: Path) -> int:

@@ -12,7 +12,7 @@ import yaml
 
 from rover_pipeline.errors import InTheWayError, named_if_not_written
 from rover_pipeline.format.attempt import Attempt, remove_tree
-from rover_pipeline.format.channels.base import sync_file, sync_new_name
+from rover_pipeline.format.channels.base import sync_folders, sync_new_name
 from rover_pipeline.format.collection import parse_collection
 from rover_pipeline.format.meta import replace_file
 from rover_pipeline.format.provenance import fingerprint
@@ -61,7 +61,7 @@ def _merge(made: Path, trace: Path) -> None:
     try:
         for name in sensors:
             if not os.path.lexists(trace / name):
-                sync_file(made / name)
+                sync_folders(made / name)
                 os.rename(made / name, trace / name)
                 moved.append(name)
         os.replace(made / CONFIG, trace / CONFIG)

@@ -17,6 +17,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from rover_pipeline.errors import FormatError, did_you_mean, explain, short
+from rover_pipeline.format.names import is_plain
 from rover_pipeline.format.texts import read_json
 
 META = "meta.json"
@@ -32,7 +33,6 @@ MAX_SAMPLE_BYTES = 1 << 27
 #: `_sync` has two for each sensor of the rig.
 MAX_CHANNELS = 1000
 MAX_AXES = 31  # older versions of numpy allow 32, and one is for the frames
-MAX_NAME_BYTES = 255
 
 
 class ChannelSpec(BaseModel):
@@ -114,7 +114,7 @@ def write_meta(sensor: Path, specs: dict[str, ChannelSpec]) -> None:
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Write `text` to `path`. A kill or a full disk leaves the whole old content or the whole new one.
+    """Write `text` to `path`, for good. A kill or a full disk leaves the whole old content or the whole new one.
 
     The scratch file is always a new one: what stands under its name may be a link to something else.
     """
@@ -131,13 +131,17 @@ def replace_file(path: Path, text: str) -> None:
         with suppress(OSError):
             scratch.unlink(missing_ok=True)
         raise
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def _parse(path: str, name: str, entry: object) -> ChannelSpec:
     if name in (".", "..", META) or "/" in name or "\\" in name:
         raise FormatError(f"{path}: channel name {short(name)} leaves the sensor's directory or is reserved")
-    # Unprintable characters include those that no file name can have (zero bytes, lone surrogates) and line ends.
-    if not name or not name.isprintable() or len(name.encode()) > MAX_NAME_BYTES:
+    if not is_plain(name):
         raise FormatError(f"{path}: channel name {short(name)} cannot be the name of a file")
     if not isinstance(entry, dict):
         raise FormatError(f"{path}: channel {name!r} must be an object, is a {type(entry).__name__}")

@@ -14,6 +14,8 @@ from typing import Any
 
 from rover_pipeline import __version__
 from rover_pipeline.errors import one_line
+from rover_pipeline.format.files import opened_regular, read_exactly
+from rover_pipeline.format.names import plain_names
 from rover_pipeline.format.texts import read_json
 from rover_pipeline.lookup import load
 
@@ -58,9 +60,7 @@ def left_out(provenance: Mapping[str, Any] | None) -> str:
 
 def files_of(provenance: dict[str, Any] | None) -> set[str]:
     """Names of the files that a provenance lists. Whatever is no plain name of a file is left out."""
-    listed = (provenance or {}).get("files")
-    names = listed if isinstance(listed, list) else []
-    return {name for name in names if isinstance(name, str) and name not in ("", ".", "..") and "/" not in name}
+    return {*plain_names((provenance or {}).get("files"))}
 
 
 def file_state(path: Path) -> list[int]:
@@ -80,13 +80,12 @@ def fingerprint(path: Path) -> dict[str, Any]:
         entries = sorted((entry.name, entry.stat().st_size) for entry in os.scandir(path))
         digest.update(json.dumps(entries).encode())
         return {"bytes": sum(size for _, size in entries), "files": len(entries), "blake2b": digest.hexdigest()}
-    with path.open("rb") as file:
-        size = os.fstat(file.fileno()).st_size
+    with opened_regular(path) as descriptor:
+        size = os.fstat(descriptor).st_size
         digest.update(str(size).encode())
         last = max(0, size - _PART_BYTES)
         for part in range(_PARTS):
-            file.seek(last * part // (_PARTS - 1))
-            digest.update(file.read(_PART_BYTES))
+            digest.update(read_exactly(descriptor, _PART_BYTES, last * part // (_PARTS - 1)))
     return {"bytes": size, "blake2b": digest.hexdigest()}
 
 

@@ -11,11 +11,12 @@ from pathlib import Path
 
 from rover_pipeline.errors import FormatError, InTheWayError, named_if_not_written, require_damage
 from rover_pipeline.format.attempt import Attempt, remove_tree
-from rover_pipeline.format.channels.base import sync_file, sync_new_name
+from rover_pipeline.format.channels.base import sync_folders, sync_new_name
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META, read_meta
-from rover_pipeline.format.provenance import is_source, read_provenance
-from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.format.provenance import PROVENANCE, files_of, is_source, read_provenance
+from rover_pipeline.format.sensor import TS, Sensor
+from rover_pipeline.format.texts import read_yaml
 from rover_pipeline.format.virtual import in_the_way
 
 CONFIG = "config.yaml"
@@ -50,11 +51,25 @@ class Trace:
             return Sensor(published)
         return own
 
+    def files(self, besides: str) -> Iterator[str]:
+        """`folder/file` of all files of sensors and results of ours, without those of the result `besides`."""
+        for entry in sorted(os.scandir(self.path), key=lambda entry: entry.name):
+            if entry.name in (besides, ".") or entry.name.startswith(".") or not _is_folder(entry):
+                continue
+            folder, names = self.path / entry.name, {META, PROVENANCE, f"{entry.name}.json"}
+            with suppress(FormatError, OSError):
+                listed = read_meta(folder) if exists(folder / META) else {}
+                names |= {*listed, *(f"{name}_i" for name in listed)}
+            with suppress(FormatError, OSError):
+                names |= files_of(read_provenance(folder))
+            present = (name for name in sorted(names) if not name.startswith(".") and os.path.exists(folder / name))
+            yield from (f"{entry.name}/{name}" for name in present)
+
 
 def channels_of(path: Path) -> Callable[[str], bool]:
     """A function that says whether the recording at `path` has a channel `sensor/channel`.
 
-    A sensor whose `meta.json` is missing or damaged has none: what reads it says why.
+    A sensor whose `meta.json` is missing or damaged has none: what reads it says why. One without samples has none.
     """
     listed: dict[str, frozenset[str]] = {}
 
@@ -62,7 +77,7 @@ def channels_of(path: Path) -> Callable[[str], bool]:
         name, _, channel = reference.partition("/")
         if name not in listed:
             try:
-                listed[name] = frozenset(read_meta(path / name))
+                listed[name] = frozenset() if is_empty(path / name) else frozenset(read_meta(path / name))
             except FormatError as error:
                 require_damage(error)
                 listed[name] = frozenset()
@@ -71,12 +86,31 @@ def channels_of(path: Path) -> Callable[[str], bool]:
     return has
 
 
+def is_empty(sensor: Path | str) -> bool:
+    """Whether a sensor has no samples: its file of times has no byte."""
+    try:
+        return os.stat(f"{sensor}/{TS}").st_size == 0
+    except OSError:
+        return False
+
+
 def is_trace(path: Path) -> bool:
-    """Whether a directory is one recording: it has a `config.yaml`, or at least one sensor."""
-    if exists(path / CONFIG):
-        return True
+    """Whether a directory is one recording: it has at least one sensor, or the `config.yaml` of a collector.
+
+    Programs of all kinds have a file of that name. That of a collector lists sensors, or is empty.
+    """
     with os.scandir(path) as entries:
-        return any(_is_sensor(entry.path) for entry in entries if _is_folder(entry))
+        if any(_is_sensor(entry.path) for entry in entries if _is_folder(entry)):
+            return True
+    if not exists(path / CONFIG):
+        return False
+    try:
+        content = read_yaml(path / CONFIG)
+    except FormatError as error:
+        require_damage(error)
+        return False
+    listed = content.values() if isinstance(content, dict) else ()
+    return content is None or any(isinstance(each, dict) and "type" in each for each in listed)
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
@@ -108,7 +142,7 @@ def find_traces(path: Path) -> list[Path]:
         return [path]
     traces = []
     for folder, subfolders, files in os.walk(path):
-        if CONFIG in files and Path(folder) != path:
+        if CONFIG in files and Path(folder) != path and is_trace(Path(folder)):
             traces.append(Path(folder))
             subfolders.clear()
         # Hidden folders belong to unfinished traces, version control and Snakemake.
@@ -136,7 +170,7 @@ def locate_traces(entries: list[str], here: Path, output_root: Path | None) -> d
             raise FormatError(f"traces: {entry}: no such directory")
         traces = [trace for folder in folders for trace in find_traces(folder)]
         if not traces:
-            raise FormatError(f"traces: {entry}: no trace at or below it: none of its folders has a config.yaml")
+            raise FormatError(f"traces: {entry}: no trace at or below it: no folder has sensors, or their config.yaml")
         base = Path(os.path.dirname(re.split(r"[*?\[]", pattern)[0])) if is_glob else folders[0]
         for trace in dict.fromkeys(traces):
             relative = trace.relative_to(base) if trace != base else Path(trace.name)
@@ -171,7 +205,7 @@ def new_trace(path: Path) -> Iterator[Path]:
     try:
         with named_if_not_written(path):
             yield attempt.folder
-            sync_file(attempt.folder)
+            sync_folders(attempt.folder)
         try:
             # Snakemake makes empty directories before a job starts.
             for folder, _, _ in os.walk(path, topdown=False):
@@ -220,7 +254,7 @@ def has_files(path: Path) -> bool:
     """Whether `path` is a file, a link, or a directory that holds more than empty directories."""
     if path.is_symlink() or not path.is_dir():
         return path.is_symlink() or path.exists()
-    return any(has_files(Path(entry.path)) for entry in os.scandir(path))
+    return any(map(has_files, path.iterdir()))
 
 
 def require_trace(path: Path) -> Path:
@@ -228,5 +262,5 @@ def require_trace(path: Path) -> Path:
     if not path.is_dir():
         raise FormatError(f"{path}: no such directory")
     if not is_trace(path):
-        raise FormatError(f"{path}: is no trace: it has neither {CONFIG} nor a sensor with a {META}")
+        raise FormatError(f"{path}: is no trace: it has neither a sensor with a {META} nor a {CONFIG} of sensors")
     return path

@@ -19,12 +19,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from rover_pipeline.errors import FormatError, InTheWayError, RoverError
+from rover_pipeline.errors import FormatError, InTheWayError, RoverError, short
 from rover_pipeline.format.attempt import LOCK, PARTIAL, Attempt, remove_tree
 from rover_pipeline.format.channels import create_channel
 from rover_pipeline.format.channels.base import EncodedWriter, sync_file, sync_new_name
 from rover_pipeline.format.channels.raw import allocate, write_at
 from rover_pipeline.format.meta import META, ChannelSpec, read_meta, write_meta
+from rover_pipeline.format.names import is_plain, is_stamp
 from rover_pipeline.format.provenance import MADE_BY, PROVENANCE, files_of, read_provenance
 from rover_pipeline.format.switch import switch
 
@@ -109,9 +110,9 @@ class VirtualWriter:
         self.specs, self._length = specs, length
         for name, spec in specs.items():
             if spec.format == "raw":
-                allocate(self.partial / name, spec, length)
+                allocate(self._new(name), spec, length)
             else:
-                stream = create_channel(self.partial / name, spec)
+                stream = create_channel(self._new(name), spec)
                 if not isinstance(stream, EncodedWriter):
                     raise RoverError(f"{self.path}: {name}: {spec.format} cannot be written sample by sample")
                 self._streams[name] = stream
@@ -126,7 +127,7 @@ class VirtualWriter:
 
     def add_file(self, name: str, content: bytes) -> None:
         """A file to publish beside the channels."""
-        (self.partial / name).write_bytes(content)
+        self._new(name).write_bytes(content)
 
     def commit(self, provenance: dict[str, Any]) -> None:
         """Check, sync and publish. Once this returns, the sensor survives a power cut."""
@@ -155,6 +156,12 @@ class VirtualWriter:
         switch(self.partial, self.path, self._ours(self.path, listed), PROVENANCE, (*self.stamps, META))
         sync_new_name(self.path)
 
+    def _new(self, name: str) -> Path:
+        """The path of a new file in the scratch folder. Raises RoverError for a name that leads out of it."""
+        if not is_plain(name):
+            raise RoverError(f"{self.path}: {short(name)} is no name of a file; nothing is written there")
+        return self.partial / name
+
     def _refuse_strangers(self, names: Iterable[str]) -> None:
         """Raise InTheWayError when somebody else added a file with one of these names to our older result."""
         ours = files_of(read_provenance(self.path))
@@ -171,7 +178,7 @@ class VirtualWriter:
             known = {*self.declared, *names}
             with contextlib.suppress(FormatError):
                 known |= read_meta(folder).keys()
-            listed = {name for name in listed if name in known or name.startswith(".")}
+            listed = {name for name in listed if name in known or is_stamp(name)}
         return {name for name in (*listed, META, PROVENANCE) if os.path.lexists(folder / name)}
 
     def _remove_leftovers(self) -> None:

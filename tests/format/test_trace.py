@@ -225,3 +225,14 @@ def test_one_trace_that_cannot_be_described_does_not_stop_the_others(
     printed = capsys.readouterr()
     assert printed.out.startswith(f"{tmp_path}/b: ")
     assert printed.err == f"rover-pipeline: {tmp_path}/a: {tmp_path}/a: Input/output error\n"
+
+
+def test_a_folder_whose_config_yaml_is_of_another_program_is_no_trace(tmp_path: Path) -> None:
+    mark(tmp_path / "empty", tmp_path / "listed", tmp_path / "workflow", tmp_path / "broken")
+    (tmp_path / "listed" / CONFIG).write_text("radar: {type: radar, args: {}}\n")
+    (tmp_path / "workflow" / CONFIG).write_text("cores: all\nresources: {slot: 1}\n")
+    (tmp_path / "broken" / CONFIG).write_text("a: [")
+    assert find_traces(tmp_path) == [tmp_path / "empty", tmp_path / "listed"]
+    for name in ("workflow", "broken"):
+        with pytest.raises(FormatError, match="is no trace"):
+            require_trace(tmp_path / name)

@@ -196,6 +196,12 @@ def sync_file(path: Path) -> None:
         os.fsync(descriptor)
 
 
+def sync_folders(folder: Path) -> None:
+    """Wait until the names of all files below a folder are on the disk. Their writers have synced what they hold."""
+    for place, _, _ in os.walk(folder):
+        sync_file(Path(place))
+
+
 def sync_new_name(path: Path) -> None:
     """Wait until the new name of something whole is on the disk.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from rover_pipeline.format.channels.base import MAX_SAMPLES, Channel, ChannelWriter, close_synced
-from rover_pipeline.format.files import opened_regular, regular_size
+from rover_pipeline.format.files import opened_file, regular_size
 from rover_pipeline.format.meta import ChannelSpec
 
 _BLOCK = 1 << 20
@@ -56,7 +56,7 @@ class LzmaChannel(Channel):
         """Decompressed bytes in order. A truncated stream ends early, and `leftover` says so."""
         decoder = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_DECODER_BYTES)
         done = 0
-        with opened_regular(self.path) as descriptor, open(descriptor, "rb", closefd=False) as file:
+        with opened_file(self.path) as file:
             while not decoder.eof:
                 data = file.read(_BLOCK) if decoder.needs_input else b""
                 if decoder.needs_input and not data:

@@ -9,7 +9,7 @@ import numpy as np
 
 from rover_pipeline.format.channels import jpeg
 from rover_pipeline.format.channels.base import MAX_STORED
-from rover_pipeline.format.files import opened_regular, read_exactly, regular_size
+from rover_pipeline.format.files import opened_file, opened_regular, read_exactly, regular_size
 
 #: Bytes of the container that are read at once while its chunks are counted: a page, of which a frame has many.
 _BUFFER = 1 << 12
@@ -31,10 +31,7 @@ class MjpgChannel(jpeg.PictureChannel):
         frames = array("q")  # offset and length of each frame
         size = regular_size(self.path)
         position = chunks = empty = 0
-        with (
-            opened_regular(self.path) as descriptor,
-            open(descriptor, "rb", buffering=_BUFFER, closefd=False) as file,
-        ):
+        with opened_file(self.path, _BUFFER) as file:
             if file.read(4) != b"RIFF":
                 raise self.fail("byte 0: is not an AVI file (no RIFF header)")
             while position + 8 <= size:
