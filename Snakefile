@@ -3,6 +3,9 @@ from snakemake.utils import min_version
 min_version("9.0")
 
 
+include: "rules/terminal.smk"
+
+
 configfile: f"{workflow.basedir}/config/config.yaml"
 
 

@@ -1,18 +1,24 @@
 # Discovery and look-ups, nothing else: what the names below do is in rover_pipeline/workflow/flow.py.
 import os
+import shlex
 import sys
+from pathlib import Path
 
 from snakemake.io import IOFile
-from snakemake.logging import logger
 
 from rover_pipeline.errors import RoverError
 from rover_pipeline.workflow.ending import end_of_run, forget_failures, say
 from rover_pipeline.workflow.exports import Exports
 from rover_pipeline.workflow.flow import Flow
-from rover_pipeline.workflow.jobs import watch
+from rover_pipeline.workflow.launch import environment
+from rover_pipeline.workflow.left import tell_left
 from rover_pipeline.workflow.passes import Passes
 from rover_pipeline.workflow.plan_file import RUN_VARIABLE
 from rover_pipeline.workflow.recordings import RecordingJobs
+
+
+# Jobs take no module from the folder that they work in.
+os.environ.update(environment(Path.cwd()))
 
 
 def _one_line(function):
@@ -29,7 +35,11 @@ def _one_line(function):
 
 # A job of a run that plans one for each recording looks for no others.
 BEGINS = workflow.is_main_process
-FLOW = _one_line(Flow)(config, locate=BEGINS or RUN_VARIABLE not in os.environ)
+FLOW = _one_line(Flow)(
+    config,
+    locate=BEGINS or RUN_VARIABLE not in os.environ,
+    typed=workflow.config_settings.overwrite_config,
+)
 
 # For rules that the table of steps declares, see rules/derived.smk.
 needs = _one_line(FLOW.needs)
@@ -75,7 +85,11 @@ def targets(rules):
     """What is asked for: stamps of all outputs, or one marker of each recording."""
     stamps = FLOW.targets(rules, begins=BEGINS)
     files = EACH.targets(stamps, dry=DRY)
+    if BEGINS:
+        FLOW.tell_recalled()
+        tell_left(FLOW)
     if BEGINS and not DRY:
+        FLOW.remember_all()
         forget_failures(FLOW, EACH.pending)
     if DRY and EACH.pending:
         say("would make:", EACH.forecast())
@@ -122,12 +136,11 @@ def extra_rules():
     return [os.path.abspath(path) for path in FLOW.config.extra_rules]
 
 
-# What fails is told once, when all is over.
-JOBS = watch(logger, workflow.output_settings.verbose)
-
-
 def end(whole):
+    FLOW.remember_all()  # the simulated recording was not there before
     status = end_of_run(FLOW, EACH, PASSES, JOBS.failed, whole=whole)
+    for results in FLOW.wanted if status else ():
+        FLOW.put_back(results)
     EACH.finish()
     PASSES.finish()
     for marker in (

@@ -5,7 +5,7 @@ rule kernels:
     log:
         "logs/demo/kernels.log",
     shell:
-        f"{sys.executable} -m rover_pipeline.numerics.prepare 2>&1 | tee {{log:q}} >&2"
+        f"{shlex.quote(sys.executable)} -m rover_pipeline.numerics.prepare 2>&1 | tee {{log:q}} >&2"
 
 
 # With no recording at hand: a small one with known truth.
@@ -23,4 +23,4 @@ rule simulate:
     params:
         demo=FLOW.demo,
     shell:
-        f"{sys.executable} -m rover_pipeline simulate {{params.demo:q}} --preset tiny --log {{log:q}}"
+        f"{shlex.quote(sys.executable)} -m rover_pipeline simulate {{params.demo:q}} --preset tiny --log {{log:q}}"

@@ -6,7 +6,6 @@ import argparse
 import atexit
 import gc
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -73,11 +72,8 @@ def _find_step(name: str) -> Any:
 
 
 def _step(arguments: argparse.Namespace) -> int:
-    made = load("rover_pipeline.engine.passes:taken_over")(arguments.trace, arguments.output)
-    if made is not None:
-        text = f"{made.samples} samples, {made.invalid} invalid, made together with others"
-        print(f"{arguments.output[0].parent}: {text}", file=sys.stderr)
-        return 0
+    if load("rover_pipeline.engine.passes:taken_over")(arguments.trace, arguments.output):
+        return 0  # the pass has said so
     names, outputs, requests = arguments.names, [[each] for each in arguments.output], arguments.request
     if len(names) == 1:
         outputs = [arguments.output]

@@ -10,16 +10,18 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
 
-from rover_pipeline.errors import ERROR_MARK, RoverError, one_line
+from rover_pipeline.errors import ERROR_MARK, RoverError, one_line, printable
 from rover_pipeline.format.failures import clear_failure, read_failures, record_failure
+from rover_pipeline.format.files import read_bounded
+from rover_pipeline.format.names import STAMP
 from rover_pipeline.format.provenance import left_out, read_provenance
 from rover_pipeline.table import TABLE
 from rover_pipeline.workflow.flow import Flow
 from rover_pipeline.workflow.jobs import FailedJob
+from rover_pipeline.workflow.launch import python
 from rover_pipeline.workflow.passes import Passes
 from rover_pipeline.workflow.plan_file import WHOLE
 from rover_pipeline.workflow.recordings import RecordingJobs
-from rover_pipeline.workflow.stamps import STAMP
 
 _REPORT = "_report"
 #: Lines of a list that are shown on the terminal.
@@ -51,7 +53,9 @@ def end_of_run(flow: Flow, each: RecordingJobs, passes: Passes, failed: Mapping[
             rows[row.recording, row.output] = row
         else:
             clear_failure(Path(row.recording), row.output)
-            remarks.append(row)
+            made = os.stat(Path(row.recording, row.output)).st_mtime
+            if each.away or each.active or made < flow.started:  # else its job has said so, here and now
+                remarks.append(row)
     # The page of a recording is withheld where the job that would make it ended too early.
     pageless = {Path(row.recording) for row in rows.values() if row.recording}
     for results in markers.values():
@@ -68,15 +72,31 @@ def end_of_run(flow: Flow, each: RecordingJobs, passes: Passes, failed: Mapping[
         say("failed:", table(sorted(rows.values())))
         lacking = len({recording for recording, _ in rows if recording})
         total = f"{lacking} of {len(flow.traces)} recordings lack outputs"
-        print(f"rover-pipeline: {total}; the same command again makes what is missing", file=sys.stderr)
+        print(f"rover-pipeline: {total}; {_advice(rows)}", file=sys.stderr)
     if flow.refused:
         say("not done:", flow.refused)
     if rows or flow.refused:
         return 1
     if whole:
         forget_failures(flow, {})
-        say("done:", flow.directories)
+        places = [str(trace) for trace in flow.wanted]
+        say(f"done: {sum(map(len, flow.wanted.values()))} outputs in", places + flow.datasets)
     return 0 if whole else 1
+
+
+def _advice(rows: Collection[tuple[str, str]]) -> str:
+    """Whether the same command may make what failed: the recording, or "", and the output of each."""
+    lasting = {
+        (recording, each.output)
+        for recording in {recording for recording, _ in rows if recording}
+        for each in read_failures(Path(recording))
+        if not each.may_pass
+    }
+    count = len(lasting & {*rows})
+    if not count:
+        return "the same command again makes what is missing"
+    which = "what failed fails" if count == len(rows) else f"{count} of {len(rows)} outputs that failed fail"
+    return f"{which} in the same way each time, until the cause above is mended"
 
 
 def forget_failures(flow: Flow, pending: Mapping[Path, Collection[str]]) -> None:
@@ -162,7 +182,7 @@ def _last_words(job: FailedJob, started: float) -> str:
     """The error that the log of a job ends with; empty where it has none of this run."""
     for log in map(Path, job.logs):
         if log.is_file() and log.stat().st_mtime >= started:
-            last = log.read_text(encoding="utf-8", errors="replace").rstrip().rpartition("\n")[2]
+            last = read_bounded(log, 1 << 28, "a log").decode("utf-8", "replace").rstrip().rpartition("\n")[2]
             if last.startswith(ERROR_MARK):
                 return last.removeprefix(ERROR_MARK)
     return ""
@@ -170,7 +190,7 @@ def _last_words(job: FailedJob, started: float) -> str:
 
 def _silence(job: FailedJob) -> str:
     """What can be said of a job that ended without a word."""
-    log = f"; see {job.logs[0]}" if job.logs else ""
+    log = f"; see {os.path.abspath(job.logs[0])}" if job.logs else ""
     said = f": {one_line(job.message)}" if job.message else ", as when it is killed for its memory or its time"
     return f"the job ended without an error of its own{said}{log}"
 
@@ -186,8 +206,10 @@ def table(rows: Sequence[Row]) -> list[str]:
 def _make_page(flow: Flow, trace: Path) -> None:
     """Make the page of a recording of what there is. It gets no stamp, so the next run makes it once more."""
     wildcards = SimpleNamespace(trace=str(trace).lstrip("/"), product=_REPORT[1:])
-    command = [sys.executable, "-m", "rover_pipeline", "step", flow.step_name(wildcards), "--trace", str(trace)]
-    command += ["--output", str(trace / _REPORT / "index.html"), "--request", flow.step_options(wildcards)]
+    with flow.world(trace):
+        request = flow.step_options(wildcards)
+    command = python("rover_pipeline", "step", flow.step_name(wildcards), "--trace", str(trace))
+    command += ["--output", str(trace / _REPORT / "index.html"), "--request", request]
     log = Path("logs", wildcards.trace, "report.log")
     subprocess.run([*command, "--log", str(log)], check=False)
 
@@ -195,4 +217,4 @@ def _make_page(flow: Flow, trace: Path) -> None:
 def say(title: str, lines: Sequence[str]) -> None:
     """Print a list on the terminal, cut off where it is long."""
     shown = lines if len(lines) <= _SHOWN else [*lines[:_SHOWN], f"and {len(lines) - _SHOWN} more"]
-    print("\n  ".join([f"rover-pipeline: {title}", *shown]), file=sys.stderr)
+    print(printable("\n  ".join([f"rover-pipeline: {title}", *shown])), file=sys.stderr)

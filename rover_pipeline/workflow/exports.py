@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import shlex
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,10 +17,12 @@ from typing import Any
 from rover_pipeline.datasets.options import DatasetOptions
 from rover_pipeline.datasets.table import DATASETS
 from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, did_you_mean
+from rover_pipeline.format.names import STAMP
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.workflow.flow import Flow
+from rover_pipeline.workflow.launch import python
 from rover_pipeline.workflow.rule_inputs import SensorInput
-from rover_pipeline.workflow.stamps import STAMP, withdraw
+from rover_pipeline.workflow.stamps import withdraw
 
 #: Ends a reference to a channel that a format reads where it is there.
 _OPTIONAL = "?"
@@ -73,7 +74,7 @@ class Exports:
     def command(self) -> str:
         """Shell command of a rule."""
         return (
-            f"{shlex.quote(sys.executable)} -m rover_pipeline export {{params.format}} {{params.entries}} "
+            f"{shlex.join(python('rover_pipeline'))} export {{params.format}} {{params.entries}} "
             "--out {params.folder:q} --stamp {params.stamp:q} --request {params.request:q} --replace "
             "--threads {threads} --log {log:q}"
         )
@@ -107,7 +108,7 @@ class Exports:
                     )
             elif begins and stamp.exists() and provenance and provenance.get("version") != DATASETS[name].version:
                 withdraw(stamp)
-            self.flow.directories.append(str(stamp.parent))
+            self.flow.datasets.append(str(stamp.parent))
             stamps.append(str(stamp))
         return stamps
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -14,17 +13,18 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from rover_pipeline.config import Config
 from rover_pipeline.engine.options import DASK_VARIABLE
 from rover_pipeline.engine.step import Has, Step
 from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, RoverError, did_you_mean
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.texts import read_text
-from rover_pipeline.format.trace import CONFIG, channels_of
+from rover_pipeline.format.trace import CONFIG, channels_of, is_empty
 from rover_pipeline.format.virtual import in_the_way
 from rover_pipeline.table import TABLE, asked_outputs, find_step
+from rover_pipeline.workflow.launch import python
 from rover_pipeline.workflow.needs import Needs
 from rover_pipeline.workflow.outputs import find_recordings
 from rover_pipeline.workflow.rule_inputs import (
@@ -34,21 +34,20 @@ from rover_pipeline.workflow.rule_inputs import (
     SensorInput,
     StepInput,
 )
-from rover_pipeline.workflow.stamps import STAMP, StepId, made_by, untrue, withdraw, writable
+from rover_pipeline.workflow.stamps import StepId, made_by, untrue, withdraw, writable
+from rover_pipeline.workflow.worlds import Worlds
 
 
-class Flow:
+class Flow(Worlds):
     """The configuration and the recordings of one run of the workflow.
 
     Attributes:
-        config: the validated configuration.
         traces: directory that results go to -> directory of the recording. The same unless `output_root` is set.
-        made: the virtual sensors, and folders of files, that rules make, and the file each is known by.
         wanted: directory of results -> names of the outputs that are asked for, once `targets` has been called.
-        directories: those of what was asked for, once `targets` has been called.
+        datasets: directories of the datasets that are asked for, once `Exports.targets` has been called.
         started: when this run began, seconds since the epoch.
         refused: messages about recordings that cannot be processed; all others are.
-        steps, inputs: virtual sensor, or folder -> its step, and the input of its rule, where that is what it declares.
+        inputs: virtual sensor, or folder -> the input of its rule, where that is what its step declares.
         passes: gives the files of passes that the job of a virtual sensor of a recording waits for.
         needs_of: what outputs need of recordings.
     """
@@ -58,30 +57,36 @@ class Flow:
     #: Sensors of the simulated recording, which may not exist yet.
     demo_sensors: tuple[str, ...] = ("camera", "imu", "lidar", "radar")
 
-    def __init__(self, values: Mapping[str, Any], folder: Path | None = None, *, locate: bool = True) -> None:
+    def __init__(
+        self,
+        values: Mapping[str, Any],
+        folder: Path | None = None,
+        *,
+        locate: bool = True,
+        typed: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
         """
         Args:
             values: of the configuration.
             folder: that relative paths start from; None = the working directory.
             locate: False = look for no recordings, in a job that is told its own one.
+            typed: what of the values the user gave on the command line, even if it is the default.
         """
-        self.config = Config.parse(values)
-        self.made: dict[str, str] = {}
+        super().__init__(values, typed)
         self.wanted: dict[Path, list[str]] = {}
-        self.directories: list[str] = []
-        self.steps: dict[str, Step] = {}
+        self.datasets: list[str] = []
         self.passes: Callable[[str, Path], list[str]] = lambda sensor, results: []
         self.inputs: dict[str, StepInput] = {}
         self._step_ids: dict[str, StepId] = {}
         self._declaring: tuple[str, Sequence[str]] = ("", ())
         self.needs_of = Needs(self)
         self._channels: dict[Path, Has] = {}
-        self._read: set[str] = set()  # sections that rules took options from
         self._wildcards: dict[str, Path] = {}
         self.started = time.time()
         here = folder or Path.cwd()
         self.demo = here / "demo"
         self.traces, self.refused = find_recordings(self.config, here, self.demo) if locate else ({}, [])
+        self.recall(self.traces, self.refused)
         os.environ[DASK_VARIABLE] = self.config.dask.model_dump_json()
 
     def is_demo(self, results: Path) -> bool:
@@ -108,19 +113,19 @@ class Flow:
 
     def needs(self, name: str) -> StepInput:
         """Input of a rule: everything that a step declares to read. `name`: see `find_step`."""
-        step = self._step(name)
-        return self.inputs.setdefault(step.sensor, StepInput(self, step, step.sensor))
+        step: Step = self.declare(lambda: self.step_for_options(name))
+        return self.inputs.setdefault(step.sensor, StepInput(self, step.sensor))
 
     def makes(self, name: str) -> list[str]:
         """Output of a rule: the virtual sensor, or folder of files, that a step declares to make."""
-        step = self._step(name)
-        return self._outputs(step.sensor, self._step_options(step), f"{{product,{re.escape(step.sensor[1:])}}}")
 
-    def enabled(self, name: str) -> bool:
-        """Whether the option without which a step does not exist is set."""
-        option = self._step(name).needs_option
-        section, _, key = option[0].rpartition(".") if option else ("", "", "")
-        return option is None or bool(self.config.section(section)[key])
+        def declare() -> list[str]:
+            step = self.step_for_options(name)
+            product = f"{{product,{re.escape(step.sensor[1:])}}}"
+            return self.outputs(step.sensor, self.options_of_step(step), product)
+
+        made: list[str] = self.declare(declare)
+        return made
 
     def step_name(self, wildcards: Any) -> str:
         """Parameter of a rule: the name of the step that makes the output, as `rover-pipeline step` takes it."""
@@ -137,25 +142,7 @@ class Flow:
     def step_options(self, wildcards: Any) -> str:
         """Parameter of a rule: all that may change its result, as JSON, and where the recording is."""
         step = self.steps[f"_{wildcards.product}"]
-        return self._with_recording(self._request(self._step_options(step)), wildcards)
-
-    def _step(self, name: str) -> Step:
-        """A step, with what depends on its options filled in."""
-        step = find_step(name)
-        if not step.sensor.startswith("_"):
-            raise ConfigError(f"step {name}: declares no `sensor` that begins with an underscore")
-        if step.options and not step.sections:
-            raise ConfigError(f"step {name}: takes `options`, but declares no `section` that gives them")
-        options = step.options.parse(self._step_options(step), step.sections[0]) if step.options else None
-        step = self.steps[step.sensor] = step.for_options(options)
-        return step
-
-    def _step_options(self, step: Step) -> dict[str, Any]:
-        """Options of a step; of those of the sections around its own, the ones that its model has."""
-        known = set(step.options.model_fields if step.options else ())
-        known |= set(self.config.section(step.sections[0])) if step.sections else set()
-        values = {key: value for key, value in self._options(step.sections).items() if key in known}
-        return values | {option: {key: values[option][key] for key in keys} for option, keys in step.uses.items()}
+        return self._with_recording(self.request(self.options_of_step(step)), wildcards)
 
     # --- A rule that says by itself what it needs and makes ------------------------------------------------------
 
@@ -182,19 +169,23 @@ class Flow:
         directory, not only where Snakemake remembers what it did.
         """
         self._declaring = (sensor, [*channels, META])
-        return self._outputs(sensor, self._options(_names(options)), sensor[1:])
+        return self._declared_by_rule(sensor, options)
 
     def product(self, folder: str, *files: str, options: str | Sequence[str] = "") -> list[str]:
         """Output of a rule: the stamp of a folder that has at least these files and is no sensor."""
         self._declaring = (folder, files)
-        return self._outputs(folder, self._options(_names(options)), folder[1:])
+        return self._declared_by_rule(folder, options)
+
+    def _declared_by_rule(self, folder: str, sections: str | Sequence[str]) -> list[str]:
+        made: list[str] = self.declare(lambda: self.outputs(folder, self.options_of(_names(sections)), folder[1:]))
+        return made
 
     def options(self, *sections: str) -> Callable[[Any], str]:
         """Parameter of a rule: all that may change its result, as JSON. A callable, for the sake of the braces.
 
         Of several sections the first gives its own options, each other one an option of its name.
         """
-        request = {**self._request(self._options(_names(sections))), "makes": list(self._declaring[1])}
+        request = {**self.request(self.options_of(_names(sections))), "makes": list(self._declaring[1])}
         return lambda wildcards: self._with_recording(request, wildcards)
 
     def step(self, name: str) -> str:
@@ -210,18 +201,10 @@ class Flow:
         return self._command("{params.step:q} --step-version {params.version}")
 
     def _command(self, step: str) -> str:
-        python = shlex.quote(sys.executable)
         return (
-            f"{python} -m rover_pipeline step {step} --trace /{{wildcards.trace:q}} "
+            f"{shlex.join(python('rover_pipeline'))} step {step} --trace /{{wildcards.trace:q}} "
             "--output {output:q} --request {params.options:q} --threads {threads} --log {log:q}"
         )
-
-    def _outputs(self, folder: str, options: dict[str, Any], product: str) -> list[str]:
-        """Pattern of the stamp of a result, with the digest of its options."""
-        digest = hashlib.blake2b(json.dumps(self._request(options), sort_keys=True).encode(), digest_size=6)
-        stamp = f"{STAMP}{digest.hexdigest()}"
-        self.made[folder] = stamp
-        return [f"/{{trace}}/_{product}/{stamp}"]
 
     # --- What is asked for -----------------------------------------------------------------------------------------
 
@@ -249,7 +232,8 @@ class Flow:
         files: list[str] = []
         for results in list(self.traces):
             try:
-                files += self._targets_of(results, asked, begins)
+                with self.world(results):
+                    files += self._targets_of(results, asked, begins)
             except RoverError as error:
                 if not several:  # one bad recording among others is told at the end
                     raise
@@ -263,29 +247,36 @@ class Flow:
     def _targets_of(self, results: Path, asked: Mapping[str, bool], begins: bool) -> list[str]:
         """Stamps of what is asked for of one recording. `asked`: names of outputs -> whether asked for by name."""
         source = self.traces[results]
-        possible = [name for name in asked if not self.needs_of.lacking(name, results)]
+        possible = [name for name in asked if self.needs_of.tried(name, results, by_name=asked[name])]
         for name in asked:
             if asked[name] and name not in possible:
                 raise ConfigError(f"{source}: {self.needs_of.lacking(name, results)}, which the output {name!r} needs")
         if begins:
-            self.needs_of.tell_unfit([name for name in asked if name not in possible], results)
+            self.needs_of.tell(possible, [name for name in asked if name not in possible], results)
         self.wanted[results] = possible
-        if not any(self.needs_of.sensors(name, results) or asked[name] for name in possible):
+        if not self.needs_of.anything(possible, results) and not any(asked[name] for name in possible):
             raise FormatError(f"{source}: has none of the sensors that outputs {', '.join(asked)} need")
         self.prepare(possible, results, begins)
         stamps = [f"{results}/_{name}/{self.made[f'_{name}']}" for name in possible]
         if not writable(results) and not all(map(os.path.exists, stamps)):
             raise InTheWayError(f"{results}: cannot be written to; set output_root to a folder where results can go")
-        self.directories += [str(results / f"_{name}") for name in possible]
         return stamps
 
     def pending(self, results: Path) -> list[str]:
         """Names of what has to be made of a recording, and of what is made from that, once `targets` was called."""
-        return self.needs_of.pending(self.wanted[results], results)
+        with self.world(results):
+            return self.needs_of.pending(self.wanted[results], results)
 
     def reach(self, results: Path) -> set[str]:
         """Names of what is asked for of a recording, and of all that is made from."""
-        return self.needs_of.closure(self.wanted.get(results, ()), results)
+        with self.world(results):
+            return self.needs_of.closure(self.wanted.get(results, ()), results)
+
+    def remember_all(self) -> None:
+        """Keep the options with the recordings that are there."""
+        for results in self.wanted:
+            if os.path.isdir(self.source(results)):
+                self.remember(results)
 
     def _require_read(self) -> None:
         """Raise ConfigError for a section of `extra` that no rule reads: a misspelled name, or missing rules."""
@@ -313,18 +304,6 @@ class Flow:
             withdraw(stamp)
             print(f"rover-pipeline: {stamp.parent}: is made again, for {reason}", file=sys.stderr)
 
-    def _options(self, sections: Sequence[str]) -> dict[str, Any]:
-        """Options of a step: those of the first section, and each other one under the last part of its name."""
-        if not sections:
-            return {}
-        self._read.update(sections)
-        others = {name.rpartition(".")[2]: self.config.value(name) for name in sections[1:]}
-        return self.config.section(sections[0], around=True) | others
-
-    def _request(self, options: dict[str, Any]) -> dict[str, Any]:
-        """What identifies a result: its options, and the policy for inputs that are not whole."""
-        return {"input": self.config.input.model_dump(), "options": options}
-
     def _with_recording(self, request: dict[str, Any], wildcards: Any) -> str:
         return json.dumps({**request, "recording": str(self.source(self.results(wildcards.trace)))}, sort_keys=True)
 
@@ -334,12 +313,12 @@ class Flow:
             return not self.needs_of.lacking(sensor.removeprefix("_"), results)
         if self.is_demo(results):
             return sensor in self.demo_sensors
-        return os.path.exists(f"{self.source(results)}/{sensor}/{META}")
+        return os.path.exists(f"{(folder := self.source(results))}/{sensor}/{META}") and not is_empty(folder / sensor)
 
     def channels(self, results: Path) -> Has:
         """Which channels the sensors of a recording have."""
         if results not in self._channels:
-            of_demo = frozenset(f"lidar/{channel}" for channel in ("rng", "rfl", "nir"))
+            of_demo = frozenset(f"lidar/{channel}" for channel in ("ts", "rng", "rfl", "nir"))
             known = of_demo.__contains__ if self.is_demo(results) else channels_of(self.source(results))
             self._channels[results] = known
         return self._channels[results]

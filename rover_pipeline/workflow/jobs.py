@@ -1,7 +1,8 @@
 """Which jobs of a run failed, as Snakemake's log tells, and what of that log is not shown.
 
-A step says in one line what is wrong. Snakemake would print the whole command around that line, with all options as
-JSON, and say three times that a job failed. Its own log file, `.snakemake/log`, has it all.
+A step shows its progress, and says in one line what it made or what is wrong. Snakemake would print a dozen lines about
+each job around that, and of one that failed the whole command, with all options as JSON. Its own log file,
+`.snakemake/log`, has it all.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ _SAID_BETTER = (
     "Removing output files of failed job",
     "Warning: the following output files of rule ",
 )
+_NOTHING = "Nothing to be done"
+#: Events that hold the whole command of a job that failed.
+_COMMANDS = ("job_error", "group_error")
 _COMMAND_FAILED = "RuleException:\nCalledProcessError in file"
 _OURS = "-m rover_pipeline "
 
@@ -68,21 +72,25 @@ def _note(failed: dict[int, FailedJob], said: dict[str, Any]) -> None:
 
 
 class OneLine(logging.Filter):
-    """Keeps from the terminal what Snakemake says around the one line of a failed step."""
+    """Keeps from the terminal what Snakemake says around the one line of a step."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         text = str(record.msg or "")
+        if record.levelno < logging.WARNING:
+            return text.startswith(_NOTHING)
+        if _event(record) in _COMMANDS:
+            return False
         if text.startswith(_COMMAND_FAILED):
             return _OURS not in text
         return not text.startswith(_SAID_BETTER)
 
 
-def watch(logger: logging.Logger, verbose: bool) -> JobWatch:
-    """Listen to Snakemake's log, and keep it short on the terminal unless the user asks for more (`--verbose`)."""
+def watch(logger: logging.Logger, shown: bool) -> JobWatch:
+    """Listen to Snakemake's log. `shown`: whether the terminal shows it, as in a dry run or with `--verbose`."""
     watching = JobWatch()
     logger.addFilter(watching)
     for handler in logger.handlers:
-        if handler.name == _TERMINAL and not verbose:
+        if handler.name == _TERMINAL and not shown:
             handler.addFilter(OneLine())
     return watching
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import hashlib
 import json
 import os
 import re
 import site
-import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,10 @@ from platformdirs import user_cache_path, user_config_path
 
 from rover_pipeline.errors import ConfigError, InTheWayError, did_you_mean
 from rover_pipeline.format.meta import replace_file
-from rover_pipeline.format.texts import parse_yaml
-from rover_pipeline.format.trace import enclosing_sensor
-from rover_pipeline.workflow.stamps import writable
-
-#: Folder of Snakemake's notes and of the logs of the jobs.
-WORKING = ".rover-pipeline"
+from rover_pipeline.format.texts import parse_yaml, read_text, read_yaml
+from rover_pipeline.workflow.captures import kind_of, with_imports
+from rover_pipeline.workflow.interruptible import run_group
+from rover_pipeline.workflow.preflight import require_possible
 
 
 def workflow_folder() -> Path:
@@ -41,15 +40,17 @@ def run_workflow(
     profile: str,
     config: Sequence[str],
     dry_run: bool = False,
+    verbose: bool = False,
 ) -> int:
     """Run Snakemake on the packaged workflow. Returns its exit status.
 
-    Snakemake works in a hidden folder beside the results, see `working_folder`, so that nothing appears in the current
-    directory. With rules of the user it works in the current directory, since their commands may name files there.
+    Snakemake works in a folder of the user's cache, see `working_folder`: it trusts what it finds where it works. With
+    rules of the user that are in the current directory it works there, since their commands may name files in it.
 
     Args:
         cores: a number, or `all`; None = what the profile says.
         config: `KEY=VALUE`, values as in YAML; a key with dots is an option of a section: `odometry.world=gravity`.
+        verbose: show Snakemake's own lines too, which its log has anyway.
 
     Raises:
         ConfigError: an argument cannot be understood.
@@ -58,43 +59,53 @@ def run_workflow(
         raise ConfigError(f"--cores {cores}: must be a number of processors, at least 1, or `all`")
     snakefile = workflow_folder() / "Snakefile"
     given = [os.path.abspath(os.path.expanduser(path)) for path in paths]
+    typed = _settings(config)
+    values = _absolute(typed)
+    folder = profile_folder(profile)
+    root = values.get("output_root")
+    kinds = {path: kind for path in given if (kind := kind_of(Path(path)))}
+    options = values | ({"outputs": outputs} if outputs else {})
+    require_possible([path for path in given if path not in kinds], options, folder)
+    given = with_imports(given, kinds, Path(root) if isinstance(root, str) else None, dry_run=dry_run)
+    if not given:
+        return 0
     settings = [f"traces={json.dumps(given)}"]
     if outputs:
         settings.append(f"outputs={json.dumps(outputs.split(','))}")
-    typed = _settings(config)
-    values = _absolute(typed)
     # Texts that name no file stay as they were typed, for Snakemake has its own way to read them.
     kept = {key for key, value in values.items() if isinstance(value, str) and value == typed.get(key)}
     settings += [f"{key}={value if key in kept else json.dumps(value)}" for key, value in values.items()]
-    command = [sys.executable, "-m", "snakemake", "--snakefile", str(snakefile)]
-    command += ["--profile", os.path.abspath(profile) if Path(profile).is_dir() else str(profile_folder(profile))]
-    if "extra_rules" not in values:
-        root = values.get("output_root")
-        command += ["--directory", str(working_folder(given, root if isinstance(root, str) else None))]
+    command = python("rover_pipeline.workflow.interruptible", "--snakefile", str(snakefile))
+    command += local_arguments() if folder == profile_folder("local") else ["--profile", str(folder)]
+    command += ["--workflow-profile", "none"]
+    working = working_folder(given, root if isinstance(root, str) else None)
+    rules = values.get("extra_rules") or []
+    if any(Path(each).is_relative_to(Path.cwd()) for each in ([rules] if isinstance(rules, str) else rules)):
+        working = Path.cwd()
     command += ["--cores", cores] if cores else []
-    command += ["--dry-run"] if dry_run else []
+    command += ["--dry-run", "--quiet", "host", "reason", "rules"] if dry_run else []
+    command += ["--verbose"] if verbose else []
     command += ["--config", *settings]
-    return subprocess.run(command, check=False, env=_environment()).returncode
+    return run_group(command, environment(working), working)
 
 
 def working_folder(given: Sequence[str], output_root: str | None) -> Path:
     """The folder in which Snakemake keeps its notes, `.snakemake/`, and the logs of the jobs, `logs/`.
 
-    It is hidden in `output_root`, else in the folder that holds all that was given, so that the nodes of a cluster see
-    it too. Where nothing can be written there it is in the user's cache.
+    It is in the user's cache, one for each folder of results, and never beside recordings: whoever made these could
+    have put a `.snakemake` with code there. Without a cache that can be written it is a new temporary folder.
 
     Args:
         given: absolute paths of recordings, of folders of them, or patterns.
     """
-    places = [_before_pattern(path) for path in given]
-    common = Path(output_root or os.path.commonpath(places))
-    if (output_root or common.is_dir()) and writable(common) and enclosing_sensor(common) is None:
-        folder = common / WORKING
-    else:
-        digest = hashlib.blake2b(json.dumps([output_root, *given]).encode(), digest_size=8).hexdigest()
-        folder = user_cache_path("rover-pipeline") / "runs" / digest
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    results = output_root or os.path.commonpath([_before_pattern(path) for path in given])
+    digest = hashlib.blake2b(os.fsencode(results), digest_size=8).hexdigest()
+    folder = user_cache_path("rover-pipeline") / "runs" / digest
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK | os.X_OK):
+            return folder
+    return Path(tempfile.mkdtemp(prefix="rover-pipeline-"))
 
 
 def _before_pattern(path: str) -> str:
@@ -103,14 +114,30 @@ def _before_pattern(path: str) -> str:
     return os.path.dirname(re.split(r"[*?\[]", path)[0]) if is_pattern else path
 
 
-def _environment() -> dict[str, str]:
-    """For Snakemake and its jobs, which work in another folder: they find a package that is not installed, too."""
+def python(module: str, *arguments: str) -> list[str]:
+    """The command that runs a module, which is never taken from the folder that it runs in (`-P`)."""
+    return [sys.executable, "-P", "-m", module, *arguments]
+
+
+def environment(working: Path) -> dict[str, str]:
+    """For Snakemake, its jobs and their children, which work in another folder.
+
+    They find a package that is not installed, and no module in the folders that they work in. Steps of the user are
+    found by PYTHONPATH, whose folders are named here by absolute paths. Where the user has no folder for caches, as
+    with HOME=/dev/null, they are in the working folder.
+    """
     found = [os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     package = str(Path(__file__).parents[2])
     known = [os.path.abspath(path) for path in site.getsitepackages()]
     if package not in (*known, *found):
         found.insert(0, package)
-    return {**os.environ, **({"PYTHONPATH": os.pathsep.join(found)} if found else {})}
+    # An empty PYTHONPATH is none, but one of an empty part stands for the folder of each process.
+    changed = {"PYTHONPATH": os.pathsep.join(found), "PYTHONSAFEPATH": "1"}
+    try:
+        user_cache_path().mkdir(parents=True, exist_ok=True)
+    except OSError:
+        changed["XDG_CACHE_HOME"] = changed["MPLCONFIGDIR"] = str(working / ".snakemake" / "cache")
+    return {**os.environ, **changed}
 
 
 #: Options that name files, by the names of the sections around them.
@@ -161,10 +188,24 @@ def _settings(items: Sequence[str]) -> dict[str, Any]:
     return plain | nested
 
 
+def local_arguments() -> list[str]:
+    """The profile `local` as arguments: Snakemake would say that it uses a profile."""
+    arguments: list[str] = []
+    for key, value in read_yaml(profile_folder("local") / "config.yaml").items():
+        values = value if isinstance(value, list) else [] if value is True else [value]
+        arguments += [f"--{key}", *map(str, values)]
+    return arguments
+
+
 def profile_folder(name: str) -> Path:
-    """The folder of a profile that comes with the package."""
+    """The folder of a profile: one that comes with the package, else the folder of this path.
+
+    A folder of the name of ours is not taken, for Snakemake evaluates what a profile says: `./local` names it.
+    """
     folder = workflow_folder() / "profiles"
     known = sorted(path.name for path in folder.iterdir())
+    if name not in known and Path(name).is_dir():
+        return Path(name).absolute()
     if name not in known:
         raise ConfigError(f"profile {name}: no such folder, and none of ours; {did_you_mean(name, known)}")
     return folder / name
@@ -176,10 +217,10 @@ def install_profile(folder: Path) -> Path:
     The copy names the Snakefile, so no checkout is needed. A profile of the same name that differs is not touched.
     """
     target = user_config_path("snakemake") / folder.name / "config.yaml"
-    text = (folder / "config.yaml").read_text(encoding="utf-8")
+    text = read_text(folder / "config.yaml")
     text += f"\n# Added by `rover-pipeline profile {folder.name} --install`.\n"
     text += f"snakefile: {json.dumps(str(workflow_folder() / 'Snakefile'))}\n"
-    if target.exists() and target.read_text(encoding="utf-8") != text:
+    if target.exists() and read_text(target) != text:
         raise InTheWayError(f"{target}: exists and differs; move it away first")
     target.parent.mkdir(parents=True, exist_ok=True)
     replace_file(target, text)

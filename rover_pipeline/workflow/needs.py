@@ -5,10 +5,18 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from rover_pipeline.errors import RoverError
+from rover_pipeline.format.texts import read_text
+from rover_pipeline.format.trace import CONFIG, Trace, is_empty
+from rover_pipeline.lookup import load
 from rover_pipeline.workflow.rule_inputs import Input, Recordings
+
+#: Begins the reason of outputs of a sensor that is there and recorded nothing.
+_EMPTY = "has no samples of "
 
 
 class Needs:
@@ -44,8 +52,14 @@ class Needs:
             if optional or recordings.has(sensor, results):
                 continue
             below = self.lacking(sensor.removeprefix("_"), results) if sensor in recordings.made else ""
-            return below or f"has no sensor {sensor!r}"
+            empty = is_empty(recordings.source(results) / sensor)
+            return below or (f"{_EMPTY}{sensor!r}" if empty else f"has no sensor {sensor!r}")
         return ""
+
+    def tried(self, name: str, results: Path, *, by_name: bool) -> bool:
+        """Whether an output is made; one that is asked for by its name fails where the sensor recorded nothing."""
+        reason = self.lacking(name, results)
+        return not reason or (by_name and reason.startswith(_EMPTY))
 
     def closure(self, names: Iterable[str], results: Path) -> set[str]:
         """Outputs and all outputs they are made from."""
@@ -83,13 +97,34 @@ class Needs:
         last = [name for name in wanted if any(item.waits_for_all for item in self.inputs.get(name, ()))]
         return list(dict.fromkeys([*found, *(last if found else ())]))
 
-    def tell_unfit(self, names: Iterable[str], results: Path) -> None:
-        """Say which outputs are left out although the recording has the sensor, because that is of another kind."""
+    def anything(self, names: Iterable[str], results: Path) -> bool:
+        """Whether there is anything to make of a recording: its page where it has any sensor, or a path at least."""
+        has_page = "report" in names and not self.recordings.is_demo(results)
+        return any(self.sensors(name, results) for name in names) or (
+            has_page and bool(Trace(self.recordings.source(results)).sensors())
+        )
+
+    def tell(self, names: Sequence[str], left_out: Sequence[str], results: Path) -> None:
+        """Say which outputs are left out although the recording has the sensor, because that is of another kind, and
+        which sensors the others take to be where the lidar is, because nothing says where they are."""
+        recordings, source = self.recordings, self.recordings.source(results)
         unfit = {reason for name in self.inputs if (reason := self._unfit(name, results))}
-        for name in names:
+        for name in left_out:
             if (reason := self.lacking(name, results)) in unfit:
-                source = self.recordings.source(results)
                 print(f"rover-pipeline: {source}: {name} is left out: the recording {reason}", file=sys.stderr)
+        # The odometry estimates how the IMU is mounted.
+        steps = [recordings.steps[f"_{name}"] for name in names if f"_{name}" in recordings.steps and name != "odom"]
+        needed = {sensor for step in steps for sensor in step.uses.get("rig", ()) if sensor != "name"}
+        needed = {sensor for sensor in needed if recordings.has(sensor, results)}
+        if len(needed) + recordings.has("lidar", results) < 2 or not needed or recordings.is_demo(results):
+            return  # one sensor alone is nowhere beside another
+        text = read_text(source / CONFIG) if (source / CONFIG).exists() else None
+        notes_of = load("rover_pipeline.kinematics.mount:mount_notes")  # of maths: only where it is needed
+        with suppress(RoverError):  # the step says what is wrong with it
+            if unknown := [each for each in sorted(needed) if notes_of(each, rig=recordings.config.rig, recorded=text)]:
+                which = f"{', '.join(unknown)} {'is' if len(unknown) == 1 else 'are'}"
+                told = f"nothing says where {which} on the rig: taken to be where the lidar is; set `rig`"
+                print(f"rover-pipeline: {source}: {told}", file=sys.stderr)
 
     def _unfit(self, name: str, results: Path) -> str:
         return next(filter(None, (item.unfit(results) for item in self.inputs.get(name, ()))), "")

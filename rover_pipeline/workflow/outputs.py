@@ -8,10 +8,7 @@ from rover_pipeline.config import Config
 from rover_pipeline.errors import ConfigError, InTheWayError
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.trace import has_files, locate_traces
-from rover_pipeline.workflow.rule_inputs import has_wildcard
-
-#: Snakemake takes a name in braces for a wildcard, and there is no way to write it otherwise.
-_BRACES = "has a name in braces in its path, which Snakemake cannot take; rename it, or name a link to it"
+from rover_pipeline.workflow.rule_inputs import refusal
 
 
 def find_recordings(config: Config, here: Path, demo: Path) -> tuple[dict[Path, Path], list[str]]:
@@ -30,8 +27,8 @@ def find_recordings(config: Config, here: Path, demo: Path) -> tuple[dict[Path, 
             raise InTheWayError(f"{demo}: is not a simulated trace of ours; give traces=PATH, or move it away")
         return {demo: demo}, []
     located = locate_traces(config.traces, here, here / config.output_root if config.output_root else None)
-    traces = {results: source for results, source in located.items() if not has_wildcard(str(results))}
-    refused = [f"{results}: {_BRACES}" for results in located if results not in traces]
+    traces = {results: source for results, source in located.items() if not refusal(str(results))}
+    refused = [refusal(str(results)) for results in located if results not in traces]
     if refused and not traces:
         raise ConfigError(refused[0])
     return traces, refused

@@ -17,7 +17,6 @@ import os
 import secrets
 import shlex
 import shutil
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -30,6 +29,7 @@ from rover_pipeline.format.meta import replace_file
 from rover_pipeline.table import TABLE
 from rover_pipeline.workflow.costs import memory_mb, work_s
 from rover_pipeline.workflow.flow import Flow
+from rover_pipeline.workflow.launch import python
 from rover_pipeline.workflow.stamps import made_by
 
 #: Folder of the markers of a run, in the working directory.
@@ -120,11 +120,11 @@ class Passes:
         Where the process is killed, each output is left to its own job.
         """
         nothing = json.dumps(outcome({}, {})).replace("{", "{{").replace("}", "}}")
-        told = "rover-pipeline: {params.name} of /{wildcards.trace} was stopped; its outputs are made one by one"
+        told = "rover-pipeline: {params.name:q} of /{wildcards.trace:q} was stopped'; its outputs are made one by one'"
         return (
-            f"{shlex.quote(sys.executable)} -m rover_pipeline pass {{params.name:q}} --trace /{{wildcards.trace:q}} "
+            f"{shlex.join(python('rover_pipeline'))} pass {{params.name:q}} --trace /{{wildcards.trace:q}} "
             f"--folder {shlex.quote(str(self.folder))} --marker {{output:q}} --threads {{threads}} --log {{log:q}} "
-            f"|| {{{{ echo {shlex.quote(told)} >&2; echo {shlex.quote(nothing)} > {{output:q}}; }}}}"
+            f"|| {{{{ echo {told} >&2; echo {shlex.quote(nothing)} > {{output:q}}; }}}}"
         )
 
     def members(self, name: str, results: Path) -> list[str]:

@@ -12,9 +12,10 @@ from pathlib import Path
 
 from rover_pipeline.format.attempt import open_regular
 from rover_pipeline.format.failures import Failure, clear_failure, read_failures, record_failure
+from rover_pipeline.format.files import read_bounded
 from rover_pipeline.format.meta import replace_file
 from rover_pipeline.format.texts import parse_json, read_text
-from rover_pipeline.workflow.launch import workflow_folder
+from rover_pipeline.workflow.launch import local_arguments, python, workflow_folder
 from rover_pipeline.workflow.plan_file import RUN_VARIABLE, WHOLE, options_file, sources_file
 
 _MAX_BYTES = 1 << 28
@@ -60,9 +61,8 @@ def run_recording(run: Path, trace: Path, marker: Path, *, threads: int, log: Pa
 
 def _command(options: Path, trace: Path, source: Path | None, threads: int) -> list[str]:
     """Snakemake on one recording. The user's own profiles are for the run that this is a job of."""
-    command = [sys.executable, "-m", "snakemake", "--snakefile", str(workflow_folder() / "Snakefile")]
-    command += ["--profile", "none", "--workflow-profile", "none", "--cores", str(threads), "--keep-going", "--nolock"]
-    command += ["--scheduler", "greedy", "--rerun-incomplete", "--quiet", "host", "reason", "rules"]
+    command = python("snakemake", "--snakefile", str(workflow_folder() / "Snakefile"))
+    command += ["--profile", "none", "--workflow-profile", "none", *local_arguments(), "--cores", str(threads)]
     command += ["--configfile", str(options), "--config", "plan=steps", f"traces={json.dumps([str(source or trace)])}"]
     return [*command, f"output_root={json.dumps(str(trace.parent))}"] if source else command
 
@@ -74,7 +74,7 @@ def _environment() -> Mapping[str, str]:
 
 def _last_words(log: Path) -> tuple[str, float, bool]:
     """Why Snakemake itself ended with an error, when, and whether that may pass."""
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    lines = read_bounded(log, _MAX_BYTES, "a log").decode("utf-8", "replace").splitlines()
     ours = [line.removeprefix(_OURS) for line in lines if line.startswith(_OURS)]
     if ours:
         return ours[0], time.time(), False

@@ -23,6 +23,8 @@ from rover_pipeline.format.meta import replace_file
 from rover_pipeline.format.texts import read_json
 from rover_pipeline.workflow.costs import Cost, cost_of
 from rover_pipeline.workflow.flow import Flow
+from rover_pipeline.workflow.launch import python
+from rover_pipeline.workflow.memory import nested
 from rover_pipeline.workflow.plan_file import RUN_VARIABLE, WHOLE, options_file, sources_file
 
 #: Folder of the markers of a run, in the working directory.
@@ -65,9 +67,13 @@ class RecordingJobs:
         config = self.flow.config
         if config.traces is None:  # the recording itself is made by a rule
             return False
-        if config.plan == "auto":
+        if self.flow.mixed and (config.exports or config.plan == "steps"):
+            what = "exports" if config.exports else "plan: steps"
+            hint = "give the options of all of them with --config, or --reset-config"
+            raise ConfigError(f"config: {what}: the recordings remember different options; {hint}")
+        if config.plan == "auto" and not self.flow.mixed:
             return not config.exports and (self.away or len(self.flow.traces) > _FEW)
-        return config.plan == "recordings"
+        return config.plan == "recordings" or self.flow.mixed
 
     def targets(self, stamps: list[str], *, dry: bool) -> list[str]:
         """What the rule `all` waits for: the stamps, or a marker of each recording that has something to be made."""
@@ -107,7 +113,7 @@ class RecordingJobs:
     def command(self) -> str:
         """Shell command of the rule."""
         return (
-            f"{shlex.quote(sys.executable)} -m rover_pipeline recording --trace /{{wildcards.trace:q}} "
+            f"{shlex.join(python('rover_pipeline'))} recording --trace /{{wildcards.trace:q}} "
             f"--folder {shlex.quote(str(self.folder))} --marker {{output:q}} --threads {{threads}} --log {{log:q}}"
         )
 
@@ -151,8 +157,10 @@ class RecordingJobs:
     def _write(self) -> None:
         """Tell the jobs of this run their options and sources. They are too long for a command line."""
         self.folder.mkdir(parents=True)
-        values = self.flow.config.model_dump(mode="json")
-        replace_file(options_file(self.folder), json.dumps(values))
+        # Only what was given: each job takes the rest from what its recording remembers.
+        replace_file(
+            options_file(self.folder), json.dumps({**nested(self.flow.given), "extra": self.flow.config.extra})
+        )
         differing = {str(results): str(source) for results, source in self.flow.traces.items() if results != source}
         replace_file(sources_file(self.folder), json.dumps(differing))
         os.environ[RUN_VARIABLE] = str(self.folder)

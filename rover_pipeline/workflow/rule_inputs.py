@@ -9,7 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
+from rover_pipeline.config import Config
 from rover_pipeline.engine.step import EVERY, OPTIONAL, Has, Step
+from rover_pipeline.errors import one_line
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import TS, VALID
 
@@ -21,6 +23,25 @@ def has_wildcard(path: str) -> bool:
     return _WILDCARD.search(path) is not None
 
 
+#: What Snakemake cannot take in a path: it has a meaning of its own, and there is no way to write it otherwise.
+_REFUSED = {
+    "a name in braces": _WILDCARD,
+    "a name in angle brackets": re.compile(r"<[a-z][a-z0-9_]*>"),
+    "a line break": re.compile(r"[\n\r]"),
+    "bytes that are no UTF-8": re.compile(r"[\ud800-\udfff]"),
+    "an ending that is 20 times the same": re.compile(r"(.+)\1{19}$"),
+}
+
+
+def refusal(path: str) -> str:
+    """Why Snakemake cannot process what is at a path; "" where it can."""
+    for what, pattern in _REFUSED.items():
+        if pattern.search(path):
+            why = f"has {what} in its path, which Snakemake cannot take; rename it, or name a link to it"
+            return f"{one_line(path)}: {why}"
+    return ""
+
+
 class Recordings(Protocol):
     """What input functions ask about the recordings of a run.
 
@@ -28,12 +49,15 @@ class Recordings(Protocol):
         made: the virtual sensors that rules make -> the file that stands for each.
         wanted: directory of results -> names of the outputs that are asked for.
         demo_sensors: sensors of the simulated recording, which may not exist yet.
+        config, steps: the configuration, and the step of each output that is what it declares.
         passes: gives the files of passes that the job of a virtual sensor of a recording waits for.
     """
 
     made: dict[str, str]
     wanted: dict[Path, list[str]]
     demo_sensors: tuple[str, ...]
+    config: Config
+    steps: dict[str, Step]
 
     @property
     def passes(self) -> Callable[[str, Path], list[str]]: ...
@@ -155,11 +179,15 @@ class EverythingInput(Input):
 class StepInput(Input):
     """Everything that a step declares to read."""
 
-    def __init__(self, recordings: Recordings, step: Step, sensor: str) -> None:
+    def __init__(self, recordings: Recordings, sensor: str) -> None:
         super().__init__(recordings)
-        self.step, self.name = step, sensor
-        self._usual = _parts(recordings, step, sensor)
-        self._others: dict[Path, list[Input]] = {}
+        self.name = sensor
+        self._parts: dict[tuple[int, Path | None], list[Input]] = {}
+
+    @property
+    def step(self) -> Step:
+        """The step, with the options of the recording that is looked at."""
+        return self.recordings.steps[self.name]
 
     def step_of(self, results: Path) -> Step:
         """The step for the sensors that a recording has."""
@@ -167,12 +195,11 @@ class StepInput(Input):
 
     def parts(self, results: Path) -> list[Input]:
         """What the step reads of a recording."""
-        adapted = self.step_of(results)
-        if adapted is self.step:
-            return self._usual
-        if results not in self._others:
-            self._others[results] = _parts(self.recordings, adapted, self.name)
-        return self._others[results]
+        adapted, usual = self.step_of(results), self.step
+        known = (id(usual), None if adapted is usual else results)  # no step of a run is ever forgotten
+        if known not in self._parts:
+            self._parts[known] = _parts(self.recordings, adapted, self.name)
+        return self._parts[known]
 
     def sensors(self, results: Path) -> dict[str, bool]:
         return {name: optional for part in self.parts(results) for name, optional in part.sensors(results).items()}

@@ -14,24 +14,27 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rover_pipeline.engine.identity import source_of
 from rover_pipeline.engine.step import Step
 from rover_pipeline.errors import FormatError, RoverError
-from rover_pipeline.format.provenance import PROVENANCE, file_state, files_of, fingerprint, read_provenance
+from rover_pipeline.format.names import STAMP
+from rover_pipeline.format.provenance import PROVENANCE, files_of, read_provenance
+from rover_pipeline.format.stale import changed_inputs, recorded_inputs
 
-STAMP = ".options-"
 #: The stamp of a virtual sensor in the output patterns of a rule: `/_name/` or, with a wildcard, `/_{product,name}/`.
 _MADE = re.compile(r"/_(?:\{product,)?([^/}]+)\}?/" + re.escape(STAMP))
 
 
 class StepId(NamedTuple):
-    """Which step made a result."""
+    """Which step made a result; `source`: digest of the code of a user's step, "" = of ours, or not known."""
 
     name: str
     version: int
+    source: str = ""
 
     @classmethod
     def of(cls, step: Step) -> StepId:
-        return cls(step.name, step.version)
+        return cls(step.name, step.version, source_of(step.function))
 
 
 def made_by(rule: Any) -> list[str]:
@@ -53,32 +56,21 @@ def untrue(stamp: Path, step: StepId | None, source: Path) -> str:
         return ""
     provenance = read_provenance(stamp.parent) or {}
     try:
-        made_with = StepId(provenance["step"], provenance["version"])
-        inputs, states = provenance["inputs"], provenance["time"]["inputs"]
-        changed = [name for name, state in states.items() if _changed(stamp, name, state, inputs.get(name), source)]
-    except (KeyError, TypeError, AttributeError):
+        made_with = StepId(provenance["step"], provenance["version"], provenance.get("source", ""))
+        known = recorded_inputs(stamp.parent, provenance).keys() & provenance["time"]["inputs"].keys()
+        if len(known) < len(provenance["inputs"]):
+            raise KeyError
+    except (KeyError, TypeError, AttributeError, FormatError):
         return f"its {PROVENANCE} does not tell what it was made from"
     lacking = sorted(name for name in files_of(provenance) if not os.path.lexists(stamp.parent / name))
     if lacking or stamp.is_symlink():
         return f"{lacking[0] if lacking else stamp.name} is missing"
-    if step is not None and made_with != step:
+    if step is not None and made_with[:2] != step[:2]:
         return f"it was made by version {made_with.version} of {made_with.name}"
-    return f"{changed[0]} has changed" if changed else ""
-
-
-def _changed(stamp: Path, reference: str, state: object, known: Any, source: Path) -> bool:
-    """Whether an input holds other bytes than the result was made from. Copies of a recording have other times only."""
-    name, _, channel = reference.partition("/")
-    for trace in dict.fromkeys((stamp.parent.parent, source)):
-        for path in (trace / reference, trace / f"_{name}" / channel):  # some channels are published in `_camera`
-            try:
-                now = file_state(path)
-            except (FileNotFoundError, NotADirectoryError):
-                continue
-            except OSError as error:
-                raise FormatError(f"{path}: cannot be read: {error.strerror}; try again when it can") from error
-            return now != state and not fingerprint(path).items() <= known.items()
-    return False  # raw sensors may be archived after their results are made
+    if step is not None and made_with.source and step.source and made_with.source != step.source:
+        return f"the code of {step.name} has changed"
+    changed = next(changed_inputs(stamp.parent, provenance, source), "")
+    return f"{changed} has changed" if changed else ""
 
 
 def withdraw(stamp: Path) -> None:

@@ -15,6 +15,7 @@ from tests.conftest import CHECKOUT
 OUTPUTS = "lidar_image,radar_range_doppler"
 #: All default outputs but those that the noise of small traces does not give: it has no odometry, and so no map.
 FROM_NOISE = f"{OUTPUTS},radar_range_azimuth,radar_points,radar_velocity,sync,bev,report"
+_LOGS = ".snakemake/log/*.log"
 SNAKEMAKE = [sys.executable, "-m", "snakemake", "--snakefile", str(CHECKOUT / "Snakefile")]
 
 
@@ -26,8 +27,9 @@ def snakemake(
     profile: str = "local",
     env: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run the workflow in `folder` on `traces` and return what it printed."""
-    return subprocess.run(
+    """Run the workflow in `folder` on `traces` and return what it printed; Snakemake's own log is added to stdout."""
+    before = {*folder.glob(_LOGS)}
+    done = subprocess.run(
         command(traces, *arguments, config=config, profile=profile),
         cwd=folder,
         env={**os.environ, **(env or {})},
@@ -36,6 +38,8 @@ def snakemake(
         timeout=300,
         check=False,
     )
+    done.stdout += "".join(path.read_text() for path in sorted({*folder.glob(_LOGS)} - before))
+    return done
 
 
 def command(

@@ -15,7 +15,7 @@ from rover_pipeline.format.provenance import LEFT_OUT, MADE_BY, PROVENANCE
 from rover_pipeline.report.fleet import write_fleet
 from rover_pipeline.workflow.ending import Row, end_of_run, failures, table
 from rover_pipeline.workflow.flow import Flow
-from rover_pipeline.workflow.jobs import OneLine, watch
+from rover_pipeline.workflow.jobs import FailedJob, OneLine, watch
 from rover_pipeline.workflow.passes import Passes
 from rover_pipeline.workflow.recordings import RecordingJobs
 from tests.kit import small_trace
@@ -28,7 +28,7 @@ def said(logger: logging.Logger, text: str, event: str, **more: object) -> None:
 
 def test_a_job_that_a_retry_made_after_all_has_not_failed() -> None:
     logger = logging.Logger("snakemake")
-    jobs = watch(logger, verbose=False)
+    jobs = watch(logger, shown=False)
     for number in (3, 4):
         said(
             logger,
@@ -45,8 +45,8 @@ def test_a_job_that_a_retry_made_after_all_has_not_failed() -> None:
 
 
 def test_only_our_own_commands_are_not_shown_again_when_they_fail() -> None:
-    def shown(text: str) -> bool:
-        return OneLine().filter(logging.makeLogRecord({"msg": text}))
+    def shown(text: str, level: int = logging.ERROR) -> bool:
+        return OneLine().filter(logging.makeLogRecord({"msg": text, "levelno": level}))
 
     head = 'RuleException:\nCalledProcessError in file "derived.smk", line 15:\nCommand '
     assert not shown(f"{head}'python -m rover_pipeline step _map --request {{}}'")
@@ -54,6 +54,7 @@ def test_only_our_own_commands_are_not_shown_again_when_they_fail() -> None:
     assert shown(f"{head}'mytool --in x'"), "nobody else says what a user's own command was"
     assert shown("RuleException:\nValueError in file mine.smk, line 3:\nno such thing")
     assert shown("WorkflowError:\nTarget rules may not contain wildcards.")
+    assert not shown("Building DAG of jobs...", logging.INFO) and shown("Nothing to be done (all", logging.INFO)
 
 
 def test_the_reason_of_a_failure_is_kept_until_the_output_is_made_and_follows_no_link(tmp_path: Path) -> None:
@@ -88,7 +89,7 @@ def test_a_job_that_was_killed_is_told_with_what_the_cluster_says_and_kept(tmp_p
     trace = small_trace(tmp_path / "rec")
     flow = Flow({"traces": str(trace)}, tmp_path)
     logger = logging.Logger("snakemake")
-    jobs = watch(logger, verbose=False)
+    jobs = watch(logger, shown=False)
     state = "SLURM-job '7' failed, SLURM status is: 'OUT_OF_MEMORY'"
     output = [f"{trace}/_odom/.options-0"]
     said(logger, "Error", "job_error", jobid=1, rule_name="odom", rule_msg=state, output=output, log=["x.log"])
@@ -113,6 +114,21 @@ def test_what_a_recording_cannot_give_is_told_and_fails_a_run_only_where_it_was_
         told = capsys.readouterr().err
         assert f"rover-pipeline: {'failed' if status else 'left out'}:\n  rec  _map  no sweep has a pose\n" in told
         assert bool(read_failures(trace)) == bool(status), "what was forgiven is not kept as a failure"
+
+
+@pytest.mark.parametrize(("passing", "advice"), [(True, "the same command again"), (False, "fails in the same way")])
+def test_only_what_may_pass_is_advised_to_be_run_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], passing: bool, advice: str
+) -> None:
+    trace = small_trace(tmp_path / "rec")
+    flow = Flow({"traces": str(trace), "outputs": "lidar_image"}, tmp_path)
+    flow.wanted[trace] = ["lidar_image"]
+    record_failure(trace, "_lidar_image", "why", may_pass=passing)
+    passes = Passes(flow, None, str, lambda _: (), begins=True)
+    job = FailedJob("lidar_image", (f"{trace}/_lidar_image/.options-0",), (), "")
+    flow.started -= 60
+    assert end_of_run(flow, RecordingJobs(flow, away=False, begins=True), passes, {1: job}, whole=False) == 1
+    assert advice in capsys.readouterr().err
 
 
 def test_an_output_that_is_up_to_date_again_is_no_failure_any_more(tmp_path: Path) -> None:

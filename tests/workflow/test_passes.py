@@ -226,7 +226,7 @@ def test_what_follows_from_a_brief_step_that_fails_is_not_made_of_an_older_resul
 
 @pytest.mark.system
 def test_where_the_process_of_several_steps_is_killed_each_is_made_by_its_own_job(tmp_path: Path) -> None:
-    trace = small_trace(tmp_path / "one", 6)
+    trace = small_trace(tmp_path / "it's one", 6)
     (tmp_path / "killing").mkdir()
     killing = 'import os, sys\nif "brief_steps" in sys.orig_argv: os.kill(os.getpid(), 9)\n'
     (tmp_path / "killing" / "sitecustomize.py").write_text(killing)
@@ -237,7 +237,7 @@ def test_where_the_process_of_several_steps_is_killed_each_is_made_by_its_own_jo
     assert {path.name for path in trace.glob("_*")} == {"_lidar_image", "_radar_range_doppler"}
     before = result_bytes(trace)
     forced = snakemake(tmp_path, trace, "--forceall")
-    assert forced.returncode == 0 and forced.stderr.count("made together with others") == 2, forced.stderr
+    assert forced.returncode == 0, forced.stderr
     assert result_bytes(trace) == before
 
 
@@ -259,14 +259,13 @@ def test_a_stamp_is_put_back_on_the_result_of_the_pass_alone(
         (result / "provenance.json").write_text(json.dumps({**provenance, "time": {"seconds": 2.0}}))
     if change == "a file is missing":
         (result / "count").unlink()
-    made = taken_over(result.parent, [result / ".options-1"])
-    assert (result / ".options-1").exists() == (made is not None) == (not change)
-    assert made is None or made == (3, 1)
+    found = taken_over(result.parent, [result / ".options-1"])
+    assert (result / ".options-1").exists() == found == (not change)
     with pytest.raises(RoverError, match="why"):
         taken_over(result.parent, [result.parent / "_bad" / ".options-1"])
-    assert taken_over(result.parent, [result.parent / "_full" / ".options-1"]) is None, "it is tried again"
+    assert taken_over(result.parent, [result.parent / "_full" / ".options-1"]) is False, "it is tried again"
     monkeypatch.delenv(PASSES_VARIABLE)
-    assert taken_over(result.parent, [result / ".options-1"]) is None
+    assert taken_over(result.parent, [result / ".options-1"]) is False
 
 
 @pytest.mark.system

@@ -7,7 +7,6 @@ import inspect
 import json
 import os
 import re
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,8 +15,9 @@ import pytest
 
 from rover_pipeline.errors import ConfigError, RoverError
 from rover_pipeline.table import TABLE, find_step
+from rover_pipeline.workflow import launch
 from rover_pipeline.workflow.flow import Flow
-from rover_pipeline.workflow.launch import WORKING, run_workflow
+from rover_pipeline.workflow.launch import run_workflow
 from tests.conftest import CHECKOUT
 from tests.kit import small_trace
 
@@ -57,11 +57,11 @@ def test_options_of_a_run_may_have_dots_and_what_cannot_be_understood_is_an_erro
 ) -> None:
     started: list[list[str]] = []
 
-    def run(command: list[str], check: bool, env: object) -> SimpleNamespace:
+    def run(command: list[str], environment: object, folder: Path) -> int:
         started.append(command)
-        return SimpleNamespace(returncode=0)
+        return 0
 
-    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(launch, "run_group", run)
     common = {"outputs": None, "profile": "local"}
     config = ["odometry.world=gravity", "radar.points.cfar=ca", "radar.board=AWR1843", f"output_root={tmp_path}/x"]
     assert run_workflow([str(tmp_path)], cores="2", config=config, **common) == 0  # type: ignore[arg-type]
@@ -79,42 +79,57 @@ def test_options_of_a_run_may_have_dots_and_what_cannot_be_understood_is_an_erro
     assert len(started) == 1
 
 
-def test_a_run_works_beside_its_results_or_in_the_cache_and_not_where_it_was_typed(
+def test_a_run_works_in_the_cache_and_neither_beside_recordings_nor_where_it_was_typed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[list[str]] = []
+    folders: list[Path] = []
 
-    def run(command: list[str], check: bool, env: Mapping[str, str]) -> SimpleNamespace:
+    def run(command: list[str], env: Mapping[str, str], folder: Path) -> int:
         assert str(CHECKOUT) in env["PYTHONPATH"].split(os.pathsep), "jobs in another folder find the package"
+        assert all(map(os.path.isabs, env["PYTHONPATH"].split(os.pathsep))) and env["PYTHONSAFEPATH"]
+        assert command[1:4] == ["-P", "-m", "rover_pipeline.workflow.interruptible"] and "--directory" not in command
+        assert command[command.index("--workflow-profile") + 1] == "none"
+        assert "--profile" not in command, "a ./local of others is not ours"
         started.append(command)
-        return SimpleNamespace(returncode=0)
+        folders.append(folder)
+        return 0
 
-    def folder(*paths: str, config: Sequence[str] = ()) -> Path | None:
+    def working(*paths: str, config: Sequence[str] = ()) -> Path:
         run_workflow(paths, outputs=None, cores=None, profile="local", config=config)
-        command = started[-1]
-        return Path(command[command.index("--directory") + 1]) if "--directory" in command else None
+        return folders[-1]
 
     here = tmp_path / "here"
-    here.mkdir()
+    (here / "local").mkdir(parents=True)
     monkeypatch.chdir(here)
-    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setenv("PYTHONPATH", f":.:{os.environ.get('PYTHONPATH', '')}:")
+    monkeypatch.setattr(launch, "run_group", run)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(launch, "require_possible", lambda *given: None)  # a calibration that is not there
     one, two = (small_trace(tmp_path / "all" / name, 1, sensors=("imu",)) for name in ("one", "two"))
-    assert folder(str(one)) == one / WORKING and (one / WORKING).is_dir()
-    assert folder(str(one), str(two)) == folder(f"{tmp_path}/all/*") == folder("../all") == tmp_path / "all" / WORKING
-    assert folder(str(one), config=["output_root=out", "export={root: sets}"]) == here / "out" / WORKING
+    alone = working(str(one))
+    assert alone.is_dir() and alone.is_relative_to(tmp_path / "cache")
+    assert working(str(one)) == alone, "the same run finds its notes again"
+    both = working(str(one), str(two))
+    assert both == working(f"{tmp_path}/all/*") == working("../all")
+    assert (
+        len({alone, both, working(str(two)), working(str(one), config=["output_root=out", "export={root: sets}"])}) == 4
+    )
+    assert not list(tmp_path.rglob(".rover-pipeline*"))
     given = started[-1]
     assert json.dumps(str(here / "out")) in next(each for each in given if each.startswith("output_root="))
     assert f'export={{"root": "{here}/sets"}}' in given, "paths are those from where they were typed"
-    folder(str(one), config=["exports=kitti", "radar.calibration=a.yaml"])
+    working(str(one), config=["exports=kitti", "radar.calibration=a.yaml"])
     assert {f'export={{"root": "{here}/exports"}}', f'radar={{"calibration": "{here}/a.yaml"}}'} <= set(started[-1])
-    assert folder(str(one), config=["extra_rules=mine.smk"]) is None, "commands of the user's rules may name files here"
+    assert working(str(one), config=["extra_rules=mine.smk"]) == here, (
+        "commands of the user's rules may name files here"
+    )
     assert f'extra_rules="{here}/mine.smk"' in started[-1]
-    (tmp_path / "cache").mkdir()
-    monkeypatch.setattr("rover_pipeline.workflow.launch.writable", lambda path: False)
-    unwritable = folder(str(one))
-    assert unwritable is not None and unwritable.is_relative_to(tmp_path / "cache") and unwritable.is_dir()
-    assert folder(str(one)) == unwritable != folder(str(two)), "the same run finds its notes again"
+    assert working(str(one), config=["extra_rules=/elsewhere/mine.smk"]) == alone
+    monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null")
+    temporary = working(str(one))
+    assert temporary.is_dir() and temporary.stat().st_mode & 0o777 == 0o700, "without a cache it works nevertheless"
+    temporary.rmdir()
 
 
 def test_a_changed_pose_or_tolerance_remakes_what_is_computed_from_it_and_nothing_else(tmp_path: Path) -> None:

@@ -42,6 +42,8 @@ def test_the_wheel_runs_the_workflow_and_installs_its_profile_without_a_checkout
     assert str(CHECKOUT) not in done.stderr
     assert Sensor(trace / "_radar_range_doppler").length() == Sensor(trace / "radar").length()
 
+    assert "What do the words mean?" in (trace / "_report" / "index.html").read_text()
+
     installed = call("rover_pipeline", "profile", "cluster", "--install")
     assert installed.returncode == 0, installed.stderr
     assert Path(installed.stdout.strip()) == home / ".config" / "snakemake" / "cluster" / "config.yaml"

@@ -1,0 +1,174 @@
+"""The options of each recording of a run, and the steps and stamps that follow from them.
+
+Most recordings of a run have the same options, and so a run has one set of rules. Where recordings remember different
+ones (`memory.py`), each is one job (`recordings.py`) with rules of its own, and the run that plans these jobs looks at
+each recording with its own options (`Worlds.world`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rover_pipeline.config import Config
+from rover_pipeline.engine.step import Step
+from rover_pipeline.errors import ConfigError, RoverError, short_text
+from rover_pipeline.format.memory import MEMORY, read_memory, write_memory
+from rover_pipeline.table import find_step
+from rover_pipeline.workflow.memory import given_options, is_remembered, kept, nested, recalled, to_remember
+from rover_pipeline.workflow.stamps import STAMP
+
+
+class World(NamedTuple):
+    """Options, of which some are remembered, and what follows: the stamp, and the step, of each virtual sensor."""
+
+    remembered: dict[str, Any]
+    config: Config
+    made: dict[str, str]
+    steps: dict[str, Step]
+
+
+class Worlds:
+    """The options of the recordings of a run.
+
+    Attributes:
+        config, made, steps: of the recording that is looked at; see `world`.
+        given: options that the user gave, by their names with dots.
+        mixed: whether recordings have different options.
+    """
+
+    def __init__(self, values: Mapping[str, Any], typed: Mapping[str, Any]) -> None:
+        self.config = Config.parse(values)
+        self.given = given_options(self.config, typed)
+        self.made: dict[str, str] = {}
+        self.steps: dict[str, Step] = {}
+        self.mixed = False
+        self._read: set[str] = set()  # sections that rules took options from
+        self._declared: list[Callable[[], object]] = []
+        self._worlds: dict[str, World] = {}
+        self._key: dict[Path, str] = {}
+        self._before: dict[Path, dict[str, Any]] = {}
+
+    def recall(self, traces: dict[Path, Path], refused: list[str]) -> None:
+        """Take what recordings remember. One whose memory cannot be used is taken from `traces`, and told.
+
+        Raises:
+            RoverError: it is the only recording.
+        """
+        for results in list(traces):
+            try:
+                known = {} if self.config.reset_config else kept(recalled(results), self.given)
+                key = self._key[results] = json.dumps(known)
+                if key not in self._worlds:
+                    both = {**nested({**known, **self.given}), "extra": self.config.extra}
+                    self._worlds[key] = World(known, Config.parse(both) if known else self.config, {}, {})
+            except RoverError as error:
+                if len(traces) + len(refused) == 1:
+                    raise
+                refused.append(str(error))
+                del traces[results]
+        self.mixed = len(self._worlds) > 1
+        self.config = self.config if self.mixed or not self._worlds else next(iter(self._worlds.values())).config
+
+    def tell_recalled(self) -> None:
+        """Say which options are taken from recordings."""
+        for key, world in self._worlds.items():
+            text = " ".join(f"{name}={json.dumps(value)}" for name, value in world.remembered.items())
+            first, *others = (str(results) for results, each in self._key.items() if each == key)
+            if text:
+                whose = f"{first} and {len(others)} more remember" if others else f"{first} remembers"
+                told = f"{whose} options: {short_text(text, 300)} (--reset-config forgets them)"
+                print(f"rover-pipeline: {told}", file=sys.stderr)
+
+    def remember(self, results: Path) -> None:
+        """Keep the options of a recording with its results."""
+        try:
+            self._before.setdefault(results, {} if self.config.reset_config else read_memory(results))
+            with self.world(results):
+                write_memory(results, to_remember(self.config))
+        except OSError as error:
+            told = f"{results / MEMORY}: cannot be written ({error.strerror}); give the same options next time"
+            print(f"rover-pipeline: {told}", file=sys.stderr)
+
+    def put_back(self, results: Path) -> None:
+        """Remember what was remembered before a run that failed, if no result has the options that it came with."""
+        known = self._before.get(results, {})
+        options = {**known, **{name: value for name, value in self.given.items() if not is_remembered(name)}}
+        config = Config.parse({**nested(options), "extra": self.config.extra})
+        with self.world(results):
+            new = dict(self.made)
+        with self._looking(World(known, config, {}, {})):
+            others = {name: stamp for name, stamp in new.items() if stamp != self.made[name]}
+        if results in self._before and not any(os.path.exists(results / name / others[name]) for name in others):
+            with suppress(OSError):
+                write_memory(results, known)
+
+    def world(self, results: Path) -> AbstractContextManager[None]:
+        """Look at a recording with its own options, in the block."""
+        return self._looking(self._worlds[self._key[results]]) if self.mixed else nullcontext()
+
+    @contextmanager
+    def _looking(self, world: World) -> Iterator[None]:
+        before = self.config, self.made, self.steps
+        _, self.config, self.made, self.steps = world
+        try:
+            if not world.made:
+                for declare in list(self._declared):
+                    declare()
+            yield
+        finally:
+            self.config, self.made, self.steps = before
+
+    def declare(self, declare: Callable[[], Any]) -> Any:
+        """Call what declares the output of a rule, now and once more for each set of options."""
+        self._declared.append(declare)
+        return declare()
+
+    def enabled(self, name: str) -> bool:
+        """Whether the option without which a step does not exist is set. No recording remembers such options."""
+        option = find_step(name).needs_option
+        section, _, key = option[0].rpartition(".") if option else ("", "", "")
+        return option is None or bool(self.config.section(section)[key])
+
+    def step_for_options(self, name: str) -> Step:
+        """A step, with what depends on its options filled in."""
+        step = find_step(name)
+        if not step.sensor.startswith("_"):
+            raise ConfigError(f"step {name}: declares no `sensor` that begins with an underscore")
+        if step.options and not step.sections:
+            raise ConfigError(f"step {name}: takes `options`, but declares no `section` that gives them")
+        options = step.options.parse(self.options_of_step(step), step.sections[0]) if step.options else None
+        step = self.steps[step.sensor] = step.for_options(options)
+        return step
+
+    def options_of_step(self, step: Step) -> dict[str, Any]:
+        """Options of a step; of those of the sections around its own, the ones that its model has."""
+        known = set(step.options.model_fields if step.options else ())
+        known |= set(self.config.section(step.sections[0])) if step.sections else set()
+        values = {key: value for key, value in self.options_of(step.sections).items() if key in known}
+        return values | {option: {key: values[option][key] for key in keys} for option, keys in step.uses.items()}
+
+    def options_of(self, sections: Sequence[str]) -> dict[str, Any]:
+        """Options of a step: those of the first section, and each other one under the last part of its name."""
+        if not sections:
+            return {}
+        self._read.update(sections)
+        others = {name.rpartition(".")[2]: self.config.value(name) for name in sections[1:]}
+        return self.config.section(sections[0], around=True) | others
+
+    def request(self, options: dict[str, Any]) -> dict[str, Any]:
+        """What identifies a result: its options, and the policy for inputs that are not whole."""
+        return {"input": self.config.input.model_dump(), "options": options}
+
+    def outputs(self, folder: str, options: dict[str, Any], product: str) -> list[str]:
+        """Pattern of the stamp of a result, with the digest of its options."""
+        digest = hashlib.blake2b(json.dumps(self.request(options), sort_keys=True).encode(), digest_size=6)
+        stamp = f"{STAMP}{digest.hexdigest()}"
+        self.made[folder] = stamp
+        return [f"/{{trace}}/_{product}/{stamp}"]

@@ -1,0 +1,9 @@
+# What Snakemake says on the terminal, before it says anything more: what fails is told once, when all is over.
+from snakemake.logging import logger
+
+from rover_pipeline.workflow.jobs import watch
+
+JOBS = watch(
+    logger,
+    workflow.output_settings.verbose or workflow.output_settings.dryrun,
+)
