@@ -16,6 +16,7 @@ from typing import NamedTuple
 from rover_pipeline.datasets.table import DATASETS
 from rover_pipeline.errors import ConfigError, InTheWayError, did_you_mean
 from rover_pipeline.export.output import new_output
+from rover_pipeline.format.stale import require_fresh
 from rover_pipeline.format.trace import locate_traces
 from rover_pipeline.lookup import load
 
@@ -28,22 +29,31 @@ class Format(NamedTuple):
 
     Attributes:
         description: one line for the user.
-        write: dotted name of its `ExportFunction`.
+        write: name of its `ExportFunction` in this room.
+        reads: results that it reads, unless another sensor is named; `?` = where they are there.
         directory: whether a trace becomes a directory with one file for each sample. The map is one file all the same.
+        of_one: whether it is of one sensor, which can be chosen.
     """
 
     description: str
     write: str
+    reads: tuple[str, ...]
     directory: bool = False
+    of_one: bool = True
 
 
+#: What previews show of results.
+_SHOWN = (
+    *("default", "_lidar_image?", "_lidar_points?", "_radar_points?", "_radar_range_doppler?"),
+    *("_radar_range_azimuth?", "_radar_velocity?", "_odom?", "_imu_filtered?"),
+)
 FORMATS: dict[str, Format] = {
-    "tum": Format("trajectory with times, a text file as evo reads it", f"{__name__}.trajectory:write_tum"),
-    "kitti-poses": Format("trajectory as 3x4 matrices, a file as evo reads it", f"{__name__}.trajectory:write_kitti"),
-    "ply": Format("lidar points, a PLY file a sweep, or the map", f"{__name__}.points:write_ply", directory=True),
-    "pcd": Format("lidar points, a PCD file a sweep, or the map", f"{__name__}.points:write_pcd", directory=True),
-    "rrd": Format("everything on one timeline, for the Rerun viewer (extra `rrd`)", f"{__name__}.rrd:write"),
-    "mp4": Format("a preview: what every sensor saw, side by side", f"{__name__}.mp4:write"),
+    "tum": Format("trajectory with times, a text file as evo reads it", "trajectory:write_tum", ("_odom",)),
+    "kitti-poses": Format("trajectory as 3x4 matrices, a file as evo reads it", "trajectory:write_kitti", ("_odom",)),
+    "ply": Format("lidar points, a PLY file a sweep, or the map", "points:write_ply", ("_lidar_points?",), True),
+    "pcd": Format("lidar points, a PCD file a sweep, or the map", "points:write_pcd", ("_lidar_points?",), True),
+    "rrd": Format("everything on one timeline, for the Rerun viewer (extra `rrd`)", "rrd:write", _SHOWN, of_one=False),
+    "mp4": Format("a preview: what every sensor saw, side by side", "mp4:write", _SHOWN, of_one=False),
 }
 
 
@@ -57,6 +67,7 @@ class ExportOptions:
         threads: number of samples that are exported at the same time.
         max_points: keep about so many points of a sweep; None = all.
         width: width of the camera's pictures, pixels; None = as they are stored.
+        make: first make what is missing or stale, with the options that the recordings remember.
     """
 
     sensor: str | None = None
@@ -64,6 +75,7 @@ class ExportOptions:
     threads: int = 1
     max_points: int | None = 20_000
     width: int | None = None
+    make: bool = False
 
 
 #: Writes one trace to a file or directory that does not exist yet; the user sees it when it is complete. Raises
@@ -81,6 +93,7 @@ def export(name: str, entries: Sequence[str], out: Path, options: ExportOptions)
 
     Raises:
         ConfigError: the format is unknown.
+        FormatError: a recording lacks what the format needs, or has it stale.
         InTheWayError: a result exists already. Nothing is overwritten.
     """
     name = "kitti-poses" if name == "kitti" else name
@@ -89,13 +102,20 @@ def export(name: str, entries: Sequence[str], out: Path, options: ExportOptions)
         listed |= {key: value.summary for key, value in DATASETS.items()}
         known = "; ".join(f"{key}: {text}" for key, text in listed.items())
         raise ConfigError(f"export: unknown format {name!r}; {did_you_mean(name, listed)} Known are {known}")
+    if options.sensor and not FORMATS[name].of_one:
+        raise ConfigError(f"export: {name} shows all sensors; leave out --sensor {options.sensor}")
     if options.every < 1:
         raise ConfigError(f"export: --every must be at least 1, is {options.every}")
     paths = _output_paths(name, entries, out, options)
     for path in paths.values():
         if os.path.lexists(path):
             raise InTheWayError(f"{path}: already exists; remove it or choose another name")
-    write: ExportFunction = load(FORMATS[name].write)
+    write: ExportFunction = load(f"{__name__}.{FORMATS[name].write}")
+    reads = [options.sensor] if options.sensor else FORMATS[name].reads
+    if options.make:
+        load(f"{__name__}.making:make_needed")(entries, reads, cores=options.threads)
+    for trace in paths:
+        require_fresh(trace, [each.removesuffix("?") for each in reads], f"export {name}")
     for trace, path in paths.items():
         with new_output(path) as scratch:
             write(trace, scratch, options)

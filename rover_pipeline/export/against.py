@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, cast, get_args
 import numpy as np
 
 from rover_pipeline.errors import FormatError, describe
-from rover_pipeline.export.trajectory import read_sensor_poses
+from rover_pipeline.export.trajectory import SensorPoses, read_sensor_poses
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import read_provenance
@@ -110,7 +110,7 @@ class Comparison(NamedTuple):
     problems: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        figures = _plain(self.accuracy) if self.accuracy else {}
+        figures = plain(self.accuracy) if self.accuracy else {}
         return {"against": self.against, **figures, "notes": list(self.notes)}
 
 
@@ -120,11 +120,11 @@ def compare_trace(trace: Path, against: Against) -> Iterator[Comparison]:
     Raises:
         FormatError: there is nothing to compare with, or nothing to compare.
     """
-    given = list(_given(trace, against))
+    given = list(references(trace, against))
     names = [name for name in TRAJECTORIES if exists(trace / name / META)]
     compared = False
     for name in names:
-        for each, carried, notes in _fitting(trace, name, given):
+        for each, carried, notes in fitting(trace, name, given):
             compared = True
             yield _comparison(trace, name, each, carried, notes, against.limits)
             break
@@ -153,7 +153,7 @@ def text_of(comparison: Comparison, trace: Path) -> str:
     return head + "; ".join([*parts, *comparison.notes])
 
 
-def _given(trace: Path, against: Against) -> Iterator[Given]:
+def references(trace: Path, against: Against) -> Iterator[Given]:
     """What there is to compare with: the truths of all sensors, or one reference."""
     path = against.path or trace
     if not path.exists():
@@ -213,7 +213,7 @@ def _body(folder: Path) -> str:
     return TRAJECTORIES.get(name, "lidar")
 
 
-def _fitting(trace: Path, name: str, given: list[Given]) -> Iterator[tuple[Given, Mount | None, tuple[str, ...]]]:
+def fitting(trace: Path, name: str, given: list[Given]) -> Iterator[tuple[Given, Mount | None, tuple[str, ...]]]:
     """The references for a trajectory, the best first; how its sensor is mounted on their body, and notes."""
     sensor = TRAJECTORIES[name]
     for each in given:
@@ -245,18 +245,24 @@ def _mount(trace: Path, name: str, sensor: str) -> Mount | None:
     return found if found.known else None
 
 
+def beside(trace: Path, name: str, given: Given, mount: Mount | None = None) -> tuple[SensorPoses, Poses, np.ndarray]:
+    """The poses of a trajectory, those that are none not valid; the reference at their instants; where it is known."""
+    found = read_sensor_poses(trace / name)
+    wanted, known = _wanted(found.ts, _delay(trace, name), given, mount)
+    return found._replace(valid=found.valid & _are_poses(found.poses)), wanted, known
+
+
 def _comparison(
     trace: Path, name: str, given: Given, mount: Mount | None, notes: tuple[str, ...], limits: Limits
 ) -> Comparison:
     try:
-        found = read_sensor_poses(trace / name)
+        found, wanted, known = beside(trace, name, given, mount)
         sensor = Sensor(trace / name)
         cov = sensor.channel("cov").read_whole() if name == "_odom" and "cov" in sensor.specs else None
     except (FormatError, OSError) as error:
         return Comparison(name, given.name, None, notes, (describe(error),))
-    wanted, known = _wanted(found.ts, _delay(trace, name), given, mount)
     cov = cov if cov is not None and len(cov) == len(found.ts) else None
-    accuracy = compare(found.ts, found.poses, found.valid & _are_poses(found.poses), wanted, known, cov)
+    accuracy = compare(found.ts, found.poses, found.valid, wanted, known, cov)
     if accuracy.ate_m is None:
         why = (
             f"{trace / name}: {accuracy.compared} of {accuracy.valid} valid poses, from {found.ts[0]:.3f} to "
@@ -312,12 +318,12 @@ def _beyond(place: Path, found: Accuracy, limits: Limits) -> Iterator[str]:
         yield f"{place}: {share:.1%} of the poses are valid, below --min-valid {limits.valid:g}"
 
 
-def _plain(value: Accuracy | Relative) -> dict[str, Any]:
+def plain(value: Accuracy | Relative) -> dict[str, Any]:
     """Figures as JSON can hold them; those that are not finite as null."""
-    plain: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     for name, each in value._asdict().items():
         if isinstance(each, Relative):
-            plain[name] = _plain(each)
+            figures[name] = plain(each)
         else:
-            plain[name] = None if isinstance(each, float) and not math.isfinite(each) else each
-    return plain
+            figures[name] = None if isinstance(each, float) and not math.isfinite(each) else each
+    return figures

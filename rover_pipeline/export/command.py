@@ -36,4 +36,5 @@ def export_command(arguments: argparse.Namespace) -> Path:
         replace=arguments.replace,
         output_root=Path(arguments.output_root) if arguments.output_root else None,
         stamp=arguments.stamp,
+        make=arguments.make,
     )

@@ -25,15 +25,17 @@ from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.export.dataset_output import (
     DatasetOutput,
     dataset_output,
+    leave_stamp,
     merge,
     older_dataset,
     publish,
-    remove_left,
 )
+from rover_pipeline.format.attempt import remove_left
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import fingerprint, versions
 from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.format.stale import require_fresh, run_command
 from rover_pipeline.format.texts import parse_yaml
 from rover_pipeline.format.trace import Trace, channels_of, link_trace
 from rover_pipeline.lookup import load
@@ -86,7 +88,7 @@ class Recording:
             )
         raise FormatError(
             f"{self.path}: export {format} needs the virtual sensor {sensor} ({channel}), which is not there; make it: "
-            f"rover-pipeline run {self.path} --outputs {sensor[1:]}"
+            f"{run_command(self.path, [sensor])}"
         )
 
     def _is_sensor(self, name: str) -> bool:
@@ -155,6 +157,7 @@ def export_dataset(
     replace: bool = False,
     output_root: Path | None = None,
     stamp: str | None = None,
+    make: bool = False,
 ) -> Path:
     """Export recordings as one dataset, whole or not at all. The same call again changes nothing.
 
@@ -165,20 +168,24 @@ def export_dataset(
         replace: an older dataset of ours, of other inputs or options, gives way.
         output_root: tree of results that belongs to the traces, as in the configuration.
         stamp: name of an empty file that the workflow wants in the dataset.
+        make: first make what is missing or stale, with the options that the recordings remember.
 
     Raises:
-        FormatError: a recording lacks something that the format needs. The message says how to make it.
+        FormatError: a recording lacks what the format needs, or has it stale. The message says how to make it.
         InTheWayError: something else is at `out`, or another process is making this dataset.
     """
     format = DATASETS[name]
     options = options_model(name).parse(settings.get("options", {}), f"export.{name}")
     split_options = SplitOptions.parse(settings.get("splits", {}), "export.splits")
     out = out.absolute()
+    if make:
+        load("rover_pipeline.export.making:make_needed")(entries, options.needs(), cores=threads)
     recordings = find_recordings(entries, output_root)
     for recording in recordings:
         for reference in options.needs():
             if not reference.endswith(OPTIONAL):
                 recording.require(reference, name)
+        require_fresh(recording.path, [each.partition("/")[0] for each in options.needs()], f"export {name}")
     asked = {"options": options.model_dump(mode="json")}
     asked |= {"splits": split_options.model_dump(mode="json")} if format.splits else {}
     inputs = {each.name: _inputs(each, options) for each in recordings}
@@ -189,7 +196,7 @@ def export_dataset(
         if found == "same":
             print(f"{out}: is there already, of the same inputs and options", file=sys.stderr)
             remove_left(out)
-            _leave_stamp(out, stamp)
+            leave_stamp(out, stamp)
             return out
         older = out if found else None
     begin = time.monotonic()
@@ -277,8 +284,3 @@ def _inputs(recording: Recording, options: DatasetOptions) -> str:
 
 def _digest(content: object) -> str:
     return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).hexdigest()
-
-
-def _leave_stamp(folder: Path, stamp: str | None) -> None:
-    if stamp:
-        (folder / stamp).touch()

@@ -12,21 +12,21 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from rover_pipeline.errors import FormatError, InTheWayError, named_if_not_written
-from rover_pipeline.format.attempt import Attempt, remove_tree
+from rover_pipeline.format.attempt import Attempt, open_regular, remove_tree
 from rover_pipeline.format.channels.base import sync_file, sync_new_name
+from rover_pipeline.format.files import opened_file
+from rover_pipeline.format.names import STAMP, below
 from rover_pipeline.format.provenance import MADE_BY, PROVENANCE, read_provenance
 from rover_pipeline.format.switch import switch
 from rover_pipeline.format.texts import read_json, read_text
 
-#: Begins the name of the stamp that Snakemake knows a dataset by. It is no part of the dataset.
-STAMP = ".options-"
 _IDENTITY = "identity"
 _PARTS = "parts"
 
@@ -72,13 +72,14 @@ class DatasetOutput:
         count = 0
         for marker in sorted((left / _PARTS).glob("*.json")):
             with contextlib.suppress(FormatError, OSError, KeyError, TypeError):
-                names = [str(name) for name in read_json(marker)["files"]]
+                names = list(read_json(marker)["files"])
                 # A kill during an earlier move may have left some of them here and some there.
-                if any(".." in name.split("/") or not (left / self.folder.name / name).is_file() for name in names):
+                moved = {below(left / self.folder.name, name): below(self.folder, name) for name in names}
+                if not all(source.is_file() for source in moved):
                     continue
-                for name in names:
-                    (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
-                    os.rename(left / self.folder.name / name, self.folder / name)
+                for source, target in moved.items():
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    os.rename(source, target)
                 os.rename(marker, self._parts / marker.name)
                 count += 1
         return count
@@ -124,20 +125,6 @@ def dataset_output(path: Path, identity: str) -> Iterator[DatasetOutput]:
     finally:
         if not interrupted:
             remove_tree(attempt.folder)
-        attempt.end()
-
-
-def remove_left(path: Path) -> None:
-    """Remove what attempts have left that were killed after the dataset at `path` had got its name.
-
-    That may be all of an older dataset. Nothing is removed while another process makes the dataset.
-    """
-    attempt = Attempt(path, wait=False)
-    if not attempt.base.is_dir():
-        return
-    with contextlib.suppress(InTheWayError, OSError):  # the dataset itself is there and whole
-        attempt.begin()
-        remove_tree(attempt.folder)
         attempt.end()
 
 
@@ -187,9 +174,9 @@ def merge(
         _name_whole(output.folder, path, content, stamp)
         return
     changed = []
-    for name in listed:
-        target = path / name
-        if os.path.lexists(target):
+    for name in (f"{own.name}/{PROVENANCE}", *listed):
+        target = below(path, name)
+        if name in digests and os.path.lexists(target):
             there = _file_digest(target) if target.is_file() and not target.is_symlink() else ""
             if there == digests[name]:
                 continue
@@ -198,20 +185,20 @@ def merge(
                     f"{target}: exists already with other content, and is not replaced; move it away, or export to "
                     "another folder"
                 )
-        changed.append(name)
+        changed += [name] if name in digests else []
     for name in changed:
-        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        target = below(path, name)  # a link may have come since
+        target.parent.mkdir(parents=True, exist_ok=True)
         if name in ours:
-            os.replace(output.folder / name, path / name)
+            os.replace(output.folder / name, target)
         else:
-            _link(output.folder / name, path / name)
-    own.mkdir(parents=True, exist_ok=True)
+            _link(output.folder / name, target)
+    own.mkdir(exist_ok=True)
     scratch = output.folder.parent / PROVENANCE
     scratch.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     sync_file(scratch)
-    os.replace(scratch, own / PROVENANCE)
-    if stamp:
-        (path / stamp).touch()
+    os.replace(scratch, below(path, f"{own.name}/{PROVENANCE}"))
+    leave_stamp(path, stamp)
     sync_new_name(own / PROVENANCE)
 
 
@@ -233,8 +220,14 @@ def merged_provenance(folder: Path, format: str) -> Path:
 
 
 def _file_digest(path: Path) -> str:
-    with path.open("rb") as file:
+    with opened_file(path) as file:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+
+
+def leave_stamp(folder: Path, stamp: str | None) -> None:
+    """Put the stamp into a dataset; what is at its path must be an empty file of ours, and no link."""
+    if stamp:
+        os.close(open_regular(folder / stamp))
 
 
 def _link(source: Path, target: Path) -> None:
@@ -259,7 +252,7 @@ def older_dataset(path: Path, format: str, *, identity: str, replace: bool) -> s
     provenance = read_provenance(path) if path.is_dir() else None
     if provenance is None or provenance.get("format") != format:
         raise InTheWayError(f"{path}: already exists and is no {format} dataset of ours; remove it or choose another")
-    if provenance.get("files") != tree_state(path):
+    if tree_state(path) not in known_states(provenance):
         raise InTheWayError(
             f"{path}: already exists, and files in it were added, changed or removed since it was made; move it away"
         )
@@ -290,9 +283,14 @@ def tree_files(folder: Path) -> dict[str, int]:
     return found
 
 
-def tree_state(folder: Path) -> dict[str, Any]:
-    """Number and bytes of the files of a dataset, and a digest of their paths and sizes."""
-    files = tree_files(folder)
+def known_states(provenance: dict[str, Any]) -> list[Any]:
+    """The states that a dataset of ours is in while nobody else has changed it: two where an update was interrupted."""
+    return [provenance[key] for key in ("files", "updated_from") if key in provenance]
+
+
+def tree_state(folder: Path, changed: Mapping[str, int] | None = None) -> dict[str, Any]:
+    """Number and bytes of the files of a dataset, `changed` ones with new sizes, and a digest of paths and sizes."""
+    files = tree_files(folder) | dict(changed or {})
     digest = hashlib.blake2b(json.dumps(sorted(files.items())).encode(), digest_size=16).hexdigest()
     return {"count": len(files), "bytes": sum(files.values()), "blake2b": digest}
 

@@ -28,10 +28,14 @@ from rover_pipeline.errors import FormatError
 from rover_pipeline.export.dataset import ExportJob, Recording
 from rover_pipeline.export.rig import OPTICAL_FROM_FLU, camera_lens, sensor_mount
 from rover_pipeline.export.sweeps import PosedSweeps
+from rover_pipeline.format.files import read_bounded
+from rover_pipeline.numerics.linear import det, inv, matmul
 
 #: Sweeps in a part of an export: some seconds of work.
 _PART = 256
 _POINT_BYTES = 16
+#: Bytes of a file that is read whole: a sweep has some megabytes, the poses of ten hours 60.
+_MAX_BYTES = 1 << 28
 
 
 def write(job: ExportJob) -> None:
@@ -83,7 +87,7 @@ def _write_sequence(job: ExportJob, recording: Recording, name: str, sweeps: Pos
     _write_calibration(job, recording, folder / "calib.txt", camera_from_lidar)
     lidar = np.tile(np.eye(4), (len(chosen), 1, 1))
     lidar[:, :3, :3], lidar[:, :3, 3] = sweeps.poses.rot[chosen], sweeps.poses.pos[chosen]
-    poses = camera_from_lidar @ np.linalg.inv(lidar[0]) @ lidar @ np.linalg.inv(camera_from_lidar)
+    poses = matmul(camera_from_lidar, inv(lidar[0]), lidar, inv(camera_from_lidar))
     (job.folder / "poses").mkdir(exist_ok=True)
     np.savetxt(job.folder / "poses" / f"{name}.txt", poses[:, :3].reshape(-1, 12), fmt="%.12e")
 
@@ -96,8 +100,8 @@ def _camera_from_lidar(recording: Recording) -> np.ndarray:
     """The transform of lidar coordinates to those of the camera, right-down-front; f8 (4, 4)."""
     mount = sensor_mount(recording.path, "camera")
     transform = np.eye(4)
-    transform[:3, :3] = OPTICAL_FROM_FLU @ mount.rotation.T
-    transform[:3, 3] = -transform[:3, :3] @ mount.translation
+    transform[:3, :3] = matmul(OPTICAL_FROM_FLU, mount.rotation.T)
+    transform[:3, 3] = matmul(-transform[:3, :3], mount.translation)
     return transform
 
 
@@ -151,7 +155,9 @@ def _scans(sequence: Path) -> list[Path]:
 
 
 def _lines(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
+    if not path.is_file():
+        return []
+    return read_bounded(path, _MAX_BYTES, "any list").decode("utf-8", "replace").splitlines()
 
 
 def _duration(sequence: Path) -> float:
@@ -162,8 +168,8 @@ def _duration(sequence: Path) -> float:
 def _numbers(path: Path, columns: int) -> np.ndarray | None:
     """A text file of numbers, f8 (row, columns); None where it is not."""
     try:
-        rows = np.loadtxt(path, ndmin=2)
-    except (OSError, ValueError):
+        rows = np.loadtxt(_lines(path) or ["nan"], ndmin=2)
+    except (OSError, FormatError, ValueError):
         return None
     return rows if rows.shape[1] == columns and np.isfinite(rows).all() else None
 
@@ -186,7 +192,7 @@ def _calibration_problems(path: Path) -> Generator[str, None, np.ndarray | None]
     transform = np.array(values["Tr"], "f8").reshape(3, 4)
     if not _is_rotation(transform[None, :, :3]).all():
         yield f"{path}: Tr is no rigid transform; export it again"
-    elif transform[2, :3] @ [1, 0, 0] < 0.5:
+    elif matmul(transform[2, :3], [1, 0, 0]) < 0.5:
         yield f"{path}: Tr does not take the lidar's front to the camera's third axis; are the axes of a camera meant?"
     return transform
 
@@ -206,8 +212,8 @@ def _pose_problems(path: Path, count: int, transform: np.ndarray | None) -> Iter
 
 def _is_rotation(matrices: np.ndarray) -> np.ndarray:
     """bool (N,)."""
-    error = np.abs(matrices @ np.swapaxes(matrices, 1, 2) - np.eye(3)).max((1, 2))
-    return np.asarray((error < 1e-5) & (np.linalg.det(matrices) > 0))
+    error = np.abs(matmul(matrices, np.swapaxes(matrices, 1, 2)) - np.eye(3)).max((1, 2))
+    return np.asarray((error < 1e-5) & (det(matrices) > 0))
 
 
 def _scan_problems(path: Path) -> Iterator[str]:
@@ -215,7 +221,7 @@ def _scan_problems(path: Path) -> Iterator[str]:
     if size % _POINT_BYTES:
         yield f"{path}: has {size} bytes, which is no multiple of the {_POINT_BYTES} of a point; export it again"
         return
-    points = np.fromfile(path, "<f4").reshape(-1, 4)
+    points = np.frombuffer(read_bounded(path, _MAX_BYTES, "any sweep"), "<f4").reshape(-1, 4)
     if not np.isfinite(points).all() or np.abs(points[:, :3]).max(initial=0) > 1000:
         yield f"{path}: holds points that are not finite or further than 1 km away: is the byte order right?"
     elif points[:, 3].min(initial=0) < 0 or points[:, 3].max(initial=0) > 1:

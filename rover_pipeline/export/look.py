@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rover_pipeline.errors import ConfigError, RoverError, describe, one_line
+from rover_pipeline.errors import ConfigError, RoverError, describe, one_line, printable
 from rover_pipeline.export.read_back import as_text as dataset_as_text
 from rover_pipeline.export.read_back import dataset_info, dataset_problems, recognise
 from rover_pipeline.format.trace import is_trace, locate_traces
@@ -35,7 +35,7 @@ def print_info(entries: Sequence[str], as_json: bool) -> int:
     for dataset in datasets:
         described.append(dataset_info(dataset))
         texts.append(dataset_as_text(described[-1]))
-    print(json.dumps(described, indent=2) if as_json else "\n".join(texts))
+    print(json.dumps(described, indent=2) if as_json else printable("\n".join(texts)))
     return int(failed)
 
 

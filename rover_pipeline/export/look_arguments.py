@@ -1,4 +1,4 @@
-"""Arguments of `info` and `check`. What they call is loaded when it is needed."""
+"""Arguments of `info`, `check` and `compare`. What they call is loaded when it is needed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from rover_pipeline.errors import ConfigError
+from rover_pipeline.format.files import existing
 from rover_pipeline.lookup import load
 
 #: Options that mean something only beside a reference.
@@ -40,6 +41,19 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     check.add_argument("--min-valid", type=float, metavar="SHARE", help="least share of valid poses, 0 to 1")
     check.set_defaults(run=_check)
 
+    compare = commands.add_parser("compare", help="two runs, or a recording and a reference path, side by side")
+    compare.add_argument("a", type=existing, metavar="A", help="a recording with results, or a folder of them")
+    compare.add_argument(
+        "b",
+        type=existing,
+        metavar="B",
+        help="another one; or a file of poses (TUM, KITTI), TRACE/_reference, TRACE/_truth",
+    )
+    compare.add_argument("-o", "--out", type=Path, metavar="OUT.html", help="the new page")
+    compare.add_argument("--json", action="store_true", help="the figures for programs, on standard output")
+    compare.add_argument("--offset", type=float, default=0.0, metavar="S", help="added to the times of B")
+    compare.set_defaults(run=_compare)
+
 
 def _info(arguments: argparse.Namespace) -> int:
     status: int = load("rover_pipeline.export.look:print_info")(arguments.traces, arguments.json)
@@ -48,6 +62,8 @@ def _info(arguments: argparse.Namespace) -> int:
 
 def _check(arguments: argparse.Namespace) -> int:
     against = None
+    for each in arguments.traces:
+        existing(each)
     if arguments.against is not None:
         limits = load("rover_pipeline.export.against:Limits")(
             ate=arguments.max_ate,
@@ -63,3 +79,9 @@ def _check(arguments: argparse.Namespace) -> int:
     print_problems = load("rover_pipeline.export.look:print_problems")
     status: int = print_problems(arguments.traces, arguments.json, arguments.threads, against)
     return status
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    compare = load("rover_pipeline.export.compare:compare_command")
+    compare(arguments.a, arguments.b, arguments.out, arguments.json, arguments.offset)
+    return 0

@@ -34,8 +34,12 @@ from rover_pipeline.export.dataset import ExportJob, Recording
 from rover_pipeline.export.points import read_map
 from rover_pipeline.export.rig import camera_lens, whole_sensor
 from rover_pipeline.format.channels.jpeg import PictureChannel, encode
+from rover_pipeline.format.files import opened_file, read_bounded
+from rover_pipeline.format.meta import MAX_SAMPLE_BYTES
+from rover_pipeline.format.names import below
 from rover_pipeline.format.texts import read_json
 from rover_pipeline.mapping.ply import ply
+from rover_pipeline.numerics.linear import det, matmul
 
 TRANSFORMS = "transforms.json"
 #: Its columns are the axes of an OpenGL camera, right, up and back, in front-left-up.
@@ -124,7 +128,7 @@ class _Scene:
 
     def _matrix(self, number: int) -> list[list[float]]:
         matrix = np.eye(4)
-        matrix[:3, :3], matrix[:3, 3] = self._rot[number] @ FLU_FROM_OPENGL, self._pos[number]
+        matrix[:3, :3], matrix[:3, 3] = matmul(self._rot[number], FLU_FROM_OPENGL), self._pos[number]
         return [[float(value) for value in row] for row in matrix]
 
     @property
@@ -237,8 +241,8 @@ def _pose_problems(path: Path, names: list[str], matrices: np.ndarray) -> Iterat
         yield f"{path}: must have a 4x4 transform_matrix for each of at least one frame"
         return
     rotation = matrices[:, :3, :3]
-    error = np.abs(rotation @ np.swapaxes(rotation, 1, 2) - np.eye(3)).max((1, 2))
-    bad = np.flatnonzero((error > 1e-5) | (np.linalg.det(rotation) < 0) | ~np.isfinite(matrices).all((1, 2)))
+    error = np.abs(matmul(rotation, np.swapaxes(rotation, 1, 2)) - np.eye(3)).max((1, 2))
+    bad = np.flatnonzero((error > 1e-5) | (det(rotation) < 0) | ~np.isfinite(matrices).all((1, 2)))
     if len(bad):
         yield f"{path}: the pose of {names[bad[0]]} is no rotation with a position"
     elif np.median(rotation[:, 2, 1]) < 0:
@@ -247,11 +251,13 @@ def _pose_problems(path: Path, names: list[str], matrices: np.ndarray) -> Iterat
 
 def _picture_problems(path: Path, names: list[str], width: int, height: int) -> Iterator[str]:
     for name in names:
-        target = path.parent / name
-        if ".." in Path(name).parts or Path(name).is_absolute():
-            yield f"{path}: {name} is not in the folder of the scene"
+        try:
+            target = below(path.parent, name)
+        except FormatError as error:
+            yield f"{path}: {error}"
             continue
-        picture = cv2.imread(str(target), cv2.IMREAD_REDUCED_GRAYSCALE_8) if target.is_file() else None
+        data = np.frombuffer(read_bounded(target, MAX_SAMPLE_BYTES, "any picture") if target.is_file() else b"", "u1")
+        picture = cv2.imdecode(data, cv2.IMREAD_REDUCED_GRAYSCALE_8) if len(data) else None
         if picture is None:
             yield f"{target}: is missing or no picture; export it again"
         elif picture.shape != (-(-height // 8), -(-width // 8)):
@@ -263,9 +269,10 @@ def _seed_problems(path: Path, content: dict[str, Any], matrices: np.ndarray) ->
     if name is None:
         return
     try:
-        vertices = PlyData.read(str(path.parent / str(name)))["vertex"].data
+        with opened_file(below(path.parent, name)) as file:
+            vertices = PlyData.read(file)["vertex"].data
         xyz = np.stack([vertices[axis] for axis in "xyz"], -1)
-    except (OSError, PlyParseError, KeyError, ValueError) as error:
+    except (FormatError, OSError, PlyParseError, KeyError, ValueError) as error:
         yield f"{path.parent / str(name)}: is no cloud of points: {error}; export it again"
         return
     if not {"red", "green", "blue"} <= set(vertices.dtype.names or ()):

@@ -25,6 +25,7 @@ from rover_pipeline.export.samples import (
 from rover_pipeline.lidar.geometry import CLIPPED, destagger, sensor_info
 from rover_pipeline.lidar.panorama import Panorama
 from rover_pipeline.lidar.sidecar import is_points
+from rover_pipeline.numerics.linear import matmul
 
 BACKGROUND = (24, 26, 30)
 _GREY, _WHITE = (120, 120, 120), (255, 255, 255)
@@ -193,7 +194,7 @@ def birds_eye_panel(trace: Path, max_range: float | None = None) -> Panel:
         at = radar.latest(time, _MAX_AGE) if radar else None
         if radar and at is not None and (sample := radar.read(at)) is not None:
             count = int(sample["count"])
-            points = sample["xyz"][:count] @ mount.rotation.T + mount.translation
+            points = matmul(sample["xyz"][:count], mount.rotation.T) + mount.translation
             colours = velocity_colours(sample["doppler"][:count]).tolist()
             for (column, row), colour in zip(_pixels(points, picture, scale), colours, strict=True):
                 cv2.circle(picture, (int(column), int(row)), 4, colour, 1, cv2.LINE_AA)
@@ -261,6 +262,6 @@ def _recent_positions(trace: Path, seconds: float = 10.0) -> Callable[[float], n
         if now is None:
             return np.empty((0, 3))
         first = int(np.searchsorted(odom.ts, time - seconds))
-        return (pos[first : now + 1] - pos[now]) @ rot[now]
+        return matmul(pos[first : now + 1] - pos[now], rot[now])
 
     return positions

@@ -15,6 +15,7 @@ from rover_pipeline.errors import FormatError, MissingExtraError
 from rover_pipeline.export import MAP, ExportOptions
 from rover_pipeline.export.forecast import tell_duration
 from rover_pipeline.export.samples import range_projector
+from rover_pipeline.format.files import opened_file
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.mapping.ply import ply
@@ -144,7 +145,8 @@ def read_map(trace: Path) -> Points:
     """The points of `_map`, in the world of `_odom`. Raises FormatError when there is none."""
     path = trace / MAP / "map.ply"
     try:
-        vertices = PlyData.read(str(path))["vertex"].data
+        with opened_file(path) as file:
+            vertices = PlyData.read(file)["vertex"].data
     except FileNotFoundError as error:
         raise FormatError(f"{path}: is missing; run the workflow with the output `map`") from error
     except (PlyParseError, KeyError) as error:

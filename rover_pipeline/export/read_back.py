@@ -11,7 +11,7 @@ from typing import Any
 
 from rover_pipeline.datasets.table import DATASETS, DatasetFormat
 from rover_pipeline.errors import FormatError, RoverError, one_line
-from rover_pipeline.export.dataset_output import merged_provenance, tree_state
+from rover_pipeline.export.dataset_output import known_states, merged_provenance, tree_state
 from rover_pipeline.format.files import regular_size
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.trace import is_trace
@@ -86,7 +86,7 @@ def dataset_problems(folder: Path) -> Iterator[str]:
         yield str(error)
     if provenance is not None and format.kind != "merge":
         then, now = provenance.get("files"), tree_state(folder)
-        if then != now:
+        if now not in known_states(provenance):
             before = then.get("count") if isinstance(then, dict) else None
             yield (
                 f"{folder}: is not as it was exported: {now['count']} files of {now['bytes']:,} bytes, "

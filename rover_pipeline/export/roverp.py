@@ -24,15 +24,17 @@ from zipfile import BadZipFile
 
 import cv2
 import numpy as np
-from scipy.spatial.transform import Rotation
 
 from rover_pipeline.datasets.options import RoverpOptions
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.dataset import ExportJob, Recording
 from rover_pipeline.export.rig import whole_sensor
+from rover_pipeline.format.files import opened_file
 from rover_pipeline.format.meta import META, ChannelSpec
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor, SensorWriter
 from rover_pipeline.format.texts import read_json
+from rover_pipeline.kinematics.rotation import from_matrix
+from rover_pipeline.numerics.linear import det, matmul
 
 _STATE = ("pos", "vel", "acc", "rot")
 #: Sensors with a pose of their own; the lidar's is `_odom`.
@@ -91,7 +93,7 @@ def _write_trajectory(recording: Recording, folder: Path) -> list[Path]:
     if not good.any():
         raise FormatError(f"{recording.path / '_odom'}: none of its {len(good)} poses is valid")
     stamps = np.round(state[TS][good] * 1e9).astype("i8")
-    rows = np.column_stack([state["pos"][good], Rotation.from_matrix(state["rot"][good]).as_quat()])
+    rows = np.column_stack([state["pos"][good], from_matrix(state["rot"][good]).as_quat()])
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(_CSV)
@@ -154,7 +156,7 @@ def _poses(path: Path) -> int:
 def _load(path: Path) -> dict[str, np.ndarray]:
     """The arrays of an npz. Objects are refused: they could run code. Raises FormatError."""
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        with opened_file(path) as file, np.load(file, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
     except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error, NotImplementedError) as error:
         raise FormatError(f"{path}: is no npz of arrays: {error}; export it again") from error
@@ -194,21 +196,21 @@ def _pose_problems(path: Path, arrays: dict[str, np.ndarray]) -> Iterator[str]:
         yield f"{path}: mask must be bool and mark {count} samples; export it again"
     if (np.diff(arrays["t"]) <= 0).any() or (count and not 1e8 < arrays["t"][0] < 1e11):
         yield f"{path}: t must increase and be seconds since the epoch; export it again"
-    error = np.abs(arrays["rot"] @ np.swapaxes(arrays["rot"], 1, 2) - np.eye(3)).max(initial=0)
-    if error > 1e-4 or (np.linalg.det(arrays["rot"]) < 0).any():
+    error = np.abs(matmul(arrays["rot"], np.swapaxes(arrays["rot"], 1, 2)) - np.eye(3)).max(initial=0)
+    if error > 1e-4 or (det(arrays["rot"]) < 0).any():
         yield f"{path}: rot holds matrices that are no rotations; export it again"
 
 
 def _trajectory_problems(path: Path) -> Iterator[str]:
-    with path.open(encoding="utf-8", errors="replace", newline="") as file:
-        rows = csv.DictReader(file)
+    with opened_file(path) as file:
+        rows = csv.DictReader(io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline=""))
         if not set(_CSV) <= set(rows.fieldnames or ()):
             yield f"{path}: has no column {sorted(set(_CSV) - set(rows.fieldnames or ()))[0]}; export it again"
             return
         last = 0
         for number, row in enumerate(rows, 2):
             try:
-                stamp, norm = int(row[_CSV[0]]), np.linalg.norm([float(row[name]) for name in _CSV[4:]])
+                stamp, norm = int(row[_CSV[0]]), np.linalg.norm([float(row[name]) for name in _CSV[4:]], axis=0)
             except (ValueError, TypeError):
                 yield f"{path}: line {number} holds no numbers; export it again"
                 return

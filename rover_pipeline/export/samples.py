@@ -14,7 +14,7 @@ from rover_pipeline.format.layout import layout_problems
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import VALID, Sensor
 from rover_pipeline.format.texts import read_text
-from rover_pipeline.format.trace import CONFIG, Trace
+from rover_pipeline.format.trace import CONFIG, Trace, is_empty
 from rover_pipeline.kinematics.mount import Mount, find_mount
 from rover_pipeline.kinematics.options import Mounted, RigOptions
 from rover_pipeline.lidar.geometry import CLIPPED, projection
@@ -70,7 +70,7 @@ class Samples:
 
 def find_samples(trace: Path, sensor: str, *channels: str) -> Samples | None:
     """Samples of some channels of a sensor; None when the trace does not have all of these channels."""
-    if not (trace / sensor / META).exists():
+    if not (trace / sensor / META).exists() or is_empty(trace / sensor):
         return None
     source = Trace(trace).source(sensor, channels[0])
     if any(name not in source.specs or not (source.path / name).exists() for name in channels):

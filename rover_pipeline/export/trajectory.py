@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from scipy.spatial.transform import Rotation
 
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export import ExportOptions
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.format.stale import run_command
+from rover_pipeline.kinematics.rotation import from_matrix
 from rover_pipeline.kinematics.state import Poses
 
 #: The sensor whose poses are exported unless another is asked for.
@@ -25,7 +26,7 @@ def write_tum(trace: Path, out: Path, options: ExportOptions) -> None:
     valid pose (TUM RGB-D benchmark, File Formats).
     """
     ts, poses = _read_poses(trace, options)
-    rows = np.column_stack([ts, poses.pos, Rotation.from_matrix(poses.rot).as_quat()])
+    rows = np.column_stack([ts, poses.pos, from_matrix(poses.rot).as_quat()])
     header = f"timestamp tx ty tz qx qy qz qw, world from sensor, front-left-up, {options.sensor or _ODOMETRY}"
     np.savetxt(out, rows, fmt="%.9f", header=header)
 
@@ -52,7 +53,8 @@ def _read_poses(trace: Path, options: ExportOptions) -> tuple[np.ndarray, Poses]
     """
     name = options.sensor or _ODOMETRY
     if not (trace / name / META).exists():
-        raise FormatError(f"{trace / name}: no such sensor; run the workflow, or name another with --sensor")
+        hint = f"make it: {run_command(trace, [name])}, or name another with --sensor"
+        raise FormatError(f"{trace / name}: no such sensor; {hint}")
     ts, poses, chosen = read_sensor_poses(trace / name)
     chosen &= np.arange(len(ts)) % options.every == 0
     chosen &= np.isfinite(poses.pos).all(1) & np.isfinite(poses.rot).all((1, 2))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
+from rover_pipeline.format.files import existing
 from rover_pipeline.lookup import load
 
 
@@ -30,16 +32,20 @@ def add_parsers(makers: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     pictures.set_defaults(run=_import_pictures)
 
     kitti = makers.add_parser("kitti", help="a drive of KITTI's raw recordings")
-    kitti.add_argument("drive", type=Path, metavar="DRIVE", help="the folder with velodyne_points, image_0X and oxts")
+    kitti.add_argument(
+        "drive", type=existing, metavar="DRIVE", help="the folder with velodyne_points, image_0X and oxts"
+    )
     kitti.add_argument("-o", "--out", type=Path, required=True, metavar="TRACE")
     kitti.add_argument("--calib", type=Path, metavar="DIR", help="with calib_*.txt (default: the folder above DRIVE)")
     kitti.add_argument("--camera", metavar="NAME", help="image_00 to image_03 (default: image_02, or what there is)")
+    text = "raise points, whose published elevations are too low; 0 = as published (default: %(default)s)"
+    kitti.add_argument("--elevation", type=float, default=0.205, metavar="DEG", help=text)
     kitti.add_argument("--compress", action="store_true", help="half the size, twenty times as long")
     kitti.set_defaults(run=_import_kitti)
 
 
 def _add_folder(parser: argparse.ArgumentParser, sample: str) -> None:
-    parser.add_argument("folder", type=Path, metavar="FOLDER")
+    parser.add_argument("folder", type=existing, metavar="FOLDER")
     parser.add_argument("-o", "--out", type=Path, required=True, metavar="TRACE")
     parser.add_argument("--times", type=Path, metavar="FILE", help="a time a line (default: timestamps.txt, times.txt)")
     parser.add_argument("--rate", type=float, metavar="HZ", help=f"of the {sample}s, where there are no times")
@@ -47,38 +53,28 @@ def _add_folder(parser: argparse.ArgumentParser, sample: str) -> None:
 
 
 def _import_clouds(arguments: argparse.Namespace) -> int:
-    count = load("rover_pipeline.importers.clouds:import_clouds")(
-        arguments.folder,
-        arguments.out,
-        times=arguments.times,
-        rate=arguments.rate,
-        start=arguments.start,
-        poses=arguments.poses,
-        fields=[name.strip() for name in (arguments.fields or "").split(",") if name.strip()],
-        compensated=arguments.compensated,
-        turning=arguments.turning,
-        compress=arguments.compress,
-    )
+    given = _given(arguments, "times", "rate", "start", "poses", "compensated", "turning", "compress")
+    fields = [name.strip() for name in (arguments.fields or "").split(",") if name.strip()]
+    make = load("rover_pipeline.importers.clouds:import_clouds")
+    count = make(arguments.folder, arguments.out, fields=fields, **given)
     print(f"{arguments.out}: {count} sweeps")
     return 0
 
 
 def _import_pictures(arguments: argparse.Namespace) -> int:
-    count = load("rover_pipeline.importers.pictures:import_pictures")(
-        arguments.folder,
-        arguments.out,
-        times=arguments.times,
-        rate=arguments.rate,
-        start=arguments.start,
-        intrinsics=arguments.intrinsics,
-    )
+    given = _given(arguments, "times", "rate", "start", "intrinsics")
+    count = load("rover_pipeline.importers.pictures:import_pictures")(arguments.folder, arguments.out, **given)
     print(f"{arguments.out}: {count} pictures")
     return 0
 
 
 def _import_kitti(arguments: argparse.Namespace) -> int:
-    counts = load("rover_pipeline.importers.kitti:import_kitti")(
-        arguments.drive, arguments.out, calib=arguments.calib, camera=arguments.camera, compress=arguments.compress
-    )
+    given = _given(arguments, "calib", "camera", "elevation", "compress")
+    counts = load("rover_pipeline.importers.kitti:import_kitti")(arguments.drive, arguments.out, **given)
     print(f"{arguments.out}: {', '.join(f'{count} of {name}' for name, count in counts.items())}")
     return 0
+
+
+def _given(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
+    """Arguments of the command that the import has under the same names."""
+    return {name: getattr(arguments, name) for name in names}

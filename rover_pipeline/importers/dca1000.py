@@ -11,7 +11,7 @@ import numpy as np
 
 from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.format.channels.base import MAX_SAMPLES
-from rover_pipeline.format.files import require_regular
+from rover_pipeline.format.files import opened_file, regular_size
 from rover_pipeline.format.merge import imported_trace
 from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, ChannelSpec, replace_file
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
@@ -59,11 +59,9 @@ def import_dca1000(
             f"{config}: a frame of {list(shape)} int16 has {frame_bytes:,} bytes, more than any radar makes"
         )
     try:
-        status = adc.stat()
+        size = regular_size(adc)
     except OSError as error:
         raise FormatError(f"{adc}: {error.strerror}") from error
-    require_regular(adc, status)
-    size = status.st_size
     count, extra = divmod(size, frame_bytes)
     if extra or not count:
         rest = f"the last {extra:,} bytes, from byte {size - extra}, are left over" if count else "there is no frame"
@@ -75,13 +73,13 @@ def import_dca1000(
         raise FormatError(f"{adc}: holds {count:,} frames, more than the {MAX_SAMPLES:,} of any recording")
     if start is None:
         source = "the file was last changed" if setup.start is None else "its configuration was made"
-        start = status.st_mtime - count * capture.frame_period / 1e3 if setup.start is None else setup.start
+        start = adc.stat().st_mtime - count * capture.frame_period / 1e3 if setup.start is None else setup.start
         print(f"{adc}: holds no times; counted from when {source} (--start sets another)", file=sys.stderr)
 
     desc = "Raw ADC words, Q Q I I. [chirp, tx, rx, 2 * sample]"
     specs = {TS: TS_SPEC, VALID: VALID_SPEC, "iq": ChannelSpec(format="raw", type="i2", shape=shape, desc=desc)}
     with imported_trace(out) as trace:
-        with SensorWriter(trace / "radar", specs) as writer, adc.open("rb") as file:
+        with SensorWriter(trace / "radar", specs) as writer, opened_file(adc) as file:
             step = max(1, _BLOCK_BYTES // frame_bytes)
             for first in range(0, count, step):
                 frames = min(step, count - first)

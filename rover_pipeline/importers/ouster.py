@@ -16,7 +16,7 @@ from rover_pipeline.errors import ConfigError, FormatError, RoverError, short_te
 from rover_pipeline.format.merge import imported_trace
 from rover_pipeline.importers.origin import write_config
 from rover_pipeline.importers.ouster_frames import FrameWriter, ImuWriter, end_of_sweep, imu_mount, require_sidecar
-from rover_pipeline.lidar.captures import frame_imu, imu_packets, measured, open_capture, sensor_index
+from rover_pipeline.lidar.captures import frame_imu, imu_packets, measured, metadata_beside, open_capture, sensor_index
 
 #: Times of a clock that was set are after 1990, s.
 _SET_S = 631_152_000.0
@@ -49,9 +49,17 @@ def import_ouster(
     same_stem = capture.with_suffix(".json")
     if start is not None and not math.isfinite(start):
         raise ConfigError(f"--start {start}: must be seconds since 1970")
-    metadata = metadata or (same_stem if capture.suffix == ".pcap" and same_stem.exists() else None)
-    if metadata is not None:
-        require_sidecar(metadata)
+    described = [metadata] if metadata else []
+    if capture.suffix == ".pcap" and metadata is None:
+        described = [same_stem] if same_stem.exists() else metadata_beside(capture)
+        if not described:
+            raise FormatError(
+                f"{capture}: the metadata of its sensor is missing: put it beside the capture as {same_stem.name}, "
+                "or name it by `import ouster --meta`"
+            )
+        metadata = described[0] if len(described) == 1 else None  # of several sensors ouster-sdk reads them all
+    for each in described:
+        require_sidecar(each)
     with imported_trace(out) as trace:
         reader = _Reader(capture, metadata, start, sensor)
         count = reader.write_lidar(trace)
@@ -67,7 +75,7 @@ def import_ouster(
             trace,
             sensors,
             command="import ouster",
-            sources=[capture, *([metadata] if metadata else [])],
+            sources=[capture, *described],
             options={"sensor": str(info.sn), **({} if start is None else {"start": start})},
             notes=reader.notes,
             rig=rig,

@@ -14,6 +14,7 @@ from rover_pipeline.format.channels import encode_sample
 from rover_pipeline.format.meta import ChannelSpec, replace_file
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
 from rover_pipeline.format.texts import read_json
+from rover_pipeline.lidar.sidecar import require_sizes
 
 #: Channel -> field of ouster-sdk, type on disk, description. A capture of any profile has the first one.
 _CHANNELS = {
@@ -33,6 +34,10 @@ def require_sidecar(metadata: Path) -> None:
         raise FormatError(f"{metadata}: {error.strerror}; --meta must name the sensor's metadata") from error
     if not isinstance(content, dict):
         raise FormatError(f"{metadata}: must hold a JSON object, holds a {type(content).__name__}")
+    try:
+        require_sizes(content)
+    except ValueError as error:
+        raise FormatError(f"{metadata}: {error}; is it the metadata of this capture?") from error
 
 
 def end_of_sweep(scan: Any) -> float:

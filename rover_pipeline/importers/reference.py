@@ -17,6 +17,8 @@ from rover_pipeline.format.provenance import MADE_BY, PROVENANCE, versions
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.importers.times import require_steady
+from rover_pipeline.kinematics.rotation import nearest
+from rover_pipeline.numerics.linear import det, matmul
 
 REFERENCE = "_reference"
 _MAX_LIST_BYTES = 1 << 28
@@ -70,8 +72,8 @@ class ReferenceWriter(SensorWriter):
         states = {name: np.asarray(samples[name], "f8") for name in self._states}
         finite = np.all([np.isfinite(each).reshape(len(each), -1).all(1) for each in states.values()], axis=0)
         rot = np.where(finite[:, None, None], states["rot"], np.eye(3))
-        apart = np.abs(rot @ np.swapaxes(rot, 1, 2) - np.eye(3)).max((1, 2))
-        valid = finite & (apart < _ORTHOGONAL) & (np.linalg.det(rot) > 0)
+        apart = np.abs(matmul(rot, np.swapaxes(rot, 1, 2)) - np.eye(3)).max((1, 2))
+        valid = finite & (apart < _ORTHOGONAL) & (det(rot) > 0)
         super().append(ts=samples[TS], valid=valid, **states)
 
     def close(self) -> None:
@@ -145,7 +147,6 @@ def read_poses(path: Path, ts: Sequence[float] | np.ndarray) -> tuple[np.ndarray
 def _orthogonal(rot: np.ndarray) -> np.ndarray:
     """The rotations that matrices of few digits stand for; NaN for those that stand for none."""
     finite = np.isfinite(rot).all((1, 2))
-    left, sizes, right = np.linalg.svd(np.where(finite[:, None, None], rot, np.eye(3)))
-    nearest = left @ right
-    good = finite & (np.abs(sizes - 1).max(1) < 1e-3) & (np.linalg.det(nearest) > 0)
-    return np.asarray(np.where(good[:, None, None], nearest, np.nan))
+    found = nearest(np.where(finite[:, None, None], rot, np.eye(3)))
+    good = finite & (np.abs(found - rot).max((1, 2)) < 1e-3)
+    return np.asarray(np.where(good[:, None, None], found, np.nan))

@@ -1,4 +1,4 @@
-"""Instants for points of spinning lidars that come without: by azimuth, from the beginning of each turn to its end."""
+"""What is mended in points of spinning lidars: instants by azimuth where there are none, and elevations."""
 
 from __future__ import annotations
 
@@ -38,3 +38,14 @@ def dated(cloud: Cloud, turn: Turn, turning: Turning) -> Cloud:
         raise ConfigError("--turning: the points have times of their own; leave it out")
     share = share_of_turn(cloud.xyz, turning)
     return cloud._replace(time=2 * share * np.where(share < 0, -turn.begin, turn.end))
+
+
+def raised(cloud: Cloud, degrees: float) -> Cloud:
+    """The cloud with every point at a larger elevation, at the same azimuth and distance from the origin."""
+    if not degrees:
+        return cloud
+    xyz, angle = np.asarray(cloud.xyz, "f8"), np.radians(degrees)
+    level = np.hypot(xyz[:, 0], xyz[:, 1])
+    shrunk = np.cos(angle) - np.sin(angle) * xyz[:, 2] / np.where(level > 0, level, np.inf)
+    height = np.cos(angle) * xyz[:, 2] + np.sin(angle) * level
+    return cloud._replace(xyz=np.column_stack([xyz[:, :2] * shrunk[:, None], height]))

@@ -12,7 +12,7 @@ import numpy as np
 
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import ConfigError, FormatError
-from rover_pipeline.format.files import opened_regular
+from rover_pipeline.format.files import opened_file
 from rover_pipeline.format.merge import imported_trace
 from rover_pipeline.importers.origin import write_config
 from rover_pipeline.importers.points import PointsWriter
@@ -77,8 +77,7 @@ def import_velodyne(
     others: Counter[int] = Counter()
     with (
         imported_trace(out) as trace,
-        opened_regular(capture) as descriptor,
-        open(descriptor, "rb", closefd=False) as file,
+        opened_file(capture) as file,
     ):
         size = file.seek(0, 2)
         file.seek(0)

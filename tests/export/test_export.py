@@ -18,7 +18,7 @@ from tests.kit import environment, small_trace
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_listed_format_has_a_write_function_and_a_description(name: str) -> None:
-    assert callable(load(FORMATS[name].write))
+    assert callable(load(f"rover_pipeline.export.{FORMATS[name].write}"))
     assert FORMATS[name].description
 
 

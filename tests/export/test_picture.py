@@ -12,8 +12,10 @@ import cv2
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import QuadMesh
 from matplotlib.patches import Polygon
 
+import rover_pipeline as rp
 from rover_pipeline.cli import main
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.errors import ConfigError, FormatError
@@ -145,7 +147,7 @@ def test_nothing_is_overwritten_and_a_full_disk_leaves_no_picture(
 
 def test_axes_are_in_metres_and_metres_a_second(trace: Path) -> None:
     plot = draw(trace, "_radar_range_doppler").axes[0]
-    assert plot.get_xlabel() == "range (m)" and "m/s" in plot.get_ylabel()
+    assert plot.get_xlabel() == "range (m), positive: away" and "m/s" in plot.get_ylabel()
     power = Sensor(trace / "_radar_range_doppler").channel("power").read(0, 1)[0]
     sidecar = json.loads((trace / "radar" / "radar.json").read_text())
     # Cells are drawn around the values of their bins.
@@ -156,7 +158,7 @@ def test_axes_are_in_metres_and_metres_a_second(trace: Path) -> None:
 def test_azimuth_is_in_degrees_to_the_right(trace: Path) -> None:
     plot = draw(trace, "radar_range_azimuth").axes[0]
     assert "degrees" in plot.get_ylabel() and "right" in plot.get_ylabel()
-    assert plot.get_ylim()[0] < -85 and plot.get_ylim()[1] > 70
+    assert -90 <= plot.get_ylim()[0] < -85 and 70 < plot.get_ylim()[1] <= 90  # there are no directions beyond
 
 
 def test_a_frame_that_is_not_valid_is_called_so(trace: Path) -> None:
@@ -249,3 +251,62 @@ def test_errors_name_what_there_is(trace: Path, tmp_path: Path) -> None:
         draw(trace, "_radar_points", 6)
     with pytest.raises(FormatError, match="--outputs radar_points"):
         draw(small_trace(tmp_path / "bare", sensors=("radar",)), "radar_points")
+
+
+def test_a_radar_of_one_chirp_a_frame_has_a_curve_over_range(tmp_path: Path) -> None:
+    power = np.random.default_rng(1).normal(size=(3, 1, 20)).astype("f4")
+    axes = {"range": RANGE, "doppler": ("m/s", np.zeros(1))}
+    figure = draw(
+        write_product(tmp_path / "trace", "_radar_range_doppler", axes, power=power), "radar_range_doppler", 1
+    )
+    plot: Any = figure.axes[0]
+    np.testing.assert_allclose(plot.lines[0].get_xydata(), np.stack([RANGE[1], power[1, 0]], -1), rtol=1e-6)
+    assert plot.get_xlabel() == "range (m)" and plot.get_ylabel() == "dB re one squared ADC count"
+
+
+#: Shape of a sample of a user's channel, with what it says of itself -> what is drawn, and the label of its axis.
+CHANNELS: dict[str, tuple[tuple[int, ...], str, str, str]] = {
+    "scalar": ((), "Temperature, degrees.", "curves", "mine (degrees)"),
+    "few": ((5,), "Counts of something.", "curves", "mine"),
+    "row": ((60,), "Energy of each range bin, dB. [range]", "waterfall", "range (number, counted from 0)"),
+    "unnamed": ((60,), "", "waterfall", "axis 1 (number, counted from 0)"),
+    "matrix": ((12, 30), "Power, dB. [doppler, range]", "image", "doppler (number, counted from 0)"),
+    "cube": ((4, 12, 30), "Power, dB. [elevation, azimuth, range]", "image", "azimuth (number, counted from 0)"),
+}
+
+
+@pytest.mark.parametrize("name", CHANNELS)
+@pytest.mark.parametrize("type", ["f4", "u2", "c8"])
+def test_any_channel_of_numbers_is_drawn_with_its_axes_and_unit(tmp_path: Path, name: str, type: str) -> None:
+    shape, desc, kind, label = CHANNELS[name]
+    mine = np.random.default_rng(1).uniform(1, 90, (12, *shape)).astype(type)
+    trace = write_product(tmp_path / "trace", "_mine", {}, mine=mine)
+    meta = json.loads((trace / "_mine" / META).read_text())
+    meta["mine"]["desc"] = desc
+    (trace / "_mine" / META).write_text(json.dumps(meta))
+    figures: Any = draw(trace, "mine", 5), rp.open(trace)["mine"].mine.plot(5)
+    for figure in figures:
+        labels = [text for plot in figure.axes for text in (plot.get_xlabel(), plot.get_ylabel())]
+        assert label in labels
+        meshes: list[Any] = [mesh for plot in figure.axes for mesh in plot.collections if isinstance(mesh, QuadMesh)]
+        assert (len(figure.axes[0].lines) >= (shape or (1,))[0]) if kind == "curves" else meshes
+        drawn = np.abs(mine[5]).max(axis=0) if name == "cube" else np.abs(mine[5])
+        if kind == "image":
+            np.testing.assert_allclose(meshes[0].get_array(), drawn, rtol=1e-6)
+            assert any("dB" in text and "mine" in text for text in labels)
+        if kind == "waterfall":
+            np.testing.assert_allclose(figure.axes[0].lines[0].get_ydata(), drawn, rtol=1e-6)
+            np.testing.assert_allclose(meshes[0].get_array(), np.abs(mine).T, rtol=1e-6)
+
+
+def test_a_channel_with_axes_json_is_drawn_in_its_units(tmp_path: Path) -> None:
+    energy = np.random.default_rng(1).uniform(1, 90, (12, 20)).astype("f4")
+    trace = write_product(tmp_path / "trace", "_mine", {"range": RANGE}, energy=energy)
+    meta = json.loads((trace / "_mine" / META).read_text())
+    meta["energy"]["desc"] = "Energy, dB. [range]"
+    (trace / "_mine" / META).write_text(json.dumps(meta))
+    figure: Any = draw(trace, "mine")
+    curve, over_time, _ = figure.axes
+    assert (curve.get_xlabel(), curve.get_ylabel()) == ("range (m)", "energy (dB)")
+    np.testing.assert_allclose(curve.lines[0].get_xdata(), RANGE[1])
+    assert over_time.get_xlabel() == "time (s)" and over_time.get_ylim() == pytest.approx((-0.25, 9.75))

@@ -13,12 +13,12 @@ from scipy.spatial.transform import Rotation
 
 from rover_pipeline.cli import main
 from rover_pipeline.engine.execute import Request, run_step
-from rover_pipeline.errors import FormatError, InTheWayError
+from rover_pipeline.errors import FormatError, InTheWayError, RoverError
 from rover_pipeline.export.dataset import export_dataset
 from rover_pipeline.export.roverp import describe, problems
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor, SensorWriter
 from rover_pipeline.table import find_step
-from tests.kit import small_trace, spec_of, write_odometry
+from tests.kit import small_trace, snapshot, spec_of, write_odometry
 
 FRAMES = 12
 INVALID = (0, 5)
@@ -111,10 +111,29 @@ def test_into_the_recording_itself_it_only_adds_and_says_what_is_in_the_way(
     assert not any(name in capsys.readouterr().out for name in ("roverp", "_slam", "_fusion", "pose.npz"))
     odom = own / "_odom" / VALID
     odom.write_bytes(odom.read_bytes()[:-1] + b"\0")
+    with pytest.raises(FormatError, match="_radar_pose was made from other bytes of _odom/valid"):
+        export(own, own)
+    for name in ("_radar_pose", "_camera_pose"):
+        run_step(find_step(name), own, name, Request())
     with pytest.raises(InTheWayError, match="exists already with other content"):
         export(own, own)
     export(own, own, replace=True)
     assert np.load(own / "_lidar" / "pose.npz")["mask"].sum() == FRAMES - len(INVALID) - 1
+
+
+@pytest.mark.parametrize("link", ["_slam", "_lidar/pose.npz", ".roverp", ".roverp/provenance.json", ".options-1"])
+def test_nothing_is_written_through_a_link_in_the_recording(link: str, trace: Path, tmp_path: Path) -> None:
+    own, outside = tmp_path / "walk", tmp_path / "outside"
+    shutil.copytree(trace, own)
+    outside.mkdir()
+    (own / link).parent.mkdir(exist_ok=True)
+    (own / link).symlink_to(outside / "new" if "/" in link or "options" in link else outside)
+    before = snapshot(own)
+    with pytest.raises(RoverError, match=link.partition("/")[0]):
+        export_dataset("roverp", [str(own)], own, settings={}, stamp=".options-1")
+    assert list(outside.iterdir()) == []
+    if "options" not in link:
+        assert snapshot(own) == before, "nothing was added"
 
 
 def test_several_recordings_have_a_folder_each(trace: Path, tmp_path: Path) -> None:

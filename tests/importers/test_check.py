@@ -50,7 +50,11 @@ REFUSED = {
     ),
 }
 #: Captures that are no import's: motion capture in a format of its own, read by a test with h5py.
-OTHERS = {"imu_broad"}
+#: Sequences with a truth, which the benchmarks judge (`benchmarks.drives`, `benchmarks.captures`).
+OTHERS = {
+    *("imu_broad", "imu_lio", "lidar_camera_dgp", "lidar_camera_kitti_object", "lidar_kitti_0027", "lidar_radar_vod"),
+    "radar_saic",
+}
 
 
 def typed(text: str, captures: Path, folder: Path) -> list[str]:

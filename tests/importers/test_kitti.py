@@ -84,6 +84,32 @@ def test_check_accepts_a_drive(trace: Path) -> None:
     assert list(problems(trace)) == []
 
 
+def test_the_beams_point_a_fifth_of_a_degree_higher_than_published_and_the_trace_says_so(
+    drive: Path, trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    published = np.fromfile(drive / "velodyne_points" / "data" / "0000000000.bin", "<f4").reshape(-1, 4)[:, :3]
+    published = published[published.any(1)]
+
+    def directions(lidar: Sensor) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        x, y, z = lidar.channel("xyz").read(0, 1)[0][: len(published)].astype("f8").T
+        level = np.hypot(x, y)
+        return np.degrees(np.arctan2(z, level)), np.degrees(np.arctan2(y, x)), np.hypot(z, level)
+
+    import_kitti(drive, tmp_path / "as_published", elevation=0)
+    assert "raised" not in capsys.readouterr().err
+    as_published = Sensor(tmp_path / "as_published" / "lidar")
+    np.testing.assert_array_equal(as_published.channel("xyz").read(0, 1)[0][: len(published)], published)
+    (elevation, azimuth, distance), before = directions(Sensor(trace / "lidar")), directions(as_published)
+    np.testing.assert_allclose(elevation - before[0], 0.205, atol=1e-4)
+    np.testing.assert_allclose(azimuth, before[1], atol=1e-4)
+    np.testing.assert_allclose(distance, before[2], rtol=1e-6)
+
+    imported = yaml.safe_load((trace / "config.yaml").read_text())["imported"]
+    assert imported["options"]["elevation"] == 0.205
+    assert any("raised by 0.205 degrees" in note and "--elevation 0" in note for note in imported["notes"])
+    assert "0.205 degrees" in json.loads((trace / "lidar" / "lidar.json").read_text())["points"]["source"]
+
+
 def test_a_missing_sweep_leaves_a_gap_and_moves_no_other_time(trace: Path) -> None:
     begin = 1317046450.0
     np.testing.assert_allclose(
@@ -155,7 +181,7 @@ def test_sweeps_of_an_extracted_drive_are_text(drive: Path, tmp_path: Path) -> N
     points = np.fromfile(drive / "velodyne_points" / "data" / "0000000000.bin", "<f4").reshape(-1, 4)[:500]
     path = extracted / "velodyne_points" / "data" / "0000000000.txt"
     np.savetxt(path, points, fmt="%.3f")
-    import_kitti(extracted, tmp_path / "trace")
+    import_kitti(extracted, tmp_path / "trace", elevation=0)
     lidar = Sensor(tmp_path / "trace" / "lidar")
     np.testing.assert_allclose(lidar.channel("xyz").read()[0], points[:, :3], atol=6e-4)
     assert json.loads((tmp_path / "trace" / "lidar" / "lidar.json").read_text())["points"]["motion"] == "times"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from ouster.sdk import core, open_source, osf
 
 from rover_pipeline.engine.execute import Request, run_step
@@ -160,3 +161,18 @@ def test_an_existing_trace_is_not_overwritten(captures: Path, tmp_path: Path) ->
     with pytest.raises(InTheWayError, match="already exists"):
         import_ouster(captures / "ouster" / CAPTURES[0][0], tmp_path / "trace")
     assert (tmp_path / "trace" / "notes.txt").read_text() == "mine"
+
+
+def test_metadata_that_the_sdk_finds_by_itself_is_recorded_as_a_source(captures: Path, tmp_path: Path) -> None:
+    name = "OS-1-128_v2.3.0_1024x10"
+    for file in (f"{name}_lb_n3.pcap", f"{name}.json"):  # only the beginning of the names is the same
+        (tmp_path / file).symlink_to(captures / "ouster" / file)
+    import_ouster(tmp_path / f"{name}_lb_n3.pcap", tmp_path / "trace")
+    origin = yaml.safe_load((tmp_path / "trace" / "config.yaml").read_text())["imported"]["from"]
+    assert sorted(origin) == [f"{name}.json", f"{name}_lb_n3.pcap"]
+
+
+def test_a_capture_without_metadata_says_where_to_put_it(captures: Path, tmp_path: Path) -> None:
+    (tmp_path / "lonely.pcap").symlink_to(captures / "ouster" / "OS-0-32-U1_v2.2.0_1024x10.pcap")
+    with pytest.raises(FormatError, match=r"is missing: put it beside the capture as lonely\.json"):
+        import_ouster(tmp_path / "lonely.pcap", tmp_path / "trace")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -419,6 +421,42 @@ def test_a_database_whose_damage_is_no_text_is_refused_in_one_line(tmp_path: Pat
     assert content.count(b"CREATE TABLE topics") == 1
     database.write_bytes(content.replace(b"CREATE TABLE topics", b"CREATE T\x94BLE topics"))
     with pytest.raises(FormatError, match=r"is a damaged or truncated database .*--partial"):
+        taken(database, tmp_path / "trace")
+
+
+ENDLESS = "with recursive n(i) as (values(1) union all select i + 1 from n)"
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        f"drop table topics; create view topics as {ENDLESS} select i as id, 'a' as name, 'b' as type, 'cdr' as "
+        "serialization_format from n",
+        f"drop table messages; create view messages as {ENDLESS} select i as id, 1 as topic_id, i as timestamp, "
+        "zeroblob(100000) as data from n",
+        "drop table messages; create table messages(id integer primary key, topic_id integer, timestamp integer, "
+        "data blob as (zeroblob(900000000))); insert into messages(id, topic_id, timestamp) values (1, 1, 1)",
+        "drop table messages; create virtual table messages using fts5(id, topic_id, timestamp, data)",
+    ],
+    ids=["topics", "messages", "computed", "virtual"],
+)
+@pytest.mark.parametrize("partial", [False, True])
+def test_a_database_whose_tables_are_none_is_refused_at_once(statements: str, partial: bool, tmp_path: Path) -> None:
+    database = next(bags.write_ros2(tmp_path / "a", [imu("/imu", START, (0, 0, 9.8))]).glob("*.db3"))
+    with closing(sqlite3.connect(database)) as opened:
+        opened.executescript(statements)
+    with pytest.raises(FormatError, match=r"is no plain table|holds no|nothing"):
+        taken(database, tmp_path / "trace", partial=partial)
+    assert not (tmp_path / "trace").exists()
+
+
+def test_a_database_that_computes_for_long_without_a_row_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = [imu("/imu", START + i * TENTH, (0, 0, 9.8)) for i in range(300)]
+    database = next(bags.write_ros2(tmp_path / "a", sent).glob("*.db3"))
+    monkeypatch.setattr("rover_pipeline.importers.ros.database._LEAST_STEPS", -(10**6))
+    with pytest.raises(FormatError, match="interrupted"):
         taken(database, tmp_path / "trace")
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.export.objects import Objects
 from rover_pipeline.kinematics.state import Poses
+from rover_pipeline.numerics.linear import matmul
 
 #: Points along each edge of a box whose projections bound it: lenses bend its edges.
 _ALONG = 5
@@ -32,7 +33,7 @@ def enclosing(boxes: Objects, pose: Poses) -> np.ndarray:
     Args:
         pose: of the sensor in the world, (3, 3) and (3,).
     """
-    seen = (corners(boxes) - pose.pos) @ pose.rot
+    seen = matmul(corners(boxes) - pose.pos, pose.rot)
     low, high = seen.min(1), seen.max(1)
     return np.concatenate([(low + high) / 2, high - low], axis=1)
 
@@ -47,7 +48,7 @@ def in_picture(boxes: Objects, lens: Lens, pose: Poses) -> np.ndarray:
     out = np.full((len(boxes.centre), 4), np.nan)
     if not len(out):
         return out
-    seen = (corners(boxes, _ALONG) - pose.pos) @ pose.rot
+    seen = matmul(corners(boxes, _ALONG) - pose.pos, pose.rot)
     ahead = np.where(seen[..., 0] > _LEAST_DEPTH, seen[..., 0], np.nan)
     column, row = lens.pixels(-seen[..., 1] / ahead, -seen[..., 2] / ahead)
     for number in range(len(out)):

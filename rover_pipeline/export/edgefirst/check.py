@@ -14,7 +14,7 @@ import numpy as np
 
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.edgefirst.table import arrow, read_table
-from rover_pipeline.format.files import read_bounded
+from rover_pipeline.format.files import opened_file, read_bounded
 
 #: Columns that a table must have, by the names that pyarrow gives their types; several are accepted.
 _REQUIRED = {"name": ("string", "large_string"), "group": ("dictionary",)}
@@ -223,7 +223,7 @@ def _archive_problems(folder: Path) -> Iterator[str]:
     if not path.is_file():
         return
     try:
-        with zipfile.ZipFile(path) as archive:
+        with opened_file(path) as file, zipfile.ZipFile(file) as archive:
             entries = [entry for entry in archive.infolist() if not entry.is_dir()]
             inside = {entry.filename: (entry.file_size, entry.CRC) for entry in entries}
             bad = archive.testzip()
@@ -241,7 +241,7 @@ def _archive_problems(folder: Path) -> Iterator[str]:
 def _checksum(path: Path) -> tuple[int, int]:
     """Bytes and CRC-32 of a file, as an archive lists them."""
     size = checksum = 0
-    with path.open("rb") as file:
+    with opened_file(path) as file:
         while part := file.read(_READ_BYTES):
             size, checksum = size + len(part), zlib.crc32(part, checksum)
     return size, checksum

@@ -14,6 +14,7 @@ from rover_pipeline.errors import FormatError
 from rover_pipeline.export.rig import made_with, sensor_mount
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.texts import parse_json, read_text
+from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.radar.axes import resolutions
 from rover_pipeline.radar.options import PointsOptions
 from rover_pipeline.radar.spectrum import RangeDoppler, decibel
@@ -110,7 +111,7 @@ class RadarFrames:
         row = np.rint(speed / self._mps).astype(int) + len(power) // 2
         column = np.clip(np.rint(distance / self._metres).astype(int), 0, power.shape[1] - 1)
         level = power[row % len(power), column].astype("f8")
-        moved = xyz @ self.mount.rotation.T + self.mount.translation
+        moved = matmul(xyz, self.mount.rotation.T) + self.mount.translation
         rcs = level + 40 * np.log10(np.maximum(distance, self._metres))
         x, y, z = moved.T
         return {"x": x, "y": y, "z": z, "speed": speed, "power": level, "noise": level - snr, "rcs": rcs}

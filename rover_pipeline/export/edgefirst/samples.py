@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.spatial.transform import Rotation
 
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.datasets.options import EdgefirstOptions
@@ -30,8 +29,10 @@ from rover_pipeline.export.objects import find_objects
 from rover_pipeline.export.rig import camera_lens, sensor_mount, whole_sensor
 from rover_pipeline.export.sweeps import PosedSweeps
 from rover_pipeline.format.channels.jpeg import PictureChannel, encode
+from rover_pipeline.format.files import opened_file
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.kinematics.rotation import from_matrix
 from rover_pipeline.kinematics.state import Poses
 
 #: Samples of a part of an export: some ten seconds of work.
@@ -244,7 +245,7 @@ class Sequence:
 
     def rows(self, classes: list[str]) -> Iterator[Row]:
         """The rows of the table, in order."""
-        angles = Rotation.from_matrix(self._sweeps.poses.rot[self.chosen]).as_euler("ZYX", degrees=True)
+        angles = from_matrix(self._sweeps.poses.rot[self.chosen]).as_euler("ZYX", degrees=True)
         for number, (yaw, pitch, roll) in zip(self.chosen.tolist(), angles.tolist(), strict=True):
             stamp = float(self._sweeps.ts[number])
             sample = Row(self.name, number, self._groups[number], self.size, (yaw, pitch, roll), stamp)
@@ -314,7 +315,7 @@ def _archive(container: Path, path: Path) -> Path:
             entry = zipfile.ZipInfo(each.relative_to(container).as_posix(), _ZIP_TIME)
             entry.external_attr = 0o644 << 16
             entry.file_size = each.stat().st_size  # it decides whether sizes get 64 bits
-            with each.open("rb") as source, archive.open(entry, "w") as target:
+            with opened_file(each) as source, archive.open(entry, "w") as target:
                 shutil.copyfileobj(source, target, _COPY_BYTES)
             advance(1)
     return path

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rover_pipeline.errors import MissingExtraError
+from rover_pipeline.format.files import regular_size
 
 #: Version of the format's text that the table follows. The client reads it, and its `Binary` masks, as it is.
 SCHEMA = "2026.04"
@@ -100,6 +101,7 @@ def write_table(path: Path, rows: Iterable[Row], classes: Sequence[str], about: 
 def read_table(path: Path) -> Any:
     """The table, by pyarrow. Raises MissingExtraError; pyarrow's errors where it is none."""
     pa = arrow()
+    regular_size(path)
     with pa.OSFile(str(path)) as file:  # a mapped file that somebody cuts off would end the process
         return pa.ipc.open_file(file).read_all()
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from rover_pipeline.export.l5kit.records import AGENT, KEPT_LABELS, LABELS
 from rover_pipeline.export.objects import Objects
+from rover_pipeline.numerics.linear import matmul
 
 #: Limits of `select_agents.py` in l5kit 1.5.0: distance from the rig, turn between frames, and smallest footprint.
 MAX_DISTANCE_M, MAX_TURN_RAD, MIN_FOOTPRINT_M2 = 50.0, math.radians(30), 0.01
@@ -95,7 +96,7 @@ def _runs(
     times: np.ndarray, ego: np.ndarray, rows: Objects, weights: np.ndarray, limits: Limits
 ) -> list[tuple[int, np.ndarray]]:
     """Stretches of one track that l5kit keeps whole: number of the first frame, and a record for each frame."""
-    label = rows.probability.mean(0) @ weights
+    label = matmul(rows.probability.mean(0), weights)
     label = (label / label.sum() if label.sum() > 0 else np.eye(len(LABELS))[1]).astype("f4")
     yaw, extent = _steady_boxes(rows.yaw, rows.extent, rows.vel)
     footprint = extent[0] * extent[1]

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.spatial.transform import Rotation
 
 from rover_pipeline.export.objects import Objects
+from rover_pipeline.kinematics.rotation import from_matrix
 
 #: Characters and decimals of positions and sizes in m, speeds in m/s, parts of a quaternion, angles in rad, shares.
 _METRES, _SPEED, _UNIT, _ANGLE, _SHARE = (12, 4), (9, 3), (10, 7), (8, 4), (6, 3)
@@ -59,7 +59,7 @@ def pose_text(sensor: str, ts: float, valid: bool, pos: np.ndarray, rot: np.ndar
     """
     quat = np.full(4, np.nan)
     if np.isfinite(rot).all():
-        quat = Rotation.from_matrix(rot).as_quat(canonical=True)
+        quat = from_matrix(rot).as_quat(canonical=True)
     return json_text(
         {
             "frame": "world of _odom, from sensor, front-left-up",

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, did_you_mean
+from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, did_you_mean, printable
 from rover_pipeline.export.mda.codec import SNAPSHOT_PERIOD, Entry, Item, entry_spans
 from rover_pipeline.export.mda.files import add_revision, read_bytes, read_item
 from rover_pipeline.export.mda.revisions import difference, text_of
@@ -74,8 +74,10 @@ def _list(arguments: argparse.Namespace) -> int:
         return 0
     for name, each in found.items():
         groups = ", ".join(f"{group} ({count} revisions)" for group, count in each["revisions"].items()) or "none"
-        print(f"{name}: {each['type']}, {each['payload_bytes']:,} bytes")
-        print(f"  tags: {', '.join(each['tags'])}\n  metadata: {each['metadata']}\n  groups: {groups}")
+        head = f"{name}: {each['type']}, {each['payload_bytes']:,} bytes"
+        print(
+            printable(f"{head}\n  tags: {', '.join(each['tags'])}\n  metadata: {each['metadata']}\n  groups: {groups}")
+        )
     return 0
 
 
@@ -95,7 +97,7 @@ def _versions(arguments: argparse.Namespace) -> int:
     if arguments.compare:
         for name in names:
             lines = _difference(arguments.path, name, item.groups[name], *arguments.compare)
-            print("\n".join([f"{name}:", *lines] if lines else [f"{name}: the same"]))
+            print(printable("\n".join([f"{name}:", *lines] if lines else [f"{name}: the same"])))
         return 0
     spans = entry_spans(read_bytes(arguments.path))
     rows = {
@@ -117,10 +119,8 @@ def _versions(arguments: argparse.Namespace) -> int:
     for name, revisions in rows.items():
         for row in revisions:
             snapshot = ", snapshot" if row["snapshot"] else ""
-            print(
-                f"{name} {row['revision']}: {row['length']} bytes at {row['offset']}, {row['new_blocks']} blocks"
-                f"{snapshot}"
-            )
+            told = f"{row['length']} bytes at {row['offset']}, {row['new_blocks']} blocks{snapshot}"
+            print(printable(f"{name} {row['revision']}: {told}"))
     return 0
 
 

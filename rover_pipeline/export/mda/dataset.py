@@ -19,7 +19,7 @@ from rover_pipeline.errors import FormatError, SampleError
 from rover_pipeline.export.dataset import ExportJob, Recording
 from rover_pipeline.export.mda.annotations import json_text, microseconds, objects_text, pose_text, quality_text
 from rover_pipeline.export.mda.codec import Item, encode
-from rover_pipeline.export.mda.files import read_item
+from rover_pipeline.export.mda.files import read_bytes, read_item
 from rover_pipeline.export.mda.payload import SOURCES, Payloads, find_payloads, key_frames
 from rover_pipeline.export.mda.revisions import append
 from rover_pipeline.export.mda.rules import describe, problems
@@ -121,7 +121,7 @@ def _keep_history(job: ExportJob) -> None:
         target = job.folder / path.parent.name / path.name
         if not target.exists():
             target.parent.mkdir(exist_ok=True)
-            target.write_bytes(path.read_bytes())
+            target.write_bytes(read_bytes(path))
 
 
 class _Source:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rover_pipeline.errors import FormatError, named_if_not_written
-from rover_pipeline.export.dataset_output import tree_state
+from rover_pipeline.export.dataset_output import known_states, tree_state
 from rover_pipeline.export.mda.codec import Item, decode, encode
 from rover_pipeline.export.mda.revisions import append
 from rover_pipeline.format.attempt import Attempt, remove_tree
@@ -65,8 +65,8 @@ def add_revision(path: Path, group: str, text: str) -> int:
         except ValueError as error:
             raise FormatError(f"{path}: group {group}: {error}") from error
         if entries != item.groups.get(group):
-            with named_if_not_written(path), _counted(dataset):
-                data = encode(replace(item, groups={**item.groups, group: entries}))
+            data = encode(replace(item, groups={**item.groups, group: entries}))
+            with named_if_not_written(path), _counted(dataset, path, len(data), attempt.folder):
                 _replace(path, data, attempt.folder / path.name)
         return len(entries)
     finally:
@@ -83,15 +83,22 @@ def _dataset_of(path: Path) -> Path | None:
 
 
 @contextmanager
-def _counted(dataset: Path | None) -> Iterator[None]:
-    """Let the provenance of a dataset know of a change of its files, unless it did not know them before."""
+def _counted(dataset: Path | None, path: Path, size: int, scratch: Path) -> Iterator[None]:
+    """Let the provenance of a dataset know of a change of one of its files, unless it did not know them before.
+
+    It tells both states before the file gets its new `size`. So the next update goes on wherever this is interrupted.
+    """
     provenance: dict[str, Any] = (read_provenance(dataset) or {}) if dataset else {}
-    known = dataset is not None and provenance.get("files") == tree_state(dataset)
-    yield
-    if dataset is not None and known:
-        content = {**provenance, "files": tree_state(dataset)}
-        scratch = dataset / f".{PROVENANCE}.new"
-        _replace(dataset / PROVENANCE, (json.dumps(content, indent=2) + "\n").encode(), scratch)
+    if dataset is None or (before := tree_state(dataset)) not in known_states(provenance):
+        yield
+        return
+    provenance.pop("updated_from", None)
+    after = tree_state(dataset, {path.relative_to(dataset).as_posix(): size})
+    for more in ({"updated_from": before}, {}):
+        content = {**provenance, "files": after, **more}
+        _replace(dataset / PROVENANCE, (json.dumps(content, indent=2) + "\n").encode(), scratch / PROVENANCE)
+        if more:
+            yield
 
 
 def _replace(path: Path, data: bytes, scratch: Path) -> None:

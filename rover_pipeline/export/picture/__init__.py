@@ -11,10 +11,11 @@ from matplotlib.figure import Figure
 
 from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, did_you_mean
 from rover_pipeline.export.output import new_output
-from rover_pipeline.export.picture import boxes, curves, images, places, radar
+from rover_pipeline.export.picture import boxes, curves, images, places, radar, values
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.format.stale import run_command
 from rover_pipeline.format.trace import Trace, require_trace
 from rover_pipeline.table import TABLE
 
@@ -98,12 +99,11 @@ def draw(trace: Path, name: str, frame: int = 0) -> Figure:
     of_frame = _FRAMES.get(path.name) if whole is None else None
     if "xyz" in sensor.specs:
         of_frame = _POINTS.get(path.name, of_frame)
-    if whole is None and of_frame is None and (found := images.picture_channel(sensor)):
-        of_frame = images.draw_channel(Trace(path.parent), found)
-    if of_frame is None:
-        (whole or curves.draw_curves)(figure, sensor)
-    else:
+    if whole is not None:
+        whole(figure, sensor)
+    elif of_frame is not None:
         of_frame(figure, sensor, frame)
+    if of_frame or (whole is None and values.draw_sensor(figure, sensor, frame)):
         times, remark = sensor.times(count), "" if sensor.valid(count)[frame] else ", not valid"
         title += f", frame {frame} of {count} at {times[frame] - times[0]:.2f} s{remark}"
     figure.suptitle(title)
@@ -117,8 +117,6 @@ def _find(trace: Path, name: str) -> Path:
             return folder
     plain = name.removeprefix("_")
     if f"_{plain}" in TABLE:
-        raise FormatError(
-            f"{trace}/_{plain}: is not there; make it with `rover-pipeline run {trace} --outputs {plain}`"
-        )
+        raise FormatError(f"{trace}/_{plain}: is not there; make it with `{run_command(trace, [plain])}`")
     known = [*Trace(trace).sensors(), *TABLE]
     raise ConfigError(f"picture: {name}: the trace has no such sensor; {did_you_mean(name, known)}")

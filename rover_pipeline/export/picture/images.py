@@ -1,8 +1,6 @@
-"""Frames that are images: of cameras, of lidars, of depth, and of any channel of two axes."""
+"""Frames that are images of distances: of lidars, and of depth."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -10,10 +8,8 @@ from matplotlib.figure import Figure
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.picture.common import say_empty
 from rover_pipeline.format.files import exists
-from rover_pipeline.format.meta import ChannelSpec
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.texts import read_text
-from rover_pipeline.format.trace import Trace
 from rover_pipeline.lidar.geometry import destagger, sensor_info
 from rover_pipeline.lidar.ranges import CLIPPED
 
@@ -59,31 +55,3 @@ def _draw_metres(figure: Figure, metres: np.ndarray, labels: tuple[str, str], em
     ticks = [value for value in _TICKS if near <= value <= far]
     bar = figure.colorbar(image, ax=plot, label="distance (m)", ticks=np.log(ticks))
     bar.set_ticklabels([f"{value:g}" for value in ticks])
-
-
-def picture_channel(sensor: Sensor) -> tuple[str, ChannelSpec] | None:
-    """The first channel of a sensor whose samples are pictures or images, and what it is."""
-    for name, spec in sensor.specs.items():
-        is_picture = len(spec.shape) == 3 and spec.shape[2] == 3 and spec.type == "u1"
-        if is_picture or (len(spec.shape) == 2 and min(spec.shape) > 4):
-            return name, spec
-    return None
-
-
-def draw_channel(trace: Trace, found: tuple[str, ChannelSpec]) -> Callable[[Figure, Sensor, int], None]:
-    """A function that draws a frame of a channel that `picture_channel` found."""
-    name, spec = found
-
-    def draw(figure: Figure, sensor: Sensor, frame: int) -> None:
-        # Published traces keep the video of a camera in a copy of the sensor.
-        values = trace.source(sensor.name, name).channel(name).read(frame, frame + 1)[0]
-        plot = figure.subplots()
-        if len(spec.shape) == 3:
-            plot.imshow(values)
-            plot.set(xlabel="column (pixel)", ylabel="row (pixel)")
-            return
-        image = plot.imshow(values.astype("f8"), aspect="auto", interpolation="nearest")
-        plot.set(xlabel="second axis of the sample", ylabel="first axis of the sample")
-        figure.colorbar(image, ax=plot, label=name)
-
-    return draw

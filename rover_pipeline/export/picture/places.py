@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from rover_pipeline.errors import FormatError
-from rover_pipeline.export.picture.common import read_axes, say_empty
+from rover_pipeline.export.picture.common import bins, edges, say_empty
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.report.draw.maps import read_floor_plan
 
@@ -43,35 +43,28 @@ def draw_lidar_points(figure: Figure, sensor: Sensor, frame: int) -> None:
 def draw_occupancy(figure: Figure, sensor: Sensor, frame: int) -> None:
     """Occupied cells of `_bev`, or the highest ones of `_occupancy` with their elevation as colour: ahead is up."""
     cells = sensor.channel("occupancy").read(frame, frame + 1)[0]
-    axes = read_axes(sensor)
-    azimuth, ranges, elevation = axes.get("azimuth"), axes.get("range"), axes.get("elevation")
-    azimuth = np.linspace(-90, 90, cells.shape[-2]) if azimuth is None else azimuth
-    labels = ("to the right (m)", "ahead (m)") if ranges is not None else ("range bins to the right", "ahead")
-    ranges = np.arange(cells.shape[-1], dtype="f8") if ranges is None else ranges
+    (_, azimuth, in_degrees), (_, ranges, in_metres) = (
+        bins(sensor, *each) for each in zip(("azimuth", "range"), cells.shape[-2:], strict=True)
+    )
+    azimuth = azimuth if in_degrees else np.linspace(-90, 90, cells.shape[-2])
+    labels = ("to the right (m)", "ahead (m)") if in_metres else ("range bins to the right", "ahead")
     figure.set_size_inches(9, 5)
     plot = from_above(figure, *labels)
-    angle, distance = np.meshgrid(np.radians(_edges(azimuth)), np.maximum(_edges(ranges), 0), indexing="ij")
+    sides = np.radians(edges(azimuth, in_degrees=True)), np.maximum(edges(ranges), 0)
+    angle, distance = np.meshgrid(*sides, indexing="ij")
     corners = (distance * np.sin(angle), distance * np.cos(angle))
     if cells.ndim == 3:
-        elevation = np.arange(len(cells), dtype="f8") if elevation is None else elevation
+        label, elevation, _ = bins(sensor, "elevation", len(cells))
         order = np.argsort(elevation)[::-1]
         highest = elevation[order][(cells[order] > 0).argmax(axis=0)]
         shown = np.ma.masked_where(~(cells > 0).any(axis=0), highest)
         mesh = plot.pcolormesh(*corners, shown, cmap="viridis", vmin=elevation.min(), vmax=elevation.max())
-        figure.colorbar(mesh, ax=plot, label="elevation of the highest occupied cell (degrees)")
+        figure.colorbar(mesh, ax=plot, label=f"of the highest occupied cell: {label}")
     else:
         plot.pcolormesh(*corners, cells, cmap="Greys", vmin=0, vmax=max(1, int(cells.max(initial=0))))
     plot.plot(0, 0, "r^")
     if not cells.any():
         say_empty(plot, "nothing is occupied in this frame")
-
-
-def _edges(centres: np.ndarray) -> np.ndarray:
-    """Edges of bins from their centres, f8 (bin + 1,)."""
-    middles = (centres[1:] + centres[:-1]) / 2
-    if not len(middles):
-        return np.array([centres[0] - 0.5, centres[0] + 0.5])
-    return np.concatenate([[2 * centres[0] - middles[0]], middles, [2 * centres[-1] - middles[-1]]])
 
 
 def draw_trajectory(figure: Figure, sensor: Sensor) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from rover_pipeline.export.picture.common import read_axes, say_empty
+from rover_pipeline.export.picture.common import draw_cells, say_empty
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import Sensor
 
@@ -16,17 +16,13 @@ from rover_pipeline.format.sensor import Sensor
 _SPAN_DB = 50.0
 #: Size of points of unknown strength, and the largest ratio of signal to noise, dB.
 _SIZE, _MOST_DB = 15.0, 80.0
-_LABELS = {
-    "range": "range (m)",
-    "doppler": "radial velocity (m/s), receding upward",
-    "azimuth": "azimuth (degrees), to the right",
-}
+_DECIBELS = "dB re one squared ADC count"
 
 
 def draw_power(figure: Figure, sensor: Sensor, frame: int) -> None:
     """Range to the right, Doppler or azimuth upward, decibels as colours."""
     power = sensor.channel("power").read(frame, frame + 1)[0]
-    _draw_bins(figure.subplots(), power, read_axes(sensor), sensor.name.removeprefix("_radar_range_"))
+    _draw_bins(figure.subplots(), sensor, power, sensor.name.removeprefix("_radar_range_"))
 
 
 def draw_spectrum(figure: Figure, sensor: Sensor, frame: int) -> None:
@@ -37,9 +33,8 @@ def draw_spectrum(figure: Figure, sensor: Sensor, frame: int) -> None:
         values = 20 * np.log10(np.maximum(values, 1e-5))
     figure.set_size_inches(13, 5)
     left, right = figure.subplots(1, 2)
-    axes = read_axes(sensor)
-    _draw_bins(left, values.max(axis=(1, 2)), axes, "doppler")
-    _draw_bins(right, values.max(axis=(0, 1)), axes, "azimuth")
+    _draw_bins(left, sensor, values.max(axis=(1, 2)), "doppler")
+    _draw_bins(right, sensor, values.max(axis=(0, 1)), "azimuth")
 
 
 def draw_points(figure: Figure, sensor: Sensor, frame: int) -> None:
@@ -85,19 +80,7 @@ def draw_velocity(figure: Figure, sensor: Sensor) -> None:
     plot.grid(alpha=0.3)
 
 
-def _draw_bins(plot: Axes, power: np.ndarray, axes: dict[str, np.ndarray | None], vertical: str) -> None:
-    """Decibels with range to the right, and Doppler or azimuth upward. Bins of unknown size are numbered.
-
-    Args:
-        power: (vertical, range), dB.
-        vertical: name of the vertical axis, `doppler` or `azimuth`.
-    """
-    centres, labels = [], []
-    for name, bins in (("range", power.shape[1]), (vertical, len(power))):
-        values = axes.get(name)
-        centres.append(np.arange(bins) if values is None else values)
-        labels.append(f"{name} bin (no size in radar.json)" if values is None else _LABELS[name])
-    image = plot.pcolormesh(*centres, power, vmin=power.max() - _SPAN_DB, vmax=power.max(), shading="nearest")
-    plot.set(xlabel=labels[0], ylabel=labels[1])
-    assert plot.figure is not None
-    plot.figure.colorbar(image, ax=plot, label="dB re one squared ADC count")
+def _draw_bins(plot: Axes, sensor: Sensor, power: np.ndarray, vertical: str) -> None:
+    """Decibels, (vertical, range), with range to the right, and `vertical`, Doppler or azimuth, upward."""
+    high = power.max()
+    draw_cells(plot, sensor, power, (vertical, "range"), _DECIBELS, vmin=high - _SPAN_DB, vmax=high)

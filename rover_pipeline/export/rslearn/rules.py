@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from rover_pipeline.errors import FormatError, MissingExtraError, RoverError
+from rover_pipeline.format.files import regular_size
 from rover_pipeline.format.texts import read_json
 
 
@@ -142,10 +143,11 @@ def _raster_problems(
         raise MissingExtraError("check of an rslearn dataset", "rslearn") from error
     name = path.relative_to(path.parents[2])
     try:
+        regular_size(path)
         with rasterio.open(path) as file:
             shape, types, transform, unknown = (file.height, file.width), set(file.dtypes), file.transform, file.nodata
             values, has_crs = file.read(), bool(file.crs)
-    except rasterio.errors.RasterioError as error:
+    except (OSError, FormatError, rasterio.errors.RasterioError) as error:
         yield f"{name} cannot be read: {error}"
         return
     wanted = (size[0], 0, bounds[0] * size[0], 0, size[1], bounds[1] * size[1])

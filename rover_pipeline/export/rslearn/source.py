@@ -25,6 +25,7 @@ from rover_pipeline.mapping.grid import Extent
 from rover_pipeline.mapping.local_grid import LocalGrid
 from rover_pipeline.mapping.options import MapOptions
 from rover_pipeline.mapping.sweeps import max_distance, placed
+from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.radar.axes import AXES
 
 #: Number of sweeps that the floor is estimated from.
@@ -141,9 +142,9 @@ class Ground:
             return None
         start, stop = np.searchsorted(self._objects.ts, self.ts[part.numbers[[0, -1]]]).tolist()
         found = self._objects.read(start, stop + 1 if stop < len(self._objects.ts) else stop, self._object_ts)
-        ahead = np.stack([np.cos(found.yaw), np.sin(found.yaw), 0 * found.yaw], 1) @ self._up.T
+        ahead = matmul(np.stack([np.cos(found.yaw), np.sin(found.yaw), 0 * found.yaw], 1), self._up.T)
         yaw = np.arctan2(ahead[:, 1], ahead[:, 0])
-        return found._replace(centre=found.centre @ self._up.T, vel=found.vel @ self._up.T, yaw=yaw)
+        return found._replace(centre=matmul(found.centre, self._up.T), vel=matmul(found.vel, self._up.T), yaw=yaw)
 
     def _find_floor(self, motion: SweepMotion) -> Floor:
         """The floor from some of the sweeps."""
@@ -174,7 +175,7 @@ class _Radar:
             raise FormatError(
                 f"{trace / '_radar_pose'}: its ts differs from that of _radar_range_azimuth; make both again"
             )
-        self._pos, self._rot = poses["pos"] @ up.T, up @ poses["rot"]
+        self._pos, self._rot = matmul(poses["pos"], up.T), matmul(up, poses["rot"])
         valid = self._sensor.valid(count).astype(bool) & poses["valid"].astype(bool)
         self._valid = valid & np.isfinite(self._pos).all(1) & np.isfinite(self._rot).all((1, 2))
         self._options = options

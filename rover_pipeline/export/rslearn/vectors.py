@@ -10,6 +10,7 @@ import numpy as np
 
 from rover_pipeline.export.objects import Objects
 from rover_pipeline.export.rslearn.windows import iso_time
+from rover_pipeline.numerics.linear import matmul
 
 #: Shortest distance between two corners of a line, m. A line whose corners are all one is not valid.
 _STEP_M = 0.02
@@ -59,7 +60,7 @@ def track_features(objects: Objects, classes: Sequence[str]) -> list[dict[str, A
         features.append(path_feature(rows.ts, rows.centre, {"kind": "way", **properties}))
         length, width, _ = rows.extent[-1]
         cos, sin = np.cos(rows.yaw[-1]), np.sin(rows.yaw[-1])
-        corners = _CORNERS * (length, width) @ np.array([[cos, sin], [-sin, cos]]) + rows.centre[-1, :2]
+        corners = matmul(_CORNERS * (length, width), np.array([[cos, sin], [-sin, cos]])) + rows.centre[-1, :2]
         box = {
             "extent_m": np.round(rows.extent[-1], 3).tolist(),
             "yaw_rad": round(float(rows.yaw[-1]), 4),

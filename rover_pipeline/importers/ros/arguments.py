@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from rover_pipeline.errors import ConfigError, one_line
+from rover_pipeline.format.files import existing
 from rover_pipeline.lookup import load
 
 #: Lidars of Velodyne; `velodyne_models.NAMES` has the same.
@@ -27,7 +28,7 @@ def _say(text: str) -> None:
 def add_parsers(makers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add both commands to those of `import`."""
     ros = makers.add_parser("ros", help="ROS 1 and ROS 2: .bag, .mcap and .db3 files, folders of rosbag2")
-    ros.add_argument("bags", nargs="+", type=Path, metavar="BAG")
+    ros.add_argument("bags", nargs="+", type=existing, metavar="BAG")
     ros.add_argument("-o", "--out", type=Path, required=True, metavar="TRACE")
     ros.add_argument(
         "--topic",
@@ -57,7 +58,7 @@ def add_parsers(makers: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     ros.set_defaults(run=_import_ros)
 
     velodyne = makers.add_parser("velodyne", help="captures of Velodyne lidars: .pcap")
-    velodyne.add_argument("capture", type=Path, metavar="FILE")
+    velodyne.add_argument("capture", type=existing, metavar="FILE")
     velodyne.add_argument("-o", "--out", type=Path, required=True, metavar="TRACE")
     velodyne.add_argument("--model", choices=MODELS, help="the lidar (default: as its packets say)")
     velodyne.add_argument("--calibration", type=Path, metavar="FILE", help="of an HDL-64E: its db.xml or .yaml")

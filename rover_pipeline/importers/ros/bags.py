@@ -10,6 +10,7 @@ from typing import IO, Any
 
 from rover_pipeline.errors import FormatError, short
 from rover_pipeline.format.files import opened_regular, read_exactly
+from rover_pipeline.format.names import is_plain
 from rover_pipeline.format.texts import read_yaml
 from rover_pipeline.importers.ros import database, mcap, rosbag1
 from rover_pipeline.importers.ros.files import BagFile, Message
@@ -114,7 +115,7 @@ def _folder(folder: Path, partial: bool) -> list[BagFile]:
         # Early versions of rosbag2 list the files with the name of the folder.
         names = [name.removeprefix(f"{folder.name}/") for name in names]
         for name in names:
-            if name in ("", ".", "..") or "/" in name or "\0" in name:
+            if not is_plain(name):
                 raise FormatError(f"{metadata}: lists the file {short(name)}, which is outside of the folder")
             if not (folder / name).exists():
                 raise FormatError(

@@ -16,6 +16,8 @@ from rover_pipeline.importers.ros.files import HEAD_BYTES, MAX_CHUNK_BYTES, BagF
 MAGIC = b"SQLite format 3\0"
 #: Bytes at the beginning of a zstd frame in which its header with the size of the content stands.
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+#: Instructions of SQLite between two looks at how many there were, and how many such looks any database may take.
+_INSTRUCTIONS, _LEAST_STEPS = 1000, 100_000
 
 
 class Database(BagFile):
@@ -40,7 +42,7 @@ class Database(BagFile):
         address = f"file:{quote(str(self.path.absolute()))}?mode=ro&immutable=1"
         try:
             with closing(sqlite3.connect(address, uri=True)) as database:
-                database.execute("pragma cell_size_check = on")
+                _distrust(database, self.size)
                 topics = {
                     number: (str(name), str(type), str(encoding))
                     for number, name, type, encoding in database.execute(
@@ -74,6 +76,22 @@ class Database(BagFile):
         if self.compressed:
             return worked_ahead(_unpacked, rows, _size)
         return ((row, memoryview(row[4]) if isinstance(row[4], bytes) else None) for row in rows)
+
+
+def _distrust(database: sqlite3.Connection, size: int) -> None:
+    """Let a database, in which others can have put any SQL, give the rows of plain tables. Raises DamageError."""
+    database.execute("pragma trusted_schema = off")
+    database.execute("pragma cell_size_check = on")
+    database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 2 * MAX_CHUNK_BYTES)
+    for name in ("topics", "messages"):
+        found = database.execute("select type, rootpage from sqlite_master where name like ?", (name,)).fetchall()
+        # A virtual table has no page of its own, and a column that is computed is hidden.
+        is_plain = len(found) == 1 and found[0][0] == "table" and found[0][1]
+        if not is_plain or any(column[-1] for column in database.execute(f"pragma table_xinfo({name})")):
+            raise DamageError(f"{name} is no plain table, as it is in bags", "record it again")
+    # What is left to compute is bounded by the file: a row needs some dozen instructions, and some bytes.
+    steps = iter(range(_LEAST_STEPS + size // 100))
+    database.set_progress_handler(lambda: next(steps, None) is None, _INSTRUCTIONS)
 
 
 def _size(row: Any) -> int:

@@ -13,6 +13,7 @@ import imagecodecs
 import numpy as np
 
 from rover_pipeline.errors import FormatError
+from rover_pipeline.format.files import regular_size
 
 #: Bytes of a chunk, compressed or not: recorders write 768 kB to 4 MB, and one message at most.
 MAX_CHUNK_BYTES = 1 << 28
@@ -51,7 +52,7 @@ class BagFile(ABC):
 
     def __init__(self, path: Path, partial: bool) -> None:
         self.path, self.partial = path, partial
-        self.size = os.stat(path).st_size
+        self.size = regular_size(path)
         self.position = 0
         self.problem = ""
         self._held: dict[int, set[str]] = {}

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+from rover_pipeline.numerics.linear import inv, matmul
+
 #: Two transforms are the same when they differ by less, m and parts of a quaternion: publishers round.
 _EQUAL = 1e-6
 #: Frames between two sensors, of which a robot has a dozen.
@@ -21,7 +23,7 @@ def pose_matrix(pose: np.ndarray) -> np.ndarray:
         ValueError: the quaternion is zero, or a number is not finite.
     """
     values = np.asarray(pose, "f8")
-    if not np.isfinite(values).all() or not np.linalg.norm(values[3:]) > 0.5:
+    if not np.isfinite(values).all() or not np.linalg.norm(values[3:], axis=0) > 0.5:
         raise ValueError("is no pose: its quaternion is not of length one")
     matrix = np.eye(4)
     matrix[:3, :3] = Rotation.from_quat(values[3:]).as_matrix()
@@ -59,7 +61,7 @@ class FrameTree:
         to_target, to_source = self._ancestors(target), self._ancestors(source)
         for frame, matrix in to_source.items():
             if frame in to_target:
-                return np.asarray(np.linalg.inv(to_target[frame]) @ matrix)
+                return np.asarray(matmul(inv(to_target[frame]), matrix))
         return None
 
     def _ancestors(self, frame: str) -> dict[str, np.ndarray]:
@@ -70,7 +72,7 @@ class FrameTree:
             if parent in found:
                 break
             try:
-                found[parent] = pose_matrix(pose) @ found[frame]
+                found[parent] = matmul(pose_matrix(pose), found[frame])
             except ValueError:
                 break
             frame = parent

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from rover_pipeline.format.files import opened_file
 from rover_pipeline.importers.ahead import worked_ahead
 from rover_pipeline.importers.ros.files import HEAD_BYTES, MAX_CHUNK_BYTES, BagFile, DamageError, Message, decompressed
 
@@ -50,7 +51,7 @@ class Mcap(BagFile):
 
     def _parts(self, wanted: Collection[str] | None) -> Iterator[_Part]:
         """Records of the file, but for chunks that hold no message of a topic that is wanted."""
-        with self.path.open("rb") as file:
+        with opened_file(self.path) as file:
             file.seek(len(MAGIC))
             while (at := file.tell()) + _RECORD.size <= self.size:
                 kind, length = _RECORD.unpack(file.read(_RECORD.size))

@@ -13,6 +13,7 @@ from rover_pipeline.importers.reference import REFERENCE, ReferenceWriter
 from rover_pipeline.importers.ros.frames import FrameTree, pose_matrix
 from rover_pipeline.importers.ros.sinks import BatchSink
 from rover_pipeline.importers.ros.survey import Topic
+from rover_pipeline.numerics.linear import matmul
 
 
 class ReferenceSink(BatchSink):
@@ -35,7 +36,7 @@ class ReferenceSink(BatchSink):
 
     def add(self, ts: float, content: dict[str, Any]) -> None:
         try:
-            pose = pose_matrix(content["pose"]) @ self._mount
+            pose = matmul(pose_matrix(content["pose"]), self._mount)
         except ValueError:  # lost for the moment, as trackers say it
             pose = np.full((4, 4), np.nan)
         self.push(ts, pose)
@@ -67,7 +68,7 @@ def mounts(frames: FrameTree, topics: dict[str, Topic]) -> tuple[dict[str, Any],
             notes.append(f"{sensor}: tf does not connect {topic.frame!r} to the lidar's {lidar.frame!r}: no extrinsics")
             continue
         if sensor == "camera" and _is_optical(topic.frame):
-            pose = pose @ _FORWARD_OPTICAL
+            pose = matmul(pose, _FORWARD_OPTICAL)
         rig[sensor] = {"translation": _rounded(pose[:3, 3]), "rotation": _rounded(pose[:3, :3])}
     return rig, notes
 

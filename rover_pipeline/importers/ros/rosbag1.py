@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from rover_pipeline.errors import short
+from rover_pipeline.format.files import opened_file
 from rover_pipeline.importers.ahead import worked_ahead
 from rover_pipeline.importers.ros.files import HEAD_BYTES, MAX_CHUNK_BYTES, BagFile, DamageError, Message, decompressed
 
@@ -61,7 +62,7 @@ class Rosbag1(BagFile):
     def _parts(self, wanted: Collection[str] | None) -> Iterator[_Part]:
         """Connections and chunks of the file, but for chunks without a message of a topic that is wanted."""
         chunks = index = expected = 0
-        with self.path.open("rb") as file:
+        with opened_file(self.path) as file:
             file.seek(len(MAGIC))
             while (at := file.tell()) < self.size:
                 header = self._read_header(file, at)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -148,6 +149,27 @@ def test_an_update_that_was_interrupted_gives_the_same_files_when_it_is_started_
         for out in ("out", "undisturbed")
     ]
     assert contents[0] == contents[1] and len(contents[0]) == 3
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_an_update_of_a_file_that_is_killed_before_any_of_its_renames_leaves_a_dataset_that_goes_on(
+    number: int, trace: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    file = export(trace, out)[0]
+    (tmp_path / "text").write_text('{"x": 1, "y": [1, 2, 3, 4, 5]}')
+    update = ["mda", "update", str(file), str(tmp_path / "text"), "--group", "pose"]
+    if (process := os.fork()) == 0:
+        left = iter(range(number))
+        os.replace = lambda *names, rename=os.replace: rename(*names) if next(left, None) is not None else os._exit(9)
+        os._exit(main(update))
+    _, status = os.waitpid(process, 0)
+    assert os.waitstatus_to_exitcode(status) == (9 if number < 3 else 0), "an update has three renames"
+    assert main(["check", str(out)]) == 0
+    assert main(update) == 0 == main(["check", str(out)])
+    assert text_of(read_item(file).groups["pose"], -1) == (tmp_path / "text").read_text()
+    assert len(read_item(file).groups["pose"]) == 2
+    assert len(export(trace, out)) == 3, "a later export goes on from it"
 
 
 def test_a_missing_sensor_is_named_with_the_command_that_makes_it(trace: Path, tmp_path: Path) -> None:
