@@ -30,6 +30,8 @@ _UNDECODABLE = re.compile(r"sample \d+ at byte \d+: ")
 _MAX_INVALID_SHARE = 0.5
 #: What a step says of poses that all are at times that the odometry does not cover.
 _NO_POSE = "tells of none of the"
+#: What the odometry says of its invalid poses, which the page counts itself.
+_UNTRUSTED = "sweeps are not to be trusted"
 #: Of fewer samples neither the clock nor anything else can be estimated, so that remarks about it are no warnings.
 _FEW_SAMPLES = 20
 #: A trajectory of so few sweeps has nothing to be checked against.
@@ -49,6 +51,8 @@ class Evidence(NamedTuple):
             marks as not valid, and those of poses before the first and after the last valid one of the odometry.
         failed: outputs that were asked for and not made -> why.
         remarks: what a look at a few samples of the raw sensors found.
+        reference: whether a path came with the recording.
+        one_chirp: whether a frame of the radar is a single chirp, which tells no velocity.
     """
 
     trace: str
@@ -63,6 +67,13 @@ class Evidence(NamedTuple):
     sync: Sequence[SyncSummary]
     failed: Mapping[str, str] = MappingProxyType({})
     remarks: Sequence[Remark] = ()
+    reference: bool = False
+    one_chirp: bool = False
+
+    @property
+    def empty(self) -> set[str]:
+        """Raw sensors without samples."""
+        return {each.name for each in self.raw if not each.samples and not each.error}
 
 
 def find(evidence: Evidence, options: ReportOptions) -> list[Finding]:
@@ -70,7 +81,7 @@ def find(evidence: Evidence, options: ReportOptions) -> list[Finding]:
     findings = [
         *_check_findings(evidence),
         *_missing(evidence),
-        *_start_and_end(evidence.raw, options),
+        *_start_and_end(evidence, options),
         *(finding for sensor in evidence.raw for finding in _raw_sensor(evidence.trace, sensor, options)),
         *(_finding("error" if each.useless else "warning", each.place, each.text) for each in evidence.remarks),
         *_results(evidence, options),
@@ -85,15 +96,31 @@ def verdict(findings: Sequence[Finding]) -> Verdict:
     return "bad" if "error" in severities else "fair" if "warning" in severities else "good"
 
 
+def marks(sorted_findings: Sequence[Finding], steps: Sequence[StepSummary]) -> dict[str, Verdict]:
+    """Places, and their sensors -> the verdict about each; those that no finding is about are good.
+
+    A result without a valid sample has to be looked at, whatever it follows from.
+    """
+    found: dict[str, Verdict] = {}
+    doubts: dict[str, Verdict] = {
+        each.sensor: "fair" for each in steps if each.left_out or 0 < each.samples == each.invalid
+    }
+    for each in sorted_findings:
+        for place in (each.place, _sensor(each.place)):
+            found.setdefault(place, verdict([each]))
+    return found | {name: mark for name, mark in doubts.items() if found.get(name) != "bad"}
+
+
 def headline(findings: Sequence[Finding], raw: Sequence[SensorSummary], seconds: float) -> str:
-    """The verdict as one sentence."""
+    """The verdict as one sentence. A recording without raw sensors is a reference path."""
     errors = [each for each in findings if each.severity == "error"]
     warnings = [each for each in findings if each.severity == "warning"]
     if errors:
-        return f"Something is missing or broken: look at {join([_sensor_of(each) for each in errors])}."
+        return f"Something is missing or cannot be used: look at {join([_sensor_of(each) for each in errors])}."
     if warnings:
         return f"Usable, with {count(len(warnings), 'warning')} about {join([_sensor_of(each) for each in warnings])}."
-    return f"Complete: {count(len(raw), 'sensor')} for {duration(seconds)}, and nothing wrong was found."
+    what = count(len(raw), "sensor") if raw else "a reference path"
+    return f"Complete: {what} for {duration(seconds)}, and nothing wrong was found."
 
 
 def _sensor_of(finding: Finding) -> str:
@@ -109,6 +136,8 @@ def _check_findings(evidence: Evidence) -> Iterator[Finding]:
     undecodable: dict[str, list[str]] = {}
     for line in evidence.checked:
         place, text = _split(line, "trace")
+        if _sensor(place) in evidence.empty:
+            continue  # said once, of the sensor
         if place.startswith("_"):
             remedy = f"rover-pipeline run {evidence.trace} --outputs {_sensor(place)[1:]}"
             yield _finding("warning", place, text, f"Make it again: {remedy}")
@@ -144,7 +173,8 @@ def _missing(evidence: Evidence) -> Iterator[Finding]:
         yield _finding("error", name, f"was not made{also}{why}", advice)
     for name, reason in evidence.failed.items():
         if name not in roots:
-            yield _finding("error", name, f"was not made again: {reason}")
+            again = " again" if name in [each.sensor for each in evidence.steps] else ""
+            yield _finding("error", name, f"was not made{again}: {reason}")
 
 
 def _sensor(place: str) -> str:
@@ -157,10 +187,14 @@ def _split(line: str, otherwise: str) -> tuple[str, str]:
     return (match[1], match[2]) if match else (otherwise, line)
 
 
-def _start_and_end(raw: Sequence[SensorSummary], options: ReportOptions) -> Iterator[Finding]:
+def _start_and_end(evidence: Evidence, options: ReportOptions) -> Iterator[Finding]:
     """Sensors that start later or end earlier than the others."""
+    raw = evidence.raw
     if not raw:
-        yield _finding("error", "trace", "holds no raw sensor")
+        only = " but a path that came with it: there is nothing to make results of" if evidence.reference else ""
+        yield _finding("note" if evidence.reference else "error", "trace", f"holds no raw sensor{only}")
+    if evidence.one_chirp:
+        yield _finding("note", "radar", "sends one chirp a frame, which tells how far targets are and not how fast")
     running = [sensor for sensor in raw if sensor.start_s is not None and sensor.end_s is not None]
     if len(running) < 2:
         return
@@ -210,11 +244,15 @@ def _results(evidence: Evidence, options: ReportOptions) -> Iterator[Finding]:
     """What the steps noticed, and results with many invalid samples."""
     sweeps = next((each.samples for each in evidence.raw if each.name == "lidar"), 0)
     is_short = sweeps <= _TOO_FEW_SWEEPS
+    lost = next((each.invalid == each.samples for each in evidence.virtual if each.name == "_odom"), False)
     for step in evidence.steps:
         if step.left_out:
-            yield _finding("note" if is_short else "error", step.sensor, f"is left out: {step.left_out}")
+            # Without a valid pose there is no map, which the finding about the odometry says.
+            yield _finding("note" if is_short or lost else "error", step.sensor, f"is left out: {step.left_out}")
         for note in step.notes:
             place, text = _split(note, step.sensor)
+            if text.startswith(tuple(f"{name}/" for name in evidence.empty)) or _UNTRUSTED in text:
+                continue  # other findings say so
             inherited, outside = evidence.explained.get(step.sensor, (0, 0))
             if _NO_POSE in text and outside + inherited == step.samples:
                 continue  # the finding about these samples says why
@@ -239,6 +277,8 @@ def _results(evidence: Evidence, options: ReportOptions) -> Iterator[Finding]:
         if outside:
             text = f"{count(outside, 'sample')} before the first or after the last pose: none is known there"
             yield _finding("note", sensor.name, text)
+        if evidence.one_chirp and sensor.name == "_radar_velocity":
+            continue
         if share > options.max_invalid_share:
             text = f"has {own:,} of {count(others, 'sample')} not to be trusted ({percent(share)})"
             useless = sensor.name == "_odom" and share > _MAX_INVALID_SHARE
@@ -246,14 +286,15 @@ def _results(evidence: Evidence, options: ReportOptions) -> Iterator[Finding]:
                 text = f"{text}: {count(sweeps, 'sweep')} {'is' if sweeps == 1 else 'are'} too few for a trajectory"
                 yield _finding("note", sensor.name, text)
             else:
-                yield _finding("error" if useless else "warning", sensor.name, text)
+                advice = 'The figures below, under "How good is the path?", tell why.' if sensor.name == "_odom" else ""
+                yield _finding("error" if useless else "warning", sensor.name, text, advice)
     speed = evidence.radar_speed
     if speed and speed.above_share:
         yield _finding(
             "warning" if speed.above_share > options.max_invalid_share else "note",
             "radar",
             f"is faster than its maximum Doppler, {speed.max_doppler_mps:.2f} m/s, for "
-            f"{percent(speed.above_share)} of the time: what stands still ahead wraps to the wrong sign in its spectra",
+            f"{percent(speed.above_share)} of the time: what stands still ahead has a wrong speed in its spectra",
         )
     if speed and speed.contradicted_mps and (speed.contradicted_share or 0.0) > _CONTRADICTED_SHARE:
         ours, radars = speed.contradicted_mps
@@ -269,4 +310,6 @@ def _results(evidence: Evidence, options: ReportOptions) -> Iterator[Finding]:
     for each in evidence.sync:
         share = each.missing / max(1, each.matched + each.missing)
         if share > options.max_invalid_share:
-            yield _finding("warning", f"_sync/{each.sensor}", f"has no sample near {percent(share)} of the reference's")
+            yield _finding(
+                "warning", f"_sync/{each.sensor}", f"has no sample near in time for {percent(share)} of the reference's"
+            )

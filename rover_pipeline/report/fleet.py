@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import quote
 
 import numpy as np
@@ -14,12 +14,21 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.engine.progress import progress
-from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, RoverError, explain, named_if_not_written
+from rover_pipeline.errors import (
+    ConfigError,
+    FormatError,
+    InTheWayError,
+    RoverError,
+    explain,
+    named_if_not_written,
+    one_line,
+)
 from rover_pipeline.format.failures import FOLDER as FAILURES
-from rover_pipeline.format.provenance import PROVENANCE, fingerprint, read_provenance, versions
-from rover_pipeline.format.sensor import TS
+from rover_pipeline.format.names import is_stamp
+from rover_pipeline.format.provenance import PROVENANCE, files_of, fingerprint, read_provenance, versions
+from rover_pipeline.format.stale import changed_inputs, recorded_inputs
 from rover_pipeline.format.texts import read_json
-from rover_pipeline.format.trace import CONFIG, is_trace, locate_traces
+from rover_pipeline.format.trace import CONFIG, Trace, is_trace, locate_traces
 from rover_pipeline.format.virtual import VirtualWriter, in_the_way
 from rover_pipeline.report.summary import SensorSummary, Severity, Summary, Verdict
 from rover_pipeline.report.templating import PAGE, REPORT, SUMMARY, environment
@@ -165,7 +174,7 @@ def fleet_files(rows: Sequence[Row]) -> dict[str, bytes]:
     )  # fmt: skip
     entries = [
         FleetEntry(
-            trace=str(row.path),
+            trace=one_line(str(row.path)),  # names of files need not be text
             verdict=row.verdict,
             headline=row.summary.headline if row.summary else row.problem,
             errors=row.count("error"),
@@ -181,7 +190,7 @@ def fleet_files(rows: Sequence[Row]) -> dict[str, bytes]:
 
 
 def make_report(trace: Path) -> Path:
-    """Write the page of one trace if it is missing or older than the trace. The options stay as they were.
+    """Write the page of one trace if it is missing, or the trace is not what it shows. The options stay as they were.
 
     The workflow writes no page of a recording if a step before failed: such a recording gets its page here.
 
@@ -190,29 +199,28 @@ def make_report(trace: Path) -> Path:
     """
     directory = trace / REPORT
     before = read_provenance(directory) or {}
-    page = directory / PROVENANCE
-    if not (directory / SUMMARY).exists() or any(
-        path.stat().st_mtime > page.stat().st_mtime for path in _inputs(trace)
-    ):
-        stamps = tuple(name for name in before.get("files", ()) if name.startswith("."))
+    if not (directory / SUMMARY).exists() or _is_stale(trace, directory, before):
+        stamps = tuple(sorted(filter(is_stamp, files_of(before))))
         request = Request(before.get("options", {}))
         run_step(find_step(REPORT), trace, REPORT, request, stamps=stamps)
     return directory / PAGE
 
 
-def _inputs(trace: Path) -> list[Path]:
-    """Those files of a trace of which one changes whenever a sensor does."""
-    folders = [
-        Path(entry.path) for entry in os.scandir(trace) if entry.is_dir() and entry.name not in (REPORT, FAILURES)
-    ]
-    paths = [folder / (PROVENANCE if folder.name.startswith("_") else TS) for folder in folders]
-    return [path for path in (trace / CONFIG, trace / FAILURES, *paths) if path.exists()]
+def _is_stale(trace: Path, page: Path, provenance: dict[str, Any]) -> bool:
+    """Whether a file of the trace has changed, come or gone, or other outputs have failed, since a page was written."""
+    there = {*Trace(trace).files(REPORT), *((CONFIG,) if (trace / CONFIG).exists() else ())}
+    failures = trace / FAILURES
+    return (
+        set(recorded_inputs(page, provenance)) != there
+        or bool(next(changed_inputs(page, provenance), ""))
+        or (failures.exists() and failures.stat().st_mtime > (page / PROVENANCE).stat().st_mtime)
+    )
 
 
 def read_row(trace: Path, name: str, directory: Path, problem: str = "") -> Row:
     """The row of a trace, for a page in `directory`; `problem` tells why there is no summary, if that is known."""
-    page, path = trace / REPORT / PAGE, trace / REPORT / SUMMARY
-    link = quote(os.path.relpath(page, directory)) if page.exists() else ""
+    name, page, path = one_line(name), trace / REPORT / PAGE, trace / REPORT / SUMMARY
+    link = quote(os.fsencode(os.path.relpath(page, directory))) if page.exists() else ""
     try:
         return Row(name, trace, link, Summary.model_validate(read_json(path)))
     except FileNotFoundError:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from rover_pipeline.errors import one_line
 from rover_pipeline.format.failures import read_failures
 from rover_pipeline.format.provenance import is_source
 from rover_pipeline.format.trace import Trace, channels_of, require_trace
@@ -51,9 +52,10 @@ class Contents:
 
     Attributes:
         raw: all raw sensors; derived: all virtual sensors but a truth or a reference.
-        timed: the sensors with time stamps: raw ones, or else virtual ones.
+        timed: the sensors with time stamps: raw ones, or else virtual ones, or else a reference.
         span: first and last of these time stamps, s.
         provenances: of the results, by folder.
+        track: of `_odom`, or else of the `reference`.
         pose_speed: speed of the radar according to `pose_source`, the sensor with its poses.
         radar_speed: speed of the radar according to its own Doppler measurements.
         clocks: what the step of `_sync` measured.
@@ -66,15 +68,18 @@ class Contents:
         self.raw = [record for record in records if not record.virtual]
         given = {each.name for each in records if each.ground_truth or each.name == "_reference"}
         self.derived = [record for record in records if record.virtual and record.name not in given]
-        self.timed = [each for each in self.raw if len(each.ts)] or [each for each in self.derived if len(each.ts)]
+        self.timed = next(
+            filter(None, ([e for e in each if len(e.ts)] for each in (self.raw, self.derived, records))), []
+        )
         first, last = [each.ts[0] for each in self.timed], [each.ts[-1] for each in self.timed]
         self.span = (min(first, default=0.0), max(last, default=0.0))
         provenances = processing.read_provenances(trace.path, without=REPORT)
         self.provenances = {name: each for name, each in provenances.items() if not is_source(each)}
-        self.track = motion.read_track(get("_odom"))
+        self.reference = motion.read_track(get("_reference"))
+        self.track = motion.read_track(get("_odom")) or self.reference
         self.pose_speed, self.pose_source = motion.read_speed(get("_radar_pose")), "_radar_pose"
-        if self.pose_speed is None:
-            self.pose_speed, self.pose_source = self.track, "_odom"
+        if self.pose_speed is None and self.track:
+            self.pose_speed, self.pose_source = self.track, self.track.source
         self.radar_speed = motion.read_speed(get("_radar_velocity"))
         self.radar_speed_sigma = motion.read_speed_sigma(get("_radar_velocity"))
         self.clocks = processing.measured_values(self.provenances.get("_sync", {}))
@@ -85,18 +90,18 @@ def _summarise(contents: Contents, options: PageOptions, threads: int = 1) -> Su
     """Judge a trace."""
     trace, records, (begin, end) = contents.trace, contents.records, contents.span
     steps = processing.summarise_steps(trace.path, contents.provenances)
-    radar_speed = None
-    if "radar" in records:
-        sidecar = read_sidecar(trace.path, "radar")
+    radar_speed, sidecar = None, read_sidecar(trace.path, "radar") if "radar" in records else {}
+    if sidecar:
         speeds = contents.pose_speed, contents.radar_speed, contents.radar_speed_sigma
         radar_speed = motion.compare_radar_speed(sidecar, *speeds)
+    there = [name for name, each in records.items() if each.virtual or each.summary.samples or each.summary.error]
     evidence = findings.Evidence(
         raw=[record.summary for record in contents.raw],
         virtual=[record.summary for record in contents.derived],
-        trace=trace.name,
+        trace=one_line(trace.name),
         checked=_check_lines(trace, records.values(), used_channels(contents.provenances), threads),
         repaired={line for record in records.values() for line in record.repaired},
-        missing=missing_outputs([*records], contents.provenances, options.outputs, channels_of(trace.path)),
+        missing=missing_outputs(there, contents.provenances, options.outputs, channels_of(trace.path)),
         explained=_explained(contents),
         steps=steps,
         radar_speed=radar_speed,
@@ -107,11 +112,14 @@ def _summarise(contents: Contents, options: PageOptions, threads: int = 1) -> Su
             if each.output != REPORT
         },
         remarks=look_into(trace, records, [each.name for each in contents.derived]),
+        reference=contents.reference is not None,
+        one_chirp=bool(sidecar) and sidecar.get("shape", ())[:1] == [1],
     )
     sorted_findings = findings.find(evidence, options)
-    truth, reference = (motion.read_track(records.get(name)) for name in ("_truth", "_reference"))
+    truth, track = motion.read_track(records.get("_truth")), contents.track
+    reference = contents.reference if track is not contents.reference else None
     return Summary(
-        trace=trace.name,
+        trace=one_line(trace.name),
         verdict=findings.verdict(sorted_findings),
         headline=findings.headline(sorted_findings, evidence.raw, end - begin),
         findings=tuple(sorted_findings),
@@ -122,7 +130,7 @@ def _summarise(contents: Contents, options: PageOptions, threads: int = 1) -> Su
         + sum(step.bytes for step in steps if step.sensor not in records),
         simulated=is_simulated(records.values()),
         sensors=tuple(record.summary for record in records.values()),
-        motion=motion.summarise_track(contents.track, truth, reference) if contents.track else None,
+        motion=motion.summarise_track(track, truth, reference) if track else None,
         radar_speed=radar_speed,
         sync=tuple(evidence.sync),
         steps=tuple(steps),
@@ -144,17 +152,20 @@ def _explained(contents: Contents) -> dict[str, tuple[int, int]]:
     """Of each result, the invalid samples that follow from others.
 
     Returns:
-        Sensor -> samples that the raw sensor of the same times already marks, and poses between poses of the odometry
-        of which one is not valid; and of the others those of poses before the first or after the last valid one.
+        Sensor -> samples that a raw sensor of the same times, or a result that it is made from, already marks, and
+        poses between poses of the odometry of which one is not valid; and of the others those of poses before the
+        first or after the last valid one.
     """
     odom = contents.records.get("_odom")
     found = {}
     for each in contents.derived:
         bad = each.valid == 0
         inherited = np.zeros_like(bad)
-        for raw in contents.raw:
-            if np.array_equal(raw.ts, each.ts):
-                inherited |= bad & (raw.valid == 0)
+        made_from = {str(name).partition("/")[0] for name in contents.provenances.get(each.name, {}).get("inputs", ())}
+        for source in contents.records.values():
+            is_source = not source.virtual or source.name in made_from
+            if is_source and source is not each and np.array_equal(source.ts, each.ts):
+                inherited |= bad & (source.valid == 0)
         outside = np.zeros_like(bad)
         if odom is not None and len(odom.ts) and each.name.endswith("_pose"):
             known = odom.ts[odom.valid != 0]
@@ -170,7 +181,7 @@ def _template_values(contents: Contents, summary: Summary, options: ReportOption
     """What the template shows. It leaves out sections and charts without content."""
     trace, span, track = contents.trace, contents.span, contents.track
     max_doppler = summary.radar_speed.max_doppler_mps if summary.radar_speed else None
-    shown = [record for record in (*contents.raw, *contents.derived) if len(record.ts)]
+    shown = [record for record in (*contents.raw, *contents.derived) if len(record.ts)] or contents.timed
     sync_ts = contents.records["_sync"].ts if contents.residuals else None
     provenances = contents.provenances
     return {
@@ -180,12 +191,15 @@ def _template_values(contents: Contents, summary: Summary, options: ReportOption
         "folders": [step for step in summary.steps if step.sensor not in contents.records],
         "timeline": charts.timeline(shown, span) if shown else None,
         "jitter": charts.jitter(shown, span),
-        "path": charts.path(track, read_floor_plan(trace.path / _MAP)) if track else None,
+        "path": charts.path(track, read_floor_plan(trace.path / _MAP)) if track and track.known else None,
         "speed": charts.speed(contents.pose_speed, contents.radar_speed, max_doppler, span, contents.pose_source),
         "quality": charts.quality(track, span) if track else None,
         "residuals": charts.residuals(contents.residuals, sync_ts, span) if sync_ts is not None else None,
         "above": read_map_view(trace.path / _MAP),
         "view": read_view(trace.path / _MAP, track),
+        "reference": contents.clocks.get("reference"),
+        "work_s": processing.working_seconds(summary.steps),
+        "marks": findings.marks(summary.findings, summary.steps),
         "radar_estimate": contents.radar_speed is not None,
         "instants": draw_instants(trace, contents.records, span[0], options.instants, options.picture_width),
         "exported": exported_files(trace.path, trace.path / REPORT),

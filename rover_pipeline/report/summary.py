@@ -83,8 +83,9 @@ class SensorSummary(_Model):
 
 
 class Motion(_Model):
-    """Where the rover went, from `_odom`."""
+    """Where the rover went, from `_odom`, or else from `_reference`. Lengths are 0 below two valid poses."""
 
+    source: str = Field("_odom", description="The sensor that has the poses.")
     distance_m: float = Field(description="Length of the path of valid poses, m.")
     extent_m: tuple[float, float, float] = Field(description="Size of the box around the path, m. [xyz]")
     end_to_start_m: float = Field(description="Distance of the last valid pose from the first, m.")
@@ -173,8 +174,10 @@ class Summary(_Model):
     derived_bytes: int = Field(0, description="Bytes of the virtual sensors and folders of files.")
     simulated: bool = Field(False, description="Whether a simulator made the recording.")
     sensors: tuple[SensorSummary, ...] = Field((), description="All sensors, virtual ones last.")
-    motion: Motion | None = Field(None, description="Null without `_odom`.")
-    radar_speed: RadarSpeed | None = Field(None, description="Null without a radar that says its Doppler resolution.")
+    motion: Motion | None = Field(None, description="Null without `_odom` and `_reference`.")
+    radar_speed: RadarSpeed | None = Field(
+        None, description="Null without a radar of several chirps that says its Doppler resolution."
+    )
     sync: tuple[SyncSummary, ...] = Field((), description="Empty without `_sync`.")
     steps: tuple[StepSummary, ...] = Field((), description="In the order in which they were started.")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -15,6 +16,8 @@ from rover_pipeline.report.draw.svg import colour_name
 #: Name of the folder that the page is published in.
 REPORT = "_report"
 PAGE, SUMMARY = "index.html", "summary.json"
+#: The list of words, in the checkout and in the installed package.
+GLOSSARY = Path("docs", "glossary.md")
 
 
 @functools.cache
@@ -30,9 +33,32 @@ def environment() -> Environment:
     ):  # fmt: skip
         templates.filters[function.__name__] = function
     templates.filters |= {"size": size_text, "code": _mark_code, "colour": colour_name}
-    templates.globals["version"] = __version__
+    templates.globals |= {"version": __version__, "glossary": glossary(), "word": _word}
     templates.globals["include_raw"] = lambda name: Markup(loader.get_source(templates, name)[0])
     return templates
+
+
+@functools.cache
+def glossary() -> dict[str, str]:
+    """The words on the page of a recording and what they mean: the first table of the manual's glossary."""
+    package = Path(__file__).parents[1]
+    folder = next(each for each in (package / "bundle", package.parent) if (each / GLOSSARY).exists())
+    table = (folder / GLOSSARY).read_text(encoding="utf-8").split("\n## ")[1]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")]
+    return {names: meaning for names, meaning in rows[1:] if not names.startswith("---")}
+
+
+def _word(text: str, name: str = "") -> Markup:
+    """A word as a link to what it means, at the end of the page; the word alone where the glossary does not have it.
+
+    Args:
+        name: of the entry, where the text is another form of it.
+    """
+    for names, meaning in glossary().items():
+        if (name or text.lower()) in names.split(", "):
+            anchor = f"word-{names.split(', ')[0].replace(' ', '-')}"
+            return Markup('<a class="word" href="#{}" title="{}">{}</a>').format(anchor, meaning.replace("`", ""), text)
+    return escape(text)
 
 
 def _mark_code(text: str) -> Markup:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from urllib.parse import unquote
@@ -137,3 +138,16 @@ def test_a_summary_of_a_later_version_is_read_and_a_damaged_one_is_reported(fold
     by_name = {row.name: row for row in rows}
     assert by_name["mon/good"].verdict == by_name["mon/gap"].verdict == "good"
     assert by_name["tue/broken"].verdict == "none" and "cannot be read" in by_name["tue/broken"].problem
+
+
+def test_a_recording_whose_name_is_no_text_has_its_page_and_is_linked(folder: Path, tmp_path: Path) -> None:
+    named = Path(os.fsdecode(os.fsencode(folder) + b"/mon/caf\xe9"))
+    (folder / "mon" / "good").rename(named)
+    page, rows = write_fleet([str(folder)])
+    row = next(row for row in rows if row.path == named)
+    assert row.summary is not None and row.link.endswith("mon/caf%E9/_report/index.html")
+    assert (folder / REPORT / row.link.replace("%E9", "\udce9")).exists()
+    listed = json.loads((folder / REPORT / "fleet.json").read_text())
+    assert f"{folder}/mon/caf\\udce9" in [each["trace"] for each in listed]
+    assert "caf\\udce9" in page.read_text() and "caf\\udce9" in (named / REPORT / PAGE).read_text()
+    assert write_fleet([str(folder)])[1] == rows, "what was written can be read again"

@@ -26,6 +26,7 @@ SECTIONS = {
     "motion": "Where did it go?",
     "look": "What does it look like?",
     "processing": "How was it processed?",
+    "words": "What do the words mean?",
 }
 #: A desktop, a phone, and the narrowest phone there is.
 WIDTHS = (1280, 390, 320)
@@ -198,7 +199,7 @@ def test_a_trace_with_one_sensor_has_a_page_too(tab: Tab, tmp_path: Path, sensor
     path.write_bytes(report_files(trace, PageOptions(outputs=("report",), instants=2))[PAGE])
     tab.open(path, width=390)
     assert tab.complaints == [] and tab.requests == []
-    expected = ["complete", "wrong", *(["look"] if sensor == "camera" else [])]
+    expected = ["complete", "wrong", *(["look"] if sensor == "camera" else []), "words"]
     assert list(tab.run(_HEADINGS)) == expected
     assert tab.run(_TOO_WIDE) == []
 

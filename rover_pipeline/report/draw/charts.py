@@ -106,7 +106,7 @@ def _draw_bars(axes: Axes, bars: Sequence[tuple[float, float, float, float]], co
     axes.add_patch(PathPatch(Path(np.concatenate(corners), codes), facecolor=COLOURS[colour], linewidth=0))
 
 
-class _Curve(NamedTuple):
+class Curve(NamedTuple):
     """A curve with axes of its own: its values at the times `ts`, s."""
 
     title: str
@@ -115,8 +115,8 @@ class _Curve(NamedTuple):
     colour: str
 
 
-def _curve_rows(
-    name: str, label: str, curves: Sequence[_Curve], span: Span, width: float = 1, stripes: Sequence[Span] = ()
+def curve_rows(
+    name: str, label: str, curves: Sequence[Curve], span: Span, width: float = 1, stripes: Sequence[Span] = ()
 ) -> Chart:
     """Curves above one another, with lines of `width` pixels; stripes mark the same time intervals in all of them."""
 
@@ -138,14 +138,14 @@ def jitter(records: Sequence[SensorRecord], span: Span) -> Chart | None:
     for record in records:
         if not record.virtual and len(record.ts) > 2:
             _, residual = fit_line(sample_numbers(record.ts), record.ts)
-            curves.append(_Curve(f"{record.name}, ms", record.ts, 1e3 * residual, colour_name(record.name)))
+            curves.append(Curve(f"{record.name}, ms", record.ts, 1e3 * residual, colour_name(record.name)))
     names = ", ".join(curve.title.removesuffix(", ms") for curve in curves)
     label = f"Distance of each sample's time from a constant rate, for {names}"
-    return _curve_rows("jitter", label, curves, span) if curves else None
+    return curve_rows("jitter", label, curves, span) if curves else None
 
 
 def path(track: Track, plan: FloorPlan | None) -> Chart:
-    """The path of the lidar from above, on the occupancy grid if there is one."""
+    """The path from above, on the occupancy grid if there is one."""
     xy = track.pos[:, :2]
     low, high = np.nanmin(xy, axis=0), np.nanmax(xy, axis=0)
     if plan is not None:
@@ -187,7 +187,22 @@ def path(track: Track, plan: FloorPlan | None) -> Chart:
         axes.locator_params(nbins=6)
 
     background = " on the occupancy grid" if plan is not None else ""
-    return draw_chart("path", f"The path of the lidar from above{background}", draw, height, _PATH_WIDTH)
+    return draw_chart("path", f"The path from above{background}", draw, height, _PATH_WIDTH)
+
+
+def paths(ours: np.ndarray, theirs: np.ndarray, names: tuple[str, str], chart: str) -> Chart:
+    """Two paths over one another from above, f8 (N, 2) each, m, NaN where they are not known."""
+
+    def draw(canvas: Canvas) -> None:
+        axes = canvas.add_axes(LEFT, RIGHT, _PATH_TOP, _PATH_BOTTOM)
+        for xy, colour, width in ((theirs, "radar", 4.5), (ours, "accent", 1.6)):
+            axes.plot(*xy.T, color=COLOURS[colour], linewidth=width, alpha=0.5 if width > 2 else 1)
+        axes.set(xlabel="x, m", ylabel="y, m")
+        axes.set_aspect("equal", adjustable="datalim")
+        axes.yaxis.labelpad = 0
+        axes.tick_params(length=0)
+
+    return draw_chart(chart, f"The paths of {' and '.join(names)} from above", draw, 420, _PATH_WIDTH)
 
 
 def _evenly_spaced_poses(valid: np.ndarray, maximum: int) -> np.ndarray:
@@ -212,13 +227,13 @@ def _time_marks(seconds: np.ndarray, valid: np.ndarray, maximum: int) -> list[tu
 def speed(
     pose: SpeedCurve | None, measured: SpeedCurve | None, max_doppler: float | None, span: Span, source: str
 ) -> Chart | None:
-    """Speeds over time and the maximum Doppler.
+    """Speeds over time and the maximum Doppler; None where no speed is known.
 
     Args:
         pose: speed of the poses of the sensor `source`; measured: speed of `_radar_velocity`.
         max_doppler: largest radial speed that does not wrap, m/s.
     """
-    if pose is None and measured is None:
+    if not any(curve is not None and np.isfinite(curve.speed).any() for curve in (pose, measured)):
         return None
 
     def draw(canvas: Canvas) -> None:
@@ -249,23 +264,27 @@ def speed(
 
 def quality(track: Track, span: Span) -> Chart | None:
     """The quality channels of the odometry over time; stripes mark invalid poses."""
-    if not track.quality:
-        return None
     intervals = sensor_intervals(track.ts, track.valid.astype("u1"))
     stripes = [(a, b) for a, b, _ in _visible_marks(intervals.invalid, intervals.period, span, _MAX_STRIPES)]
-    curves = [_Curve(each.name.replace("_", " "), track.ts, each.values, "lidar") for each in track.quality]
+    curves = [
+        Curve(each.name.replace("_", " "), track.ts, each.values, "lidar")
+        for each in track.quality
+        if np.isfinite(each.values).any()
+    ]
+    if not curves:
+        return None
     label = "Quality of the odometry over time: " + ", ".join(channel.name for channel in track.quality)
-    return _curve_rows("quality", label, curves, span, width=1.2, stripes=stripes)
+    return curve_rows("quality", label, curves, span, width=1.2, stripes=stripes)
 
 
 def residuals(residuals: Mapping[str, Residuals], ts: np.ndarray, span: Span) -> Chart:
     """Signed sync residuals of each sensor at the times `ts` of the reference's samples."""
     curves = [
-        _Curve(f"{name}, ms", ts, np.where(nearest >= 0, 1e3 * seconds, np.nan), colour_name(name))
+        Curve(f"{name}, ms", ts, np.where(nearest >= 0, 1e3 * seconds, np.nan), colour_name(name))
         for name, (nearest, seconds) in residuals.items()
     ]
     label = "Time from each reference sample to the nearest sample of " + ", ".join(residuals)
-    return _curve_rows("residuals", label, curves, span)
+    return curve_rows("residuals", label, curves, span)
 
 
 def downsample_curve(x: np.ndarray, y: np.ndarray, bins: int) -> tuple[np.ndarray, np.ndarray]:

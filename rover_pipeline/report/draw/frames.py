@@ -10,12 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rover_pipeline.errors import FormatError, require_damage
+from rover_pipeline.format.axes import read_axes
 from rover_pipeline.format.sensor import Sensor
-from rover_pipeline.format.texts import read_json
 from rover_pipeline.format.trace import Trace
 from rover_pipeline.lidar.panorama import Panorama
 from rover_pipeline.numerics.nearest import nearest_samples
-from rover_pipeline.radar.axes import AXES
 from rover_pipeline.report.draw.images import EmbeddedImage, colourise, embed_image, polar_to_cartesian, resize_image
 from rover_pipeline.report.draw.radar_points import RadarPoints, draw_points
 from rover_pipeline.report.read.sensors import USUAL_SENSORS, SensorRecord, read_sidecar
@@ -88,7 +87,9 @@ def draw_instants(
     if reference is None or not sources or not instants:
         return []
     times = _instant_times(reference, instants)
-    frames = [_draw_frames(source, times) for source in sources]
+    drawn = (_draw_frames(source, times) for source in sources)
+    # A result without a valid frame that shows anything is none to look at.
+    frames = [row for row in drawn if not all(each.empty and each.invalid for each in row)]
     return [Instant(float(time - begin), list(row)) for time, row in zip(times, zip(*frames, strict=True), strict=True)]
 
 
@@ -214,7 +215,8 @@ def _range_doppler(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, s
     ranges, doppler = axes.get("range"), axes.get("doppler")
     scale = ""
     if ranges is not None and doppler is not None:
-        scale = f"to {ranges[-1]:.0f} m, ±{np.abs(doppler).max():.1f} m/s"
+        speeds = f"±{np.abs(doppler).max():.1f} m/s" if len(doppler) > 1 else "one chirp, which tells no velocity"
+        scale = f"to {ranges[-1]:.0f} m, {speeds}"
 
     def render(power: np.ndarray) -> list[np.ndarray]:
         low, high = _decibel_limits(power)
@@ -295,13 +297,12 @@ def _decibel_limits(power: np.ndarray) -> tuple[float, float]:
 def _read_axes(folder: Path) -> dict[str, np.ndarray]:
     """Values of the bins of each axis in `axes.json`: m, m/s, radians; empty when they cannot be read."""
     try:
-        content = read_json(folder / AXES)
-        stored = {name: axis["values"] for name, axis in content.items() if axis["values"]}
-        axes = {name: np.asarray(values, "f8") for name, values in stored.items()}
-        return {name: values for name, values in axes.items() if values.ndim == 1 and np.isfinite(values).all()}
-    except (OSError, FormatError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as error:
+        axes = read_axes(folder)
+    except (OSError, FormatError) as error:
         require_damage(error)
         return {}
+    values = {name: axis.values for name, axis in axes.items() if axis.values is not None and axis.values.size}
+    return {name: each for name, each in values.items() if np.isfinite(each).all()}
 
 
 def _polar_axes(folder: Path, shape: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:

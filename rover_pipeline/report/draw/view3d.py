@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from plyfile import PlyData, PlyParseError
+from plyfile import PlyData
 
 from rover_pipeline.errors import require_damage
+from rover_pipeline.format.files import opened_file
 from rover_pipeline.report.read.motion import Track
 
 #: Points of the map and of the path in the page: six bytes each, and a third more as text.
@@ -47,9 +48,10 @@ class View3d(NamedTuple):
 def read_view(folder: Path, track: Track | None) -> View3d | None:
     """The view of `map.ply` in the folder of a map, and of a track in it; None where the map cannot be read."""
     try:
-        vertices = PlyData.read(str(folder / "map.ply"))["vertex"].data
+        with opened_file(folder / "map.ply") as file:
+            vertices = PlyData.read(file)["vertex"].data
         columns = [np.asarray(vertices[axis]) for axis in "xyz"]
-    except (OSError, PlyParseError, ValueError, LookupError, TypeError, AttributeError, MemoryError) as error:
+    except Exception as error:  # plyfile raises whatever a damaged header leads to
         require_damage(error)
         return None
     whole = len(columns[0])
@@ -73,7 +75,7 @@ def read_view(folder: Path, track: Track | None) -> View3d | None:
         low=_rounded(low),
         step=step,
         centre=_rounded(centre),
-        radius=round(max(0.5, float(np.linalg.norm(far - near)) / 2), 3),
+        radius=round(max(0.5, float(np.linalg.norm(far - near, axis=0)) / 2), 3),
         ceiling=round(ceiling, 3) if (xyz[:, 2] > ceiling).any() else None,
         shown=len(xyz),
         whole=whole,

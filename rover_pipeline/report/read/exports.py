@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
+from rover_pipeline.errors import one_line
+
 #: Suffix of a file -> what it is.
 _KINDS = {".mp4": "video", ".rrd": "Rerun recording"}
 
@@ -30,12 +32,14 @@ def exported_files(trace: Path, page: Path) -> list[ExportedFile]:
     Args:
         page: folder of the page, which addresses start from.
     """
-    trace = trace.absolute()
+    trace, at = trace.absolute(), bytes(page)
     inside = [entry.name for entry in os.scandir(trace) if entry.name[-4:] in _KINDS and not entry.name.startswith(".")]
     places = [*(trace / name for name in inside), *(trace.parent / f"{trace.name}{suffix}" for suffix in _KINDS)]
     found = [
-        ExportedFile(path.name, _KINDS[path.suffix], quote(os.path.relpath(path, page)), path.stat().st_size)
-        for path in places
-        if path.is_file()
+        ExportedFile(
+            one_line(each.name), _KINDS[each.suffix], quote(os.path.relpath(bytes(each), at)), each.stat().st_size
+        )
+        for each in places
+        if each.is_file()
     ]
     return sorted(found, key=lambda each: (each.kind, each.href))

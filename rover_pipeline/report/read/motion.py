@@ -50,21 +50,26 @@ class Track(SpeedCurve):
         speed: f8, (frame,), m/s; NaN where `valid` is 0.
         pos: f8, (frame, 3), m; NaN where `valid` is 0.
         valid: bool, (frame,).
+        source: the sensor that has the poses.
     """
 
     pos: np.ndarray
     valid: np.ndarray
     quality: list[QualityChannel] = field(default_factory=list)
+    source: str = "_odom"
+
+    @property
+    def known(self) -> bool:
+        """Whether it has enough valid poses for a path."""
+        return bool(self.valid.sum() > 1)
 
 
 def read_track(odom: SensorRecord | None) -> Track | None:
-    """The track of `_odom` or `_truth`; None when it cannot be read or has fewer than two valid poses."""
+    """The track of `_odom`, `_reference` or `_truth`, valid or not; None when it cannot be read or is a single pose."""
     if odom is None or len(odom.ts) < 2 or (pos := odom.read("pos", (3,))) is None:
         return None
     plausible = (np.abs(np.where(np.isfinite(pos), pos, np.inf)) < _MAX_COORDINATE_M).all(axis=1)
     valid = (odom.valid != 0) & plausible
-    if valid.sum() < 2:
-        return None
     vel = odom.read("vel", (3,))
     speed = np.where(valid, _norm(np.gradient(pos, odom.ts, axis=0) if vel is None else vel), np.nan)
     pos = np.where(valid[:, None], pos, np.nan)
@@ -73,7 +78,7 @@ def read_track(odom: SensorRecord | None) -> Track | None:
         is_candidate = name not in _STATE_CHANNELS and spec.format == "raw" and spec.dtype.kind != "c"
         if is_candidate and (values := odom.read(name)) is not None:
             quality.append(QualityChannel(name, spec.desc or spec.description or "", plausible_or_nan(values)))
-    return Track(odom.ts, speed, pos, valid, quality)
+    return Track(odom.ts, speed, pos, valid, quality, odom.name)
 
 
 def summarise_track(track: Track, truth: Track | None = None, reference: Track | None = None) -> Motion:
@@ -84,16 +89,17 @@ def summarise_track(track: Track, truth: Track | None = None, reference: Track |
     """
     pos = track.pos[track.valid]
     speed = track.speed[np.isfinite(track.speed)]
-    keep = np.unique(np.linspace(0, len(pos) - 1, min(len(pos), _PATH_POINTS)).round().astype(int))
+    keep = np.unique(np.linspace(0, max(0, len(pos) - 1), min(len(pos), _PATH_POINTS)).round().astype(int))
     quality = {}
     for channel in track.quality:
         values = channel.values[np.isfinite(channel.values)]
         if len(values):
             quality[channel.name] = (float(values.min()), float(np.median(values)), float(values.max()))
     return Motion(
-        distance_m=_path_length(track),
-        extent_m=tuple(np.ptp(pos, axis=0).tolist()),
-        end_to_start_m=float(np.linalg.norm(pos[-1] - pos[0])),
+        source=track.source,
+        distance_m=float(accuracy.way(track.ts[track.valid], pos)[-1]) if track.known else 0.0,
+        extent_m=tuple(np.ptp(pos, axis=0).tolist()) if track.known else (0.0, 0.0, 0.0),
+        end_to_start_m=float(np.linalg.norm(pos[-1] - pos[0], axis=0)) if track.known else 0.0,
         max_speed_mps=float(speed.max(initial=0.0)),
         median_speed_mps=float(np.median(speed)) if len(speed) else 0.0,
         invalid=int((~track.valid).sum()),
@@ -103,11 +109,6 @@ def summarise_track(track: Track, truth: Track | None = None, reference: Track |
         reference_rms_m=_rms_aligned(track, reference) if reference else None,
         path_m=tuple((round(float(x), 3), round(float(y), 3)) for x, y in pos[keep, :2]),
     )
-
-
-def _path_length(track: Track) -> float:
-    """Length of the path of the valid poses, m."""
-    return float(accuracy.way(track.ts[track.valid], track.pos[track.valid])[-1])
 
 
 def _rms_distance(track: Track, truth: Track) -> float | None:
@@ -164,7 +165,7 @@ def compare_radar_speed(
     measured: SpeedCurve | None,
     sigma: np.ndarray | None = None,
 ) -> RadarSpeed | None:
-    """Speed of the radar against its maximum Doppler; None when `radar.json` does not tell the Doppler axis.
+    """Speed of the radar against its maximum Doppler; None when `radar.json` tells no Doppler axis, as of one chirp.
 
     Args:
         sidecar: content of `radar.json`.
@@ -173,7 +174,7 @@ def compare_radar_speed(
             deviations: a share of a large speed, which no fixed limit fits.
     """
     try:
-        max_doppler = float(sidecar["doppler_resolution"]) * int(sidecar["shape"][0]) / 2
+        max_doppler = float(sidecar["doppler_resolution"]) * int(sidecar["shape"][0]) / 2 * (sidecar["shape"][0] > 1)
     except (LookupError, TypeError, ValueError, ArithmeticError):
         return None
     if not 0 < max_doppler < _MAX_SPEED_MPS:

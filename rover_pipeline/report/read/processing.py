@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +60,17 @@ def summarise_steps(trace: Path, provenances: Mapping[str, Mapping[str, Any]]) -
     return sorted(steps, key=lambda step: (step.started, step.sensor))
 
 
+def working_seconds(steps: Sequence[StepSummary]) -> float:
+    """How long the steps took together, s. What was made at the same time counts once."""
+    total, until = 0.0, 0.0
+    for step in steps:
+        with suppress(ValueError):
+            begin = max(until, datetime.fromisoformat(step.started).timestamp())
+            end = datetime.fromisoformat(step.started).timestamp() + (step.seconds or 0.0)
+            total, until = total + max(0.0, end - begin), max(until, end)
+    return total
+
+
 def _folder_bytes(folder: Path) -> int:
     """Bytes of all files in a folder and its subfolders. Hidden files at its top are temporary and do not count."""
     paths = (path for path in folder.rglob("*") if not path.relative_to(folder).parts[0].startswith("."))
@@ -82,5 +95,6 @@ def measured_values(provenance: Mapping[str, Any]) -> dict[str, Any]:
 def measured_texts(provenance: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Names and values, as text, of what a step measured, as far as the text is short."""
     values = measured_values(provenance).items()
-    texts = [(str(name), f"{value:.4g}" if isinstance(value, float) else str(value)) for name, value in values]
+    known = ((name, "not known" if value is None else value) for name, value in values)
+    texts = [(str(name), f"{value:.4g}" if isinstance(value, float) else str(value)) for name, value in known]
     return [(name.replace("_", " "), text) for name, text in texts if len(text) <= _MAX_TEXT]

@@ -67,7 +67,7 @@ def sample_numbers(ts: np.ndarray) -> np.ndarray:
 def fit_line(numbers: np.ndarray, ts: np.ndarray) -> tuple[float, np.ndarray]:
     """Least-squares line through time stamps: its slope, s per sample, and the residuals, f8 (sample,), s."""
     x, y = numbers - numbers.mean(), ts - ts.mean()
-    slope = float(x @ y) / float(x @ x)
+    slope = float((x * y).sum()) / float((x * x).sum())
     return slope, y - slope * x
 
 
