@@ -15,6 +15,7 @@ import numpy as np
 
 from benchmarks.data import FOLDER, START_S, simulated
 from benchmarks.measure import print_versions, run
+from benchmarks.results import record
 from rover_pipeline.format.meta import ChannelSpec
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor, SensorWriter
 from rover_pipeline.format.trace import new_trace
@@ -88,5 +89,6 @@ if __name__ == "__main__":
             found.append(run([*command, "--threads", "2"]))
         seconds = statistics.median(each.seconds for each in found)
         peak = max(each.peak_mib for each in found)
-        print(f"{made:14} {seconds:6.2f} s, {SECONDS / seconds:5.0f}x real time, peak memory {peak:.0f} MiB")
+        shown = f"{seconds:.2f} s, {SECONDS / seconds:.0f}x real time, {peak:.0f} MiB"
+        record(f"speed/geometry {made}", shown, of=f"`{made}` of {SECONDS} s at the shapes of `indoor`")
         shutil.rmtree(trace / made, ignore_errors=True)

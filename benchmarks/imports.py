@@ -24,6 +24,7 @@ from rosbags.rosbag2 import Writer as Writer2
 
 from benchmarks.data import FOLDER
 from benchmarks.measure import Run, interleaved, print_versions
+from benchmarks.results import record
 from tests.importers.bags import START, STORE1, STORE2, Sent, build, cloud, header, imu, write_capture
 
 HZ, IMU_HZ = 10, 200
@@ -168,10 +169,11 @@ def stored_bytes(path: Path) -> int:
 def told(name: str, runs: list[Run], held: int, stored: int) -> None:
     wall = statistics.median(run.seconds for run in runs)
     processor = statistics.median(run.processor for run in runs)
-    print(
-        f"  {name}: {wall:.2f} s, {processor:.2f} s of processor: {held / 1e6 / wall:.0f} MB/s of messages, "
-        f"{stored / 1e6 / wall:.0f} MB/s of file; on two processors that are free at most "
-        f"{2 * held / 1e6 / processor:.0f}; {max(run.peak_mib for run in runs):.0f} MiB"
+    record(
+        f"speed/import {name}",
+        f"{held / 1e6 / wall:.0f} MB/s of messages, {stored / 1e6 / wall:.0f} MB/s of file; "
+        f"{processor:.2f} s of processor, {max(run.peak_mib for run in runs):.0f} MiB",
+        of=f"import of {name}, {held / 1e6:.0f} MB in {stored / 1e6:.0f} MB, two processors",
     )
 
 
@@ -196,16 +198,14 @@ def main() -> None:
             del commands["rosbags"]  # versions that ouster-sdk allows read neither
         found = interleaved(arguments.rounds, commands, before=clean)
         stored = stored_bytes(path)
-        print(f"{kind}: {held / 1e6:.0f} MB of messages in {stored / 1e6:.0f} MB")
         for name, runs in found.items():
-            told(name, runs, held, stored)
+            told(kind if name == "ours" else f"{kind} by {name}", runs, held, stored)
         if "rosbags" in found:
             both = zip(found["ours"], found["rosbags"], strict=True)
             ratio = statistics.median(ours.processor / theirs.processor for ours, theirs in both)
             print(f"  processor time over that of rosbags: {ratio:.2f}")
     for name, (command, path) in (others(arguments.seconds) if arguments.others else {}).items():
         runs = interleaved(arguments.rounds, {name: [*command, "-o", str(arguments.out)]}, before=clean)[name]
-        print(f"{name}: {stored_bytes(path) / 1e6:.0f} MB")
         told(name, runs, stored_bytes(path), stored_bytes(path))
     clean()
 

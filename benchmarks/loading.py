@@ -23,6 +23,7 @@ import numpy as np
 
 from benchmarks.data import FOLDER, START_S
 from benchmarks.measure import print_versions
+from benchmarks.results import record
 from rover_pipeline.format.meta import ChannelSpec, Format
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
 from rover_pipeline.format.trace import new_trace
@@ -124,7 +125,7 @@ if __name__ == "__main__":
         for reader, each in medians.items():
             ratio = each["wall_ms"] / medians["ours"]["wall_ms"]
             cost = each["processor_ms"] / medians["ours"]["processor_ms"]
-            print(
-                f"{workers} workers, {reader}: {each['wall_ms']:.1f} ms a sample ({ratio:.2f}x ours), "
-                f"{each['processor_ms']:.1f} ms of processor time ({cost:.2f}x ours)"
-            )
+            wall = f"{each['wall_ms']:.1f} ms of wall time ({ratio:.2f}x)"
+            shown = f"{each['processor_ms']:.1f} ms ({cost:.2f}x ours); {wall}"
+            of = f"processor time of a synced sample through torch's DataLoader with {workers} workers, {reader}"
+            record(f"speed/loading {workers} {reader}", shown, of=of)

@@ -17,6 +17,7 @@ import numpy as np
 
 from benchmarks.data import FOLDER, START_S
 from benchmarks.measure import Run, print_versions, run, step_command
+from benchmarks.results import record
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor, SensorWriter
 from rover_pipeline.format.trace import new_trace
@@ -84,6 +85,9 @@ if __name__ == "__main__":
     found = [timed(trace) for _ in range(arguments.rounds)]
     seconds = statistics.median(each.seconds for each in found)
     told = json.loads((trace / "_map" / PROVENANCE).read_text())["measured"]
-    what = f"_map of {arguments.frames} sweeps, {told['sweeps']} used, {told['points']} points"
-    print(f"{what}: {seconds:.1f} s, {arguments.frames / 10 / seconds:.1f}x real time, start-up included")
-    print(f"  peak memory {found[0].peak_mib:.0f} MiB, of four times as many {timed(longer).peak_mib:.0f} MiB")
+    record(
+        "speed/map",
+        f"{seconds:.1f} s, {arguments.frames / 10 / seconds:.1f}x real time, start-up included; "
+        f"{found[0].peak_mib:.0f} MiB, of four times as many {timed(longer).peak_mib:.0f} MiB",
+        of=f"`_map` of {arguments.frames} sweeps, {told['sweeps']} used, {told['points']} points",
+    )

@@ -18,6 +18,7 @@ import numpy as np
 
 from benchmarks.data import FOLDER, START_S
 from benchmarks.measure import print_versions, run, step_command
+from benchmarks.results import record
 from rover_pipeline.format.channels.mjpg import MjpgChannel
 from rover_pipeline.format.sensor import TS, Sensor, SensorWriter
 from rover_pipeline.format.trace import new_trace
@@ -163,9 +164,10 @@ def main() -> None:
         for trace in traces:
             if not given.keep:
                 shutil.rmtree(trace, ignore_errors=True)
-    print(f"| step | {given.minutes[0]:g} min | {given.minutes[1]:g} min | |\n| --- | --- | --- | --- |")
+    brief, lasting = given.minutes
     for name in sorted(short, key=lambda each: -long[each] / short[each]):
-        print(f"| `{name}` | {short[name]:.0f} MiB | {long[name]:.0f} MiB | {long[name] / short[name]:.2f}x |")
+        of = f"peak memory of `{name}` at small shapes and the real rig's rates, {lasting:g} minutes beside {brief:g}"
+        record(f"memory/{name}", f"{long[name] / short[name]:.2f}x ({long[name]:.0f} MiB)", of=of)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.data import FOLDER
 from benchmarks.measure import print_versions, run, step_command
+from benchmarks.results import record
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.kinematics.timestamps import smooth_times
@@ -141,33 +142,26 @@ def best_instant(poses: Poses, found: Recording) -> tuple[float, float]:
     return min(tried)
 
 
-def table(seconds: float, columns: int) -> None:
-    print(
-        f"\n{seconds:g} s of 128x{columns} at 10 Hz; root mean squares of position (ATE) in mm, rotation in degrees, "
-        "velocity in cm/s; ms a sweep"
-    )
-    print("| sequence | ours | KISS-ICP | ouster-sdk SLAM | ATE of the better peer over ours | time over KISS-ICP's |")
-    print("| --- | --- | --- | --- | --- | --- |")
-    for name, preset in SEQUENCES.items():
-        found = load(recording(preset, seconds, columns))
+def table(seconds: float, columns: int, names: list[str], *, timed: bool) -> None:
+    """Errors of ours and of the peers, and milliseconds a sweep."""
+    for name in names:
+        of = f"{name}, {seconds:g} s of 128x{columns} at 10 Hz"
+        found = load(recording(SEQUENCES[name], seconds, columns))
         mine, state = ours(found)
         pos, rot, world = errors(mine, found.truth.pos, found.truth.rot)
         vel = float(np.sqrt(np.square(state.vel @ world.T - found.truth.vel).sum(1).mean()))
-        kiss = kiss_icp(found)
-        kiss_errors = best_instant(kiss, found)
-        slam = ouster(found)
-        slam_errors = min(best_instant(each, found) for each in slam)
-        ratio = min(kiss_errors[0], slam_errors[0]) / pos
-        peers = [
-            f"ATE {1e3 * ate:.1f}, rotation {angle:.3f}, {1e3 * peer.seconds:.0f} ms"
-            for (ate, angle), peer in ((kiss_errors, kiss), (slam_errors, slam[0]))
-        ]
-        print(
-            f"| {name} | ATE {1e3 * pos:.2f}, rotation {rot:.4f}, velocity {100 * vel:.2f}, "
-            f"{1e3 * mine.seconds:.0f} ms | {peers[0]} | {peers[1]} | {ratio:.0f}x | "
-            f"{mine.seconds / kiss.seconds:.2f} |",
-            flush=True,
-        )
+        record(f"peers/{name}/ours: ATE", f"{1e3 * pos:.2f}", "mm", of=of)
+        record(f"peers/{name}/rotation", f"{rot:.3f}", "degrees", of=of)
+        record(f"peers/{name}/velocity", f"{100 * vel:.1f}", "cm/s", of=of)
+        kiss, slam = kiss_icp(found), ouster(found)
+        peers = {"KISS-ICP": (best_instant(kiss, found), kiss)}
+        peers["ouster-sdk SLAM"] = (min(best_instant(each, found) for each in slam), slam[0])
+        for peer, ((ate, angle), _) in peers.items():
+            record(f"peers/{name}/{peer}: ATE", f"{1e3 * ate:.1f}", "mm", of=of)
+            record(f"peers/{name}/{peer}: rotation", f"{angle:.2f}", "degrees", of=of)
+        if timed:
+            for who, poses in {"ours": mine, **{peer: found for peer, (_, found) in peers.items()}}.items():
+                record(f"peer times/{name}/{who}", f"{1e3 * poses.seconds:.0f}", "ms", of=f"a sweep of {of}")
 
 
 def step(trace: Path, threads: int, **options: Any) -> tuple[float, float]:
@@ -187,18 +181,22 @@ def parts(seconds: float, columns: int, rounds: int) -> None:
     """What two parts at once gain and cost, at 128x2048 and on each sequence."""
     trace = recording("indoor", 2 * seconds, 2048)
     step(trace, 2)
-    print(f"\nwhole step on {2 * seconds:g} s of 128x2048, files read and written, start-up included")
     tried = []
     for _ in range(rounds):
         whole, at_once = step(trace, 1, segment=20 * seconds), step(trace, 2, segment=seconds)
         tried.append((at_once[0], whole[0] / at_once[0], at_once[1] / whole[1], whole[1], at_once[1]))
     took, speed, worse, alone, together = np.median(tried, axis=0)
-    print(f"two parts in two processes: {took:.1f} s, {2 * seconds / took:.1f} times real time,")
-    print(f"  {speed:.2f}x as fast as one part in one process; ATE {_beside(together, alone, worse)}")
+    record(
+        "speed/odom parts",
+        f"{took:.1f} s, {2 * seconds / took:.1f}x real time, {speed:.2f}x as fast as one part in one process; "
+        f"ATE {_beside(together, alone, worse)}",
+        of=f"`_odom` of {2 * seconds:g} s of 128x2048 in two parts in two processes, files read and written",
+    )
     for name, preset in SEQUENCES.items():
         trace = recording(preset, seconds, columns)
         alone, together = step(trace, 2, segment=10 * seconds)[1], step(trace, 2, segment=seconds / 2)[1]
-        print(f"{name}, {seconds:g} s in two parts: ATE {_beside(together, alone, together / alone)}", flush=True)
+        of = f"ATE of {name}, {seconds:g} s of 128x{columns}, in two parts beside one"
+        record(f"parts/{name}", _beside(together, alone, together / alone), of=of)
 
 
 def _beside(together: float, alone: float, worse: float) -> str:
@@ -209,9 +207,11 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--columns", type=int, default=1024, help="of the truth table")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=3, help="of the times of two parts; 0 = errors alone, no times")
+    parser.add_argument("sequences", nargs="*", help=f"of {', '.join(SEQUENCES)}; all unless given")
     chosen = parser.parse_args()
     print_versions("small_gicp", "kiss-icp", "ouster-sdk", "numba", "numpy", "scipy")
     with threadpool_limits(1, user_api="blas"):
-        table(chosen.seconds, chosen.columns)
-    parts(chosen.seconds, chosen.columns, chosen.rounds)
+        table(chosen.seconds, chosen.columns, chosen.sequences or list(SEQUENCES), timed=chosen.rounds > 0)
+    if chosen.rounds > 0:
+        parts(chosen.seconds, chosen.columns, chosen.rounds)

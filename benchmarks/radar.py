@@ -28,6 +28,7 @@ from xwr.rsp.numpy.spectrum import CACFAR
 
 from benchmarks.data import radar_recording
 from benchmarks.measure import Run, print_versions, run, step_command
+from benchmarks.results import record
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.radar.angles import Magnitudes
 from rover_pipeline.radar.boards import BOARDS
@@ -58,10 +59,8 @@ def compare(what: str, least: float, ours: Work, theirs: Work, frames: np.ndarra
     found = [(rate(ours, frames, 2), rate(ours, frames, 1), rate(theirs, frames, 1)) for _ in range(rounds)]
     two, one, peer = (statistics.median(column) for column in zip(*found, strict=True))
     ratio = statistics.median(mine / other for mine, _, other in found)
-    print(
-        f"{what}: ours {two:.0f} frames/s on two threads, {one:.0f} on one, xwr {peer:.0f}: {ratio:.1f}x, at least "
-        f"{least:.0f}x is required"
-    )
+    shown = f"{ratio:.1f}x (ours {two:.0f} frames/s on two threads, {one:.0f} on one, xwr {peer:.0f})"
+    record(f"speed/radar {what}", shown, of=f"the radar beside xwr: {what}; at least {least:.0f}x is required")
 
 
 def spectra(iq: np.ndarray, rounds: int) -> None:
@@ -134,7 +133,11 @@ def recording(frames: int, rounds: int) -> None:
         print(*parts, sep=", ")
     seconds = statistics.median(totals)
     speed = frames / 20 / seconds
-    print(f"four outputs of {frames} frames: {seconds:.1f} s, {speed:.1f} times real time, at least 20 is required")
+    record(
+        "speed/radar outputs",
+        f"{seconds:.1f} s, {speed:.1f}x real time",
+        of=f"the radar's four default outputs of {frames} frames, two at once; at least 20x is required",
+    )
     short = outputs(radar_recording(frames // 10))
     for made, each in found.items():
         before, after = short[made].peak_mib, each.peak_mib

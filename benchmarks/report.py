@@ -20,6 +20,7 @@ import numpy as np
 
 from benchmarks.data import FOLDER, START_S, simulated
 from benchmarks.measure import print_versions, run
+from benchmarks.results import record
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.format.channels.mjpg import MjpgChannel
 from rover_pipeline.format.meta import ChannelSpec, write_meta
@@ -175,7 +176,9 @@ def page(seconds: int, rounds: int) -> None:
     took, peak = (statistics.median(column) for column in zip(*runs, strict=True))
     size = (trace / REPORT / PAGE).stat().st_size
     counts = {name: len(np.fromfile(trace / name / TS, "f8")) for name in RATES}
-    print(f"{seconds} s, {counts}: page of {size / 1e6:.2f} MB in {took:.1f} s, {peak:.0f} MiB")
+    held = ", ".join(f"{count} of {name}" for name, count in counts.items())
+    of = f"`_report` of {seconds} s of `indoor` with every default output ({held})"
+    record(f"speed/report {seconds}", f"{took:.1f} s, a page of {size / 1e6:.2f} MB, {peak:.0f} MiB", of=of)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The odometry beside its peers where worlds are rough: `python -m benchmarks.rough --evalio PYTHON`.
 
-For each simulated sequence, and for the real drive among the captures: ATE of `_odom` with and without the IMU, its
+For each simulated sequence (`benchmarks.drives` has the real ones): ATE of `_odom` with and without the IMU, its
 share of valid poses, and the ATE of KISS-ICP with and without deskewing, of ouster-sdk's SLAM and of what evalio
 bundles, on the same sweeps. A peer does not say which instant of a sweep its poses refer to, nor of which sensor they
 are: it is given what suits it best. `PYTHON` is that of an environment with evalio, which needs another numpy.
@@ -21,12 +21,12 @@ from scipy.spatial.transform import Rotation, Slerp
 from benchmarks.data import FOLDER
 from benchmarks.measure import print_versions
 from benchmarks.odometry import Poses, Recording, best_instant, errors, kiss_icp, load, ouster
+from benchmarks.results import record
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.errors import RoverError
 from rover_pipeline.format.sensor import Sensor
-from rover_pipeline.importers.clouds import import_clouds
+from rover_pipeline.kinematics.accuracy import align
 from rover_pipeline.lidar.geometry import returns
-from rover_pipeline.lidar.spin import share_of_turn
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.record import simulate
 from rover_pipeline.table import find_step
@@ -41,6 +41,8 @@ SEQUENCES: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
     "bushes, 0.15 m": ("bushes", {"leaf_depth": 0.15}, ("unkind",)),
     "bushes, 0.3 m": ("bushes", {"leaf_depth": 0.3}, ("unkind",)),
 }
+#: What is told of the instants of the real drive's points.
+_POINTS = {"clockwise": "by azimuth", None: "at one instant"}
 PIPELINES = ("CTICP", "MadICP", "GenZICP", "DLIO")
 #: Longest time that a pipeline may take for a sequence, seconds: one that never ends is a failure.
 _PATIENCE_S = 600.0
@@ -58,13 +60,13 @@ def recording(name: str, seconds: float, lidar: str, columns: int) -> Path:
     return path
 
 
-def ours(trace: Path, found: Recording, imu: bool) -> str:
-    """ATE of all poses of `_odom`, and the share of the valid ones."""
+def ours(trace: Path, found: Recording, imu: bool) -> tuple[float, float]:
+    """ATE of all poses of `_odom`, mm, and the share of the valid ones, %."""
     run_step(find_step("_odom"), trace, "_odom", Request(options={"imu": imu}))
     odom = Sensor(trace / "_odom")
     poses = Poses(odom.channel("pos").read(), odom.channel("rot").read(), 0.0)
     ate = errors(poses, found.truth.pos, found.truth.rot)[0]
-    return f"{1e3 * ate:.1f} ({odom.channel('valid').read().mean():.0%})"
+    return 1e3 * ate, 100 * float(odom.channel("valid").read().mean())
 
 
 def sweeps_file(path: Path, trace: Path, found: Recording) -> None:
@@ -89,7 +91,7 @@ def sweeps_file(path: Path, trace: Path, found: Recording) -> None:
     )  # fmt: skip
 
 
-def evalio(python: str, sweeps: Path, pipeline: str, found: Recording) -> str:
+def evalio(python: str, sweeps: Path, pipeline: str, found: Recording) -> float | str:
     """ATE of a pipeline in its best reading, mm, or why it has none."""
     out, script = sweeps.with_name(f"{pipeline}.npz"), Path(__file__).with_name("evalio_peer.py")
     command = [python, str(script), str(sweeps), pipeline, str(out)]
@@ -109,114 +111,50 @@ def evalio(python: str, sweeps: Path, pipeline: str, found: Recording) -> str:
         pos = np.stack([np.interp(at, ts, poses[kept, axis, 3]) for axis in range(3)], 1)
         rot = Slerp(ts, Rotation.from_matrix(poses[kept, :3, :3]))(at).as_matrix()
         tried.append(best_instant(Poses(pos, rot, 0.0), found)[0])
-    return f"{1e3 * min(tried):.1f}"
+    return 1e3 * min(tried)
 
 
 def simulated(seconds: float, lidar: str, columns: int, python: str | None, names: list[str]) -> None:
     pipelines = PIPELINES if python else ()
-    print(f"\n{seconds:g} s of {lidar} x {columns} at 10 Hz; ATE in mm, and the share of valid poses of ours")
-    header = ["sequence", "ours with IMU", "ours without", "KISS-ICP", "its deskewing off", "ouster-sdk SLAM"]
-    print("| " + " | ".join([*header, *pipelines]) + " |\n" + "| --- " * (6 + len(pipelines)) + "|")
+    of = f"{seconds:g} s of {lidar} x {columns} at 10 Hz"
     for name in names:
         trace = recording(name, seconds, lidar, columns)
         found = load(trace)
-        cells = [name]
-        for imu in (True, False):
+
+        def told(what: str, ate: float | str, name: str = name) -> None:
+            shown = (f"{ate:.1f}", "mm") if isinstance(ate, float) else (ate, "")
+            record(f"rough/{name}/{what}", *shown, of=f"ATE of {name}, {of}")
+
+        for what, imu in (("ours with IMU", True), ("ours without", False)):
             try:
-                cells.append(ours(trace, found, imu))
+                ate, valid = ours(trace, found, imu)
             except RoverError as error:
-                cells.append(f"failed: {error}")
-        cells += [f"{1e3 * best_instant(kiss_icp(found, deskew=deskew), found)[0]:.1f}" for deskew in (True, False)]
-        cells.append(f"{1e3 * min(best_instant(each, found)[0] for each in ouster(found)):.1f}")
+                told(what, f"failed: {error}")
+            else:
+                told(what, ate)
+                record(f"rough/{name}/{what}: valid", f"{valid:.0f}", "%", of=f"{name}, {of}")
+        told("KISS-ICP", 1e3 * best_instant(kiss_icp(found), found)[0])
+        told("KISS-ICP, deskewing off", 1e3 * best_instant(kiss_icp(found, deskew=False), found)[0])
+        told("ouster-sdk SLAM", 1e3 * min(best_instant(each, found)[0] for each in ouster(found)))
         with tempfile.TemporaryDirectory(prefix="rough-") as folder:
             if python:
                 sweeps_file(Path(folder) / "sweeps.npz", trace, found)
-                cells += [evalio(python, Path(folder) / "sweeps.npz", each, found) for each in pipelines]
-        print("| " + " | ".join(cells) + " |", flush=True)
-
-
-def drive(captures: Path, python: str | None) -> None:
-    """22 sweeps of a car through `import clouds` and `_odom`, beside the INS, and the peers.
-
-    The motion within the sweeps is not undone. Points have no times: their instants are by azimuth, as the beams turn
-    clockwise. Peers are given the sweeps with these instants, and with one instant for all points.
-    """
-    from kiss_icp.config import load_config
-    from kiss_icp.kiss_icp import KissICP
-
-    source = captures / "lidar_hdl64_straight"
-    poses = source / "truth_poses_ins.txt"
-    truth = np.loadtxt(poses).reshape(-1, 3, 4)[:, :, 3]
-
-    def told(name: str, pos: np.ndarray) -> None:
-        way = np.linalg.norm(np.diff(pos, axis=0), axis=1).sum()
-        print(f"{name}: ATE {1e3 * straight(pos, truth):.1f} mm, path {way:.2f} m", flush=True)
-
-    with tempfile.TemporaryDirectory(prefix="drive-") as scratch:
-        folder = Path(scratch) / "clouds"
-        folder.mkdir()
-        files = sorted(source.glob("*.npz"))
-        for path in files:
-            (folder / path.name).symlink_to(path)
-        for turning in ("clockwise", None):
-            trace = Path(scratch) / f"trace-{turning}"
-            import_clouds(folder, trace, rate=10, start=1.3e9, poses=poses, turning=turning, compensated=not turning)
-            run_step(find_step("_odom"), trace, "_odom", Request())
-            odom = Sensor(trace / "_odom")
-            valid = odom.channel("valid").read().sum()
-            # Ours are at the ends of sweeps, and the INS where the lidar looks ahead.
-            after = odom.channel("ts").read() - 1.3e9 - 0.1 * np.arange(len(files))
-            pos = odom.channel("pos").read() - after[:, None] * odom.channel("vel").read()
-            told(f"ours, {turning or 'at one instant'}, {valid} of {len(files)} valid", pos)
-        clouds = [np.load(path)["xyz_mm"] / 1000 for path in files]
-        shares = [share_of_turn(cloud, "clockwise") + 0.5 for cloud in clouds]
-        for deskew in (True, False):
-            config = load_config(None)
-            config.data.deskew = deskew
-            odometry, made = KissICP(config), []
-            for cloud, share in zip(clouds, shares, strict=True):
-                odometry.register_frame(cloud, share)
-                made.append(odometry.last_pose)
-            told(f"KISS-ICP, deskewing {'as by default' if deskew else 'off'}", np.stack(made)[:, :3, 3])
-        for turning in ("clockwise", "at one instant") if python else ():
-            for pipeline in ("CTICP", "MadICP", "GenZICP"):
-                sweeps, out = Path(scratch) / "sweeps.npz", Path(scratch) / "out.npz"
-                points, seconds, none = [], [], np.zeros((0, 3))
-                for cloud, share in zip(clouds, shares, strict=True):
-                    order = np.argsort(share, kind="stable")
-                    points.append(cloud[order].astype("f4"))
-                    seconds.append(0.1 * share[order].astype("f4") * (turning == "clockwise"))
-                np.savez(
-                    sweeps, points=np.concatenate(points), seconds=np.concatenate(seconds),
-                    ends=np.cumsum([len(cloud) for cloud in clouds]), starts=2.0 + 0.1 * np.arange(len(clouds)),
-                    shape=np.array([64, 2000]), mount=np.eye(4), imu_ts=none[:, 0], avel=none, acc=none,
-                )  # fmt: skip
-                script = Path(__file__).with_name("evalio_peer.py")
-                command = [str(python), str(script), str(sweeps), pipeline, str(out)]
-                subprocess.run(command, capture_output=True, check=True, timeout=_PATIENCE_S)
-                found = np.load(out)
-                _, kept = np.unique(found["ts"], return_index=True)
-                told(f"{pipeline}, {turning}", found["poses"][kept][: len(clouds), :3, 3])
+            for each in pipelines:
+                told(each, evalio(str(python), Path(folder) / "sweeps.npz", each, found))
 
 
 def straight(pos: np.ndarray, truth: np.ndarray) -> float:
     """Root mean square distance after the fit of one rotation and translation, m."""
-    moved, wanted = pos - pos.mean(0), truth - truth.mean(0)
-    rotation, _ = Rotation.align_vectors(wanted, moved)
-    return float(np.sqrt(np.mean(np.sum((rotation.apply(moved) - wanted) ** 2, axis=1))))
+    return float(np.sqrt(np.mean(np.sum((align(pos, truth).of(pos) - truth) ** 2, axis=1))))
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=6.0, help="of each sequence; 0 = only the real drive")
+    parser.add_argument("--seconds", type=float, default=6.0, help="of each sequence")
     parser.add_argument("--lidar", default="OS-1-64")
     parser.add_argument("--columns", type=int, default=1024)
     parser.add_argument("--evalio", help="a Python with evalio")
-    parser.add_argument("--captures", type=Path, help="the folder of the real captures")
     parser.add_argument("names", nargs="*", help="sequences; all unless given")
     chosen = parser.parse_args()
     print_versions("small_gicp", "kiss-icp", "ouster-sdk")
-    if chosen.captures:
-        drive(chosen.captures, chosen.evalio)
-    if chosen.seconds > 0:
-        simulated(chosen.seconds, chosen.lidar, chosen.columns, chosen.evalio, chosen.names or list(SEQUENCES))
+    simulated(chosen.seconds, chosen.lidar, chosen.columns, chosen.evalio, chosen.names or list(SEQUENCES))

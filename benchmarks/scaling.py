@@ -8,6 +8,7 @@ from pathlib import Path
 
 from benchmarks.data import FOLDER, many_traces
 from benchmarks.measure import print_versions, run, steps_command
+from benchmarks.results import record
 from benchmarks.steps import STEPS
 
 CHECKOUT = Path(__file__).parents[1]
@@ -25,14 +26,15 @@ def memory(work: str, frames: int) -> None:
             shutil.rmtree(trace / name, ignore_errors=True)
     short, long = peaks
     names = " and ".join(made)
-    print(f"{names}: peak {short:.0f} MiB on {frames} frames, {long:.0f} MiB on {10 * frames}: {long / short:.3f}x")
+    of = f"peak memory of {names} on {10 * frames} frames beside {frames}"
+    record(f"speed/memory {work}", f"{long / short:.3f}x ({long:.0f} MiB and {short:.0f} MiB)", of=of)
 
 
 def dry_run(count: int) -> None:
     profile = ["--profile", str(CHECKOUT / "profiles" / "local"), "--directory", str(FOLDER / "dry")]
     command = [sys.executable, "-m", "snakemake", "--snakefile", str(CHECKOUT / "Snakefile"), *profile, "--dry-run"]
     took = sorted(run([*command, "--config", f"traces={many_traces(count)}"]).seconds for _ in range(3))[1]
-    print(f"dry run of {count} traces: {took:.1f} s")
+    record(f"speed/dry run {count}", f"{took:.1f}", "s", of=f"a dry run of {count} traces with all default outputs")
 
 
 if __name__ == "__main__":

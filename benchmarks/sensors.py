@@ -13,7 +13,10 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 import rover_pipeline as rp
+from benchmarks.results import record
 
+#: The recording, as documents call it: `rover-pipeline simulate TRACE --preset indoor --duration 6 --seed 0`.
+OF = "six seconds of the preset `indoor`"
 POSES = ("radar", "camera", "imu")
 TIMES = ("lidar", "radar", "camera", "imu")
 
@@ -27,19 +30,18 @@ def main(path: Path) -> None:
     sensor, truth = trace["radar_velocity"], trace["truth_radar"]
     error = sensor.vel[sensor.valid] - truth.ego_vel[sensor.valid]
     normalised = np.einsum("ni,nij,nj->n", error, np.linalg.inv(sensor["cov"][sensor.valid].astype("f8")), error)
-    print(
-        f"_radar_velocity: {sensor.valid.mean():.0%} valid, error {_rms(error):.3f} m/s RMS, "
-        f"normalised error squared {normalised.mean() / 3:.2f} per degree of freedom"
-    )
+    _valid("radar_velocity", sensor)
+    record("radar_velocity/indoor velocity", f"{100 * _rms(error):.1f}", "cm/s", of=OF)
+    record("radar_velocity/indoor NEES", f"{normalised.mean() / 3:.2f}", of=f"for each degree of freedom, {OF}")
     for name in TIMES:
         times = trace[f"{name}_times"]
         truth = trace["truth" if name == "lidar" else f"truth_{name}"]
         error = 1e3 * (times.smooth[times.valid] - truth.true_ts[times.valid])
         late = 1e3 * (times.ts - times.smooth[:])
-        print(
-            f"_{name}_times: error {error.mean():+.2f} ms (smallest latency), {error.std():.3f} ms about it; arrivals "
-            f"scatter by {late.std():.2f} ms; {times.valid.mean():.0%} valid"
-        )
+        _valid(f"{name}_times", times)
+        record(f"{name}_times/indoor error", f"{1e3 * error.std():.0f}", "microseconds", of=OF)
+        record(f"{name}_times/indoor latency", f"{error.mean():.1f}", "ms", of=OF)
+        record(f"{name}_times/indoor scatter", f"{late.std():.2f}", "ms", of=OF)
     _imu(trace)
 
 
@@ -63,10 +65,10 @@ def _trajectory(trace: rp.Trace, name: str, turn: np.ndarray, shift: np.ndarray)
     error = (sensor.pos[:] @ turn.T + shift - pos)[valid]
     angle = np.degrees(Rotation.from_matrix((np.swapaxes(turn @ sensor.rot[:], 1, 2) @ rot)[valid]).magnitude())
     vel = (sensor.vel[:] @ turn.T - truth.vel[:] - later * truth.acc[:])[valid]
-    print(
-        f"_{name}: {valid.mean():.0%} valid, position {1e3 * _rms(error):.2f} mm RMS, "
-        f"rotation {_rms(angle[:, None]):.3f} degrees, velocity {100 * _rms(vel):.2f} cm/s"
-    )
+    _valid(name, sensor)
+    record(f"{name}/indoor position", f"{1e3 * _rms(error):.2f}", "mm", of=OF)
+    record(f"{name}/indoor rotation", f"{_rms(angle[:, None]):.3f}", "degrees", of=OF)
+    record(f"{name}/indoor velocity", f"{100 * _rms(vel):.2f}", "cm/s", of=OF)
 
 
 def _radar_odom(trace: rp.Trace) -> None:
@@ -77,9 +79,9 @@ def _radar_odom(trace: rp.Trace) -> None:
     really = truth.rot[first].T @ (truth.pos[last] - truth.pos[first])
     way = np.linalg.norm(np.diff(truth.pos[first : last + 1], axis=0), axis=1).sum()
     off = np.linalg.norm(moved - really)
-    print(
-        f"_radar_odom: {sensor.valid.mean():.0%} valid, ends {1e3 * off:.0f} mm off after {way:.1f} m ({off / way:.1%})"
-    )
+    _valid("radar_odom", sensor)
+    record("radar_odom/indoor end", f"{1e3 * off:.0f}", "mm", of=OF)
+    record("radar_odom/indoor way", f"{way:.1f}", "m", of=OF)
 
 
 def _imu(trace: rp.Trace) -> None:
@@ -90,10 +92,14 @@ def _imu(trace: rp.Trace) -> None:
     tilt = np.degrees(np.arccos(np.clip(np.einsum("ni,ni->n", up, true_up), -1, 1)))
     rate = sensor.avel[valid] - truth.avel[valid]
     felt = np.einsum("nji,nj->ni", truth.rot[valid], truth.acc[valid] + [0, 0, 9.80665])
-    print(
-        f"_imu_filtered: {valid.mean():.0%} valid, tilt {_rms(tilt[:, None]):.3f} degrees RMS, angular velocity "
-        f"{np.degrees(_rms(rate)):.3f} degrees/s, acceleration {_rms(sensor.acc[valid] - felt):.3f} m/s2"
-    )
+    _valid("imu_filtered", sensor)
+    record("imu_filtered/indoor tilt", f"{_rms(tilt[:, None]):.2f}", "degrees", of=OF)
+    record("imu_filtered/indoor rate", f"{np.degrees(_rms(rate)):.2f}", "degrees/s", of=OF)
+    record("imu_filtered/indoor acceleration", f"{_rms(sensor.acc[valid] - felt):.3f}", "m/s2", of=OF)
+
+
+def _valid(name: str, sensor: rp.Sensor) -> None:
+    record(f"{name}/indoor valid", f"{100 * sensor.valid.mean():.0f}", "%", of=OF)
 
 
 def _rms(error: np.ndarray) -> float:

@@ -18,6 +18,7 @@ import numpy as np
 
 from benchmarks.data import FOLDER, camera_recording, lidar_recording, radar_recording
 from benchmarks.measure import interleaved, median_seconds, print_versions, step_command, steps_command
+from benchmarks.results import record
 from rover_pipeline.format.sensor import Sensor
 
 OUT = FOLDER / "peer"
@@ -56,11 +57,14 @@ def compare(work: str, frames: int, rounds: int) -> None:
     seconds = {what: median_seconds(runs) for what, runs in found.items()}
     ours = frames / (seconds["ours"] - seconds["ours, 1 frame"])
     theirs = frames / (seconds["peer"] - seconds["peer, 1 frame"])
-    print(f"{' and '.join(made)}, {frames} frames, median of {rounds}:")
-    print(f"  ours {seconds['ours']:.2f} s, peer {seconds['peer']:.2f} s: {whole:.1f}x, start-up included")
-    print(f"  ours {ours:.0f}, peer {theirs:.0f} frames/s without start-up: {ours / theirs:.1f}x")
-    print(f"  start-up (one frame): ours {seconds['ours, 1 frame']:.2f} s, peer {seconds['peer, 1 frame']:.2f} s")
-    print(f"  peak memory: ours {max(r.peak_mib for r in found['ours']):.0f} MiB")
+    peak = max(each.peak_mib for each in found["ours"])
+    record(
+        f"speed/{work} {frames}",
+        f"{whole:.1f}x as a whole process ({seconds['ours']:.2f} s against {seconds['peer']:.2f} s), "
+        f"{ours / theirs:.1f}x the frames/s without start-up ({ours:.0f} against {theirs:.0f}); start-up "
+        f"{seconds['ours, 1 frame']:.2f} s against {seconds['peer, 1 frame']:.2f} s; {peak:.0f} MiB",
+        of=f"{' and '.join(f'`{name}`' for name in made)}, {frames} frames, beside a plain loop, median of {rounds}",
+    )
 
 
 def agree(work: str, frames: int) -> None:
@@ -83,7 +87,8 @@ def agree(work: str, frames: int) -> None:
         theirs = np.fromfile(OUT / channel, spec.dtype).reshape(mine.shape).astype("f8")
         if work == "radar":
             mine, theirs = 10 ** (mine / 10), 10 ** (theirs / 10)
-        print(f"  {made}/{channel}: largest difference {np.abs(mine - theirs).max() / theirs.max():.1e} of the largest")
+        of = f"largest difference of {made}/{channel} from the peer's, of the largest value"
+        record(f"{made[1:]}/peer {channel}", f"{np.abs(mine - theirs).max() / theirs.max():.0e}", of=of)
 
 
 if __name__ == "__main__":

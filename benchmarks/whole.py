@@ -25,6 +25,7 @@ from imagecodecs import lzma_decode
 
 from benchmarks.data import FOLDER
 from benchmarks.measure import Run, print_versions, run
+from benchmarks.results import record
 from rover_pipeline.format.sensor import TS, Sensor
 from rover_pipeline.simulate.record import simulate
 from rover_pipeline.table import TABLE
@@ -116,20 +117,26 @@ def duration(trace: Path) -> float:
 def compare(trace: Path, cores: int) -> None:
     """A run, beside real time and liblzma."""
     length, made = duration(trace), whole_run(trace, cores)
-    print(f"all default outputs of {length:.0f} s of {trace.name} on {cores} processors, start-up included:")
-    print(f"  {made.seconds:.1f} s, {length / made.seconds:.2f}x real time; {made.processor:.1f} s of processors")
-    for outputs, seconds in own_seconds().items():
-        print(f"    {outputs}: {seconds:.1f} s")
     (decoded, first), (encoded, second) = decoding(trace), encoding()
     alone = first + second
-    print(f"  liblzma alone: {alone:.1f} s of a processor for {decoded} samples decoded and {encoded} encoded")
-    print(f"  everything else: {made.processor - alone:.1f} s, {made.processor / alone - 1:.2f} times that")
+    steps = ", ".join(f"{outputs} {seconds:.1f} s" for outputs, seconds in own_seconds().items())
+    record(
+        "speed/whole",
+        f"{made.seconds:.1f} s, {length / made.seconds:.2f}x real time, {made.processor:.1f} s of processors; "
+        f"liblzma alone {alone:.1f} s of them for {decoded} samples decoded and {encoded} encoded, everything else "
+        f"{made.processor / alone - 1:.2f} times that. {steps}",
+        of=f"all default outputs of {length:.0f} s of `{trace.name}` on {cores} processors, start-up included",
+    )
 
 
 def overhead(trace: Path) -> None:
     """How much longer a run on one processor takes than its steps."""
     made, steps = whole_run(trace, 1), sum(own_seconds().values())
-    print(f"on one processor: {made.seconds:.1f} s, steps {steps:.1f} s, overhead {made.seconds / steps - 1:.1%}")
+    record(
+        "speed/whole one processor",
+        f"{made.seconds:.1f} s, steps {steps:.1f} s, overhead {made.seconds / steps - 1:.1%}",
+        of=f"all default outputs of `{trace.name}` on one processor",
+    )
 
 
 if __name__ == "__main__":
