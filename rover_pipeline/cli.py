@@ -8,17 +8,18 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from rover_pipeline import __version__
-from rover_pipeline.errors import RoverError, describe
+from rover_pipeline.errors import DEBUG_VARIABLE, RoverError, describe, one_line
+from rover_pipeline.format.files import existing
 from rover_pipeline.lookup import load
 
-DEBUG_VARIABLE = "ROVER_PIPELINE_DEBUG"
 #: Commands that jobs of the workflow call, many times in a run.
 JOB_COMMANDS = ("step", "pass", "recording")
 
@@ -26,14 +27,22 @@ JOB_COMMANDS = ("step", "pass", "recording")
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit status is 0 only when all that was asked for is there."""
     given = sys.argv[1:] if argv is None else list(argv)
-    arguments = (job_parser() if given[:1] and given[0] in JOB_COMMANDS else build_parser()).parse_args(given)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # names of files need not be text of this terminal
-            stream.reconfigure(errors="backslashreplace")
-    debug = arguments.debug or bool(os.environ.get(DEBUG_VARIABLE))
+    _prepare_streams()
+    is_job = given[:1] and given[0] in JOB_COMMANDS
+    debug = bool(os.environ.get(DEBUG_VARIABLE))
     try:
-        return int(arguments.run(arguments))
+        try:
+            arguments = (job_parser() if is_job else build_parser()).parse_args(given)
+            debug = debug or arguments.debug
+            if "apart" in arguments:
+                return int(load("rover_pipeline.importers.apart:run_apart")(arguments))
+            return int(arguments.run(arguments))
+        finally:
+            sys.stdout.flush()
     except KeyboardInterrupt:
+        if is_job:  # the run says it once, and the shell between must not go on
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGINT)
         print("rover-pipeline: interrupted; the same command again finishes the work", file=sys.stderr)
         return 130
     except BrokenPipeError:
@@ -45,6 +54,18 @@ def main(argv: Sequence[str] | None = None) -> int:
             traceback.print_exc()
         print(f"rover-pipeline: {describe(error)}", file=sys.stderr)
         return 1
+
+
+def _prepare_streams() -> None:
+    """Names of files need not be text of this terminal; a stream that the caller has closed leads nowhere."""
+    while (lowest := os.open(os.devnull, os.O_RDWR)) <= 2:  # or the next file that is opened would get its number
+        os.set_inheritable(lowest, True)
+    os.close(lowest)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def job_parser() -> argparse.ArgumentParser:
@@ -59,12 +80,14 @@ def build_parser() -> argparse.ArgumentParser:
     """All commands with their options."""
     parser, commands = _begin_parser()
     run = commands.add_parser("run", help="process recordings", description="Process recordings with Snakemake.")
-    run.add_argument("paths", nargs="+", metavar="PATH", help="a trace, a folder of traces, or a glob")
+    run.add_argument("paths", nargs="+", metavar="PATH", help="a trace, a folder of traces, a glob, or a capture")
     run.add_argument("--outputs", metavar="A,B", help="`default`, `all`, or names of virtual sensors")
     run.add_argument("--cores", metavar="N", help="processors to use (default: all)")
     run.add_argument("--profile", metavar="P", help="Snakemake profile: local, cluster, or a folder (default: local)")
     run.add_argument("--config", nargs="+", default=[], metavar="K=V", help="options, as in config.yaml")
+    run.add_argument("--reset-config", action="store_true", help="forget the options that the recordings remember")
     run.add_argument("-n", "--dry-run", action="store_true", help="only say what would be made")
+    run.add_argument("-v", "--verbose", action="store_true", help="show Snakemake's own lines too")
     run.set_defaults(run=_run)
 
     simulate = commands.add_parser("simulate", help="make a recording with known truth")
@@ -86,16 +109,17 @@ def build_parser() -> argparse.ArgumentParser:
     simulate.set_defaults(run=_simulate)
 
     importer = commands.add_parser("import", help="turn a maker's capture into a trace")
+    importer.set_defaults(apart=True)
     makers = importer.add_subparsers(required=True, metavar="FORMAT")
     ouster = makers.add_parser("ouster", help="Ouster .pcap or .osf")
-    ouster.add_argument("capture", type=Path, metavar="FILE")
+    ouster.add_argument("capture", type=existing, metavar="FILE")
     ouster.add_argument("-o", "--out", type=Path, required=True, metavar="TRACE")
     ouster.add_argument("--meta", type=Path, metavar="JSON", help="sensor metadata (default: the .json beside FILE)")
     ouster.add_argument("--start", type=float, metavar="EPOCH_S", help="time of the first sweep, if FILE has no times")
     ouster.add_argument("--sensor", metavar="N", help="number from 0 on, or serial number, where FILE has several")
     ouster.set_defaults(run=_import_ouster)
     dca1000 = makers.add_parser("dca1000", help="TI radar samples through a DCA1000")
-    dca1000.add_argument("adc", type=Path, metavar="ADC.bin")
+    dca1000.add_argument("adc", type=existing, metavar="ADC.bin")
     dca1000.add_argument(
         "--config",
         type=Path,
@@ -114,7 +138,7 @@ def build_parser() -> argparse.ArgumentParser:
     calibrate = commands.add_parser("calibrate", help="measure what a sensor is, from its recordings")
     sensors = calibrate.add_subparsers(required=True, metavar="SENSOR")
     array = sensors.add_parser("radar", help="coupling, phases and gains of the antennas, spacing, range bias")
-    array.add_argument("traces", nargs="+", type=Path, metavar="TRACE", help="of one radar, with the same chirps")
+    array.add_argument("traces", nargs="+", type=existing, metavar="TRACE", help="of one radar, with the same chirps")
     array.add_argument("-o", "--out", type=Path, required=True, metavar="FILE.yaml", help="for radar.calibration")
     array.add_argument("--reflector", type=float, metavar="M", help="calibrate on the static target at this distance")
     array.add_argument("--azimuth", type=float, metavar="DEG", help="its direction, to the right (default: unknown)")
@@ -152,6 +176,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="datasets: options of the format, and splits={...}, as in the section `export` of config.yaml",
     )
     export.add_argument("--replace", action="store_true", help="datasets: an older export of ours gives way")
+    export.add_argument("--make", action="store_true", help="first make what is missing or stale of what it needs")
     for hidden in ("--output-root", "--stamp", "--request", "--log"):  # what the rules of the workflow give
         export.add_argument(hidden, help=argparse.SUPPRESS)
     export.set_defaults(run=_export)
@@ -161,7 +186,7 @@ def build_parser() -> argparse.ArgumentParser:
     mda.set_defaults(run=lambda arguments: load("rover_pipeline.export.mda.commands:main")(arguments.rest))
 
     picture = commands.add_parser("picture", help="a picture of a sensor, raw or virtual, or of the map")
-    picture.add_argument("trace", type=Path, metavar="TRACE")
+    picture.add_argument("trace", type=existing, metavar="TRACE")
     picture.add_argument("sensor", metavar="SENSOR", help="for example radar_range_doppler, odom, camera, map")
     picture.add_argument("-o", "--out", type=Path, required=True, metavar="FILE", help="the new .png, .pdf or .svg")
     picture.add_argument("--frame", type=int, default=0, metavar="N", help="counted from 0 (default: 0)")
@@ -185,9 +210,17 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+class _Parser(argparse.ArgumentParser):
+    """Parsers of commands are of this class, too."""
+
+    def error(self, message: str) -> NoReturn:
+        """One line, where argparse prints all options before it."""
+        self.exit(2, f"{self.prog}: {one_line(message)}; `{self.prog} --help` lists what there is\n")
+
+
 def _begin_parser() -> tuple[argparse.ArgumentParser, Any]:
     """The parser without commands, and where they are added."""
-    parser = argparse.ArgumentParser(prog="rover-pipeline", description="From roverd recordings to virtual sensors.")
+    parser = _Parser(prog="rover-pipeline", description="From roverd recordings to virtual sensors.")
     parser.add_argument("--version", action="version", version=__version__)
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     return parser, parser.add_subparsers(required=True, metavar="COMMAND")
@@ -201,19 +234,23 @@ def _finish_parsers(parsers: Iterable[argparse.ArgumentParser]) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    if arguments.debug:
+        os.environ[DEBUG_VARIABLE] = "1"  # for the processes of the run
     status: int = load("rover_pipeline.workflow.launch:run_workflow")(
         arguments.paths,
         outputs=arguments.outputs,
         cores=arguments.cores,
         profile=arguments.profile or "local",
-        config=arguments.config,
+        config=[*arguments.config, *(["reset_config=true"] if arguments.reset_config else [])],
         dry_run=arguments.dry_run,
+        verbose=arguments.verbose,
     )
     return status
 
 
 def _simulate(arguments: argparse.Namespace) -> int:
     with load("rover_pipeline.engine.command:logged")(arguments.log):
+        load("rover_pipeline.simulate.choice:choose")(arguments.preset, arguments.fault, arguments.lens)
         load("rover_pipeline.simulate.record:simulate")(
             arguments.out,
             preset=arguments.preset,
@@ -275,8 +312,9 @@ def _export(arguments: argparse.Namespace) -> int:
             print(load("rover_pipeline.export.command:export_command")(arguments))
         return 0
     options = load("rover_pipeline.export:ExportOptions")(
-        arguments.sensor, arguments.every, arguments.threads, arguments.max_points or None, arguments.width
-    )
+        arguments.sensor, arguments.every, arguments.threads, arguments.max_points or None, arguments.width,
+        arguments.make,
+    )  # fmt: skip
     for path in load("rover_pipeline.export:export")(arguments.format, arguments.traces, arguments.out, options):
         print(path)
     return 0

@@ -60,6 +60,11 @@ class Config(Options):
         description="What one job is: `steps` = one output of a recording; `recordings` = all outputs of a recording, "
         "whose job plans its own steps. auto = recordings on a cluster, and where there are more than 50 of them.",
     )
+    reset_config: bool = Field(
+        False,
+        description="true = forget the options that the recordings remember from earlier runs; only what is given now "
+        "counts, and is remembered.",
+    )
     extra_rules: list[str] = Field([], description="Paths of your own .smk files.")
     extra: dict[str, dict[str, Any]] = Field({}, description="Options of your own rules, by section.")
     input: InputOptions = Field(InputOptions(), description="Treatment of damaged recordings.")

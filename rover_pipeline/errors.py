@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import errno
+import os
+import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +18,10 @@ if TYPE_CHECKING:  # what has been made together with others only says so, and n
 _MAX_MESSAGE = 6000
 #: Characters of a name that are compared with the known ones.
 _COMPARED = 100
+#: Set by `--debug`, for the processes of a run too: errors are shown with their tracebacks.
+DEBUG_VARIABLE = "ROVER_PIPELINE_DEBUG"
+#: Ends the message of an error that no user has caused.
+UNEXPECTED = "(unexpected; --debug shows where)"
 #: Begins the last line of the log of a job that failed.
 ERROR_MARK = "error: "
 
@@ -133,17 +139,29 @@ def describe(error: Exception) -> str:
         return str(error)
     if isinstance(error, OSError) and error.strerror:
         path = f"{error.filename}: " if error.filename else ""
-        return f"{path}{error.strerror}"
+        return one_line(f"{path}{error.strerror}")
     text = one_line(str(error))
-    return f"{type(error).__name__}: {text} (unexpected; --debug shows where)"
+    return f"{type(error).__name__}: {text} {UNEXPECTED}"
+
+
+def show_traceback(error: BaseException) -> None:
+    """Print the traceback of an error on the terminal where `--debug` was given."""
+    if os.environ.get(DEBUG_VARIABLE):
+        traceback.print_exception(error)
 
 
 def one_line(text: str) -> str:
     """A text as one line of printable characters. What a damaged file holds must not control a terminal."""
-    line = " ".join(text.split())
-    if not line.isprintable():
-        line = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in line)
+    line = printable(" ".join(text.split()))
     return line if len(line) <= _MAX_MESSAGE else f"{line[: _MAX_MESSAGE - 3]}..."
+
+
+def printable(text: str) -> str:
+    """A text of lines whose other control characters, and bytes that are no UTF-8, are written as escapes."""
+    if text.isprintable():
+        return text
+    kept = (each if each.isprintable() or each == "\n" else each.encode("unicode_escape").decode() for each in text)
+    return "".join(kept)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

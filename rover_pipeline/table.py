@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rover_pipeline.camera.table import STEPS as CAMERA
 from rover_pipeline.engine.finding import decorated_step
-from rover_pipeline.engine.step import EVERY, OPTIONAL, Output, Step
+from rover_pipeline.engine.step import EVERY, EVERY_FILE, OPTIONAL, Output, Step
 from rover_pipeline.errors import ConfigError, did_you_mean
 from rover_pipeline.imu.table import STEPS as IMU
 from rover_pipeline.lidar.table import STEPS as LIDAR
@@ -30,11 +30,11 @@ from rover_pipeline.sync.table import STEPS as SYNC
 REPORT = Step(
     sensor="_report",
     function="rover_pipeline.report.steps:report",
-    version=3,
+    version=4,
     sections=("report", "outputs"),
     options=PageOptions,
     recording=True,
-    reads=("config.yaml", "*/ts", "*/valid"),
+    reads=("config.yaml", "*/ts", "*/valid", EVERY_FILE),
     products={
         "index.html": "A page that shows the recording at a glance; opens without a network.",
         "summary.json": "The figures of the page, as docs/summary.md describes.",

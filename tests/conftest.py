@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import rover_pipeline  # noqa: F401  # before NumPy, so that tests compute as commands do, without AVX-512
+
 CHECKOUT = Path(__file__).parents[1]
 
 # Tests start hundreds of processes. Without compiled modules on the disk, each of them compiles the package again.

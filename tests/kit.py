@@ -441,7 +441,8 @@ def step_command(step: str, place: Path, request: Request, trace: Path | None = 
 
 def environment() -> dict[str, str]:
     """Of processes that import this checkout and its tests, from whatever directory."""
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    given = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]  # an empty one is the cwd
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *given])}
 
 
 _PROVENANCE_KEYS = {

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import platform
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,7 +12,7 @@ from rover_pipeline.format.provenance import versions
 from rover_pipeline.table import TABLE
 
 DIRECTORY = Path(__file__).parent / "reference"
-#: Key of the processor and the libraries that a reference was made with.
+#: Key of the libraries that a reference was made with.
 _MADE_WITH = "made with"
 
 
@@ -23,9 +21,9 @@ def check_reference(sensor: str, arrays: Mapping[str, np.ndarray], tolerance: fl
 
     After a change on purpose raise the version of the step, delete the old file and run the test once.
 
-    Integers must be the same. Floating-point numbers must be the same bit for bit when the reference was made with the
-    same model of processor and the same libraries. Others round differently in the last bits, so that numbers are then
-    compared to 1e-4, relative and absolute.
+    Integers must be the same. Floating-point numbers must be the same bit for bit, on any processor, when the reference
+    was made with the same libraries. Others round differently in the last bits, so that numbers are then compared to
+    1e-4, relative and absolute.
 
     Args:
         tolerance: absolute tolerance of floating-point numbers in their unit, whatever the reference was made with. It
@@ -51,12 +49,5 @@ def check_reference(sensor: str, arrays: Mapping[str, np.ndarray], tolerance: fl
 
 
 def _made_with() -> str:
-    """Model and instruction sets of the processor, and versions of the libraries whose rounding a result depends on."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = [f"model name: {platform.processor() or platform.machine()}"]
-    known = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in reversed(lines))}
-    flags = hashlib.blake2b(known.get("flags", "").encode(), digest_size=6).hexdigest()
-    libraries = [f"{name} {version}" for name, version in versions().items() if name != "rover-pipeline"]
-    return ", ".join([known.get("model name", "unknown"), flags, *libraries])
+    """Versions of the libraries whose rounding a result depends on."""
+    return ", ".join(f"{name} {version}" for name, version in versions().items() if name != "rover-pipeline")

@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -50,12 +51,57 @@ MATHS = {
     "radar",
     "sync",
 }
-#: The user's ONNX model is no channel: its digest is part of the options. The sources of kernels name their cache, and
-#: the list of kernels comes with the package.
-READERS = {"camera/options.py", "numerics/compiled.py", "numerics/prepare.py"}
+#: The sources of kernels name their cache, and the list of kernels comes with the package.
+READERS = {"numerics/compiled.py", "numerics/prepare.py"}
+#: Calls that open what is at a path to read it, or a descriptor that could be of anything.
+OPENING = re.compile(
+    r"(.*\.)?(open|fdopen|read_text|read_bytes|fromfile|memmap|loadtxt|genfromtxt|imread|imreadmulti|OSFile|memory_map|"
+    r"VideoCapture|ZipFile|InferenceSession|connect|open_source|open_packet_source)|np\.load|PlyData\.read|lzma\.open|"
+    r"tarfile\.\w+|gzip\.\w+|bz2\.open|Image\.open"
+)
+#: Functions that do so with what `format/files.py` has opened, or looked at before. Each is told why.
+OPENERS = {
+    ("format/files.py", "*"): "the one place",
+    ("format/channels/base.py", "opened"): "writes and syncs what this program has made",
+    ("format/attempt.py", "open_regular"): "files of ours, to write",
+    ("format/meta.py", "replace_file"): "writes",
+    ("format/stamp.py", "confirm"): "a folder, and an empty file in it",
+    ("format/trace.py", "link_trace"): "an empty file",
+    ("format/channels/npz.py", "_decode"): "bytes in memory",
+    ("format/provenance.py", "_version"): "a text of an installed distribution",
+    ("engine/execute.py", "run_step"): "no file: a step that is made",
+    ("engine/together.py", "open"): "no file: a step that is made",
+    ("export/kitti.py", "_numbers"): "text in memory",
+    ("simulate/faults.py", "*"): "a trace that this process has just made",
+    ("engine/identity.py", "*"): "sources of the package and of a user's modules",
+    ("table.py", "*"): "a document of the checkout",
+    ("export/mp4.py", "_add_stream"): "a codec",
+    ("importers/dca1000.py", "import_dca1000"): "what is open already",
+    ("importers/cloud_files.py", "_npz"): "bytes in memory",
+    ("importers/ros/database.py", "_messages"): "SQLite opens by a name; the file was looked at by `BagFile`",
+    ("lidar/captures.py", "open_capture"): "ouster-sdk opens by a name; looked at before",
+    ("lidar/captures.py", "imu_packets"): "ouster-sdk opens by a name; looked at before",
+    ("camera/model.py", "__init__"): "onnxruntime opens by a name; its digest was taken before",
+    ("export/edgefirst/table.py", "read_table"): "pyarrow opens by a name; looked at before",
+    ("export/edgefirst/check.py", "_archive_problems"): "what is open already",
+    ("export/rslearn/rules.py", "_raster_problems"): "rasterio opens by a name; looked at before",
+    ("export/rslearn/geotiff.py", "*"): "a file in memory",
+    ("export/roverp.py", "_load"): "what is open already",
+    ("export/nerfstudio.py", "_seed_problems"): "what is open already",
+    ("export/points.py", "read_map"): "what is open already",
+    ("report/draw/view3d.py", "read_view"): "what is open already",
+    ("engine/exchange.py", "get"): "what is open already",
+    ("cli.py", "main"): "the null device",
+    ("cli.py", "_prepare_streams"): "the null device, and streams that are open already",
+    ("reading/running.py", "run"): "a file that this process has just made",
+    ("report/templating.py", "glossary"): "a document of the package",
+    ("workflow/captures.py", "_is_velodyne"): "what is open already",
+    ("workflow/interruptible.py", "_has_processes"): "what the system tells of its processes",
+}
 #: Who may write, besides the format: whatever is no virtual sensor.
 WRITERS = {
     "engine/command.py": "the log of a job, and how a pass ended",
+    "evalio.py": "a recording in a scratch folder; `save` hands poses to evalio",
     "engine/exchange.py": "arrays on their way between workers",
     "table.py": "the table of a document",
     "workflow/launch.py": "a profile",
@@ -76,6 +122,34 @@ PARSERS = {
     "simulate/faults.py": "a trace that this process has just made",
     "numerics/prepare.py": "the list of kernels, which comes with the package",
 }
+#: Where BLAS and LAPACK may be called: nothing that is written follows from it but whether a limit is kept.
+WITH_BLAS = {
+    "camera/lens.py": "where a lens ends, in digits that do not depend on the processor",
+    "export/against.py": "whether matrices are rotations",
+    "export/l5kit/rules.py": "whether matrices are rotations",
+    "kinematics/judged.py": "the convolution of integers, for which BLAS has nothing",
+    "validation/contents.py": "whether matrices are rotations and covariances",
+}
+#: Functions of NumPy that call BLAS or LAPACK, besides those of `np.linalg`.
+BLAS = {
+    "convolve", "corrcoef", "correlate", "cov", "dot", "inner", "matmul", "matvec", "multivariate_normal", "poly",
+    "polyfit", "roots", "tensordot", "vdot", "vecdot", "vecmat",
+}  # fmt: skip
+#: What SciPy computes without them. Equations of `CubicSpline` are tridiagonal, which LAPACK solves without BLAS.
+WITHOUT_BLAS = {
+    "scipy": {"fft", "ndimage"},
+    "scipy.constants": {"speed_of_light"},
+    "scipy.interpolate": {"BSpline", "CubicHermiteSpline", "CubicSpline"},
+    "scipy.ndimage": {"rank_filter"},
+    "scipy.optimize": {"linear_sum_assignment", "linprog"},
+    "scipy.sparse": {"csr_array", "vstack"},
+    "scipy.spatial": {"cKDTree"},
+    "scipy.spatial.distance": {"cdist"},
+    "scipy.spatial.transform": {"Rotation", "Slerp"},
+    "scipy.special": {"gammaincinv"},
+}
+#: Methods of SciPy's rotations that call them where a matrix is oblique, and always.
+ROTATIONS = {"from_matrix", "mean", "apply", "align_vectors"}
 
 
 def relative(path: Path) -> str:
@@ -134,6 +208,95 @@ def test_only_one_module_parses_the_text_files_of_a_trace(path: Path) -> None:
         parses = re.fullmatch(r"json\.loads?|yaml\.\w*load\w*|\w+\.model_validate_json", called)
         environment = isinstance(node, ast.Call) and "environ" in ast.unparse(node)
         assert not parses or environment, f"{name}:{getattr(node, 'lineno', 0)} calls {called}"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=relative)
+def test_results_do_not_follow_from_the_blas_of_the_machine(path: Path) -> None:
+    """Its sums have another order on each generation of processors: `numerics/linear.py` has what is needed."""
+    if relative(path) == "numerics/linear.py" or relative(path) in WITH_BLAS:
+        return
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        assert not blas_in(node, relative(path)), f"{relative(path)}:{getattr(node, 'lineno', 0)} calls BLAS or LAPACK"
+
+
+def blas_in(node: ast.AST, path: str) -> bool:
+    """Whether a node of the syntax tree calls BLAS or LAPACK by itself."""
+    if isinstance(node, ast.BinOp | ast.AugAssign):
+        return isinstance(node.op, ast.MatMult)
+    if isinstance(node, ast.ImportFrom):
+        module, names = node.module or "", {each.name for each in node.names}
+        if module.startswith("numpy"):
+            return (bool(names - {"LinAlgError"}) and module.startswith("numpy.linalg")) or bool(names & BLAS)
+        return module.partition(".")[0] == "scipy" and not names <= WITHOUT_BLAS.get(module, set())
+    if isinstance(node, ast.Import):
+        return any(each.name.startswith("scipy") and each.name != "scipy.fft" for each in node.names)
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return False
+    owner, name = ast.unparse(node.func.value), node.func.attr
+    given = {each.arg for each in node.keywords}
+    if owner in ("np.linalg", "numpy.linalg"):
+        return name != "norm" or "axis" not in given
+    if owner in ("np", "numpy"):
+        return name in BLAS or (name == "einsum" and "optimize" in given)
+    if owner.startswith("Rotation"):
+        return name in ROTATIONS and path != "kinematics/rotation.py"
+    return name in ("dot", "multivariate_normal")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("a @ b", True),
+        ("a @= b", True),
+        ("np.dot(a, b)", True),
+        ("a.T.dot(b)", True),
+        ("np.linalg.inv(a)", True),
+        ("np.linalg.norm(a)", True),
+        ("np.linalg.norm(a, axis=0)", False),
+        ("np.einsum('ij,jk->ik', a, b, optimize=True)", True),
+        ("np.einsum('ij,jk->ik', a, b)", False),
+        ("from scipy.linalg import solve", True),
+        ("from numpy.linalg import LinAlgError", False),
+        ("from numpy.linalg import inv", True),
+        ("import scipy.linalg", True),
+        ("Rotation.from_matrix(a).as_quat()", True),
+        ("Rotation.from_quat(a).as_matrix()", False),
+        ("matmul(a, b)", False),
+    ],
+)
+def test_calls_of_blas_are_found(text: str, found: bool) -> None:
+    assert any(blas_in(node, "") for node in ast.walk(ast.parse(text))) is found
+
+
+def openings(path: Path) -> Iterator[tuple[set[str], str]]:
+    """Calls of a module that open something to read: the functions around each, and what it calls, for messages."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    ours = {alias.name for node in imports if (node.module or "").startswith("rover_pipeline") for alias in node.names}
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    ours |= {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    for node in ast.walk(tree):
+        called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+        if not isinstance(node, ast.Call) or not OPENING.fullmatch(called) or called in ours:
+            continue
+        modes = {
+            each.value for each in ast.walk(node) if isinstance(each, ast.Constant) and isinstance(each.value, str)
+        }
+        if not {"w", "wb", "xb", "x+b", "r+b", "r+"} & modes:  # who may write is said above
+            yield {each.name for each in functions if each.lineno <= node.lineno <= (each.end_lineno or 0)}, called
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=relative)
+def test_only_one_module_opens_what_is_read(path: Path) -> None:
+    name = relative(path)
+    if name not in READERS and (name, "*") not in OPENERS:
+        for around, called in openings(path):
+            assert any((name, each) in OPENERS for each in around), f"{name}: {around} opens by {called}"
+
+
+def test_no_exception_for_who_opens_files_is_left_over() -> None:
+    found = {(relative(path), each) for path in SOURCES for around, _ in openings(path) for each in (*around, "*")}
+    assert set(OPENERS) - found == set()
 
 
 def test_reading_the_table_and_the_configuration_imports_no_maths() -> None:

@@ -29,7 +29,6 @@ from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.options import InputOptions
 from rover_pipeline.table import find_step
 from rover_pipeline.workflow.flow import Flow
-from rover_pipeline.workflow.launch import WORKING
 from tests.kit import environment, pictures, small_trace, snapshot, step_command, times
 from tests.workflow.runs import snakemake
 
@@ -489,8 +488,8 @@ def test_the_installed_command_ends_with_the_error(trace: Path, tmp_path: Path) 
     done = subprocess.run(
         command, cwd=here, env=environment(), capture_output=True, text=True, timeout=120, check=False
     )
-    assert list(here.iterdir()) == [], "notes and logs of the run are beside the results"
-    assert (trace / WORKING / "logs").is_dir()
+    assert list(here.iterdir()) == [], "notes and logs of the run are in the cache"
+    assert not [path for path in trace.rglob("*") if path.name in (".snakemake", "logs")]
     assert done.returncode != 0 and "Traceback" not in done.stderr
     tail = done.stderr[done.stderr.rindex("rover-pipeline: failed:") :]
     assert re.search(rf"{trace}/radar/ts: sample 4 at byte 32: is nan, not a time", tail)

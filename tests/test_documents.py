@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import argparse
 import re
+import tomllib
 from pathlib import Path
 
 import cv2
 import pytest
 
 import rover_pipeline as rp
+from docs import make_diagram
 from rover_pipeline import steps
 from rover_pipeline.cli import build_parser
+from rover_pipeline.importers.cloud_files import _NAMES, READERS
 from rover_pipeline.table import TABLE, renewed
 from tests.conftest import CHECKOUT
 
@@ -55,6 +58,22 @@ def test_every_command_is_in_the_manual() -> None:
         assert f"`rover-pipeline {command}" in written, f"docs/commands.md does not mention {command}"
 
 
+def test_the_page_of_imports_has_every_kind_of_capture_and_every_name_of_what_is_known_of_points() -> None:
+    written = (CHECKOUT / "docs" / "imports.md").read_text()
+    for command in commands(build_parser()):
+        kind = command.removeprefix("import ")
+        assert kind == command or f"import {kind}" in written, f"docs/imports.md does not mention import {kind}"
+    for name in [*_NAMES, *READERS]:
+        assert f"`{name}`" in written, f"docs/imports.md does not mention `{name}`"
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md", "docs/tutorial.md"])
+def test_what_is_needed_is_said_before_the_first_command(page: str) -> None:
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
+    before = (CHECKOUT / page).read_text().partition("```")[0]
+    assert f"Python {project['requires-python'].removeprefix('>=')} or later" in before and "Linux" in before
+
+
 def commands(parser: argparse.ArgumentParser) -> list[str]:
     """Names of commands, with the second word where there is one."""
     found = []
@@ -85,9 +104,18 @@ def test_the_pictures_of_the_manual_are_small_and_used() -> None:
     assert all(f"pictures/{path.name})" in written for path in pictures)
 
 
+def test_the_diagram_is_that_of_the_table() -> None:
+    assert make_diagram.PICTURE.read_text() == make_diagram.svg(), "run `python -m docs.make_diagram`"
+    lines = make_diagram.edges()
+    assert lines["_lidar_image", "_odom"] is False and lines["imu", "_odom"] is True
+    assert ("lidar", "_odom") not in lines  # it follows from lidar, _lidar_image, _odom
+    drawn = {name for line in lines for name in line}
+    assert drawn == {*make_diagram.RAW, *TABLE} - {"_report"}
+
+
 def test_every_public_name_is_in_the_reference_of_python() -> None:
     written = (CHECKOUT / "docs" / "api.md").read_text()
     for name in rp.__all__:
-        assert f"\n## rp.{name}\n" in written or name == "__version__"
+        assert f"heading: rp.{name}," in written or name == "__version__"
     for name in steps.__all__:
-        assert f"\n## steps.{name}\n" in written
+        assert f"heading: steps.{name}," in written

@@ -13,6 +13,7 @@ import yaml
 from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.format.meta import META, replace_file
 from rover_pipeline.format.sensor import VALID, Sensor
+from rover_pipeline.format.stale import run_command
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.format.trace import CONFIG
 from rover_pipeline.radar.axes import max_doppler, resolutions
@@ -246,8 +247,8 @@ def _velocities(radar: _Radar) -> tuple[np.ndarray, np.ndarray]:
     path = radar.path.parent / "_radar_pose"
     if not (path / META).is_file():
         raise ConfigError(
-            f"{path}: is needed to calibrate from a recording; make it with `rover-pipeline run {radar.path.parent} "
-            "--outputs radar_pose`, or give --reflector"
+            f"{path}: is needed to calibrate from a recording; make it with "
+            f"`{run_command(path.parent, [path.name])}`, or give --reflector"
         )
     pose = Sensor(path)
     count = pose.length(channels=("vel", "rot"))

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple, TextIO
 from rover_pipeline.engine.execute import Request, StepResult
 from rover_pipeline.engine.options import DASK_VARIABLE, DaskOptions
 from rover_pipeline.engine.passes import outcome, plan_file
+from rover_pipeline.engine.progress import say
 from rover_pipeline.engine.step import Step
 from rover_pipeline.engine.together import Asked, run_together
-from rover_pipeline.errors import ERROR_MARK, ConfigError, RoverError, describe, may_pass
+from rover_pipeline.errors import ERROR_MARK, ConfigError, RoverError, describe, may_pass, show_traceback
 from rover_pipeline.format.attempt import open_regular
 from rover_pipeline.format.failures import clear_failure, record_failure
 from rover_pipeline.format.meta import replace_file
@@ -62,6 +63,7 @@ def run_command(orders: Sequence[Order], trace: Path, *, threads: int, log: Path
         outcomes = _make(orders, trace, threads, file).values()
         errors = [each for each in outcomes if isinstance(each, Exception)]
         for error in errors[:-1]:
+            show_traceback(error)
             print(f"rover-pipeline: {describe(error)}", file=sys.stderr)
             if file:
                 traceback.print_exception(error, file=file)
@@ -102,6 +104,7 @@ def run_pass(
             kept_back |= {order.sensor for order, _ in stage if not isinstance(outcomes.get(order.sensor), StepResult)}
         for error in outcomes.values():
             if isinstance(error, Exception):
+                show_traceback(error)
                 traceback.print_exception(error, file=file)
     failed = {each: error for each, error in outcomes.items() if isinstance(error, Exception)}
     content = outcome(
@@ -147,8 +150,7 @@ def _make(orders: Sequence[Order], trace: Path, threads: int, file: TextIO | Non
         clear_failure(trace, folder.name)
         made = ", ".join(step.products) or f"{result.samples} samples, {result.invalid} invalid"
         line = f"{folder}: {f'is left out: {result.left_out}' if result.left_out else made}, {result.seconds:.2f} s"
-        for stream in filter(None, (sys.stderr, file)):
-            print(line, file=stream)
+        say(line, sys.stderr, file)
     return outcomes
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -71,7 +72,7 @@ def _started(asked: SlurmWorkers) -> Any:
                 interface=asked.interface,
                 job_extra_directives=list(asked.directives),
                 job_name="rover-pipeline-worker",
-                python=sys.executable,
+                python=f"{shlex.quote(sys.executable)} -P",  # no module is taken from the folder that they work in
                 log_directory=str(folder),
                 local_directory="${TMPDIR:-/tmp}",
                 death_timeout=_ORPHAN_S,

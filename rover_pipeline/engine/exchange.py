@@ -10,6 +10,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from rover_pipeline.errors import RoverError
+from rover_pipeline.format.files import opened_file
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Exchange:
             RoverError: the file cannot be read back.
         """
         try:
-            with np.load(self._path(key)) as arrays:
+            with opened_file(self._path(key)) as file, np.load(file) as arrays:
                 return [arrays[name] for name in arrays.files]
         except (BadZipFile, EOFError, ValueError) as error:
             raise RoverError(f"{self._path(key)}: cannot be read back ({error}); run the same command again") from error

@@ -12,10 +12,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TextIO
 
+from rover_pipeline.engine.identity import source_of
 from rover_pipeline.engine.inputs import open_inputs
 from rover_pipeline.engine.options import DaskOptions
 from rover_pipeline.engine.parallel import frame_ranges, ordered_map
-from rover_pipeline.engine.progress import progress
+from rover_pipeline.engine.progress import progress, say
 from rover_pipeline.engine.recording import opened_recording
 from rover_pipeline.engine.shared import Blocks, Shared
 from rover_pipeline.engine.step import EVERY, Inspection, Step
@@ -113,6 +114,7 @@ class Making:
         self._identity = {
             "step": step.name,
             "version": step.version,
+            **({"source": source} if (source := source_of(step.function)) else {}),
             "options": self.options.model_dump(mode="json") if self.options else {},
             "input": request.input.model_dump(),
         }
@@ -262,12 +264,11 @@ class Making:
 
     def _take(self, inspection: Inspection) -> None:
         for warning in inspection.warnings:
-            for stream in filter(None, (sys.stderr, self._log)):
-                print(f"{self.path}: {warning}", file=stream, flush=True)
+            say(f"{self.path}: {warning}", sys.stderr, self._log)
         for name, text in inspection.files.items():
             self._writer.add_file(name, text.encode())
         self.measured |= inspection.measured
-        self.warnings += inspection.warnings
+        self.warnings += [*inspection.warnings, *inspection.notes]
 
     def _create(self) -> None:
         inputs = self.task.inputs

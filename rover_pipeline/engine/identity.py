@@ -7,11 +7,12 @@ installed at another time, so it compares its own with them before it computes a
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import hashlib
 import importlib.util
 import sysconfig
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from rover_pipeline import __version__
@@ -37,6 +38,15 @@ def identity(modules: Iterable[str] = ()) -> dict[str, str]:
     for name in sorted({module for module in modules if module.partition(".")[0] != _PACKAGE}):
         own[MODULE + name] = _digest_of_module(name)
     return own
+
+
+def source_of(function: str | Callable[..., object]) -> str:
+    """Digest of the code of a user's step: of its module and of those of the user that it imports, without comments.
+
+    "" for a step of ours, whose version says when its bytes change, and for a function that is in no file.
+    """
+    digest = "" if isinstance(function, str) else _digest_of_module(function.__module__)
+    return digest if digest.startswith("(sources") else ""
 
 
 def difference(own: Mapping[str, str], wanted: Mapping[str, str]) -> str:
@@ -85,7 +95,11 @@ def _digest(files: Mapping[str, Path]) -> str:
 @functools.cache
 def _digest_of_file(path: Path) -> str:
     # Kept for the life of the process: a file that changes afterwards does not change what is imported already.
-    return hashlib.blake2b(path.read_bytes(), digest_size=6).hexdigest()
+    content = path.read_bytes()
+    if not path.is_relative_to(Path(__file__).parents[1]):  # comments and spaces of a user's code change no bytes
+        with contextlib.suppress(SyntaxError, ValueError):
+            content = ast.unparse(ast.parse(content)).encode()
+    return hashlib.blake2b(content, digest_size=6).hexdigest()
 
 
 @functools.cache

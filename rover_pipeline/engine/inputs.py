@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rover_pipeline.engine.declared import declared_problems
-from rover_pipeline.engine.step import EVERY, OPTIONAL, Reference, Step
+from rover_pipeline.engine.step import EVERY, EVERY_FILE, OPTIONAL, Reference, Step
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.channels import Channel
 from rover_pipeline.format.layout import layout_problems
@@ -264,8 +264,11 @@ class _Opener:
     def note_reads(self) -> None:
         """Keep fingerprints of the files that the function reads by itself, as far as they are there."""
         for pattern in self.step.reads:
-            for path in sorted(self.path.glob(pattern)):
-                if path.is_file() and not path.relative_to(self.path).parts[0].startswith("."):
+            every = pattern == EVERY_FILE
+            found = map(self.path.joinpath, self.trace.files(self.step.sensor)) if every else self.path.glob(pattern)
+            for path in sorted(found):
+                hidden = path.relative_to(self.path).parts[0].startswith(".")
+                if (path.is_file() or (every and path.is_dir())) and not hidden:
                     reference = str(path.relative_to(self.path))
                     self.fingerprints[reference] = self.take_state(reference, path)
 

@@ -217,12 +217,16 @@ def _begin_worker() -> None:
     single_threaded_pools().__enter__()
     # Ctrl-C reaches all processes of a terminal. The process that waits for the workers reports it.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    end_with_parent()
+
+
+def end_with_parent() -> None:
+    """End this process when its parent is killed: it would wait for work for ever, and hold the parent's locks."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 
-    def end_with_parent() -> None:
+    def end() -> None:
         parent.join()
         os.kill(os.getpid(), signal.SIGKILL)
 
-    # A worker whose parent is killed would wait for work for ever, and hold the parent's locks.
-    threading.Thread(target=end_with_parent, daemon=True).start()
+    threading.Thread(target=end, daemon=True).start()

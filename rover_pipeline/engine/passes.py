@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from rover_pipeline.errors import FormatError, RoverError
 from rover_pipeline.format.provenance import read_provenance
@@ -19,17 +19,6 @@ from rover_pipeline.format.texts import read_json
 
 #: Tells the jobs of a run the folder of its passes.
 PASSES_VARIABLE = "ROVER_PIPELINE_PASSES"
-
-
-class Made(NamedTuple):
-    """The result of a job that a pass has made.
-
-    Attributes:
-        samples, invalid: counts, from its provenance.
-    """
-
-    samples: int
-    invalid: int
 
 
 def plan_file(folder: Path, name: str, trace: str) -> Path:
@@ -55,8 +44,8 @@ def outcome(made: Mapping[str, Path], failed: Mapping[str, tuple[str, bool]]) ->
     }
 
 
-def taken_over(trace: Path, outputs: Sequence[Path]) -> Made | None:
-    """The result of a job, if a pass of this run has made it; its stamp is put back. None = the job has to make it.
+def taken_over(trace: Path, outputs: Sequence[Path]) -> bool:
+    """Whether a pass of this run has made the result of a job, which puts its stamp back; else the job has to make it.
 
     Args:
         trace: directory of results.
@@ -67,7 +56,7 @@ def taken_over(trace: Path, outputs: Sequence[Path]) -> Made | None:
     """
     folder = os.environ.get(PASSES_VARIABLE)
     if not folder or len(outputs) != 1 or not outputs[0].name.startswith("."):
-        return None
+        return False
     sensor = outputs[0].parent.name
     for name in sorted(_names(folder)):
         try:
@@ -76,11 +65,10 @@ def taken_over(trace: Path, outputs: Sequence[Path]) -> Made | None:
         except (OSError, FormatError, KeyError, TypeError, AttributeError):
             continue
         if time is not None and confirm(outputs[0], time):
-            found = read_provenance(outputs[0].parent) or {}
-            return Made(int(found.get("samples", 0)), int(found.get("invalid", 0)))
+            return True
         if failure is not None and not failure[1]:
             raise RoverError(failure[0])
-    return None
+    return False
 
 
 def _names(folder: str) -> list[str]:

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from rover_pipeline.format.meta import Format
     from rover_pipeline.numerics.nearest import Match
 
-#: Of a function with `@step`: its declaration.
-ATTRIBUTE = "__rover_step__"
+ATTRIBUTE = "__rover_step__"  # of a function with `@step`: its declaration
 #: Ends a reference to something that the function does without where the recording lacks it.
 OPTIONAL = "?"
 #: Stands for every raw sensor in a reference, and for every channel in `outputs`.
 EVERY = "*"
+EVERY_FILE = "*/*"  # in `reads`: every file of the sensors and of the other results
 #: Sizes of the axes that always have the same size.
 _SIZES = {"xyz": 3, "xyzw": 4, "world": 3, "lidar": 3, "sensor": 3, "colour": 3}
 
@@ -74,13 +74,14 @@ class Inspection(NamedTuple):
 
     Attributes:
         measured: figures for provenance.
-        warnings: what the user should know.
+        warnings: what the user should know; notes: the same for provenance alone.
         files: texts to publish beside the channels, by file name.
     """
 
     measured: Mapping[str, Any]
     warnings: Sequence[str] = ()
     files: Mapping[str, str] = MappingProxyType({})
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

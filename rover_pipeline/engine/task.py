@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from rover_pipeline.engine.inputs import Inputs
 from rover_pipeline.engine.shared import Blocks, Shared
 from rover_pipeline.engine.step import EVERY, Inspection, Output, Step
-from rover_pipeline.errors import MissingExtraError, RoverError, SampleError, UnfitError, explain
+from rover_pipeline.errors import UNEXPECTED, MissingExtraError, RoverError, SampleError, UnfitError, explain
 from rover_pipeline.format.channels import Channel, encode_sample, open_channel
 from rover_pipeline.format.channels.raw import write_at
 from rover_pipeline.format.meta import ChannelSpec, spec_for
@@ -121,7 +121,8 @@ class FrameTask:
         except (ValueError, TypeError, ArithmeticError, LookupError, RuntimeError, AssertionError) as error:
             # A ValueError's message is for users, as functions of maths raise it; of others only the programmer knows.
             kind = "" if type(error) is ValueError and str(error) else f"{type(error).__name__}: "
-            raise RoverError(f"{self._location(start, stop)}: {kind}{error or 'no message'}") from error
+            text = f"{kind}{error or 'no message'}{f' {UNEXPECTED}' if kind else ''}"
+            raise RoverError(f"{self._location(start, stop)}: {text}") from error
 
     def _location(self, start: int, stop: int) -> str:
         return f"{self.inputs.paths}: samples {start} to {stop - 1}: {self.step.name}"

@@ -11,9 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.interpolate import CubicHermiteSpline
-from scipy.spatial.transform import Rotation, Slerp
+from scipy.spatial.transform import Slerp
 
+from rover_pipeline.kinematics.rotation import from_matrix, log, nearest
 from rover_pipeline.kinematics.state import Poses
+from rover_pipeline.numerics.linear import eigh, matmul
 from rover_pipeline.numerics.nearest import nearest_samples
 
 #: Longest time between two poses of a reference between which it is interpolated, s, and fewest poses to align.
@@ -22,6 +24,8 @@ MAX_GAP_S, LEAST_ALIGNED = 1.0, 3
 _VERTEX_PERIOD_S = 0.3
 #: Relative errors are over pairs of poses this far apart; a pair may be farther or nearer by this share.
 RELATIVE_S, RELATIVE_M, _TOLERANCE = 1.0, 10.0, 0.2
+#: Lengths of path over which two trajectories are compared, m.
+WAYS_M = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
 #: A valid pose that moved further from the truth than this over so many seconds is wrong and sure: m, share of the
 #: distance between the two poses, and s.
 _WRONG_M, _WRONG_SHARE, _WRONG_S = 0.05, 0.03, 2.0
@@ -37,7 +41,7 @@ class Alignment(NamedTuple):
 
     def of(self, pos: np.ndarray) -> np.ndarray:
         """Positions, f8 (N, 3), m, in the other world."""
-        return np.asarray(pos @ self.rot.T + self.pos)
+        return np.asarray(matmul(pos, self.rot.T) + self.pos)
 
 
 class Relative(NamedTuple):
@@ -50,6 +54,14 @@ class Relative(NamedTuple):
     pairs: int
     translation_m: float
     rotation_deg: float
+
+
+class Errors(NamedTuple):
+    """Errors of each pose after an alignment: `apart`, f8 (N,), m, and `turned`, f8 (N,), degrees."""
+
+    alignment: Alignment
+    apart: np.ndarray
+    turned: np.ndarray
 
 
 class Accuracy(NamedTuple):
@@ -83,9 +95,8 @@ class Accuracy(NamedTuple):
 def align(pos: np.ndarray, wanted: np.ndarray) -> Alignment:
     """The rigid motion that takes positions nearest to those wanted, f8 (N, 3) each, m."""
     centre, goal = pos.mean(0), wanted.mean(0)
-    left, _, right = np.linalg.svd((wanted - goal).T @ (pos - centre))
-    rot = left @ np.diag([1.0, 1.0, 1.0 if np.linalg.det(left @ right) > 0 else -1.0]) @ right
-    return Alignment(rot, goal - rot @ centre)
+    rot = nearest(matmul((wanted - goal).T, pos - centre))
+    return Alignment(rot, goal - matmul(rot, centre))
 
 
 def covered(ts: np.ndarray, times: np.ndarray, max_gap: float = MAX_GAP_S) -> np.ndarray:
@@ -119,7 +130,7 @@ def rotations_at(ts: np.ndarray, rot: np.ndarray, times: np.ndarray) -> np.ndarr
     """The same of rotations, f8 (M, 3, 3) to (N, 3, 3), of constant angular velocity between neighbours."""
     if len(ts) < 2:
         return np.broadcast_to(rot, (len(times), 3, 3))
-    return np.asarray(Slerp(ts - ts[0], Rotation.from_matrix(rot))(times - ts[0]).as_matrix())
+    return np.asarray(Slerp(ts - ts[0], from_matrix(rot))(times - ts[0]).as_matrix())
 
 
 def way(ts: np.ndarray, pos: np.ndarray) -> np.ndarray:
@@ -136,6 +147,26 @@ def way(ts: np.ndarray, pos: np.ndarray) -> np.ndarray:
     vertices = np.unique(np.append(first, len(ts) - 1))
     lengths = np.append(0.0, np.cumsum(np.linalg.norm(np.diff(pos[vertices], axis=0), axis=1)))
     return np.interp(ts, ts[vertices], lengths)
+
+
+def errors(poses: Poses, wanted: Poses) -> Errors:
+    """How far poses are from those wanted at the same instants, both f8, after the alignment that fits best."""
+    alignment = align(poses.pos, wanted.pos)
+    world = nearest(matmul(wanted.rot, np.swapaxes(poses.rot, 1, 2)).sum(axis=0))
+    turned = matmul(np.swapaxes(wanted.rot, 1, 2), world, poses.rot)
+    apart = np.linalg.norm(alignment.of(poses.pos) - wanted.pos, axis=1)
+    return Errors(alignment, apart, np.degrees(np.linalg.norm(log(turned), axis=1)))
+
+
+def relative_by_way(ts: np.ndarray, poses: Poses, wanted: Poses) -> dict[float, Relative]:
+    """Errors of the motion over several lengths of path, m, as far as the path has them.
+
+    Args:
+        ts: f8 (N,), s, increasing; poses, wanted: f8, at these instants.
+    """
+    lengths = way(ts, wanted.pos)
+    found = {metres: _relative(poses, wanted, _pairs(lengths, metres)) for metres in WAYS_M}
+    return {metres: each for metres, each in found.items() if each}
 
 
 def compare(
@@ -163,11 +194,8 @@ def compare(
     over_s, over_m = _pairs(ts, RELATIVE_S), _pairs(lengths, RELATIVE_M)
     ate = largest = angle = None
     if len(chosen) >= LEAST_ALIGNED:
-        apart = np.linalg.norm(align(poses.pos, wanted.pos).of(poses.pos) - wanted.pos, axis=1)
-        ate, largest = _rms(apart), float(apart.max())
-        world = Rotation.from_matrix(wanted.rot @ np.swapaxes(poses.rot, 1, 2)).mean().as_matrix()
-        turned = np.swapaxes(wanted.rot, 1, 2) @ world @ poses.rot
-        angle = float(np.degrees(_rms(Rotation.from_matrix(turned).magnitude())))
+        _, apart, angles = errors(poses, wanted)
+        ate, largest, angle = _rms(apart), float(apart.max()), _rms(angles)
     return Accuracy(
         **counted,
         wrong=wrong,
@@ -192,7 +220,7 @@ def _motion(poses: Poses, pairs: _Pairs) -> tuple[np.ndarray, np.ndarray]:
     """Displacement, in the frame of the first pose, f8 (pair, 3), and rotation, f8 (pair, 3, 3), between two poses."""
     first, second = pairs
     into = np.swapaxes(poses.rot[first], 1, 2)
-    return np.einsum("nij,nj->ni", into, poses.pos[second] - poses.pos[first]), into @ poses.rot[second]
+    return np.einsum("nij,nj->ni", into, poses.pos[second] - poses.pos[first]), matmul(into, poses.rot[second])
 
 
 def _pairs(along: np.ndarray, distance: float) -> _Pairs:
@@ -211,7 +239,7 @@ def _relative(poses: Poses, wanted: Poses, pairs: _Pairs) -> Relative | None:
         return None
     (moved, turned), (truly, truly_turned) = _motion(poses, pairs), _motion(wanted, pairs)
     # The translation of the error, inverse(wanted) * found, is the difference turned, and has its length.
-    angles = Rotation.from_matrix(np.swapaxes(truly_turned, 1, 2) @ turned).magnitude()
+    angles = np.linalg.norm(log(matmul(np.swapaxes(truly_turned, 1, 2), turned)), axis=1)
     return Relative(len(moved), _rms(np.linalg.norm(moved - truly, axis=1)), float(np.degrees(_rms(angles))))
 
 
@@ -236,13 +264,16 @@ def _nees(poses: Poses, wanted: Poses, cov: np.ndarray) -> float | None:
     (moved, turned), (truly, truly_turned) = _motion(poses, pairs), _motion(wanted, pairs)
     back = np.swapaxes(turned, 1, 2)
     error = np.concatenate(
-        [np.einsum("nij,nj->ni", back, truly - moved), Rotation.from_matrix(back @ truly_turned).as_rotvec()], axis=1
+        [np.einsum("nij,nj->ni", back, truly - moved), log(matmul(back, truly_turned))],
+        axis=1,
     )
     usable = np.isfinite(cov[1:]).all((1, 2))
     if not usable.all():
         return float("inf")
-    inverse = np.linalg.pinv(cov[1:].astype("f8"), hermitian=True)
-    return float(np.einsum("ni,nij,nj->n", error, inverse, error).mean() / 6)
+    values, vectors = eigh(cov[1:].astype("f8"))
+    known = values > 1e-15 * np.abs(values).max(axis=1, keepdims=True)
+    squares = np.divide(np.einsum("nij,ni->nj", vectors, error) ** 2, values, out=np.zeros_like(values), where=known)
+    return float(squares.sum(axis=1).mean() / 6)
 
 
 def _rms(values: np.ndarray) -> float:

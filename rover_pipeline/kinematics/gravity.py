@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from rover_pipeline.numerics.linear import matmul
+
 
 def up_of_gravity(
     acc: np.ndarray, rot: np.ndarray, change: np.ndarray, seconds: float, upward: np.ndarray
@@ -24,13 +26,13 @@ def up_of_gravity(
     if not len(acc) or seconds <= 0:
         return None
     mean = np.einsum("nij,nj->i", rot, acc) / len(acc)
-    size = np.linalg.norm(mean)
+    size = np.linalg.norm(mean, axis=0)
     if not 0.5 < size / 9.81 < 1.5:
         return None
     # Some devices report the specific force, which points up at rest, others gravity, which points down.
-    sign = np.sign(mean @ upward) or 1.0
+    sign = np.sign(matmul(mean, upward)) or 1.0
     up = sign * mean - change / seconds
-    return np.asarray(up / np.linalg.norm(up))
+    return np.asarray(up / np.linalg.norm(up, axis=0))
 
 
 def remove_tilt(rotation: np.ndarray, up: np.ndarray) -> np.ndarray:

@@ -16,6 +16,8 @@ from pydantic import ValidationError
 from rover_pipeline.errors import ConfigError, explain
 from rover_pipeline.format.collection import parse_collection
 from rover_pipeline.kinematics.options import NAMED_RIGS, Mounted, MountOptions, RigName, RigOptions
+from rover_pipeline.kinematics.rotation import nearest
+from rover_pipeline.numerics.linear import matmul
 
 
 class Mount(NamedTuple):
@@ -39,7 +41,7 @@ class Mount(NamedTuple):
     def seen_from(self, other: Mount) -> Mount:
         """The same pose in the frame of another sensor."""
         into = other.rotation.T
-        return Mount(into @ (self.translation - other.translation), into @ self.rotation, self.source)
+        return Mount(matmul(into, self.translation - other.translation), matmul(into, self.rotation), self.source)
 
 
 #: The lidar itself, or a sensor whose pose nobody gave.
@@ -70,6 +72,13 @@ def mount_warnings(sensor: Mounted, rig: RigOptions, mount: Mount) -> list[str]:
     if rig.name and not mount.known:
         return [f"rig {rig.name} does not tell where the {sensor} is: it gets the lidar's pose; set `rig.{sensor}`"]
     return []
+
+
+def mount_notes(*sensors: Mounted, rig: RigOptions, recorded: str | None) -> list[str]:
+    """What provenance says of sensors whose pose nobody gave; of a named rig `mount_warnings` says so."""
+    unknown = [] if rig.name else [each for each in sensors if not find_mount(each, rig, recorded).known]
+    text = "rig: nothing says where the {0} is: it is taken to be where the lidar is; set `rig.{0}`"
+    return [text.format(each) for each in unknown]
 
 
 def _of_section(rig: RigOptions, sensor: Mounted, source: Literal["config", "config.yaml"]) -> Mount | None:
@@ -105,5 +114,4 @@ def _recorded(sensor: Mounted, text: str | None) -> Mount | None:
 
 def _mount(options: MountOptions, source: Literal["config", "config.yaml"] | RigName) -> Mount:
     # A matrix in a text file is rounded, so the nearest rotation is used.
-    left, _, right = np.linalg.svd(np.array(options.rotation, "f8"))
-    return Mount(np.array(options.translation, "f8"), left @ right, source)
+    return Mount(np.array(options.translation, "f8"), nearest(np.array(options.rotation)), source)

@@ -14,13 +14,45 @@ from __future__ import annotations
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+from rover_pipeline.numerics.linear import eigh, matmul
+
 #: Angle below which the coefficients come from their series, radians.
 _SMALL = 1e-2
+#: What differs by more than this from a rotation is replaced by the nearest one. SciPy's own limit is ten times higher.
+_OBLIQUE = 1e-13
+
+
+def from_matrix(rot: np.ndarray) -> Rotation:
+    """Rotations of matrices (N, 3, 3) or (3, 3), which rounding may have made a little oblique.
+
+    SciPy gives oblique ones to LAPACK.
+    """
+    rot = np.asarray(rot, "f8")
+    oblique = np.abs(matmul(rot, np.swapaxes(rot, -1, -2)) - np.eye(3)).max((-1, -2), keepdims=True) > _OBLIQUE
+    return Rotation.from_matrix(np.where(oblique, nearest(rot), rot) if oblique.any() else rot)
+
+
+def nearest(matrix: np.ndarray) -> np.ndarray:
+    """The rotations R of greatest trace(R' M), f8 (..., 3, 3), for matrices M: those nearest to them.
+
+    The quaternion is an eigenvector (Horn, Closed-form solution of absolute orientation, 1987).
+    """
+    (xx, xy, xz), (yx, yy, yz), (zx, zy, zz) = np.moveaxis(np.asarray(matrix, "f8"), (-2, -1), (0, 1))
+    zero = np.zeros_like(xx)  # The upper triangle is not read.
+    rows = [
+        [xx - yy - zz, zero, zero, zero],
+        [xy + yx, yy - xx - zz, zero, zero],
+        [xz + zx, yz + zy, zz - xx - yy, zero],
+        [zy - yz, xz - zx, yx - xy, xx + yy + zz],
+    ]
+    vectors = eigh(np.moveaxis(np.array(rows), (0, 1), (-2, -1)))[1]
+    quaternions = vectors[..., -1].reshape(-1, 4)
+    return np.asarray(Rotation.from_quat(quaternions).as_matrix().reshape(np.shape(matrix)))
 
 
 def log(rot: np.ndarray) -> np.ndarray:
     """Rotation vectors (N, 3), radians, of rotations (N, 3, 3)."""
-    return Rotation.from_matrix(rot).as_rotvec()
+    return from_matrix(rot).as_rotvec()
 
 
 def exp(vector: np.ndarray) -> np.ndarray:
@@ -43,8 +75,8 @@ def interpolate_rotation(
         World-from-body rotation f8 (N, 3, 3), and angular velocity and acceleration f8 (N, 3), rad/s and rad/s2, in the
         body's own frame.
     """
-    first = Rotation.from_matrix(rot[0])
-    whole = (first.inv() * Rotation.from_matrix(rot[1])).as_rotvec()
+    first = from_matrix(rot[0])
+    whole = (first.inv() * from_matrix(rot[1])).as_rotvec()
     begin, end = avel[0] * span[:, None], _slope_of(whole, avel[1] * span[:, None])
     s = fraction[:, None]
     # The cubic through 0 and `whole` with slopes `begin` and `end`, by powers of the fraction.
@@ -52,7 +84,7 @@ def interpolate_rotation(
     phi = ((cube * s + square) * s + begin) * s
     rate = ((3 * cube * s + 2 * square) * s + begin) / span[:, None]
     rate2 = (6 * cube * s + 2 * square) / span[:, None] ** 2
-    return (first * Rotation.from_rotvec(phi)).as_matrix(), *_derivatives(phi, rate, rate2)
+    return (first * Rotation.from_rotvec(phi)).as_matrix(), *derivatives(phi, rate, rate2)
 
 
 def _slope_of(phi: np.ndarray, avel: np.ndarray) -> np.ndarray:
@@ -65,7 +97,7 @@ def _slope_of(phi: np.ndarray, avel: np.ndarray) -> np.ndarray:
     return avel + 0.5 * once + c * np.cross(phi, once)
 
 
-def _derivatives(phi: np.ndarray, rate: np.ndarray, rate2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def derivatives(phi: np.ndarray, rate: np.ndarray, rate2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Angular velocity and acceleration in the body frame, (N, 3) each."""
     p = np.linalg.norm(phi, axis=1, keepdims=True)
     small, p2 = p < _SMALL, p**2

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.numerics.linear import matmul
+
 
 class State(NamedTuple):
     """A moving sensor at N instants; without the first axis, at one instant.
@@ -29,8 +31,8 @@ class State(NamedTuple):
 
     def rotated(self, rotation: np.ndarray) -> State:
         """The same states in another world frame, (3, 3) other-from-world, with the same origin."""
-        pos, vel, acc = (vector @ rotation.T for vector in (self.pos, self.vel, self.acc))
-        return State(pos, rotation @ self.rot, vel, acc, self.avel)
+        pos, vel, acc = (matmul(vector, rotation.T) for vector in (self.pos, self.vel, self.acc))
+        return State(pos, matmul(rotation, self.rot), vel, acc, self.avel)
 
     def finite(self) -> np.ndarray:
         """Whether all numbers of an instant are finite, bool (N,)."""

@@ -16,6 +16,7 @@ from rover_pipeline.kinematics.options import TimesSection
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.kinematics.trajectory import Trajectory
+from rover_pipeline.numerics.linear import matmul
 
 #: Parts of a revolution, some two milliseconds, in which the lidar moves along a straight line. A rig turns by a few
 #: milliradians in that time, so that a straight line between rotation matrices is wrong by 1e-6. An interpolation of
@@ -74,7 +75,7 @@ class SweepMotion:
             rot: f8 (3, 3), world-from-frame; pos: f8 (3,), the frame's origin in the world, m.
         """
         poses = self.nodes(number)
-        return self._between(Poses(rot.T @ poses.rot, (poses.pos - pos) @ rot), count)
+        return self._between(Poses(matmul(rot.T, poses.rot), matmul(poses.pos - pos, rot)), count)
 
     def nodes(self, number: int) -> Poses:
         """Poses of the lidar in the world at the ends of the parts of a sweep, (part + 1, ...).
@@ -87,7 +88,7 @@ class SweepMotion:
         since = self._delays[~known, None]
         if len(since):
             poses.pos[~known] = states.pos + states.vel * since + states.acc * since**2 / 2
-            poses.rot[~known] = states.rot @ exp(since * states.avel)
+            poses.rot[~known] = matmul(states.rot, exp(since * states.avel))
         return Poses(poses.rot, poses.pos)
 
     def _between(self, nodes: Poses, count: int) -> Poses:

@@ -9,6 +9,7 @@ import numpy as np
 from rover_pipeline.kinematics.mount import IDENTITY, Mount
 from rover_pipeline.kinematics.rotation import interpolate_rotation
 from rover_pipeline.kinematics.state import State
+from rover_pipeline.numerics.linear import matmul
 
 
 class Trajectory:
@@ -105,10 +106,10 @@ class Trajectory:
         arm_acc = np.cross(aacc, arm) + np.cross(avel, arm_vel)
         return State(
             pos=pos + _rotated(rot, arm),
-            rot=rot @ mount.rotation,
+            rot=matmul(rot, mount.rotation),
             vel=vel + _rotated(rot, arm_vel),
             acc=acc + _rotated(rot, arm_acc),
-            avel=avel @ mount.rotation,
+            avel=matmul(avel, mount.rotation),
         )
 
 

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.numerics.linear import eigh, matmul
+
 #: Largest tilt of the floor in the world, degrees: recordings begin with a lidar that is nearly level.
 _MAX_TILT_DEG = 20.0
 _MAX_RANGE_M = 15.0
@@ -41,7 +43,7 @@ def find_floor(sweeps: Sequence[np.ndarray]) -> Floor:
     planes = [plane for points in sweeps if (plane := _plane(points)) is not None]
     if 2 * len(planes) >= max(1, len(sweeps)):
         normal = np.median([normal for normal, _ in planes], axis=0)
-        return Floor(normal / np.linalg.norm(normal), float(np.median([height for _, height in planes])), True)
+        return Floor(normal / np.linalg.norm(normal, axis=0), float(np.median([height for _, height in planes])), True)
     heights = np.concatenate([points[np.isfinite(points[:, 2]), 2] for points in sweeps] or [np.empty(0)])
     lowest = float(np.percentile(heights, 1)) if len(heights) else 0.0
     return Floor(np.array([0.0, 0.0, 1.0]), -lowest, False)
@@ -51,7 +53,7 @@ def levelling(up: np.ndarray) -> np.ndarray:
     """The smallest rotation, (3, 3), that takes the unit vector `up` to z."""
     x, y, z = up
     cross = np.array([[0.0, 0.0, -x], [0.0, 0.0, -y], [x, y, 0.0]])
-    return np.eye(3) + cross + cross @ cross / (1 + z)
+    return np.eye(3) + cross + matmul(cross, cross) / (1 + z)
 
 
 def _plane(points: np.ndarray) -> tuple[np.ndarray, float] | None:
@@ -71,13 +73,13 @@ def _plane(points: np.ndarray) -> tuple[np.ndarray, float] | None:
     if not usable.any():
         return None
     normals, heights = normals[usable], -np.einsum("ij,ij->i", normals, a)[usable]
-    residuals = np.abs(below @ normals.T + heights) / _INLIER_M
+    residuals = np.abs(matmul(below, normals.T) + heights) / _INLIER_M
     # The score of an inlier falls with its residual (MSAC: Torr and Zisserman, MLESAC, 2000).
     best = int(np.maximum(0, 1 - residuals**2).sum(0).argmax())
     inliers = below[residuals[:, best] < 1]
     if len(inliers) < max(30, _MIN_INLIERS * len(below)):
         return None
     centre = inliers.mean(0)
-    normal = np.linalg.svd(inliers - centre, full_matrices=False)[2][2]
+    normal = eigh(matmul((inliers - centre).T, inliers - centre))[1][:, 0]
     normal = normal * np.sign(normal[2])
-    return normal, -float(normal @ centre)
+    return normal, -float(matmul(normal, centre))

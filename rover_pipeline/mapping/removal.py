@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.numerics.compiled import compiled
+from rover_pipeline.numerics.linear import matmul
 
 #: What boxes are larger than they say, m, on each side and above: they end at the outermost returns that were seen.
 _MARGIN_M = 0.15
@@ -41,10 +42,10 @@ class Boxes(NamedTuple):
         sweep, row = np.nonzero(listed & (objects["vel"] != 0).any(axis=-1))
         centre, extent, vel = (objects[name][sweep, row].astype("f8") for name in ("centre", "extent", "vel"))
         yaw = objects["yaw"][sweep, row].astype("f8")
-        ahead = np.column_stack([np.cos(yaw), np.sin(yaw), np.zeros(len(yaw))]) @ level.T
+        ahead = matmul(np.column_stack([np.cos(yaw), np.sin(yaw), np.zeros(len(yaw))]), level.T)
         ahead = ahead[:, :2] / np.linalg.norm(ahead[:, :2], axis=1, keepdims=True)
         first = np.searchsorted(sweep, np.arange(len(listed) + 1))
-        return Boxes(first, centre @ level.T, extent, vel @ level.T, ahead)
+        return Boxes(first, matmul(centre, level.T), extent, matmul(vel, level.T), ahead)
 
     def remove(self, points: np.ndarray, sweep: int, since: np.ndarray) -> int:
         """Make the points of a sweep within its boxes NaN; returns how many.

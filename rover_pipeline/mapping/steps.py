@@ -21,6 +21,7 @@ from rover_pipeline.mapping.ply import ply
 from rover_pipeline.mapping.removal import Boxes
 from rover_pipeline.mapping.sweeps import max_distance, placed
 from rover_pipeline.mapping.voxels import PointTable, VoxelMap
+from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.numerics.voxel_table import BIAS
 
 #: Maximum number of sweeps that are summed at once, and of frames that they are taken from: the cells around them are
@@ -202,7 +203,8 @@ def _files(
     )
     files = {
         "map.ply": ply(
-            cloud.xyz @ levelling(floor.up),  # back to the frame of _odom: the inverse of a rotation is its transpose
+            # Back to the frame of _odom: the inverse of a rotation is its transpose.
+            matmul(cloud.xyz, levelling(floor.up)),
             (f"frame of _odom, m; mean points of voxels of {voxels.edge:g} m",),
             intensity=cloud.intensity,
             count=cloud.counts,

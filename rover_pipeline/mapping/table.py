@@ -26,7 +26,7 @@ STEPS = (
     Step(
         sensor="_map",
         function="rover_pipeline.mapping.steps:build",
-        version=4,
+        version=5,
         sections=("map", "lidar", "sync.times"),
         options=MapStepOptions,
         recording=True,

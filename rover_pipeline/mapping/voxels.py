@@ -94,7 +94,7 @@ class VoxelMap:
     def cloud(self) -> Cloud:
         """The map: a point for each voxel, in the order of their keys."""
         rows = self._rows()
-        rows = rows[np.argsort(rows[:, 0])]
+        rows = rows[np.argsort(rows[:, 0], kind="stable")]
         count = rows[:, 1]
         # Positions were rounded down to a unit, so half a unit is added.
         within = (rows[:, 2:5] / count[:, None] + 0.5) / _UNITS

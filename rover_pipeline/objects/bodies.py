@@ -123,11 +123,11 @@ def _mean(fits: list[_Fit]) -> _Fit:
     weight /= weight.sum()
     best = fits[int(weight.argmax())]
     states = np.array([fit.motion.state for fit in fits])
-    state = np.tensordot(weight, states, 1)
+    state = np.einsum("f,fni->ni", weight, states)
     apart = states - state
-    cov = np.tensordot(weight, np.array([fit.motion.cov for fit in fits]), 1)
+    cov = np.einsum("f,fnij->nij", weight, np.array([fit.motion.cov for fit in fits]))
     cov = cov + np.einsum("f,fni,fnj->nij", weight, apart, apart)
-    size = np.tensordot(weight, np.array([fit.size for fit in fits]), 1)
+    size = np.einsum("f,f...->...", weight, np.array([fit.size for fit in fits]))
     return best._replace(motion=best.motion._replace(state=state, cov=cov, likelihood=mean), size=size)
 
 
@@ -240,7 +240,7 @@ def _headings(motion: Smoothed, clusters: Clusters, times: np.ndarray) -> np.nda
 
 def _standing(clusters: Clusters) -> float:
     """The direction, rad, from 0 to pi, along which the largest outlines of a track are longest for their width."""
-    largest = np.argsort(clusters.size)[-8:]
+    largest = np.argsort(clusters.size, kind="stable")[-8:]
     own = clusters.select(largest)
     angles = np.linspace(0, np.pi / 2, 18, endpoint=False)
     poses = [PlanePoses.standing(own.middle, np.full(len(largest), angle)) for angle in angles]

@@ -62,7 +62,7 @@ def thinned(xyz: np.ndarray, flag: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     span = cell.max(axis=0, initial=0) + 1
     key = (cell[:, 0] * span[1] + cell[:, 1]) * span[2] + cell[:, 2]
     _, first, cube = np.unique(key, return_index=True, return_inverse=True)
-    order = np.argsort(first)
+    order = np.argsort(first, kind="stable")
     return first[order], np.bincount(cube[flag], minlength=len(first))[order] > 0
 
 

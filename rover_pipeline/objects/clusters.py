@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.numerics.linear import matmul
+
 #: Directions in which the outline of a cluster is kept, twice: of the points that were measured first, and of the
 #: others. A body that is passed by the beginning and the end of a revolution has moved by then.
 _DIRECTED = 24
@@ -94,7 +96,7 @@ class Clusters(NamedTuple):
 def merged(clusters: Clusters) -> Clusters:
     """One cluster of all of some clusters of a sweep."""
     weights = clusters.points / clusters.points.sum()
-    time = float(weights @ clusters.time)
+    time = float(matmul(weights, clusters.time))
     later = clusters.later + (clusters.time - time)[:, None]
     sample = clusters.sample.copy()
     sample[..., 2] += (clusters.time - time)[:, None]
@@ -106,10 +108,10 @@ def merged(clusters: Clusters) -> Clusters:
         later=after[None],
         open=ends[None],
         sample=sampled(sample[np.isfinite(sample[..., 0])])[None],
-        floor=np.array([weights @ clusters.floor], "f4"),
+        floor=np.array([matmul(weights, clusters.floor)], "f4"),
         top=clusters.top.max(keepdims=True),
         points=clusters.points.sum(keepdims=True),
-        moving=np.array([weights @ clusters.moving], "f4"),
+        moving=np.array([matmul(weights, clusters.moving)], "f4"),
         lidar=clusters.lidar[:1],
     )
 
@@ -120,7 +122,7 @@ def outlined(xy: np.ndarray, later: np.ndarray, ends: np.ndarray) -> tuple[np.nd
     Args:
         xy: f8 (N, 2), m; later: f8 (N,), s; ends: bool (N,).
     """
-    reach = xy @ DIRECTIONS.T
+    reach = matmul(xy, DIRECTIONS.T)
     first = later <= (later.min() + later.max()) / 2
     halves = [np.where(half[:, None], reach, -np.inf) if half.any() else reach for half in (first, ~first)]
     chosen = np.concatenate([half.argmax(axis=0) for half in halves])

@@ -59,7 +59,7 @@ class View(NamedTuple):
         columns = azimuth.shape[1]
         turned = np.exp(1j * (azimuth + 2 * np.pi * np.arange(columns) / columns))
         elevation = np.arcsin(z).mean(axis=1)
-        order = np.argsort(elevation)
+        order = np.argsort(elevation, kind="stable")
         angles = (np.arange(_ELEVATIONS) + 0.5) / _ELEVATIONS * np.pi - np.pi / 2
         near = np.clip(np.searchsorted(elevation[order], angles), 1, max(1, len(order) - 1))
         low, high = order[near - 1], order[np.minimum(near, len(order) - 1)]

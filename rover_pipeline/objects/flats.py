@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.objects.clusters import Clusters
 from rover_pipeline.objects.poses import PlanePoses, at_once
 
@@ -120,7 +121,7 @@ def _line(along: np.ndarray, left: np.ndarray) -> tuple[float, float] | None:
             return None
         middle, height = along[on].mean(), left[on].mean()
         away = along[on] - middle
-        slope = float(away @ (left[on] - height) / (away @ away))
+        slope = float(matmul(away, left[on] - height) / matmul(away, away))
         on = np.abs(left - height - slope * (along - middle)) <= _WIDTH_M / 2
     if on.sum() < _LEAST_POINTS or np.ptp(along[on]) < _LEAST_LENGTH_M:
         return None

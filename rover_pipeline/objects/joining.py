@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.objects.bodies import Body
 from rover_pipeline.objects.clusters import Clusters, merged
 
@@ -128,7 +129,7 @@ def _with_beginnings(found: list[Track], make: Callable[[Clusters], Body], stamp
             if not (-_OVERLAP_S <= begin - end <= _OVERLAP_S and other.body.sweep[-1] > own.body.sweep[-1]):
                 continue
             long = max(own.body.extent[0], other.body.extent[0])
-            away = np.linalg.norm(own.body.centre[-1] - other.body.centre[0])
+            away = np.linalg.norm(own.body.centre[-1] - other.body.centre[0], axis=0)
             if long < _LONG_M or away > long or not _like(own.body, other.body):
                 continue
             clusters = _together([own.clusters, other.clusters])
@@ -200,16 +201,16 @@ def _distance(before: Body, after: Body, gap: float) -> float:
     """Squared distance of two tracks in the middle of the gap between them, in standard deviations; inf if they have
     not the size of one body, or one comes back the way that the other one went."""
     vel = [before.vel[-1, :2], after.vel[0, :2]]
-    if not _like(before, after) or vel[0] @ vel[1] < -(_TURNED**2):
+    if not _like(before, after) or matmul(vel[0], vel[1]) < -(_TURNED**2):
         return float("inf")
     half = gap / 2
     place = (before.centre[-1, :2] + half * vel[0]) - (after.centre[0, :2] - half * vel[1])
     half = abs(half)
-    noise = 2 * _NOISE + _NOISE_TURNS * sum(float(v @ v) for v in vel)
+    noise = 2 * _NOISE + _NOISE_TURNS * sum(float(matmul(v, v)) for v in vel)
     speed = float(before.vel_sd[-1] ** 2 + after.vel_sd[0] ** 2) + 2 * _END_SPEED_SD**2
     where = 2 * _END_SD**2 + half**2 * speed + noise * half**3 / 3
     change = vel[1] - vel[0]
-    return float(place @ place / where + change @ change / (speed + noise * half))
+    return float(matmul(place, place) / where + matmul(change, change) / (speed + noise * half))
 
 
 def _like(one: Body, other: Body) -> bool:

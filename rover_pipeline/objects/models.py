@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.objects.measurements import SPEED_SD
 
 #: What is known of a body's place, heading and turn rate beforehand: standard deviations, m, rad, rad/s.
@@ -122,7 +123,7 @@ class Turning(NamedTuple):
         axes[:, 0, 0] = axes[:, 1, 1] = np.cos(angle)
         axes[:, 0, 1] = np.sin(angle)
         axes[:, 1, 0] = -axes[:, 0, 1]
-        return np.asarray(axes.transpose(0, 2, 1) @ own @ axes)
+        return np.asarray(matmul(axes.transpose(0, 2, 1), own, axes))
 
     def prior(self) -> np.ndarray:
         return np.array([_PLACE_SD, _PLACE_SD, _HEADING_SD, SPEED_SD, _TURN_SD]) ** -2.0

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_solve_banded, cholesky_banded
 
+from rover_pipeline.numerics.linear import cho_solve_banded, cholesky, cholesky_banded, inv, matmul
 from rover_pipeline.objects.measurements import HEADING, POSITION, RADIAL, Measurements, Smoothed
 from rover_pipeline.objects.models import Model
 
@@ -44,7 +44,7 @@ class Solution(NamedTuple):
         """The motion, with its covariances."""
         whole, slope = self.model.motion(self.state)
         heading = self.model.heading(self.state)
-        cov = slope @ _covariances(self.diagonal, self.below) @ slope.transpose(0, 2, 1)
+        cov = matmul(slope, _covariances(self.diagonal, self.below), slope.transpose(0, 2, 1))
         return Smoothed(whole, cov, self.likelihood, None if heading is None else heading[0])
 
 
@@ -165,15 +165,15 @@ class _System(NamedTuple):
         apart = np.einsum("nij,nj->ni", weight, state[1:] - after)
         back = change.transpose(0, 2, 1)
         diagonal[1:] += weight
-        diagonal[:-1] += back @ weight @ change
+        diagonal[:-1] += matmul(back, weight, change)
         right[1:] -= apart
         right[:-1] += np.einsum("nij,nj->ni", back, apart)
         residual, slope = rows.residuals(model, state)
         trust = (_FREEDOM + 1) / (_FREEDOM + residual**2)
         np.add.at(diagonal, rows.node, trust[:, None, None] * slope[:, :, None] * slope[:, None, :])
         np.add.at(right, rows.node, (trust * residual)[:, None] * slope)
-        logs = float(np.linalg.slogdet(weight)[1].sum() + np.log(known).sum())
-        return _System(diagonal, -(weight @ change), right, logs)
+        logs = float(2 * np.log(np.diagonal(cholesky(weight), axis1=1, axis2=2)).sum() + np.log(known).sum())
+        return _System(diagonal, -matmul(weight, change), right, logs)
 
     def _factor(self) -> np.ndarray:
         """Its Cholesky factor, in the lower banded form of scipy."""
@@ -184,12 +184,11 @@ class _System(NamedTuple):
                 if row >= column:
                     band[row - column, :, column] = self.diagonal[:, row, column]
                 band[size + row - column, :-1, column] = self.below[:, row, column]
-        return np.asarray(cholesky_banded(band.reshape(2 * size, -1), lower=True, check_finite=False))
+        return cholesky_banded(band.reshape(2 * size, -1))
 
     def step(self) -> np.ndarray:
         """The change of the states, f8 (N, S)."""
-        solved = cho_solve_banded((self._factor(), True), self.right.ravel(), check_finite=False)
-        return np.asarray(solved.reshape(self.right.shape))
+        return cho_solve_banded(self._factor(), self.right.ravel()).reshape(self.right.shape)
 
     def log_determinant(self) -> float:
         return float(2 * np.log(self._factor()[0]).sum())
@@ -201,10 +200,10 @@ def _covariances(diagonal: np.ndarray, below: np.ndarray) -> np.ndarray:
     inverse = np.zeros_like(diagonal)
     for n in range(len(diagonal)):
         if n:
-            rest[n] -= below[n - 1] @ inverse[n - 1] @ below[n - 1].T
-        inverse[n] = np.linalg.inv(rest[n])
+            rest[n] -= matmul(below[n - 1], inverse[n - 1], below[n - 1].T)
+        inverse[n] = inv(rest[n])
     result = inverse.copy()
     for n in range(len(diagonal) - 2, -1, -1):
-        gain = inverse[n] @ below[n].T
-        result[n] += gain @ result[n + 1] @ gain.T
+        gain = matmul(inverse[n], below[n].T)
+        result[n] += matmul(gain, result[n + 1], gain.T)
     return result

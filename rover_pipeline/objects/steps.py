@@ -9,11 +9,12 @@ import numpy as np
 from rover_pipeline.engine.recording import Recording
 from rover_pipeline.engine.step import Inspection
 from rover_pipeline.kinematics.clock import corrected
-from rover_pipeline.kinematics.mount import find_mount, mount_warnings
+from rover_pipeline.kinematics.mount import find_mount, mount_notes, mount_warnings
 from rover_pipeline.kinematics.sweep import SweepMotion
 from rover_pipeline.lidar.geometry import sensor_info, stagger
 from rover_pipeline.mapping.floor import find_floor, levelling
 from rover_pipeline.mapping.sweeps import Sensor
+from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.objects.bodies import Body, moving_body, still_body
 from rover_pipeline.objects.classes import probabilities
 from rover_pipeline.objects.clusters import Clusters
@@ -82,11 +83,12 @@ def objects(
         moves.append(part[0])
         stands.append(part[1])
     stamps = motion.trajectory.ts - origin
-    echoes, warnings = None, list(notes)
+    echoes, warnings, assumed = None, list(notes), []
     if points is not None and options.radar:
         frame = frame_duration(points["ts"], config, sidecar, radar)
         mount = find_mount("radar", options.rig, config)
         warnings += [*frame.warnings, *mount_warnings("radar", options.rig, mount)]
+        assumed = mount_notes("radar", rig=options.rig, recorded=config)
         instants = corrected("radar", points["ts"], points["ts"], options.times) + frame.middle
         echoes = Echoes.of(points, instants, motion.trajectory, mount, max_doppler(sidecar), origin)
     moving = Clusters.taken(moves)
@@ -106,7 +108,7 @@ def objects(
         "classes": list(CLASSES),
         "classes_by": "rules of size and speed; nothing is labelled or learned",
     }
-    return result, Inspection(measured, warnings)
+    return result, Inspection(measured, warnings, notes=assumed)
 
 
 def _empty(count: int, most: int) -> dict[str, np.ndarray]:
@@ -183,10 +185,10 @@ def _fill(
         dropped += max(0, len(listed) - most)
         for row, (_, number, at) in enumerate(sorted(listed)[:most]):
             body = everything[number]
-            ahead = level.T @ [np.cos(body.yaw[at]), np.sin(body.yaw[at]), 0.0]
-            result["centre"][sweep, row] = level.T @ body.centre[at]
+            ahead = matmul(level.T, [np.cos(body.yaw[at]), np.sin(body.yaw[at]), 0.0])
+            result["centre"][sweep, row] = matmul(level.T, body.centre[at])
             result["extent"][sweep, row] = body.extent
-            result["vel"][sweep, row] = level.T @ body.vel[at]
+            result["vel"][sweep, row] = matmul(level.T, body.vel[at])
             result["vel_sd"][sweep, row] = body.vel_sd[at]
             result["yaw"][sweep, row] = np.arctan2(ahead[1], ahead[0])
             result["track"][sweep, row] = number

@@ -21,7 +21,7 @@ STEPS = (
     Step(
         sensor="_objects",
         function="rover_pipeline.objects.steps:objects",
-        version=3,
+        version=4,
         sections=("objects", "lidar", "rig", "sync.times"),
         uses={"rig": ("name", "radar")},
         options=ObjectsOptions,

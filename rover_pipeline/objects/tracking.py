@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+from rover_pipeline.numerics.linear import matmul, solve
 from rover_pipeline.objects.clusters import Clusters, merged
 from rover_pipeline.objects.measurements import SPEED_SD
 from rover_pipeline.objects.poses import PlanePoses
@@ -120,7 +121,7 @@ class Tracker:
             rest = parts[0]
             away = rest.middle - (track.state[:2] + (rest.time - track.time)[:, None] * track.state[2:])
             ahead = track.state[2:] / np.hypot(*track.state[2:])
-            along, left = np.abs(away @ ahead), np.abs(away @ [-ahead[1], ahead[0]])
+            along, left = np.abs(matmul(away, ahead)), np.abs(matmul(away, [-ahead[1], ahead[0]]))
             own = (along <= _PART_SHARE * track.size) & (left <= _PART_SIDE_M)
             if own.sum() > 1:
                 parts[0] = rest.select(~own)
@@ -174,11 +175,12 @@ class _Places(NamedTuple):
             variance = np.column_stack([_variance(clusters.size)] * 2)
         cov, span = track.cov, np.abs(dt)[:, None]
         along = [
-            [axis @ block @ axis for axis in axes] for block in (cov[:2, :2], (cov[:2, 2:] + cov[2:, :2]), cov[2:, 2:])
+            [matmul(axis, block, axis) for axis in axes]
+            for block in (cov[:2, :2], (cov[:2, 2:] + cov[2:, :2]), cov[2:, 2:])
         ]
         predicted = np.array(along[0]) + dt[:, None] * along[1] + dt[:, None] ** 2 * along[2]
         predicted = predicted + track.noise * span**3 / 3
-        return _Places(axes, (places - expected) @ axes.T, variance, predicted, size)
+        return _Places(axes, matmul(places - expected, axes.T), variance, predicted, size)
 
     def distance(self) -> tuple[np.ndarray, np.ndarray]:
         """Squared distances in standard deviations, f8 (C,), and the logarithms of the volumes that they are of."""
@@ -202,12 +204,12 @@ def _update(track: Track, clusters: Clusters, places: _Places, number: int) -> N
     f[0, 2] = f[1, 3] = dt
     span = abs(dt)
     block = track.noise * np.array([[span**3 / 3, span**2 / 2], [span**2 / 2, span]])
-    state, cov = f @ track.state, f @ track.cov @ f.T + np.kron(block, np.eye(2))
+    state, cov = matmul(f, track.state), matmul(f, track.cov, f.T) + np.kron(block, np.eye(2))
     directed = track.directed
     observe = np.hstack([places.axes, np.zeros((2, 2))])
-    gain = np.linalg.solve(observe @ cov @ observe.T + np.diag(places.variance[number]), observe @ cov).T
-    track.state = state + gain @ places.residual[number]
-    track.cov = cov - gain @ observe @ cov
+    gain = solve(matmul(observe, cov, observe.T) + np.diag(places.variance[number]), matmul(observe, cov)).T
+    track.state = state + matmul(gain, places.residual[number])
+    track.cov = cov - matmul(gain, observe, cov)
     track.time = float(clusters.time[number])
     # A cluster shows a part of the body, so that the size only grows, but not at once: it may be of two bodies.
     track.size += 0.5 * max(0.0, float(clusters.size[number]) - track.size)

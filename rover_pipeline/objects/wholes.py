@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.objects.clusters import DIRECTIONS, Clusters, merged
 
 #: Beams pass over a bonnet that is this far below the lidar, m. The longest gap that this explains, m, and the height
@@ -24,7 +25,7 @@ def whole_bodies(clusters: Clusters, lidar: np.ndarray, tilt: float) -> Clusters
         lidar: f8 (2,), m; tilt: angle between neighbouring beams, rad.
     """
     left, result = list(range(len(clusters.time))), []
-    hulls = [outline[(outline @ DIRECTIONS.T).argmax(axis=0)] for outline in clusters.outline]
+    hulls = [outline[matmul(outline, DIRECTIONS.T).argmax(axis=0)] for outline in clusters.outline]
     views = [_Sight.of(hull, lidar) for hull in hulls]
     height = clusters.top - clusters.floor
     while left:
@@ -55,7 +56,7 @@ class _Sight(NamedTuple):
     def of(outline: np.ndarray, lidar: np.ndarray) -> _Sight:
         to = outline - lidar
         middle = to.mean(axis=0)
-        ahead = to @ middle
+        ahead = matmul(to, middle)
         turn = np.arctan2(middle[0] * to[:, 1] - middle[1] * to[:, 0], ahead)
         azimuth = float(np.arctan2(middle[1], middle[0]))
         distance = np.hypot(*to.T)

@@ -16,11 +16,12 @@ from rover_pipeline.engine.step import Inspection
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.texts import parse_json
 from rover_pipeline.kinematics.clock import corrected
-from rover_pipeline.kinematics.mount import Mount, find_mount, mount_warnings
+from rover_pipeline.kinematics.mount import Mount, find_mount, mount_notes, mount_warnings
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.lidar.sweeps import lidar_reader, one_sweep
 from rover_pipeline.numerics.compiled import compiled
+from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.occupancy.options import DepthOptions
 from rover_pipeline.occupancy.sweeps import (
     MOVED,
@@ -50,7 +51,8 @@ def inspect_lens(
     measured |= {"lens": found.lens.model, "lens_from": found.model_from}
     notes = lidar_reader(metadata, options.lidar.ts_reference).notes if options.motion else ()
     warnings = [*notes, *found.warnings, *mount_warnings("camera", options.rig, mount)]
-    return Inspection(measured, warnings, {"camera.json": json.dumps(lens.describe(), indent=2) + "\n"})
+    files = {"camera.json": json.dumps(lens.describe(), indent=2) + "\n"}
+    return Inspection(measured, warnings, files, mount_notes("camera", rig=options.rig, recorded=config))
 
 
 def depth(
@@ -162,7 +164,7 @@ class DepthCamera:
         """
         out = np.zeros((self.lens.height, self.lens.width), "u2")
         poses = np.concatenate([lidar.rot.reshape(-1, 9), lidar.pos], axis=1)
-        front = np.append(mount.rotation[:, 0], -mount.rotation[:, 0] @ mount.translation)
+        front = np.append(mount.rotation[:, 0], matmul(-mount.rotation[:, 0], mount.translation))
         _project(rng, xyz, poses, front, self._lens, self.lens.is_fisheye, self._min_depth, out)
         return out
 

@@ -13,10 +13,11 @@ import numpy as np
 from rover_pipeline.engine.step import Inspection
 from rover_pipeline.kinematics.clock import clock, corrected, odometry_clock
 from rover_pipeline.kinematics.gravity import remove_tilt, up_of_gravity
-from rover_pipeline.kinematics.mount import IDENTITY, Mount, find_mount, mount_warnings
+from rover_pipeline.kinematics.mount import IDENTITY, Mount, find_mount, mount_notes, mount_warnings
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.lidar.sweeps import lidar_reader, one_sweep
+from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.occupancy.options import OccupancyOptions
 from rover_pipeline.occupancy.polar import PolarGrid, PolarOccupancy, edges
 from rover_pipeline.occupancy.sweeps import (
@@ -87,10 +88,10 @@ def occupancy(
         if options.level:
             up, _ = _up(options, config, odometry, imu_ts, imu_acc, imu_valid)
             grid_from_sensor = remove_tilt(sensors.rot, up)
-        grids = Poses(sensors.rot @ np.swapaxes(grid_from_sensor, 1, 2), sensors.pos)
+        grids = Poses(matmul(sensors.rot, np.swapaxes(grid_from_sensor, 1, 2)), sensors.pos)
         columns = columns_in(grids, motion, lidar_ts, reader.columns)
         if not options.motion:
-            turned = grid_from_sensor @ mount.rotation.T
+            turned = matmul(grid_from_sensor, mount.rotation.T)
             columns = (still_columns(rotation, mount, reader.columns) for rotation in turned)
     cells, valid = np.zeros((frames, *polar.grid.shape), "u1"), np.zeros(frames, bool)
     for i, lidar in enumerate(itertools.islice(columns, frames)):
@@ -129,7 +130,13 @@ def inspect_cells(
     if options.level and odometry is not None:
         up, source = _up(options, config, odometry, imu_ts, imu_acc, imu_valid)
         measured |= {"up": [round(float(value), 5) for value in up], "up_from": source}
-    return Inspection(measured, warnings, {AXES: _axes(_grid(options, flat, sidecar, radar))})
+    # Without a radar it is the lidar that the cells are around.
+    notes = (
+        mount_notes("radar", rig=options.rig, recorded=config)
+        if options.origin == "radar" and radar is not None
+        else ()
+    )
+    return Inspection(measured, warnings, {AXES: _axes(_grid(options, flat, sidecar, radar))}, notes)
 
 
 def _origin(options: OccupancyOptions, config: str | None) -> Mount:

@@ -13,6 +13,7 @@ import numpy as np
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.kinematics.sweep import SweepMotion
+from rover_pipeline.numerics.linear import matmul
 
 #: What provenance says of the motion.
 MOVED, STILL = "columns moved to the instant by _odom", "none: as if the rig stood still"
@@ -37,7 +38,7 @@ def lidar_poses(motion: SweepMotion, stamps: np.ndarray, instants: np.ndarray | 
 
 def sensor_poses(lidar: Poses, mount: Mount) -> Poses:
     """Poses in the world of a sensor that is mounted on the lidar, f8 (frame, ...)."""
-    return Poses(lidar.rot @ mount.rotation, lidar.pos + lidar.rot @ mount.translation)
+    return Poses(matmul(lidar.rot, mount.rotation), lidar.pos + matmul(lidar.rot, mount.translation))
 
 
 def columns_in(frames: Poses, motion: SweepMotion, stamps: np.ndarray, count: int) -> Iterator[Poses | None]:
@@ -60,7 +61,7 @@ def still_columns(rotation: np.ndarray, mount: Mount, count: int) -> Poses:
         rotation: f8 (3, 3), frame-from-lidar.
         mount: of the sensor whose position is the origin of the frame.
     """
-    return Poses(np.tile(rotation, (count, 1, 1)), np.tile(-rotation @ mount.translation, (count, 1)))
+    return Poses(np.tile(rotation, (count, 1, 1)), np.tile(matmul(-rotation, mount.translation), (count, 1)))
 
 
 def near_sweep(ts: np.ndarray, stamps: np.ndarray, span: tuple[float, float], tolerance: float) -> np.ndarray:

@@ -69,7 +69,7 @@ def _cells(sensor: str, flat: bool, axes: str, summary: str) -> Step:
     return Step(
         sensor=sensor,
         function="rover_pipeline.occupancy.steps:occupancy",
-        version=3,
+        version=4,
         sections=("occupancy", "rig", "lidar", "sync.times"),
         uses={"rig": ("name", "radar", "imu")},
         options=OccupancyOptions,
@@ -104,7 +104,7 @@ STEPS = (
     Step(
         sensor="_camera_depth",
         function="rover_pipeline.occupancy.depth_steps:depth",
-        version=5,
+        version=6,
         sections=("depth", "camera.lens", "rig", "lidar", "sync.times"),
         uses={"rig": ("name", "camera")},
         options=DepthOptions,

@@ -10,7 +10,7 @@ import numpy as np
 from rover_pipeline.engine.recording import Recording
 from rover_pipeline.engine.step import Inspection
 from rover_pipeline.kinematics.clock import clock
-from rover_pipeline.kinematics.mount import find_mount, mount_warnings
+from rover_pipeline.kinematics.mount import find_mount, mount_notes, mount_warnings
 from rover_pipeline.kinematics.options import Mounted
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.numerics.blocks import BLOCK, blocks
@@ -83,7 +83,9 @@ def poses(
         speeds, exceeded = _compare_with_doppler(ahead, sidecar)
         measured |= speeds
         warnings += exceeded
-    return {**channels, "valid": known.astype("u1")}, Inspection(measured, warnings)
+    return {**channels, "valid": known.astype("u1")}, Inspection(
+        measured, warnings, notes=mount_notes(sensor, rig=options.rig, recorded=config)
+    )
 
 
 def _compare_with_doppler(vel: np.ndarray, sidecar: str) -> tuple[dict[str, Any], list[str]]:

@@ -30,7 +30,7 @@ STEPS = tuple(
     Step(
         sensor=f"_{sensor}_pose",
         function="rover_pipeline.poses.steps:poses",
-        version=3 if sensor == "radar" else 2,
+        version=4 if sensor == "radar" else 3,
         sections=("poses", "rig", "sync.times"),
         uses={"rig": ("name", sensor)},
         options=PosesOptions,

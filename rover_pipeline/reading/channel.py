@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import weakref
 from collections import deque
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ import numpy as np
 
 from rover_pipeline.format import channels as stored
 from rover_pipeline.format.channels.raw import RawChannel
-from rover_pipeline.format.descriptions import axes_of, unit_of
+from rover_pipeline.format.descriptions import PICTURES, axes_and_unit
 from rover_pipeline.format.meta import ChannelSpec
 from rover_pipeline.reading.selection import Selection, select
 
@@ -23,26 +24,13 @@ if TYPE_CHECKING:
     from rover_pipeline.format.channels.jpeg import PictureChannel
     from rover_pipeline.reading.sensor import Sensor
 
-#: Formats whose samples are JPEG pictures. Their module takes OpenCV, which takes a third of a second to import.
-_PICTURES = ("mjpg", "jpg")
 #: Name of the first axis of every channel.
 SAMPLE = "sample"
 #: Bytes that iteration decodes at once.
 _BLOCK_BYTES = 1 << 23
-#: Files that stay mapped: a map holds a file descriptor, of which a process often has no more than 1024.
-_MAX_MAPPED = 256
+#: Files that stay mapped: a map holds a file descriptor, of which a process often has no more than 1024, or 64.
+_MAX_MAPPED = min(256, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4)
 _mapped: deque[weakref.ref[Channel]] = deque()
-#: Axes and units of the sensors that the collector records, whose descriptions do not tell.
-_RECORDED = {
-    "radar/iq": (("chirp", "tx", "rx", "word"), "ADC counts"),
-    "lidar/rng": (("beam", "column"), "mm"),
-    "lidar/rfl": (("beam", "column"), ""),
-    "lidar/nir": (("beam", "column"), "photons"),
-    "camera/video.avi": (("row", "column", "colour"), ""),
-    "imu/rot": (("roll_pitch_yaw",), "rad"),
-    "imu/acc": (("xyz",), "m/s2"),
-    "imu/avel": (("xyz",), "rad/s"),
-}
 
 
 class Channel:
@@ -76,19 +64,12 @@ class Channel:
     @property
     def unit(self) -> str:
         """Unit of the values, such as `m/s`; empty where there is none, or the description does not tell."""
-        if self.sensor.name == "_sync" and self.name not in ("ts", "valid"):
-            return "s" if self.name.endswith("_dt") else ""  # one description serves numbers and times
-        return unit_of(self.description) or _RECORDED.get(self._path, ((), ""))[1]
+        return axes_and_unit(self.sensor.name, self.name, self.spec)[1]
 
     @property
     def axes(self) -> tuple[str, ...]:
         """Name of every axis: `sample`, and those of a sample, such as `doppler`, `range`; `axis_2` where not known."""
-        known = axes_of(self.description)
-        if len(known) != len(self.spec.shape):
-            known = ("row", "column", "colour") if self.is_picture else _RECORDED.get(self._path, ((), ""))[0]
-        if len(known) != len(self.spec.shape):
-            known = tuple(f"axis_{number}" for number in range(1, self.ndim))
-        return (SAMPLE, *known)
+        return (SAMPLE, *axes_and_unit(self.sensor.name, self.name, self.spec)[0])
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -158,7 +139,7 @@ class Channel:
     @property
     def is_picture(self) -> bool:
         """Whether its samples are stored as JPEG pictures, which can be decoded smaller; see `reduced`."""
-        return self.spec.format in _PICTURES
+        return self.spec.format in PICTURES
 
     def reduced(self, factor: int) -> Channel:
         """The same pictures with width and height 2, 4 or 8 times smaller, which takes less time to decode.
@@ -237,14 +218,18 @@ class Channel:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_map": None}  # another process makes its own map
 
+    def _refuse(self, *others: Any) -> Any:
+        raise TypeError(f"{self!r} is an array on the disk: write channel[:] for its values, as in channel[:] - 1")
+
     def __repr__(self) -> str:
         axes = ", ".join(f"{name}: {size}" for name, size in zip(self.axes, self.shape, strict=True))
         return f"<Channel {self._path}: {self.spec.type} [{axes}]{' ' + self.unit if self.unit else ''}>"
 
 
-def recorded_channels(sensor: str) -> list[str]:
-    """Channels that a sensor has as the collector records it."""
-    return [path.partition("/")[2] for path in _RECORDED if path.partition("/")[0] == sensor]
+_TWO_SIDES = "add sub mul truediv floordiv mod divmod pow matmul and or xor lshift rshift"
+for _name in ("neg pos abs invert lt le gt ge", _TWO_SIDES, " ".join(f"r{name}" for name in _TWO_SIDES.split())):
+    for _operator in _name.split():
+        setattr(Channel, f"__{_operator}__", Channel._refuse)
 
 
 def _slice(samples: range) -> slice:

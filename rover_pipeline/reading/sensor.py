@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from rover_pipeline.errors import FormatError, SampleIndexError, UnknownAttributeError, UnknownNameError, did_you_mean
+from rover_pipeline.format.axes import Axis, read_axes
+from rover_pipeline.format.descriptions import recorded_channels
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import PROVENANCE, read_provenance
 from rover_pipeline.format.sensor import TS
@@ -18,8 +20,7 @@ from rover_pipeline.format.sensor import Sensor as StoredSensor
 from rover_pipeline.format.texts import read_json
 from rover_pipeline.format.trace import Trace as StoredTrace
 from rover_pipeline.lookup import load
-from rover_pipeline.reading.channel import Channel, recorded_channels
-from rover_pipeline.reading.coordinates import Axis, read_axes
+from rover_pipeline.reading.channel import Channel
 from rover_pipeline.reading.record import Record
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ import numpy as np
 
 from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.format.sensor import TS, VALID
+from rover_pipeline.format.stale import require_fresh, run_command
 from rover_pipeline.numerics.nearest import nearest_samples
 from rover_pipeline.reading.channel import Channel
 from rover_pipeline.reading.record import Record
@@ -76,6 +77,7 @@ class Synced(Sequence[Any]):
             raise ConfigError(f"{trace.path}: synced: name the sensors, such as synced('camera', 'lidar_image')")
         self.trace = trace
         sync = trace[SYNC]
+        require_fresh(trace.path, [SYNC, *(trace.find(name.partition("/")[0]) for name in names)], "synced")
         self._times = sync.ts
         wanted: dict[str, list[str]] = {}
         for name in names:
@@ -253,7 +255,7 @@ def _indices(trace: Trace, sync: Sensor, sensor: Sensor) -> tuple[np.ndarray, np
     if len(index) and index.max() >= len(trace[source]):
         raise FormatError(
             f"{sync.path}/{source}: names sample {index.max()}, {trace[source].path} has {len(trace[source])}; make "
-            f"_sync again: rover-pipeline run {trace.path} --outputs sync"
+            f"_sync again: {run_command(trace.path, [SYNC])}"
         )
     index[index >= len(sensor)] = -1  # a result of the part of a recording that was whole
     return index, np.where(index >= 0, np.asarray(sync[f"{source}{_DT}"], "f8"), np.nan)

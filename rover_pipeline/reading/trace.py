@@ -11,6 +11,7 @@ from typing import Any, Self
 from rover_pipeline.errors import FormatError, UnknownNameError, did_you_mean
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
+from rover_pipeline.format.stale import run_command
 from rover_pipeline.format.texts import read_yaml
 from rover_pipeline.format.trace import CONFIG, locate_traces, require_trace
 from rover_pipeline.format.trace import Trace as StoredTrace
@@ -58,19 +59,20 @@ class Trace(Mapping[str, Sensor]):
     Attributes:
         path: directory of the recording.
         name: what it is called; the name of the directory, or the one that `open_many` gives it.
+        truncate: whether the whole samples of an interrupted recording are used.
     """
 
     def __init__(self, path: Path, *, name: str = "", truncate: bool = False) -> None:
         self.path = path.absolute()
         self.name = name or StoredTrace(self.path).name
-        self._truncate = truncate
+        self.truncate = truncate
         self._sensors: dict[str, Sensor] = {}
 
     def __getitem__(self, name: str) -> Sensor:
         """The sensor of that name. Raises UnknownNameError, which says how to make what is not there yet."""
         found = self.find(name)
         if found not in self._sensors:
-            self._sensors[found] = Sensor(self.path, found, truncate=self._truncate)
+            self._sensors[found] = Sensor(self.path, found, truncate=self.truncate)
         return self._sensors[found]
 
     def find(self, name: str) -> str:
@@ -101,7 +103,7 @@ class Trace(Mapping[str, Sensor]):
 
         Raises:
             UnknownNameError: there is no such sensor or channel, or no `_sync`; the message says how to make it.
-            FormatError: `_sync` is not of this recording.
+            FormatError: `_sync` is not of this recording, or a sensor was made from others than there are now.
         """
         return Synced(self, names, complete=complete, valid=valid, max_dt=max_dt, reduced=reduced)
 
@@ -147,10 +149,7 @@ class Trace(Mapping[str, Sensor]):
             return f"{self.path}: {name!r} is a folder of files, not a sensor; `trace.product({name!r})` is its path"
         virtual = f"_{name.removeprefix('_')}"
         if virtual in load("rover_pipeline.table:TABLE"):
-            return (
-                f"{self.path}: has no {virtual} yet; make it: "
-                f"rover-pipeline run {self.path} --outputs {virtual.removeprefix('_')}"
-            )
+            return f"{self.path}: has no {virtual} yet; make it: {run_command(self.path, [virtual])}"
         known = list(self)
         return f"{self.path}: has no sensor {name!r}; {did_you_mean(name, known) if known else 'it has none'}"
 

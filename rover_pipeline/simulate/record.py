@@ -21,14 +21,15 @@ import yaml
 from rover_pipeline import __version__
 from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.engine.progress import progress
-from rover_pipeline.errors import ConfigError, did_you_mean
+from rover_pipeline.errors import ConfigError
 from rover_pipeline.format.channels import encode_sample
 from rover_pipeline.format.meta import ChannelSpec, replace_file
 from rover_pipeline.format.provenance import MADE_BY, PROVENANCE, versions
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
 from rover_pipeline.format.trace import CONFIG, new_trace
+from rover_pipeline.simulate.choice import choose
 from rover_pipeline.simulate.faults import FAULTS
-from rover_pipeline.simulate.presets import PRESETS, Preset
+from rover_pipeline.simulate.presets import Preset
 from rover_pipeline.simulate.rig import PACKETS_LOST_EVERY, Rig, build
 from rover_pipeline.simulate.sensors import camera, imu, lidar, ouster, radar
 from rover_pipeline.simulate.sensors.clocks import Tick, is_lost
@@ -36,7 +37,6 @@ from rover_pipeline.simulate.sensors.interference import bursts
 from rover_pipeline.simulate.sensors.propagation import NODES, paths, scatter
 from rover_pipeline.simulate.sensors.radar_errors import with_ghosts
 from rover_pipeline.simulate.truth import Truth, channel, object_specs, truth_specs
-from rover_pipeline.simulate.unkind import put_on
 
 #: Every sensor has a sample within this time.
 _MINIMUM_DURATION_S = 0.5
@@ -84,23 +84,12 @@ def simulate(
         ConfigError: a name is unknown, or the duration too short for every sensor to have a sample.
         InTheWayError: `out` exists and is not empty.
     """
-    if isinstance(preset, str):
-        if preset not in PRESETS:
-            raise ConfigError(f"simulate: unknown preset {preset!r}; {did_you_mean(preset, PRESETS)}")
-        preset = PRESETS[preset]
-    if lens is not None:
-        if lens not in camera.LENSES:
-            raise ConfigError(f"simulate: unknown lens {lens!r}; {did_you_mean(lens, camera.LENSES)}")
-        preset = preset.model_copy(update={"lens": lens})
-    damages = [fault for fault in faults if fault in FAULTS]
-    unkind = put_on([fault for fault in faults if fault not in FAULTS], preset.unkind, [*FAULTS])
-    ramps = preset.radar.model_copy(update={"frequency": preset.radar.frequency + unkind.carrier_shift})
-    preset = preset.model_copy(update={"unkind": unkind, "radar": ramps})
+    preset, damages = choose(preset, faults, lens)
     seconds = preset.duration if duration is None else duration
     if not _MINIMUM_DURATION_S <= seconds <= _MAXIMUM_DURATION_S:
         limits = f"at least {_MINIMUM_DURATION_S} s and at most {_MAXIMUM_DURATION_S:.0f} s"
         raise ConfigError(f"simulate: duration must be {limits}, is {seconds}")
-    if unkind.lidar_silence > seconds - _MINIMUM_DURATION_S:
+    if preset.unkind.lidar_silence > seconds - _MINIMUM_DURATION_S:
         raise ConfigError(f"simulate: lidar-silence leaves no sweeps of {seconds:g} s; ask for a longer --duration")
     if seed < 0:
         raise ConfigError(f"simulate: seed must not be negative, is {seed}")

@@ -11,6 +11,7 @@ from scipy.spatial.transform import Rotation
 
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.kinematics.mount import IDENTITY, Mount
+from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.simulate.motion.disturbed import disturbed
 from rover_pipeline.simulate.motion.motion import RIDING, ROLLING, WALKING, Motion
 from rover_pipeline.simulate.motion.path import ClosedPath
@@ -31,7 +32,7 @@ def mount_at(x: float, y: float, z: float, *, yaw: float = 0.0, pitch: float = 0
     cy, sy, cp, sp = np.cos(a := np.radians(yaw)), np.sin(a), np.cos(b := np.radians(pitch)), np.sin(b)
     yaw_rotation = np.array([[cy, -sy, 0.0], [sy, cy, 0.0], [0.0, 0.0, 1.0]])
     pitch_rotation = np.array([[cp, 0.0, sp], [0.0, 1.0, 0.0], [-sp, 0.0, cp]])
-    return Mount(np.array([x, y, z]), yaw_rotation @ pitch_rotation)
+    return Mount(np.array([x, y, z]), matmul(yaw_rotation, pitch_rotation))
 
 
 #: Every sensor's pose in the lidar frame. Their order gives the seeds of their random numbers.
@@ -167,11 +168,11 @@ def _with_offsets(clocks: dict[str, Clock], unkind: Unkind, rng: np.random.Gener
 def _true_mounts(unkind: Unkind, rng: np.random.Generator) -> dict[str, Mount]:
     """The poses of the sensors with the IMU's errors of mounting."""
     axis, any_rotation = rng.standard_normal(3), Rotation.random(rng=rng).as_matrix()
-    vector = np.radians(unkind.imu_misalignment) * axis / np.linalg.norm(axis)
+    vector = np.radians(unkind.imu_misalignment) * axis / np.linalg.norm(axis, axis=0)
     nominal = MOUNTS["imu"]
     if not unkind.imu_mount and not unkind.imu_misalignment:
         return MOUNTS
-    rotation = any_rotation if unkind.imu_mount else nominal.rotation @ Rotation.from_rotvec(vector).as_matrix()
+    rotation = any_rotation if unkind.imu_mount else matmul(nominal.rotation, Rotation.from_rotvec(vector).as_matrix())
     return MOUNTS | {"imu": Mount(nominal.translation, rotation)}
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from rover_pipeline.format.meta import ChannelSpec, Format
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC
+from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.simulate.rig import Rig
 from rover_pipeline.simulate.sensors.clocks import EPOCH, Tick
 
@@ -37,10 +38,10 @@ class Truth:
         rows: dict[str, np.ndarray] = {"true_ts": EPOCH + times, **state._asdict()}
         if self._sensor == "radar":
             middle = self._motion.at(times + self._rig.preset.radar.duration / 2)
-            rows["ego_vel"] = (middle.vel[:, None] @ middle.rot)[:, 0]
+            rows["ego_vel"] = matmul(middle.vel[:, None], middle.rot)[:, 0]
         if self.bodies:
             states = np.array([self._rig.world.body_states(tick.time) for tick in ticks])
-            pos, vel = (states[..., :3] - self._pos) @ self._rot, states[..., 3:] @ self._rot
+            pos, vel = matmul(states[..., :3] - self._pos, self._rot), matmul(states[..., 3:], self._rot)
             rows["bodies"] = np.concatenate([pos, vel], -1)
         return rows
 
@@ -53,12 +54,12 @@ class Truth:
         bodies = self._rig.world.bodies
         boxes = [body.box() for body in bodies]
         at = [body.at(tick.time) for body in bodies]
-        centre = np.array([pos + rot @ middle for (pos, rot, _), (middle, _) in zip(at, boxes, strict=True)])
-        ahead = np.array([rot[:, 0] for _, rot, _ in at]) @ self._rot
+        centre = np.array([pos + matmul(rot, middle) for (pos, rot, _), (middle, _) in zip(at, boxes, strict=True)])
+        ahead = matmul(np.array([rot[:, 0] for _, rot, _ in at]), self._rot)
         return {
-            "centre": ((centre - self._pos) @ self._rot)[None],
+            "centre": matmul(centre - self._pos, self._rot)[None],
             "extent": np.array([extent for _, extent in boxes])[None],
-            "vel": (np.array([vel for *_, vel in at]) @ self._rot)[None],
+            "vel": matmul(np.array([vel for *_, vel in at]), self._rot)[None],
             "yaw": np.arctan2(ahead[:, 1], ahead[:, 0])[None],
             "track": np.arange(len(bodies), dtype="i4")[None],
             "returns": returns.astype("u4")[None],
@@ -76,7 +77,7 @@ class Truth:
             "up": self._rot[2].tolist(),
             "bodies": [body.name for body in rig.world.bodies],
             "targets": [
-                {"name": target.name, "position": ((np.array(target.centre) - self._pos) @ self._rot).tolist()}
+                {"name": target.name, "position": matmul(np.array(target.centre) - self._pos, self._rot).tolist()}
                 for target in rig.world.targets
             ],
             "clocks": {name: vars(clock) for name, clock in rig.clocks.items()},

@@ -11,7 +11,11 @@ from rover_pipeline.options import Options
 class MatchOptions(Options):
     """`_sync`."""
 
-    reference: RawSensor = Field("lidar", description="Sensor to whose samples those of the others are matched.")
+    reference: RawSensor = Field(
+        "lidar",
+        description="Sensor to whose samples those of the others are matched. Where the recording has no samples of "
+        "it, the first of lidar, radar, camera and imu that has some; provenance.json says which.",
+    )
     tolerance: float = Field(0.1, gt=0, description="Maximum time between two matched samples, s.")
     smoothed: bool = Field(
         False,

@@ -20,11 +20,14 @@ _MIN_LENGTH_S = 30.0
 _Result = tuple[dict[str, np.ndarray], Inspection]
 
 
-def matched(recording: Recording, *, options: SyncOptions, times: dict[str, np.ndarray]) -> _Result:
+def matched(
+    recording: Recording, *, options: SyncOptions, reference: RawSensor, times: dict[str, np.ndarray]
+) -> _Result:
     """The sample of every raw sensor that is nearest in time to each sample of the reference.
 
     Args:
         recording: of the reference sensor.
+        reference: the one of the options, or that which the recording has.
         times: f8 (sample,), seconds, of every raw sensor.
 
     Returns:
@@ -33,7 +36,7 @@ def matched(recording: Recording, *, options: SyncOptions, times: dict[str, np.n
     """
     clocks = {name: clock(name, ts, options.times) for name, ts in times.items()}
     used = {name: clocks[name].smooth if options.smoothed else ts for name, ts in times.items()}
-    base = used[options.reference][: recording.count]
+    base = used[reference][: recording.count]
     channels, measured = {}, {}
     for name, ts in used.items():
         nearest = nearest_samples(ts, base)
@@ -47,7 +50,7 @@ def matched(recording: Recording, *, options: SyncOptions, times: dict[str, np.n
             **_describe_clock(clocks[name], times[name]),
         }
     warnings = [each for name in clocks for each in clocks[name].remarks(name)] if options.smoothed else []
-    return channels, Inspection({"reference": options.reference, "sensors": measured}, warnings)
+    return channels, Inspection({"reference": reference, "sensors": measured}, warnings)
 
 
 def corrected_times(recording: Recording, *, sensor: RawSensor, options: TimesSection) -> _Result:

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, get_args
 
-from rover_pipeline.engine.step import Output, Step
+from rover_pipeline.engine.step import Has, Output, Step
 from rover_pipeline.kinematics.options import RawSensor, TimesSection
 from rover_pipeline.sync.options import SyncOptions
 
 
 def _reference(options: SyncOptions) -> Mapping[str, Any]:
-    return {"inputs": {"ts": f"{options.reference}/ts"}}
+    return {"inputs": {"ts": f"{options.reference}/ts"}, "constants": {"reference": options.reference}}
+
+
+def _reference_there(step: Step, has: Has) -> Step:
+    """The step with the reference that the recording has: the one of the options, or else the first of all."""
+    wanted = step.constants.get("reference", "")
+    there = (each for each in (wanted, *get_args(RawSensor)) if has(f"{each}/ts"))
+    reference = next(there, wanted)
+    return replace(step, inputs={"ts": f"{reference}/ts"}, constants={"reference": reference})
 
 
 STEPS = (
@@ -29,6 +38,7 @@ STEPS = (
             )
         },
         variant=_reference,
+        adapt=_reference_there,
         recording=True,
         brief=True,
         default=True,

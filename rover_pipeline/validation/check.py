@@ -21,6 +21,7 @@ from rover_pipeline.format.channels.jpeg import FACTORS, PictureChannel
 from rover_pipeline.format.collection import parse_collection
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.layout import layout_problems
+from rover_pipeline.format.memory import read_memory
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import TS, VALID, Sensor
 from rover_pipeline.format.texts import read_json, read_text, read_yaml
@@ -62,6 +63,7 @@ def _problems(path: Path, threads: int, decode: Callable[[str], bool] | None) ->
         yield f"{path}: has no {CONFIG}; readers that search directories will not find this trace"
     else:
         yield from _unreadable(lambda: parse_collection(read_text(path / CONFIG), str(path / CONFIG)))
+    yield from _unreadable(lambda: read_memory(path))
     names = trace.sensors()
     if not names:
         yield f"{path}: holds no sensor"

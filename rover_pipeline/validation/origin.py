@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,10 @@ import numpy as np
 from rover_pipeline.errors import FormatError, require_damage, short
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
-from rover_pipeline.format.provenance import PROVENANCE, fingerprint, left_out, read_provenance
+from rover_pipeline.format.names import is_plain, plain_names
+from rover_pipeline.format.provenance import PROVENANCE, left_out, read_provenance
 from rover_pipeline.format.sensor import TS, VALID, Sensor
+from rover_pipeline.format.stale import changed_inputs, recorded_inputs
 from rover_pipeline.format.trace import Trace, channels_of
 from rover_pipeline.table import TABLE
 
@@ -28,8 +29,8 @@ def origin_problems(trace: Trace, sensor: Sensor) -> Iterator[str]:
         return
     yield from _version_problems(sensor.path, provenance)
     yield from _file_problems(sensor.path, provenance)
-    yield from _stale(trace, sensor.path, _inputs(provenance))
-    yield from _validity_problems(trace, sensor, _inputs(provenance) or {})
+    yield from _stale(sensor.path, provenance)
+    yield from _validity_problems(trace, sensor, recorded_inputs(sensor.path, provenance))
 
 
 def product_problems(trace: Trace, name: str) -> Iterator[str]:
@@ -41,17 +42,17 @@ def product_problems(trace: Trace, name: str) -> Iterator[str]:
     declared = tuple(TABLE[name].products) if name in TABLE else _declared(provenance)
     if declared and left_out(provenance):
         yield from _version_problems(path, provenance)
-        yield from _stale(trace, path, _inputs(provenance))
+        yield from _stale(path, provenance)
         return
     if not declared:
         yield f"{path}: lost its {META}; run the workflow again"
         return
     yield from _version_problems(path, provenance)
     yield from _file_problems(path, {**provenance, "files": [*declared, *_files(provenance)]})
-    for file in declared:
+    for file in plain_names(declared):
         if (path / file).exists() and not (path / file).stat().st_size:
             yield f"{path / file}: is empty; run the workflow again"
-    yield from _stale(trace, path, _inputs(provenance))
+    yield from _stale(path, provenance)
 
 
 def _declared(provenance: dict[str, Any]) -> tuple[str, ...]:
@@ -80,46 +81,15 @@ def _file_problems(path: Path, provenance: dict[str, Any]) -> Iterator[str]:
     if not isinstance(provenance.get("files", []), list):
         yield f"{path / PROVENANCE}: is damaged: files is no list; run the workflow again"
     for name in dict.fromkeys(_files(provenance)):
-        if not _is_plain(name):
+        if not is_plain(name):
             yield f"{path / PROVENANCE}: is damaged: {short(name)} is no name of a file; run the workflow again"
         elif not exists(path / name):
             yield f"{path / name}: is missing although provenance lists it; run the workflow again"
 
 
-def _is_plain(name: str) -> bool:
-    """Whether a text is the name of a file in a folder, and not a path that leads out of it."""
-    return name not in ("", ".", "..") and "/" not in name and name.isprintable()
-
-
-def _inputs(provenance: dict[str, Any]) -> dict[str, dict[str, Any]] | None:
-    """The inputs that provenance lists with their fingerprints; None when that part is damaged."""
-    inputs = provenance.get("inputs", {})
-    if not isinstance(inputs, dict) or not all(isinstance(recorded, dict) for recorded in inputs.values()):
-        return None
-    return inputs
-
-
-def _stale(trace: Trace, result: Path, inputs: dict[str, dict[str, Any]] | None) -> Iterator[str]:
-    if inputs is None:
-        yield f"{result / PROVENANCE}: is damaged; run the workflow again"
-        return
-    for reference, recorded in list(inputs.items())[:_MOST]:
-        name, _, channel = reference.partition("/")
-        if not _is_plain(name) or (channel and not _is_plain(channel)):
-            yield f"{result / PROVENANCE}: is damaged: {short(reference)} is no input; run the workflow again"
-            continue
-        path = trace.path / reference
-        if not exists(path):
-            with contextlib.suppress(FormatError):  # the check of that sensor reports it
-                path = trace.source(name, channel).path / channel
-        if not exists(path):
-            continue  # raw sensors may be archived after their results are made
-        if not (path.is_file() or path.is_dir()):
-            yield f"{path}: is no file; {result} was made from one"
-            continue
-        now = fingerprint(path)
-        if any(recorded.get(key) != value for key, value in now.items()):
-            yield f"{result}: was made from other bytes of {reference}; run the workflow again"
+def _stale(result: Path, provenance: dict[str, Any]) -> Iterator[str]:
+    for reference in changed_inputs(result, provenance, thorough=True):
+        yield f"{result}: was made from other bytes of {reference}; run the workflow again"
 
 
 def _validity_problems(trace: Trace, sensor: Sensor, inputs: dict[str, dict[str, Any]]) -> Iterator[str]:
@@ -130,7 +100,7 @@ def _validity_problems(trace: Trace, sensor: Sensor, inputs: dict[str, dict[str,
     clock = parts[0][0]
     raw = [name for name, _, _ in parts if not name.startswith("_")]
     for name in list(dict.fromkeys((clock, *raw)))[:_MOST]:
-        if not _is_plain(name) or not exists(trace.path / name / META):
+        if not is_plain(name) or not exists(trace.path / name / META):
             continue
         try:
             count = len(sensor.channel(TS))

@@ -1,4 +1,4 @@
-"""A small seeded choice of the campaigns; the whole is `python -m tests.campaign fuzz | bombs | faults | hostile`."""
+"""A small seeded choice of the campaigns; the whole is `python -m tests.campaign NAME`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.campaign import fuzz, hostile
+from tests.campaign import folders, fuzz, hostile, stale
 from tests.campaign.bombs import BOMBS, explode
 from tests.conftest import CHECKOUT
 from tests.kit import environment
@@ -33,6 +33,17 @@ def test_a_bomb_is_refused_in_one_line_with_little_memory(name: str, tmp_path: P
         "check": 1,
         "step _lidar_image": 1,
     }
+
+
+def test_nothing_shows_what_was_true_before_a_choice_of_changes() -> None:
+    count, findings = stale.campaign(8, seed=5)
+    assert count == 8 and findings == []
+
+
+def test_a_choice_of_folders_of_others_changes_and_runs_nothing_outside_of_the_results() -> None:
+    tally = folders.campaign(40, seed=5)
+    assert not tally.findings, fuzz.report(tally)
+    assert sum(tally.counts.values()) == 40
 
 
 def test_a_call_of_every_kind_that_fails_leaves_the_older_result_or_the_new_one() -> None:

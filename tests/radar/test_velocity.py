@@ -52,6 +52,13 @@ def test_moving_bodies_do_not_bias_the_estimate() -> None:
     np.testing.assert_allclose(estimate.vel, motion, atol=0.04)
 
 
+def test_a_radar_that_does_not_say_how_it_rounds_its_velocities_has_no_bins() -> None:
+    motion = np.array([0.9, -0.3, 0.05])
+    estimate = ego_velocity(*world(40, motion, 1), 0.0, OPTIONS)  # without a warning, which would be an error here
+    assert estimate.determined
+    np.testing.assert_allclose(estimate.vel, motion, atol=0.04)
+
+
 def test_velocities_that_a_radar_rounds_to_whole_bins_are_no_surer_than_their_bins() -> None:
     wide = 0.125
     for speed in (0.03, 0.06, 0.2, 0.6):

@@ -154,3 +154,23 @@ def test_a_recorded_channel_without_a_description_has_its_axes_and_unit(trace: P
     assert opened["lidar"].rng.axes == ("sample", "beam", "column") and opened["lidar"].rng.unit == "mm"
     assert opened["_all"].raw.axes == ("sample", "axis_1", "axis_2") and opened["_all"].raw.unit == ""
     assert "beam: 8" in repr(opened["lidar"].rng)
+
+
+@pytest.mark.parametrize(
+    "calculation",
+    [
+        lambda channel: channel - 1,
+        lambda channel: 1 - channel,
+        lambda channel: channel * channel,
+        lambda channel: 2**channel,
+        lambda channel: -channel,
+        lambda channel: channel > 3,
+        lambda channel: channel @ channel,
+        lambda channel: channel & 1,
+    ],
+)
+def test_calculating_with_a_channel_tells_to_read_it_first(trace: Path, calculation: Any) -> None:
+    channel = rp.open(trace)["_all"].raw
+    with pytest.raises(TypeError, match=r"_all/raw.* is an array on the disk: write channel\[:\]"):
+        calculation(channel)
+    assert calculation(channel[:1, :, :3].reshape(3, 3)) is not None and np.abs(channel).shape == channel.shape

@@ -130,3 +130,9 @@ def test_what_cannot_be_put_together_is_an_error_of_one_line(tmp_path: Path) -> 
     (trace / "_sync" / "radar").write_bytes(np.full(count, 10_000, "<i4").tobytes())
     with pytest.raises(FormatError, match="--outputs sync"):
         rp.open(trace).synced("power")
+
+
+def test_a_sample_is_printed_in_one_short_line(trace: Path) -> None:
+    sample = rp.open(trace).synced(*NAMES)[0]
+    assert len(str(sample)) < 800 and "\n" not in str(sample) and "array(" not in str(sample)
+    assert f"iq: int16[{', '.join(map(str, sample.radar['iq'].shape))}]" in str(sample)

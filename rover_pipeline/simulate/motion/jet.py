@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.numerics.linear import matmul
+
 
 class Jet(NamedTuple):
     """Values with their time derivatives, arrays of one shape with time as the first axis.
@@ -36,11 +38,12 @@ class Jet(NamedTuple):
             self.rate2 * other.value + 2 * self.rate * other.rate + self.value * other.rate2,
         )
 
-    def __matmul__(self, other: Jet) -> Jet:
+    def product(self, other: Jet) -> Jet:
+        """Of matrices."""
         return Jet(
-            self.value @ other.value,
-            self.rate @ other.value + self.value @ other.rate,
-            self.rate2 @ other.value + 2 * self.rate @ other.rate + self.value @ other.rate2,
+            matmul(self.value, other.value),
+            matmul(self.rate, other.value) + matmul(self.value, other.rate),
+            matmul(self.rate2, other.value) + matmul(2 * self.rate, other.rate) + matmul(self.value, other.rate2),
         )
 
     def scaled(self, factor: float) -> Jet:

@@ -13,6 +13,7 @@ import numpy as np
 
 from rover_pipeline.kinematics.mount import IDENTITY, Mount
 from rover_pipeline.kinematics.state import State
+from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.simulate.motion.jet import Jet, constant, rotation, stack
 from rover_pipeline.simulate.motion.pace import Pace
 from rover_pipeline.simulate.motion.path import ClosedPath
@@ -105,16 +106,16 @@ class Motion:
         rot = rotation(cos, sin, 2)
         for harmonics, axis in ((self.gait.yaw, 2), (self.gait.pitch, 1), (self.gait.roll, 0)):
             angle = _sum(harmonics, arc_length)
-            rot = rot @ rotation(angle.cos(), angle.sin(), axis)
+            rot = rot.product(rotation(angle.cos(), angle.sin(), axis))
 
         lever_arm = self.mount.translation
         # R'R of a rotation R is the cross-product matrix of its angular velocity in its own frame.
-        cross = np.swapaxes(rot.value @ self.mount.rotation, 1, 2) @ (rot.rate @ self.mount.rotation)
+        cross = matmul(np.swapaxes(matmul(rot.value, self.mount.rotation), 1, 2), matmul(rot.rate, self.mount.rotation))
         return State(
-            pos=pos.value + rot.value @ lever_arm,
-            rot=rot.value @ self.mount.rotation,
-            vel=pos.rate + rot.rate @ lever_arm,
-            acc=pos.rate2 + rot.rate2 @ lever_arm,
+            pos=pos.value + matmul(rot.value, lever_arm),
+            rot=matmul(rot.value, self.mount.rotation),
+            vel=pos.rate + matmul(rot.rate, lever_arm),
+            acc=pos.rate2 + matmul(rot.rate2, lever_arm),
             avel=np.stack([cross[:, 2, 1], cross[:, 0, 2], cross[:, 1, 0]], -1),
         )
 

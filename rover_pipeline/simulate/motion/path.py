@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.interpolate import make_interp_spline
+from scipy.interpolate import BSpline
+
+from rover_pipeline.numerics.linear import solve
 
 
 class ClosedPath:
@@ -19,7 +21,14 @@ class ClosedPath:
         closed = np.concatenate([waypoints, np.asarray(waypoints)[:1]])
         knots = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(closed, axis=0), axis=1))])
         self.length = float(knots[-1])
-        spline = make_interp_spline(knots, closed, k=5, bc_type="periodic")
+        # `make_interp_spline` does the same with LAPACK. Knots and coefficients begin again after each period.
+        count = len(knots) - 1
+        turn, number = np.divmod(np.arange(-5, len(knots) + 5), count)
+        around = knots[number] + turn * self.length
+        design, number = BSpline.design_matrix(knots[:-1], around, 5).toarray(), np.arange(count + 5) % count
+        matrix = np.zeros((count, count))
+        np.add.at(matrix.T, number, design.T)
+        spline = BSpline(around, solve(matrix, closed[:-1])[number], 5, extrapolate="periodic")
         self._derivatives = [spline, *(spline.derivative(order) for order in (1, 2, 3))]
 
     def derivative(self, order: int, arc_length: np.ndarray) -> np.ndarray:
@@ -67,6 +76,6 @@ def rounded_rectangle(half_x: float, half_y: float, radius: float, direction: in
     # Waypoints every few metres along the straights keep the spline from swinging out there.
     waypoints: list[np.ndarray] = []
     for start, end in zip(corners, np.roll(corners, -1, axis=0), strict=True):
-        count = max(1, round(float(np.linalg.norm(end - start)) / 4.0))
+        count = max(1, round(float(np.linalg.norm(end - start, axis=0)) / 4.0))
         waypoints += [start + (end - start) * number / count for number in range(count)]
     return ClosedPath(waypoints[::direction])

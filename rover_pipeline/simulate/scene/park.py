@@ -79,7 +79,7 @@ def _targets(way: np.ndarray, numbers: tuple[int, ...]) -> tuple[tuple[Target, .
 
 def _daylight() -> Light:
     sun = np.array([0.35, -0.45, 0.82])
-    return Light(sun / np.linalg.norm(sun), 0.85, np.zeros((0, 3)), 0.35, (0.42, 0.60, 0.85), 1500.0)
+    return Light(sun / np.linalg.norm(sun, axis=0), 0.85, np.zeros((0, 3)), 0.35, (0.42, 0.60, 0.85), 1500.0)
 
 
 def _waypoints() -> np.ndarray:
@@ -140,10 +140,10 @@ def _bush(rng: np.random.Generator, x: float, y: float, z: float, leaf_depth: fl
 def _limb(start: np.ndarray, end: np.ndarray, radius: float) -> Part:
     """A round piece of wood between two points."""
     along = end - start
-    length = float(np.linalg.norm(along))
+    length = float(np.linalg.norm(along, axis=0))
     along = along / length
     across = np.cross(along, [0.0, 1.0, 0.0])
-    across /= np.linalg.norm(across)
+    across /= np.linalg.norm(across, axis=0)
     axes = np.stack([across, np.cross(along, across), along])
     return Part(CYLINDER, _point((start + end) / 2), (radius, radius, length / 2), "bark", axes)
 

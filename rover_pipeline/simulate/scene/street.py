@@ -32,7 +32,7 @@ def world() -> World:
         ((-8.0, -14.98, 2.0), "-y"), ((39.98, 8.0, 2.4), "-x"), ((12.0, 29.98, 2.4), "-y"),
     ])  # fmt: skip
     sun = np.array([0.35, 0.45, 0.82])
-    light = Light(sun / np.linalg.norm(sun), 0.85, np.zeros((0, 3)), 0.35, (0.42, 0.60, 0.85), 1500.0)
+    light = Light(sun / np.linalg.norm(sun, axis=0), 0.85, np.zeros((0, 3)), 0.35, (0.42, 0.60, 0.85), 1500.0)
     return World(parts + plates, light, bodies, targets)
 
 

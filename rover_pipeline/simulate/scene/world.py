@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.simulate.motion.jet import Jet
 from rover_pipeline.simulate.motion.pace import Pace
 from rover_pipeline.simulate.motion.path import ClosedPath
@@ -128,7 +129,7 @@ class Body:
                 # A disc reaches as far along an axis as its radius times the sine of the angle between them.
                 reach = half[0] * np.sqrt(np.maximum(1 - part.axes[2] ** 2, 0)) + half[2] * np.abs(part.axes[2])
             else:
-                reach = half @ np.abs(part.axes)
+                reach = matmul(half, np.abs(part.axes))
             corners += [part.centre - reach, part.centre + reach]
         low, high = np.min(corners, axis=0), np.max(corners, axis=0)
         return (low + high) / 2, high - low
@@ -214,8 +215,8 @@ class World:
         for number, body in enumerate(self.bodies):
             position, rotation, body_velocity = body.at(time)
             own = self.owner == number
-            centre[own] = position + solids.centre[own] @ rotation.T
-            axes[own] = solids.axes[own] @ rotation.T
+            centre[own] = position + matmul(solids.centre[own], rotation.T)
+            axes[own] = matmul(solids.axes[own], rotation.T)
             velocity[own] = body_velocity
         return solids._replace(centre=centre, axes=axes, velocity=velocity)
 

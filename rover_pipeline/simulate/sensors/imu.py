@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.spatial.transform import Rotation
 
+from rover_pipeline.kinematics.rotation import from_matrix
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.simulate.unkind import Unkind
 
@@ -65,7 +65,7 @@ class Errors:
             in_degrees=unkind.imu_degrees,
             exchanged=unkind.imu_axes,
         )
-        acc_bias, avel_bias = (values / np.linalg.norm(values) for values in rng.standard_normal((2, 3)))
+        acc_bias, avel_bias = (values / np.linalg.norm(values, axis=0) for values in rng.standard_normal((2, 3)))
         acc_scale, avel_scale = 1 + unkind.imu_scale * rng.choice([-1.0, 1.0], (2, 3))
         return replace(
             errors,
@@ -90,7 +90,7 @@ class Errors:
 def ideal_reading(state: State) -> Reading:
     """The reading of a device without errors."""
     force = state.acc + np.array([0.0, 0.0, GRAVITY])
-    rot = Rotation.from_matrix(state.rot).as_euler("XYZ")
+    rot = from_matrix(state.rot).as_euler("XYZ")
     return Reading(rot=rot, acc=np.einsum("nji,nj->ni", state.rot, force), avel=state.avel)
 
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.simulate.scene.materials import INDEX, MATERIAL_TABLE
 from rover_pipeline.simulate.scene.terrain import height
 from rover_pipeline.simulate.scene.tiles import visible
@@ -100,7 +101,7 @@ def _on_surface(part: Part, count: int, rng: np.random.Generator) -> tuple[np.nd
         normal /= np.linalg.norm(normal, axis=1, keepdims=True)
     else:
         normal[:, 2] = 1.0
-    return np.array(part.centre) + point @ part.axes, normal @ part.axes
+    return np.array(part.centre) + matmul(point, part.axes), matmul(normal, part.axes)
 
 
 class Paths(NamedTuple):
@@ -139,8 +140,8 @@ def paths(
         own = scatterers.body == number
         for node, time in enumerate(times):
             position, rotation, _ = body.at(float(time))
-            points[node, own] = position + scatterers.point[own] @ rotation.T
-        normal[own] = scatterers.normal[own] @ rotation.T  # Of the last node: bodies hardly rotate in a frame.
+            points[node, own] = position + matmul(scatterers.point[own], rotation.T)
+        normal[own] = matmul(scatterers.normal[own], rotation.T)  # Of the last node: bodies hardly rotate in a frame.
     to_point = np.einsum("nsi,nij->nsj", points - pos[:, None], rot)
     distance = np.linalg.norm(to_point, axis=-1)
     unit = to_point / distance[..., None]

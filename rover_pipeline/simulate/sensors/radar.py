@@ -14,6 +14,7 @@ import numpy as np
 import scipy.fft
 
 from rover_pipeline.numerics.compiled import compiled, inlined
+from rover_pipeline.numerics.linear import solve
 from rover_pipeline.simulate.sensors.chirps import SPEED_OF_LIGHT, Chirps
 from rover_pipeline.simulate.sensors.propagation import NODES, Paths
 
@@ -80,7 +81,7 @@ def synthesize(chirps: Chirps, paths: Paths) -> np.ndarray:
         frame_samples=chirps.duration * rate,
         max_range=chirps.max_range,
     )
-    cubic = np.linalg.solve(np.vander(NODES, increasing=True), paths.distance)
+    cubic = solve(np.vander(NODES, increasing=True), paths.distance)
     size = 2 * samples
     # Points beyond the end of the grid belong to its beginning.
     parts = np.zeros((2, loops * transmitters, receivers, size + _WIDTH), "f4")

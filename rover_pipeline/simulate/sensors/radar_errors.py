@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.simulate.sensors.chirps import SPEED_OF_LIGHT, Chirps
 from rover_pipeline.simulate.sensors.propagation import Paths
 from rover_pipeline.simulate.unkind import Unkind
@@ -83,12 +84,12 @@ def with_ghosts(paths: Paths, height: np.ndarray, rot: np.ndarray, share: float)
     for node in range(len(distance)):
         end = 0 if node < 2 else 1
         unit = np.concatenate([ahead[end, :, None], ends[end]], axis=-1)
-        seen = distance[node][:, None] * (unit @ rot[node].T)
+        seen = distance[node][:, None] * matmul(unit, rot[node].T)
         # The scatterer is at this height over the floor; its image is as far below it.
         seen[:, 2] -= 2 * np.maximum(height[node] + seen[:, 2], 0)
         reached[node] = np.linalg.norm(seen, axis=-1)
         if node in (0, len(distance) - 1):
-            sideways[end] = ((seen / reached[node][:, None]) @ rot[node])[:, 1:]
+            sideways[end] = matmul(seen / reached[node][:, None], rot[node])[:, 1:]
     # The array sees the wave that comes back; one half of the way is the straight one.
     ghosts = Paths((distance + reached) / 2, sideways, share * paths.amplitude, paths.phase + np.pi)
     axes = (1, 1, 0, 0)

@@ -1,0 +1,82 @@
+"""A step of one's own on one recording, without a rule: what a notebook needs while a step is written."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import weakref
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from rover_pipeline.engine.execute import Request, run_step
+from rover_pipeline.engine.step import ATTRIBUTE, Step
+from rover_pipeline.errors import ConfigError, InTheWayError
+from rover_pipeline.format.attempt import remove_tree
+from rover_pipeline.format.provenance import read_provenance
+from rover_pipeline.options import InputOptions, Options
+from rover_pipeline.reading.sensor import Sensor
+from rover_pipeline.reading.trace import Trace, open
+
+
+def run(
+    function: Callable[..., Any],
+    trace: Trace | str | os.PathLike[str],
+    options: Options | Mapping[str, Any] | None = None,
+    *,
+    write: bool = True,
+    threads: int = 1,
+) -> Sensor | dict[str, bytes]:
+    """Run a function with `@step` on a recording, by the code that the jobs of a run use: the bytes are the same.
+
+    Args:
+        function: declared by `@step(sensor="_name", ...)`.
+        trace: the recording, opened or as a path. Virtual sensors that the step reads must be there.
+        options: of the function; None = its defaults.
+        write: put the result beside the raw sensors, where an older one of the same function gives way. Otherwise it is
+            in a temporary folder, which is removed when nothing refers to the result any more.
+        threads: ranges of frames that are worked on at once.
+
+    Returns:
+        The virtual sensor, as `trace["_name"]` gives it; of a step with `products` its files, as bytes by name.
+
+    Raises:
+        ConfigError: the function is no step, or the options are wrong.
+        InTheWayError: another step has made a result of that name.
+        RoverError: the inputs cannot be used, or the function failed.
+    """
+    step = getattr(function, ATTRIBUTE, None)
+    if not isinstance(step, Step) or not step.sensor.startswith("_"):
+        raise ConfigError(f'{function!r}: is no step; write @step(sensor="_name", version=1, ...) above the function')
+    trace = trace if isinstance(trace, Trace) else open(trace)
+    place, temporary = trace.path, None
+    if write:
+        made_by = str((read_provenance(place / step.sensor) or {}).get("step", step.name))
+        if made_by.partition(":")[2] != step.name.partition(":")[2]:
+            name = f"{place / step.sensor}: was made by the step {made_by}"
+            raise InTheWayError(f"{name}; give your step another `sensor`, or use write=False")
+    else:
+        temporary = Path(tempfile.mkdtemp(prefix="rover-pipeline-"))
+        place = _linked(trace.path, temporary / trace.path.name, step.sensor)
+    values = options.model_dump(mode="json") if isinstance(options, Options) else dict(options or {})
+    try:
+        run_step(step, place, step.sensor, Request(values, InputOptions(truncate=trace.truncate)), threads=threads)
+        if step.products:
+            return {name: (place / step.sensor / name).read_bytes() for name in step.products}
+        made = Sensor(place, step.sensor)
+        if temporary:
+            weakref.finalize(made, remove_tree, temporary)
+            temporary = None
+        return made
+    finally:
+        if temporary:
+            remove_tree(temporary)
+
+
+def _linked(recording: Path, folder: Path, besides: str) -> Path:
+    """A folder with links to all sensors and files of a recording but one."""
+    folder.mkdir()
+    for entry in os.scandir(recording):
+        if entry.name != besides and not entry.name.startswith("."):
+            os.symlink(entry.path, folder / entry.name)
+    return folder
