@@ -73,9 +73,6 @@ def compare_command(a: Path, b: Path, out: Path | None, as_json: bool, offset: f
 
 def _pairs(a: Path, b: Path) -> list[tuple[str, Path, Path]]:
     """Recordings that are in both, by their names below the folders given."""
-    for path in (a, b):
-        if not path.exists():
-            raise FormatError(f"{path}: no such recording, folder or file of poses")
     if not a.is_dir() or exists(a / META):
         raise ConfigError(f"compare: {a}: the first one must be a recording with results, or a folder of them")
     if is_trace(a) and (not b.is_dir() or exists(b / META) or is_trace(b)):

@@ -95,7 +95,7 @@ def test_the_page_holds_both_paths_and_the_errors_and_needs_no_network(
     ("arguments", "message"),
     [
         (("{a}", "{b}"), "give a file for the page"),
-        (("{a}", "{a}/nothing", "--json"), "no such recording"),
+        (("{a}", "{a}/nothing", "--json"), "no such file or folder"),
         (("{a}/_odom", "{b}", "--json"), "the first one must be a recording"),
         (("{a}", "{a}/lidar", "--json"), "holds no poses"),
     ],
