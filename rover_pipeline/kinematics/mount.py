@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from rover_pipeline.errors import ConfigError, explain
 from rover_pipeline.format.collection import parse_collection
-from rover_pipeline.kinematics.options import NAMED_RIGS, Mounted, MountOptions, RigName, RigOptions
+from rover_pipeline.kinematics.options import NAMED_RIGS, Mounted, MountOptions, OwnRegion, RigName, RigOptions
 from rover_pipeline.kinematics.rotation import nearest
 from rover_pipeline.numerics.linear import matmul
 
@@ -62,6 +62,11 @@ def find_mount(sensor: Mounted, rig: RigOptions, recorded: str | None) -> Mount:
     return _of_section(rig, sensor, "config") or _recorded(sensor, recorded) or IDENTITY
 
 
+def find_own(rig: RigOptions, recorded: str | None) -> tuple[OwnRegion, ...] | None:
+    """Where the lidar sees the rig itself; None where nobody says. Arguments and errors as `find_mount`."""
+    return rig.own if rig.own is not None else _section(recorded, "own").own
+
+
 def mount_warnings(sensor: Mounted, rig: RigOptions, mount: Mount) -> list[str]:
     """What a user should know about a pose that was found: doubts about a named rig, or that it lacks the sensor."""
     if mount.source == "iq1m" and sensor == "radar":
@@ -90,9 +95,14 @@ def _of_section(rig: RigOptions, sensor: Mounted, source: Literal["config", "con
 
 
 def _recorded(sensor: Mounted, text: str | None) -> Mount | None:
+    return _of_section(_section(text, sensor), sensor, "config.yaml")
+
+
+def _section(text: str | None, wanted: Mounted | Literal["own"]) -> RigOptions:
+    """What the recording's own section `rig` says of one thing, or the rig that it names."""
     section = parse_collection(text).get("rig")
     if section is None:
-        return None
+        return RigOptions()
     if isinstance(section, str):
         section = {"name": section}
     if not isinstance(section, Mapping):
@@ -101,15 +111,13 @@ def _recorded(sensor: Mounted, text: str | None) -> Mount | None:
             "or set `rig` in the configuration"
         )
     # Nothing else in the section is looked at: what is wrong with it does not concern this sensor.
-    key = sensor if section.get(sensor) is not None else "name"
-    values = {key: section.get(key)}
+    key = wanted if section.get(wanted) is not None else "name"
     try:
-        rig = RigOptions.model_validate(values)
+        return RigOptions.model_validate({key: section.get(key)})
     except ValidationError as error:
         raise ConfigError(
-            f"config.yaml: rig.{explain(error)}; correct it, or set `rig.{sensor}` in the configuration"
+            f"config.yaml: rig.{explain(error)}; correct it, or set `rig.{wanted}` in the configuration"
         ) from error
-    return _of_section(rig, sensor, "config.yaml")
 
 
 def _mount(options: MountOptions, source: Literal["config", "config.yaml"] | RigName) -> Mount:

@@ -58,6 +58,28 @@ class MountOptions(Options):
         return rows
 
 
+class OwnRegion(Options):
+    """A part of the lidar's view in which the rig itself is seen: all within `range` in a sector, or a box."""
+
+    azimuth: tuple[float, float] = Field(
+        (-180.0, 180.0), description="From and to, degrees, to the left of the lidar's front."
+    )
+    elevation: tuple[float, float] = Field((-90.0, 90.0), description="From and to, degrees, upward.")
+    range: float = Field(0.0, ge=0, allow_inf_nan=False, description="Largest distance from the lidar, m.")
+    box: tuple[Vector, Vector] | None = Field(
+        None, description="Two opposite corners, m, lidar frame: the smallest x, y, z and the largest."
+    )
+
+    @model_validator(mode="after")
+    def _holds_something(self) -> OwnRegion:
+        if (self.box is None) == (self.range == 0):
+            raise ValueError("must have either a range, m, with a sector of azimuth and elevation, or a box")
+        pairs = list(zip(*self.box, strict=True)) if self.box else [self.azimuth, self.elevation]
+        if any(not low < high for low, high in pairs):
+            raise ValueError("must have limits that rise, the smaller one first")
+        return self
+
+
 #: Rigs whose extrinsics are published.
 RigName = Literal["iq1m"]
 
@@ -91,6 +113,13 @@ class RigOptions(Options):
     radar: MountOptions | None = Field(None, description="Pose of the radar.")
     camera: MountOptions | None = Field(None, description="Pose of the camera: its front is along the optical axis.")
     imu: MountOptions | None = Field(None, description="Pose of the IMU.")
+    own: tuple[OwnRegion, ...] | None = Field(
+        None,
+        description="Where the lidar sees the rig itself, or whoever carries it: `_odom` leaves out what is there. A "
+        "list of `{azimuth: [from, to], elevation: [from, to], range: m}`, degrees to the left and upward, and of "
+        "`{box: [[x, y, z], [x, y, z]]}`, m, in the lidar's frame. [] = nowhere. null = not known: where something "
+        "stays in place, poses are valid that are the same with and without it.",
+    )
 
     @model_validator(mode="before")
     @classmethod

@@ -10,11 +10,12 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.engine.recording import Recording
+from rover_pipeline.kinematics.options import OwnRegion
 from rover_pipeline.lidar.geometry import rays, sensor_info, stagger
 from rover_pipeline.lidar.sweeps import LidarReader, lidar_reader
 from rover_pipeline.odometry.observations import NO_POINTS, Points, PointSelection, Sweep, one_in
 from rover_pipeline.odometry.options import OdometryOptions
-from rover_pipeline.odometry.own_body import SWEEPS, own_body, without_own
+from rover_pipeline.odometry.self_returns import SWEEPS, candidates, outside, regions_of
 
 #: Sweeps that are read at once.
 _BLOCK = 8
@@ -48,14 +49,14 @@ class ScanReader:
 
     Attributes:
         recording: of `rng`, or of `xyz`, `count` and, where points have times, `time`.
-        own: ranges of the rig itself in images, which are left out; see `own_body.own_body`.
+        own: where the rig itself is seen, which is left out.
         density: how many times as many points as the options ask for are registered.
     """
 
     recording: Recording
     options: OdometryOptions
     metadata: str
-    own: np.ndarray | None = None
+    own: tuple[OwnRegion, ...] = ()
     density: int = 1
 
     @property
@@ -77,16 +78,23 @@ class ScanReader:
     def sweep(self, scan: Scan, number: int, stamp: float) -> Sweep:
         """What is registered of a sweep; see `PointSelection.sweep`."""
         if isinstance(scan, Cloud):
-            return self._clouds.sweep(scan, number, stamp)
-        return self._images.sweep(scan if self.own is None else without_own(scan, self.own), number, stamp)
+            found = self._clouds.sweep(scan, number, stamp)
+        else:
+            found = self._images.sweep(scan, number, stamp)
+        if not self.own:
+            return found
+        kept, judged = (outside(each.points, self.own) for each in (found, found.left_out))
+        left_out = Points(found.left_out.points[judged], found.left_out.column[judged])
+        return found._replace(points=found.points[kept], column=found.column[kept], left_out=left_out)
 
-    def own_body(self) -> np.ndarray | None:
-        """What images show of the rig itself; see `own_body.own_body`. None for points."""
+    def may_be_own(self) -> tuple[OwnRegion, ...]:
+        """Where images show what may be the rig itself; see `self_returns.candidates`. Nothing for points."""
         count = self.recording.count
         if "xyz" in self.recording.arguments:
-            return None
+            return ()
         numbers = np.unique(np.linspace(0, count - 1, min(count, SWEEPS)).astype("i8"))
-        return own_body(np.stack([next(self.scans(number, number + 1)) for number in numbers.tolist()]))
+        own = candidates(np.stack([next(self.scans(number, number + 1)) for number in numbers.tolist()]))
+        return () if own is None else regions_of(own, *rays(self.metadata))
 
     def _cloud(self, stored: Mapping[str, np.ndarray]) -> Cloud:
         lidar = self.lidar

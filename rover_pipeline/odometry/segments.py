@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from rover_pipeline.engine.exchange import Exchange
 from rover_pipeline.engine.recording import Recording
+from rover_pipeline.kinematics.options import OwnRegion
 from rover_pipeline.kinematics.rotation import exp, log, nearest
 from rover_pipeline.kinematics.state import Poses, State
 from rover_pipeline.numerics.linear import matmul
@@ -79,7 +80,7 @@ class SweepReader:
     Attributes:
         times: f8 (frame,), time stamps of the sweeps, seconds since the first one.
         begin, period: of a sweep: column 0 after its time stamp, and its length; seconds.
-        own: ranges of the rig itself, which are left out; see `own_body.own_body`.
+        own: where the rig itself is seen, which is left out.
         density: how many times as many points as the options ask for are registered.
     """
 
@@ -89,12 +90,8 @@ class SweepReader:
     period: float
     options: OdometryOptions
     metadata: str
-    own: np.ndarray | None = None
+    own: tuple[OwnRegion, ...] = ()
     density: int = 1
-
-    def without_own_body(self) -> SweepReader:
-        """The same reader, which leaves out what images show of the rig itself."""
-        return replace(self, own=self._scans.own_body())
 
     def read(self, start: int, stop: int) -> Iterator[tuple[Sweep | None, Scan]]:
         """Sweeps with the scans they are from; None for those that are not valid or have too few points.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -10,20 +11,22 @@ from rover_pipeline.engine.recording import Recording
 from rover_pipeline.engine.step import Inspection
 from rover_pipeline.kinematics.clock import clock
 from rover_pipeline.kinematics.gravity import remove_tilt
-from rover_pipeline.kinematics.mount import find_mount
+from rover_pipeline.kinematics.mount import find_mount, find_own
+from rover_pipeline.kinematics.options import OwnRegion
+from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.lidar.sweeps import lidar_reader
 from rover_pipeline.lookup import load
 from rover_pipeline.numerics.jumps import jumps, without_jumps
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.numerics.prepare import prepare
+from rover_pipeline.odometry.clouds import ScanReader
 from rover_pipeline.odometry.degeneracy import Degeneracy, degeneracy_warnings
 from rover_pipeline.odometry.distortion import distortion
 from rover_pipeline.odometry.gaps import LONGEST, gaps
 from rover_pipeline.odometry.inertial import Imu, Samples, calibrated, contradicted_by, level_of, with_accelerometer
 from rover_pipeline.odometry.mirror import mirrored
 from rover_pipeline.odometry.options import OdometryOptions
-from rover_pipeline.odometry.own_body import own_body_notes
 from rover_pipeline.odometry.quality import (
     Quality,
     as_measured,
@@ -46,6 +49,7 @@ from rover_pipeline.odometry.remarks import (
     warnings_of,
 )
 from rover_pipeline.odometry.segments import Registration, SweepReader, merge, split, without_overlap
+from rover_pipeline.odometry.self_returns import disagreement, warnings_of_candidates
 
 #: Knots of the longest trajectory, which take 400 MB: 400,000 are 10 h.
 _MAX_KNOTS = 4_000_000
@@ -76,6 +80,38 @@ def odom(
     """
     if recording.count == 0:
         raise ValueError("there is no sweep")
+    declared = find_own(options.rig, config)
+    seen = ScanReader(recording, options, metadata).may_be_own() if declared is None else ()
+    estimate = functools.partial(
+        _estimate, recording, options=options, metadata=metadata, config=config,
+        imu_ts=imu_ts, imu_avel=imu_avel, imu_acc=imu_acc, imu_valid=imu_valid,
+    )  # fmt: skip
+    if not seen:
+        return estimate(own=declared or ())
+    rival = estimate(own=seen)[0]
+    return estimate(own=(), seen=seen, rival=Poses(rival["rot"], rival["pos"]))
+
+
+def _estimate(
+    recording: Recording,
+    *,
+    own: tuple[OwnRegion, ...],
+    seen: tuple[OwnRegion, ...] = (),
+    rival: Poses | None = None,
+    options: OdometryOptions,
+    metadata: str,
+    config: str | None,
+    imu_ts: np.ndarray | None,
+    imu_avel: np.ndarray | None,
+    imu_acc: np.ndarray | None,
+    imu_valid: np.ndarray | None,
+) -> tuple[dict[str, np.ndarray], Inspection]:
+    """The same, where it is settled what belongs to the rig.
+
+    Args:
+        own: where the rig itself is seen, which is left out.
+        seen: where it may be seen, which is not left out; rival: the poses where it is.
+    """
     if options.loops:
         load("rover_pipeline.odometry.loops.pose_graph:load_gtsam")()  # an error now, not after the registration
     lidar_clock = clock("lidar", recording.ts, options.times)
@@ -94,7 +130,7 @@ def odom(
     if options.world == "gravity":
         with_accelerometer(samples)  # an error now, not after the registration
     lidar = lidar_reader(metadata, options.lidar.ts_reference)
-    reader = SweepReader(recording, times, *lidar.span, options, metadata).without_own_body()
+    reader = SweepReader(recording, times, *lidar.span, options, metadata, own)
     if recording.forks:
         # Each of the processes that are forked from this one would have to compile the kernels.
         prepare(["odometry"])
@@ -125,7 +161,6 @@ def odom(
         **({"imu": imu.summary} if imu.summary else {}),
         "seams": summaries,
         "noise": round(batch.noise, 3),
-        **({} if reader.own is None else {"own_body": round(float(np.mean(reader.own > 0)), 3)}),
         "depth": batch.system.depth.round(2).tolist(),
     }
     held = None if lidar.duration else distortion(reader, batch.trajectory, lidar.period)
@@ -155,7 +190,8 @@ def odom(
         trusted = Trajectory(times, state, valid, max_gap=LONGEST)
         against, mirror = contradicted_by(samples, imu, mount, trusted), mirrored(samples, imu, mount, rates, trusted)
     lost = widened(companions | traffic | implausible(state, times) | quality.torn(options, times) | against, times)
-    lost |= unbridged(np.isfinite(quality.inliers), times, {seam.frame for seam in seams})
+    differ = np.zeros(len(times), bool) if rival is None else disagreement(state, rival, times, options.max_error)
+    lost |= differ | unbridged(np.isfinite(quality.inliers), times, {seam.frame for seam in seams})
     valid &= largest_stretch(lost, valid)
     after = jumps(recorded)
     valid &= largest_part(after, valid) & (not mirror)
@@ -180,7 +216,7 @@ def odom(
     warnings = [
         *lidar.notes,
         *(held.warnings() if held is not None else []),
-        *own_body_notes(reader.own),
+        *warnings_of_candidates(seen, differ),
         *jump_warnings(recorded, after),
         *imu.notes,
         *([mirror] if mirror else []),

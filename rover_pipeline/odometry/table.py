@@ -10,9 +10,9 @@ STEPS = (
     Step(
         sensor="_odom",
         function="rover_pipeline.odometry.steps:odom",
-        version=12,
+        version=13,
         sections=("odometry", "lidar", "rig", "sync.times"),
-        uses={"rig": ("name", "imu")},
+        uses={"rig": ("name", "imu", "own")},
         options=OdometryOptions,
         inputs={"rng": "_lidar_image/rng"},
         files={"metadata": "lidar/lidar.json", "config": "config.yaml?"},

@@ -34,7 +34,6 @@ def test_a_walk_through_a_park_that_others_made_is_known_to_a_centimetre(tmp_pat
 
 @there
 @pytest.mark.system
-@pytest.mark.xfail(strict=True, reason="own_body takes the people who walk along for the rig: it stands, and is valid")
 def test_people_who_walk_along_in_a_corridor_do_not_make_the_lidar_stand(tmp_path: Path) -> None:
     score = play("corridor_128_no_imu", 207, tmp_path)
     assert score.wrong == 0, score.said
