@@ -79,6 +79,8 @@ def begun(tmp_path: Path) -> Iterator[tuple[int, int, Path]]:
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(tmp_path)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)  # the tests may run in the background, or below `nohup`
         command = [sys.executable, "-m", "rover_pipeline", "run", str(trace), "--outputs", "slow"]
         os.execve(sys.executable, [*command, "--config", "extra_rules=slow.smk"], environment)
     deadline = time.monotonic() + 120
