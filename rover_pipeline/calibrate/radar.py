@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -52,7 +53,8 @@ class Reflector(NamedTuple):
 
     Attributes:
         near: where to look for it, m.
-        azimuth, elevation: its direction, degrees to the right and up; None = not known.
+        azimuth, elevation: its direction, degrees to the right and up; None = not known, which only an array without
+            antennas along that axis allows.
         distance: its measured distance, m; None = not known.
     """
 
@@ -207,12 +209,18 @@ def _on_reflector(radar: _Radar, echoes: _Echoes, reflector: Reflector) -> Fit:
         raise ConfigError(
             f"{radar.path}: no static echo within {_NEAR_M} m of {reflector.near} m; give the reflector's distance"
         )
-    right, up = strongest_directions(radar.board, echoes.snapshots.mean(axis=0, keepdims=True))
-    if reflector.azimuth is not None or reflector.elevation is not None:
-        up = np.sin(np.radians([reflector.elevation or 0.0]))
-        right = np.sin(np.radians([reflector.azimuth or 0.0])) * np.sqrt(1 - up**2)
+    # Phases that grow along the array turn all directions: an echo whose direction is not known leaves them open.
+    spans = np.ptp(radar.board.antennas, axis=0) > 0
+    unknown = [spans[0] and reflector.azimuth is None, spans[1] and reflector.elevation is None]
+    if missing := list(itertools.compress(("--azimuth", "--elevation"), unknown)):
+        raise ConfigError(
+            f"{radar.path}: a reflector whose direction is not known leaves phases open that grow along the array; "
+            f"give {' and '.join(missing)}, degrees from straight ahead"
+        )
+    up = np.sin(np.radians(reflector.elevation or 0.0))
+    right = np.sin(np.radians(reflector.azimuth or 0.0)) * np.sqrt(1 - up**2)
     count = len(echoes.snr)
-    return fit_gains(radar.board, echoes.snapshots, echoes.snr, np.repeat(right, count), np.repeat(up, count))
+    return fit_gains(radar.board, echoes.snapshots, echoes.snr, np.full(count, right), np.full(count, up))
 
 
 def _in_motion(radars: Sequence[_Radar]) -> tuple[Fit, _Echoes]:

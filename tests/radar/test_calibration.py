@@ -225,6 +225,23 @@ def test_a_calibration_that_cannot_be_used_is_an_error_of_one_line(tmp_path: Pat
         points(words(chirp, [Target(2.0)], 0, None)[None], np.ones(1, "u1"), options=other, **texts(chirp))
 
 
+def test_a_reflector_of_unknown_direction_is_refused_because_it_leaves_a_turn_of_the_array_open(tmp_path: Path) -> None:
+    one_height, heights = (chirps(each, frame_length=16, adc_samples=64) for each in ("AWR1642", "AWR1843"))
+    for chirp, given, missing in (
+        (one_height, Reflector(1.0), "give --azimuth, degrees"),
+        (heights, Reflector(1.0), "give --azimuth and --elevation, degrees"),
+        (heights, Reflector(1.0, 0.0), "give --elevation, degrees"),
+    ):
+        trace = record(tmp_path / f"{missing}{given.azimuth}", chirp, words(chirp, [Target(1.0)], 0, None)[None])
+        with pytest.raises(RoverError, match=missing) as caught:
+            calibrate_radar([trace], tmp_path / "radar.yaml", reflector=given)
+        assert "\n" not in str(caught.value)
+    # Of antennas at one height none says anything about heights.
+    assert calibrate_radar(
+        [tmp_path / "give --azimuth, degreesNone"], tmp_path / "a.yaml", reflector=Reflector(1.0, 0.0)
+    )
+
+
 def test_recordings_that_cannot_be_calibrated_from_are_refused(tmp_path: Path) -> None:
     chirp = chirps("AWR1642", frame_length=16, adc_samples=64)
     trace = record(tmp_path / "trace", chirp, words(chirp, [Target(1.0)], 0, None)[None])
