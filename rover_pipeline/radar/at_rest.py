@@ -20,6 +20,24 @@ _ITERATIONS = 6
 _REGULARISATION = 1e-6
 
 
+class Echoes(NamedTuple):
+    """Points of a frame.
+
+    Attributes:
+        direction: f8 (point, 3), unit vectors.
+        doppler: f8 (point,), m/s, positive recedes.
+        error: f8 (point, 2), standard deviations of the sines of azimuth and elevation.
+    """
+
+    direction: np.ndarray
+    doppler: np.ndarray
+    error: np.ndarray
+
+    def select(self, chosen: np.ndarray) -> Echoes:
+        """Some of the points, by a mask or by numbers."""
+        return Echoes(*(each[chosen] for each in self))
+
+
 class Fit(NamedTuple):
     """Weighted least squares over the points at rest.
 
@@ -47,10 +65,8 @@ def vertical_sigma(vel: np.ndarray, vertical: float, pitch: float) -> np.ndarray
     return sigma
 
 
-def residual_variance(
-    direction: np.ndarray, velocity: np.ndarray, doppler_sigma: float, options: VelocitySection
-) -> np.ndarray:
-    """Variance of each residual, from the errors of the Doppler and of the direction, f8 (..., point), m2/s2.
+def slopes(direction: np.ndarray, velocity: np.ndarray) -> np.ndarray:
+    """Derivatives of the Doppler by the sines of azimuth (to the left) and elevation, f8 (2, ..., point), m/s.
 
     Args:
         direction: f8 (point, 3), unit vectors; velocity: f8 (..., 3), m/s.
@@ -58,25 +74,33 @@ def residual_variance(
     # Derivative of the forward component of a unit vector by the other two, but for its sign; bounded at the sides.
     slope = direction[:, 1:] / np.maximum(direction[:, :1], 0.1)
     ahead, left, up = (velocity[..., axis, None] for axis in range(3))
-    azimuth = options.azimuth_error * (left - ahead * slope[:, 0])
-    elevation = options.elevation_error * (up - ahead * slope[:, 1])
-    variance: np.ndarray = doppler_sigma**2 + azimuth**2 + elevation**2
+    return np.stack([left - ahead * slope[:, 0], up - ahead * slope[:, 1]])
+
+
+def residual_variance(echoes: Echoes, velocity: np.ndarray, doppler_sigma: float) -> np.ndarray:
+    """Variance of each residual, from the errors of the Doppler and of the direction, f8 (..., point), m2/s2.
+
+    Args:
+        velocity: f8 (..., 3), m/s; doppler_sigma: standard deviation of the Doppler, m/s.
+    """
+    azimuth, elevation = slopes(echoes.direction, velocity)
+    variance: np.ndarray = (
+        doppler_sigma**2 + (echoes.error[:, 0] * azimuth) ** 2 + (echoes.error[:, 1] * elevation) ** 2
+    )
     return variance
 
 
-def fit(
-    direction: np.ndarray, doppler: np.ndarray, velocity: np.ndarray, doppler_sigma: float, options: VelocitySection
-) -> Fit | None:
+def fit(echoes: Echoes, velocity: np.ndarray, doppler_sigma: float, options: VelocitySection) -> Fit | None:
     """The velocity at which the points near a velocity are at rest; None if there are too few of them.
 
     Args:
-        direction: f8 (point, 3), unit vectors; doppler: f8 (point,), m/s, positive recedes.
         velocity: f8 (3,), m/s, where the search begins.
         doppler_sigma: standard deviation of the Doppler, m/s.
     """
+    direction, doppler, _ = echoes
     for _ in range(_ITERATIONS):
         prior = float(vertical_sigma(velocity, options.vertical, options.pitch))
-        sigma = np.sqrt(residual_variance(direction, velocity, doppler_sigma, options))
+        sigma = np.sqrt(residual_variance(echoes, velocity, doppler_sigma))
         residual = (doppler + matmul(direction, velocity)) / sigma
         inlier = np.abs(residual) < OUTLIER
         if np.count_nonzero(inlier) < options.min_inliers:

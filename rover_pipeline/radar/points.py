@@ -9,7 +9,7 @@ import numpy as np
 
 from rover_pipeline.radar.angles import virtual_antennas
 from rover_pipeline.radar.boards import Board
-from rover_pipeline.radar.coherence import coherence
+from rover_pipeline.radar.coherence import Accuracy, coherence
 from rover_pipeline.radar.detect import Peaks, Search, ca_noise, caso_noise, find_os_peaks, find_peaks
 from rover_pipeline.radar.options import PointsOptions
 from rover_pipeline.radar.point_kernels import strongest_beams
@@ -19,6 +19,8 @@ from rover_pipeline.radar.unfold import Unfolder
 #: Intervals of azimuth beams and number of elevation beams, equally spaced in the sine: fine enough to refine the
 #: strongest beam by a parabola.
 _FINE = (64, 17)
+#: Distance from an edge of the search, in the sine, that is rounding.
+_EDGE = 1e-6
 #: The same for comparing numbers of folds, whose winner is then refined.
 _COARSE = (32, 9)
 
@@ -29,13 +31,17 @@ class Found(NamedTuple):
     Attributes:
         peaks: their cells; `doppler` as measured, without folds.
         direction: f8 (point, 3), unit vectors, front-left-up.
-        folds: i8 (point,), spans of Doppler to add; certain: bool (point,), whether their number is certain.
+        folds: i8 (point,), spans of Doppler to add; certain: bool (point,), whether their number is certain, and the
+            direction within the search.
+        deviation: f8 (point, 2), standard deviations of the sines of azimuth and elevation; NaN where the array does
+            not tell them, or the direction is at an edge of the search. Empty before they are known.
     """
 
     peaks: Peaks
     direction: np.ndarray
     folds: np.ndarray
     certain: np.ndarray
+    deviation: np.ndarray = np.zeros((0, 2))
 
 
 class _Beams(NamedTuple):
@@ -68,6 +74,7 @@ class PointFinder:
         self._search = Search(10 ** (options.threshold_db / 10), windows, options.first_bin, blind)
         # If rows are more than half a wavelength apart, elevations alias: limit them to the unambiguous ones.
         limit = min(1.0, 1 / board.row_spacing, float(np.sin(np.radians(options.max_elevation))))
+        self._accuracy = Accuracy(board, array_error)
         self._fine, self._coarse = _beams(board, _FINE, limit), _beams(board, _COARSE, limit)
         self._rows = np.ascontiguousarray(board.grid[:, 0])
         self._unfolder = None
@@ -97,7 +104,7 @@ class PointFinder:
             folds, certain, direction = self._unfolder(echoes, peaks, spectrum.shape[2], guide)
         if self._resolver is None:
             direction = self.directions(spectrum, peaks) if self._unfolder is None else direction
-            return Found(peaks, direction, folds, certain)
+            return self._judged(Found(peaks, direction, folds, certain), spectrum)
         unfolded = peaks._replace(doppler=peaks.doppler + folds * float(spectrum.shape[2]))
         strength = power[peaks.doppler_bin, peaks.range_bin] / peaks.snr
         found = self._resolver(self.snapshots(spectrum, unfolded), strength)
@@ -110,7 +117,19 @@ class PointFinder:
         kept = kept[np.argsort(-snr[kept], kind="stable")][:most]
         cell = found.cell[kept]
         expanded = Peaks(*(values[cell] for values in peaks))._replace(snr=snr[kept])
-        return Found(expanded, _unit_vectors(found.right[kept], found.up[kept]), folds[cell], certain[cell])
+        direction = _unit_vectors(found.right[kept], found.up[kept])
+        return self._judged(Found(expanded, direction, folds[cell], certain[cell]), spectrum)
+
+    def _judged(self, found: Found, spectrum: np.ndarray) -> Found:
+        """The same with deviations. At an edge of the search nothing says where the strongest beam would be."""
+        ahead, left, up = found.direction.T
+        edge = ahead <= _EDGE
+        for value, sines in zip((left, up), self._fine.sines, strict=True):
+            edge |= (np.abs(value) >= sines[-1] - _EDGE) & (len(sines) > 1)
+        peaks = found.peaks._replace(doppler=found.peaks.doppler + found.folds * float(spectrum.shape[2]))
+        deviation = self._accuracy(self.snapshots(spectrum, peaks), found.peaks.snr, -left, up)
+        deviation[edge] = np.nan
+        return found._replace(certain=found.certain & ~edge, deviation=deviation)
 
     def detect(self, power: np.ndarray) -> Peaks:
         """The peaks of a map of power, by the CFAR of the options."""

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.numerics.linear import matmul
-from rover_pipeline.radar.at_rest import OUTLIER, fit, residual_variance, vertical_sigma
+from rover_pipeline.radar.at_rest import OUTLIER, Echoes, fit, residual_variance, vertical_sigma
 from rover_pipeline.radar.options import VelocitySection
 
 #: Span of the Doppler of points that move, m/s. A span of 4 or of 30 m/s gives nearly the same results.
@@ -49,34 +49,29 @@ class Rival(NamedTuple):
 
 
 def strongest_rival(
-    direction: np.ndarray,
-    doppler: np.ndarray,
-    velocity: np.ndarray,
-    distance: float,
-    doppler_sigma: float,
-    options: VelocitySection,
+    echoes: Echoes, velocity: np.ndarray, distance: float, doppler_sigma: float, options: VelocitySection
 ) -> Rival | None:
     """The velocity with the largest share of evidence against the estimate; None if there is no other.
 
     Args:
-        direction: f8 (point, 3), unit vectors; doppler: f8 (point,), m/s, positive recedes.
         velocity: f8 (3,), the estimate, m/s.
         distance: level distance of a rival from the estimate, m/s; one that is nearer is no other velocity.
         doppler_sigma: standard deviation of the Doppler, m/s.
     """
-    variance = residual_variance(direction, velocity, doppler_sigma, options)
+    direction, doppler, _ = echoes
+    variance = residual_variance(echoes, velocity, doppler_sigma)
     moving = np.flatnonzero((doppler + matmul(direction, velocity)) ** 2 >= OUTLIER**2 * variance)
     rivals = _velocities(direction, doppler, moving, options)
     rivals = rivals[_level_distance(rivals, velocity) > distance]
     if not len(rivals):
         return None
     # What contradicts the estimate is mostly what moves at it, so the rivals that explain most of that are compared.
-    gained = _evidence(direction[moving], doppler[moving], rivals, doppler_sigma, options).sum(axis=1)
+    gained = _evidence(echoes.select(moving), rivals, doppler_sigma, options).sum(axis=1)
     rivals = rivals[np.argsort(-gained, kind="stable")[:_COMPARED]]
-    own = _evidence(direction, doppler, velocity, doppler_sigma, options)
+    own = _evidence(echoes, velocity, doppler_sigma, options)
 
     def shares(others: np.ndarray) -> np.ndarray:
-        more = _evidence(direction, doppler, others, doppler_sigma, options) - own
+        more = _evidence(echoes, others, doppler_sigma, options) - own
         against, of_estimate = np.maximum(more, 0).sum(axis=1), np.maximum(-more, 0).sum(axis=1)
         return against / np.maximum(of_estimate, 1e-9)
 
@@ -86,7 +81,7 @@ def strongest_rival(
         if not left.any():
             break
         start = rivals[np.flatnonzero(left)[evidence[left].argmax()]]
-        refined = fit(direction, doppler, start, doppler_sigma, options)
+        refined = fit(echoes, start, doppler_sigma, options)
         tried = start[None] if refined is None else np.stack([start, refined.vel])
         tried = tried[_level_distance(tried, velocity) > distance]
         for other, share in zip(tried, shares(tried), strict=True):
@@ -138,12 +133,10 @@ def _draws(points: int, size: int, trials: int) -> np.ndarray:
     return np.random.default_rng(points).integers(0, points, (trials, size)).T.copy()
 
 
-def _evidence(
-    direction: np.ndarray, doppler: np.ndarray, velocity: np.ndarray, doppler_sigma: float, options: VelocitySection
-) -> np.ndarray:
+def _evidence(echoes: Echoes, velocity: np.ndarray, doppler_sigma: float, options: VelocitySection) -> np.ndarray:
     """What each point says for velocities, f8 (..., 3), and last what the prior says, f8 (..., point + 1)."""
-    variance = residual_variance(direction, velocity, doppler_sigma, options)
-    squares = (doppler + matmul(velocity, direction.T)) ** 2 / variance
+    variance = residual_variance(echoes, velocity, doppler_sigma)
+    squares = (echoes.doppler + matmul(velocity, echoes.direction.T)) ** 2 / variance
     points = np.maximum(_LOG_SPAN - 0.5 * (np.log(variance) + squares), 0)
     prior = -0.5 * (velocity[..., 2] / vertical_sigma(velocity, options.vertical, options.pitch)) ** 2
     return np.concatenate([points, prior[..., None]], axis=-1)

@@ -122,8 +122,8 @@ def points(
 
     Returns:
         `xyz` f4 (frame, point, 3), `doppler` and `snr` f4 (frame, point), `count` u2 (frame,), `folds` i1 and `certain`
-        u1 (frame, point), `excised` f4 (frame,), the share of the samples that was replaced, and `valid`, False where
-        the receiver was saturated.
+        u1 (frame, point), `deviation` f4 (frame, point, 2), `excised` f4 (frame,), the share of the samples that was
+        replaced, and `valid`, False where the receiver was saturated.
     """
     shape = iq.shape[1:]
     metres, mps = resolutions(sidecar) or (0.0, 0.0)
@@ -137,13 +137,14 @@ def points(
     xyz = np.full((len(iq), most, 3), np.nan, "f4")
     doppler, snr = np.full((2, len(iq), most), np.nan, "f4")
     count, folds, certain = np.zeros(len(iq), "u2"), np.zeros(doppler.shape, "i1"), np.zeros(doppler.shape, "u1")
+    deviation = np.full((*doppler.shape, 2), np.nan, "f4")
     excised = np.zeros(len(iq), "f4")
     for i in np.flatnonzero(whole):
         excised[i] = frames.excised_share(int(i))
         found = find(*frames.spectrum_and_power(int(i)), guides.get(int(i)))
         peaks = found.peaks
         count[i] = n = len(peaks.snr)
-        folds[i, :n], certain[i, :n] = found.folds, found.certain
+        folds[i, :n], certain[i, :n], deviation[i, :n] = found.folds, found.certain, found.deviation
         xyz[i, :n] = found.direction * np.maximum(peaks.range * metres - bias, 0)[:, None]
         doppler[i, :n] = (peaks.doppler - shape[0] // 2 + found.folds * float(shape[0])) * mps
         snr[i, :n] = 10 * np.log10(peaks.snr)
@@ -154,6 +155,7 @@ def points(
         "count": count,
         "folds": folds,
         "certain": certain,
+        "deviation": deviation,
         "excised": excised,
         "valid": frames.clipped() <= options.max_clipped,
     }
@@ -190,6 +192,7 @@ def sent_points(
         result[name] = np.where(kept, np.take_along_axis(values, order, axis=1), np.float32(np.nan))
     # What the radar has made of its Doppler is not known: it is taken as it is sent.
     result |= {"folds": np.zeros(kept.shape, "i1"), "certain": kept.astype("u1"), "excised": np.zeros(len(kept), "f4")}
+    result["deviation"] = np.full((*kept.shape, 2), np.nan, "f4")
     return {**result, "count": kept.sum(axis=1).astype("u2")}
 
 

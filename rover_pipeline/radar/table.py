@@ -104,7 +104,7 @@ STEPS = (
     Step(
         sensor="_radar_points",
         function="rover_pipeline.radar.steps:points",
-        version=7,
+        version=8,
         sections=("radar.points", "rig"),
         uses={"rig": ("name", "radar")},
         options=PointsOptions,
@@ -122,8 +122,15 @@ STEPS = (
                 type="i1",
             ),
             "certain": Output(
-                "1 = the number of folds is certain, and with it doppler and direction; 0 past `count`. [point]",
+                "1 = the number of folds is certain, and with it doppler and direction, and the direction is not at an "
+                "edge of the search; 0 past `count`. [point]",
                 type="u1",
+            ),
+            "deviation": Output(
+                "Standard deviations of the sines of azimuth and elevation, from the point's power over the noise, its "
+                "coherence and that of the array; NaN where the array does not measure them. [point, azimuth and "
+                "elevation]",
+                type="f4",
             ),
             "excised": Output("Share of the samples that `radar.interference` replaced, 0 to 1.", type="f4"),
         },
@@ -138,7 +145,7 @@ STEPS = (
     Step(
         sensor="_radar_velocity",
         function="rover_pipeline.radar.velocity:velocity",
-        version=7,
+        version=8,
         sections=("radar.velocity", "radar.points.max_folds"),
         options=VelocityOptions,
         inputs={
@@ -146,6 +153,7 @@ STEPS = (
             "doppler": "_radar_points/doppler",
             "count": "_radar_points/count",
             "certain": "_radar_points/certain",
+            "deviation": "_radar_points/deviation",
         },
         files={"sidecar": "radar/radar.json"},
         outputs={

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.numerics.linear import eigvalsh, inv, matmul
-from rover_pipeline.radar.at_rest import OUTLIER, Fit, fit, information
+from rover_pipeline.radar.at_rest import OUTLIER, Echoes, Fit, fit, information, slopes
 from rover_pipeline.radar.axes import doppler_bin, max_doppler
 from rover_pipeline.radar.options import VelocityOptions, VelocitySection
 from rover_pipeline.radar.rivals import level_velocities, strongest_rival
@@ -55,6 +55,7 @@ def velocity(
     doppler: np.ndarray,
     count: np.ndarray,
     certain: np.ndarray,
+    deviation: np.ndarray,
     *,
     options: VelocityOptions,
     sidecar: str,
@@ -64,6 +65,7 @@ def velocity(
     Args:
         xyz: f4 (frame, point, 3), m; doppler: f4 (frame, point), m/s; count: u2 (frame,), points of each frame.
         certain: u1 (frame, point), 0 = the Doppler may be folded in another way: nothing follows from the point.
+        deviation: f4 (frame, point, 2), standard deviations of the sines of azimuth and elevation; NaN = not known.
         sidecar: `radar.json`, or `points.json` of a radar that sends points, which says how large Doppler bins are.
 
     Returns:
@@ -75,11 +77,11 @@ def velocity(
         raise ValueError("radar.json must give range_resolution and doppler_resolution, both above zero")
     limit = max_doppler(sidecar) or np.inf
     estimates = []
-    for positions, speeds, n, sure in zip(xyz, doppler, count, certain, strict=True):
+    for positions, speeds, n, sure, errors in zip(xyz, doppler, count, certain, deviation, strict=True):
         known = np.flatnonzero(sure[:n])
         direction = positions[known].astype("f8")
         direction /= np.linalg.norm(direction, axis=1, keepdims=True)
-        estimate = ego_velocity(direction, speeds[known].astype("f8"), mps, options)
+        estimate = ego_velocity(direction, speeds[known].astype("f8"), mps, options, errors[known].astype("f8"))
         # Where few points are certain, those that are need not stand for the others. Of a radar that is faster than
         # folds are told apart, only points at its sides are certain, and their directions then err to one side.
         enough = estimate.inliers >= options.min_share * n
@@ -93,13 +95,20 @@ def velocity(
     }
 
 
-def ego_velocity(direction: np.ndarray, doppler: np.ndarray, bin_mps: float, options: VelocitySection) -> Velocity:
+def ego_velocity(
+    direction: np.ndarray,
+    doppler: np.ndarray,
+    bin_mps: float,
+    options: VelocitySection,
+    deviation: np.ndarray | None = None,
+) -> Velocity:
     """Velocity of the radar over ground.
 
     Args:
         direction: f8 (point, 3), unit vectors.
         doppler: f8 (point,), m/s, positive recedes.
         bin_mps: size of a Doppler bin, m/s: the scale of the errors of `doppler`.
+        deviation: f8 (point, 2), standard deviations of the sines of azimuth and elevation; NaN, None = not known.
 
     Returns:
         Not `determined` either where another velocity explains the points about as well; see `strongest_rival`.
@@ -107,15 +116,19 @@ def ego_velocity(direction: np.ndarray, doppler: np.ndarray, bin_mps: float, opt
     if len(doppler) < options.min_inliers:
         return _NOTHING
     doppler_sigma = max(options.doppler_error * bin_mps, options.least_error)
+    known = np.zeros((len(doppler), 2)) if deviation is None else np.nan_to_num(deviation)
+    echoes = Echoes(direction, doppler, np.hypot(known, (options.azimuth_error, options.elevation_error)))
     start = _consensus(direction, doppler, OUTLIER * doppler_sigma, options)
     estimate = _NOTHING
     for _ in range(_STARTS):
-        found = None if start is None else fit(direction, doppler, start, doppler_sigma, options)
+        found = None if start is None else fit(echoes, start, doppler_sigma, options)
         if found is None:
             break
-        estimate = _estimate(direction, found, _rounding(doppler[found.inlier], bin_mps) / doppler_sigma**2, options)
+        rounding = _rounding(doppler[found.inlier], bin_mps) / doppler_sigma**2
+        shared = known[found.inlier].min(axis=0)
+        estimate = _estimate(direction, found, rounding, shared, options)
         distance = 2 * _largest_error(estimate.vel, options)
-        rival = strongest_rival(direction, doppler, estimate.vel, distance, doppler_sigma, options)
+        rival = strongest_rival(echoes, estimate.vel, distance, doppler_sigma, options)
         if rival is None or rival.evidence <= options.max_rival:
             return estimate
         if rival.evidence * options.max_rival < 1:
@@ -126,20 +139,27 @@ def ego_velocity(direction: np.ndarray, doppler: np.ndarray, bin_mps: float, opt
     return estimate._replace(determined=False)
 
 
-def _estimate(direction: np.ndarray, found: Fit, rounding: float, options: VelocitySection) -> Velocity:
+def _estimate(
+    direction: np.ndarray, found: Fit, rounding: float, shared: np.ndarray, options: VelocitySection
+) -> Velocity:
     """The estimate of least squares with its covariance, `determined` but for its rivals.
 
     Args:
         rounding: least variance of the residuals, in those of the options.
+        shared: f8 (2,), standard deviations of the errors that the sines of azimuth and elevation have in common.
     """
     inliers = int(found.inlier.sum())
     # Scale the covariance by the variance of the residuals that was observed, relative to the one of the options.
     observed = max((found.residual[found.inlier] ** 2).sum(), 1e-9) / (_TRUNCATED_VARIANCE * max(inliers - 3, 1))
     weight = found.weight / max(observed, rounding)
-    cov = inv(information(direction, weight, found.prior))
+    cov_of_noise = inv(information(direction, weight, found.prior))
+    cov = cov_of_noise.copy()
     # Where the array knows no elevation, all directions are level and the speed comes out too small by their cosine.
     scale = _SCALE_ERROR if direction[:, 2].any() else _SCALE_ERROR_LEVEL
     cov += scale**2 * np.outer(found.vel, found.vel)
+    # Phases of the array that are off turn all directions alike: more points do not make their effect smaller.
+    moved = matmul(cov_of_noise, matmul(slopes(direction, found.vel) * weight, direction).T) * shared
+    cov += matmul(moved, moved.T)
     level_variance = eigvalsh(cov[:2, :2])[-1]
     enough = inliers >= max(options.min_inliers, options.min_share * len(direction))
     return Velocity(found.vel, cov, inliers, bool(enough and level_variance <= _largest_error(found.vel, options) ** 2))

@@ -82,7 +82,7 @@ def test_the_velocity_of_a_rig_faster_than_the_limit_is_valid_and_right(speed: f
     chirp, iq, truth = frames("indoor", np.linspace(3.0, 11.0, count), seed=3, speed=speed, radar=SLOW)
     described = texts(chirp)
     detected = points(iq, np.ones(len(iq), "u1"), options=POINTS, **described)
-    arrays = {name: detected[name] for name in ("xyz", "doppler", "count", "certain")}
+    arrays = {name: detected[name] for name in ("xyz", "doppler", "count", "certain", "deviation")}
     estimate = velocity(**arrays, options=VelocityOptions(), sidecar=described["sidecar"])
     error = np.linalg.norm((estimate["vel"] - truth)[:, :2], axis=1)[estimate["valid"] == 1]
     assert (estimate["valid"] == 1).mean() >= 0.9
@@ -94,7 +94,7 @@ def test_no_velocity_is_valid_and_wrong_beyond_three_times_the_limit(speed: floa
     chirp, iq, truth = frames("indoor", np.linspace(3.0, 11.0, 3), seed=3, speed=speed, radar=SLOW)
     described = texts(chirp)
     detected = points(iq, np.ones(len(iq), "u1"), options=POINTS, **described)
-    arrays = {name: detected[name] for name in ("xyz", "doppler", "count", "certain")}
+    arrays = {name: detected[name] for name in ("xyz", "doppler", "count", "certain", "deviation")}
     estimate = velocity(**arrays, options=VelocityOptions(), sidecar=described["sidecar"])
     error = np.linalg.norm((estimate["vel"] - truth)[:, :2], axis=1)
     assert not (error[estimate["valid"] == 1] > 0.3).any()
@@ -125,6 +125,7 @@ def test_points_that_are_not_certain_are_no_evidence_of_a_velocity() -> None:
     certain[:10] = 1  # They agree, but do not stand for the other thirty.
     sidecar = texts(chirps())["sidecar"]
     arguments = {"xyz": xyz[None], "doppler": doppler[None], "count": np.array([40]), "sidecar": sidecar}
+    arguments["deviation"] = np.full((1, 40, 2), np.nan)
     few = velocity(**arguments, certain=certain[None], options=VelocityOptions())
     assert not few["valid"][0] and few["inliers"][0] == 10
     all_ = velocity(**arguments, certain=np.ones((1, 40), "u1"), options=VelocityOptions())

@@ -32,7 +32,7 @@ def test_the_velocity_of_simulated_motion_is_accurate_and_its_covariance_is_cons
     chirp, iq, truth = frames(preset, np.arange(1.7, 28.0, 0.65 if WHOLE else 1.3), seed=2)
     described = texts(chirp)
     detected = points(iq, np.ones(len(iq), "u1"), options=PointsOptions(), **described)
-    arrays = {name: detected[name] for name in ("xyz", "doppler", "count", "certain")}
+    arrays = {name: detected[name] for name in ("xyz", "doppler", "count", "certain", "deviation")}
     estimate = velocity(**arrays, options=OPTIONS, sidecar=described["sidecar"])
     valid = estimate["valid"] == 1
     assert valid.mean() > 0.9
