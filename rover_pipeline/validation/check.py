@@ -107,16 +107,11 @@ def _with_error(found: Iterator[str]) -> Iterator[str]:
 
 def _sensor_problems(trace: Trace, name: str, threads: int, decode: Callable[[str], bool] | None) -> Iterator[str]:
     path = trace.path / name
-    try:
-        sensor = Sensor(path)
-        if TS not in sensor.specs:
-            yield f"{path}: {META} does not list ts; every sensor needs one"
-            return
-        count = len(sensor.channel(TS))
-    except FormatError as error:
-        require_damage(error)
-        yield str(error)
+    sensor = Sensor(path)
+    if TS not in sensor.specs:
+        yield f"{path}: {META} does not list ts; every sensor needs one"
         return
+    count = len(sensor.channel(TS))
     if count == 0:
         yield f"{path / TS}: holds no samples"
     for channel_name in sensor.specs:
@@ -136,11 +131,9 @@ def _sensor_problems(trace: Trace, name: str, threads: int, decode: Callable[[st
         if decode is None or decode(f"{name}/{channel_name}"):
             yield from _undecodable(channel, threads)
     yield from _time_problems(sensor, count, _has_own_clock(trace.path))
-    try:
-        sensor.valid(min(count, len(sensor.channel(VALID))) if VALID in sensor.specs else count)
-    except FormatError as error:
-        require_damage(error)
-        yield str(error)
+    yield from _unreadable(
+        lambda: sensor.valid(min(count, len(sensor.channel(VALID))) if VALID in sensor.specs else count)
+    )
     found = list(layout_problems(trace.path, name, sensor.specs, missing_sidecars=True))
     yield from found
     sidecar = path / f"{name}.json"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from rover_pipeline.errors import FormatError, require_damage
+from rover_pipeline.errors import unless_damaged
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import read_provenance
@@ -17,6 +18,8 @@ from rover_pipeline.validation.channels import channels_made
 
 #: Maximum difference of a rotation matrix times its transpose from the identity.
 _TOLERANCE = 1e-5
+#: Gives problems of a range of samples, and which samples have them, bool (sample,); `valid` is given too.
+Check = Callable[[Sensor, slice, np.ndarray], Iterator[tuple[str, np.ndarray]]]
 #: Number of samples that are checked at once, and bytes of a channel of them.
 _BLOCK, _BLOCK_BYTES = 4096, 1 << 25
 
@@ -28,27 +31,34 @@ def content_problems(trace: Trace, sensor: Sensor) -> Iterator[str]:
     kinds = channels_made(sensor)
     if any(name not in sensor.specs or not kind.fits(*_kind(sensor, name)) for name, kind in kinds.items()):
         return  # `channel_problems` reports it
-    checks: list[Callable[[Sensor, slice, np.ndarray], Iterator[tuple[str, np.ndarray]]]] = []
+    checks: list[Check] = []
     checks += [_poses] if {"pos", "rot"} <= set(kinds) else []
     checks += [_BY_NAME[sensor.name]] if sensor.name in _BY_NAME else []
-    reported: set[str] = set()
-    try:
-        count = min(len(sensor.channel(name)) for name in sensor.specs)
-        valid = sensor.valid(count).astype(bool)
-        widest = max(spec.sample_bytes for spec in sensor.specs.values())
-        block = max(1, min(_BLOCK, _BLOCK_BYTES // widest))
-        for start in range(0, count, block) if checks else ():
-            part = slice(start, min(start + block, count))
-            for check in checks:
-                for problem, bad in check(sensor, part, valid[part]):
-                    if bad.any() and problem not in reported:
-                        reported.add(problem)
-                        yield f"{sensor.path}: sample {start + int(np.argmax(bad))}: {problem}"
-    except FormatError as error:
-        require_damage(error)
-        return  # the check of the channel itself reports it
+    if checks:
+        yield from first_bad_samples(sensor, sensor.specs, lambda *part: chain(*(each(*part) for each in checks)))
     if sensor.name == "_sync":
-        yield from _sync(trace, sensor, count)
+        with unless_damaged():  # the check of the channel itself reports it
+            yield from _sync(trace, sensor, min(len(sensor.channel(name)) for name in sensor.specs))
+
+
+def first_bad_samples(sensor: Sensor, channels: Collection[str], check: Check, place: str = "") -> Iterator[str]:
+    """For each rule that samples break, the first such sample. Samples are read in blocks, for bounded memory.
+
+    Args:
+        channels: those that the check reads; place: the channel that is to blame, where it is one.
+    """
+    reported: set[str] = set()
+    with unless_damaged():  # the check of the channel itself reports it
+        count = min(len(sensor.channel(name)) for name in channels)
+        valid = sensor.valid(count).astype(bool)
+        widest = max(sensor.specs[name].sample_bytes for name in channels)
+        block = max(1, min(_BLOCK, _BLOCK_BYTES // widest))
+        for start in range(0, count, block):
+            part = slice(start, min(start + block, count))
+            for problem, bad in check(sensor, part, valid[part]):
+                if bad.any() and problem not in reported:
+                    reported.add(problem)
+                    yield f"{sensor.path / place}: sample {start + int(np.argmax(bad))}: {problem}"
 
 
 def _kind(sensor: Sensor, name: str) -> tuple[str, tuple[int, ...]]:
@@ -116,15 +126,12 @@ def _sync(trace: Trace, sensor: Sensor, count: int) -> Iterator[str]:
             continue
         match, residual = (sensor.channel(channel).read_whole(count) for channel in (name, f"{name}_dt"))
         if exists(trace.path / name / META):
-            try:
+            with unless_damaged():
                 samples = len(trace.sensor(name).channel(TS))
-            except FormatError as error:
-                require_damage(error)
-                continue
-            bad = (match < -1) | (match >= samples)
-            if bad.any():
-                first = int(np.argmax(bad))
-                yield f"{sensor.path / name}: sample {first}: is {match[first]}, {name} has samples 0 to {samples - 1}"
+                bad = (match < -1) | (match >= samples)
+                if bad.any():
+                    at = int(np.argmax(bad))
+                    yield f"{sensor.path / name}: sample {at}: is {match[at]}, {name} has samples 0 to {samples - 1}"
         bad = (match >= 0) & ~np.isfinite(residual)
         if bad.any():
             yield f"{sensor.path / f'{name}_dt'}: sample {int(np.argmax(bad))}: is not finite although there is a match"

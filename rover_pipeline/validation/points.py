@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
-from rover_pipeline.errors import FormatError, require_damage
 from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.validation.contents import first_bad_samples
 
-#: Bytes of a channel that are read at once.
-_BLOCK_BYTES = 1 << 25
 #: Channels of points -> whether places past `count` hold NaN.
 _CHANNELS = {"xyz": True, "intensity": True, "time": True, "ring": False}
 
@@ -22,31 +21,16 @@ def point_problems(sensor: Sensor) -> Iterator[str]:
     if "count" not in sensor.specs:
         yield f"{sensor.path}: has xyz but no channel count, which says how many of its points there are"
         return
-    names = [name for name in _CHANNELS if name in sensor.specs]
-    reported: set[str] = set()
-    try:
-        sweeps = min(len(sensor.channel(name)) for name in ("count", *names))
-        valid = sensor.valid(sweeps).astype(bool)
-        block = max(1, _BLOCK_BYTES // max(sensor.specs[name].sample_bytes for name in names))
-        for start in range(0, sweeps, block):
-            part = slice(start, min(start + block, sweeps))
-            count = sensor.channel("count").read(part.start, part.stop).astype("i8")
-            for name in names:
-                values = sensor.channel(name).read(part.start, part.stop)
-                for problem, bad in _broken(name, values, count, valid[part]):
-                    if bad.any() and problem not in reported:
-                        reported.add(problem)
-                        yield f"{sensor.path / name}: sample {start + int(np.argmax(bad))}: {problem}"
-    except FormatError as error:
-        require_damage(error)
-        return  # the check of the channel itself reports it
+    for name in (each for each in _CHANNELS if each in sensor.specs):
+        yield from first_bad_samples(sensor, ("count", name), partial(_broken, name), name)
 
 
-def _broken(name: str, values: np.ndarray, count: np.ndarray, valid: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+def _broken(name: str, sensor: Sensor, part: slice, valid: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
     """Problems of a channel, and the sweeps that have them, bool (frame,)."""
+    count, values = (sensor.channel(each).read(part.start, part.stop) for each in ("count", name))
     places = values.shape[1] if values.ndim > 1 else 0
-    yield f"count is more than the {places} points of a sample", count > places
     if name == "xyz":
+        yield f"count is more than the {places} points of a sample", count > places
         yield "count is 0 although valid is 1", valid & (count == 0)
     if values.dtype.kind != "f":
         return

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import cv2
 import numpy as np
 
-from rover_pipeline.errors import FormatError, require_damage
+from rover_pipeline.errors import FormatError, require_damage, unless_damaged
 from rover_pipeline.format.files import read_bounded
 from rover_pipeline.format.meta import MAX_SAMPLE_BYTES
 from rover_pipeline.format.texts import read_yaml
@@ -85,10 +85,7 @@ def _decode(data: bytes, flags: int) -> np.ndarray | None:
 
 def read_map_view(folder: Path) -> EmbeddedImage | None:
     """The view of the map from above, `bev.png`, made smaller; None when it is missing or cannot be read."""
-    try:
-        data = read_bounded(folder / "bev.png", MAX_SAMPLE_BYTES, "any picture")
-    except (OSError, FormatError) as error:
-        require_damage(error)
-        return None
-    image = _decode(data, cv2.IMREAD_COLOR_RGB)
+    image = None
+    with unless_damaged():
+        image = _decode(read_bounded(folder / "bev.png", MAX_SAMPLE_BYTES, "any picture"), cv2.IMREAD_COLOR_RGB)
     return None if image is None else embed_image(resize_image(image, _VIEW_WIDTH))
