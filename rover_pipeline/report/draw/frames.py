@@ -9,20 +9,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rover_pipeline.errors import FormatError, require_damage
+from rover_pipeline.errors import unless_damaged
 from rover_pipeline.format.axes import read_axes
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.trace import Trace
 from rover_pipeline.lidar.panorama import Panorama
 from rover_pipeline.numerics.nearest import nearest_samples
-from rover_pipeline.report.draw.images import EmbeddedImage, colourise, embed_image, polar_to_cartesian, resize_image
+from rover_pipeline.report.draw.images import (
+    EmbeddedImage,
+    colour_distances,
+    colourise,
+    decibel_limits,
+    distance_limits,
+    embed_image,
+    metres,
+    polar_to_cartesian,
+    resize_image,
+)
 from rover_pipeline.report.draw.radar_points import RadarPoints, draw_points
 from rover_pipeline.report.read.sensors import USUAL_SENSORS, SensorRecord, read_sidecar
 
-#: Colours span at most this many decibels below the strongest cell; they end at the noise if that is higher.
-_COLOUR_SPAN_DB = 70.0
-#: Range that the sensor writes if a target is beyond what 16 bits hold, mm.
-_CLIPPED_RANGE = 65535
 #: No radar on a rover has points that are farther away than this, m.
 _MAX_REACH_M = 500.0
 #: Draws several samples, (frame, ...), with the same colour scale as images, u1 (row, column, 3 or 4).
@@ -106,11 +112,8 @@ def _draw_frames(source: _Images, times: np.ndarray) -> list[Frame]:
     nearest = nearest_samples(ts, times)
     decoded: dict[int, np.ndarray] = {}
     for sample in np.unique(nearest).tolist():
-        try:
+        with unless_damaged():  # The findings name it.
             decoded[sample] = source.channel.read(int(samples[sample]), int(samples[sample]) + 1)[0]
-        except FormatError as error:
-            require_damage(error)
-            continue  # The findings name it.
     rendered = source.render(np.stack(list(decoded.values()))) if decoded else []
     images = {sample: embed_image(image) for sample, image in zip(decoded, rendered, strict=True)}
     empty = {sample: _NOTHING[source.title](values) for sample, values in decoded.items() if source.title in _NOTHING}
@@ -130,7 +133,7 @@ def _draw_frames(source: _Images, times: np.ndarray) -> list[Frame]:
 
 #: Title of images -> function that says of a sample what it does not show; "" where it shows something.
 _NOTHING: dict[str, Callable[[np.ndarray], str]] = {
-    "lidar": lambda ranges: "" if ((ranges > 0) & (ranges < _CLIPPED_RANGE)).any() else "no return",
+    "lidar": lambda ranges: "" if np.isfinite(metres(ranges)).any() else "no return",
     "radar points": lambda points: "" if np.isfinite(points[:, :3]).all(axis=1).any() else "no point",
     "range-Doppler": lambda power: "" if len(np.unique(power[np.isfinite(power)])) > 1 else "no echo",
     "range-azimuth": lambda power: "" if len(np.unique(power[np.isfinite(power)])) > 1 else "no echo",
@@ -146,16 +149,12 @@ def _readable_images(trace: Trace, records: Mapping[str, SensorRecord], width: i
         if title in titles or not record or not record.sensor or channel not in record.sensor.specs:
             continue
         titles.add(title)
-        try:
+        with unless_damaged():  # The findings name it.
             render, scale = prepare(trace, record.sensor, width)
             source: Any = trace.source(name, channel)
             stored = RadarPoints(source) if title == "radar points" else source.channel(channel)
             images = _Images(title, record, stored, render, scale)
-        except FormatError as error:
-            require_damage(error)
-            continue  # The findings name it.
-        if images.has_sample.any():
-            readable.append(images)
+            readable += [images] if images.has_sample.any() else []
     return readable
 
 
@@ -186,12 +185,9 @@ def _lidar_points(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, st
 
 def _range_pictures(images: np.ndarray, width: int, aspect: float) -> list[np.ndarray]:
     """Range images, u2 (image, row, column), mm, in colours by the logarithm of distance."""
-    metres = images.astype("f4") / 1000
-    metres[(images == 0) | (images == _CLIPPED_RANGE)] = np.nan
-    measured = metres[np.isfinite(metres)]
-    near, far = np.percentile(measured, (2, 98)) if len(measured) else (0.5, 50.0)
-    low, high, values = np.log(near), np.log(far), np.log(np.maximum(metres, 1e-3))
-    return [resize_image(colourise(each, low, high, "turbo_r"), width, aspect) for each in values]
+    distances = metres(images)
+    limits = distance_limits(distances)
+    return [resize_image(colour_distances(each, *limits), width, aspect) for each in distances]
 
 
 def _lidar_aspect(trace: Trace) -> float:
@@ -219,15 +215,11 @@ def _range_doppler(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, s
         scale = f"to {ranges[-1]:.0f} m, {speeds}"
 
     def render(power: np.ndarray) -> list[np.ndarray]:
-        low, high = _decibel_limits(power)
+        low, high = decibel_limits(power)
         # The rows of an image go down, but targets that move away belong to the top.
         return [resize_image(colourise(each[::-1], low, high, "inferno"), width, 4.0) for each in power]
 
     return render, scale
-
-
-def _range_azimuth(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, str]:
-    return _birds_eye_view(sensor, "power", _decibel_limits, "inferno", width)
 
 
 def _radar_points(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, str]:
@@ -245,22 +237,14 @@ def _radar_points(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, st
     return render, "red recedes"
 
 
-def _bev(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, str]:
-    return _birds_eye_view(sensor, "occupancy", lambda cells: (0, max(1, int(cells.max(initial=0)))), "cividis", width)
-
-
-def _birds_eye_view(
-    sensor: Sensor, channel: str, limits: Callable[[np.ndarray], tuple[float, float]], colour_map: str, width: int
-) -> tuple[_Render, str]:
-    """Draw polar images as RGBA, transparent where the sensor does not measure.
-
-    Args:
-        limits: gives the values with the first and the last colour for all images together.
-    """
-    azimuth, ranges = _polar_axes(sensor.path, sensor.specs[channel].shape)
+def _birds_eye_view(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, str]:
+    """Polar images of power or of occupied cells as RGBA, transparent where the sensor does not measure."""
+    is_power = "power" in sensor.specs
+    colour_map = "inferno" if is_power else "cividis"
+    azimuth, ranges = _polar_axes(sensor.path, sensor.specs["power" if is_power else "occupancy"].shape)
 
     def render(images: np.ndarray) -> list[np.ndarray]:
-        low, high = limits(images)
+        low, high = decibel_limits(images) if is_power else (0, max(1, int(images.max(initial=0))))
         views = (polar_to_cartesian(image, azimuth, ranges, width) for image in images)
         return [np.dstack([colourise(view, low, high, colour_map), 255 * area.astype("u1")]) for view, area in views]
 
@@ -277,32 +261,20 @@ _CHANNELS: tuple[tuple[str, str, str, Callable[[Trace, Sensor, int], tuple[_Rend
     ("lidar", "_lidar_image", "rng", _lidar),
     ("lidar", "lidar", "xyz", _lidar_points),
     ("range-Doppler", "_radar_range_doppler", "power", _range_doppler),
-    ("range-azimuth", "_radar_range_azimuth", "power", _range_azimuth),
+    ("range-azimuth", "_radar_range_azimuth", "power", _birds_eye_view),
     ("radar points", "_radar_points", "xyz", _radar_points),
-    ("occupancy", "_bev", "occupancy", _bev),
+    ("occupancy", "_bev", "occupancy", _birds_eye_view),
 )
 #: Titles of images that are as clear at half the width.
 _HALF_WIDTH = {"range-azimuth", "radar points", "occupancy"}
 
 
-def _decibel_limits(power: np.ndarray) -> tuple[float, float]:
-    """Values with the first and the last colour of several frames, dB."""
-    finite = power[np.isfinite(power)]
-    if not len(finite):
-        return -_COLOUR_SPAN_DB, 0.0
-    high = float(finite.max())
-    return max(high - _COLOUR_SPAN_DB, float(np.median(finite))), high
-
-
 def _read_axes(folder: Path) -> dict[str, np.ndarray]:
     """Values of the bins of each axis in `axes.json`: m, m/s, radians; empty when they cannot be read."""
-    try:
-        axes = read_axes(folder)
-    except (OSError, FormatError) as error:
-        require_damage(error)
-        return {}
-    values = {name: axis.values for name, axis in axes.items() if axis.values is not None and axis.values.size}
-    return {name: each for name, each in values.items() if np.isfinite(each).all()}
+    with unless_damaged():
+        values = {name: axis.values for name, axis in read_axes(folder).items() if axis.values is not None}
+        return {name: each for name, each in values.items() if each.size and np.isfinite(each).all()}
+    return {}
 
 
 def _polar_axes(folder: Path, shape: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:

@@ -7,12 +7,9 @@ import numpy as np
 
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.report.draw.images import draw_rings, velocity_colours
 
-#: Colours of the ground, of the rings, and of points that stand still, recede and come.
-_GROUND, _RING, _LABEL = (24, 28, 34), (58, 66, 76), (150, 158, 168)
-_STILL, _RECEDES, _COMES = np.array([235, 235, 235]), np.array([255, 80, 70]), np.array([90, 140, 255])
-#: Radial speed from which on the colour does not change any more, m/s.
-_FULL_COLOUR_MPS = 1.0
+_GROUND = (24, 28, 34)
 #: Pixels that are drawn for one of the picture, so that edges are smooth.
 _FINER = 2
 
@@ -49,15 +46,9 @@ def draw_points(points: np.ndarray, reach: float, width: int) -> np.ndarray:
     height = size // 2
     scale = height / reach
     picture = np.full((height, size, 3), _GROUND, "u1")
-    step = next((each for each in (1, 2, 5, 10, 20, 50) if reach / each <= 5), 100)
-    for metres in range(step, int(reach) + 1, step):
-        cv2.circle(picture, (size // 2, height), round(metres * scale), _RING, _FINER, cv2.LINE_AA)
-        place = (size // 2 + 4 * _FINER, height - round(metres * scale) + 14 * _FINER)
-        cv2.putText(picture, f"{metres} m", place, cv2.FONT_HERSHEY_SIMPLEX, 0.4 * _FINER, _LABEL, _FINER, cv2.LINE_AA)
-    share = np.clip(np.nan_to_num(points[:, 3:4]) / _FULL_COLOUR_MPS, -1, 1)
-    colours = _STILL + (np.where(share > 0, _RECEDES, _COMES) - _STILL) * np.abs(share)
+    draw_rings(picture, (size // 2, height), scale, reach, _FINER)
     radius = max(3, size // 75)
-    for (x, y, *_), colour in zip(points, colours.tolist(), strict=True):
+    for (x, y, *_), colour in zip(points, velocity_colours(points[:, 3]).tolist(), strict=True):
         if np.isfinite(x) and np.isfinite(y) and abs(x) + abs(y) < 4 * reach:
             centre = (round(size / 2 - float(y) * scale), round(height - float(x) * scale))
             cv2.circle(picture, centre, radius, colour, -1, cv2.LINE_AA)

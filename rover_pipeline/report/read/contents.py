@@ -10,14 +10,13 @@ import numpy as np
 from rover_pipeline.errors import unless_damaged
 from rover_pipeline.format.channels.jpeg import FACTORS, PictureChannel
 from rover_pipeline.format.trace import Trace
+from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.radar.health import clipped_share
 from rover_pipeline.report.formatting import count, percent
 from rover_pipeline.report.read.sensors import SensorRecord
 
 #: Samples of a channel that are looked at, evenly spaced.
 _LOOKED_AT = 6
-#: Range that an Ouster lidar writes for a target that is too far for 16 bits, mm; it is no return.
-_CLIPPED_RANGE = 65535
 #: Fewest samples that must be the same for a sensor to be called stuck.
 _LEAST_STUCK = 3
 #: Values of a picture's pixels that differ by no more than this are one colour: JPEG changes them by a little.
@@ -78,7 +77,7 @@ _Found = Iterator[tuple[str, bool]]
 
 def _blind(ranges: np.ndarray) -> _Found:
     """Sweeps of the lidar, mm, (sweep, beam, column)."""
-    if not ((ranges > 0) & (ranges < _CLIPPED_RANGE)).any():
+    if not ((ranges > 0) & (ranges < CLIPPED)).any():
         yield f"has no return in any of {count(len(ranges), 'sweep')} looked at: the lidar sees nothing", True
 
 
