@@ -10,8 +10,10 @@ import hashlib
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,8 @@ from rover_pipeline.datasets.options import DatasetOptions, SplitOptions
 from rover_pipeline.datasets.recordings import named_recordings
 from rover_pipeline.datasets.splits import SPLITS, Course, assign
 from rover_pipeline.datasets.table import DATASETS, DatasetFormat
+from rover_pipeline.engine.parallel import ordered_map
+from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.export.dataset_output import (
     DatasetOutput,
@@ -127,6 +131,25 @@ class ExportJob:
     def part(self, key: str, make: Callable[[], Iterable[Path]]) -> bool:
         """See `DatasetOutput.part`."""
         return self.output.part(key, make)
+
+    def in_parts(
+        self, name: str, items: Sequence[int], write: Callable[[int], Iterable[Path]], size: int, unit: str
+    ) -> None:
+        """Write the files of each item, in parts that survive an interruption, and show the progress.
+
+        Args:
+            name: of the recording, or of what it is here; write: gives the paths of the files of an item.
+            size: number of items in a part; unit: what they are called.
+        """
+
+        def make(part: Sequence[int]) -> Iterator[Path]:
+            return chain.from_iterable(ordered_map(write, part, threads=self.threads, done=lambda item: advance(1)))
+
+        with progress(f"export {name}", len(items), unit) as advance:
+            for start in range(0, len(items), size):
+                part = items[start : start + size]
+                if not self.part(f"{name} {start}", partial(make, part)):
+                    advance(len(part))
 
     def note(self, text: str) -> None:
         """Tell the user something, once."""

@@ -6,18 +6,18 @@ import json
 import re
 import shutil
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.datasets.options import EdgefirstOptions
 from rover_pipeline.datasets.splits import Course
-from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.dataset import ExportJob, Recording
@@ -34,6 +34,7 @@ from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.kinematics.rotation import from_matrix
 from rover_pipeline.kinematics.state import Poses
+from rover_pipeline.mapping.grid import encoded
 
 #: Samples of a part of an export: some ten seconds of work.
 _PART = 128
@@ -62,12 +63,8 @@ def write(job: ExportJob) -> None:
             )
             continue
         (container / sequence.name).mkdir(parents=True, exist_ok=True)
-        with progress(f"export {sequence.name}", len(sequence.chosen), "sample") as advance:
-            for start in range(0, len(sequence.chosen), _PART):
-                part = sequence.chosen[start : start + _PART]
-                make = partial(_write_samples, sequence, container, part, job.threads, advance)
-                if not job.part(f"{sequence.name} {start}", make):
-                    advance(len(part))
+        write_sample = partial(sequence.write, container / sequence.name)
+        job.in_parts(sequence.name, sequence.chosen.tolist(), write_sample, _PART, "sample")
     if not any(len(each.chosen) for each in sequences):
         raise FormatError(
             f"{job.recordings[0].path}: no sample has all of {', '.join(job.options.files)}; leave some out by `files`"
@@ -81,14 +78,6 @@ def write(job: ExportJob) -> None:
     write_table(job.folder / f"{job.folder.name}.arrow", rows, classes, {"sequences": about})
     if job.options.zip:
         job.part("zip", lambda: [_archive(container, job.folder / f"{job.folder.name}.zip")])
-
-
-def _write_samples(
-    sequence: Sequence, container: Path, part: np.ndarray, threads: int, advance: Callable[[int], object]
-) -> Iterator[Path]:
-    write_sample = partial(sequence.write, container / sequence.name)
-    for paths in ordered_map(write_sample, part.tolist(), threads=threads, done=lambda number: advance(1)):
-        yield from paths
 
 
 def _kinds(recording: Recording, options: EdgefirstOptions, has_points: bool) -> tuple[list[str], list[str]]:
@@ -240,7 +229,7 @@ class Sequence:
             aligned = self._sweeps.destaggered(images)
             data["lidar.png"] = files.png16(aligned["rng"])
             if "lidar.jpeg" in self.kinds:
-                data["lidar.jpeg"] = files.grey_jpeg(aligned["rfl"])
+                data["lidar.jpeg"] = encoded(".jpeg", aligned["rfl"], (cv2.IMWRITE_JPEG_QUALITY, 95))
         return data
 
     def rows(self, classes: list[str]) -> Iterator[Row]:

@@ -7,13 +7,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import cv2
 import numpy as np
 
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.rig import camera_lens, sensor_mount
 from rover_pipeline.export.samples import Samples, find_samples
 from rover_pipeline.format.channels.jpeg import PictureChannel
+from rover_pipeline.mapping.grid import encoded
 
 PayloadSensor = Literal["camera", "lidar", "radar"]
 #: Sensor -> the channel that pictures are made from, and the sensor that holds its poses.
@@ -81,7 +81,7 @@ def find_payloads(trace: Path, sensor: PayloadSensor) -> Payloads:
         if sensor == "radar":
             steps = (np.nan_to_num(values.astype("f8"), nan=RADAR_ZERO_DB) - RADAR_ZERO_DB) / RADAR_STEP_DB
             values = np.clip(np.rint(steps), 0, 65535)
-        return png(values.astype("u2"))
+        return encoded(".png", values.astype("u2"))
 
     return Payloads(samples, metadata, read_png)
 
@@ -97,14 +97,6 @@ def key_frames(ts: np.ndarray, period: float) -> np.ndarray:
     """
     number = np.floor(ts / period)
     return np.flatnonzero(np.r_[True, number[1:] != number[:-1]][: len(ts)])
-
-
-def png(picture: np.ndarray) -> bytes:
-    """The file of a picture, u2 (row, column)."""
-    done, data = cv2.imencode(".png", np.ascontiguousarray(picture))
-    if not done:
-        raise ValueError(f"OpenCV cannot write a PNG of {picture.shape}")
-    return bytes(data.tobytes())
 
 
 def _radar_unit() -> str:

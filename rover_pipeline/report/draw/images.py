@@ -11,6 +11,7 @@ from matplotlib import colormaps
 
 from rover_pipeline.camera.pictures import resize
 from rover_pipeline.lidar.ranges import CLIPPED
+from rover_pipeline.mapping.grid import encoded
 
 _WEBP_QUALITY = 82
 #: Colours of power span at most this many decibels below the strongest cell; they end at the noise if that is higher.
@@ -32,10 +33,8 @@ class EmbeddedImage(NamedTuple):
 def embed_image(image: np.ndarray) -> EmbeddedImage:
     """Encode an image, u1 (row, column, 3) RGB or (row, column, 4) RGBA."""
     code = cv2.COLOR_RGB2BGR if image.shape[2] == 3 else cv2.COLOR_RGBA2BGRA
-    done, data = cv2.imencode(".webp", cv2.cvtColor(image, code), [cv2.IMWRITE_WEBP_QUALITY, _WEBP_QUALITY])
-    if not done:
-        raise ValueError(f"OpenCV cannot write a WebP of {image.shape}")
-    text = base64.b64encode(data.tobytes()).decode()
+    data = encoded(".webp", cv2.cvtColor(image, code), (cv2.IMWRITE_WEBP_QUALITY, _WEBP_QUALITY))
+    text = base64.b64encode(data).decode()
     return EmbeddedImage(f"data:image/webp;base64,{text}", image.shape[1], image.shape[0])
 
 
