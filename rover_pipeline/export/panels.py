@@ -11,6 +11,7 @@ import numpy as np
 
 from rover_pipeline.camera.options import FramesOptions
 from rover_pipeline.camera.steps import smaller
+from rover_pipeline.export.rig import sensor_mount
 from rover_pipeline.export.samples import (
     Samples,
     Sweeps,
@@ -19,7 +20,6 @@ from rover_pipeline.export.samples import (
     find_sweeps,
     read_evenly,
     read_optional,
-    sensor_mount,
 )
 from rover_pipeline.lidar.geometry import destagger, sensor_info
 from rover_pipeline.lidar.panorama import Panorama

@@ -35,10 +35,15 @@ def made_with(trace: Path, sensor: str) -> Mapping[str, Any]:
     return options if isinstance(options, Mapping) else {}
 
 
-def sensor_mount(trace: Path, sensor: Mounted) -> Mount:
-    """Pose of a sensor in the lidar frame: by the rig that its `_pose` was made with, else the recording's own."""
-    rig = made_with(trace, f"_{sensor}_pose").get("rig")
-    return find_mount(sensor, RigOptions.parse(rig or {}, "rig"), read_optional(trace / CONFIG))
+def sensor_mount(trace: Path, sensor: Mounted, made: str = "") -> Mount:
+    """Pose of a sensor in the lidar frame: by the rig that its `_pose` was made with, else the recording's own.
+
+    Args:
+        made: the result whose rig it is; unless given, the `_pose` of the sensor.
+    """
+    rig = made_with(trace, made or f"_{sensor}_pose").get("rig")
+    options = RigOptions.parse(rig if isinstance(rig, Mapping) else {}, "rig")
+    return find_mount(sensor, options, read_optional(trace / CONFIG))
 
 
 def clock_options(trace: Path) -> PointsOptions:

@@ -144,13 +144,11 @@ def _write_labels(recording: Recording, folder: Path, options: RoverpOptions) ->
 
 def describe(folder: Path) -> dict[str, object]:
     """Poses of each sensor and matched samples."""
-    poses = {str(path.parent.relative_to(folder)): _poses(path) for path in sorted(folder.glob("**/_*/pose.npz"))}
+    poses = {
+        str(path.parent.relative_to(folder)): len(_load(path)["t"]) for path in sorted(folder.glob("**/_*/pose.npz"))
+    }
     matched = sum(len(_load(path)["indices"]) for path in folder.glob("**/_fusion/indices.npz"))
     return {"poses": poses, "matched_samples": matched}
-
-
-def _poses(path: Path) -> int:
-    return len(_load(path)["t"])
 
 
 def _load(path: Path) -> dict[str, np.ndarray]:

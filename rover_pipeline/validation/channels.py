@@ -19,6 +19,9 @@ CHANNELS["_truth"] = {name: CHANNELS["_odom"][name] for name in State._fields}
 
 def channels_made(sensor: Sensor) -> dict[str, Kind]:
     """Channels that one of our virtual sensors must have, of the kind of recording that it is in."""
+    if sensor.name == "_sync":
+        partners = [name for name in sensor.specs if name not in (TS, VALID) and not name.endswith("_dt")]
+        return {each: kind for name in partners for each, kind in ((name, Kind("i4")), (f"{name}_dt", Kind("f4")))}
     if sensor.name not in TABLE or not TABLE[sensor.name].outputs:
         return CHANNELS.get(sensor.name, {})
     return kinds(TABLE[sensor.name].for_recording(channels_of(sensor.path.parent)).outputs)
@@ -42,22 +45,9 @@ def channel_problems(sensor: Sensor) -> Iterator[str]:
             yield f"{sensor.path}: lacks the channel {name}, {kind}; run the workflow again"
         elif spec is not None and not kind.fits(spec.type, spec.shape):
             yield f"{sensor.path / name}: is {spec.type} of {list(spec.shape)}, must be {kind}; run the workflow again"
-    if sensor.name == "_sync":
-        yield from _sync_problems(sensor)
     for name, spec in sensor.specs.items():
         text = spec.desc or spec.description or ""
         if not text:
             yield f"{sensor.path / name}: has no desc in meta.json; add one that says what the channel is"
         elif spec.shape and "[" not in text:
             yield f"{sensor.path / name}: its desc does not list the axes of {list(spec.shape)} in brackets"
-
-
-def _sync_problems(sensor: Sensor) -> Iterator[str]:
-    names = [name for name in sensor.specs if name not in (TS, VALID) and not name.endswith("_dt")]
-    for name in names:
-        for channel, kind in ((name, Kind("i4")), (f"{name}_dt", Kind("f4"))):
-            spec = sensor.specs.get(channel)
-            if spec is None:
-                yield f"{sensor.path}: lacks the channel {channel}, {kind}; run the workflow again"
-            elif not kind.fits(spec.type, spec.shape):
-                yield f"{sensor.path / channel}: is {spec.type} of {list(spec.shape)}, must be {kind}"

@@ -71,7 +71,7 @@ def write(job: ExportJob) -> None:
         )
     about = {each.name: each.describe() for each in sequences if len(each.chosen)}
     for sequence in sequences:
-        if not sequence.has_annotations and job.options.annotations:
+        if sequence.objects is None and job.options.annotations:
             job.note(f"{sequence.recording.path}: has no _objects: its samples have no boxes")
     (job.folder / "sensors.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
     rows = (row for each in sequences for row in each.rows(classes))
@@ -151,10 +151,6 @@ class Sequence:
         self.chosen = np.zeros(0, "i8")
         self._groups: dict[int, str] = {}
         self._candidates = self._complete()
-
-    @property
-    def has_annotations(self) -> bool:
-        return self.objects is not None
 
     def _nearest(self, sensor: str, good: np.ndarray) -> np.ndarray:
         """The sample of a sensor nearest to each sweep, i8 (N,); -1 where there is none that can be trusted."""
