@@ -20,7 +20,6 @@ from typing import Any
 
 import cv2
 import numpy as np
-from plyfile import PlyData, PlyParseError
 
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.camera.pictures import undistort
@@ -31,12 +30,12 @@ from rover_pipeline.export.dataset import ExportJob, Recording
 from rover_pipeline.export.points import read_map
 from rover_pipeline.export.rig import camera_lens, whole_sensor
 from rover_pipeline.format.channels.jpeg import PictureChannel, encode
-from rover_pipeline.format.files import opened_file, read_bounded
+from rover_pipeline.format.files import read_bounded
 from rover_pipeline.format.meta import MAX_SAMPLE_BYTES
 from rover_pipeline.format.names import below
 from rover_pipeline.format.texts import read_json
 from rover_pipeline.mapping.grid import encoded
-from rover_pipeline.mapping.ply import ply
+from rover_pipeline.mapping.ply import ply, read_ply
 from rover_pipeline.numerics.linear import det, matmul
 
 TRANSFORMS = "transforms.json"
@@ -258,13 +257,11 @@ def _seed_problems(path: Path, content: dict[str, Any], matrices: np.ndarray) ->
     if name is None:
         return
     try:
-        with opened_file(below(path.parent, name)) as file:
-            vertices = PlyData.read(file)["vertex"].data
-        xyz = np.stack([vertices[axis] for axis in "xyz"], -1)
-    except (FormatError, OSError, PlyParseError, KeyError, ValueError) as error:
+        xyz, fields = read_ply(below(path.parent, name))
+    except (FormatError, OSError) as error:
         yield f"{path.parent / str(name)}: is no cloud of points: {error}; export it again"
         return
-    if not {"red", "green", "blue"} <= set(vertices.dtype.names or ()):
+    if not {"red", "green", "blue"} <= set(fields):
         yield f"{path.parent / str(name)}: has no colours, which nerfstudio needs"
     positions = matrices[:, :3, 3] if matrices.ndim == 3 else np.zeros((0, 3))
     if len(xyz) and len(positions) and np.abs(np.median(xyz, 0) - np.median(positions, 0)).max() > 1000:

@@ -30,7 +30,7 @@ def draw_objects(figure: Figure, sensor: Sensor, frame: int) -> None:
     figure.set_size_inches(9, 6.5)
     plot = from_above(figure, "x (m)", "y (m)")
     if plan := read_floor_plan(sensor.path.parent / "_map"):
-        plot.imshow(plan.image, extent=(plan.low[0], plan.high[0], plan.low[1], plan.high[1]), zorder=0)
+        plot.imshow(plan.image, extent=plan.extent, zorder=0)
     _draw_way(plot, sensor, frame)
     classes = object_classes(sensor)
     for at in range(int(now["count"])):

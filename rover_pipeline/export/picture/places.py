@@ -83,7 +83,7 @@ def draw_trajectory(figure: Figure, sensor: Sensor) -> None:
         return
     # Other trajectories have worlds of their own, in which the map is elsewhere.
     if sensor.name == "_odom" and (plan := read_floor_plan(sensor.path.parent / "_map")):
-        above.imshow(plan.image, extent=(plan.low[0], plan.high[0], plan.low[1], plan.high[1]), zorder=0)
+        above.imshow(plan.image, extent=plan.extent, zorder=0)
     above.plot(pos[:, 0], pos[:, 1], color="0.5", linewidth=1)
     points = above.scatter(pos[:, 0], pos[:, 1], 8, times - times[0], cmap="viridis", zorder=2)
     figure.colorbar(points, ax=above, label="time (s)")
@@ -99,7 +99,7 @@ def draw_map(figure: Figure, folder: Path) -> None:
         raise FormatError(f"{folder}: has no occupancy grid that can be read; make the map again")
     figure.set_size_inches(8, 7)
     plot = from_above(figure, "x (m)", "y (m)")
-    plot.imshow(plan.image, extent=(plan.low[0], plan.high[0], plan.low[1], plan.high[1]))
+    plot.imshow(plan.image, extent=plan.extent)
 
 
 def from_above(figure: Figure, right: str, up: str) -> Axes:

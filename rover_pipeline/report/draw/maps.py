@@ -35,6 +35,11 @@ class FloorPlan(NamedTuple):
     low: np.ndarray
     high: np.ndarray
 
+    @property
+    def extent(self) -> tuple[float, float, float, float]:
+        """Left, right, bottom and top, m, as Matplotlib wants them."""
+        return self.low[0], self.high[0], self.low[1], self.high[1]
+
 
 def read_floor_plan(folder: Path) -> FloorPlan | None:
     """The grid that ROS' map_server would load from a folder; None when it is missing or cannot be read."""

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from plyfile import PlyData
 
-from rover_pipeline.errors import require_damage
-from rover_pipeline.format.files import opened_file
+from rover_pipeline.errors import unless_damaged
+from rover_pipeline.mapping.ply import read_ply
 from rover_pipeline.report.read.motion import Track
 
 #: Points of the map and of the path in the page: six bytes each, and a third more as text.
@@ -47,17 +46,13 @@ class View3d(NamedTuple):
 
 def read_view(folder: Path, track: Track | None) -> View3d | None:
     """The view of `map.ply` in the folder of a map, and of a track in it; None where the map cannot be read."""
-    try:
-        with opened_file(folder / "map.ply") as file:
-            vertices = PlyData.read(file)["vertex"].data
-        columns = [np.asarray(vertices[axis]) for axis in "xyz"]
-    except Exception as error:  # plyfile raises whatever a damaged header leads to
-        require_damage(error)
-        return None
-    whole = len(columns[0])
+    stored = np.empty((0, 3))
+    with unless_damaged():
+        stored, _ = read_ply(folder / "map.ply")
+    whole = len(stored)
     # The same points at every run, and as dense as the map everywhere, which strides along its order would not be.
     chosen = np.random.default_rng(0).permutation(whole)[:_MAP_POINTS]
-    xyz = np.stack([column[chosen].astype("f8") for column in columns], axis=-1)
+    xyz = stored[chosen].astype("f8")
     xyz = xyz[np.isfinite(xyz).all(axis=1) & (np.abs(xyz) < 1e6).all(axis=1)]
     if not len(xyz):
         return None
