@@ -1,4 +1,4 @@
-"""How samples of several sensors, and the clocks of sensors, lie in time."""
+"""What happens over time: partners of samples, clocks of sensors, and the velocity of the radar."""
 
 from __future__ import annotations
 
@@ -49,3 +49,20 @@ def draw_times(figure: Figure, sensor: Sensor) -> None:
     bound.set_ylim(bottom=0)
     absent, segments = int((number[lost + 1] - number[lost] - 1).sum()), int(segment.max(initial=0)) + 1
     late.set_title(f"lost samples (red): {absent}, segments: {segments}", fontsize="medium")
+
+
+def draw_velocity(figure: Figure, sensor: Sensor) -> None:
+    """The velocity in all frames, plus and minus one standard deviation. Frames that are not valid are gaps."""
+    count = sensor.length()
+    times = sensor.times(count)
+    valid = sensor.valid(count) != 0
+    vel = np.where(valid[:, None], sensor.channel("vel").read(), np.nan)
+    sigma = np.sqrt(np.diagonal(sensor.channel("cov").read(), axis1=1, axis2=2))
+    plot = figure.subplots()
+    for axis, label in enumerate(("ahead", "to the left", "up")):
+        (line,) = plot.plot(times - times[0], vel[:, axis], label=label)
+        low, high = vel[:, axis] - sigma[:, axis], vel[:, axis] + sigma[:, axis]
+        plot.fill_between(times - times[0], low, high, color=line.get_color(), alpha=0.3)
+    plot.set(xlabel="time (s)", ylabel="velocity of the radar (m/s)")
+    plot.legend()
+    plot.grid(alpha=0.3)
