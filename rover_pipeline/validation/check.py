@@ -29,9 +29,8 @@ from rover_pipeline.format.trace import CONFIG, Trace, require_trace
 from rover_pipeline.kinematics.options import RawSensor
 from rover_pipeline.numerics.jumps import jumps
 from rover_pipeline.validation.channels import channel_problems
-from rover_pipeline.validation.contents import content_problems
+from rover_pipeline.validation.contents import content_problems, point_problems
 from rover_pipeline.validation.origin import origin_problems, product_problems
-from rover_pipeline.validation.points import point_problems
 
 #: Times from 1990 to 2100, seconds since 1970. Those of a clock that was not set, or counts milliseconds, are outside.
 _EPOCH_S = (631_152_000.0, 4_102_444_800.0)

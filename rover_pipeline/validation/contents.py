@@ -1,8 +1,9 @@
-"""Checks of the samples of our virtual sensors: proper rotations, NaN without a result, indices that exist."""
+"""Checks of samples: proper rotations, NaN without a result, indices that exist; and of the points of a lidar."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -20,6 +21,8 @@ from rover_pipeline.validation.channels import channels_made
 _TOLERANCE = 1e-5
 #: Gives problems of a range of samples, and which samples have them, bool (sample,); `valid` is given too.
 Check = Callable[[Sensor, slice, np.ndarray], Iterator[tuple[str, np.ndarray]]]
+#: Channels of points -> whether places past `count` hold NaN.
+_POINTS = {"xyz": True, "intensity": True, "time": True, "ring": False}
 #: Number of samples that are checked at once, and bytes of a channel of them.
 _BLOCK, _BLOCK_BYTES = 4096, 1 << 25
 
@@ -135,3 +138,31 @@ def _sync(trace: Trace, sensor: Sensor, count: int) -> Iterator[str]:
         bad = (match >= 0) & ~np.isfinite(residual)
         if bad.any():
             yield f"{sensor.path / f'{name}_dt'}: sample {int(np.argmax(bad))}: is not finite although there is a match"
+
+
+def point_problems(sensor: Sensor) -> Iterator[str]:
+    """For each rule that sweeps of the sensor `lidar` break, the first such sweep, if it is a lidar that is points."""
+    if sensor.name != "lidar" or "xyz" not in sensor.specs:
+        return
+    if "count" not in sensor.specs:
+        yield f"{sensor.path}: has xyz but no channel count, which says how many of its points there are"
+        return
+    for name in (each for each in _POINTS if each in sensor.specs):
+        yield from first_bad_samples(sensor, ("count", name), partial(_points, name), name)
+
+
+def _points(name: str, sensor: Sensor, part: slice, valid: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+    """Problems of a channel, and the sweeps that have them, bool (frame,)."""
+    count, values = (sensor.channel(each).read(part.start, part.stop) for each in ("count", name))
+    places = values.shape[1] if values.ndim > 1 else 0
+    if name == "xyz":
+        yield f"count is more than the {places} points of a sample", count > places
+        yield "count is 0 although valid is 1", valid & (count == 0)
+    if values.dtype.kind != "f":
+        return
+    per_place = values.reshape(len(values), places, -1)
+    unused = np.arange(places) >= count[:, None]
+    if _POINTS[name]:
+        yield f"{name} is not NaN past count", (unused & ~np.isnan(per_place).all(2)).any(1)
+    if name in ("xyz", "time"):
+        yield f"{name} is not finite before count", (~unused & ~np.isfinite(per_place).all(2)).any(1)

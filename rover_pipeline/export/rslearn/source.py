@@ -11,9 +11,8 @@ import numpy as np
 from rover_pipeline.datasets.options import RslearnOptions
 from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.errors import FormatError, SampleError
-from rover_pipeline.export.motion import lidar_clock, read_trajectory
 from rover_pipeline.export.objects import ObjectReader, Objects
-from rover_pipeline.export.rig import clock_options, whole_sensor
+from rover_pipeline.export.rig import clock_options, lidar_clock, read_trajectory, whole_sensor
 from rover_pipeline.export.rslearn.rasters import RadarPower, height, occupancy
 from rover_pipeline.export.sweeps import RawSweeps
 from rover_pipeline.format.axes import AXES, read_axes

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import cv2
 import numpy as np
 
-from rover_pipeline.errors import unless_damaged
+from rover_pipeline.errors import FormatError, unless_damaged
 from rover_pipeline.format.axes import read_axes
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.trace import Trace
@@ -21,14 +22,17 @@ from rover_pipeline.report.draw.images import (
     colourise,
     decibel_limits,
     distance_limits,
+    draw_rings,
     embed_image,
     metres,
     polar_to_cartesian,
     resize_image,
+    velocity_colours,
 )
-from rover_pipeline.report.draw.radar_points import RadarPoints, draw_points
 from rover_pipeline.report.read.sensors import USUAL_SENSORS, SensorRecord, read_sidecar
 
+#: The ground of pictures of points, and pixels that are drawn for one of these, so that edges are smooth.
+_GROUND, _FINER = (24, 28, 34), 2
 #: No radar on a rover has points that are farther away than this, m.
 _MAX_REACH_M = 500.0
 #: Draws several samples, (frame, ...), with the same colour scale as images, u1 (row, column, 3 or 4).
@@ -152,7 +156,7 @@ def _readable_images(trace: Trace, records: Mapping[str, SensorRecord], width: i
         with unless_damaged():  # The findings name it.
             render, scale = prepare(trace, record.sensor, width)
             source: Any = trace.source(name, channel)
-            stored = RadarPoints(source) if title == "radar points" else source.channel(channel)
+            stored = _RadarPoints(source) if title == "radar points" else source.channel(channel)
             images = _Images(title, record, stored, render, scale)
             readable += [images] if images.has_sample.any() else []
     return readable
@@ -227,7 +231,7 @@ def _radar_points(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, st
     axis = _read_axes(trace.path / "_radar_range_azimuth").get("range")
 
     def render(samples: np.ndarray) -> list[np.ndarray]:
-        return [draw_points(points, reach(samples), width) for points in samples]
+        return [_draw_points(points, reach(samples), width) for points in samples]
 
     def reach(samples: np.ndarray) -> float:
         distance = np.hypot(samples[..., 0], samples[..., 1])
@@ -235,6 +239,48 @@ def _radar_points(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, st
         return float(np.clip(far, 1.0, _MAX_REACH_M))
 
     return render, "red recedes"
+
+
+class _RadarPoints:
+    """Position and radial speed of the points of `_radar_points`, read like one channel: f4 (frame, point, 4)."""
+
+    def __init__(self, sensor: Sensor) -> None:
+        self._xyz = sensor.channel("xyz")
+        self._doppler = sensor.channel("doppler") if "doppler" in sensor.specs else None
+        shape = self._xyz.spec.shape
+        if len(shape) != 2 or shape[1] != 3 or (self._doppler and self._doppler.spec.shape != shape[:1]):
+            raise FormatError(f"{sensor.path}: has points of {list(shape)}, which are no points of a radar")
+
+    def __len__(self) -> int:
+        return len(self._xyz) if self._doppler is None else min(len(self._xyz), len(self._doppler))
+
+    def read(self, start: int, stop: int) -> np.ndarray:
+        """Points of some frames, (frame, point, 4): x, y, z, m, and the speed at which they recede, m/s."""
+        xyz = self._xyz.read(start, stop)
+        speed = np.zeros(xyz.shape[:2], "f4") if self._doppler is None else self._doppler.read(start, stop)
+        return np.concatenate([xyz, speed[..., None]], axis=-1)
+
+
+def _draw_points(points: np.ndarray, reach: float, width: int) -> np.ndarray:
+    """Points before the radar, which is in the middle of the lower edge, as RGBA, u1 (row, column, 4).
+
+    Args:
+        points: (point, 4), as `_RadarPoints.read` gives them; NaN where there is none.
+        reach: metres from the lower edge to the upper one.
+        width: of the picture, twice its height, pixels.
+    """
+    size = _FINER * width
+    height = size // 2
+    scale = height / reach
+    picture = np.full((height, size, 3), _GROUND, "u1")
+    draw_rings(picture, (size // 2, height), scale, reach, _FINER)
+    radius = max(3, size // 75)
+    for (x, y, *_), colour in zip(points, velocity_colours(points[:, 3]).tolist(), strict=True):
+        if np.isfinite(x) and np.isfinite(y) and abs(x) + abs(y) < 4 * reach:
+            centre = (round(size / 2 - float(y) * scale), round(height - float(x) * scale))
+            cv2.circle(picture, centre, radius, colour, -1, cv2.LINE_AA)
+    small = cv2.resize(picture, (width, height // _FINER), interpolation=cv2.INTER_AREA)
+    return np.dstack([small, np.full(small.shape[:2], 255, "u1")])
 
 
 def _birds_eye_view(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, str]:
