@@ -6,6 +6,7 @@ the result depends on, and hands an `ExportJob` to the module of the format. Its
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import sys
@@ -40,7 +41,7 @@ from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import fingerprint, versions
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.stale import require_fresh, run_command
-from rover_pipeline.format.texts import parse_yaml
+from rover_pipeline.format.texts import parse_json, parse_yaml
 from rover_pipeline.format.trace import Trace, channels_of, link_trace
 from rover_pipeline.lookup import load
 from rover_pipeline.table import TABLE
@@ -307,3 +308,32 @@ def _inputs(recording: Recording, options: DatasetOptions) -> str:
 
 def _digest(content: object) -> str:
     return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+def export_command(arguments: argparse.Namespace) -> Path:
+    """Export a dataset. Returns its path.
+
+    Raises:
+        ConfigError: an option of another kind of export was given.
+    """
+    for name, given in (("--sensor", arguments.sensor), ("--width", arguments.width)):
+        if given is not None:
+            raise ConfigError(f"export {arguments.format}: {name} is not for datasets; options are given by --config")
+    settings: dict[str, Any]
+    if arguments.request:
+        settings = parse_json(arguments.request, "--request")
+    else:
+        settings = dataset_settings(arguments.format, arguments.config)
+        if arguments.every != 1:
+            settings["options"]["every"] = arguments.every
+    return export_dataset(
+        arguments.format,
+        arguments.traces,
+        arguments.out,
+        settings=settings,
+        threads=arguments.threads,
+        replace=arguments.replace,
+        output_root=Path(arguments.output_root) if arguments.output_root else None,
+        stamp=arguments.stamp,
+        make=arguments.make,
+    )

@@ -19,7 +19,7 @@ from rover_pipeline.camera.pictures import resize, undistort
 from rover_pipeline.errors import FormatError, MissingExtraError
 from rover_pipeline.export import ExportOptions
 from rover_pipeline.export.forecast import tell_duration
-from rover_pipeline.export.piped import piped
+from rover_pipeline.export.output import piped
 from rover_pipeline.export.rig import sensor_mount
 from rover_pipeline.export.samples import Samples, find_radar_points, find_samples, find_sweeps, read_optional
 from rover_pipeline.format.channels import jpeg

@@ -22,10 +22,9 @@ from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.dataset import ExportJob, Recording
 from rover_pipeline.export.edgefirst import files
-from rover_pipeline.export.edgefirst.boxes import enclosing, in_picture
 from rover_pipeline.export.edgefirst.radar import RadarFrames
 from rover_pipeline.export.edgefirst.table import GROUPS, Row, arrow, track_id, write_table
-from rover_pipeline.export.objects import find_objects
+from rover_pipeline.export.objects import enclosing, find_objects, in_picture
 from rover_pipeline.export.rig import camera_lens, sensor_mount, whole_sensor
 from rover_pipeline.export.sweeps import PosedSweeps
 from rover_pipeline.format.channels.jpeg import PictureChannel, encode

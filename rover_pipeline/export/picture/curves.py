@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from rover_pipeline.export.picture.common import say_empty
-from rover_pipeline.export.picture.values import draw_curves, rows
+from rover_pipeline.export.picture.values import draw_curves, rows, say_empty
 from rover_pipeline.format.sensor import Sensor
 
 

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from rover_pipeline.errors import FormatError
-from rover_pipeline.export.picture.common import draw_cells, say_empty
+from rover_pipeline.export.picture.values import draw_cells, say_empty
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import Sensor

@@ -13,7 +13,7 @@ from matplotlib.patheffects import withStroke
 
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.objects import object_classes
-from rover_pipeline.export.picture.common import bins, edges, say_empty
+from rover_pipeline.export.picture.values import bins, edges, say_empty
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.trace import Trace
 from rover_pipeline.report.draw.maps import read_floor_plan
