@@ -29,6 +29,7 @@ class Finding(_Model):
     place: str = Field(description="Sensor, or sensor and channel.")
     text: str = Field(description="What is wrong.")
     advice: str = Field("", description="What to do about it; empty where there is nothing to do.")
+    figure: str = Field("", description="Key of the figure that it is about, such as `lost`; empty without one.")
 
 
 class Intervals(_Model):

@@ -31,6 +31,8 @@ from rover_pipeline.report.draw.images import (
 )
 from rover_pipeline.report.read.sensors import USUAL_SENSORS, SensorRecord, read_sidecar
 
+#: Radial speed from which on the colour of a point does not change any more, m/s: that of a walk.
+_FULL_COLOUR_MPS = 1.0
 #: The ground of pictures of points, and pixels that are drawn for one of these, so that edges are smooth.
 _GROUND, _FINER = (24, 28, 34), 2
 #: No radar on a rover has points that are farther away than this, m.
@@ -275,7 +277,7 @@ def _draw_points(points: np.ndarray, reach: float, width: int) -> np.ndarray:
     picture = np.full((height, size, 3), _GROUND, "u1")
     draw_rings(picture, (size // 2, height), scale, reach, _FINER)
     radius = max(3, size // 75)
-    for (x, y, *_), colour in zip(points, velocity_colours(points[:, 3]).tolist(), strict=True):
+    for (x, y, *_), colour in zip(points, velocity_colours(points[:, 3], _FULL_COLOUR_MPS).tolist(), strict=True):
         if np.isfinite(x) and np.isfinite(y) and abs(x) + abs(y) < 4 * reach:
             centre = (round(size / 2 - float(y) * scale), round(height - float(x) * scale))
             cv2.circle(picture, centre, radius, colour, -1, cv2.LINE_AA)

@@ -18,8 +18,6 @@ _WEBP_QUALITY = 82
 _SPAN_DB = 70.0
 #: Heights in the frame of the lidar at the two ends of the colour scale, m.
 _HEIGHTS = (-1.8, 1.5)
-#: Radial speed from which on the colour does not change any more, m/s.
-_MAX_SPEED = 2.0
 
 
 class EmbeddedImage(NamedTuple):
@@ -93,11 +91,15 @@ def height_colours(z: np.ndarray) -> np.ndarray:
     return cv2.cvtColor(cv2.applyColorMap(levels, cv2.COLORMAP_TURBO), cv2.COLOR_BGR2RGB).reshape(-1, 3)
 
 
-def velocity_colours(doppler: np.ndarray) -> np.ndarray:
-    """Colours of radial velocities, m/s, (N,), as u1 RGB (N, 3): receding is red, approaching is blue."""
-    fraction = np.clip(np.nan_to_num(doppler) / _MAX_SPEED, -1, 1)[:, None]
-    full = np.where(fraction > 0, [[255, 60, 60]], [[70, 110, 255]])
-    return np.rint(255 + (full - 255) * np.abs(fraction)).astype("u1")
+def velocity_colours(doppler: np.ndarray, full: float = 2.0) -> np.ndarray:
+    """Colours of radial velocities, m/s, (N,), as u1 RGB (N, 3): receding is red, approaching is blue.
+
+    Args:
+        full: speed from which on the colour does not change any more, m/s.
+    """
+    share = np.clip(np.nan_to_num(doppler) / full, -1, 1)[:, None]
+    ends = np.where(share > 0, [[255, 60, 60]], [[70, 110, 255]])
+    return np.rint(255 + (ends - 255) * np.abs(share)).astype("u1")
 
 
 def draw_rings(picture: np.ndarray, centre: tuple[int, int], scale: float, reach: float, size: int = 1) -> None:
@@ -107,11 +109,11 @@ def draw_rings(picture: np.ndarray, centre: tuple[int, int], scale: float, reach
         centre: column and row; scale: pixels in a metre; reach: of the largest ring, m.
         size: pixels of a line.
     """
-    step = next((each for each in (1, 2, 5, 10, 20, 50) if reach / each <= 8), 100)
+    step = next((each for each in (1, 2, 5, 10, 20, 50) if reach / each <= 5), 100)
     for distance in range(step, int(reach) + 1, step):
         radius = round(distance * scale)
         cv2.circle(picture, centre, radius, (60, 64, 70), size, cv2.LINE_AA)
-        place = (centre[0] + 4 * size, centre[1] - radius - 3 * size)
+        place = (centre[0] + 4 * size, centre[1] - radius + 14 * size)
         cv2.putText(
             picture, f"{distance} m", place, cv2.FONT_HERSHEY_SIMPLEX, 0.38 * size, (140, 146, 154), size, cv2.LINE_AA
         )
