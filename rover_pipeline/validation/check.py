@@ -28,8 +28,7 @@ from rover_pipeline.format.texts import read_json, read_text, read_yaml
 from rover_pipeline.format.trace import CONFIG, Trace, require_trace
 from rover_pipeline.kinematics.options import RawSensor
 from rover_pipeline.numerics.jumps import jumps
-from rover_pipeline.validation.channels import channel_problems
-from rover_pipeline.validation.contents import content_problems, point_problems
+from rover_pipeline.validation.contents import channel_problems, content_problems, point_problems
 from rover_pipeline.validation.origin import origin_problems, product_problems
 
 #: Times from 1990 to 2100, seconds since 1970. Those of a clock that was not set, or counts milliseconds, are outside.

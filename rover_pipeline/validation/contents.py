@@ -1,4 +1,7 @@
-"""Checks of samples: proper rotations, NaN without a result, indices that exist; and of the points of a lidar."""
+"""Checks of our virtual sensors: declared channels, proper rotations, NaN without a result, indices that exist.
+
+Of a lidar that is points, its points are checked too.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from rover_pipeline.engine.declared import Kind, kinds
 from rover_pipeline.errors import unless_damaged
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
-from rover_pipeline.format.provenance import read_provenance
+from rover_pipeline.format.provenance import PROVENANCE, read_provenance
 from rover_pipeline.format.sensor import TS, VALID, Sensor
-from rover_pipeline.format.trace import Trace
-from rover_pipeline.validation.channels import channels_made
+from rover_pipeline.format.trace import Trace, channels_of
+from rover_pipeline.kinematics.state import State
+from rover_pipeline.table import TABLE
 
 #: Maximum difference of a rotation matrix times its transpose from the identity.
 _TOLERANCE = 1e-5
@@ -25,6 +30,10 @@ Check = Callable[[Sensor, slice, np.ndarray], Iterator[tuple[str, np.ndarray]]]
 _POINTS = {"xyz": True, "intensity": True, "time": True, "ring": False}
 #: Number of samples that are checked at once, and bytes of a channel of them.
 _BLOCK, _BLOCK_BYTES = 4096, 1 << 25
+#: Channels that a virtual sensor must have besides `ts` and `valid`. The truth of a simulation has the channels of the
+#: odometry that is compared with it.
+CHANNELS: dict[str, dict[str, Kind]] = {name: kinds(step.outputs) for name, step in TABLE.items() if step.outputs}
+CHANNELS["_truth"] = {name: CHANNELS["_odom"][name] for name in State._fields}
 
 
 def content_problems(trace: Trace, sensor: Sensor) -> Iterator[str]:
@@ -166,3 +175,39 @@ def _points(name: str, sensor: Sensor, part: slice, valid: np.ndarray) -> Iterat
         yield f"{name} is not NaN past count", (unused & ~np.isnan(per_place).all(2)).any(1)
     if name in ("xyz", "time"):
         yield f"{name} is not finite before count", (~unused & ~np.isfinite(per_place).all(2)).any(1)
+
+
+def channels_made(sensor: Sensor) -> dict[str, Kind]:
+    """Channels that one of our virtual sensors must have, of the kind of recording that it is in."""
+    if sensor.name == "_sync":
+        partners = [name for name in sensor.specs if name not in (TS, VALID) and not name.endswith("_dt")]
+        return {each: kind for name in partners for each, kind in ((name, Kind("i4")), (f"{name}_dt", Kind("f4")))}
+    if sensor.name not in TABLE or not TABLE[sensor.name].outputs:
+        return CHANNELS.get(sensor.name, {})
+    return kinds(TABLE[sensor.name].for_recording(channels_of(sensor.path.parent)).outputs)
+
+
+def channel_problems(sensor: Sensor) -> Iterator[str]:
+    """Channels of one of our virtual sensors that are missing, of another kind, or without a description."""
+    provenance = read_provenance(sensor.path)
+    if provenance is None:
+        if sensor.name in CHANNELS:
+            yield (
+                f"{sensor.path}: has no {PROVENANCE} of ours, so its inputs are not known; if it is our result, move "
+                "it away and run the workflow again"
+            )
+        return
+    if VALID not in sensor.specs:
+        yield f"{sensor.path}: has a {PROVENANCE} of ours but no channel valid"
+    for name, kind in {TS: Kind("f8"), VALID: Kind("u1"), **channels_made(sensor)}.items():
+        spec = sensor.specs.get(name)
+        if spec is None and name not in (TS, VALID):
+            yield f"{sensor.path}: lacks the channel {name}, {kind}; run the workflow again"
+        elif spec is not None and not kind.fits(spec.type, spec.shape):
+            yield f"{sensor.path / name}: is {spec.type} of {list(spec.shape)}, must be {kind}; run the workflow again"
+    for name, spec in sensor.specs.items():
+        text = spec.desc or spec.description or ""
+        if not text:
+            yield f"{sensor.path / name}: has no desc in meta.json; add one that says what the channel is"
+        elif spec.shape and "[" not in text:
+            yield f"{sensor.path / name}: its desc does not list the axes of {list(spec.shape)} in brackets"

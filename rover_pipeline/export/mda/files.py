@@ -14,8 +14,7 @@ from typing import Any
 from rover_pipeline.errors import FormatError, named_if_not_written
 from rover_pipeline.errors import describe as describe_error
 from rover_pipeline.export.dataset_output import known_states, tree_state
-from rover_pipeline.export.mda.codec import Item, decode, encode
-from rover_pipeline.export.mda.revisions import BLOCK, append, text_of
+from rover_pipeline.export.mda.codec import BLOCK, Item, append, decode, encode, text_of
 from rover_pipeline.format.attempt import Attempt, remove_tree
 from rover_pipeline.format.channels.base import sync_file, sync_new_name
 from rover_pipeline.format.files import read_bounded

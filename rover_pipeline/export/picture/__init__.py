@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, did_you_mean
 from rover_pipeline.export.output import new_output
-from rover_pipeline.export.picture import curves, images, places, values
+from rover_pipeline.export.picture import images, places, values
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import Sensor
@@ -44,12 +44,12 @@ _POINTS: dict[str, Callable[[Figure, Sensor, int], None]] = {
 }
 #: Sensor -> function that draws all of it in one picture.
 _WHOLES: dict[str, Callable[[Figure, Sensor], None]] = {
-    "_radar_velocity": curves.draw_velocity,
-    "_sync": curves.draw_partners,
-    "_lidar_times": curves.draw_times,
-    "_radar_times": curves.draw_times,
-    "_camera_times": curves.draw_times,
-    "_imu_times": curves.draw_times,
+    "_radar_velocity": values.draw_velocity,
+    "_sync": values.draw_partners,
+    "_lidar_times": values.draw_times,
+    "_radar_times": values.draw_times,
+    "_camera_times": values.draw_times,
+    "_imu_times": values.draw_times,
     "_odom": places.draw_trajectory,
     "_radar_odom": places.draw_trajectory,
     "_reference": places.draw_trajectory,
