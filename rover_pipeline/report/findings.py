@@ -116,15 +116,13 @@ def headline(findings: Sequence[Finding], raw: Sequence[SensorSummary], seconds:
     errors = [each for each in findings if each.severity == "error"]
     warnings = [each for each in findings if each.severity == "warning"]
     if errors:
-        return f"Something is missing or cannot be used: look at {join([_sensor_of(each) for each in errors])}."
+        return f"Something is missing or cannot be used: look at {join([_sensor(each.place) for each in errors])}."
     if warnings:
-        return f"Usable, with {count(len(warnings), 'warning')} about {join([_sensor_of(each) for each in warnings])}."
+        return (
+            f"Usable, with {count(len(warnings), 'warning')} about {join([_sensor(each.place) for each in warnings])}."
+        )
     what = count(len(raw), "sensor") if raw else "a reference path"
     return f"Complete: {what} for {duration(seconds)}, and nothing wrong was found."
-
-
-def _sensor_of(finding: Finding) -> str:
-    return _sensor(finding.place)
 
 
 def _finding(severity: Severity, place: str, text: str, advice: str = "", *, figure: str = "") -> Finding:

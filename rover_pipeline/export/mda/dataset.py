@@ -108,10 +108,7 @@ def _write_part(
             groups[name] = append(groups.get(name, ()), text)
         path.write_bytes(encode(replace(item, groups=groups)))
         if before and before.payload != item.payload:
-            return (
-                path,
-                "have another payload than before; their older revisions are of the older one",
-            )
+            return path, "have another payload than before; their older revisions are of the older one"
         return path, ""
 
     paths = []

@@ -47,7 +47,7 @@ def _draw_metres(figure: Figure, distances: np.ndarray, labels: tuple[str, str],
         say_empty(plot, empty)
         return
     near, far = distance_limits(distances)
-    low, high = np.log(near), np.log(max(far, near * 1.01))
+    low, high = np.log(near), np.log(far)
     image = plot.imshow(np.log(distances), cmap="turbo_r", interpolation="nearest", vmin=low, vmax=high)
     plot.set_aspect("equal" if tall else "auto")
     if not tall:

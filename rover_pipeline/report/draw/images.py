@@ -67,6 +67,8 @@ def distance_limits(distances: np.ndarray) -> tuple[float, float]:
     """Distances with the first and the last colour, m. NaN does not count."""
     seen = distances[np.isfinite(distances)]
     near, far = np.percentile(seen, (2, 98)) if len(seen) else (0.5, 50.0)
+    if far < 1.2 * near:  # one wall all around: what stands before it is to be seen all the same
+        near, far = seen.min(), max(seen.max(), 1.01 * seen.min())
     return near, far
 
 
