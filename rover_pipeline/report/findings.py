@@ -115,12 +115,11 @@ def headline(findings: Sequence[Finding], raw: Sequence[SensorSummary], seconds:
     """The verdict as one sentence. A recording without raw sensors is a reference path."""
     errors = [each for each in findings if each.severity == "error"]
     warnings = [each for each in findings if each.severity == "warning"]
+    places = join([_sensor(each.place) for each in errors or warnings])
     if errors:
-        return f"Something is missing or cannot be used: look at {join([_sensor(each.place) for each in errors])}."
+        return f"Something is missing or cannot be used: look at {places}."
     if warnings:
-        return (
-            f"Usable, with {count(len(warnings), 'warning')} about {join([_sensor(each.place) for each in warnings])}."
-        )
+        return f"Usable, with {count(len(warnings), 'warning')} about {places}."
     what = count(len(raw), "sensor") if raw else "a reference path"
     return f"Complete: {what} for {duration(seconds)}, and nothing wrong was found."
 
