@@ -69,11 +69,8 @@ class Recording:
 
     def file(self, sensor: str, channel: str) -> Path:
         """Path of a channel. Published traces keep a channel of some raw sensors in a copy of the sensor."""
-        return (
-            Trace(self.path).source(sensor, channel).path / channel
-            if self._is_sensor(sensor)
-            else (self.path / sensor / channel)
-        )
+        holder = self.sensor(sensor, channel).path if exists(self.path / sensor / META) else self.path / sensor
+        return holder / channel
 
     def sensor(self, sensor: str, channel: str) -> Sensor:
         """The sensor that holds a channel."""
@@ -95,9 +92,6 @@ class Recording:
             f"{self.path}: export {format} needs the virtual sensor {sensor} ({channel}), which is not there; make it: "
             f"{run_command(self.path, [sensor])}"
         )
-
-    def _is_sensor(self, name: str) -> bool:
-        return exists(self.path / name / META)
 
 
 @dataclass

@@ -11,7 +11,6 @@ import numpy as np
 
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.errors import FormatError
-from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.numerics.linear import matmul
@@ -109,11 +108,6 @@ class ObjectReader:
             used &= finite if finite.ndim == 2 else finite.all(2)
         columns = {name: values[name][used].astype("i8" if name == "track" else "f8") for name in _CHANNELS}
         return Objects(ts[start:stop][np.nonzero(used)[0]], **columns)
-
-
-def find_objects(trace: Path) -> ObjectReader | None:
-    """The objects of a recording; None where it has no `_objects`."""
-    return ObjectReader(trace) if (trace / OBJECTS / META).exists() else None
 
 
 def object_classes(objects: Sensor) -> tuple[str, ...]:

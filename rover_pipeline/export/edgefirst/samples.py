@@ -21,10 +21,19 @@ from rover_pipeline.datasets.splits import Course
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.dataset import ExportJob, Recording
-from rover_pipeline.export.edgefirst import files
 from rover_pipeline.export.edgefirst.radar import RadarFrames
-from rover_pipeline.export.edgefirst.table import GROUPS, Row, arrow, track_id, write_table
-from rover_pipeline.export.objects import enclosing, find_objects, in_picture
+from rover_pipeline.export.edgefirst.table import (
+    GROUPS,
+    Row,
+    arrow,
+    has_huffman_table,
+    pcd,
+    png16,
+    track_id,
+    with_exif,
+    write_table,
+)
+from rover_pipeline.export.objects import OBJECTS, ObjectReader, enclosing, in_picture
 from rover_pipeline.export.rig import camera_lens, sensor_mount, whole_sensor
 from rover_pipeline.export.sweeps import PosedSweeps
 from rover_pipeline.format.channels.jpeg import PictureChannel, encode
@@ -138,7 +147,7 @@ class Sequence:
             good = depth.valid(depth.length()).astype(bool)
             self._picture_of = np.where(good[np.minimum(self._picture_of, len(good) - 1)], self._picture_of, -1)
         self._frame_of = self._nearest("radar", self._radar.valid) if self._radar is not None else None
-        self.objects = find_objects(trace) if options.annotations else None
+        self.objects = ObjectReader(trace) if options.annotations and (trace / OBJECTS / META).exists() else None
         self._lens: Lens | None = None
         self._camera_poses: Poses | None = None
         if recording.has("camera/camera.json"):
@@ -185,16 +194,16 @@ class Sequence:
         if "camera.jpeg" in self.kinds:
             data["camera.jpeg"] = self._jpeg(picture)
         if self._depth is not None:
-            data["depth.png"] = files.png16(self._depth.read(picture, picture + 1)[0])
+            data["depth.png"] = png16(self._depth.read(picture, picture + 1)[0])
         if {"lidar.pcd", "lidar.png", "lidar.jpeg"} & {*self.kinds}:
             data |= self._lidar_files(number)
         if self._radar is not None and self._frame_of is not None:
             frame = int(self._frame_of[number])
             spectrum, power = self._radar.read(frame)
             if "radar.png" in self.kinds:
-                data["radar.png"] = files.png16(self._radar.image(spectrum))
+                data["radar.png"] = png16(self._radar.image(spectrum))
             if "radar.pcd" in self.kinds:
-                data["radar.pcd"] = files.pcd(self._radar.points(frame, power))
+                data["radar.pcd"] = pcd(self._radar.points(frame, power))
         paths = []
         for kind in self.kinds:
             path = folder / f"{self.name}_{number:03d}.{kind}"
@@ -204,13 +213,11 @@ class Sequence:
 
     def _jpeg(self, picture: int) -> bytes:
         """The recorded JPEG itself where it can stand alone."""
-        if isinstance(self._pictures, PictureChannel) and files.has_huffman_table(
-            stored := self._pictures.jpeg(picture)
-        ):
+        if isinstance(self._pictures, PictureChannel) and has_huffman_table(stored := self._pictures.jpeg(picture)):
             jpeg = stored
         else:
             jpeg = encode(self._pictures.read(picture, picture + 1)[0])
-        return files.with_exif(jpeg, float(self._camera_ts[picture]), f"{self.recording.name} camera sample {picture}")
+        return with_exif(jpeg, float(self._camera_ts[picture]), f"{self.recording.name} camera sample {picture}")
 
     def _lidar_files(self, number: int) -> dict[str, bytes]:
         images = self._sweeps.images(number)
@@ -219,10 +226,10 @@ class Sequence:
             sweep = self._sweeps.deskewed(number, images)
             intensity = np.zeros(len(sweep.xyz)) if sweep.rfl is None else sweep.rfl
             x, y, z = sweep.xyz.T
-            data["lidar.pcd"] = files.pcd({"x": x, "y": y, "z": z, "intensity": intensity})
+            data["lidar.pcd"] = pcd({"x": x, "y": y, "z": z, "intensity": intensity})
         if {"lidar.png", "lidar.jpeg"} & {*self.kinds}:
             aligned = self._sweeps.destaggered(images)
-            data["lidar.png"] = files.png16(aligned["rng"])
+            data["lidar.png"] = png16(aligned["rng"])
             if "lidar.jpeg" in self.kinds:
                 data["lidar.jpeg"] = encoded(".jpeg", aligned["rfl"], (cv2.IMWRITE_JPEG_QUALITY, 95))
         return data

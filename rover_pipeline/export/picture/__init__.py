@@ -46,14 +46,8 @@ _POINTS: dict[str, Callable[[Figure, Sensor, int], None]] = {
 _WHOLES: dict[str, Callable[[Figure, Sensor], None]] = {
     "_radar_velocity": values.draw_velocity,
     "_sync": values.draw_partners,
-    "_lidar_times": values.draw_times,
-    "_radar_times": values.draw_times,
-    "_camera_times": values.draw_times,
-    "_imu_times": values.draw_times,
-    "_odom": places.draw_trajectory,
-    "_radar_odom": places.draw_trajectory,
-    "_reference": places.draw_trajectory,
-    "_truth": places.draw_trajectory,
+    **dict.fromkeys(("_lidar_times", "_radar_times", "_camera_times", "_imu_times"), values.draw_times),
+    **dict.fromkeys(("_odom", "_radar_odom", "_reference", "_truth"), places.draw_trajectory),
 }
 
 

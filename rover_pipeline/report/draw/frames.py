@@ -198,13 +198,11 @@ def _range_pictures(images: np.ndarray, width: int, aspect: float) -> list[np.nd
 
 def _lidar_aspect(trace: Trace) -> float:
     """Width over height of a sweep, so that a degree of azimuth is as wide as a degree of elevation is high."""
-    intrinsics = read_sidecar(trace.path, "lidar").get("beam_intrinsics")
-    elevations = intrinsics.get("beam_altitude_angles") if isinstance(intrinsics, dict) else None
     try:
-        span = float(np.ptp(np.asarray(elevations, "f8")))
-    except (TypeError, ValueError):
-        span = 0.0
-    return _aspect(span)
+        angles = read_sidecar(trace.path, "lidar")["beam_intrinsics"]["beam_altitude_angles"]
+        return _aspect(float(np.ptp(np.asarray(angles, "f8"))))
+    except (LookupError, TypeError, ValueError):
+        return _aspect(0.0)
 
 
 def _aspect(span: float) -> float:
