@@ -309,7 +309,7 @@ def _picture(arguments: argparse.Namespace) -> int:
 def _export(arguments: argparse.Namespace) -> int:
     if load("rover_pipeline.export:is_dataset")(arguments.format, arguments.out):
         with load("rover_pipeline.engine.command:logged")(arguments.log and Path(arguments.log)):
-            print(load("rover_pipeline.export.command:export_command")(arguments))
+            print(load("rover_pipeline.export.dataset:export_command")(arguments))
         return 0
     options = load("rover_pipeline.export:ExportOptions")(
         arguments.sensor, arguments.every, arguments.threads, arguments.max_points or None, arguments.width,

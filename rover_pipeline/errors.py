@@ -119,6 +119,15 @@ def require_damage(error: BaseException) -> None:
         raise error
 
 
+@contextmanager
+def unless_damaged() -> Iterator[None]:
+    """Goes on after the block where data are absent or damaged; what a disk could not read is an error all the same."""
+    try:
+        yield
+    except (FormatError, OSError) as error:
+        require_damage(error)
+
+
 def may_pass(error: BaseException) -> bool:
     """Whether the same work on the same input may succeed later: the error is none of the user's, or of the system."""
     return not isinstance(error, RoverError) or _of_the_system(error)

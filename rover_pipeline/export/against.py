@@ -7,7 +7,7 @@ of its own, between which it is interpolated.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, cast, get_args
@@ -15,17 +15,16 @@ from typing import Any, NamedTuple, cast, get_args
 import numpy as np
 
 from rover_pipeline.errors import FormatError, describe
+from rover_pipeline.export.rig import made_with, sensor_mount
 from rover_pipeline.export.trajectory import SensorPoses, read_sensor_poses
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import Sensor, time_problem
-from rover_pipeline.format.texts import read_text
-from rover_pipeline.format.trace import CONFIG
 from rover_pipeline.importers.reference import REFERENCE, read_poses
 from rover_pipeline.kinematics.accuracy import Accuracy, Relative, compare, covered, positions_at, rotations_at
-from rover_pipeline.kinematics.mount import IDENTITY, Mount, find_mount
-from rover_pipeline.kinematics.options import Mounted, RigOptions
+from rover_pipeline.kinematics.mount import IDENTITY, Mount
+from rover_pipeline.kinematics.options import Mounted
 from rover_pipeline.kinematics.state import Poses
 
 TRUTH = "_truth"
@@ -206,8 +205,7 @@ def _body(folder: Path) -> str:
     """What the poses of a sensor are of."""
     name = folder.resolve().name
     if name == REFERENCE:
-        options = (read_provenance(folder) or {}).get("options")
-        return str(options.get("body", "lidar")) if isinstance(options, dict) else "lidar"
+        return str(made_with(folder.parent, folder.name).get("body", "lidar"))
     if name.startswith(f"{TRUTH}_"):
         return name.removeprefix(f"{TRUTH}_")
     return TRAJECTORIES.get(name, "lidar")
@@ -238,10 +236,7 @@ def _mount(trace: Path, name: str, sensor: str) -> Mount | None:
         return IDENTITY
     if sensor not in get_args(Mounted):
         return None
-    options = (read_provenance(trace / name) or {}).get("options")
-    rig = options.get("rig") if isinstance(options, dict) else None
-    text = read_text(trace / CONFIG) if exists(trace / CONFIG) else None
-    found = find_mount(cast(Mounted, sensor), RigOptions.parse(rig if isinstance(rig, Mapping) else {}, "rig"), text)
+    found = sensor_mount(trace, cast(Mounted, sensor), name)
     return found if found.known else None
 
 

@@ -13,15 +13,7 @@ from typing import Any
 import numpy as np
 
 from rover_pipeline.errors import ConfigError, FormatError
-from rover_pipeline.export.against import (
-    TRAJECTORIES,
-    Against,
-    Given,
-    beside,
-    fitting,
-    plain,
-    references,
-)
+from rover_pipeline.export.against import TRAJECTORIES, Against, Given, beside, fitting, plain, references
 from rover_pipeline.export.output import new_output
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META

@@ -6,12 +6,15 @@ the result depends on, and hands an `ExportJob` to the module of the format. Its
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,8 @@ from rover_pipeline.datasets.options import DatasetOptions, SplitOptions
 from rover_pipeline.datasets.recordings import named_recordings
 from rover_pipeline.datasets.splits import SPLITS, Course, assign
 from rover_pipeline.datasets.table import DATASETS, DatasetFormat
+from rover_pipeline.engine.parallel import ordered_map
+from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.export.dataset_output import (
     DatasetOutput,
@@ -36,7 +41,7 @@ from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import fingerprint, versions
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.stale import require_fresh, run_command
-from rover_pipeline.format.texts import parse_yaml
+from rover_pipeline.format.texts import parse_json, parse_yaml
 from rover_pipeline.format.trace import Trace, channels_of, link_trace
 from rover_pipeline.lookup import load
 from rover_pipeline.table import TABLE
@@ -64,11 +69,8 @@ class Recording:
 
     def file(self, sensor: str, channel: str) -> Path:
         """Path of a channel. Published traces keep a channel of some raw sensors in a copy of the sensor."""
-        return (
-            Trace(self.path).source(sensor, channel).path / channel
-            if self._is_sensor(sensor)
-            else (self.path / sensor / channel)
-        )
+        holder = self.sensor(sensor, channel).path if exists(self.path / sensor / META) else self.path / sensor
+        return holder / channel
 
     def sensor(self, sensor: str, channel: str) -> Sensor:
         """The sensor that holds a channel."""
@@ -90,9 +92,6 @@ class Recording:
             f"{self.path}: export {format} needs the virtual sensor {sensor} ({channel}), which is not there; make it: "
             f"{run_command(self.path, [sensor])}"
         )
-
-    def _is_sensor(self, name: str) -> bool:
-        return exists(self.path / name / META)
 
 
 @dataclass
@@ -127,6 +126,25 @@ class ExportJob:
     def part(self, key: str, make: Callable[[], Iterable[Path]]) -> bool:
         """See `DatasetOutput.part`."""
         return self.output.part(key, make)
+
+    def in_parts(
+        self, name: str, items: Sequence[int], write: Callable[[int], Iterable[Path]], size: int, unit: str
+    ) -> None:
+        """Write the files of each item, in parts that survive an interruption, and show the progress.
+
+        Args:
+            name: of the recording, or of what it is here; write: gives the paths of the files of an item.
+            size: number of items in a part; unit: what they are called.
+        """
+
+        def make(part: Sequence[int]) -> Iterator[Path]:
+            return chain.from_iterable(ordered_map(write, part, threads=self.threads, done=lambda item: advance(1)))
+
+        with progress(f"export {name}", len(items), unit) as advance:
+            for start in range(0, len(items), size):
+                part = items[start : start + size]
+                if not self.part(f"{name} {start}", partial(make, part)):
+                    advance(len(part))
 
     def note(self, text: str) -> None:
         """Tell the user something, once."""
@@ -284,3 +302,32 @@ def _inputs(recording: Recording, options: DatasetOptions) -> str:
 
 def _digest(content: object) -> str:
     return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+def export_command(arguments: argparse.Namespace) -> Path:
+    """Export a dataset. Returns its path.
+
+    Raises:
+        ConfigError: an option of another kind of export was given.
+    """
+    for name, given in (("--sensor", arguments.sensor), ("--width", arguments.width)):
+        if given is not None:
+            raise ConfigError(f"export {arguments.format}: {name} is not for datasets; options are given by --config")
+    settings: dict[str, Any]
+    if arguments.request:
+        settings = parse_json(arguments.request, "--request")
+    else:
+        settings = dataset_settings(arguments.format, arguments.config)
+        if arguments.every != 1:
+            settings["options"]["every"] = arguments.every
+    return export_dataset(
+        arguments.format,
+        arguments.traces,
+        arguments.out,
+        settings=settings,
+        threads=arguments.threads,
+        replace=arguments.replace,
+        output_root=Path(arguments.output_root) if arguments.output_root else None,
+        stamp=arguments.stamp,
+        make=arguments.make,
+    )

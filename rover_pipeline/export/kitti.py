@@ -14,16 +14,13 @@ without a valid pose are left out, so that their number in a sequence is not tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
-from functools import partial
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import numpy as np
 
 from rover_pipeline.datasets.options import KittiOptions
 from rover_pipeline.datasets.splits import SPLITS, Course
-from rover_pipeline.engine.parallel import ordered_map
-from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.dataset import ExportJob, Recording
 from rover_pipeline.export.rig import OPTICAL_FROM_FLU, camera_lens, sensor_mount
@@ -69,18 +66,14 @@ def _write_sequence(job: ExportJob, recording: Recording, name: str, sweeps: Pos
     folder = job.folder / "sequences" / name
     (folder / "velodyne").mkdir(parents=True, exist_ok=True)
 
-    def write_sweep(at: int) -> Path:
+    def write_sweep(at: int) -> list[Path]:
         sweep = sweeps.read(int(chosen[at]))
         reflectance = np.zeros(len(sweep.xyz)) if sweep.rfl is None else sweep.rfl / 255
         path = folder / "velodyne" / f"{at:06d}.bin"
         path.write_bytes(np.column_stack([sweep.xyz, reflectance]).astype("<f4").tobytes())
-        return path
+        return [path]
 
-    with progress(f"export {recording.name}", len(chosen), "sweep") as advance:
-        for start in range(0, len(chosen), _PART):
-            part = range(start, min(start + _PART, len(chosen)))
-            if not job.part(f"{name} {start}", partial(_mapped, write_sweep, part, job.threads, advance)):
-                advance(len(part))
+    job.in_parts(recording.name, range(len(chosen)), write_sweep, _PART, "sweep")
     times = sweeps.ts[chosen]
     np.savetxt(folder / "times.txt", times - times[0], fmt="%.6e")
     camera_from_lidar = _camera_from_lidar(recording)
@@ -90,10 +83,6 @@ def _write_sequence(job: ExportJob, recording: Recording, name: str, sweeps: Pos
     poses = matmul(camera_from_lidar, inv(lidar[0]), lidar, inv(camera_from_lidar))
     (job.folder / "poses").mkdir(exist_ok=True)
     np.savetxt(job.folder / "poses" / f"{name}.txt", poses[:, :3].reshape(-1, 12), fmt="%.12e")
-
-
-def _mapped(write: Callable[[int], Path], part: range, threads: int, advance: Callable[[int], object]) -> list[Path]:
-    return list(ordered_map(write, part, threads=threads, done=lambda at: advance(1)))
 
 
 def _camera_from_lidar(recording: Recording) -> np.ndarray:

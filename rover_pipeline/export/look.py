@@ -15,6 +15,7 @@ from rover_pipeline.export.read_back import as_text as dataset_as_text
 from rover_pipeline.export.read_back import dataset_info, dataset_problems, recognise
 from rover_pipeline.format.trace import is_trace, locate_traces
 from rover_pipeline.lookup import load
+from rover_pipeline.report.formatting import count
 
 if TYPE_CHECKING:
     from rover_pipeline.export.against import Against
@@ -54,7 +55,7 @@ def print_problems(entries: Sequence[str], as_json: bool, threads: int, against:
         raise ConfigError(f"check: --against {against.path} is of one trace, and {len(traces)} are given")
     found = [(trace, problems(trace, threads)) for trace in traces]
     found += [(each, dataset_problems(each)) for each in datasets]
-    count = 0
+    told = 0
     by_folder: dict[str, Any] = {}
     for folder, lines in found:
         listed: list[str] = []
@@ -62,7 +63,7 @@ def print_problems(entries: Sequence[str], as_json: bool, threads: int, against:
         if against is not None and folder in traces:
             lines = chain(lines, _compared(folder, against, comparisons, as_json))
         for problem in _until_error(lines, folder):
-            count += 1
+            told += 1
             listed.append(problem)
             if not as_json:
                 print(problem, flush=True)
@@ -70,10 +71,10 @@ def print_problems(entries: Sequence[str], as_json: bool, threads: int, against:
     if as_json:
         print(json.dumps(by_folder, indent=2))
     else:
-        kinds = [_count(len(traces), "trace")] if traces or not datasets else []
-        kinds += [_count(len(datasets), "dataset")] if datasets else []
-        print(f"rover-pipeline: {', '.join(kinds)}, {_count(count, 'problem')}", file=sys.stderr)
-    return 1 if count else 0
+        kinds = [count(len(traces), "trace")] if traces or not datasets else []
+        kinds += [count(len(datasets), "dataset")] if datasets else []
+        print(f"rover-pipeline: {', '.join(kinds)}, {count(told, 'problem')}", file=sys.stderr)
+    return 1 if told else 0
 
 
 def _compared(trace: Path, against: Against, comparisons: dict[str, Any], as_json: bool) -> Iterator[str]:
@@ -84,10 +85,6 @@ def _compared(trace: Path, against: Against, comparisons: dict[str, Any], as_jso
         if not as_json:
             print(text_of(each, trace), flush=True)
         yield from each.problems
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _until_error(problems: Iterator[str], trace: Path) -> Iterator[str]:

@@ -10,8 +10,8 @@ from rover_pipeline.errors import ConfigError
 from rover_pipeline.format.files import existing
 from rover_pipeline.lookup import load
 
-#: Options that mean something only beside a reference.
-_OF_REFERENCE = ("offset", "max_ate", "max_rpe", "max_wrong", "max_nees", "min_valid")
+#: What a comparison with a reference must keep to, as `against.Limits` has it.
+_LIMITS = ("max_ate", "max_rpe", "max_wrong", "max_nees", "min_valid")
 
 
 def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -65,17 +65,12 @@ def _check(arguments: argparse.Namespace) -> int:
     for each in arguments.traces:
         existing(each)
     if arguments.against is not None:
-        limits = load("rover_pipeline.export.against:Limits")(
-            ate=arguments.max_ate,
-            rpe=arguments.max_rpe,
-            wrong=arguments.max_wrong,
-            nees=arguments.max_nees,
-            valid=arguments.min_valid,
-        )
+        given = {name.partition("_")[2]: getattr(arguments, name) for name in _LIMITS}
+        limits = load("rover_pipeline.export.against:Limits")(**given)
         path = Path(arguments.against) if arguments.against else None
         against = load("rover_pipeline.export.against:Against")(path, arguments.offset or 0.0, limits)
-    elif given := [name for name in _OF_REFERENCE if getattr(arguments, name) is not None]:
-        raise ConfigError(f"check: --{given[0].replace('_', '-')} is about a reference; give --against too")
+    elif name := next((each for each in ("offset", *_LIMITS) if getattr(arguments, each) is not None), ""):
+        raise ConfigError(f"check: --{name.replace('_', '-')} is about a reference; give --against too")
     print_problems = load("rover_pipeline.export.look:print_problems")
     status: int = print_problems(arguments.traces, arguments.json, arguments.threads, against)
     return status

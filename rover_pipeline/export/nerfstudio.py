@@ -15,30 +15,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import cv2
 import numpy as np
-from plyfile import PlyData, PlyParseError
 
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.camera.pictures import undistort
 from rover_pipeline.datasets.options import NerfstudioOptions
 from rover_pipeline.datasets.splits import SPLITS, Course
-from rover_pipeline.engine.parallel import ordered_map
-from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.dataset import ExportJob, Recording
 from rover_pipeline.export.points import read_map
 from rover_pipeline.export.rig import camera_lens, whole_sensor
 from rover_pipeline.format.channels.jpeg import PictureChannel, encode
-from rover_pipeline.format.files import opened_file, read_bounded
+from rover_pipeline.format.files import read_bounded
 from rover_pipeline.format.meta import MAX_SAMPLE_BYTES
 from rover_pipeline.format.names import below
 from rover_pipeline.format.texts import read_json
-from rover_pipeline.mapping.ply import ply
+from rover_pipeline.mapping.grid import encoded
+from rover_pipeline.mapping.ply import ply, read_ply
 from rover_pipeline.numerics.linear import det, matmul
 
 TRANSFORMS = "transforms.json"
@@ -88,11 +85,7 @@ class _Scene:
     def write(self, splits: np.ndarray) -> None:
         """Write pictures, mask, seed cloud and `transforms.json`."""
         (self._folder / "images").mkdir(parents=True, exist_ok=True)
-        with progress(f"export {self._recording.name}", len(self._chosen), "picture") as advance:
-            for start in range(0, len(self._chosen), _PART):
-                part = self._chosen[start : start + _PART].tolist()
-                self._job.part(f"{self._recording.name} {start}", partial(self._write_pictures, part))
-                advance(len(part))
+        self._job.in_parts(self._recording.name, self._chosen.tolist(), self._write_picture, _PART, "picture")
         names = [self._name(number) for number in self._chosen.tolist()]
         frames = [
             {"file_path": name, "transform_matrix": self._matrix(number), "timestamp": float(self._ts[number])}
@@ -111,10 +104,7 @@ class _Scene:
     def _name(number: int) -> str:
         return f"images/{number:06d}.jpeg"
 
-    def _write_pictures(self, numbers: list[int]) -> list[Path]:
-        return list(ordered_map(self._write_picture, numbers, threads=self._job.threads))
-
-    def _write_picture(self, number: int) -> Path:
+    def _write_picture(self, number: int) -> list[Path]:
         """The recorded JPEG itself, unless it has to be undistorted."""
         path = self._folder / self._name(number)
         if self._options.undistort:
@@ -124,7 +114,7 @@ class _Scene:
             path.write_bytes(self._pictures.jpeg(number))
         else:
             path.write_bytes(encode(self._pictures.read(number, number + 1)[0]))
-        return path
+        return [path]
 
     def _matrix(self, number: int) -> list[list[float]]:
         matrix = np.eye(4)
@@ -163,10 +153,8 @@ class _Scene:
             return None
         # A pixel that is mixed with black at the rim holds no colour of the world.
         (self._folder / "masks").mkdir(exist_ok=True)
-        done, data = cv2.imencode(".png", np.where(seen == 255, seen, 0).astype("u1"))
-        if not done:
-            raise FormatError(f"{self._recording.path}: OpenCV could not encode the mask")
-        (self._folder / "masks" / "mask.png").write_bytes(data.tobytes())
+        mask = encoded(".png", np.where(seen == 255, seen, 0).astype("u1"))
+        (self._folder / "masks" / "mask.png").write_bytes(mask)
         return "masks/mask.png"
 
     def _write_seed(self, path: Path) -> None:
@@ -269,13 +257,11 @@ def _seed_problems(path: Path, content: dict[str, Any], matrices: np.ndarray) ->
     if name is None:
         return
     try:
-        with opened_file(below(path.parent, name)) as file:
-            vertices = PlyData.read(file)["vertex"].data
-        xyz = np.stack([vertices[axis] for axis in "xyz"], -1)
-    except (FormatError, OSError, PlyParseError, KeyError, ValueError) as error:
+        xyz, fields = read_ply(below(path.parent, name))
+    except (FormatError, OSError) as error:
         yield f"{path.parent / str(name)}: is no cloud of points: {error}; export it again"
         return
-    if not {"red", "green", "blue"} <= set(vertices.dtype.names or ()):
+    if not {"red", "green", "blue"} <= set(fields):
         yield f"{path.parent / str(name)}: has no colours, which nerfstudio needs"
     positions = matrices[:, :3, 3] if matrices.ndim == 3 else np.zeros((0, 3))
     if len(xyz) and len(positions) and np.abs(np.median(xyz, 0) - np.median(positions, 0)).max() > 1000:

@@ -11,7 +11,7 @@ import numpy as np
 
 from rover_pipeline.camera.options import FramesOptions
 from rover_pipeline.camera.steps import smaller
-from rover_pipeline.export.colours import apply_colormap, height_colours, velocity_colours
+from rover_pipeline.export.rig import sensor_mount
 from rover_pipeline.export.samples import (
     Samples,
     Sweeps,
@@ -20,12 +20,21 @@ from rover_pipeline.export.samples import (
     find_sweeps,
     read_evenly,
     read_optional,
-    sensor_mount,
 )
-from rover_pipeline.lidar.geometry import CLIPPED, destagger, sensor_info
+from rover_pipeline.lidar.geometry import destagger, sensor_info
 from rover_pipeline.lidar.panorama import Panorama
 from rover_pipeline.lidar.sidecar import is_points
 from rover_pipeline.numerics.linear import matmul
+from rover_pipeline.report.draw.images import (
+    colour_distances,
+    colourise,
+    decibel_limits,
+    distance_limits,
+    draw_rings,
+    height_colours,
+    metres,
+    velocity_colours,
+)
 
 BACKGROUND = (24, 26, 30)
 _GREY, _WHITE = (120, 120, 120), (255, 255, 255)
@@ -34,8 +43,6 @@ _FONT = cv2.FONT_HERSHEY_SIMPLEX
 _MAX_AGE = 0.5
 #: Points higher above the lidar belong to ceilings, which would hide everything in the view from above, m.
 _CEILING = 1.0
-#: Decibels from the strongest power of the recording down to the end of the colour scale.
-_SPAN_DB = 50.0
 
 
 class Panel(NamedTuple):
@@ -112,15 +119,11 @@ def range_image_panel(trace: Path) -> Panel:
         samples = find_samples(trace, "lidar", "rng")
     # All beams have this column shift in common: without it the sensor's rear is not at the edge of the picture.
     ahead = round(np.mean(info.format.pixel_shift_by_row)) if info else 0
-    max_range = 10_000.0
-    if samples is not None:
-        returns = [each["rng"][(each["rng"] > 0) & (each["rng"] < CLIPPED)] for each in read_evenly(samples, 5)]
-        joined = np.concatenate(returns) if returns else np.empty(0)
-        max_range = float(np.quantile(joined, 0.98)) if len(joined) else max_range
+    limits = distance_limits(np.array([metres(each["rng"]) for each in read_evenly(samples, 5)] if samples else []))
 
     def draw(sample: dict[str, np.ndarray], width: int, height: int) -> np.ndarray:
         ranges = sample["rng"] if image or info is None else destagger(sample["rng"][None], info)[0]
-        return _range_picture(np.roll(ranges, -ahead, axis=1), max_range, width, height)
+        return _range_picture(np.roll(ranges, -ahead, axis=1), limits, width, height)
 
     return _latest_sample_panel("lidar ranges", samples, draw)
 
@@ -132,22 +135,19 @@ def _points_panel(trace: Path) -> Panel:
     panorama = Panorama.of(clouds)
     if samples is None or panorama is None:
         return Panel(lambda time, width, height: message_panel(width, height, "no lidar ranges"), False)
-    distances = np.concatenate([np.linalg.norm(cloud, axis=1) for cloud in clouds])
-    max_range = 1000 * float(np.nanquantile(distances, 0.98))
+    limits = distance_limits(np.concatenate([np.linalg.norm(cloud, axis=1) for cloud in clouds]))
 
     def draw(sample: dict[str, np.ndarray], width: int, height: int) -> np.ndarray:
-        return _range_picture(panorama.image(sample["xyz"][: int(sample["count"])]), max_range, width, height)
+        return _range_picture(panorama.image(sample["xyz"][: int(sample["count"])]), limits, width, height)
 
     return _latest_sample_panel("lidar ranges", samples, draw)
 
 
-def _range_picture(ranges: np.ndarray, max_range: float, width: int, height: int) -> np.ndarray:
+def _range_picture(ranges: np.ndarray, limits: tuple[float, float], width: int, height: int) -> np.ndarray:
     """A range image, u2 (row, column), mm, in colours, u1 (height, width, 3)."""
     # Nearest pixels, because the mean of a near and a far surface is a place where there is nothing.
     ranges = cv2.resize(ranges, (width, height), interpolation=cv2.INTER_NEAREST)
-    picture = apply_colormap(1 - np.sqrt(ranges / max_range), cv2.COLORMAP_TURBO)
-    picture[(ranges == 0) | (ranges == CLIPPED)] = 0
-    return picture
+    return colour_distances(metres(ranges), *limits)
 
 
 def power_panel(trace: Path, product: str) -> Panel:
@@ -157,13 +157,11 @@ def power_panel(trace: Path, product: str) -> Panel:
     upward and azimuth to the right.
     """
     samples = find_samples(trace, f"_radar_{product}", "power")
-    peak = max((float(each["power"].max()) for each in read_evenly(samples, 8)), default=0.0) if samples else 0.0
+    limits = decibel_limits(np.array([each["power"] for each in read_evenly(samples, 8)] if samples else []))
 
     def draw(sample: dict[str, np.ndarray], width: int, height: int) -> np.ndarray:
         power = sample["power"][::-1] if product == "range_doppler" else sample["power"].T[::-1]
-        fraction = (power - (peak - _SPAN_DB)) / _SPAN_DB
-        picture = apply_colormap(fraction, cv2.COLORMAP_VIRIDIS)
-        return cv2.resize(picture, (width, height), interpolation=cv2.INTER_LINEAR)
+        return cv2.resize(colourise(power, *limits, "inferno"), (width, height), interpolation=cv2.INTER_LINEAR)
 
     return _latest_sample_panel(product.replace("_", "-"), samples, draw)
 
@@ -185,7 +183,7 @@ def birds_eye_panel(trace: Path, max_range: float | None = None) -> Panel:
             return message_panel(width, height, "no points")
         picture = np.full((height, width, 3), BACKGROUND, "u1")
         scale = min(width, height) / 2 / edge
-        _draw_range_rings(picture, scale, edge)
+        draw_rings(picture, (width // 2, height // 2), scale, 2 * edge)
         at = sweeps.samples.latest(time, _MAX_AGE) if sweeps else None
         points = sweeps.points(at) if sweeps and at is not None else None
         if points is not None:
@@ -228,16 +226,6 @@ def _draw_lidar_points(picture: np.ndarray, points: np.ndarray, scale: float) ->
     pixels = _pixels(points, picture, scale).astype("i4")
     inside = (pixels >= 0).all(axis=1) & (pixels[:, 0] < picture.shape[1]) & (pixels[:, 1] < picture.shape[0])
     picture[pixels[inside, 1], pixels[inside, 0]] = height_colours(points[inside, 2])
-
-
-def _draw_range_rings(picture: np.ndarray, scale: float, max_range: float) -> None:
-    column, row = picture.shape[1] // 2, picture.shape[0] // 2
-    step = 2 if max_range <= 8 else 5 if max_range <= 25 else 20
-    for metres in range(step, int(2 * max_range) + 1, step):
-        radius = round(metres * scale)
-        cv2.circle(picture, (column, row), radius, (60, 64, 70), 1, cv2.LINE_AA)
-        label = (column + 4, row - radius - 3)
-        cv2.putText(picture, f"{metres} m", label, _FONT, 0.35, (130, 134, 140), 1, cv2.LINE_AA)
 
 
 def _draw_trajectory(picture: np.ndarray, positions: np.ndarray, scale: float) -> None:

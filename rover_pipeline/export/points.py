@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from plyfile import PlyData, PlyParseError
 
 from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.engine.progress import progress
@@ -15,10 +14,9 @@ from rover_pipeline.errors import FormatError, MissingExtraError
 from rover_pipeline.export import MAP, ExportOptions
 from rover_pipeline.export.forecast import tell_duration
 from rover_pipeline.export.samples import range_projector
-from rover_pipeline.format.files import opened_file
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import Sensor
-from rover_pipeline.mapping.ply import ply
+from rover_pipeline.mapping.ply import ply, read_ply
 
 #: Names of channels whose usual name in point cloud files is another.
 _FIELD_NAMES = {"rfl": "intensity"}
@@ -145,12 +143,6 @@ def read_map(trace: Path) -> Points:
     """The points of `_map`, in the world of `_odom`. Raises FormatError when there is none."""
     path = trace / MAP / "map.ply"
     try:
-        with opened_file(path) as file:
-            vertices = PlyData.read(file)["vertex"].data
+        return Points(*read_ply(path))
     except FileNotFoundError as error:
         raise FormatError(f"{path}: is missing; run the workflow with the output `map`") from error
-    except (PlyParseError, KeyError) as error:
-        raise FormatError(f"{path}: is not a map of this program: {error}") from error
-    names = [name for name in vertices.dtype.names if name not in ("x", "y", "z")]
-    xyz = np.stack([vertices[axis] for axis in "xyz"], -1)
-    return Points(xyz, {name: np.asarray(vertices[name]) for name in names})

@@ -20,8 +20,11 @@ from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import TS, VALID, Sensor
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.format.trace import CONFIG, Trace
+from rover_pipeline.kinematics.clock import corrected, odometry_clock
 from rover_pipeline.kinematics.mount import Mount, find_mount
 from rover_pipeline.kinematics.options import Mounted, RigOptions, TimesSection
+from rover_pipeline.kinematics.state import State
+from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.lidar.options import PointsOptions
 
 #: From the axes of a camera picture (right, down, front) to those of a sensor (front, left, up), and back.
@@ -35,10 +38,15 @@ def made_with(trace: Path, sensor: str) -> Mapping[str, Any]:
     return options if isinstance(options, Mapping) else {}
 
 
-def sensor_mount(trace: Path, sensor: Mounted) -> Mount:
-    """Pose of a sensor in the lidar frame: by the rig that its `_pose` was made with, else the recording's own."""
-    rig = made_with(trace, f"_{sensor}_pose").get("rig")
-    return find_mount(sensor, RigOptions.parse(rig or {}, "rig"), read_optional(trace / CONFIG))
+def sensor_mount(trace: Path, sensor: Mounted, made: str = "") -> Mount:
+    """Pose of a sensor in the lidar frame: by the rig that its `_pose` was made with, else the recording's own.
+
+    Args:
+        made: the result whose rig it is; unless given, the `_pose` of the sensor.
+    """
+    rig = made_with(trace, made or f"_{sensor}_pose").get("rig")
+    options = RigOptions.parse(rig if isinstance(rig, Mapping) else {}, "rig")
+    return find_mount(sensor, options, read_optional(trace / CONFIG))
 
 
 def clock_options(trace: Path) -> PointsOptions:
@@ -81,3 +89,24 @@ def whole_sensor(path: Path, *channels: str) -> dict[str, np.ndarray]:
     count = sensor.length(channels=channels)
     arrays = {name: sensor.channel(name).read_whole(count) for name in channels}
     return {TS: sensor.times(count), VALID: sensor.valid(count), **arrays}
+
+
+def read_trajectory(trace: Path, max_gap: float = np.inf) -> Trajectory:
+    """The lidar's motion at times without the jitter of their arrival, as `_odom` was made with.
+
+    Args:
+        max_gap: seconds; the motion is not known between states with a longer time between them.
+
+    Raises:
+        FormatError: no pose is valid.
+    """
+    odometry = whole_sensor(trace / "_odom", *State._fields)
+    trajectory = Trajectory.of(odometry, odometry_clock(odometry, times_options(trace)), max_gap=max_gap)
+    if not trajectory.valid.any():
+        raise FormatError(f"{trace / '_odom'}: none of its {len(odometry['ts'])} poses is valid")
+    return trajectory
+
+
+def lidar_clock(trace: Path, ts: np.ndarray, trajectory: Trajectory) -> np.ndarray:
+    """Times of a sensor that has those of the lidar, f8 (N,), s, without the jitter of their arrival."""
+    return corrected("lidar", ts, trajectory.stamps, times_options(trace))

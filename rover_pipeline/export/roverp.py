@@ -144,13 +144,11 @@ def _write_labels(recording: Recording, folder: Path, options: RoverpOptions) ->
 
 def describe(folder: Path) -> dict[str, object]:
     """Poses of each sensor and matched samples."""
-    poses = {str(path.parent.relative_to(folder)): _poses(path) for path in sorted(folder.glob("**/_*/pose.npz"))}
+    poses = {
+        str(path.parent.relative_to(folder)): len(_load(path)["t"]) for path in sorted(folder.glob("**/_*/pose.npz"))
+    }
     matched = sum(len(_load(path)["indices"]) for path in folder.glob("**/_fusion/indices.npz"))
     return {"poses": poses, "matched_samples": matched}
-
-
-def _poses(path: Path) -> int:
-    return len(_load(path)["t"])
 
 
 def _load(path: Path) -> dict[str, np.ndarray]:
@@ -164,20 +162,12 @@ def _load(path: Path) -> dict[str, np.ndarray]:
 
 def problems(folder: Path) -> Iterator[str]:
     """Breaches of the layout of these files."""
-    for path in sorted(folder.glob("**/_*/pose.npz")):
-        try:
-            yield from _pose_problems(path, _load(path))
-        except FormatError as error:
-            yield str(error)
-    for path in sorted(folder.glob("**/_fusion/indices.npz")):
-        try:
-            arrays = _load(path)
-        except FormatError as error:
-            yield str(error)
-            continue
-        shape = arrays.get("indices", np.zeros(0)).shape
-        if "sensors" not in arrays or len(shape) != 2 or shape[1] != len(arrays["sensors"]):
-            yield f"{path}: must hold indices (time, sensor) and the names of the sensors; export it again"
+    for pattern, check in (("**/_*/pose.npz", _pose_problems), ("**/_fusion/indices.npz", _index_problems)):
+        for path in sorted(folder.glob(pattern)):
+            try:
+                yield from check(path, _load(path))
+            except FormatError as error:
+                yield str(error)
     for path in sorted(folder.glob("**/_slam/trajectory.csv")):
         yield from _trajectory_problems(path)
 
@@ -199,6 +189,12 @@ def _pose_problems(path: Path, arrays: dict[str, np.ndarray]) -> Iterator[str]:
     error = np.abs(matmul(arrays["rot"], np.swapaxes(arrays["rot"], 1, 2)) - np.eye(3)).max(initial=0)
     if error > 1e-4 or (det(arrays["rot"]) < 0).any():
         yield f"{path}: rot holds matrices that are no rotations; export it again"
+
+
+def _index_problems(path: Path, arrays: dict[str, np.ndarray]) -> Iterator[str]:
+    shape = arrays.get("indices", np.zeros(0)).shape
+    if "sensors" not in arrays or len(shape) != 2 or shape[1] != len(arrays["sensors"]):
+        yield f"{path}: must hold indices (time, sensor) and the names of the sensors; export it again"
 
 
 def _trajectory_problems(path: Path) -> Iterator[str]:

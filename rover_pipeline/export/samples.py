@@ -14,9 +14,7 @@ from rover_pipeline.format.layout import layout_problems
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import VALID, Sensor
 from rover_pipeline.format.texts import read_text
-from rover_pipeline.format.trace import CONFIG, Trace, is_empty
-from rover_pipeline.kinematics.mount import Mount, find_mount
-from rover_pipeline.kinematics.options import Mounted, RigOptions
+from rover_pipeline.format.trace import Trace, is_empty
 from rover_pipeline.lidar.geometry import CLIPPED, projection
 
 
@@ -162,8 +160,3 @@ def read_optional(path: Path) -> str | None:
         return read_text(path)
     except FileNotFoundError:
         return None
-
-
-def sensor_mount(trace: Path, sensor: Mounted) -> Mount:
-    """Pose of a sensor in the lidar frame, from the recording's `config.yaml`."""
-    return find_mount(sensor, RigOptions(), read_optional(trace / CONFIG))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import cv2
@@ -114,9 +115,9 @@ def classify(grid: Grid, occupied_above: float) -> np.ndarray:
     return cells
 
 
-def encoded(suffix: str, image: np.ndarray) -> bytes:
-    """The file of a picture, u1 (row, column) or (row, column, BGR)."""
-    done, data = cv2.imencode(suffix, np.ascontiguousarray(image))
+def encoded(suffix: str, image: np.ndarray, settings: Sequence[int] = ()) -> bytes:
+    """The file of a picture, u1 or u2 (row, column), or u1 (row, column, BGR or BGRA), with settings of OpenCV."""
+    done, data = cv2.imencode(suffix, np.ascontiguousarray(image), settings)
     if not done:
         raise ValueError(f"OpenCV cannot write a {suffix} of {image.shape}")
     return data.tobytes()

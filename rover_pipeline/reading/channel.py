@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from rover_pipeline.errors import SampleIndexError
 from rover_pipeline.format import channels as stored
 from rover_pipeline.format.channels.raw import RawChannel
 from rover_pipeline.format.descriptions import PICTURES, axes_and_unit
@@ -117,7 +118,7 @@ class Channel:
         try:
             return block[(first, *selection.rest)]
         except IndexError as error:
-            raise self.sensor.no_sample(f"{self._channel.path}: {error}") from error
+            raise SampleIndexError(f"{self._channel.path}: {error}") from error
 
     def __iter__(self) -> Iterator[np.ndarray]:
         """All samples in order, (*shape) each."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from rover_pipeline.errors import FormatError, SampleIndexError, UnknownAttributeError, UnknownNameError, did_you_mean
+from rover_pipeline.errors import FormatError, UnknownAttributeError, UnknownNameError, did_you_mean
 from rover_pipeline.format.axes import Axis, read_axes
 from rover_pipeline.format.descriptions import recorded_channels
 from rover_pipeline.format.meta import META
@@ -142,10 +142,6 @@ class Sensor:
             channels: names; unless given, all that have the same axes for the same names.
         """
         return load("rover_pipeline.reading.labelled:dataset_of")(self, samples, channels)
-
-    def no_sample(self, text: str) -> SampleIndexError:
-        """The error for an index that does not fit."""
-        return SampleIndexError(text)
 
     def close(self) -> None:
         """Give up what is mapped into memory. The sensor can be read again."""

@@ -97,7 +97,7 @@ def verdict(findings: Sequence[Finding]) -> Verdict:
 
 
 def marks(sorted_findings: Sequence[Finding], steps: Sequence[StepSummary]) -> dict[str, Verdict]:
-    """Places, and their sensors -> the verdict about each; those that no finding is about are good.
+    """Places, their sensors, and `PLACE FIGURE` -> the verdict about each; what no finding is about is good.
 
     A result without a valid sample has to be looked at, whatever it follows from.
     """
@@ -106,7 +106,7 @@ def marks(sorted_findings: Sequence[Finding], steps: Sequence[StepSummary]) -> d
         each.sensor: "fair" for each in steps if each.left_out or 0 < each.samples == each.invalid
     }
     for each in sorted_findings:
-        for place in (each.place, _sensor(each.place)):
+        for place in (each.place, _sensor(each.place), *([f"{each.place} {each.figure}"] if each.figure else [])):
             found.setdefault(place, verdict([each]))
     return found | {name: mark for name, mark in doubts.items() if found.get(name) != "bad"}
 
@@ -115,20 +115,17 @@ def headline(findings: Sequence[Finding], raw: Sequence[SensorSummary], seconds:
     """The verdict as one sentence. A recording without raw sensors is a reference path."""
     errors = [each for each in findings if each.severity == "error"]
     warnings = [each for each in findings if each.severity == "warning"]
+    places = join([_sensor(each.place) for each in errors or warnings])
     if errors:
-        return f"Something is missing or cannot be used: look at {join([_sensor_of(each) for each in errors])}."
+        return f"Something is missing or cannot be used: look at {places}."
     if warnings:
-        return f"Usable, with {count(len(warnings), 'warning')} about {join([_sensor_of(each) for each in warnings])}."
+        return f"Usable, with {count(len(warnings), 'warning')} about {places}."
     what = count(len(raw), "sensor") if raw else "a reference path"
     return f"Complete: {what} for {duration(seconds)}, and nothing wrong was found."
 
 
-def _sensor_of(finding: Finding) -> str:
-    return _sensor(finding.place)
-
-
-def _finding(severity: Severity, place: str, text: str, advice: str = "") -> Finding:
-    return Finding(severity=severity, place=place, text=text, advice=advice)
+def _finding(severity: Severity, place: str, text: str, advice: str = "", *, figure: str = "") -> Finding:
+    return Finding(severity=severity, place=place, text=text, advice=advice, figure=figure)
 
 
 def _check_findings(evidence: Evidence) -> Iterator[Finding]:
@@ -222,22 +219,23 @@ def _raw_sensor(trace: str, sensor: SensorSummary, options: ReportOptions) -> It
         shortest = min(sensor.channels, key=lambda channel: channel.samples)
         text = f"was cut off: {shortest.name} has {sensor.whole:,} of {count(sensor.samples, 'sample')}"
         remedy = f"rover-pipeline run {trace} --config input='{{truncate: true}}'"
-        yield _finding("error", sensor.name, text, f"To use the samples that are whole: {remedy}")
+        yield _finding("error", sensor.name, text, f"To use the samples that are whole: {remedy}", figure="samples")
     share = sensor.lost / (sensor.samples + sensor.lost)
     lost = f"lost {count(sensor.lost, 'sample')} ({percent(share)}) in {count(sensor.gaps, 'gap')}"
     if sensor.longest_gap_s > options.max_gap_s:
-        yield _finding("error", sensor.name, f"is silent for {duration(sensor.longest_gap_s)}; {lost}")
+        silent = f"is silent for {duration(sensor.longest_gap_s)}; {lost}"
+        yield _finding("error", sensor.name, silent, figure="longest_gap_s")
     elif sensor.lost:
-        yield _finding("warning" if share > options.max_lost_share else "note", sensor.name, lost)
+        yield _finding("warning" if share > options.max_lost_share else "note", sensor.name, lost, figure="lost")
     if sensor.invalid:
         share = sensor.invalid / sensor.samples
         text = f"has {sensor.invalid:,} of {count(sensor.samples, 'sample')} not valid ({percent(share)})"
         above: Severity = "error" if share > _MAX_INVALID_SHARE else "warning"
-        yield _finding(above if share > options.max_invalid_share else "note", sensor.name, text)
+        yield _finding(above if share > options.max_invalid_share else "note", sensor.name, text, figure="invalid")
     if sensor.clock_ppm is not None and abs(sensor.clock_ppm) > 1e6 * options.max_rate_error:
         text = f"runs at {sensor.rate_hz:.2f} Hz where config.yaml asks for {sensor.nominal_hz:.2f} Hz"
         advice = "Samples may have been lost evenly, or the configuration is another recording's."
-        yield _finding("warning", sensor.name, text, advice)
+        yield _finding("warning", sensor.name, text, advice, figure="rate_hz")
 
 
 def _results(evidence: Evidence, options: ReportOptions) -> Iterator[Finding]:
@@ -284,10 +282,10 @@ def _results(evidence: Evidence, options: ReportOptions) -> Iterator[Finding]:
             useless = sensor.name == "_odom" and share > _MAX_INVALID_SHARE
             if useless and is_short:
                 text = f"{text}: {count(sweeps, 'sweep')} {'is' if sweeps == 1 else 'are'} too few for a trajectory"
-                yield _finding("note", sensor.name, text)
+                yield _finding("note", sensor.name, text, figure="invalid")
             else:
                 advice = 'The figures below, under "How good is the path?", tell why.' if sensor.name == "_odom" else ""
-                yield _finding("error" if useless else "warning", sensor.name, text, advice)
+                yield _finding("error" if useless else "warning", sensor.name, text, advice, figure="invalid")
     speed = evidence.radar_speed
     if speed and speed.above_share:
         yield _finding(
@@ -295,6 +293,7 @@ def _results(evidence: Evidence, options: ReportOptions) -> Iterator[Finding]:
             "radar",
             f"is faster than its maximum Doppler, {speed.max_doppler_mps:.2f} m/s, for "
             f"{percent(speed.above_share)} of the time: what stands still ahead has a wrong speed in its spectra",
+            figure="above_share",
         )
     if speed and speed.contradicted_mps and (speed.contradicted_share or 0.0) > _CONTRADICTED_SHARE:
         ours, radars = speed.contradicted_mps
@@ -310,6 +309,5 @@ def _results(evidence: Evidence, options: ReportOptions) -> Iterator[Finding]:
     for each in evidence.sync:
         share = each.missing / max(1, each.matched + each.missing)
         if share > options.max_invalid_share:
-            yield _finding(
-                "warning", f"_sync/{each.sensor}", f"has no sample near in time for {percent(share)} of the reference's"
-            )
+            text = f"has no sample near in time for {percent(share)} of the reference's"
+            yield _finding("warning", f"_sync/{each.sensor}", text, figure="missing")

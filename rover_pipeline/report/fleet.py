@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.engine.progress import progress
@@ -30,7 +31,7 @@ from rover_pipeline.format.stale import changed_inputs, recorded_inputs
 from rover_pipeline.format.texts import read_json
 from rover_pipeline.format.trace import CONFIG, Trace, is_trace, locate_traces
 from rover_pipeline.format.virtual import VirtualWriter, in_the_way
-from rover_pipeline.report.summary import SensorSummary, Severity, Summary, Verdict
+from rover_pipeline.report.summary import SensorSummary, Severity, Summary
 from rover_pipeline.report.templating import PAGE, REPORT, SUMMARY, environment
 from rover_pipeline.table import find_step
 
@@ -103,22 +104,6 @@ class Row:
         return [each for each in self.summary.sensors if not each.name.startswith("_")] if self.summary else []
 
 
-class FleetEntry(BaseModel):
-    """One recording in `fleet.json`."""
-
-    model_config = ConfigDict(frozen=True)
-
-    trace: str = Field(description="Path of the trace.")
-    verdict: Verdict | Literal["none"] = Field(description="As in `summary.json`; `none` without one.")
-    headline: str = Field(description="The verdict in a sentence.")
-    errors: int = Field(description="Findings that are errors.")
-    warnings: int = Field(description="Findings that are warnings.")
-    lost_share: float = Field(description="Share of raw samples that are missing.")
-    invalid_share: float = Field(description="Share of raw samples with `valid` = 0.")
-    duration_s: float = Field(description="Length of the recording, s; 0 without a summary.")
-    page: str = Field(description="Address of its page, relative to this file; empty when it has none.")
-
-
 def write_fleet(entries: Sequence[str], out: Path | None = None) -> tuple[Path, list[Row]]:
     """Write the page of many recordings, after the pages of those that have none or have changed since.
 
@@ -173,20 +158,21 @@ def fleet_files(rows: Sequence[Row]) -> dict[str, bytes]:
         metres=sum(summary.motion.distance_m for summary in summaries if summary.motion),
     )  # fmt: skip
     entries = [
-        FleetEntry(
-            trace=one_line(str(row.path)),  # names of files need not be text
-            verdict=row.verdict,
-            headline=row.summary.headline if row.summary else row.problem,
-            errors=row.count("error"),
-            warnings=row.count("warning"),
-            lost_share=row.lost,
-            invalid_share=row.invalid,
-            duration_s=row.summary.duration_s if row.summary else 0.0,
-            page=row.link,
-        ).model_dump_json()
+        {
+            "trace": one_line(str(row.path)),  # names of files need not be text
+            "verdict": row.verdict,
+            "headline": row.summary.headline if row.summary else row.problem,
+            "errors": row.count("error"),
+            "warnings": row.count("warning"),
+            "lost_share": row.lost,
+            "invalid_share": row.invalid,
+            "duration_s": row.summary.duration_s if row.summary else 0.0,
+            "page": row.link,
+        }
         for row in rows
     ]
-    return {PAGE: html.encode(), FLEET: ("[\n" + ",\n".join(entries) + "\n]\n").encode()}
+    lines = [json.dumps(each, ensure_ascii=False, separators=(",", ":")) for each in entries]
+    return {PAGE: html.encode(), FLEET: ("[\n" + ",\n".join(lines) + "\n]\n").encode()}
 
 
 def make_report(trace: Path) -> Path:

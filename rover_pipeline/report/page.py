@@ -16,12 +16,10 @@ from rover_pipeline.options import PageOptions, ReportOptions
 from rover_pipeline.report import findings
 from rover_pipeline.report.draw import charts
 from rover_pipeline.report.draw.frames import draw_instants
-from rover_pipeline.report.draw.maps import read_floor_plan, read_map_view
-from rover_pipeline.report.draw.view3d import read_view
+from rover_pipeline.report.draw.maps import read_floor_plan, read_map_view, read_view
 from rover_pipeline.report.read import motion, processing, sync
 from rover_pipeline.report.read.contents import look_into
-from rover_pipeline.report.read.exports import exported_files
-from rover_pipeline.report.read.outputs import missing_outputs, used_channels
+from rover_pipeline.report.read.outputs import exported_files, missing_outputs, used_channels
 from rover_pipeline.report.read.sensors import SensorRecord, is_simulated, read_sensors, read_sidecar
 from rover_pipeline.report.summary import Summary
 from rover_pipeline.report.templating import PAGE, REPORT, SUMMARY, environment

@@ -1,7 +1,4 @@
-"""Models of `summary.json`, the figures of the page for programs. `docs/summary.md` is generated from them:
-
-python -m rover_pipeline.report.summary > docs/summary.md
-"""
+"""Models of `summary.json`, the figures of the page for programs. `docs/make_summary.py` writes their manual."""
 
 from __future__ import annotations
 
@@ -32,6 +29,7 @@ class Finding(_Model):
     place: str = Field(description="Sensor, or sensor and channel.")
     text: str = Field(description="What is wrong.")
     advice: str = Field("", description="What to do about it; empty where there is nothing to do.")
+    figure: str = Field("", description="Key of the figure that it is about, such as `lost`; empty without one.")
 
 
 class Intervals(_Model):
@@ -180,21 +178,3 @@ class Summary(_Model):
     )
     sync: tuple[SyncSummary, ...] = Field((), description="Empty without `_sync`.")
     steps: tuple[StepSummary, ...] = Field((), description="In the order in which they were started.")
-
-
-def documentation() -> str:
-    """The keys of `summary.json` as a Markdown page."""
-    lines = [
-        "# Keys of `summary.json`",
-        "",
-        "Made from the models in `rover_pipeline/report/summary.py`. Times are seconds, sizes bytes, lengths metres.",
-    ]
-    recording = (SensorSummary, Intervals, ChannelSummary)
-    for model in (Summary, Finding, *recording, Motion, RadarSpeed, SyncSummary, StepSummary):
-        lines += ["", f"## {model.__name__}", "", str(model.__doc__), "", "| key | meaning |", "| --- | --- |"]
-        lines += [f"| `{name}` | {field.description} |" for name, field in model.model_fields.items()]
-    return "\n".join(lines) + "\n"
-
-
-if __name__ == "__main__":
-    print(documentation(), end="")

@@ -28,10 +28,8 @@ from rover_pipeline.format.texts import read_json, read_text, read_yaml
 from rover_pipeline.format.trace import CONFIG, Trace, require_trace
 from rover_pipeline.kinematics.options import RawSensor
 from rover_pipeline.numerics.jumps import jumps
-from rover_pipeline.validation.channels import channel_problems
-from rover_pipeline.validation.contents import content_problems
+from rover_pipeline.validation.contents import channel_problems, content_problems, point_problems
 from rover_pipeline.validation.origin import origin_problems, product_problems
-from rover_pipeline.validation.points import point_problems
 
 #: Times from 1990 to 2100, seconds since 1970. Those of a clock that was not set, or counts milliseconds, are outside.
 _EPOCH_S = (631_152_000.0, 4_102_444_800.0)
@@ -107,16 +105,11 @@ def _with_error(found: Iterator[str]) -> Iterator[str]:
 
 def _sensor_problems(trace: Trace, name: str, threads: int, decode: Callable[[str], bool] | None) -> Iterator[str]:
     path = trace.path / name
-    try:
-        sensor = Sensor(path)
-        if TS not in sensor.specs:
-            yield f"{path}: {META} does not list ts; every sensor needs one"
-            return
-        count = len(sensor.channel(TS))
-    except FormatError as error:
-        require_damage(error)
-        yield str(error)
+    sensor = Sensor(path)
+    if TS not in sensor.specs:
+        yield f"{path}: {META} does not list ts; every sensor needs one"
         return
+    count = len(sensor.channel(TS))
     if count == 0:
         yield f"{path / TS}: holds no samples"
     for channel_name in sensor.specs:
@@ -136,11 +129,9 @@ def _sensor_problems(trace: Trace, name: str, threads: int, decode: Callable[[st
         if decode is None or decode(f"{name}/{channel_name}"):
             yield from _undecodable(channel, threads)
     yield from _time_problems(sensor, count, _has_own_clock(trace.path))
-    try:
-        sensor.valid(min(count, len(sensor.channel(VALID))) if VALID in sensor.specs else count)
-    except FormatError as error:
-        require_damage(error)
-        yield str(error)
+    yield from _unreadable(
+        lambda: sensor.valid(min(count, len(sensor.channel(VALID))) if VALID in sensor.specs else count)
+    )
     found = list(layout_problems(trace.path, name, sensor.specs, missing_sidecars=True))
     yield from found
     sidecar = path / f"{name}.json"

@@ -1,24 +1,39 @@
-"""Checks of the samples of our virtual sensors: proper rotations, NaN without a result, indices that exist."""
+"""Checks of our virtual sensors: declared channels, proper rotations, NaN without a result, indices that exist.
+
+Of a lidar that is points, its points are checked too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from rover_pipeline.errors import FormatError, require_damage
+from rover_pipeline.engine.declared import Kind, kinds
+from rover_pipeline.errors import unless_damaged
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
-from rover_pipeline.format.provenance import read_provenance
+from rover_pipeline.format.provenance import PROVENANCE, read_provenance
 from rover_pipeline.format.sensor import TS, VALID, Sensor
-from rover_pipeline.format.trace import Trace
-from rover_pipeline.validation.channels import channels_made
+from rover_pipeline.format.trace import Trace, channels_of
+from rover_pipeline.kinematics.state import State
+from rover_pipeline.table import TABLE
 
 #: Maximum difference of a rotation matrix times its transpose from the identity.
 _TOLERANCE = 1e-5
+#: Gives problems of a range of samples, and which samples have them, bool (sample,); `valid` is given too.
+Check = Callable[[Sensor, slice, np.ndarray], Iterator[tuple[str, np.ndarray]]]
+#: Channels of points -> whether places past `count` hold NaN.
+_POINTS = {"xyz": True, "intensity": True, "time": True, "ring": False}
 #: Number of samples that are checked at once, and bytes of a channel of them.
 _BLOCK, _BLOCK_BYTES = 4096, 1 << 25
+#: Channels that a virtual sensor must have besides `ts` and `valid`. The truth of a simulation has the channels of the
+#: odometry that is compared with it.
+CHANNELS: dict[str, dict[str, Kind]] = {name: kinds(step.outputs) for name, step in TABLE.items() if step.outputs}
+CHANNELS["_truth"] = {name: CHANNELS["_odom"][name] for name in State._fields}
 
 
 def content_problems(trace: Trace, sensor: Sensor) -> Iterator[str]:
@@ -28,27 +43,34 @@ def content_problems(trace: Trace, sensor: Sensor) -> Iterator[str]:
     kinds = channels_made(sensor)
     if any(name not in sensor.specs or not kind.fits(*_kind(sensor, name)) for name, kind in kinds.items()):
         return  # `channel_problems` reports it
-    checks: list[Callable[[Sensor, slice, np.ndarray], Iterator[tuple[str, np.ndarray]]]] = []
+    checks: list[Check] = []
     checks += [_poses] if {"pos", "rot"} <= set(kinds) else []
     checks += [_BY_NAME[sensor.name]] if sensor.name in _BY_NAME else []
-    reported: set[str] = set()
-    try:
-        count = min(len(sensor.channel(name)) for name in sensor.specs)
-        valid = sensor.valid(count).astype(bool)
-        widest = max(spec.sample_bytes for spec in sensor.specs.values())
-        block = max(1, min(_BLOCK, _BLOCK_BYTES // widest))
-        for start in range(0, count, block) if checks else ():
-            part = slice(start, min(start + block, count))
-            for check in checks:
-                for problem, bad in check(sensor, part, valid[part]):
-                    if bad.any() and problem not in reported:
-                        reported.add(problem)
-                        yield f"{sensor.path}: sample {start + int(np.argmax(bad))}: {problem}"
-    except FormatError as error:
-        require_damage(error)
-        return  # the check of the channel itself reports it
+    if checks:
+        yield from first_bad_samples(sensor, sensor.specs, lambda *part: chain(*(each(*part) for each in checks)))
     if sensor.name == "_sync":
-        yield from _sync(trace, sensor, count)
+        with unless_damaged():  # the check of the channel itself reports it
+            yield from _sync(trace, sensor, min(len(sensor.channel(name)) for name in sensor.specs))
+
+
+def first_bad_samples(sensor: Sensor, channels: Collection[str], check: Check, place: str = "") -> Iterator[str]:
+    """For each rule that samples break, the first such sample. Samples are read in blocks, for bounded memory.
+
+    Args:
+        channels: those that the check reads; place: the channel that is to blame, where it is one.
+    """
+    reported: set[str] = set()
+    with unless_damaged():  # the check of the channel itself reports it
+        count = min(len(sensor.channel(name)) for name in channels)
+        valid = sensor.valid(count).astype(bool)
+        widest = max(sensor.specs[name].sample_bytes for name in channels)
+        block = max(1, min(_BLOCK, _BLOCK_BYTES // widest))
+        for start in range(0, count, block):
+            part = slice(start, min(start + block, count))
+            for problem, bad in check(sensor, part, valid[part]):
+                if bad.any() and problem not in reported:
+                    reported.add(problem)
+                    yield f"{sensor.path / place}: sample {start + int(np.argmax(bad))}: {problem}"
 
 
 def _kind(sensor: Sensor, name: str) -> tuple[str, tuple[int, ...]]:
@@ -116,15 +138,76 @@ def _sync(trace: Trace, sensor: Sensor, count: int) -> Iterator[str]:
             continue
         match, residual = (sensor.channel(channel).read_whole(count) for channel in (name, f"{name}_dt"))
         if exists(trace.path / name / META):
-            try:
+            with unless_damaged():
                 samples = len(trace.sensor(name).channel(TS))
-            except FormatError as error:
-                require_damage(error)
-                continue
-            bad = (match < -1) | (match >= samples)
-            if bad.any():
-                first = int(np.argmax(bad))
-                yield f"{sensor.path / name}: sample {first}: is {match[first]}, {name} has samples 0 to {samples - 1}"
+                bad = (match < -1) | (match >= samples)
+                if bad.any():
+                    at = int(np.argmax(bad))
+                    yield f"{sensor.path / name}: sample {at}: is {match[at]}, {name} has samples 0 to {samples - 1}"
         bad = (match >= 0) & ~np.isfinite(residual)
         if bad.any():
             yield f"{sensor.path / f'{name}_dt'}: sample {int(np.argmax(bad))}: is not finite although there is a match"
+
+
+def point_problems(sensor: Sensor) -> Iterator[str]:
+    """For each rule that sweeps of the sensor `lidar` break, the first such sweep, if it is a lidar that is points."""
+    if sensor.name != "lidar" or "xyz" not in sensor.specs:
+        return
+    if "count" not in sensor.specs:
+        yield f"{sensor.path}: has xyz but no channel count, which says how many of its points there are"
+        return
+    for name in (each for each in _POINTS if each in sensor.specs):
+        yield from first_bad_samples(sensor, ("count", name), partial(_points, name), name)
+
+
+def _points(name: str, sensor: Sensor, part: slice, valid: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+    """Problems of a channel, and the sweeps that have them, bool (frame,)."""
+    count, values = (sensor.channel(each).read(part.start, part.stop) for each in ("count", name))
+    places = values.shape[1] if values.ndim > 1 else 0
+    if name == "xyz":
+        yield f"count is more than the {places} points of a sample", count > places
+        yield "count is 0 although valid is 1", valid & (count == 0)
+    if values.dtype.kind != "f":
+        return
+    per_place = values.reshape(len(values), places, -1)
+    unused = np.arange(places) >= count[:, None]
+    if _POINTS[name]:
+        yield f"{name} is not NaN past count", (unused & ~np.isnan(per_place).all(2)).any(1)
+    if name in ("xyz", "time"):
+        yield f"{name} is not finite before count", (~unused & ~np.isfinite(per_place).all(2)).any(1)
+
+
+def channels_made(sensor: Sensor) -> dict[str, Kind]:
+    """Channels that one of our virtual sensors must have, of the kind of recording that it is in."""
+    if sensor.name == "_sync":
+        partners = [name for name in sensor.specs if name not in (TS, VALID) and not name.endswith("_dt")]
+        return {each: kind for name in partners for each, kind in ((name, Kind("i4")), (f"{name}_dt", Kind("f4")))}
+    if sensor.name not in TABLE or not TABLE[sensor.name].outputs:
+        return CHANNELS.get(sensor.name, {})
+    return kinds(TABLE[sensor.name].for_recording(channels_of(sensor.path.parent)).outputs)
+
+
+def channel_problems(sensor: Sensor) -> Iterator[str]:
+    """Channels of one of our virtual sensors that are missing, of another kind, or without a description."""
+    provenance = read_provenance(sensor.path)
+    if provenance is None:
+        if sensor.name in CHANNELS:
+            yield (
+                f"{sensor.path}: has no {PROVENANCE} of ours, so its inputs are not known; if it is our result, move "
+                "it away and run the workflow again"
+            )
+        return
+    if VALID not in sensor.specs:
+        yield f"{sensor.path}: has a {PROVENANCE} of ours but no channel valid"
+    for name, kind in {TS: Kind("f8"), VALID: Kind("u1"), **channels_made(sensor)}.items():
+        spec = sensor.specs.get(name)
+        if spec is None and name not in (TS, VALID):
+            yield f"{sensor.path}: lacks the channel {name}, {kind}; run the workflow again"
+        elif spec is not None and not kind.fits(spec.type, spec.shape):
+            yield f"{sensor.path / name}: is {spec.type} of {list(spec.shape)}, must be {kind}; run the workflow again"
+    for name, spec in sensor.specs.items():
+        text = spec.desc or spec.description or ""
+        if not text:
+            yield f"{sensor.path / name}: has no desc in meta.json; add one that says what the channel is"
+        elif spec.shape and "[" not in text:
+            yield f"{sensor.path / name}: its desc does not list the axes of {list(spec.shape)} in brackets"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rover_pipeline.errors import FormatError, require_damage, short
+from rover_pipeline.errors import short, unless_damaged
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.names import is_plain, plain_names
@@ -102,7 +102,7 @@ def _validity_problems(trace: Trace, sensor: Sensor, inputs: dict[str, dict[str,
     for name in list(dict.fromkeys((clock, *raw)))[:_MOST]:
         if not is_plain(name) or not exists(trace.path / name / META):
             continue
-        try:
+        with unless_damaged():  # the check of that sensor reports it
             count = len(sensor.channel(TS))
             parent = trace.sensor(name)
             samples = {channel for other, _, channel in parts if other == name} & set(parent.specs) - {TS, VALID}
@@ -115,10 +115,6 @@ def _validity_problems(trace: Trace, sensor: Sensor, inputs: dict[str, dict[str,
                     yield f"{sensor.path / TS}: differs from that of {name}; run the workflow again"
                 continue  # an input with times of its own, whose nearest samples were used
             bad = (sensor.valid(count) != 0) & (parent.valid(count) == 0)
-        except FormatError as error:
-            require_damage(error)
-            continue  # the check of that sensor reports it
-        if bad.any():
-            yield (
-                f"{sensor.path / VALID}: sample {int(np.argmax(bad))} is 1, it is 0 in {name}; run the workflow again"
-            )
+            if bad.any():
+                at = int(np.argmax(bad))
+                yield f"{sensor.path / VALID}: sample {at} is 1, it is 0 in {name}; run the workflow again"

@@ -100,7 +100,7 @@ def target_trace(path: Path, direction: float) -> Path:
 def test_a_lidar_target_is_drawn_in_its_direction(direction: float, tmp_path: Path) -> None:
     trace = target_trace(tmp_path / "trace", direction)
     image = panels.range_image_panel(trace)(START_S, 720, 64).astype("i4")
-    level = image[..., 1].mean(axis=0)
+    level = image[..., 0].mean(axis=0)  # near is red
     assert level.max() > level.min() + 50
     assert np.average(np.arange(720), weights=level > level.max() - 20) == pytest.approx(360 - 2 * direction, abs=12)
 

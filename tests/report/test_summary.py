@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from docs.make_summary import documentation
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.options import PageOptions
 from rover_pipeline.report import page
-from rover_pipeline.report.summary import Finding, Summary, documentation
+from rover_pipeline.report.summary import Finding, Summary
 from rover_pipeline.simulate.faults import FAULTS
 from rover_pipeline.simulate.record import simulate
 from rover_pipeline.table import find_step

@@ -79,6 +79,23 @@ def test_marks_are_those_of_the_findings_and_a_result_without_a_valid_sample_is_
     }  # fmt: skip
 
 
+def test_a_mark_is_of_the_figure_that_is_wrong_and_not_of_others_beside_it(tmp_path: Path) -> None:
+    trace = walk(tmp_path / "walk")
+    sidecar = json.loads((trace / "radar" / "radar.json").read_text())
+    (trace / "radar" / "radar.json").write_text(json.dumps({**sidecar, "doppler_resolution": 3.0}))
+    options = PageOptions(instants=0, max_invalid_share=0.01)
+    page = report_files(trace, options)[PAGE].decode()
+    found = {(each.place, each.figure): each.severity for each in summarise(trace, options).findings}
+    assert found["lidar", "lost"] == found["radar", "invalid"] == "warning"
+    rows = [row for row in page.split("<tr>") if 'data-label="jitter"' in row]
+    for name, wrong in (("lidar", "lost"), ("radar", "not valid")):
+        row = next(row for row in rows if f"<code>{name}</code>" in row)
+        cells = dict(re.findall(r'<td class="[^"]*" data-label="([^"]+)">(.*?)</td>', row, re.DOTALL))
+        assert len(cells) > 8 and [label for label, cell in cells.items() if "judged" in cell] == [wrong]
+    mark = re.search(r'title="([^"]+)">(?:(?!title=).)*The radar measures speeds', page, re.DOTALL)
+    assert mark and mark[1] == "nothing wrong found", "the lost frames of the radar say nothing of its maximum Doppler"
+
+
 def test_words_of_the_page_lead_to_the_list_of_the_manual(tmp_path: Path) -> None:
     page = report_files(walk(tmp_path / "walk"), PageOptions(instants=0))[PAGE].decode()
     table = (CHECKOUT / GLOSSARY).read_text().split("\n## ")[1]

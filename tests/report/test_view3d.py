@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rover_pipeline.mapping.ply import ply
-from rover_pipeline.report.draw.view3d import View3d, read_view
+from rover_pipeline.report.draw.maps import View3d, read_view
 from rover_pipeline.report.read.motion import Track
 
 

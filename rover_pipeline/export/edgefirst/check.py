@@ -58,11 +58,7 @@ def describe(folder: Path) -> dict[str, object]:
 
 def problems(folder: Path) -> Iterator[str]:
     """Breaches of the format's rules: of the table, of its files, of each file, and of the archive."""
-    try:
-        table = _table(folder)
-    except FormatError as error:
-        yield str(error)
-        return
+    table = _table(folder)
     found = list(_schema_problems(folder, table))
     yield from found
     if found:
@@ -148,7 +144,7 @@ def _value_problems(folder: Path, table: Any) -> Iterator[str]:
         if groups.setdefault((name, frame), group) != group:
             yield f"{path}: sample {name} {frame} is in {groups[name, frame]} and in {group}"
     for name, text, good in (
-        ("box2d", "centre and size from 0 to 1", lambda box: _inside(box)),
+        ("box2d", "centre and size from 0 to 1", _inside),
         ("box3d", "extents above zero", lambda box: min(box[3:]) > 0),
         ("pose", "yaw, pitch and roll within 180 degrees", lambda pose: max(map(abs, pose)) <= 180),
     ):

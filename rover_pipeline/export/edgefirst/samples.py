@@ -6,26 +6,34 @@ import json
 import re
 import shutil
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.datasets.options import EdgefirstOptions
 from rover_pipeline.datasets.splits import Course
-from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.dataset import ExportJob, Recording
-from rover_pipeline.export.edgefirst import files
-from rover_pipeline.export.edgefirst.boxes import enclosing, in_picture
 from rover_pipeline.export.edgefirst.radar import RadarFrames
-from rover_pipeline.export.edgefirst.table import GROUPS, Row, arrow, track_id, write_table
-from rover_pipeline.export.objects import find_objects
+from rover_pipeline.export.edgefirst.table import (
+    GROUPS,
+    Row,
+    arrow,
+    has_huffman_table,
+    pcd,
+    png16,
+    track_id,
+    with_exif,
+    write_table,
+)
+from rover_pipeline.export.objects import OBJECTS, ObjectReader, enclosing, in_picture
 from rover_pipeline.export.rig import camera_lens, sensor_mount, whole_sensor
 from rover_pipeline.export.sweeps import PosedSweeps
 from rover_pipeline.format.channels.jpeg import PictureChannel, encode
@@ -34,6 +42,7 @@ from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.kinematics.rotation import from_matrix
 from rover_pipeline.kinematics.state import Poses
+from rover_pipeline.mapping.grid import encoded
 
 #: Samples of a part of an export: some ten seconds of work.
 _PART = 128
@@ -62,33 +71,21 @@ def write(job: ExportJob) -> None:
             )
             continue
         (container / sequence.name).mkdir(parents=True, exist_ok=True)
-        with progress(f"export {sequence.name}", len(sequence.chosen), "sample") as advance:
-            for start in range(0, len(sequence.chosen), _PART):
-                part = sequence.chosen[start : start + _PART]
-                make = partial(_write_samples, sequence, container, part, job.threads, advance)
-                if not job.part(f"{sequence.name} {start}", make):
-                    advance(len(part))
+        write_sample = partial(sequence.write, container / sequence.name)
+        job.in_parts(sequence.name, sequence.chosen.tolist(), write_sample, _PART, "sample")
     if not any(len(each.chosen) for each in sequences):
         raise FormatError(
             f"{job.recordings[0].path}: no sample has all of {', '.join(job.options.files)}; leave some out by `files`"
         )
     about = {each.name: each.describe() for each in sequences if len(each.chosen)}
     for sequence in sequences:
-        if not sequence.has_annotations and job.options.annotations:
+        if sequence.objects is None and job.options.annotations:
             job.note(f"{sequence.recording.path}: has no _objects: its samples have no boxes")
     (job.folder / "sensors.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
     rows = (row for each in sequences for row in each.rows(classes))
     write_table(job.folder / f"{job.folder.name}.arrow", rows, classes, {"sequences": about})
     if job.options.zip:
         job.part("zip", lambda: [_archive(container, job.folder / f"{job.folder.name}.zip")])
-
-
-def _write_samples(
-    sequence: Sequence, container: Path, part: np.ndarray, threads: int, advance: Callable[[int], object]
-) -> Iterator[Path]:
-    write_sample = partial(sequence.write, container / sequence.name)
-    for paths in ordered_map(write_sample, part.tolist(), threads=threads, done=lambda number: advance(1)):
-        yield from paths
 
 
 def _kinds(recording: Recording, options: EdgefirstOptions, has_points: bool) -> tuple[list[str], list[str]]:
@@ -150,7 +147,7 @@ class Sequence:
             good = depth.valid(depth.length()).astype(bool)
             self._picture_of = np.where(good[np.minimum(self._picture_of, len(good) - 1)], self._picture_of, -1)
         self._frame_of = self._nearest("radar", self._radar.valid) if self._radar is not None else None
-        self.objects = find_objects(trace) if options.annotations else None
+        self.objects = ObjectReader(trace) if options.annotations and (trace / OBJECTS / META).exists() else None
         self._lens: Lens | None = None
         self._camera_poses: Poses | None = None
         if recording.has("camera/camera.json"):
@@ -162,10 +159,6 @@ class Sequence:
         self.chosen = np.zeros(0, "i8")
         self._groups: dict[int, str] = {}
         self._candidates = self._complete()
-
-    @property
-    def has_annotations(self) -> bool:
-        return self.objects is not None
 
     def _nearest(self, sensor: str, good: np.ndarray) -> np.ndarray:
         """The sample of a sensor nearest to each sweep, i8 (N,); -1 where there is none that can be trusted."""
@@ -201,16 +194,16 @@ class Sequence:
         if "camera.jpeg" in self.kinds:
             data["camera.jpeg"] = self._jpeg(picture)
         if self._depth is not None:
-            data["depth.png"] = files.png16(self._depth.read(picture, picture + 1)[0])
+            data["depth.png"] = png16(self._depth.read(picture, picture + 1)[0])
         if {"lidar.pcd", "lidar.png", "lidar.jpeg"} & {*self.kinds}:
             data |= self._lidar_files(number)
         if self._radar is not None and self._frame_of is not None:
             frame = int(self._frame_of[number])
             spectrum, power = self._radar.read(frame)
             if "radar.png" in self.kinds:
-                data["radar.png"] = files.png16(self._radar.image(spectrum))
+                data["radar.png"] = png16(self._radar.image(spectrum))
             if "radar.pcd" in self.kinds:
-                data["radar.pcd"] = files.pcd(self._radar.points(frame, power))
+                data["radar.pcd"] = pcd(self._radar.points(frame, power))
         paths = []
         for kind in self.kinds:
             path = folder / f"{self.name}_{number:03d}.{kind}"
@@ -220,13 +213,11 @@ class Sequence:
 
     def _jpeg(self, picture: int) -> bytes:
         """The recorded JPEG itself where it can stand alone."""
-        if isinstance(self._pictures, PictureChannel) and files.has_huffman_table(
-            stored := self._pictures.jpeg(picture)
-        ):
+        if isinstance(self._pictures, PictureChannel) and has_huffman_table(stored := self._pictures.jpeg(picture)):
             jpeg = stored
         else:
             jpeg = encode(self._pictures.read(picture, picture + 1)[0])
-        return files.with_exif(jpeg, float(self._camera_ts[picture]), f"{self.recording.name} camera sample {picture}")
+        return with_exif(jpeg, float(self._camera_ts[picture]), f"{self.recording.name} camera sample {picture}")
 
     def _lidar_files(self, number: int) -> dict[str, bytes]:
         images = self._sweeps.images(number)
@@ -235,12 +226,12 @@ class Sequence:
             sweep = self._sweeps.deskewed(number, images)
             intensity = np.zeros(len(sweep.xyz)) if sweep.rfl is None else sweep.rfl
             x, y, z = sweep.xyz.T
-            data["lidar.pcd"] = files.pcd({"x": x, "y": y, "z": z, "intensity": intensity})
+            data["lidar.pcd"] = pcd({"x": x, "y": y, "z": z, "intensity": intensity})
         if {"lidar.png", "lidar.jpeg"} & {*self.kinds}:
             aligned = self._sweeps.destaggered(images)
-            data["lidar.png"] = files.png16(aligned["rng"])
+            data["lidar.png"] = png16(aligned["rng"])
             if "lidar.jpeg" in self.kinds:
-                data["lidar.jpeg"] = files.grey_jpeg(aligned["rfl"])
+                data["lidar.jpeg"] = encoded(".jpeg", aligned["rfl"], (cv2.IMWRITE_JPEG_QUALITY, 95))
         return data
 
     def rows(self, classes: list[str]) -> Iterator[Row]:

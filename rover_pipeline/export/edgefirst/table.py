@@ -1,15 +1,23 @@
-"""The Arrow table of an EdgeFirst dataset: a row for each box, and one for a sample without any."""
+"""Files of EdgeFirst samples, as bytes, and the Arrow table: a row for each box, and one for a sample without any."""
 
 from __future__ import annotations
 
 import json
+import struct
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import cv2
+import numpy as np
+from PIL import Image
+from PIL.ExifTags import IFD, Base
+
 from rover_pipeline.errors import MissingExtraError
 from rover_pipeline.format.files import regular_size
+from rover_pipeline.mapping.grid import encoded
 
 #: Version of the format's text that the table follows. The client reads it, and its `Binary` masks, as it is.
 SCHEMA = "2026.04"
@@ -18,6 +26,10 @@ GROUPS = ("train", "val", "test")
 _BATCH = 4096
 #: Names of tracks are made from it and from the recording, so that they are the same in every export.
 _TRACKS = uuid.UUID("6f1f5b0e-6a55-4d1e-9a53-0e2f6f1f7d11")
+#: PNGs of noise hardly get smaller by more than the fastest compression.
+_PNG = (cv2.IMWRITE_PNG_COMPRESSION, 1)
+#: Marker of a Huffman table. Some cameras leave the standard one out of the JPEGs of a video.
+_DHT = b"\xff\xc4"
 
 
 class Row(NamedTuple):
@@ -125,3 +137,55 @@ def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
             batch = []
     if batch:
         yield batch
+
+
+def png16(image: np.ndarray) -> bytes:
+    """A greyscale PNG of u2 (height, width). PNG stores the larger byte first, OpenCV sees to that."""
+    return encoded(".png", image, _PNG)
+
+
+def has_huffman_table(jpeg: bytes) -> bool:
+    """Whether a JPEG is complete in itself."""
+    return _DHT in jpeg[: jpeg.find(b"\xff\xda")]
+
+
+def with_exif(jpeg: bytes, time: float, description: str) -> bytes:
+    """A JPEG with its time in EXIF, in UTC with microseconds. Its picture is not encoded anew.
+
+    (CIPA DC-008, Exif 2.32: APP1 comes right after SOI.)
+
+    Args:
+        time: seconds since the epoch.
+        description: ASCII.
+    """
+    when = datetime.fromtimestamp(time, UTC)
+    stamp = when.strftime("%Y:%m:%d %H:%M:%S")
+    taken = {Base.DateTimeOriginal: stamp, Base.OffsetTimeOriginal: "+00:00"}
+    taken[Base.SubsecTimeOriginal] = f"{when.microsecond:06d}"
+    exif = Image.Exif()
+    exif.endian = "<"
+    exif.update({Base.ImageDescription: description, Base.Software: "rover_pipeline", Base.DateTime: stamp})
+    exif[IFD.Exif] = taken
+    segment = exif.tobytes()
+    return jpeg[:2] + b"\xff\xe1" + struct.pack(">H", len(segment) + 2) + segment + jpeg[2:]
+
+
+def pcd(fields: dict[str, np.ndarray]) -> bytes:
+    """A binary PCD 0.7 of f4 fields, little endian, (N,) each; points that are not finite are left out."""
+    table = np.column_stack(list(fields.values())).astype("<f4")
+    table = table[np.isfinite(table).all(1)]
+    count = len(table)
+    header = [
+        "# .PCD v0.7 - Point Cloud Data file format",
+        "VERSION 0.7",
+        f"FIELDS {' '.join(fields)}",
+        f"SIZE {' '.join('4' for _ in fields)}",
+        f"TYPE {' '.join('F' for _ in fields)}",
+        f"COUNT {' '.join('1' for _ in fields)}",
+        f"WIDTH {count}",
+        "HEIGHT 1",
+        "VIEWPOINT 0 0 0 1 0 0 0",
+        f"POINTS {count}",
+        "DATA binary",
+    ]
+    return ("\n".join(header) + "\n").encode() + table.tobytes()

@@ -13,12 +13,21 @@ from rover_pipeline.datasets.splits import Course
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.dataset import ExportJob, Recording
 from rover_pipeline.export.l5kit.agents import Limits, agents_at, label_weights
-from rover_pipeline.export.l5kit.records import AGENT, ARRAYS, FORMAT_VERSION, HOST_LENGTH, LABELS
+from rover_pipeline.export.l5kit.records import (
+    AGENT,
+    ARRAYS,
+    FORMAT_VERSION,
+    HOST_LENGTH,
+    LABELS,
+    Scene,
+    cut_scenes,
+    frame_times,
+    scene_records,
+)
 from rover_pipeline.export.l5kit.rules import describe, problems
-from rover_pipeline.export.l5kit.scenes import Scene, cut_scenes, frame_times, scene_records
 from rover_pipeline.export.l5kit.zarr2 import ArrayWriter, write_json
-from rover_pipeline.export.motion import lidar_clock, read_trajectory
 from rover_pipeline.export.objects import ObjectReader
+from rover_pipeline.export.rig import lidar_clock, read_trajectory
 from rover_pipeline.kinematics.trajectory import Trajectory
 
 __all__ = ["describe", "problems", "write"]

@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, did_you_mean, printable
-from rover_pipeline.export.mda.codec import SNAPSHOT_PERIOD, Entry, Item, entry_spans
-from rover_pipeline.export.mda.files import add_revision, read_bytes, read_item
-from rover_pipeline.export.mda.revisions import difference, text_of
-from rover_pipeline.export.mda.rules import item_paths
+from rover_pipeline.export.mda.codec import SNAPSHOT_PERIOD, Entry, Item, difference, entry_spans, text_of
+from rover_pipeline.export.mda.files import add_revision, item_paths, read_bytes, read_item
 from rover_pipeline.export.output import new_output
 
 #: Suffixes of payloads by the bytes that they begin with, and by their type.

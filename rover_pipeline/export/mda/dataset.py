@@ -17,12 +17,19 @@ from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError, SampleError
 from rover_pipeline.export.dataset import ExportJob, Recording
-from rover_pipeline.export.mda.annotations import json_text, microseconds, objects_text, pose_text, quality_text
-from rover_pipeline.export.mda.codec import Item, encode
-from rover_pipeline.export.mda.files import read_bytes, read_item
-from rover_pipeline.export.mda.payload import SOURCES, Payloads, find_payloads, key_frames
-from rover_pipeline.export.mda.revisions import append
-from rover_pipeline.export.mda.rules import describe, problems
+from rover_pipeline.export.mda.codec import Item, append, encode
+from rover_pipeline.export.mda.files import describe, problems, read_bytes, read_item
+from rover_pipeline.export.mda.payload import (
+    SOURCES,
+    Payloads,
+    find_payloads,
+    json_text,
+    key_frames,
+    microseconds,
+    objects_text,
+    pose_text,
+    quality_text,
+)
 from rover_pipeline.export.objects import ObjectReader
 from rover_pipeline.export.samples import find_samples
 from rover_pipeline.format.provenance import read_provenance
@@ -101,10 +108,7 @@ def _write_part(
             groups[name] = append(groups.get(name, ()), text)
         path.write_bytes(encode(replace(item, groups=groups)))
         if before and before.payload != item.payload:
-            return (
-                path,
-                "have another payload than before; their older revisions are of the older one",
-            )
+            return path, "have another payload than before; their older revisions are of the older one"
         return path, ""
 
     paths = []

@@ -1,9 +1,10 @@
-"""MDA files on the disk."""
+"""MDA files on the disk: read, revised, and judged by the rules that readers of the format rely on."""
 
 from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from rover_pipeline.errors import FormatError, named_if_not_written
+from rover_pipeline.errors import describe as describe_error
 from rover_pipeline.export.dataset_output import known_states, tree_state
-from rover_pipeline.export.mda.codec import Item, decode, encode
-from rover_pipeline.export.mda.revisions import append
+from rover_pipeline.export.mda.codec import BLOCK, Item, append, decode, encode, text_of
 from rover_pipeline.format.attempt import Attempt, remove_tree
 from rover_pipeline.format.channels.base import sync_file, sync_new_name
 from rover_pipeline.format.files import read_bounded
@@ -109,3 +110,54 @@ def _replace(path: Path, data: bytes, scratch: Path) -> None:
     sync_file(scratch)
     os.replace(scratch, path)
     sync_new_name(path)
+
+
+def describe(folder: Path) -> dict[str, Any]:
+    """Figures of a dataset. Raises FormatError when a file is damaged."""
+    tags: Counter[str] = Counter()
+    revisions: dict[str, int] = {}
+    files = payload = 0
+    for path in item_paths(folder):
+        item = read_item(path)
+        files, payload = files + 1, payload + len(item.payload)
+        tags.update(item.tags)
+        for name, entries in item.groups.items():
+            revisions[name] = max(revisions.get(name, 0), len(entries))
+    return {"files": files, "payload_bytes": payload, "most_revisions": revisions, "files_of_tag": dict(tags)}
+
+
+def problems(folder: Path) -> Iterator[str]:
+    """One line for each rule that a file breaks."""
+    stems: dict[str, Path] = {}
+    for path in item_paths(folder):
+        try:
+            item = read_item(path)
+            yield from (f"{path}: {problem}" for problem in _item_problems(item))
+            if encode(item) != read_bytes(path):
+                yield f"{path}: holds bytes that no reader expects"
+        except (FormatError, OSError) as error:
+            yield describe_error(error) if str(path) in str(error) else f"{path}: {describe_error(error)}"
+        if path.stem in stems:
+            yield f"{path}: has the stem of {stems[path.stem]}; what is extracted from both has one name"
+        stems[path.stem] = path
+
+
+def item_paths(folder: Path) -> list[Path]:
+    """The MDA files of a dataset, in the order of their paths."""
+    return sorted(folder.rglob("*.mda"))
+
+
+def _item_problems(item: Item) -> Iterator[str]:
+    for name, entries in item.groups.items():
+        if not entries:
+            yield f"group {name} has no revision"
+        for revision, entry in enumerate(entries):
+            if any(len(block) > BLOCK for _, block in entry.blocks):
+                yield f"group {name}, revision {revision}: a block is longer than {BLOCK} bytes"
+            if not all(block.isascii() for _, block in entry.blocks):
+                yield f"group {name}, revision {revision}: is not ASCII, and readers decode each block on its own"
+                continue
+            try:
+                text_of(entries, revision)
+            except ValueError as error:
+                yield f"group {name}: {error}"

@@ -1,19 +1,28 @@
-"""Payloads: the picture of a key frame, as bytes of a file, and what is to be known about it."""
+"""What an item holds: the picture of a key frame, as bytes of a file, and the texts of its annotations.
+
+A text is JSON with sorted keys, and numbers that keep their places. A later revision stores only the blocks of ten
+bytes that are new. When a number changes, the text must not shift, or all blocks after it were new. So numbers are
+padded with blanks, which JSON allows, to a width that they rarely exceed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import cv2
 import numpy as np
 
 from rover_pipeline.errors import FormatError
+from rover_pipeline.export.objects import Objects
 from rover_pipeline.export.rig import camera_lens, sensor_mount
 from rover_pipeline.export.samples import Samples, find_samples
 from rover_pipeline.format.channels.jpeg import PictureChannel
+from rover_pipeline.kinematics.rotation import from_matrix
+from rover_pipeline.mapping.grid import encoded
 
 PayloadSensor = Literal["camera", "lidar", "radar"]
 #: Sensor -> the channel that pictures are made from, and the sensor that holds its poses.
@@ -24,6 +33,8 @@ SOURCES: Mapping[PayloadSensor, tuple[str, str, str]] = {
 }
 #: Decibels of 0 in a picture of the radar, and of one step. 16 bits go from -200 to 455 dB.
 RADAR_ZERO_DB, RADAR_STEP_DB = -200.0, 0.01
+#: Characters and decimals of positions and sizes in m, speeds in m/s, parts of a quaternion, angles in rad, shares.
+_METRES, _SPEED, _UNIT, _ANGLE, _SHARE = (12, 4), (9, 3), (10, 7), (8, 4), (6, 3)
 
 
 class Payloads(NamedTuple):
@@ -81,7 +92,7 @@ def find_payloads(trace: Path, sensor: PayloadSensor) -> Payloads:
         if sensor == "radar":
             steps = (np.nan_to_num(values.astype("f8"), nan=RADAR_ZERO_DB) - RADAR_ZERO_DB) / RADAR_STEP_DB
             values = np.clip(np.rint(steps), 0, 65535)
-        return png(values.astype("u2"))
+        return encoded(".png", values.astype("u2"))
 
     return Payloads(samples, metadata, read_png)
 
@@ -99,14 +110,6 @@ def key_frames(ts: np.ndarray, period: float) -> np.ndarray:
     return np.flatnonzero(np.r_[True, number[1:] != number[:-1]][: len(ts)])
 
 
-def png(picture: np.ndarray) -> bytes:
-    """The file of a picture, u2 (row, column)."""
-    done, data = cv2.imencode(".png", np.ascontiguousarray(picture))
-    if not done:
-        raise ValueError(f"OpenCV cannot write a PNG of {picture.shape}")
-    return bytes(data.tobytes())
-
-
 def _radar_unit() -> str:
     return (
         f"power in steps of {RADAR_STEP_DB:g} dB above {RADAR_ZERO_DB:g} dB, rows = azimuth from left, columns = range"
@@ -118,3 +121,90 @@ def _intrinsics(trace: Path) -> dict[str, Any]:
     if not (trace / "camera" / "camera.json").exists():
         return {}
     return {"intrinsics": dict(sorted(asdict(camera_lens(trace)).items()))}
+
+
+class Fixed:
+    """A number, or an array of numbers, with a width and a number of decimals. What is not finite becomes null."""
+
+    def __init__(self, value: Any, form: tuple[int, int]) -> None:
+        self._value, self._form = np.asarray(value, "f8"), form
+
+    def __str__(self) -> str:
+        if self._value.ndim:
+            return f"[{','.join(str(Fixed(each, self._form)) for each in self._value)}]"
+        width, decimals = self._form
+        value = round(float(self._value), decimals) if math.isfinite(self._value) else None
+        return "null".rjust(width) if value is None else f"{value + 0.0:{width}.{decimals}f}"  # adding 0 turns -0 to 0
+
+
+def json_text(content: Any) -> str:
+    """JSON of one line, ASCII, with sorted keys and without blanks but for those of `Fixed`."""
+    if isinstance(content, Mapping):
+        return "{" + ",".join(f"{json.dumps(key)}:{json_text(content[key])}" for key in sorted(content)) + "}"
+    if isinstance(content, Fixed):
+        return str(content)
+    if isinstance(content, Sequence) and not isinstance(content, str):
+        return f"[{','.join(map(json_text, content))}]"
+    return json.dumps(content)
+
+
+def microseconds(ts: float) -> int:
+    """A time, s, as the whole number of microseconds since the epoch; seconds as f8 hold no more."""
+    return round(ts * 1e6)
+
+
+def pose_text(sensor: str, ts: float, valid: bool, pos: np.ndarray, rot: np.ndarray, vel: np.ndarray) -> str:
+    """The pose of a sensor.
+
+    Args:
+        ts: of the sample, s.
+        pos, vel: f8 (3,), m and m/s, in the world of `_odom`; rot: f8 (3, 3), world-from-sensor, front-left-up.
+    """
+    quat = np.full(4, np.nan)
+    if np.isfinite(rot).all():
+        quat = from_matrix(rot).as_quat(canonical=True)
+    return json_text(
+        {
+            "frame": "world of _odom, from sensor, front-left-up",
+            "pos_m": Fixed(pos, _METRES),
+            "quat_xyzw": Fixed(quat, _UNIT),
+            "sensor": sensor,
+            "time_us": microseconds(ts),
+            "valid": int(valid),
+            "vel_mps": Fixed(vel, _SPEED),
+        }
+    )
+
+
+def objects_text(ts: float, objects: Objects | None, classes: Sequence[str]) -> str:
+    """Objects at the time of a sample. They are moved there along their velocities from the sweep that shows them.
+
+    Args:
+        ts: of the sample, s.
+        objects: of one sweep; None = there is none near enough, and the objects are not known.
+    """
+    rows = None
+    if objects is not None:
+        objects = objects.moved(ts - objects.ts)
+        rows = [
+            {
+                "centre_m": Fixed(objects.centre[at], _METRES),
+                "extent_m": Fixed(objects.extent[at], _METRES),
+                "probability": Fixed(objects.probability[at], _SHARE),
+                "track": int(objects.track[at]),
+                "vel_mps": Fixed(objects.vel[at], _SPEED),
+                "yaw_rad": Fixed(objects.yaw[at], _ANGLE),
+            }
+            for at in np.argsort(objects.track, kind="stable").tolist()
+        ]
+    content = {"classes": list(classes), "frame": "world of _odom", "objects": rows, "time_us": microseconds(ts)}
+    return json_text(content)
+
+
+def quality_text(measures: Mapping[str, float | None]) -> str:
+    """Measures of quality by name; None or NaN = not known.
+
+    Args:
+        measures: standard deviations in m and rad, and shares.
+    """
+    return json_text({name: Fixed(math.nan if value is None else value, _UNIT) for name, value in measures.items()})

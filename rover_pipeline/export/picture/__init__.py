@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, did_you_mean
 from rover_pipeline.export.output import new_output
-from rover_pipeline.export.picture import boxes, curves, images, places, radar, values
+from rover_pipeline.export.picture import images, places, values
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import Sensor
@@ -28,32 +28,26 @@ _FRAMES: dict[str, Callable[[Figure, Sensor, int], None]] = {
     "lidar": images.draw_lidar,
     "_lidar_image": images.draw_lidar,
     "_lidar_points": places.draw_lidar_points,
-    "_radar_range_doppler": radar.draw_power,
-    "_radar_range_azimuth": radar.draw_power,
-    "_radar_spectrum": radar.draw_spectrum,
-    "_radar_points": radar.draw_points,
+    "_radar_range_doppler": images.draw_power,
+    "_radar_range_azimuth": images.draw_power,
+    "_radar_spectrum": images.draw_spectrum,
+    "_radar_points": places.draw_points,
     "_bev": places.draw_occupancy,
     "_occupancy": places.draw_occupancy,
     "_camera_depth": images.draw_depth,
-    "_objects": boxes.draw_objects,
+    "_objects": places.draw_objects,
 }
 #: Raw sensors that are points -> function that draws one frame of them.
 _POINTS: dict[str, Callable[[Figure, Sensor, int], None]] = {
     "lidar": places.draw_lidar_points,
-    "radar": radar.draw_points,
+    "radar": places.draw_points,
 }
 #: Sensor -> function that draws all of it in one picture.
 _WHOLES: dict[str, Callable[[Figure, Sensor], None]] = {
-    "_radar_velocity": radar.draw_velocity,
-    "_sync": curves.draw_partners,
-    "_lidar_times": curves.draw_times,
-    "_radar_times": curves.draw_times,
-    "_camera_times": curves.draw_times,
-    "_imu_times": curves.draw_times,
-    "_odom": places.draw_trajectory,
-    "_radar_odom": places.draw_trajectory,
-    "_reference": places.draw_trajectory,
-    "_truth": places.draw_trajectory,
+    "_radar_velocity": values.draw_velocity,
+    "_sync": values.draw_partners,
+    **dict.fromkeys(("_lidar_times", "_radar_times", "_camera_times", "_imu_times"), values.draw_times),
+    **dict.fromkeys(("_odom", "_radar_odom", "_reference", "_truth"), places.draw_trajectory),
 }
 
 

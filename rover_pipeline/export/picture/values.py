@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from rover_pipeline.export.picture.common import bins, draw_cells, edges, say_empty
+from rover_pipeline.format.axes import read_axes
 from rover_pipeline.format.descriptions import axes_and_unit
 from rover_pipeline.format.meta import ChannelSpec
 from rover_pipeline.format.sensor import TS, VALID, Sensor
@@ -194,3 +195,114 @@ def _mark_invalid(plot: Axes, seconds: np.ndarray, valid: np.ndarray) -> None:
     period = float(np.median(np.diff(seconds))) if len(seconds) > 1 else 1.0
     for begin, end in zip(np.flatnonzero(edges == 1), np.flatnonzero(edges == -1), strict=True):
         plot.axvspan(seconds[begin] - period / 2, seconds[end - 1] + period / 2, color="0.85", zorder=0)
+
+
+def say_empty(plot: Axes, text: str) -> None:
+    """Write into the middle of a plot why it is empty."""
+    plot.text(0.5, 0.5, text, ha="center", va="center", transform=plot.transAxes, color="0.4")
+
+
+def bins(sensor: Sensor, axis: str, size: int) -> tuple[str, np.ndarray, bool]:
+    """The label of an axis, the value of each of its bins, f8 (size,), angles in degrees, and whether these are known.
+
+    Bins of unknown size are numbered.
+    """
+    known = read_axes(sensor.path).get(axis)
+    if known is None or known.values is None or len(known.values) != size:
+        return f"{axis.replace('_', ' ')} (number, counted from 0)", np.arange(size, dtype="f8"), False
+    in_degrees = known.unit == "rad"
+    direction = f", positive: {known.positive}" if known.positive else ""
+    values = np.degrees(known.values) if in_degrees else known.values
+    return f"{axis} ({'degrees' if in_degrees else known.unit}){direction}", values, True
+
+
+def edges(centres: np.ndarray, *, in_degrees: bool = False) -> np.ndarray:
+    """Edges of bins from their centres, f8 (bin + 1,). Those of a radar's angles end where directions do, at 90."""
+    if len(centres) < 2:
+        return np.array([centres[0] - 0.5, centres[0] + 0.5])
+    middles = (centres[1:] + centres[:-1]) / 2
+    found = np.concatenate([[2 * centres[0] - middles[0]], middles, [2 * centres[-1] - middles[-1]]])
+    return np.clip(found, -90, 90) if in_degrees and np.abs(centres).max() <= 90 else found
+
+
+def draw_cells(plot: Axes, sensor: Sensor, values: np.ndarray, axes: Sequence[str], label: str, **style: Any) -> None:
+    """Values of two axes as cells, the second axis to the right. A single row, or column, is a curve.
+
+    Args:
+        values: (first axis, second axis); axes: their names; label: of the values.
+        style: limits of the colours.
+    """
+    (y_label, y, _), (x_label, x, _) = (bins(sensor, *each) for each in zip(axes, values.shape, strict=True))
+    if 1 in values.shape:
+        alone = len(values) > 1
+        plot.plot(y if alone else x, values.ravel(), ".-" if values.size < 30 else "-")
+        plot.set(xlabel=y_label if alone else x_label, ylabel=label)
+        plot.grid(alpha=0.3)
+        return
+    corners = (edges(each, in_degrees="(degrees)" in text) for each, text in ((x, x_label), (y, y_label)))
+    image = plot.pcolormesh(*corners, values, rasterized=True, **style)
+    plot.set(xlabel=x_label, ylabel=y_label)
+    assert plot.figure is not None
+    plot.figure.colorbar(image, ax=plot, label=label)
+    if axes[0] in ("row", "beam"):  # of pictures, and of a lidar, they are counted downward
+        plot.invert_yaxis()
+    if not np.isfinite(values).any():
+        say_empty(plot, "no finite value")
+
+
+def draw_partners(figure: Figure, sensor: Sensor) -> None:
+    """How far the matched samples of `_sync` are from the reference in time, which says more than their numbers."""
+    count = sensor.length()
+    times, valid = sensor.times(count), sensor.valid(count) != 0
+    partners: dict[str, np.ndarray] = {}
+    for name in sensor.specs:
+        if name.endswith("_dt") and (dt := sensor.channel(name).read_whole(count)).any():  # the reference has zeros
+            partners[name.removesuffix("_dt")] = 1e3 * dt.astype("f8")
+    if not partners:
+        say_empty(figure.subplots(), "no sensor besides the reference")
+        return
+    for plot, (name, dt) in zip(rows(figure, len(partners)), partners.items(), strict=True):
+        absent = sensor.channel(name).read_whole(count) < 0
+        draw_curves(plot, times - times[0], np.where(absent, np.nan, dt)[:, None], valid, [""], dots=True)
+        plot.set_ylabel(f"{name} (ms)")
+    figure.supylabel("time of the nearest sample minus that of the reference", fontsize="medium")
+
+
+def draw_times(figure: Figure, sensor: Sensor) -> None:
+    """What a model of a clock changed: arrival minus modelled time, lost samples, and how wrong the times can be."""
+    count = sensor.length()
+    times, valid = sensor.times(count), sensor.valid(count) != 0
+    smooth, number, segment, error = (
+        sensor.channel(name).read_whole(count) for name in ("smooth", "number", "segment", "error")
+    )
+    seconds = times - times[0]
+    late, bound = rows(figure, 2)
+    draw_curves(late, seconds, 1e3 * (times - smooth)[:, None], valid, [""], dots=True)
+    late.set_ylabel("recorded minus\nmodelled time (ms)")
+    lost = np.flatnonzero((np.diff(number) > 1) & (np.diff(segment) == 0))
+    for position in (seconds[lost] + seconds[lost + 1]) / 2:
+        late.axvline(position, color="tab:red", linewidth=1)
+    for position in seconds[1:][np.diff(segment) != 0]:
+        late.axvline(position, color="black", linewidth=1, linestyle="--")
+    draw_curves(bound, seconds, 1e3 * error.astype("f8")[:, None], valid, [""])
+    bound.set_ylabel("largest error (ms)")
+    bound.set_ylim(bottom=0)
+    absent, segments = int((number[lost + 1] - number[lost] - 1).sum()), int(segment.max(initial=0)) + 1
+    late.set_title(f"lost samples (red): {absent}, segments: {segments}", fontsize="medium")
+
+
+def draw_velocity(figure: Figure, sensor: Sensor) -> None:
+    """The velocity in all frames, plus and minus one standard deviation. Frames that are not valid are gaps."""
+    count = sensor.length()
+    times = sensor.times(count)
+    valid = sensor.valid(count) != 0
+    vel = np.where(valid[:, None], sensor.channel("vel").read(), np.nan)
+    sigma = np.sqrt(np.diagonal(sensor.channel("cov").read(), axis1=1, axis2=2))
+    plot = figure.subplots()
+    for axis, label in enumerate(("ahead", "to the left", "up")):
+        (line,) = plot.plot(times - times[0], vel[:, axis], label=label)
+        low, high = vel[:, axis] - sigma[:, axis], vel[:, axis] + sigma[:, axis]
+        plot.fill_between(times - times[0], low, high, color=line.get_color(), alpha=0.3)
+    plot.set(xlabel="time (s)", ylabel="velocity of the radar (m/s)")
+    plot.legend()
+    plot.grid(alpha=0.3)

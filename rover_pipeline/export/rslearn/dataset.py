@@ -12,19 +12,21 @@ from rover_pipeline.datasets.splits import Course
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.dataset import ExportJob
-from rover_pipeline.export.rslearn.geotiff import geotiff
+from rover_pipeline.export.rslearn.rasters import geotiff
 from rover_pipeline.export.rslearn.rules import describe, problems
 from rover_pipeline.export.rslearn.source import Ground, Slice, cut_slices
-from rover_pipeline.export.rslearn.vectors import collection_text, path_feature, track_features
 from rover_pipeline.export.rslearn.windows import (
     RASTERS,
     SPLIT_NAMES,
     VECTORS,
     Tile,
+    collection_text,
     config_text,
     ground_crs,
     metadata_text,
+    path_feature,
     tiles_of,
+    track_features,
     window_name,
     write_completed,
 )

@@ -11,13 +11,12 @@ import numpy as np
 from rover_pipeline.datasets.options import RslearnOptions
 from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.errors import FormatError, SampleError
-from rover_pipeline.export.motion import lidar_clock, read_trajectory
 from rover_pipeline.export.objects import ObjectReader, Objects
-from rover_pipeline.export.rig import clock_options, whole_sensor
+from rover_pipeline.export.rig import clock_options, lidar_clock, read_trajectory, whole_sensor
 from rover_pipeline.export.rslearn.rasters import RadarPower, height, occupancy
 from rover_pipeline.export.sweeps import RawSweeps
+from rover_pipeline.format.axes import AXES, read_axes
 from rover_pipeline.format.sensor import Sensor as Folder
-from rover_pipeline.format.texts import read_json
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.kinematics.sweep import SweepMotion
 from rover_pipeline.mapping.floor import Floor, find_floor, levelling
@@ -26,7 +25,6 @@ from rover_pipeline.mapping.local_grid import LocalGrid
 from rover_pipeline.mapping.options import MapOptions
 from rover_pipeline.mapping.sweeps import max_distance, placed
 from rover_pipeline.numerics.linear import matmul
-from rover_pipeline.radar.axes import AXES
 
 #: Number of sweeps that the floor is estimated from.
 _FLOOR_SWEEPS = 8
@@ -179,16 +177,13 @@ class _Radar:
         valid = self._sensor.valid(count).astype(bool) & poses["valid"].astype(bool)
         self._valid = valid & np.isfinite(self._pos).all(1) & np.isfinite(self._rot).all((1, 2))
         self._options = options
-        path = self._sensor.path / AXES
-        try:
-            axes = read_json(path)
-            self._azimuth, self._range = (np.array(axes[name]["values"], "f8") for name in ("azimuth", "range"))
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise FormatError(
-                f"{path}: gives no azimuth and range of the bins; radar.json must give range_resolution"
-            ) from error
-        if self._azimuth.ndim != 1 or self._range.ndim != 1:
-            raise FormatError(f"{path}: gives no size of the bins; radar.json must give range_resolution")
+        axes = read_axes(self._sensor.path)
+        values = [axes[name].values for name in ("azimuth", "range") if name in axes]
+        bins = [each for each in values if each is not None]
+        if len(bins) != 2:
+            path = self._sensor.path / AXES
+            raise FormatError(f"{path}: gives no azimuth and range of the bins; radar.json must give range_resolution")
+        self._azimuth, self._range = bins
 
     def power(self, extent: Extent, begin: float, end: float) -> np.ndarray:
         """Mean power of the frames from one time to another, s, as `RadarPower.mean` gives it."""

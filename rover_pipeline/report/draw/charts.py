@@ -162,8 +162,7 @@ def path(track: Track, plan: FloorPlan | None) -> Chart:
     def draw(canvas: Canvas) -> None:
         axes = canvas.add_axes(LEFT, RIGHT, _PATH_TOP, _PATH_BOTTOM)
         if plan is not None:
-            extent = (plan.low[0], plan.high[0], plan.low[1], plan.high[1])
-            axes.imshow(plan.image, extent=extent, interpolation="none", aspect="auto", zorder=1.5)
+            axes.imshow(plan.image, extent=plan.extent, interpolation="none", aspect="auto", zorder=1.5)
         keep = _evenly_spaced_poses(track.valid, 240 if canvas.narrow else 600)
         axes.plot(xy[keep, 0], xy[keep, 1], color=COLOURS["accent"], linewidth=2.4, zorder=3)
         first, *_, last = np.flatnonzero(track.valid)

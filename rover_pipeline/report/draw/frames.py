@@ -7,22 +7,34 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import cv2
 import numpy as np
 
-from rover_pipeline.errors import FormatError, require_damage
+from rover_pipeline.errors import FormatError, unless_damaged
 from rover_pipeline.format.axes import read_axes
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.trace import Trace
 from rover_pipeline.lidar.panorama import Panorama
 from rover_pipeline.numerics.nearest import nearest_samples
-from rover_pipeline.report.draw.images import EmbeddedImage, colourise, embed_image, polar_to_cartesian, resize_image
-from rover_pipeline.report.draw.radar_points import RadarPoints, draw_points
+from rover_pipeline.report.draw.images import (
+    EmbeddedImage,
+    colour_distances,
+    colourise,
+    decibel_limits,
+    distance_limits,
+    draw_rings,
+    embed_image,
+    metres,
+    polar_to_cartesian,
+    resize_image,
+    velocity_colours,
+)
 from rover_pipeline.report.read.sensors import USUAL_SENSORS, SensorRecord, read_sidecar
 
-#: Colours span at most this many decibels below the strongest cell; they end at the noise if that is higher.
-_COLOUR_SPAN_DB = 70.0
-#: Range that the sensor writes if a target is beyond what 16 bits hold, mm.
-_CLIPPED_RANGE = 65535
+#: Radial speed from which on the colour of a point does not change any more, m/s: that of a walk.
+_FULL_COLOUR_MPS = 1.0
+#: The ground of pictures of points, and pixels that are drawn for one of these, so that edges are smooth.
+_GROUND, _FINER = (24, 28, 34), 2
 #: No radar on a rover has points that are farther away than this, m.
 _MAX_REACH_M = 500.0
 #: Draws several samples, (frame, ...), with the same colour scale as images, u1 (row, column, 3 or 4).
@@ -106,11 +118,8 @@ def _draw_frames(source: _Images, times: np.ndarray) -> list[Frame]:
     nearest = nearest_samples(ts, times)
     decoded: dict[int, np.ndarray] = {}
     for sample in np.unique(nearest).tolist():
-        try:
+        with unless_damaged():  # The findings name it.
             decoded[sample] = source.channel.read(int(samples[sample]), int(samples[sample]) + 1)[0]
-        except FormatError as error:
-            require_damage(error)
-            continue  # The findings name it.
     rendered = source.render(np.stack(list(decoded.values()))) if decoded else []
     images = {sample: embed_image(image) for sample, image in zip(decoded, rendered, strict=True)}
     empty = {sample: _NOTHING[source.title](values) for sample, values in decoded.items() if source.title in _NOTHING}
@@ -130,7 +139,7 @@ def _draw_frames(source: _Images, times: np.ndarray) -> list[Frame]:
 
 #: Title of images -> function that says of a sample what it does not show; "" where it shows something.
 _NOTHING: dict[str, Callable[[np.ndarray], str]] = {
-    "lidar": lambda ranges: "" if ((ranges > 0) & (ranges < _CLIPPED_RANGE)).any() else "no return",
+    "lidar": lambda ranges: "" if np.isfinite(metres(ranges)).any() else "no return",
     "radar points": lambda points: "" if np.isfinite(points[:, :3]).all(axis=1).any() else "no point",
     "range-Doppler": lambda power: "" if len(np.unique(power[np.isfinite(power)])) > 1 else "no echo",
     "range-azimuth": lambda power: "" if len(np.unique(power[np.isfinite(power)])) > 1 else "no echo",
@@ -146,16 +155,12 @@ def _readable_images(trace: Trace, records: Mapping[str, SensorRecord], width: i
         if title in titles or not record or not record.sensor or channel not in record.sensor.specs:
             continue
         titles.add(title)
-        try:
+        with unless_damaged():  # The findings name it.
             render, scale = prepare(trace, record.sensor, width)
             source: Any = trace.source(name, channel)
-            stored = RadarPoints(source) if title == "radar points" else source.channel(channel)
+            stored = _RadarPoints(source) if title == "radar points" else source.channel(channel)
             images = _Images(title, record, stored, render, scale)
-        except FormatError as error:
-            require_damage(error)
-            continue  # The findings name it.
-        if images.has_sample.any():
-            readable.append(images)
+            readable += [images] if images.has_sample.any() else []
     return readable
 
 
@@ -186,23 +191,18 @@ def _lidar_points(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, st
 
 def _range_pictures(images: np.ndarray, width: int, aspect: float) -> list[np.ndarray]:
     """Range images, u2 (image, row, column), mm, in colours by the logarithm of distance."""
-    metres = images.astype("f4") / 1000
-    metres[(images == 0) | (images == _CLIPPED_RANGE)] = np.nan
-    measured = metres[np.isfinite(metres)]
-    near, far = np.percentile(measured, (2, 98)) if len(measured) else (0.5, 50.0)
-    low, high, values = np.log(near), np.log(far), np.log(np.maximum(metres, 1e-3))
-    return [resize_image(colourise(each, low, high, "turbo_r"), width, aspect) for each in values]
+    distances = metres(images)
+    limits = distance_limits(distances)
+    return [resize_image(colour_distances(each, *limits), width, aspect) for each in distances]
 
 
 def _lidar_aspect(trace: Trace) -> float:
     """Width over height of a sweep, so that a degree of azimuth is as wide as a degree of elevation is high."""
-    intrinsics = read_sidecar(trace.path, "lidar").get("beam_intrinsics")
-    elevations = intrinsics.get("beam_altitude_angles") if isinstance(intrinsics, dict) else None
     try:
-        span = float(np.ptp(np.asarray(elevations, "f8")))
-    except (TypeError, ValueError):
-        span = 0.0
-    return _aspect(span)
+        angles = read_sidecar(trace.path, "lidar")["beam_intrinsics"]["beam_altitude_angles"]
+        return _aspect(float(np.ptp(np.asarray(angles, "f8"))))
+    except (LookupError, TypeError, ValueError):
+        return _aspect(0.0)
 
 
 def _aspect(span: float) -> float:
@@ -219,15 +219,11 @@ def _range_doppler(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, s
         scale = f"to {ranges[-1]:.0f} m, {speeds}"
 
     def render(power: np.ndarray) -> list[np.ndarray]:
-        low, high = _decibel_limits(power)
+        low, high = decibel_limits(power)
         # The rows of an image go down, but targets that move away belong to the top.
         return [resize_image(colourise(each[::-1], low, high, "inferno"), width, 4.0) for each in power]
 
     return render, scale
-
-
-def _range_azimuth(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, str]:
-    return _birds_eye_view(sensor, "power", _decibel_limits, "inferno", width)
 
 
 def _radar_points(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, str]:
@@ -235,7 +231,7 @@ def _radar_points(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, st
     axis = _read_axes(trace.path / "_radar_range_azimuth").get("range")
 
     def render(samples: np.ndarray) -> list[np.ndarray]:
-        return [draw_points(points, reach(samples), width) for points in samples]
+        return [_draw_points(points, reach(samples), width) for points in samples]
 
     def reach(samples: np.ndarray) -> float:
         distance = np.hypot(samples[..., 0], samples[..., 1])
@@ -245,22 +241,56 @@ def _radar_points(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, st
     return render, "red recedes"
 
 
-def _bev(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, str]:
-    return _birds_eye_view(sensor, "occupancy", lambda cells: (0, max(1, int(cells.max(initial=0)))), "cividis", width)
+class _RadarPoints:
+    """Position and radial speed of the points of `_radar_points`, read like one channel: f4 (frame, point, 4)."""
+
+    def __init__(self, sensor: Sensor) -> None:
+        self._xyz = sensor.channel("xyz")
+        self._doppler = sensor.channel("doppler") if "doppler" in sensor.specs else None
+        shape = self._xyz.spec.shape
+        if len(shape) != 2 or shape[1] != 3 or (self._doppler and self._doppler.spec.shape != shape[:1]):
+            raise FormatError(f"{sensor.path}: has points of {list(shape)}, which are no points of a radar")
+
+    def __len__(self) -> int:
+        return len(self._xyz) if self._doppler is None else min(len(self._xyz), len(self._doppler))
+
+    def read(self, start: int, stop: int) -> np.ndarray:
+        """Points of some frames, (frame, point, 4): x, y, z, m, and the speed at which they recede, m/s."""
+        xyz = self._xyz.read(start, stop)
+        speed = np.zeros(xyz.shape[:2], "f4") if self._doppler is None else self._doppler.read(start, stop)
+        return np.concatenate([xyz, speed[..., None]], axis=-1)
 
 
-def _birds_eye_view(
-    sensor: Sensor, channel: str, limits: Callable[[np.ndarray], tuple[float, float]], colour_map: str, width: int
-) -> tuple[_Render, str]:
-    """Draw polar images as RGBA, transparent where the sensor does not measure.
+def _draw_points(points: np.ndarray, reach: float, width: int) -> np.ndarray:
+    """Points before the radar, which is in the middle of the lower edge, as RGBA, u1 (row, column, 4).
 
     Args:
-        limits: gives the values with the first and the last colour for all images together.
+        points: (point, 4), as `_RadarPoints.read` gives them; NaN where there is none.
+        reach: metres from the lower edge to the upper one.
+        width: of the picture, twice its height, pixels.
     """
-    azimuth, ranges = _polar_axes(sensor.path, sensor.specs[channel].shape)
+    size = _FINER * width
+    height = size // 2
+    scale = height / reach
+    picture = np.full((height, size, 3), _GROUND, "u1")
+    draw_rings(picture, (size // 2, height), scale, reach, _FINER)
+    radius = max(3, size // 75)
+    for (x, y, *_), colour in zip(points, velocity_colours(points[:, 3], _FULL_COLOUR_MPS).tolist(), strict=True):
+        if np.isfinite(x) and np.isfinite(y) and abs(x) + abs(y) < 4 * reach:
+            centre = (round(size / 2 - float(y) * scale), round(height - float(x) * scale))
+            cv2.circle(picture, centre, radius, colour, -1, cv2.LINE_AA)
+    small = cv2.resize(picture, (width, height // _FINER), interpolation=cv2.INTER_AREA)
+    return np.dstack([small, np.full(small.shape[:2], 255, "u1")])
+
+
+def _birds_eye_view(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, str]:
+    """Polar images of power or of occupied cells as RGBA, transparent where the sensor does not measure."""
+    is_power = "power" in sensor.specs
+    colour_map = "inferno" if is_power else "cividis"
+    azimuth, ranges = _polar_axes(sensor.path, sensor.specs["power" if is_power else "occupancy"].shape)
 
     def render(images: np.ndarray) -> list[np.ndarray]:
-        low, high = limits(images)
+        low, high = decibel_limits(images) if is_power else (0, max(1, int(images.max(initial=0))))
         views = (polar_to_cartesian(image, azimuth, ranges, width) for image in images)
         return [np.dstack([colourise(view, low, high, colour_map), 255 * area.astype("u1")]) for view, area in views]
 
@@ -277,32 +307,20 @@ _CHANNELS: tuple[tuple[str, str, str, Callable[[Trace, Sensor, int], tuple[_Rend
     ("lidar", "_lidar_image", "rng", _lidar),
     ("lidar", "lidar", "xyz", _lidar_points),
     ("range-Doppler", "_radar_range_doppler", "power", _range_doppler),
-    ("range-azimuth", "_radar_range_azimuth", "power", _range_azimuth),
+    ("range-azimuth", "_radar_range_azimuth", "power", _birds_eye_view),
     ("radar points", "_radar_points", "xyz", _radar_points),
-    ("occupancy", "_bev", "occupancy", _bev),
+    ("occupancy", "_bev", "occupancy", _birds_eye_view),
 )
 #: Titles of images that are as clear at half the width.
 _HALF_WIDTH = {"range-azimuth", "radar points", "occupancy"}
 
 
-def _decibel_limits(power: np.ndarray) -> tuple[float, float]:
-    """Values with the first and the last colour of several frames, dB."""
-    finite = power[np.isfinite(power)]
-    if not len(finite):
-        return -_COLOUR_SPAN_DB, 0.0
-    high = float(finite.max())
-    return max(high - _COLOUR_SPAN_DB, float(np.median(finite))), high
-
-
 def _read_axes(folder: Path) -> dict[str, np.ndarray]:
     """Values of the bins of each axis in `axes.json`: m, m/s, radians; empty when they cannot be read."""
-    try:
-        axes = read_axes(folder)
-    except (OSError, FormatError) as error:
-        require_damage(error)
-        return {}
-    values = {name: axis.values for name, axis in axes.items() if axis.values is not None and axis.values.size}
-    return {name: each for name, each in values.items() if np.isfinite(each).all()}
+    with unless_damaged():
+        values = {name: axis.values for name, axis in read_axes(folder).items() if axis.values is not None}
+        return {name: each for name, each in values.items() if each.size and np.isfinite(each).all()}
+    return {}
 
 
 def _polar_axes(folder: Path, shape: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:

@@ -7,17 +7,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rover_pipeline.errors import FormatError, require_damage
+from rover_pipeline.errors import unless_damaged
 from rover_pipeline.format.channels.jpeg import FACTORS, PictureChannel
 from rover_pipeline.format.trace import Trace
+from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.radar.health import clipped_share
 from rover_pipeline.report.formatting import count, percent
 from rover_pipeline.report.read.sensors import SensorRecord
 
 #: Samples of a channel that are looked at, evenly spaced.
 _LOOKED_AT = 6
-#: Range that an Ouster lidar writes for a target that is too far for 16 bits, mm; it is no return.
-_CLIPPED_RANGE = 65535
 #: Fewest samples that must be the same for a sensor to be called stuck.
 _LEAST_STUCK = 3
 #: Values of a picture's pixels that differ by no more than this are one colour: JPEG changes them by a little.
@@ -59,22 +58,17 @@ def look_into(trace: Trace, records: Mapping[str, SensorRecord], results: Collec
 def _samples(trace: Trace, record: SensorRecord, name: str, *, few: bool) -> np.ndarray:
     """Samples that are valid and can be decoded, (sample, ...), evenly spaced or all. `check` names the others."""
     chosen = record.samples[record.valid != 0]
-    try:
+    found = []
+    with unless_damaged():
         channel: Any = trace.source(record.name, name).channel(name)
         chosen = chosen[chosen < len(channel)]
         if not few:
             return np.asarray(channel.read_whole()[chosen])
         if isinstance(channel, PictureChannel):
             channel = channel.reduced(max(FACTORS))
-    except FormatError as error:
-        require_damage(error)
-        return np.empty(0)
-    found = []
-    for at in np.unique(np.linspace(0, len(chosen) - 1, _LOOKED_AT).round().astype(int)) if len(chosen) else ():
-        try:
-            found.append(channel.read(int(chosen[at]), int(chosen[at]) + 1)[0])
-        except FormatError as error:
-            require_damage(error)
+        for at in np.unique(np.linspace(0, len(chosen) - 1, _LOOKED_AT).round().astype(int)) if len(chosen) else ():
+            with unless_damaged():
+                found.append(channel.read(int(chosen[at]), int(chosen[at]) + 1)[0])
     return np.stack(found) if found else np.empty(0)
 
 
@@ -83,7 +77,7 @@ _Found = Iterator[tuple[str, bool]]
 
 def _blind(ranges: np.ndarray) -> _Found:
     """Sweeps of the lidar, mm, (sweep, beam, column)."""
-    if not ((ranges > 0) & (ranges < _CLIPPED_RANGE)).any():
+    if not ((ranges > 0) & (ranges < CLIPPED)).any():
         yield f"has no return in any of {count(len(ranges), 'sweep')} looked at: the lidar sees nothing", True
 
 

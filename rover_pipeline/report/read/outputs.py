@@ -1,13 +1,19 @@
-"""Which outputs a recording should have by now, and has not; and which raw channels no result was made from."""
+"""Outputs that a recording should have and has not, raw channels that results were made of, and exported files."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from rover_pipeline.engine.step import EVERY, OPTIONAL, Has, Step
-from rover_pipeline.errors import ConfigError
+from rover_pipeline.errors import ConfigError, one_line
 from rover_pipeline.table import REPORT, TABLE, asked_outputs
+
+#: Suffix of a file -> what it is.
+_KINDS = {".mp4": "video", ".rrd": "Rerun recording"}
 
 
 def missing_outputs(
@@ -70,3 +76,35 @@ def used_channels(provenances: Mapping[str, Mapping[str, Any]]) -> set[str]:
     """Raw channels, `sensor/channel`, of which a result was made, so that every sample was decoded."""
     references = (str(reference) for content in provenances.values() for reference in content.get("inputs", ()))
     return {reference for reference in references if not reference.startswith("_")}
+
+
+class ExportedFile(NamedTuple):
+    """A file that was exported from a trace.
+
+    Attributes:
+        kind: what it is; href: its address, from the page.
+    """
+
+    name: str
+    kind: str
+    href: str
+    bytes: int
+
+
+def exported_files(trace: Path, page: Path) -> list[ExportedFile]:
+    """Files in the folder of a trace, and those beside it that are named like it, sorted.
+
+    Args:
+        page: folder of the page, which addresses start from.
+    """
+    trace, at = trace.absolute(), bytes(page)
+    inside = [entry.name for entry in os.scandir(trace) if entry.name[-4:] in _KINDS and not entry.name.startswith(".")]
+    places = [*(trace / name for name in inside), *(trace.parent / f"{trace.name}{suffix}" for suffix in _KINDS)]
+    found = [
+        ExportedFile(
+            one_line(each.name), _KINDS[each.suffix], quote(os.path.relpath(bytes(each), at)), each.stat().st_size
+        )
+        for each in places
+        if each.is_file()
+    ]
+    return sorted(found, key=lambda each: (each.kind, each.href))

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from rover_pipeline.errors import RoverError, require_damage
+from rover_pipeline.errors import unless_damaged
 from rover_pipeline.format.provenance import left_out, read_provenance
 from rover_pipeline.report.summary import StepSummary
 
@@ -22,11 +22,9 @@ def read_provenances(trace: Path, without: str) -> dict[str, dict[str, Any]]:
     names = sorted(entry.name for entry in os.scandir(trace) if entry.name.startswith("_") and entry.name != without)
     provenances: dict[str, dict[str, Any]] = {}
     for name in names:
-        try:
+        with unless_damaged():  # `check`, whose lines are on the page, names the damaged ones
             if content := read_provenance(trace / name):
                 provenances[name] = {key: value for key, value in content.items() if _is_whole(key, value)}
-        except RoverError as error:  # `check`, whose lines are on the page, names the damaged ones
-            require_damage(error)
     return provenances
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rover_pipeline.errors import FormatError, RoverError, require_damage
+from rover_pipeline.errors import FormatError, require_damage, unless_damaged
 from rover_pipeline.format.collection import parse_collection
 from rover_pipeline.format.info import channel_info
 from rover_pipeline.format.provenance import read_provenance
@@ -51,12 +51,10 @@ class SensorRecord:
         spec = self.sensor.specs.get(channel) if self.sensor else None
         if self.sensor is None or spec is None or spec.shape != shape:
             return None
-        try:
+        with unless_damaged():
             values = self.sensor.channel(channel).read_whole()
-        except FormatError as error:
-            require_damage(error)
-            return None
-        return values.astype("f8") if len(values) == len(self.ts) else None
+            return values.astype("f8") if len(values) == len(self.ts) else None
+        return None
 
     @property
     def name(self) -> str:
@@ -93,15 +91,12 @@ def _read_sensor(trace: Trace, name: str, nominal_hz: float | None) -> SensorRec
     truncated: list[str] = []
     channels = []
     for channel_name in sensor.specs:
-        try:
+        with unless_damaged():
             # Published traces keep a copy of the camera's video in another folder.
             channel = trace.source(name, channel_name).channel(channel_name)
             channels.append(ChannelSummary(name=channel_name, **channel_info(channel)))
-        except (FormatError, OSError) as error:
-            require_damage(error)
-            continue
-        repaired += channel.notes
-        truncated += [f"{channel.path}: {channel.leftover}"] if channel.leftover else []
+            repaired += channel.notes
+            truncated += [f"{channel.path}: {channel.leftover}"] if channel.leftover else []
     summary = SensorSummary(name=name, bytes=sum(channel.bytes for channel in channels), channels=tuple(channels))
     try:
         stored_ts = sensor.recorded_times()
@@ -140,23 +135,18 @@ def _read_valid(sensor: Sensor, count: int) -> np.ndarray:
     """`valid`, u1 (count,); 1 for samples where it is missing or cannot be read."""
     valid = np.ones(count, "u1")
     if VALID in sensor.specs:
-        try:
+        with unless_damaged():
             stored = sensor.channel(VALID).read_whole()
-        except FormatError as error:
-            require_damage(error)
-            return valid
-        if stored.ndim == 1:
-            valid[: len(stored)] = stored[:count] != 0
+            if stored.ndim == 1:
+                valid[: len(stored)] = stored[:count] != 0
     return valid
 
 
 def nominal_rates(config: Path) -> dict[str, float]:
     """Rates that the collection configuration asks for, Hz, of every sensor that it describes."""
-    try:
+    content: dict[str, Any] = {}
+    with unless_damaged():
         content = parse_collection(read_text(config))
-    except (OSError, FormatError) as error:
-        require_damage(error)
-        return {}
     rates = {}
     for name, section in content.items():
         arguments = section.get("args") if isinstance(section, dict) else None
@@ -179,21 +169,17 @@ def nominal_rates(config: Path) -> dict[str, float]:
 def is_simulated(records: Iterable[SensorRecord]) -> bool:
     """Whether the simulator of this package wrote the recording."""
     folders = [record.sensor.path for record in records if record.ground_truth and record.sensor]
-    try:
+    with unless_damaged():
         return any((read_provenance(folder) or {}).get("step") == "simulate" for folder in folders)
-    except RoverError as error:
-        require_damage(error)
-        return False
+    return False
 
 
 def read_sidecar(trace: Path, sensor: str) -> dict[str, Any]:
     """The content of `<sensor>/<sensor>.json`; empty when it is missing or cannot be read."""
-    try:
+    with unless_damaged():
         content = read_json(trace / sensor / f"{sensor}.json")
-    except (OSError, FormatError) as error:
-        require_damage(error)
-        return {}
-    return content if isinstance(content, dict) else {}
+        return content if isinstance(content, dict) else {}
+    return {}
 
 
 def _without_folder(trace: Trace, message: object) -> str:

@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rover_pipeline.export.mda.codec import Entry, Item, decode, encode, entry_spans
-from rover_pipeline.export.mda.revisions import append, difference, text_of
+from rover_pipeline.export.mda.codec import Entry, Item, append, decode, difference, encode, entry_spans, text_of
 
 
 def history(texts: list[str]) -> tuple[Entry, ...]:

@@ -18,11 +18,9 @@ from rover_pipeline.cli import main
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.dataset import ExportJob, export_dataset
 from rover_pipeline.export.dataset_output import tree_files
-from rover_pipeline.export.mda.annotations import objects_text, pose_text
-from rover_pipeline.export.mda.files import read_item
-from rover_pipeline.export.mda.payload import key_frames
-from rover_pipeline.export.mda.revisions import text_of
-from rover_pipeline.export.mda.rules import describe, problems
+from rover_pipeline.export.mda.codec import text_of
+from rover_pipeline.export.mda.files import describe, problems, read_item
+from rover_pipeline.export.mda.payload import key_frames, objects_text, pose_text
 from rover_pipeline.export.objects import Objects
 from rover_pipeline.format.channels.jpeg import PictureChannel
 from rover_pipeline.format.sensor import Sensor

@@ -9,11 +9,19 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from rover_pipeline.export.objects import Objects
-from rover_pipeline.export.rslearn.geotiff import geotiff
-from rover_pipeline.export.rslearn.rasters import RadarPower, height, occupancy
+from rover_pipeline.export.rslearn.rasters import RadarPower, geotiff, height, occupancy
 from rover_pipeline.export.rslearn.source import cut_slices
-from rover_pipeline.export.rslearn.vectors import collection_text, path_feature, track_features
-from rover_pipeline.export.rslearn.windows import Tile, ground_crs, iso_time, metadata_text, tiles_of, window_name
+from rover_pipeline.export.rslearn.windows import (
+    Tile,
+    collection_text,
+    ground_crs,
+    iso_time,
+    metadata_text,
+    path_feature,
+    tiles_of,
+    track_features,
+    window_name,
+)
 from rover_pipeline.mapping.grid import CellCounts, Extent
 from rover_pipeline.objects.options import CLASSES
 from tests.kit import START_S
