@@ -6,19 +6,18 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 from rover_pipeline.engine.execute import Request, StepResult
 from rover_pipeline.engine.options import DASK_VARIABLE, DaskOptions
-from rover_pipeline.engine.passes import outcome, plan_file
+from rover_pipeline.engine.passes import logged, outcome, plan_file
 from rover_pipeline.engine.progress import say
 from rover_pipeline.engine.step import Step
 from rover_pipeline.engine.together import Asked, run_together
-from rover_pipeline.errors import ERROR_MARK, ConfigError, RoverError, describe, may_pass, show_traceback
-from rover_pipeline.format.attempt import open_regular
+from rover_pipeline.errors import ConfigError, RoverError, describe, may_pass, show_traceback
 from rover_pipeline.format.failures import clear_failure, record_failure
 from rover_pipeline.format.meta import replace_file
 from rover_pipeline.format.texts import read_json
@@ -47,7 +46,7 @@ class Order(NamedTuple):
         return self.outputs[0].parent.name
 
 
-def run_command(orders: Sequence[Order], trace: Path, *, threads: int, log: Path | None) -> None:
+def run_command(orders: Sequence[Order], trace: Path, *, threads: int, log: TextIO | None) -> None:
     """Make results in the directory `trace`, together those that share a pass.
 
     Raises:
@@ -59,16 +58,15 @@ def run_command(orders: Sequence[Order], trace: Path, *, threads: int, log: Path
         raise ConfigError(f"--output: must be files of one virtual sensor in {trace}")
     if len(set.union(*folders)) != len(orders):
         raise ConfigError("--output: two steps cannot make the same virtual sensor")
-    with logged(log) as file:
-        outcomes = _make(orders, trace, threads, file).values()
-        errors = [each for each in outcomes if isinstance(each, Exception)]
-        for error in errors[:-1]:
-            show_traceback(error)
-            print(f"rover-pipeline: {describe(error)}", file=sys.stderr)
-            if file:
-                traceback.print_exception(error, file=file)
-        if errors:
-            raise errors[-1]
+    outcomes = _make(orders, trace, threads, log).values()
+    errors = [each for each in outcomes if isinstance(each, Exception)]
+    for error in errors[:-1]:
+        show_traceback(error)
+        print(f"rover-pipeline: {describe(error)}", file=sys.stderr)
+        if log:
+            traceback.print_exception(error, file=log)
+    if errors:
+        raise errors[-1]
 
 
 def run_pass(
@@ -95,7 +93,7 @@ def run_pass(
         stages = []  # a run without hooks plans nothing: each job makes its own result
     outcomes: dict[str, StepResult | Exception] = {}
     kept_back: set[str] = set()
-    with logged(log) as file:
+    with logged(log, marker) as file:
         orders = [[(_order(each, find), {*each["after"]}) for each in stage] for stage in stages]
         for stage in orders:
             ready = [order for order, after in stage if not after & kept_back]
@@ -181,20 +179,3 @@ def _content(request: str) -> dict[str, Any]:
 
 def _makes(folder: Path, request: str) -> list[Path]:
     return [folder / name for name in _content(request).get("makes", ())]
-
-
-@contextmanager
-def logged(log: Path | None) -> Iterator[TextIO | None]:
-    """The opened log. An error goes there with its traceback, and on to the terminal, where its message is shown."""
-    if log is None:
-        yield None
-        return
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with os.fdopen(open_regular(log), "r+", encoding="utf-8") as file:
-        file.truncate()
-        try:
-            yield file
-        except Exception as error:
-            traceback.print_exc(file=file)
-            print(f"{ERROR_MARK}{describe(error)}", file=file)
-            raise

@@ -8,11 +8,15 @@ own error and its own dependents, whatever becomes of the others of its pass.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import sys
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
-from rover_pipeline.errors import FormatError, RoverError
+from rover_pipeline.errors import ERROR_MARK, FormatError, RoverError, describe, show_traceback
+from rover_pipeline.format.attempt import open_regular
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.stamp import confirm
 from rover_pipeline.format.texts import read_json
@@ -69,6 +73,31 @@ def taken_over(trace: Path, outputs: Sequence[Path]) -> bool:
         if failure is not None and not failure[1]:
             raise RoverError(failure[0])
     return False
+
+
+@contextmanager
+def logged(log: Path | None, result: Path) -> Iterator[TextIO | None]:
+    """The opened log of a job that makes `result`. An error goes there with its traceback, and on to who has called.
+
+    Raises:
+        SystemExit: after an error in a job of a run, which tells the reason at its end.
+    """
+    if log is None:
+        yield None
+        return
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with os.fdopen(open_regular(log), "r+", encoding="utf-8") as file:
+        file.truncate()
+        try:
+            yield file
+        except Exception as error:
+            traceback.print_exc(file=file)
+            print(f"{ERROR_MARK}{describe(error)}", file=file, flush=True)
+            if PASSES_VARIABLE not in os.environ:
+                raise
+            show_traceback(error)
+            print(f"{result}: failed; why is told at the end", file=sys.stderr)
+            raise SystemExit(1) from error
 
 
 def _names(folder: str) -> list[str]:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from rover_pipeline.errors import ConfigError
 from rover_pipeline.lookup import load
@@ -72,8 +72,14 @@ def _find_step(name: str) -> Any:
 
 
 def _step(arguments: argparse.Namespace) -> int:
-    if load("rover_pipeline.engine.passes:taken_over")(arguments.trace, arguments.output):
-        return 0  # the pass has said so
+    taken_over, logged = (load(f"rover_pipeline.engine.passes:{name}") for name in ("taken_over", "logged"))
+    with logged(arguments.log, arguments.output[0].parent) as log:
+        if not taken_over(arguments.trace, arguments.output):  # else the pass has said so
+            _make(arguments, log)
+    return 0
+
+
+def _make(arguments: argparse.Namespace, log: TextIO | None) -> None:
     names, outputs, requests = arguments.names, [[each] for each in arguments.output], arguments.request
     if len(names) == 1:
         outputs = [arguments.output]
@@ -86,10 +92,7 @@ def _step(arguments: argparse.Namespace) -> int:
             order(_find_step(name), tuple(files), request, arguments.step_version)
             for name, files, request in zip(names, outputs, requests, strict=True)
         ]
-        load("rover_pipeline.engine.command:run_command")(
-            orders, arguments.trace, threads=arguments.threads, log=arguments.log
-        )
-    return 0
+        load("rover_pipeline.engine.command:run_command")(orders, arguments.trace, threads=arguments.threads, log=log)
 
 
 def _pass(arguments: argparse.Namespace) -> int:

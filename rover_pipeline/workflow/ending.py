@@ -70,8 +70,10 @@ def end_of_run(flow: Flow, each: RecordingJobs, passes: Passes, failed: Mapping[
         say("left out:", table(remarks))
     if rows:
         say("failed:", table(sorted(rows.values())))
-        lacking = len({recording for recording, _ in rows if recording})
-        total = f"{lacking} of {len(flow.traces)} recordings lack outputs"
+        lacking = {recording for recording, _ in rows if recording}
+        lacking |= {str(trace) for trace in flow.wanted if not os.path.isdir(flow.source(trace))}  # was not simulated
+        total = f"{len(lacking)} of {len(flow.traces)} recordings lack outputs"
+        total = total if lacking else f"{len(rows)} of the other jobs failed"
         print(f"rover-pipeline: {total}; {_advice(rows)}", file=sys.stderr)
     if flow.refused:
         say("not done:", flow.refused)
@@ -93,6 +95,8 @@ def _advice(rows: Collection[tuple[str, str]]) -> str:
         if not each.may_pass
     }
     count = len(lasting & {*rows})
+    if not all(recording for recording, _ in rows):
+        return "the same command makes what is missing when the cause above is mended"
     if not count:
         return "the same command again makes what is missing"
     which = "what failed fails" if count == len(rows) else f"{count} of {len(rows)} outputs that failed fail"

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from rover_pipeline.caches import can_be_written
 from rover_pipeline.engine.options import DASK_VARIABLE
 from rover_pipeline.engine.step import Has, Step
 from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, RoverError, did_you_mean
@@ -34,7 +35,7 @@ from rover_pipeline.workflow.rule_inputs import (
     SensorInput,
     StepInput,
 )
-from rover_pipeline.workflow.stamps import StepId, made_by, untrue, withdraw, writable
+from rover_pipeline.workflow.stamps import StepId, made_by, untrue, withdraw
 from rover_pipeline.workflow.worlds import Worlds
 
 
@@ -258,7 +259,7 @@ class Flow(Worlds):
             raise FormatError(f"{source}: has none of the sensors that outputs {', '.join(asked)} need")
         self.prepare(possible, results, begins)
         stamps = [f"{results}/_{name}/{self.made[f'_{name}']}" for name in possible]
-        if not writable(results) and not all(map(os.path.exists, stamps)):
+        if not can_be_written(results) and not all(map(os.path.exists, stamps)):
             raise InTheWayError(f"{results}: cannot be written to; set output_root to a folder where results can go")
         return stamps
 

@@ -136,7 +136,7 @@ def environment(working: Path) -> dict[str, str]:
     try:
         user_cache_path().mkdir(parents=True, exist_ok=True)
     except OSError:
-        changed["XDG_CACHE_HOME"] = changed["MPLCONFIGDIR"] = str(working / ".snakemake" / "cache")
+        changed["XDG_CACHE_HOME"] = str(working / ".snakemake" / "cache")
     return {**os.environ, **changed}
 
 

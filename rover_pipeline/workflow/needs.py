@@ -73,9 +73,9 @@ class Needs:
         return seen
 
     def made_from(self, name: str, results: Path) -> list[str]:
-        """Outputs that an output reads."""
-        made, has = self.recordings.made, self.recordings.has
-        return [each.removeprefix("_") for each in self.sensors(name, results) if each in made and has(each, results)]
+        """Outputs that an output reads: all that it needs, even one that will fail, and the others that there will be."""
+        made, has, sensors = self.recordings.made, self.recordings.has, self.sensors(name, results).items()
+        return [each[1:] for each, optional in sensors if each in made and (not optional or has(each, results))]
 
     def sensors_made_from(self, sensor: str, results: Path) -> list[str]:
         """Virtual sensors that a virtual sensor is made from, of those that rules make."""

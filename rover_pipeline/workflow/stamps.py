@@ -84,10 +84,3 @@ def withdraw(stamp: Path) -> None:
             stamp.unlink()
     except OSError as error:
         raise RoverError(f"{stamp.parent}: has to be made again but cannot be written: {error.strerror}") from error
-
-
-def writable(folder: Path) -> bool:
-    """Whether a folder can be written to, or made."""
-    while not folder.exists():
-        folder = folder.parent
-    return os.access(folder, os.W_OK)
