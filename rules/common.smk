@@ -4,7 +4,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from snakemake.io import IOFile
+from snakemake.settings.enums import RerunTrigger
 
 from rover_pipeline.errors import RoverError
 from rover_pipeline.workflow.ending import end_of_run, forget_failures, say
@@ -46,16 +46,6 @@ needs = _one_line(FLOW.needs)
 makes = _one_line(FLOW.makes)
 enabled = _one_line(FLOW.enabled)
 
-# For rules that say by themselves what they need and make.
-sensor = FLOW.sensor
-sensors = FLOW.sensors
-trace_file = FLOW.trace_file
-everything = FLOW.everything
-virtual = _one_line(FLOW.virtual)
-product = _one_line(FLOW.product)
-options = _one_line(FLOW.options)
-step = _one_line(FLOW.step)
-
 # For the datasets that are exported, see rules/exports.smk.
 EXPORTS = _one_line(Exports)(FLOW)
 datasets = _one_line(EXPORTS.targets)
@@ -69,11 +59,12 @@ DRY = workflow.output_settings.dryrun
 KERNELS = ".snakemake/kernels"
 EACH = _one_line(RecordingJobs)(FLOW, away=AWAY, begins=BEGINS)
 
-# For what one job makes of a recording, see rules/passes.smk.
+# For what one job makes of a recording, see rules/passes.smk. Whether a job waits for a pass depends on what else there
+# is to do: its other inputs are no reason to run it again. What a result was made from, its stamp tells.
+workflow.dag_settings.rerun_triggers -= {RerunTrigger.INPUT}
 PASSES = Passes(
     FLOW,
     workflow,
-    IOFile,
     lambda results: EACH.pending.get(results, ()),
     begins=BEGINS,
     away=AWAY,

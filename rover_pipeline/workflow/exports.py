@@ -21,7 +21,7 @@ from rover_pipeline.format.names import STAMP
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.workflow.flow import Flow
 from rover_pipeline.workflow.launch import python
-from rover_pipeline.workflow.rule_inputs import SensorInput
+from rover_pipeline.workflow.rule_inputs import sensor_files
 from rover_pipeline.workflow.stamps import withdraw
 
 #: Ends a reference to a channel that a format reads where it is there.
@@ -139,7 +139,7 @@ class Exports:
         paths: list[str] = []
         for sensor, channels in self._channels(name).items():
             if not optional[sensor] or self.flow.has(sensor, results):
-                paths += SensorInput(self.flow, sensor, ("ts", "valid", *channels), optional[sensor]).files(results)
+                paths += sensor_files(self.flow, sensor, ("ts", "valid", *channels), results)
         return list(dict.fromkeys(paths))
 
 

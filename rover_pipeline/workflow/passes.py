@@ -56,7 +56,6 @@ class Passes:
         self,
         flow: Flow,
         workflow: Any,
-        as_file: Callable[[str], Any],
         pending: Callable[[Path], Iterable[str]],
         *,
         begins: bool,
@@ -64,18 +63,17 @@ class Passes:
     ) -> None:
         """
         Args:
-            workflow: Snakemake's; as_file: its type of a path.
+            workflow: Snakemake's.
             pending: names of the outputs of a recording that have no stamp, or are made from one without.
             begins: whether this is the process that the user started, and not one of its jobs.
             away: whether jobs run on other machines: the groups of their profile, not we, join brief steps.
         """
-        self.flow, self.workflow, self._as_file, self._pending = flow, workflow, as_file, pending
+        self.flow, self.workflow, self._pending = flow, workflow, pending
         given = "" if begins else os.environ.get(PASSES_VARIABLE, "")
         self.folder = Path(given) if given else RUNS / secrets.token_hex(6)
         os.environ[PASSES_VARIABLE] = str(self.folder)
-        self._begins, self._away = begins, away
+        self._away = away
         self._members: dict[tuple[str, Path], list[str]] = {}
-        self._checked: set[str] = set()
         flow.passes = self.marker_before
 
     @property
@@ -109,7 +107,7 @@ class Passes:
             results = self.flow.results(wildcards.trace)
             members = self.members(name, results)
             own = {self._stamp(sensor, results) for sensor in members}
-            needed = [path for sensor in members for path in self.flow.inputs[sensor].files_of_step(results)]
+            needed = [path for sensor in members for path in self.flow.inputs[sensor].files(results)]
             return [path for path in dict.fromkeys(needed) if path not in own]
 
         return files
@@ -190,26 +188,7 @@ class Passes:
         for name in self.names:
             if sensor in self.members(name, results):
                 return [marker_file(self.folder, name, str(results))]
-        if self._begins:
-            self._forget(self._stamp(sensor, results))
         return []
-
-    def _forget(self, stamp: str) -> None:
-        """Make Snakemake forget that a job has waited for a pass of an earlier run: it would run it again without."""
-        if stamp not in self._checked and os.path.exists(stamp):
-            self._checked.add(stamp)
-            persistence, file = self.workflow.persistence, self._as_file(stamp)
-            recorded = list(persistence.input(file) or ())
-            others = [path for path in recorded if not str(path).startswith(f"{RUNS}/")]
-            if len(others) == len(recorded):
-                return
-            try:  # the rest of what is known, such as the digests of inputs that were only touched, is kept
-                record = persistence.metadata(file)
-                record.input = others
-                persistence._clear_cache()
-                persistence._write_record(persistence._get_key(file), record)
-            except AttributeError:  # another version of Snakemake
-                persistence.cleanup_metadata(file)
 
     # --- What is done when a run begins and ends -------------------------------------------------------------------
 

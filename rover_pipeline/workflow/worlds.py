@@ -10,8 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,6 +41,7 @@ class Worlds:
     Attributes:
         config, made, steps: of the recording that is looked at; see `world`.
         given: options that the user gave, by their names with dots.
+        declared: names of the steps that rules make.
         mixed: whether recordings have different options.
     """
 
@@ -50,7 +52,7 @@ class Worlds:
         self.steps: dict[str, Step] = {}
         self.mixed = False
         self._read: set[str] = set()  # sections that rules took options from
-        self._declared: list[Callable[[], object]] = []
+        self.declared: list[str] = []
         self._worlds: dict[str, World] = {}
         self._key: dict[Path, str] = {}
         self._before: dict[Path, dict[str, Any]] = {}
@@ -119,16 +121,11 @@ class Worlds:
         _, self.config, self.made, self.steps = world
         try:
             if not world.made:
-                for declare in list(self._declared):
-                    declare()
+                for name in self.declared:
+                    self.declare(name)
             yield
         finally:
             self.config, self.made, self.steps = before
-
-    def declare(self, declare: Callable[[], Any]) -> Any:
-        """Call what declares the output of a rule, now and once more for each set of options."""
-        self._declared.append(declare)
-        return declare()
 
     def enabled(self, name: str) -> bool:
         """Whether the option without which a step does not exist is set. No recording remembers such options."""
@@ -166,9 +163,9 @@ class Worlds:
         """What identifies a result: its options, and the policy for inputs that are not whole."""
         return {"input": self.config.input.model_dump(), "options": options}
 
-    def outputs(self, folder: str, options: dict[str, Any], product: str) -> list[str]:
-        """Pattern of the stamp of a result, with the digest of its options."""
-        digest = hashlib.blake2b(json.dumps(self.request(options), sort_keys=True).encode(), digest_size=6)
-        stamp = f"{STAMP}{digest.hexdigest()}"
-        self.made[folder] = stamp
-        return [f"/{{trace}}/_{product}/{stamp}"]
+    def declare(self, name: str) -> str:
+        """Pattern of the stamp of a step's result, with the digest of its options."""
+        step = self.step_for_options(name)
+        request = json.dumps(self.request(self.options_of_step(step)), sort_keys=True)
+        stamp = self.made[step.sensor] = f"{STAMP}{hashlib.blake2b(request.encode(), digest_size=6).hexdigest()}"
+        return f"/{{trace}}/_{{product,{re.escape(step.sensor[1:])}}}/{stamp}"

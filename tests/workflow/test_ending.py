@@ -109,7 +109,7 @@ def test_what_a_recording_cannot_give_is_told_and_fails_a_run_only_where_it_was_
         flow = Flow({"traces": str(trace), "outputs": outputs}, tmp_path)
         flow.wanted[trace] = ["lidar_image", "map"]
         jobs = RecordingJobs(flow, away=False, begins=True)
-        passes = Passes(flow, None, str, lambda _: (), begins=True)
+        passes = Passes(flow, None, lambda _: (), begins=True)
         assert end_of_run(flow, jobs, passes, {}, whole=True) == status
         told = capsys.readouterr().err
         assert f"rover-pipeline: {'failed' if status else 'left out'}:\n  rec  _map  no sweep has a pose\n" in told
@@ -124,7 +124,7 @@ def test_only_what_may_pass_is_advised_to_be_run_again(
     flow = Flow({"traces": str(trace), "outputs": "lidar_image"}, tmp_path)
     flow.wanted[trace] = ["lidar_image"]
     record_failure(trace, "_lidar_image", "why", may_pass=passing)
-    passes = Passes(flow, None, str, lambda _: (), begins=True)
+    passes = Passes(flow, None, lambda _: (), begins=True)
     job = FailedJob("lidar_image", (f"{trace}/_lidar_image/.options-0",), (), "")
     flow.started -= 60
     assert end_of_run(flow, RecordingJobs(flow, away=False, begins=True), passes, {1: job}, whole=False) == 1
@@ -137,7 +137,7 @@ def test_an_output_that_is_up_to_date_again_is_no_failure_any_more(tmp_path: Pat
     for whole in (False, True):
         flow = Flow({"traces": str(trace), "outputs": "lidar_image"}, tmp_path)
         flow.wanted[trace] = ["lidar_image"]
-        passes = Passes(flow, None, str, lambda _: (), begins=True)
+        passes = Passes(flow, None, lambda _: (), begins=True)
         end_of_run(flow, RecordingJobs(flow, away=False, begins=True), passes, {}, whole=whole)
         assert bool(read_failures(trace)) != whole
 
@@ -149,7 +149,7 @@ def test_a_simulation_that_failed_leaves_its_recording_without_outputs_and_no_ot
         small_trace(tmp_path / "rec") if values else None
         flow = Flow({**values, "outputs": "lidar_image"}, tmp_path)
         flow.wanted = {trace: ["lidar_image"] for trace in flow.traces}
-        passes = Passes(flow, None, str, lambda _: (), begins=True)
+        passes = Passes(flow, None, lambda _: (), begins=True)
         jobs = {1: FailedJob("simulate" if not values else "mine", (), (), "")}
         assert end_of_run(flow, RecordingJobs(flow, away=False, begins=True), passes, jobs, whole=False) == 1
         last = capsys.readouterr().err.splitlines()[-1]

@@ -125,7 +125,7 @@ def divided(trace: Path, *, away: bool = False, pending: Iterable[str] = (), **v
     settings = SimpleNamespace(forceall=False, forcerun=())
     found = pending or flow.pending(trace)
     workflow = SimpleNamespace(dag_settings=settings)
-    joined = Passes(flow, workflow, str, lambda _: found, begins=True, away=away)
+    joined = Passes(flow, workflow, lambda _: found, begins=True, away=away)
     jobs = {name: joined.members(name, trace) for name in joined.names}
     marked = {f"_{name}" for name in found}
     below = {each: marked & {*flow.needs_of.sensors_made_from(each, trace)} for each in marked}

@@ -20,7 +20,7 @@ from rover_pipeline.workflow.flow import Flow
 from rover_pipeline.workflow.plan_file import RUN_VARIABLE, sources_file
 from rover_pipeline.workflow.recording_job import run_recording
 from rover_pipeline.workflow.recordings import RecordingJobs
-from rover_pipeline.workflow.rule_inputs import Input
+from rover_pipeline.workflow.rule_inputs import StepInput
 from tests.kit import small_trace
 from tests.workflow.runs import result_bytes, snakemake
 
@@ -30,7 +30,7 @@ def planned(trace: Path, **values: object) -> list[str]:
     flow = Flow({"traces": str(trace), **values})
     names = [name for name, step in TABLE.items() if step.needs_option is None]
     rules = [SimpleNamespace(output=flow.makes(name), input=[flow.needs(name)]) for name in names]
-    assert all(isinstance(rule.input[0], Input) for rule in rules)
+    assert all(isinstance(rule.input[0], StepInput) for rule in rules)
     flow.targets(rules)
     return flow.pending(trace)
 

@@ -43,7 +43,7 @@ def test_the_lens_and_the_named_rig_reach_the_steps_that_use_them_and_no_others(
 def test_a_section_of_extra_that_no_rule_reads_is_an_error(tmp_path: Path) -> None:
     trace = small_trace(tmp_path / "rec", sensors=("lidar",))
     flow = Flow({"traces": str(trace), "extra": {"energi": {}, "energy": {}}})
-    flow.options("extra.energy")
+    flow.options_of(["extra.energy"])
     with pytest.raises(ConfigError, match=r"config: extra\.energi: no rule reads it; did you mean 'energy'\?"):
         flow.targets([])
     with pytest.raises(
