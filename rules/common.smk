@@ -4,8 +4,6 @@ import shlex
 import sys
 from pathlib import Path
 
-from snakemake.settings.enums import RerunTrigger
-
 from rover_pipeline.errors import RoverError
 from rover_pipeline.workflow.ending import end_of_run, forget_failures, say
 from rover_pipeline.workflow.exports import Exports
@@ -59,9 +57,7 @@ DRY = workflow.output_settings.dryrun
 KERNELS = ".snakemake/kernels"
 EACH = _one_line(RecordingJobs)(FLOW, away=AWAY, begins=BEGINS)
 
-# For what one job makes of a recording, see rules/passes.smk. Whether a job waits for a pass depends on what else there
-# is to do: its other inputs are no reason to run it again. What a result was made from, its stamp tells.
-workflow.dag_settings.rerun_triggers -= {RerunTrigger.INPUT}
+# For what one job makes of a recording, see rules/passes.smk.
 PASSES = Passes(
     FLOW,
     workflow,

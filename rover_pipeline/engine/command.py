@@ -30,8 +30,8 @@ class Order(NamedTuple):
 
     Attributes:
         outputs: the stamp, and any other files, of the one virtual sensor, or folder, that the step makes.
-        request: JSON with `options` of the step, `input` policy, `recording`, the directory of the raw sensors where it
-            is another one, and `makes`, the files that the result must have.
+        request: JSON with `options` of the step, `input` policy, and `recording`, the directory of the raw sensors
+            where it is another one.
         version: of the step where the workflow was read; None = any.
     """
 
@@ -46,27 +46,18 @@ class Order(NamedTuple):
         return self.outputs[0].parent.name
 
 
-def run_command(orders: Sequence[Order], trace: Path, *, threads: int, log: TextIO | None) -> None:
-    """Make results in the directory `trace`, together those that share a pass.
+def run_command(order: Order, trace: Path, *, threads: int, log: TextIO | None) -> None:
+    """Make a result in the directory `trace`.
 
     Raises:
-        ConfigError: a request is no JSON, or versions differ.
-        RoverError: a step failed, or did not make one of its outputs. Of several errors all but the last are printed.
+        ConfigError: the request is no JSON, or versions differ.
+        RoverError: the step failed, or did not make one of its outputs.
     """
-    folders = [{path.parent for path in outputs} for _, outputs, _, _ in orders]
-    if any(len(each) != 1 or next(iter(each)).parent != trace for each in folders):
+    if {path.parent.parent for path in order.outputs} != {trace} or len({path.parent for path in order.outputs}) > 1:
         raise ConfigError(f"--output: must be files of one virtual sensor in {trace}")
-    if len(set.union(*folders)) != len(orders):
-        raise ConfigError("--output: two steps cannot make the same virtual sensor")
-    outcomes = _make(orders, trace, threads, log).values()
-    errors = [each for each in outcomes if isinstance(each, Exception)]
-    for error in errors[:-1]:
-        show_traceback(error)
-        print(f"rover-pipeline: {describe(error)}", file=sys.stderr)
-        if log:
-            traceback.print_exception(error, file=log)
-    if errors:
-        raise errors[-1]
+    (made,) = _make([order], trace, threads, log).values()
+    if isinstance(made, Exception):
+        raise made
 
 
 def run_pass(
@@ -131,13 +122,12 @@ def _make(orders: Sequence[Order], trace: Path, threads: int, file: TextIO | Non
             outcomes[order.sensor] = error
     dask = DaskOptions.model_validate_json(os.environ.get(DASK_VARIABLE, "{}"))
     outcomes |= run_together(asked, trace, threads=threads, dask=dask, log=file)
-    for step, outputs, request, _ in orders:
+    for step, outputs, _, _ in orders:
         folder = outputs[0].parent
         result = outcomes[folder.name]
         if isinstance(result, StepResult):
             # What a recording cannot give has a stamp, and says why.
             needed = [path for path in outputs if path.name.startswith(".") or not result.left_out]
-            needed += [] if result.left_out else _makes(folder, request)
             lacking = [path for path in needed if not path.exists()]
             if lacking:
                 result = RoverError(f"{lacking[0]}: is an output of the rule, but {step.name} did not make it")
@@ -160,22 +150,13 @@ def _asked(order: Order, trace: Path) -> Asked:
             f"step {step.name} is version {step.version} here, version {version} where the workflow was read; "
             "install the same rover-pipeline on every node"
         )
-    content = _content(request)
+    try:
+        content: dict[str, Any] = json.loads(request)
+    except ValueError as error:
+        raise ConfigError(f"--request: is not valid JSON: {error}") from error
     recording = Path(content.get("recording") or trace)
     if recording != trace:
         link_trace(recording, trace)
     asked = Request(content.get("options", {}), InputOptions.parse(content.get("input", {}), "input"))
     stamps = tuple(path.name for path in outputs if path.name.startswith("."))
     return Asked(step, order.sensor, asked, stamps)
-
-
-def _content(request: str) -> dict[str, Any]:
-    try:
-        content: dict[str, Any] = json.loads(request)
-    except ValueError as error:
-        raise ConfigError(f"--request: is not valid JSON: {error}") from error
-    return content
-
-
-def _makes(folder: Path, request: str) -> list[Path]:
-    return [folder / name for name in _content(request).get("makes", ())]

@@ -9,27 +9,19 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
-from rover_pipeline.errors import ConfigError
 from rover_pipeline.lookup import load
 
 
 def add_parsers(commands: Any) -> None:
     """Add them to the commands of the command line."""
-    step = commands.add_parser("step", help="run one step of the workflow (what its rules call), or several at once")
-    step.add_argument("names", nargs="+", metavar="STEP", help="_SENSOR, ROOM/_SENSOR, or MODULE:FUNCTION with @step")
+    step = commands.add_parser("step", help="run one step of the workflow (what its rules call)")
+    step.add_argument("name", metavar="STEP", help="_SENSOR, ROOM/_SENSOR, or MODULE:FUNCTION with @step")
     step.add_argument("--trace", type=Path, required=True, metavar="DIR", help="where the results of the recording go")
-    step.add_argument(
-        "--output", nargs="+", type=Path, required=True, metavar="FILE", help="files of the output; one for each STEP"
-    )
-    step.add_argument(
-        "--request",
-        nargs="+",
-        default=["{}"],
-        metavar="JSON",
-        help='{"options": {...}, "input": {...}, "recording": DIR}; one for each STEP, or one for all',
-    )
+    step.add_argument("--output", nargs="+", type=Path, required=True, metavar="FILE", help="files of the output")
+    of_request = '{"options": {...}, "input": {...}, "recording": DIR}'
+    step.add_argument("--request", default="{}", metavar="JSON", help=of_request)
     step.add_argument("--step-version", type=int, metavar="N", help="version of the step the workflow was read with")
     step.add_argument("--threads", type=int, default=1, metavar="N")
     step.add_argument("--log", type=Path, metavar="FILE", help="a copy of the messages, with tracebacks")
@@ -75,24 +67,13 @@ def _step(arguments: argparse.Namespace) -> int:
     taken_over, logged = (load(f"rover_pipeline.engine.passes:{name}") for name in ("taken_over", "logged"))
     with logged(arguments.log, arguments.output[0].parent) as log:
         if not taken_over(arguments.trace, arguments.output):  # else the pass has said so
-            _make(arguments, log)
+            with _for_work():
+                step = _find_step(arguments.name)
+                order = load("rover_pipeline.engine.command:Order")
+                order = order(step, tuple(arguments.output), arguments.request, arguments.step_version)
+                run_command = load("rover_pipeline.engine.command:run_command")
+                run_command(order, arguments.trace, threads=arguments.threads, log=log)
     return 0
-
-
-def _make(arguments: argparse.Namespace, log: TextIO | None) -> None:
-    names, outputs, requests = arguments.names, [[each] for each in arguments.output], arguments.request
-    if len(names) == 1:
-        outputs = [arguments.output]
-    requests = requests * len(names) if len(requests) == 1 else requests
-    if not len(names) == len(outputs) == len(requests):
-        raise ConfigError(f"{len(names)} steps need as many --output, and as many --request or one for all of them")
-    with _for_work():
-        order = load("rover_pipeline.engine.command:Order")
-        orders = [
-            order(_find_step(name), tuple(files), request, arguments.step_version)
-            for name, files, request in zip(names, outputs, requests, strict=True)
-        ]
-        load("rover_pipeline.engine.command:run_command")(orders, arguments.trace, threads=arguments.threads, log=log)
 
 
 def _pass(arguments: argparse.Namespace) -> int:

@@ -57,13 +57,8 @@ def end_of_run(flow: Flow, each: RecordingJobs, passes: Passes, failed: Mapping[
             if each.away or each.active or made < flow.started:  # else its job has said so, here and now
                 remarks.append(row)
     # The page of a recording is withheld where the job that would make it ended too early.
-    pageless = {Path(row.recording) for row in rows.values() if row.recording}
-    for results in markers.values():
-        if results in pageless or not (whole or os.path.exists(each.marker(results))):
-            continue  # it was killed, or never begun
-        for output, reason in each.outcome(results).items():
-            rows[str(results), output] = Row(str(results), output, reason)
-    for trace in sorted(pageless):
+    ended = {results for marker, results in markers.items() if os.path.exists(marker)}
+    for trace in sorted({Path(row.recording) for row in rows.values() if row.recording} - ended):
         if "report" in flow.wanted.get(trace, ()):
             _make_page(flow, trace)
     if remarks:
@@ -147,39 +142,26 @@ def failures(
     """The outputs that were not made. What no job could tell, because it was killed, is kept beside the results.
 
     Args:
-        markers: output of each job that makes all of a recording -> the directory of its results.
+        markers: file of each job that makes all of a recording, which is not empty where it failed -> the directory of
+            its results.
         of_pass: gives directory of results and name of each output that the job of a pass makes, by the job's output.
     """
-    rows: list[Row] = []
-    for job in failed:
-        if together := [each for path in job.outputs for each in of_pass(path)]:
-            reason = _last_words(job, flow.started) or _silence(job)
-            rows += [Row(str(trace), output, reason) for trace, output in together]
-            for trace, output in together:
+    told = [(trace, each) for trace in flow.traces for each in read_failures(trace) if each.time >= flow.started]
+    rows = [Row(str(trace), each.output, each.reason) for trace, each in told]
+    known = {(row.recording, row.output) for row in rows} | {(row.recording, WHOLE) for row in rows}
+    unsaid = [path for path in markers if os.path.isfile(path) and os.path.getsize(path)]
+    for job in [*failed, *(FailedJob(WHOLE, (path,), (), "its marker says so") for path in unsaid)]:
+        outputs = [each for path in job.outputs for each in of_pass(path)]
+        outputs += [(markers[path], WHOLE) for path in job.outputs if path in markers]
+        stamps = (Path(path) for path in job.outputs if STAMP in path)
+        outputs += [(stamp.parents[1], stamp.parent.name) for stamp in stamps if stamp.parents[1] in flow.traces]
+        reason = _last_words(job, flow.started) or _silence(job)
+        rows += [] if outputs else [Row("", job.rule, reason)]
+        for trace, output in outputs:
+            if (str(trace), output) not in known:
                 record_failure(trace, output, reason, may_pass=True)
-            continue
-        trace, output = _made_by(job)
-        if marker := next((path for path in job.outputs if path in markers), ""):
-            trace, output = markers[marker], WHOLE
-        if trace not in flow.traces:
-            rows.append(Row("", job.rule, _last_words(job, flow.started) or _silence(job)))
-            continue
-        known = {each.output: each.reason for each in read_failures(trace) if each.time >= flow.started}
-        if output == WHOLE and known:
-            rows += [Row(str(trace), name, reason) for name, reason in known.items()]
-            continue
-        reason = known.get(output) or _last_words(job, flow.started)
-        if not reason:
-            reason = _silence(job)
-            record_failure(trace, output, reason, may_pass=True)
-        rows.append(Row(str(trace), output, reason))
+                rows.append(Row(str(trace), output, reason))
     return sorted(rows)
-
-
-def _made_by(job: FailedJob) -> tuple[Path, str]:
-    """Directory of results and name of the virtual sensor, or folder, that a job was to make."""
-    stamp = Path(next((path for path in job.outputs if STAMP in path), ""))
-    return stamp.parent.parent, stamp.parent.name
 
 
 def _last_words(job: FailedJob, started: float) -> str:

@@ -185,6 +185,10 @@ class Passes:
 
     def marker_before(self, sensor: str, results: Path) -> list[str]:
         """The marker that the job of a virtual sensor waits for, where a pass makes it."""
+        # Whether there is one depends on what else has to be made. That is no reason to make a result once more: its
+        # stamp tells what it was made from.
+        settings = self.workflow.dag_settings
+        settings.rerun_triggers = {each for each in settings.rerun_triggers if each.name != "INPUT"}
         for name in self.names:
             if sensor in self.members(name, results):
                 return [marker_file(self.folder, name, str(results))]

@@ -18,14 +18,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from rover_pipeline.errors import ConfigError, FormatError
+from rover_pipeline.errors import ConfigError
 from rover_pipeline.format.meta import replace_file
-from rover_pipeline.format.texts import read_json
 from rover_pipeline.workflow.costs import Cost, cost_of
 from rover_pipeline.workflow.flow import Flow
 from rover_pipeline.workflow.launch import python
 from rover_pipeline.workflow.memory import nested
-from rover_pipeline.workflow.plan_file import RUN_VARIABLE, WHOLE, options_file, sources_file
+from rover_pipeline.workflow.plan_file import RUN_VARIABLE, options_file, sources_file
 
 #: Folder of the markers of a run, in the working directory.
 RUNS = Path(".snakemake", "recordings")
@@ -89,17 +88,8 @@ class RecordingJobs:
         return [self.marker(results) for results in self.pending]
 
     def marker(self, results: Path) -> str:
-        """The file by which a job says that it ended, and how."""
+        """The file by which a job says that it ended: empty where it made all that it was to make."""
         return self.pattern.replace("{trace}", str(results).lstrip("/"))
-
-    def outcome(self, results: Path) -> dict[str, str]:
-        """Outputs that the job of a recording could not make -> why; empty where it made all of them."""
-        path = Path(self.marker(results))
-        try:
-            failed = read_json(path)["failed"]
-            return {str(name): str(reason) for name, reason in failed.items()}
-        except (OSError, FormatError, KeyError, TypeError, AttributeError) as error:
-            return {WHOLE: f"{path}: does not tell how the job ended: {error}"}
 
     def finish(self) -> None:
         """Remove what only this run needed."""
