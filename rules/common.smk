@@ -11,7 +11,7 @@ from rover_pipeline.workflow.flow import Flow
 from rover_pipeline.workflow.launch import environment
 from rover_pipeline.workflow.left import tell_left
 from rover_pipeline.workflow.passes import Passes
-from rover_pipeline.workflow.plan_file import RUN_VARIABLE
+from rover_pipeline.workflow.recording_job import RUN_VARIABLE
 from rover_pipeline.workflow.recordings import RecordingJobs
 
 

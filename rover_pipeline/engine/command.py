@@ -13,13 +13,14 @@ from typing import Any, NamedTuple, TextIO
 
 from rover_pipeline.engine.execute import Request, StepResult
 from rover_pipeline.engine.options import DASK_VARIABLE, DaskOptions
-from rover_pipeline.engine.passes import logged, outcome, plan_file
+from rover_pipeline.engine.passes import logged, plan_file
 from rover_pipeline.engine.progress import say
 from rover_pipeline.engine.step import Step
 from rover_pipeline.engine.together import Asked, run_together
 from rover_pipeline.errors import ConfigError, RoverError, describe, may_pass, show_traceback
 from rover_pipeline.format.failures import clear_failure, record_failure
 from rover_pipeline.format.meta import replace_file
+from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.texts import read_json
 from rover_pipeline.format.trace import link_trace
 from rover_pipeline.options import InputOptions
@@ -72,7 +73,7 @@ def run_pass(
 ) -> None:
     """Make what a run has planned for a pass, or for its brief steps, stage by stage.
 
-    What fails is told by the marker, and then by the job that it belongs to.
+    What fails is told by the job that it belongs to.
 
     Args:
         name: of the pass; folder: of the passes of the run; marker: file that says how it ended.
@@ -95,12 +96,9 @@ def run_pass(
             if isinstance(error, Exception):
                 show_traceback(error)
                 traceback.print_exception(error, file=file)
-    failed = {each: error for each, error in outcomes.items() if isinstance(error, Exception)}
-    content = outcome(
-        {each: trace / each for each in outcomes if each not in failed},
-        {each: (describe(error), may_pass(error)) for each, error in failed.items()},
-    )
-    replace_file(marker, json.dumps(content))
+    folders = {each: trace / each for each, made in outcomes.items() if isinstance(made, StepResult)}
+    times = {each: (read_provenance(folder) or {}).get("time") for each, folder in folders.items()}
+    replace_file(marker, json.dumps(dict.fromkeys(outcomes) | times))
 
 
 def _order(planned: Mapping[str, Any], find: Callable[[str], Step]) -> Order:

@@ -20,7 +20,7 @@ from rover_pipeline.workflow.flow import Flow
 from rover_pipeline.workflow.jobs import FailedJob
 from rover_pipeline.workflow.launch import python
 from rover_pipeline.workflow.passes import Passes
-from rover_pipeline.workflow.plan_file import WHOLE
+from rover_pipeline.workflow.recording_job import WHOLE
 from rover_pipeline.workflow.recordings import RecordingJobs
 
 _REPORT = "_report"
@@ -192,10 +192,9 @@ def table(rows: Sequence[Row]) -> list[str]:
 def _make_page(flow: Flow, trace: Path) -> None:
     """Make the page of a recording of what there is. It gets no stamp, so the next run makes it once more."""
     wildcards = SimpleNamespace(trace=str(trace).lstrip("/"), product=_REPORT[1:])
-    with flow.world(trace):
-        request = flow.step_options(wildcards)
-    command = python("rover_pipeline", "step", flow.step_name(wildcards), "--trace", str(trace))
-    command += ["--output", str(trace / _REPORT / "index.html"), "--request", request]
+    own = flow.of(trace)
+    command = python("rover_pipeline", "step", own.step_name(wildcards), "--trace", str(trace))
+    command += ["--output", str(trace / _REPORT / "index.html"), "--request", own.step_options(wildcards)]
     log = Path("logs", wildcards.trace, "report.log")
     subprocess.run([*command, "--log", str(log)], check=False)
 

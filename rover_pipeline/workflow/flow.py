@@ -13,9 +13,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 from rover_pipeline.caches import can_be_written
+from rover_pipeline.config import Config
 from rover_pipeline.engine.options import DASK_VARIABLE
 from rover_pipeline.engine.step import Has
 from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, RoverError, did_you_mean
@@ -71,7 +72,7 @@ class Flow(Worlds):
         self.datasets: list[str] = []
         self.passes: Callable[[str, Path], list[str]] = lambda sensor, results: []
         self.inputs: dict[str, StepInput] = {}
-        self.needs_of = Needs(self)
+        self.needs_of = Needs(self, set())
         self._channels: dict[Path, Has] = {}
         self._wildcards: dict[str, Path] = {}
         self.started = time.time()
@@ -80,6 +81,12 @@ class Flow(Worlds):
         self.traces, self.refused = find_recordings(self.config, here, self.demo) if locate else ({}, [])
         self.recall(self.traces, self.refused)
         os.environ[DASK_VARIABLE] = self.config.dask.model_dump_json()
+
+    def having(self, config: Config) -> Self:
+        other = super().having(config)
+        other.inputs = {sensor: StepInput(other, sensor) for sensor in self.inputs}
+        other.needs_of = Needs(other, self.needs_of.others)
+        return other
 
     def is_demo(self, results: Path) -> bool:
         """Whether a recording is the simulated one, whose sensors may not exist yet."""
@@ -169,8 +176,7 @@ class Flow(Worlds):
         files: list[str] = []
         for results in list(self.traces):
             try:
-                with self.world(results):
-                    files += self._targets_of(results, asked, begins)
+                files += self.of(results)._targets_of(results, asked, begins)
             except RoverError as error:
                 if not several:  # one bad recording among others is told at the end
                     raise
@@ -201,13 +207,11 @@ class Flow(Worlds):
 
     def pending(self, results: Path) -> list[str]:
         """Names of what has to be made of a recording, and of what is made from that, once `targets` was called."""
-        with self.world(results):
-            return self.needs_of.pending(self.wanted[results], results)
+        return self.of(results).needs_of.pending(self.wanted[results], results)
 
     def reach(self, results: Path) -> set[str]:
         """Names of what is asked for of a recording, and of all that is made from."""
-        with self.world(results):
-            return self.needs_of.closure(self.wanted.get(results, ()), results)
+        return self.of(results).needs_of.closure(self.wanted.get(results, ()), results)
 
     def remember_all(self) -> None:
         """Keep the options with the recordings that are there."""

@@ -46,8 +46,8 @@ def left_stale(flow: Flow, results: Path) -> list[str]:
 
 def _is_stale(flow: Flow, result: Path, provenance: dict[str, Any]) -> bool:
     """Whether a result has other options than those of the run, or was made from other bytes."""
-    with flow.world(result.parent):
-        step, stamp = flow.steps.get(result.name), flow.made.get(result.name)
+    own = flow.of(result.parent)
+    step, stamp = own.steps.get(result.name), own.made.get(result.name)
     # The stamp of what shows all results depends on those that are asked for.
     other_options = stamp is not None and not (step and step.waits_for_all) and not os.path.exists(result / stamp)
     return other_options or bool(next(changed_inputs(result, provenance, flow.source(result.parent)), ""))

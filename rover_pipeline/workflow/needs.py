@@ -28,9 +28,8 @@ class Needs:
         others: outputs whose rules read other files too, of which only Snakemake knows whether they have changed.
     """
 
-    def __init__(self, flow: Flow) -> None:
-        self.flow = flow
-        self.others: set[str] = set()
+    def __init__(self, flow: Flow, others: set[str]) -> None:
+        self.flow, self.others = flow, others
 
     def sensors(self, name: str, results: Path) -> dict[str, bool]:
         """Sensors that an output is made from -> whether it does without."""

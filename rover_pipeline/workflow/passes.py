@@ -23,7 +23,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from rover_pipeline.engine.passes import PASSES_VARIABLE, marker_file, outcome, plan_file
+from rover_pipeline.engine.passes import PASSES_VARIABLE, marker_file, plan_file
 from rover_pipeline.engine.step import Step
 from rover_pipeline.format.meta import replace_file
 from rover_pipeline.table import TABLE
@@ -117,12 +117,11 @@ class Passes:
 
         Where the process is killed, each output is left to its own job.
         """
-        nothing = json.dumps(outcome({}, {})).replace("{", "{{").replace("}", "}}")
         told = "rover-pipeline: {params.name:q} of /{wildcards.trace:q} was stopped'; its outputs are made one by one'"
         return (
             f"{shlex.join(python('rover_pipeline'))} pass {{params.name:q}} --trace /{{wildcards.trace:q}} "
             f"--folder {shlex.quote(str(self.folder))} --marker {{output:q}} --threads {{threads}} --log {{log:q}} "
-            f"|| {{{{ echo {told} >&2; echo {shlex.quote(nothing)} > {{output:q}}; }}}}"
+            f"|| {{{{ echo {told} >&2; touch {{output:q}}; }}}}"
         )
 
     def members(self, name: str, results: Path) -> list[str]:

@@ -15,8 +15,13 @@ from rover_pipeline.format.failures import Failure, clear_failure, read_failures
 from rover_pipeline.format.files import read_bounded
 from rover_pipeline.format.texts import parse_json, read_text
 from rover_pipeline.workflow.launch import local_arguments, python, workflow_folder
-from rover_pipeline.workflow.plan_file import RUN_VARIABLE, WHOLE, options_file, sources_file
 
+#: Tells the jobs of a run that plans one for each recording its folder.
+RUN_VARIABLE = "ROVER_PIPELINE_RUN"
+#: In it: the configuration of the run, and the directory of each recording that is not that of its results.
+OPTIONS, SOURCES = "options.json", "sources.json"
+#: Name under which the failure of a recording's job as a whole is kept.
+WHOLE = "recording"
 _MAX_BYTES = 1 << 28
 #: Begins the line of an error of ours.
 _OURS = "rover-pipeline: "
@@ -30,18 +35,17 @@ def run_recording(run: Path, trace: Path, marker: Path, *, threads: int, log: Pa
     retried.
 
     Args:
-        run: folder of the run; its options and the sources of the recordings are beside it.
+        run: folder of the run, which has its options and the sources of the recordings.
         trace: directory of the results.
         marker: file that tells that the job ended; it is empty where all was made.
         log: of all steps' messages.
     """
-    sources = parse_json(read_text(sources_file(run), _MAX_BYTES), str(sources_file(run)))
-    source = sources.get(str(trace))
+    source = parse_json(read_text(run / SOURCES, _MAX_BYTES), str(run / SOURCES)).get(str(trace))
     started = time.time()
     log.parent.mkdir(parents=True, exist_ok=True)
     with os.fdopen(open_regular(log), "r+", encoding="utf-8") as file:
         file.truncate()
-        command = _command(options_file(run), trace, Path(source) if source else None, threads)
+        command = _command(run / OPTIONS, trace, Path(source) if source else None, threads)
         status = subprocess.run(command, stdout=file, stderr=file, env=_environment(), check=False).returncode
     failed = _failures(trace, started) if status else []
     if status and not failed:

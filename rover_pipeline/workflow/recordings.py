@@ -24,7 +24,7 @@ from rover_pipeline.workflow.costs import Cost, cost_of
 from rover_pipeline.workflow.flow import Flow
 from rover_pipeline.workflow.launch import python
 from rover_pipeline.workflow.memory import nested
-from rover_pipeline.workflow.plan_file import RUN_VARIABLE, options_file, sources_file
+from rover_pipeline.workflow.recording_job import OPTIONS, RUN_VARIABLE, SOURCES
 
 #: Folder of the markers of a run, in the working directory.
 RUNS = Path(".snakemake", "recordings")
@@ -56,7 +56,7 @@ class RecordingJobs:
         self.folder = Path(given) if given else RUNS / secrets.token_hex(6)
         if begins:
             os.environ.pop(RUN_VARIABLE, None)
-        self.pattern = f"{self.folder}/{{trace}}.json"
+        self.pattern = f"{self.folder}/markers/{{trace}}"
         if flow.config.plan == "recordings" and flow.config.exports:
             raise ConfigError("config: plan: a dataset is made from all recordings; set it to `steps`, or leave it out")
 
@@ -95,8 +95,6 @@ class RecordingJobs:
         """Remove what only this run needed."""
         if self.active and self.pending:
             shutil.rmtree(self.folder, ignore_errors=True)
-            for path in (options_file(self.folder), sources_file(self.folder)):
-                path.unlink(missing_ok=True)
 
     # --- The rule --------------------------------------------------------------------------------------------------
 
@@ -148,11 +146,10 @@ class RecordingJobs:
         """Tell the jobs of this run their options and sources. They are too long for a command line."""
         self.folder.mkdir(parents=True)
         # Only what was given: each job takes the rest from what its recording remembers.
-        replace_file(
-            options_file(self.folder), json.dumps({**nested(self.flow.given), "extra": self.flow.config.extra})
-        )
+        given = {**nested(self.flow.given), "extra": self.flow.config.extra}
+        replace_file(self.folder / OPTIONS, json.dumps(given))
         differing = {str(results): str(source) for results, source in self.flow.traces.items() if results != source}
-        replace_file(sources_file(self.folder), json.dumps(differing))
+        replace_file(self.folder / SOURCES, json.dumps(differing))
         os.environ[RUN_VARIABLE] = str(self.folder)
 
 

@@ -18,8 +18,7 @@ from rover_pipeline.table import TABLE
 from rover_pipeline.workflow.costs import Cost, cost_of
 from rover_pipeline.workflow.ending import failures
 from rover_pipeline.workflow.flow import Flow
-from rover_pipeline.workflow.plan_file import RUN_VARIABLE, sources_file
-from rover_pipeline.workflow.recording_job import run_recording
+from rover_pipeline.workflow.recording_job import RUN_VARIABLE, SOURCES, run_recording
 from rover_pipeline.workflow.recordings import RecordingJobs
 from rover_pipeline.workflow.rule_inputs import StepInput
 from tests.kit import small_trace
@@ -177,7 +176,8 @@ def test_a_job_fails_only_where_another_attempt_may_succeed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     trace, run, marker = small_trace(tmp_path / "rec"), tmp_path / "run", tmp_path / "marker.json"
-    sources_file(run).write_text("{}")
+    run.mkdir()
+    (run / SOURCES).write_text("{}")
     record_failure(trace, "_bev", "of an older run", may_pass=True)
 
     def snakemake_fails(command: list[str], stdout: TextIO, env: dict[str, str], **_: object) -> SimpleNamespace:
