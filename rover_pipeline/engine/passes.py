@@ -53,9 +53,9 @@ def taken_over(trace: Path, outputs: Sequence[Path]) -> bool:
     if not folder or len(outputs) != 1 or not outputs[0].name.startswith("."):
         return False
     sensor = outputs[0].parent.name
-    for name in sorted(_names(folder)):
+    for place in sorted(Path(folder).glob("*/")):
         try:
-            made = read_json(Path(marker_file(Path(folder), name, str(trace))))
+            made = read_json(Path(marker_file(Path(folder), place.name, str(trace))))
         except (OSError, FormatError):
             continue
         if not isinstance(made, dict) or sensor not in made:
@@ -91,10 +91,3 @@ def logged(log: Path | None, result: Path) -> Iterator[TextIO | None]:
             show_traceback(error)
             print(f"{result}: failed; why is told at the end", file=sys.stderr)
             raise SystemExit(1) from error
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return [entry.name for entry in os.scandir(folder) if entry.is_dir()]
-    except OSError:
-        return []

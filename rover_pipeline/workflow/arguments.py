@@ -29,16 +29,13 @@ def add_parsers(commands: Any) -> None:
 
     together = commands.add_parser("pass", help="make what shares the raw bytes of a recording (what a rule calls)")
     together.add_argument("name", metavar="NAME")
-    for name in ("--folder", "--trace", "--marker", "--log"):
-        together.add_argument(name, type=Path, required=True, metavar="PATH")
-    together.add_argument("--threads", type=int, default=1, metavar="N")
     together.set_defaults(run=_pass)
-
     recording = commands.add_parser("recording", help="make all outputs of one recording (what a job of a run calls)")
-    for name in ("--folder", "--trace", "--marker", "--log"):
-        recording.add_argument(name, type=Path, required=True, metavar="PATH")
-    recording.add_argument("--threads", type=int, default=1, metavar="N")
     recording.set_defaults(run=_recording)
+    for parser in (together, recording):
+        for name in ("--folder", "--trace", "--marker", "--log"):
+            parser.add_argument(name, type=Path, required=True, metavar="PATH")
+        parser.add_argument("--threads", type=int, default=1, metavar="N")
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from typing import Any
 
 from rover_pipeline.datasets.options import DatasetOptions
 from rover_pipeline.datasets.table import DATASETS
+from rover_pipeline.engine.step import OPTIONAL
 from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, did_you_mean
 from rover_pipeline.format.names import STAMP
 from rover_pipeline.format.provenance import read_provenance
@@ -23,9 +24,6 @@ from rover_pipeline.workflow.flow import Flow
 from rover_pipeline.workflow.launch import python
 from rover_pipeline.workflow.rule_inputs import sensor_files
 from rover_pipeline.workflow.stamps import withdraw
-
-#: Ends a reference to a channel that a format reads where it is there.
-_OPTIONAL = "?"
 
 
 class Exports:
@@ -93,7 +91,7 @@ class Exports:
         for name in self.wanted:
             for results, source in self.flow.traces.items():
                 made = set()
-                for sensor, optional in self._sensors(name).items():
+                for sensor, (_, optional) in self._sensors(name).items():
                     if not optional and not self.flow.has(sensor, results):
                         raise FormatError(f"{source}: has no sensor {sensor!r}, which the export {name!r} needs")
                     if sensor in self.flow.made and self.flow.has(sensor, results):
@@ -121,24 +119,19 @@ class Exports:
         splits = section.splits.model_dump(mode="json") if DATASETS[name].splits else {}
         return {"options": self._options(name).model_dump(mode="json"), "splits": splits}
 
-    def _channels(self, name: str) -> dict[str, list[str]]:
-        """Sensors, or products, and the channels of each that a format reads."""
-        channels: dict[str, list[str]] = {}
-        for reference in self._options(name).needs():
-            sensor, _, channel = reference.removesuffix(_OPTIONAL).partition("/")
-            channels.setdefault(sensor, []).append(channel)
-        return channels
-
-    def _sensors(self, name: str) -> dict[str, bool]:
-        """Sensors that a format reads -> whether it does without."""
-        required = {each.partition("/")[0] for each in self._options(name).needs() if not each.endswith(_OPTIONAL)}
-        return {sensor: sensor not in required for sensor in self._channels(name)}
+    def _sensors(self, name: str) -> dict[str, tuple[list[str], bool]]:
+        """Sensors, or products, that a format reads -> the channels, and whether it does without."""
+        needs = self._options(name).needs()
+        required = {each.partition("/")[0] for each in needs if not each.endswith(OPTIONAL)}
+        found: dict[str, tuple[list[str], bool]] = {}
+        for sensor, _, channel in (each.removesuffix(OPTIONAL).partition("/") for each in needs):
+            found.setdefault(sensor, ([], sensor not in required))[0].append(channel)
+        return found
 
     def _files(self, name: str, results: Path) -> list[str]:
-        optional = self._sensors(name)
         paths: list[str] = []
-        for sensor, channels in self._channels(name).items():
-            if not optional[sensor] or self.flow.has(sensor, results):
+        for sensor, (channels, optional) in self._sensors(name).items():
+            if not optional or self.flow.has(sensor, results):
                 paths += sensor_files(self.flow, sensor, ("ts", "valid", *channels), results)
         return list(dict.fromkeys(paths))
 

@@ -139,7 +139,8 @@ class Flow(Worlds):
     def step_options(self, wildcards: Any) -> str:
         """Parameter of a rule: all that may change its result, as JSON, and where the recording is."""
         step = self.steps[f"_{wildcards.product}"]
-        return self._with_recording(self.request(self.options_of_step(step)), wildcards)
+        recording = str(self.source(self.results(wildcards.trace)))
+        return json.dumps({**self.request(self.options_of_step(step)), "recording": recording}, sort_keys=True)
 
     def command(self) -> str:
         """Shell command of a rule whose step, version and options are parameters."""
@@ -244,9 +245,6 @@ class Flow(Worlds):
         if reason := untrue(stamp, StepId.of(step), self.source(results)):
             withdraw(stamp)
             print(f"rover-pipeline: {stamp.parent}: is made again, for {reason}", file=sys.stderr)
-
-    def _with_recording(self, request: dict[str, Any], wildcards: Any) -> str:
-        return json.dumps({**request, "recording": str(self.source(self.results(wildcards.trace)))}, sort_keys=True)
 
     def has(self, sensor: str, results: Path) -> bool:
         """Whether a trace has a sensor, or all that it takes to make it."""

@@ -96,7 +96,9 @@ def working_folder(given: Sequence[str], output_root: str | None) -> Path:
     Args:
         given: absolute paths of recordings, of folders of them, or patterns.
     """
-    results = output_root or os.path.commonpath([_before_pattern(path) for path in given])
+    patterns = {path for path in given if glob.has_magic(path) and not os.path.exists(path)}
+    folders = [os.path.dirname(re.split(r"[*?\[]", path)[0]) if path in patterns else path for path in given]
+    results = output_root or os.path.commonpath(folders)
     digest = hashlib.blake2b(os.fsencode(results), digest_size=8).hexdigest()
     folder = user_cache_path("rover-pipeline") / "runs" / digest
     with contextlib.suppress(OSError):
@@ -104,12 +106,6 @@ def working_folder(given: Sequence[str], output_root: str | None) -> Path:
         if os.access(folder, os.W_OK | os.X_OK):
             return folder
     return Path(tempfile.mkdtemp(prefix="rover-pipeline-"))
-
-
-def _before_pattern(path: str) -> str:
-    """The folder that a pattern of paths is about; a path that is none stays as it is."""
-    is_pattern = glob.has_magic(path) and not os.path.exists(path)
-    return os.path.dirname(re.split(r"[*?\[]", path)[0]) if is_pattern else path
 
 
 def python(module: str, *arguments: str) -> list[str]:

@@ -50,4 +50,4 @@ def _is_stale(flow: Flow, result: Path, provenance: dict[str, Any]) -> bool:
     step, stamp = own.steps.get(result.name), own.made.get(result.name)
     # The stamp of what shows all results depends on those that are asked for.
     other_options = stamp is not None and not (step and step.waits_for_all) and not os.path.exists(result / stamp)
-    return other_options or bool(next(changed_inputs(result, provenance, flow.source(result.parent)), ""))
+    return other_options or any(changed_inputs(result, provenance, flow.source(result.parent)))
