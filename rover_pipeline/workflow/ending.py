@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -47,13 +47,16 @@ def end_of_run(flow: Flow, each: RecordingJobs, passes: Passes, failed: Mapping[
     markers = {each.marker(results): results for results in each.pending} if each.active else {}
     rows = {(row.recording, row.output): row for row in failures(flow, failed.values(), markers, passes.outputs_of)}
     remarks = []
-    for row, named in lacking_results(flow):
-        if named:  # what was asked for by its name is not there
-            record_failure(Path(row.recording), row.output, row.reason, may_pass=False)
+    for trace, name in ((trace, name) for trace, names in sorted(flow.wanted.items()) for name in names):
+        if not (reason := _left_out(trace, f"_{name}")):
+            continue
+        row = Row(str(trace), f"_{name}", reason)
+        if name in flow.config.outputs:  # what was asked for by its name is not there
+            record_failure(trace, row.output, reason, may_pass=False)
             rows[row.recording, row.output] = row
         else:
-            clear_failure(Path(row.recording), row.output)
-            made = os.stat(Path(row.recording, row.output)).st_mtime
+            clear_failure(trace, row.output)
+            made = os.stat(trace / row.output).st_mtime
             if each.away or each.active or made < flow.started:  # else its job has said so, here and now
                 remarks.append(row)
     # The page of a recording is withheld where the job that would make it ended too early.
@@ -106,31 +109,23 @@ def forget_failures(flow: Flow, pending: Mapping[Path, Collection[str]]) -> None
     Args:
         pending: directory of results -> names of the outputs that have to be made there.
     """
-    stale: list[tuple[Path, str]] = []
     for trace, names in flow.wanted.items():
         made = {f"_{name}" for name in names if name not in pending.get(trace, ())}
         made |= {WHOLE} if trace not in pending else set()
-        stale += [(trace, each.output) for each in read_failures(trace) if each.output in made]
-    if stale:
-        named = {(Path(row.recording), row.output) for row, is_named in lacking_results(flow) if is_named}
-        for trace, output in stale:
-            if (trace, output) not in named:  # what was asked for by its name is still not there
-                clear_failure(trace, output)
+        for each in read_failures(trace):
+            # What was asked for by its name may still not be there.
+            if each.output in made and not (each.output[1:] in flow.config.outputs and _left_out(trace, each.output)):
+                clear_failure(trace, each.output)
 
 
-def lacking_results(flow: Flow) -> Iterator[tuple[Row, bool]]:
-    """Results that say that their recording cannot give them, each with whether it was asked for by its name."""
-    named = {name for item in flow.config.outputs for name in item.replace(",", " ").split()}
-    for trace, names in sorted(flow.wanted.items()):
-        for name in names:
-            if f"_{name}" not in TABLE or not TABLE[f"_{name}"].products or name == _REPORT[1:]:
-                continue
-            try:
-                reason = left_out(read_provenance(trace / f"_{name}"))
-            except (RoverError, OSError):
-                continue  # whatever needs it tells that it is damaged
-            if reason:
-                yield Row(str(trace), f"_{name}", reason), name in named
+def _left_out(trace: Path, output: str) -> str:
+    """Why a result says that its recording cannot give it; "" where it does not."""
+    if output not in TABLE or not TABLE[output].products or output == _REPORT:
+        return ""
+    try:
+        return left_out(read_provenance(trace / output))
+    except (RoverError, OSError):
+        return ""  # whatever needs it tells that it is damaged
 
 
 def failures(

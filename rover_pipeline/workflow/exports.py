@@ -38,7 +38,7 @@ class Exports:
         self.names = list(DATASETS)
         here = folder or Path.cwd()
         self.root = here / (flow.config.export.root or "exports")
-        self.wanted = _names(flow.config.exports)
+        self.wanted = flow.config.exports
         for name in self.wanted:
             if name not in DATASETS:
                 raise ConfigError(f"config: exports: there is no format {name!r}; {did_you_mean(name, DATASETS)}")
@@ -134,8 +134,3 @@ class Exports:
             if not optional or self.flow.has(sensor, results):
                 paths += sensor_files(self.flow, sensor, ("ts", "valid", *channels), results)
         return list(dict.fromkeys(paths))
-
-
-def _names(items: list[str]) -> list[str]:
-    """Names in a list, or in words with commas or spaces."""
-    return list(dict.fromkeys(name for item in items for name in item.replace(",", " ").split()))

@@ -29,7 +29,7 @@ from rover_pipeline.workflow.launch import python
 from rover_pipeline.workflow.needs import Needs
 from rover_pipeline.workflow.outputs import find_recordings
 from rover_pipeline.workflow.rule_inputs import StepInput
-from rover_pipeline.workflow.stamps import StepId, made_by, untrue, withdraw
+from rover_pipeline.workflow.stamps import made_by, untrue, withdraw
 from rover_pipeline.workflow.worlds import Worlds
 
 
@@ -242,7 +242,7 @@ class Flow(Worlds):
         stamp = results / sensor / self.made[sensor]
         declared = self.inputs.get(sensor)
         step = declared.step_of(results) if declared else self.steps[sensor]
-        if reason := untrue(stamp, StepId.of(step), self.source(results)):
+        if reason := untrue(stamp, step, self.source(results)):
             withdraw(stamp)
             print(f"rover-pipeline: {stamp.parent}: is made again, for {reason}", file=sys.stderr)
 
