@@ -4,6 +4,7 @@ import shlex
 import sys
 from pathlib import Path
 
+from rover_pipeline.engine.passes import marker_file
 from rover_pipeline.errors import RoverError
 from rover_pipeline.workflow.ending import end_of_run, forget_failures, say
 from rover_pipeline.workflow.exports import Exports

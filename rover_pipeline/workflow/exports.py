@@ -49,18 +49,13 @@ class Exports:
 
     def makes(self, name: str) -> str:
         """Output of a rule: the stamp of the dataset, whose name tells the options."""
-        request = json.dumps([self._request(name), DATASETS[name].version], sort_keys=True)
+        request = json.dumps([self._options_and_splits(name), DATASETS[name].version], sort_keys=True)
         digest = hashlib.blake2b(request.encode(), digest_size=6).hexdigest()
         return str(self.root / name / f"{STAMP}{digest}")
 
-    def folder(self, name: str) -> Callable[[Any], str]:
-        """Parameter of a rule: the folder of the dataset."""
-        return lambda wildcards: str(self.root / name)
-
-    def request(self, name: str) -> Callable[[Any], str]:
-        """Parameter of a rule: all options that may change the dataset, as JSON. A callable, for its braces."""
-        text = json.dumps(self._request(name), sort_keys=True)
-        return lambda wildcards: text
+    def request(self, name: str) -> str:
+        """Parameter of a rule: all options that may change the dataset, as JSON."""
+        return json.dumps(self._options_and_splits(name), sort_keys=True)
 
     def entries(self, wildcards: Any) -> str:
         """Parameter of a rule: the recordings as the user named them, for a command line has a limit."""
@@ -114,7 +109,7 @@ class Exports:
         options: DatasetOptions = getattr(self.flow.config.export, name)
         return options
 
-    def _request(self, name: str) -> dict[str, Any]:
+    def _options_and_splits(self, name: str) -> dict[str, Any]:
         section = self.flow.config.export
         splits = section.splits.model_dump(mode="json") if DATASETS[name].splits else {}
         return {"options": self._options(name).model_dump(mode="json"), "splits": splits}

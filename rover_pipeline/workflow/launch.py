@@ -17,6 +17,7 @@ from typing import Any
 
 from platformdirs import user_cache_path, user_config_path
 
+from rover_pipeline.caches import can_be_written
 from rover_pipeline.errors import ConfigError, InTheWayError, did_you_mean
 from rover_pipeline.format.meta import replace_file
 from rover_pipeline.format.texts import parse_yaml, read_text, read_yaml
@@ -127,9 +128,7 @@ def environment(working: Path) -> dict[str, str]:
         found.insert(0, package)
     # An empty PYTHONPATH is none, but one of an empty part stands for the folder of each process.
     changed = {"PYTHONPATH": os.pathsep.join(found), "PYTHONSAFEPATH": "1"}
-    try:
-        user_cache_path().mkdir(parents=True, exist_ok=True)
-    except OSError:
+    if not can_be_written(user_cache_path()):
         changed["XDG_CACHE_HOME"] = str(working / ".snakemake" / "cache")
     return {**os.environ, **changed}
 

@@ -88,18 +88,6 @@ class Passes:
         """Name of the rule of a pass, or of the brief steps."""
         return name if name in (BRIEF, LATER) else f"{name}_pass"
 
-    def threads(self, name: str, most: Any) -> Any:
-        """Threads of the rule of a pass. Brief steps take one after another what would be too short to be shared."""
-        return 1 if name in (BRIEF, LATER) else most
-
-    def priority(self, name: str) -> int:
-        """Priority of the rule of a pass: more than one step waits for brief ones."""
-        return 1 if name == BRIEF else 0
-
-    def pattern(self, name: str) -> str:
-        """Output of the rule of a pass."""
-        return marker_file(self.folder, name, "{trace}")
-
     def needs(self, name: str) -> Callable[[Any], list[str]]:
         """Input of the rule of a pass: what its outputs are made from."""
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from rover_pipeline.errors import ConfigError
+from rover_pipeline.format.info import size_text
 from rover_pipeline.format.meta import replace_file
 from rover_pipeline.workflow.costs import Cost, cost_of
 from rover_pipeline.workflow.flow import Flow
@@ -138,7 +139,7 @@ class RecordingJobs:
         lines = [f"_{name}: {counts[name]} of {len(self.flow.traces)} recordings" for name in sorted(counts)]
         return [
             *lines,
-            f"about {_size(total.written)} to be written from {_size(total.read)} of raw data",
+            f"about {size_text(total.written)} to be written from {size_text(total.read)} of raw data",
             f"about {total.seconds / 3600:.2g} hours of one processor",
         ]
 
@@ -151,11 +152,3 @@ class RecordingJobs:
         differing = {str(results): str(source) for results, source in self.flow.traces.items() if results != source}
         replace_file(self.folder / SOURCES, json.dumps(differing))
         os.environ[RUN_VARIABLE] = str(self.folder)
-
-
-def _size(count: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:.3g} TB"
