@@ -28,7 +28,7 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     check.add_argument(
         "--against",
         nargs="?",
-        const="",
+        const=False,
         type=existing,
         metavar="PATH",
         help="compare _odom and other poses with a trace, its _truth or _reference, or a file of poses (TUM, KITTI); "
