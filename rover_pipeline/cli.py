@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from rover_pipeline import __version__
+from rover_pipeline.caches import give_matplotlib_a_folder
 from rover_pipeline.errors import DEBUG_VARIABLE, RoverError, describe, one_line
 from rover_pipeline.format.files import existing
 from rover_pipeline.lookup import load
@@ -28,6 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit status is 0 only when all that was asked for is there."""
     given = sys.argv[1:] if argv is None else list(argv)
     _prepare_streams()
+    give_matplotlib_a_folder()
     is_job = given[:1] and given[0] in JOB_COMMANDS
     debug = bool(os.environ.get(DEBUG_VARIABLE))
     try:
@@ -177,8 +179,9 @@ def build_parser() -> argparse.ArgumentParser:
     )
     export.add_argument("--replace", action="store_true", help="datasets: an older export of ours gives way")
     export.add_argument("--make", action="store_true", help="first make what is missing or stale of what it needs")
-    for hidden in ("--output-root", "--stamp", "--request", "--log"):  # what the rules of the workflow give
+    for hidden in ("--output-root", "--stamp", "--request"):  # what the rules of the workflow give
         export.add_argument(hidden, help=argparse.SUPPRESS)
+    export.add_argument("--log", type=Path, help=argparse.SUPPRESS)
     export.set_defaults(run=_export)
 
     mda = commands.add_parser("mda", help="annotations of MDA files and their revisions")
@@ -249,7 +252,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _simulate(arguments: argparse.Namespace) -> int:
-    with load("rover_pipeline.engine.command:logged")(arguments.log):
+    with load("rover_pipeline.engine.passes:logged")(arguments.log, arguments.out):
         load("rover_pipeline.simulate.choice:choose")(arguments.preset, arguments.fault, arguments.lens)
         load("rover_pipeline.simulate.record:simulate")(
             arguments.out,
@@ -308,7 +311,7 @@ def _picture(arguments: argparse.Namespace) -> int:
 
 def _export(arguments: argparse.Namespace) -> int:
     if load("rover_pipeline.export:is_dataset")(arguments.format, arguments.out):
-        with load("rover_pipeline.engine.command:logged")(arguments.log and Path(arguments.log)):
+        with load("rover_pipeline.engine.passes:logged")(arguments.log, arguments.out):
             print(load("rover_pipeline.export.dataset:export_command")(arguments))
         return 0
     options = load("rover_pipeline.export:ExportOptions")(

@@ -117,6 +117,12 @@ class Config(Options):
         items = value if isinstance(value, (list, tuple)) else [value]
         return [str(item) for item in items]
 
+    @field_validator("outputs", "exports")
+    @classmethod
+    def _names(cls, items: list[str]) -> list[str]:
+        # A command line separates them by commas or spaces.
+        return list(dict.fromkeys(name for item in items for name in item.replace(",", " ").split()))
+
     def section(self, name: str, around: bool = False) -> dict[str, Any]:
         """Plain values of a dotted section, such as `radar.range_doppler` or `extra.mine`; empty for "".
 

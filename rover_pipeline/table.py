@@ -12,11 +12,11 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from rover_pipeline.camera.table import STEPS as CAMERA
-from rover_pipeline.engine.finding import decorated_step
-from rover_pipeline.engine.step import EVERY, EVERY_FILE, OPTIONAL, Output, Step
+from rover_pipeline.engine.step import ATTRIBUTE, EVERY, EVERY_FILE, OPTIONAL, Output, Step
 from rover_pipeline.errors import ConfigError, did_you_mean
 from rover_pipeline.imu.table import STEPS as IMU
 from rover_pipeline.lidar.table import STEPS as LIDAR
+from rover_pipeline.lookup import load_marked
 from rover_pipeline.mapping.table import STEPS as MAPPING
 from rover_pipeline.objects.table import STEPS as OBJECTS
 from rover_pipeline.occupancy.table import STEPS as OCCUPANCY
@@ -93,7 +93,8 @@ def find_step(name: str) -> Step:
         return TABLE[name]
     if name.startswith("_"):
         raise ConfigError(f"step {name}: is not in the table; {did_you_mean(name, TABLE)}")
-    return decorated_step(name)
+    step: Step = load_marked(name, ATTRIBUTE)
+    return step
 
 
 def short_table() -> str:

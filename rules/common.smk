@@ -4,8 +4,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from snakemake.io import IOFile
-
+from rover_pipeline.engine.passes import marker_file
 from rover_pipeline.errors import RoverError
 from rover_pipeline.workflow.ending import end_of_run, forget_failures, say
 from rover_pipeline.workflow.exports import Exports
@@ -13,7 +12,7 @@ from rover_pipeline.workflow.flow import Flow
 from rover_pipeline.workflow.launch import environment
 from rover_pipeline.workflow.left import tell_left
 from rover_pipeline.workflow.passes import Passes
-from rover_pipeline.workflow.plan_file import RUN_VARIABLE
+from rover_pipeline.workflow.recording_job import RUN_VARIABLE
 from rover_pipeline.workflow.recordings import RecordingJobs
 
 
@@ -46,16 +45,6 @@ needs = _one_line(FLOW.needs)
 makes = _one_line(FLOW.makes)
 enabled = _one_line(FLOW.enabled)
 
-# For rules that say by themselves what they need and make.
-sensor = FLOW.sensor
-sensors = FLOW.sensors
-trace_file = FLOW.trace_file
-everything = FLOW.everything
-virtual = _one_line(FLOW.virtual)
-product = _one_line(FLOW.product)
-options = _one_line(FLOW.options)
-step = _one_line(FLOW.step)
-
 # For the datasets that are exported, see rules/exports.smk.
 EXPORTS = _one_line(Exports)(FLOW)
 datasets = _one_line(EXPORTS.targets)
@@ -73,7 +62,6 @@ EACH = _one_line(RecordingJobs)(FLOW, away=AWAY, begins=BEGINS)
 PASSES = Passes(
     FLOW,
     workflow,
-    IOFile,
     lambda results: EACH.pending.get(results, ()),
     begins=BEGINS,
     away=AWAY,

@@ -12,4 +12,4 @@ rule derived:
         "logs/{trace}/{product}.tsv"
     threads: threads(4)
     shell:
-        FLOW.table_step()
+        FLOW.command()

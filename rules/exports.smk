@@ -11,9 +11,10 @@ for name in EXPORTS.names:
         params:
             format=name,
             entries=EXPORTS.entries,
-            folder=EXPORTS.folder(name),
+            # Functions, for a path and JSON may have braces.
+            folder=lambda wildcards, name=name: str(EXPORTS.root / name),
             stamp=os.path.basename(EXPORTS.makes(name)),
-            request=EXPORTS.request(name),
+            request=lambda wildcards, name=name: EXPORTS.request(name),
         log:
             f"logs/exports/{name}.log",
         benchmark:

@@ -8,13 +8,13 @@ for name in PASSES.names:
         input:
             PASSES.needs(name),
         output:
-            PASSES.pattern(name),
+            marker_file(PASSES.folder, name, "{trace}"),
         log:
             f"logs/{{trace}}/{PASSES.rule(name)}.log",
         benchmark:
             f"logs/{{trace}}/{PASSES.rule(name)}.tsv"
-        threads: PASSES.threads(name, threads(4, beside=name))
-        priority: PASSES.priority(name)
+        threads: 1 if PASSES.rule(name) == name else threads(4, beside=name)  # brief ones are made one by one
+        priority: 1 if name == "brief_steps" else 0  # more than one step waits for them
         params:
             name=name,  # the command is evaluated once more when the job runs: then it is the last one
         shell:

@@ -49,6 +49,7 @@ WRONG: list[tuple[str, str]] = [
     ("simulate OUT --fault gyro-bais", "did you mean 'gyro-bias'?"),
     ("simulate OUT --lens fishey", "did you mean 'fisheye'?"),
     ("calibrate radar TRACE -o OUT", "needs radar/iq"),
+    ("check TRACE --against /nope", "/nope: no such file or folder"),
 ]  # fmt: skip
 
 
@@ -120,6 +121,15 @@ def test_a_profile_whose_executor_is_not_installed_names_the_extra(
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if "slurm" in name else find(name, *more))
     assert main(words("run TRACE --profile cluster")) == 1
     assert "pip install 'rover-pipeline[slurm]'" in capsys.readouterr().err
+
+
+def test_a_picture_without_a_home_is_made_without_a_word(words: Callable[[str], list[str]], tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "MPL"))}
+    command = [sys.executable, "-m", "rover_pipeline", *words("picture TRACE lidar -o"), str(tmp_path / "lidar.png")]
+    done = subprocess.run(
+        command, env={**environment, "HOME": "/dev/null", "TMPDIR": str(tmp_path)}, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "") and [path.name for path in tmp_path.iterdir()] == ["lidar.png"]
 
 
 def test_an_older_python_is_told_which_one_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,21 +6,21 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 from rover_pipeline.engine.execute import Request, StepResult
 from rover_pipeline.engine.options import DASK_VARIABLE, DaskOptions
-from rover_pipeline.engine.passes import outcome, plan_file
+from rover_pipeline.engine.passes import logged, plan_file
 from rover_pipeline.engine.progress import say
 from rover_pipeline.engine.step import Step
 from rover_pipeline.engine.together import Asked, run_together
-from rover_pipeline.errors import ERROR_MARK, ConfigError, RoverError, describe, may_pass, show_traceback
-from rover_pipeline.format.attempt import open_regular
+from rover_pipeline.errors import ConfigError, RoverError, describe, may_pass, show_traceback
 from rover_pipeline.format.failures import clear_failure, record_failure
 from rover_pipeline.format.meta import replace_file
+from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.texts import read_json
 from rover_pipeline.format.trace import link_trace
 from rover_pipeline.options import InputOptions
@@ -31,8 +31,8 @@ class Order(NamedTuple):
 
     Attributes:
         outputs: the stamp, and any other files, of the one virtual sensor, or folder, that the step makes.
-        request: JSON with `options` of the step, `input` policy, `recording`, the directory of the raw sensors where it
-            is another one, and `makes`, the files that the result must have.
+        request: JSON with `options` of the step, `input` policy, and `recording`, the directory of the raw sensors
+            where it is another one.
         version: of the step where the workflow was read; None = any.
     """
 
@@ -47,28 +47,18 @@ class Order(NamedTuple):
         return self.outputs[0].parent.name
 
 
-def run_command(orders: Sequence[Order], trace: Path, *, threads: int, log: Path | None) -> None:
-    """Make results in the directory `trace`, together those that share a pass.
+def run_command(order: Order, trace: Path, *, threads: int, log: TextIO | None) -> None:
+    """Make a result in the directory `trace`.
 
     Raises:
-        ConfigError: a request is no JSON, or versions differ.
-        RoverError: a step failed, or did not make one of its outputs. Of several errors all but the last are printed.
+        ConfigError: the request is no JSON, or versions differ.
+        RoverError: the step failed, or did not make one of its outputs.
     """
-    folders = [{path.parent for path in outputs} for _, outputs, _, _ in orders]
-    if any(len(each) != 1 or next(iter(each)).parent != trace for each in folders):
+    if {path.parent.parent for path in order.outputs} != {trace} or len({path.parent for path in order.outputs}) > 1:
         raise ConfigError(f"--output: must be files of one virtual sensor in {trace}")
-    if len(set.union(*folders)) != len(orders):
-        raise ConfigError("--output: two steps cannot make the same virtual sensor")
-    with logged(log) as file:
-        outcomes = _make(orders, trace, threads, file).values()
-        errors = [each for each in outcomes if isinstance(each, Exception)]
-        for error in errors[:-1]:
-            show_traceback(error)
-            print(f"rover-pipeline: {describe(error)}", file=sys.stderr)
-            if file:
-                traceback.print_exception(error, file=file)
-        if errors:
-            raise errors[-1]
+    (made,) = _make([order], trace, threads, log).values()
+    if isinstance(made, Exception):
+        raise made
 
 
 def run_pass(
@@ -83,7 +73,7 @@ def run_pass(
 ) -> None:
     """Make what a run has planned for a pass, or for its brief steps, stage by stage.
 
-    What fails is told by the marker, and then by the job that it belongs to.
+    What fails is told by the job that it belongs to.
 
     Args:
         name: of the pass; folder: of the passes of the run; marker: file that says how it ended.
@@ -95,7 +85,7 @@ def run_pass(
         stages = []  # a run without hooks plans nothing: each job makes its own result
     outcomes: dict[str, StepResult | Exception] = {}
     kept_back: set[str] = set()
-    with logged(log) as file:
+    with logged(log, marker) as file:
         orders = [[(_order(each, find), {*each["after"]}) for each in stage] for stage in stages]
         for stage in orders:
             ready = [order for order, after in stage if not after & kept_back]
@@ -106,12 +96,9 @@ def run_pass(
             if isinstance(error, Exception):
                 show_traceback(error)
                 traceback.print_exception(error, file=file)
-    failed = {each: error for each, error in outcomes.items() if isinstance(error, Exception)}
-    content = outcome(
-        {each: trace / each for each in outcomes if each not in failed},
-        {each: (describe(error), may_pass(error)) for each, error in failed.items()},
-    )
-    replace_file(marker, json.dumps(content))
+    folders = {each: trace / each for each, made in outcomes.items() if isinstance(made, StepResult)}
+    times = {each: (read_provenance(folder) or {}).get("time") for each, folder in folders.items()}
+    replace_file(marker, json.dumps(dict.fromkeys(outcomes) | times))
 
 
 def _order(planned: Mapping[str, Any], find: Callable[[str], Step]) -> Order:
@@ -133,13 +120,12 @@ def _make(orders: Sequence[Order], trace: Path, threads: int, file: TextIO | Non
             outcomes[order.sensor] = error
     dask = DaskOptions.model_validate_json(os.environ.get(DASK_VARIABLE, "{}"))
     outcomes |= run_together(asked, trace, threads=threads, dask=dask, log=file)
-    for step, outputs, request, _ in orders:
+    for step, outputs, _, _ in orders:
         folder = outputs[0].parent
         result = outcomes[folder.name]
         if isinstance(result, StepResult):
             # What a recording cannot give has a stamp, and says why.
             needed = [path for path in outputs if path.name.startswith(".") or not result.left_out]
-            needed += [] if result.left_out else _makes(folder, request)
             lacking = [path for path in needed if not path.exists()]
             if lacking:
                 result = RoverError(f"{lacking[0]}: is an output of the rule, but {step.name} did not make it")
@@ -162,39 +148,13 @@ def _asked(order: Order, trace: Path) -> Asked:
             f"step {step.name} is version {step.version} here, version {version} where the workflow was read; "
             "install the same rover-pipeline on every node"
         )
-    content = _content(request)
+    try:
+        content: dict[str, Any] = json.loads(request)
+    except ValueError as error:
+        raise ConfigError(f"--request: is not valid JSON: {error}") from error
     recording = Path(content.get("recording") or trace)
     if recording != trace:
         link_trace(recording, trace)
     asked = Request(content.get("options", {}), InputOptions.parse(content.get("input", {}), "input"))
     stamps = tuple(path.name for path in outputs if path.name.startswith("."))
     return Asked(step, order.sensor, asked, stamps)
-
-
-def _content(request: str) -> dict[str, Any]:
-    try:
-        content: dict[str, Any] = json.loads(request)
-    except ValueError as error:
-        raise ConfigError(f"--request: is not valid JSON: {error}") from error
-    return content
-
-
-def _makes(folder: Path, request: str) -> list[Path]:
-    return [folder / name for name in _content(request).get("makes", ())]
-
-
-@contextmanager
-def logged(log: Path | None) -> Iterator[TextIO | None]:
-    """The opened log. An error goes there with its traceback, and on to the terminal, where its message is shown."""
-    if log is None:
-        yield None
-        return
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with os.fdopen(open_regular(log), "r+", encoding="utf-8") as file:
-        file.truncate()
-        try:
-            yield file
-        except Exception as error:
-            traceback.print_exc(file=file)
-            print(f"{ERROR_MARK}{describe(error)}", file=file)
-            raise

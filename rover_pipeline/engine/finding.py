@@ -1,10 +1,10 @@
-"""A step by its name: from the table of its room, or from a user's module."""
+"""A step by its name, from the table of its room."""
 
 from __future__ import annotations
 
-from rover_pipeline.engine.step import ATTRIBUTE, Step
+from rover_pipeline.engine.step import Step
 from rover_pipeline.errors import ConfigError, did_you_mean
-from rover_pipeline.lookup import load, load_marked
+from rover_pipeline.lookup import load
 
 
 def step_of_room(name: str) -> Step:
@@ -21,13 +21,3 @@ def step_of_room(name: str) -> Step:
     if sensor not in steps:
         raise ConfigError(f"step {name}: the table of {room} has no {sensor!r}; {did_you_mean(sensor, steps)}")
     return steps[sensor]
-
-
-def decorated_step(name: str) -> Step:
-    """The step of a function with `@step`, by its dotted name `package.module:function`.
-
-    Raises:
-        ConfigError: there is no such function, or it is not a step.
-    """
-    declared: Step = load_marked(name, ATTRIBUTE)
-    return declared

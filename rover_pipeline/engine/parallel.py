@@ -181,16 +181,12 @@ class Failure:
         self.error = error
 
     def __reduce__(self) -> tuple[object, ...]:
+        try:
+            sent = isinstance(pickle.loads(pickle.dumps(self.error)), Exception)
+        except Exception:
+            sent = False
         # What cannot be sent to another process becomes its message.
-        return (Failure, (self.error if can_be_sent(self.error) else RoverError(describe(self.error)),))
-
-
-def can_be_sent(error: Exception) -> bool:
-    """Whether an error is the same one in another process."""
-    try:
-        return isinstance(pickle.loads(pickle.dumps(error)), Exception)
-    except Exception:
-        return False
+        return (Failure, (self.error if sent else RoverError(describe(self.error)),))
 
 
 class _Guarded(Generic[T, R]):

@@ -8,12 +8,16 @@ own error and its own dependents, whatever becomes of the others of its pass.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TextIO
 
-from rover_pipeline.errors import FormatError, RoverError
-from rover_pipeline.format.provenance import read_provenance
+from rover_pipeline.errors import ERROR_MARK, FormatError, RoverError, describe, show_traceback
+from rover_pipeline.format.attempt import open_regular
+from rover_pipeline.format.failures import read_failures
 from rover_pipeline.format.stamp import confirm
 from rover_pipeline.format.texts import read_json
 
@@ -27,21 +31,12 @@ def plan_file(folder: Path, name: str, trace: str) -> Path:
 
 
 def marker_file(folder: Path, name: str, trace: str) -> str:
-    """How a pass on a recording ended, as JSON. `trace`: directory of the results, or a wildcard without the slash."""
-    return f"{folder}/{name}/{trace.lstrip('/')}.json"
-
-
-def outcome(made: Mapping[str, Path], failed: Mapping[str, tuple[str, bool]]) -> dict[str, Any]:
-    """The content of a marker.
+    """What a pass on a recording has made, as JSON: sensor -> `time` of its provenance, null where it failed.
 
     Args:
-        made: name of a sensor -> directory of its result.
-        failed: name of a sensor -> why it was not made, and whether it may be when it is tried again.
+        trace: directory of the results, or a wildcard without the slash.
     """
-    return {
-        "made": {name: (read_provenance(path) or {}).get("time") for name, path in made.items()},
-        "failed": {name: list(reason) for name, reason in failed.items()},
-    }
+    return f"{folder}/{name}/{trace.lstrip('/')}.json"
 
 
 def taken_over(trace: Path, outputs: Sequence[Path]) -> bool:
@@ -58,21 +53,41 @@ def taken_over(trace: Path, outputs: Sequence[Path]) -> bool:
     if not folder or len(outputs) != 1 or not outputs[0].name.startswith("."):
         return False
     sensor = outputs[0].parent.name
-    for name in sorted(_names(folder)):
+    for place in sorted(Path(folder).glob("*/")):
         try:
-            marker = read_json(Path(marker_file(Path(folder), name, str(trace))))
-            time, failure = marker["made"].get(sensor), marker["failed"].get(sensor)
-        except (OSError, FormatError, KeyError, TypeError, AttributeError):
+            made = read_json(Path(marker_file(Path(folder), place.name, str(trace))))
+        except (OSError, FormatError):
             continue
-        if time is not None and confirm(outputs[0], time):
+        if not isinstance(made, dict) or sensor not in made:
+            continue
+        if made[sensor] is not None and confirm(outputs[0], made[sensor]):
             return True
-        if failure is not None and not failure[1]:
-            raise RoverError(failure[0])
+        failure = next((each for each in read_failures(trace) if each.output == sensor), None)
+        if made[sensor] is None and failure and not failure.may_pass:
+            raise RoverError(failure.reason)
     return False
 
 
-def _names(folder: str) -> list[str]:
-    try:
-        return [entry.name for entry in os.scandir(folder) if entry.is_dir()]
-    except OSError:
-        return []
+@contextmanager
+def logged(log: Path | None, result: Path) -> Iterator[TextIO | None]:
+    """The opened log of a job that makes `result`. An error goes there with its traceback, and on to who has called.
+
+    Raises:
+        SystemExit: after an error in a job of a run, which tells the reason at its end.
+    """
+    if log is None:
+        yield None
+        return
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with os.fdopen(open_regular(log), "r+", encoding="utf-8") as file:
+        file.truncate()
+        try:
+            yield file
+        except Exception as error:
+            traceback.print_exc(file=file)
+            print(f"{ERROR_MARK}{describe(error)}", file=file, flush=True)
+            if PASSES_VARIABLE not in os.environ:
+                raise
+            show_traceback(error)
+            print(f"{result}: failed; why is told at the end", file=sys.stderr)
+            raise SystemExit(1) from error

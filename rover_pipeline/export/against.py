@@ -155,8 +155,6 @@ def text_of(comparison: Comparison, trace: Path) -> str:
 def references(trace: Path, against: Against) -> Iterator[Given]:
     """What there is to compare with: the truths of all sensors, or one reference."""
     path = against.path or trace
-    if not path.exists():
-        raise FormatError(f"{path}: no such trace, sensor or file of poses")
     if path.is_file():
         clock = next((each for each in ("lidar", "radar") if exists(trace / each / META)), None)
         ts = Sensor(trace / clock).recorded_times() if clock else np.empty(0)

@@ -22,13 +22,14 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     info.set_defaults(run=_info)
 
     check = commands.add_parser("check", help="validate raw and virtual sensors, down to every sample")
-    check.add_argument("traces", nargs="+", metavar="TRACE", help="traces, folders of traces, or exported datasets")
+    check.add_argument("traces", nargs="+", type=existing, metavar="TRACE", help="traces, folders of them, or datasets")
     check.add_argument("--json", action="store_true", help="for programs")
     check.add_argument("--threads", type=int, default=os.cpu_count() or 1, metavar="N")
     check.add_argument(
         "--against",
         nargs="?",
-        const="",
+        const=False,
+        type=existing,
         metavar="PATH",
         help="compare _odom and other poses with a trace, its _truth or _reference, or a file of poses (TUM, KITTI); "
         "without PATH, with the trace's own",
@@ -62,13 +63,11 @@ def _info(arguments: argparse.Namespace) -> int:
 
 def _check(arguments: argparse.Namespace) -> int:
     against = None
-    for each in arguments.traces:
-        existing(each)
     if arguments.against is not None:
         given = {name.partition("_")[2]: getattr(arguments, name) for name in _LIMITS}
         limits = load("rover_pipeline.export.against:Limits")(**given)
-        path = Path(arguments.against) if arguments.against else None
-        against = load("rover_pipeline.export.against:Against")(path, arguments.offset or 0.0, limits)
+        path, offset = arguments.against or None, arguments.offset or 0.0
+        against = load("rover_pipeline.export.against:Against")(path, offset, limits)
     elif name := next((each for each in ("offset", *_LIMITS) if getattr(arguments, each) is not None), ""):
         raise ConfigError(f"check: --{name.replace('_', '-')} is about a reference; give --against too")
     print_problems = load("rover_pipeline.export.look:print_problems")

@@ -34,7 +34,9 @@ class Trace:
 
     def sensors(self) -> list[str]:
         """Names of all sensors, virtual ones (`_name`) last. A directory without `meta.json` is not a sensor."""
-        names = [entry.name for entry in os.scandir(self.path) if _is_folder(entry) and _may_be_sensor(entry.path)]
+        names = [
+            entry.name for entry in os.scandir(self.path) if _is_folder(entry) and _is_sensor(entry.path, True)
+        ]  # its reader says that it may not be read
         return sorted(names, key=lambda name: (name.startswith("_"), name))
 
     def sensor(self, name: str) -> Sensor:
@@ -100,7 +102,8 @@ def is_trace(path: Path) -> bool:
     Programs of all kinds have a file of that name. That of a collector lists sensors, or is empty.
     """
     with os.scandir(path) as entries:
-        if any(_is_sensor(entry.path) for entry in entries if _is_folder(entry)):
+        # Others are not: there is `lost+found` in a folder of traces.
+        if any(_is_sensor(entry.path, False) for entry in entries if _is_folder(entry)):
             return True
     if not exists(path / CONFIG):
         return False
@@ -121,19 +124,12 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _is_sensor(folder: str) -> bool:
-    try:
-        return exists(Path(folder, META))
-    except PermissionError:  # such as `lost+found` in a folder of traces
-        return False
-
-
-def _may_be_sensor(folder: str) -> bool:
-    """Whether a folder of a trace is a sensor. One that may not be looked into counts, so that its reader says so."""
+def _is_sensor(folder: str, locked: bool) -> bool:
+    """Whether a folder is a sensor. `locked`: whether one that may not be looked into counts."""
     try:
         return exists(Path(folder, META))
     except PermissionError:
-        return True
+        return locked
 
 
 def find_traces(path: Path) -> list[Path]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
-import pickle
 import signal
 import traceback
 from contextlib import suppress
 from multiprocessing.connection import Connection
 
-from rover_pipeline.engine.parallel import end_with_parent
-from rover_pipeline.errors import RoverError, describe
+from rover_pipeline.engine.parallel import Failure, end_with_parent, unwrapped
+from rover_pipeline.errors import RoverError
 from rover_pipeline.format.attempt import remove_left
 
 
@@ -28,10 +27,7 @@ def run_apart(arguments: argparse.Namespace) -> int:
     sender.close()
     try:
         with suppress(EOFError):
-            outcome: int | Exception = receiver.recv()
-            if isinstance(outcome, Exception):
-                raise outcome
-            return outcome
+            return int(unwrapped(receiver.recv()))
     finally:
         process.join()
     if arguments.out is not None:
@@ -50,11 +46,8 @@ def _run(sender: Connection, arguments: argparse.Namespace) -> None:
     end_with_parent()
     with suppress(KeyboardInterrupt):  # the waiting process is interrupted too
         try:
-            outcome: int | Exception = int(arguments.run(arguments))
+            outcome: int | Failure = int(arguments.run(arguments))
         except Exception as error:
             error.add_note(traceback.format_exc())  # for --debug
-            try:
-                outcome = pickle.loads(pickle.dumps(error))
-            except Exception:  # a class of a library that cannot be sent
-                outcome = RoverError(describe(error))
+            outcome = Failure(error)
         sender.send(outcome)

@@ -28,6 +28,8 @@ import numpy as np
 import platformdirs
 from numba.core import caching, event, types
 
+from rover_pipeline.caches import can_be_written
+
 # Numba takes settings, such as a folder of pickled code, from this file of the current folder, which may be of others.
 numba.core.config._config_fname = ""
 numba.core.config.reload_config()
@@ -80,15 +82,9 @@ def cache_folder(source: Path) -> Path:
     base = platformdirs.user_cache_path("rover_pipeline")
     if os.environ.get("NUMBA_CACHE_DIR"):
         base = Path(os.environ["NUMBA_CACHE_DIR"])
-    elif not _can_be_written(base):
+    elif not can_be_written(base):
         base = room / "__pycache__"
     return base / f"{_PREFIX}{room.name}-{_digest(room)}"
-
-
-def _can_be_written(folder: Path) -> bool:
-    """Whether a folder, which may not exist yet, can be written."""
-    there = next(path for path in (folder, *folder.parents) if path.exists())
-    return os.access(there, os.W_OK | os.X_OK)
 
 
 @functools.cache

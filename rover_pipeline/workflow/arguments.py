@@ -11,25 +11,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rover_pipeline.errors import ConfigError
 from rover_pipeline.lookup import load
 
 
 def add_parsers(commands: Any) -> None:
     """Add them to the commands of the command line."""
-    step = commands.add_parser("step", help="run one step of the workflow (what its rules call), or several at once")
-    step.add_argument("names", nargs="+", metavar="STEP", help="_SENSOR, ROOM/_SENSOR, or MODULE:FUNCTION with @step")
+    step = commands.add_parser("step", help="run one step of the workflow (what its rules call)")
+    step.add_argument("name", metavar="STEP", help="_SENSOR, ROOM/_SENSOR, or MODULE:FUNCTION with @step")
     step.add_argument("--trace", type=Path, required=True, metavar="DIR", help="where the results of the recording go")
-    step.add_argument(
-        "--output", nargs="+", type=Path, required=True, metavar="FILE", help="files of the output; one for each STEP"
-    )
-    step.add_argument(
-        "--request",
-        nargs="+",
-        default=["{}"],
-        metavar="JSON",
-        help='{"options": {...}, "input": {...}, "recording": DIR}; one for each STEP, or one for all',
-    )
+    step.add_argument("--output", nargs="+", type=Path, required=True, metavar="FILE", help="files of the output")
+    of_request = '{"options": {...}, "input": {...}, "recording": DIR}'
+    step.add_argument("--request", default="{}", metavar="JSON", help=of_request)
     step.add_argument("--step-version", type=int, metavar="N", help="version of the step the workflow was read with")
     step.add_argument("--threads", type=int, default=1, metavar="N")
     step.add_argument("--log", type=Path, metavar="FILE", help="a copy of the messages, with tracebacks")
@@ -37,16 +29,13 @@ def add_parsers(commands: Any) -> None:
 
     together = commands.add_parser("pass", help="make what shares the raw bytes of a recording (what a rule calls)")
     together.add_argument("name", metavar="NAME")
-    for name in ("--folder", "--trace", "--marker", "--log"):
-        together.add_argument(name, type=Path, required=True, metavar="PATH")
-    together.add_argument("--threads", type=int, default=1, metavar="N")
     together.set_defaults(run=_pass)
-
     recording = commands.add_parser("recording", help="make all outputs of one recording (what a job of a run calls)")
-    for name in ("--folder", "--trace", "--marker", "--log"):
-        recording.add_argument(name, type=Path, required=True, metavar="PATH")
-    recording.add_argument("--threads", type=int, default=1, metavar="N")
     recording.set_defaults(run=_recording)
+    for parser in (together, recording):
+        for name in ("--folder", "--trace", "--marker", "--log"):
+            parser.add_argument(name, type=Path, required=True, metavar="PATH")
+        parser.add_argument("--threads", type=int, default=1, metavar="N")
 
 
 @contextmanager
@@ -72,23 +61,15 @@ def _find_step(name: str) -> Any:
 
 
 def _step(arguments: argparse.Namespace) -> int:
-    if load("rover_pipeline.engine.passes:taken_over")(arguments.trace, arguments.output):
-        return 0  # the pass has said so
-    names, outputs, requests = arguments.names, [[each] for each in arguments.output], arguments.request
-    if len(names) == 1:
-        outputs = [arguments.output]
-    requests = requests * len(names) if len(requests) == 1 else requests
-    if not len(names) == len(outputs) == len(requests):
-        raise ConfigError(f"{len(names)} steps need as many --output, and as many --request or one for all of them")
-    with _for_work():
-        order = load("rover_pipeline.engine.command:Order")
-        orders = [
-            order(_find_step(name), tuple(files), request, arguments.step_version)
-            for name, files, request in zip(names, outputs, requests, strict=True)
-        ]
-        load("rover_pipeline.engine.command:run_command")(
-            orders, arguments.trace, threads=arguments.threads, log=arguments.log
-        )
+    taken_over, logged = (load(f"rover_pipeline.engine.passes:{name}") for name in ("taken_over", "logged"))
+    with logged(arguments.log, arguments.output[0].parent) as log:
+        if not taken_over(arguments.trace, arguments.output):  # else the pass has said so
+            with _for_work():
+                step = _find_step(arguments.name)
+                order = load("rover_pipeline.engine.command:Order")
+                order = order(step, tuple(arguments.output), arguments.request, arguments.step_version)
+                run_command = load("rover_pipeline.engine.command:run_command")
+                run_command(order, arguments.trace, threads=arguments.threads, log=log)
     return 0
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
 from itertools import islice
 from pathlib import Path
 
+from rover_pipeline.caches import can_be_written
 from rover_pipeline.errors import InTheWayError, RoverError, one_line
 from rover_pipeline.format.collection import parse_collection
 from rover_pipeline.format.files import opened_regular
@@ -70,25 +72,16 @@ def imported(capture: Path, kind: str, trace: Path) -> Path:
         if not _is_from(trace, capture):
             raise InTheWayError(f"{trace}: was not imported from {capture} as it is now; move it away")
         return trace
-    existing = next(folder for folder in trace.parents if folder.exists())
-    if not os.access(existing, os.W_OK):
+    if not can_be_written(trace.parent):
         command = f"rover-pipeline import {kind} {capture} -o TRACE"
         raise RoverError(
             f"{trace.parent}: cannot be written to; `--config output_root=DIR` puts the recording into DIR, "
             f"or `{command}` where you like"
         )
     trace.parent.mkdir(parents=True, exist_ok=True)
-    if kind == "ouster":
-        load("rover_pipeline.importers.ouster:import_ouster")(capture, trace)
-    elif kind == "velodyne":
-        load("rover_pipeline.importers.velodyne:import_velodyne")(capture, trace, None, _say)
-    elif kind == "kitti":
-        load("rover_pipeline.importers.kitti:import_kitti")(capture, trace)
-    else:
-        import_ros, options = (
-            load(f"rover_pipeline.importers.ros.record:{name}") for name in ("import_ros", "Options")
-        )
-        import_ros([capture], trace, options(), _say)
+    words = ["import", kind, str(capture), "-o", str(trace)]
+    with redirect_stdout(sys.stderr):
+        load("rover_pipeline.importers.apart:run_apart")(load("rover_pipeline.cli:build_parser")().parse_args(words))
     _say(f"{trace}: imported from {capture.name}")
     return trace
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -115,18 +116,10 @@ def memory_mb(output: str) -> int:
 
 
 def _size(folder: Path) -> int:
-    """Bytes of the files of a sensor; of a folder of pictures its own."""
-    try:
-        with os.scandir(folder) as entries:
-            return sum(_file_size(entry) for entry in entries)
-    except OSError:
-        return 0
-
-
-def _file_size(entry: os.DirEntry[str]) -> int:
-    try:
-        if entry.is_dir():
-            return sum(each.stat().st_size for each in os.scandir(entry.path))
-        return entry.stat().st_size
-    except OSError:
-        return 0
+    """Bytes of the files of a sensor, and of those in its folders of pictures."""
+    size = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                size += os.stat(f"{place}/{name}").st_size
+    return size

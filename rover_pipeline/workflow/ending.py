@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from rover_pipeline.workflow.flow import Flow
 from rover_pipeline.workflow.jobs import FailedJob
 from rover_pipeline.workflow.launch import python
 from rover_pipeline.workflow.passes import Passes
-from rover_pipeline.workflow.plan_file import WHOLE
+from rover_pipeline.workflow.recording_job import WHOLE
 from rover_pipeline.workflow.recordings import RecordingJobs
 
 _REPORT = "_report"
@@ -47,31 +47,31 @@ def end_of_run(flow: Flow, each: RecordingJobs, passes: Passes, failed: Mapping[
     markers = {each.marker(results): results for results in each.pending} if each.active else {}
     rows = {(row.recording, row.output): row for row in failures(flow, failed.values(), markers, passes.outputs_of)}
     remarks = []
-    for row, named in lacking_results(flow):
-        if named:  # what was asked for by its name is not there
-            record_failure(Path(row.recording), row.output, row.reason, may_pass=False)
+    for trace, name in ((trace, name) for trace, names in sorted(flow.wanted.items()) for name in names):
+        if not (reason := _left_out(trace, f"_{name}")):
+            continue
+        row = Row(str(trace), f"_{name}", reason)
+        if name in flow.config.outputs:  # what was asked for by its name is not there
+            record_failure(trace, row.output, reason, may_pass=False)
             rows[row.recording, row.output] = row
         else:
-            clear_failure(Path(row.recording), row.output)
-            made = os.stat(Path(row.recording, row.output)).st_mtime
+            clear_failure(trace, row.output)
+            made = os.stat(trace / row.output).st_mtime
             if each.away or each.active or made < flow.started:  # else its job has said so, here and now
                 remarks.append(row)
     # The page of a recording is withheld where the job that would make it ended too early.
-    pageless = {Path(row.recording) for row in rows.values() if row.recording}
-    for results in markers.values():
-        if results in pageless or not (whole or os.path.exists(each.marker(results))):
-            continue  # it was killed, or never begun
-        for output, reason in each.outcome(results).items():
-            rows[str(results), output] = Row(str(results), output, reason)
-    for trace in sorted(pageless):
+    ended = {results for marker, results in markers.items() if os.path.exists(marker)}
+    for trace in sorted({Path(row.recording) for row in rows.values() if row.recording} - ended):
         if "report" in flow.wanted.get(trace, ()):
             _make_page(flow, trace)
     if remarks:
         say("left out:", table(remarks))
     if rows:
         say("failed:", table(sorted(rows.values())))
-        lacking = len({recording for recording, _ in rows if recording})
-        total = f"{lacking} of {len(flow.traces)} recordings lack outputs"
+        lacking = {recording for recording, _ in rows if recording}
+        lacking |= {str(trace) for trace in flow.wanted if not os.path.isdir(flow.source(trace))}  # was not simulated
+        total = f"{len(lacking)} of {len(flow.traces)} recordings lack outputs"
+        total = total if lacking else f"{len(rows)} of the other jobs failed"
         print(f"rover-pipeline: {total}; {_advice(rows)}", file=sys.stderr)
     if flow.refused:
         say("not done:", flow.refused)
@@ -93,6 +93,8 @@ def _advice(rows: Collection[tuple[str, str]]) -> str:
         if not each.may_pass
     }
     count = len(lasting & {*rows})
+    if not all(recording for recording, _ in rows):
+        return "the same command makes what is missing when the cause above is mended"
     if not count:
         return "the same command again makes what is missing"
     which = "what failed fails" if count == len(rows) else f"{count} of {len(rows)} outputs that failed fail"
@@ -107,31 +109,23 @@ def forget_failures(flow: Flow, pending: Mapping[Path, Collection[str]]) -> None
     Args:
         pending: directory of results -> names of the outputs that have to be made there.
     """
-    stale: list[tuple[Path, str]] = []
     for trace, names in flow.wanted.items():
         made = {f"_{name}" for name in names if name not in pending.get(trace, ())}
         made |= {WHOLE} if trace not in pending else set()
-        stale += [(trace, each.output) for each in read_failures(trace) if each.output in made]
-    if stale:
-        named = {(Path(row.recording), row.output) for row, is_named in lacking_results(flow) if is_named}
-        for trace, output in stale:
-            if (trace, output) not in named:  # what was asked for by its name is still not there
-                clear_failure(trace, output)
+        for each in read_failures(trace):
+            # What was asked for by its name may still not be there.
+            if each.output in made and not (each.output[1:] in flow.config.outputs and _left_out(trace, each.output)):
+                clear_failure(trace, each.output)
 
 
-def lacking_results(flow: Flow) -> Iterator[tuple[Row, bool]]:
-    """Results that say that their recording cannot give them, each with whether it was asked for by its name."""
-    named = {name for item in flow.config.outputs for name in item.replace(",", " ").split()}
-    for trace, names in sorted(flow.wanted.items()):
-        for name in names:
-            if f"_{name}" not in TABLE or not TABLE[f"_{name}"].products or name == _REPORT[1:]:
-                continue
-            try:
-                reason = left_out(read_provenance(trace / f"_{name}"))
-            except (RoverError, OSError):
-                continue  # whatever needs it tells that it is damaged
-            if reason:
-                yield Row(str(trace), f"_{name}", reason), name in named
+def _left_out(trace: Path, output: str) -> str:
+    """Why a result says that its recording cannot give it; "" where it does not."""
+    if output not in TABLE or not TABLE[output].products or output == _REPORT:
+        return ""
+    try:
+        return left_out(read_provenance(trace / output))
+    except (RoverError, OSError):
+        return ""  # whatever needs it tells that it is damaged
 
 
 def failures(
@@ -143,39 +137,26 @@ def failures(
     """The outputs that were not made. What no job could tell, because it was killed, is kept beside the results.
 
     Args:
-        markers: output of each job that makes all of a recording -> the directory of its results.
+        markers: file of each job that makes all of a recording, which is not empty where it failed -> the directory of
+            its results.
         of_pass: gives directory of results and name of each output that the job of a pass makes, by the job's output.
     """
-    rows: list[Row] = []
-    for job in failed:
-        if together := [each for path in job.outputs for each in of_pass(path)]:
-            reason = _last_words(job, flow.started) or _silence(job)
-            rows += [Row(str(trace), output, reason) for trace, output in together]
-            for trace, output in together:
+    told = [(trace, each) for trace in flow.traces for each in read_failures(trace) if each.time >= flow.started]
+    rows = [Row(str(trace), each.output, each.reason) for trace, each in told]
+    known = {(row.recording, row.output) for row in rows} | {(row.recording, WHOLE) for row in rows}
+    unsaid = [path for path in markers if os.path.isfile(path) and os.path.getsize(path)]
+    for job in [*failed, *(FailedJob(WHOLE, (path,), (), "its marker says so") for path in unsaid)]:
+        outputs = [each for path in job.outputs for each in of_pass(path)]
+        outputs += [(markers[path], WHOLE) for path in job.outputs if path in markers]
+        stamps = (Path(path) for path in job.outputs if STAMP in path)
+        outputs += [(stamp.parents[1], stamp.parent.name) for stamp in stamps if stamp.parents[1] in flow.traces]
+        reason = _last_words(job, flow.started) or _silence(job)
+        rows += [] if outputs else [Row("", job.rule, reason)]
+        for trace, output in outputs:
+            if (str(trace), output) not in known:
                 record_failure(trace, output, reason, may_pass=True)
-            continue
-        trace, output = _made_by(job)
-        if marker := next((path for path in job.outputs if path in markers), ""):
-            trace, output = markers[marker], WHOLE
-        if trace not in flow.traces:
-            rows.append(Row("", job.rule, _last_words(job, flow.started) or _silence(job)))
-            continue
-        known = {each.output: each.reason for each in read_failures(trace) if each.time >= flow.started}
-        if output == WHOLE and known:
-            rows += [Row(str(trace), name, reason) for name, reason in known.items()]
-            continue
-        reason = known.get(output) or _last_words(job, flow.started)
-        if not reason:
-            reason = _silence(job)
-            record_failure(trace, output, reason, may_pass=True)
-        rows.append(Row(str(trace), output, reason))
+                rows.append(Row(str(trace), output, reason))
     return sorted(rows)
-
-
-def _made_by(job: FailedJob) -> tuple[Path, str]:
-    """Directory of results and name of the virtual sensor, or folder, that a job was to make."""
-    stamp = Path(next((path for path in job.outputs if STAMP in path), ""))
-    return stamp.parent.parent, stamp.parent.name
 
 
 def _last_words(job: FailedJob, started: float) -> str:
@@ -206,10 +187,9 @@ def table(rows: Sequence[Row]) -> list[str]:
 def _make_page(flow: Flow, trace: Path) -> None:
     """Make the page of a recording of what there is. It gets no stamp, so the next run makes it once more."""
     wildcards = SimpleNamespace(trace=str(trace).lstrip("/"), product=_REPORT[1:])
-    with flow.world(trace):
-        request = flow.step_options(wildcards)
-    command = python("rover_pipeline", "step", flow.step_name(wildcards), "--trace", str(trace))
-    command += ["--output", str(trace / _REPORT / "index.html"), "--request", request]
+    own = flow.of(trace)
+    command = python("rover_pipeline", "step", own.step_name(wildcards), "--trace", str(trace))
+    command += ["--output", str(trace / _REPORT / "index.html"), "--request", own.step_options(wildcards)]
     log = Path("logs", wildcards.trace, "report.log")
     subprocess.run([*command, "--log", str(log)], check=False)
 

@@ -16,16 +16,14 @@ from typing import Any
 
 from rover_pipeline.datasets.options import DatasetOptions
 from rover_pipeline.datasets.table import DATASETS
+from rover_pipeline.engine.step import OPTIONAL
 from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, did_you_mean
 from rover_pipeline.format.names import STAMP
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.workflow.flow import Flow
 from rover_pipeline.workflow.launch import python
-from rover_pipeline.workflow.rule_inputs import SensorInput
+from rover_pipeline.workflow.rule_inputs import sensor_files
 from rover_pipeline.workflow.stamps import withdraw
-
-#: Ends a reference to a channel that a format reads where it is there.
-_OPTIONAL = "?"
 
 
 class Exports:
@@ -40,7 +38,7 @@ class Exports:
         self.names = list(DATASETS)
         here = folder or Path.cwd()
         self.root = here / (flow.config.export.root or "exports")
-        self.wanted = _names(flow.config.exports)
+        self.wanted = flow.config.exports
         for name in self.wanted:
             if name not in DATASETS:
                 raise ConfigError(f"config: exports: there is no format {name!r}; {did_you_mean(name, DATASETS)}")
@@ -51,18 +49,13 @@ class Exports:
 
     def makes(self, name: str) -> str:
         """Output of a rule: the stamp of the dataset, whose name tells the options."""
-        request = json.dumps([self._request(name), DATASETS[name].version], sort_keys=True)
+        request = json.dumps([self._options_and_splits(name), DATASETS[name].version], sort_keys=True)
         digest = hashlib.blake2b(request.encode(), digest_size=6).hexdigest()
         return str(self.root / name / f"{STAMP}{digest}")
 
-    def folder(self, name: str) -> Callable[[Any], str]:
-        """Parameter of a rule: the folder of the dataset."""
-        return lambda wildcards: str(self.root / name)
-
-    def request(self, name: str) -> Callable[[Any], str]:
-        """Parameter of a rule: all options that may change the dataset, as JSON. A callable, for its braces."""
-        text = json.dumps(self._request(name), sort_keys=True)
-        return lambda wildcards: text
+    def request(self, name: str) -> str:
+        """Parameter of a rule: all options that may change the dataset, as JSON."""
+        return json.dumps(self._options_and_splits(name), sort_keys=True)
 
     def entries(self, wildcards: Any) -> str:
         """Parameter of a rule: the recordings as the user named them, for a command line has a limit."""
@@ -93,7 +86,7 @@ class Exports:
         for name in self.wanted:
             for results, source in self.flow.traces.items():
                 made = set()
-                for sensor, optional in self._sensors(name).items():
+                for sensor, (_, optional) in self._sensors(name).items():
                     if not optional and not self.flow.has(sensor, results):
                         raise FormatError(f"{source}: has no sensor {sensor!r}, which the export {name!r} needs")
                     if sensor in self.flow.made and self.flow.has(sensor, results):
@@ -116,33 +109,23 @@ class Exports:
         options: DatasetOptions = getattr(self.flow.config.export, name)
         return options
 
-    def _request(self, name: str) -> dict[str, Any]:
+    def _options_and_splits(self, name: str) -> dict[str, Any]:
         section = self.flow.config.export
         splits = section.splits.model_dump(mode="json") if DATASETS[name].splits else {}
         return {"options": self._options(name).model_dump(mode="json"), "splits": splits}
 
-    def _channels(self, name: str) -> dict[str, list[str]]:
-        """Sensors, or products, and the channels of each that a format reads."""
-        channels: dict[str, list[str]] = {}
-        for reference in self._options(name).needs():
-            sensor, _, channel = reference.removesuffix(_OPTIONAL).partition("/")
-            channels.setdefault(sensor, []).append(channel)
-        return channels
-
-    def _sensors(self, name: str) -> dict[str, bool]:
-        """Sensors that a format reads -> whether it does without."""
-        required = {each.partition("/")[0] for each in self._options(name).needs() if not each.endswith(_OPTIONAL)}
-        return {sensor: sensor not in required for sensor in self._channels(name)}
+    def _sensors(self, name: str) -> dict[str, tuple[list[str], bool]]:
+        """Sensors, or products, that a format reads -> the channels, and whether it does without."""
+        needs = self._options(name).needs()
+        required = {each.partition("/")[0] for each in needs if not each.endswith(OPTIONAL)}
+        found: dict[str, tuple[list[str], bool]] = {}
+        for sensor, _, channel in (each.removesuffix(OPTIONAL).partition("/") for each in needs):
+            found.setdefault(sensor, ([], sensor not in required))[0].append(channel)
+        return found
 
     def _files(self, name: str, results: Path) -> list[str]:
-        optional = self._sensors(name)
         paths: list[str] = []
-        for sensor, channels in self._channels(name).items():
-            if not optional[sensor] or self.flow.has(sensor, results):
-                paths += SensorInput(self.flow, sensor, ("ts", "valid", *channels), optional[sensor]).files(results)
+        for sensor, (channels, optional) in self._sensors(name).items():
+            if not optional or self.flow.has(sensor, results):
+                paths += sensor_files(self.flow, sensor, ("ts", "valid", *channels), results)
         return list(dict.fromkeys(paths))
-
-
-def _names(items: list[str]) -> list[str]:
-    """Names in a list, or in words with commas or spaces."""
-    return list(dict.fromkeys(name for item in items for name in item.replace(",", " ").split()))

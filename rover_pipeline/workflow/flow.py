@@ -7,34 +7,29 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
+from rover_pipeline.caches import can_be_written
+from rover_pipeline.config import Config
 from rover_pipeline.engine.options import DASK_VARIABLE
-from rover_pipeline.engine.step import Has, Step
+from rover_pipeline.engine.step import Has
 from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, RoverError, did_you_mean
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.format.trace import CONFIG, channels_of, is_empty
 from rover_pipeline.format.virtual import in_the_way
-from rover_pipeline.table import TABLE, asked_outputs, find_step
+from rover_pipeline.table import TABLE, asked_outputs
 from rover_pipeline.workflow.launch import python
 from rover_pipeline.workflow.needs import Needs
 from rover_pipeline.workflow.outputs import find_recordings
-from rover_pipeline.workflow.rule_inputs import (
-    ChannelsInput,
-    EverythingInput,
-    FileInput,
-    SensorInput,
-    StepInput,
-)
-from rover_pipeline.workflow.stamps import StepId, made_by, untrue, withdraw, writable
+from rover_pipeline.workflow.rule_inputs import StepInput
+from rover_pipeline.workflow.stamps import made_by, untrue, withdraw
 from rover_pipeline.workflow.worlds import Worlds
 
 
@@ -47,7 +42,7 @@ class Flow(Worlds):
         datasets: directories of the datasets that are asked for, once `Exports.targets` has been called.
         started: when this run began, seconds since the epoch.
         refused: messages about recordings that cannot be processed; all others are.
-        inputs: virtual sensor, or folder -> the input of its rule, where that is what its step declares.
+        inputs: virtual sensor, or folder -> the input of its rule; none of a rule that lists its files by itself.
         passes: gives the files of passes that the job of a virtual sensor of a recording waits for.
         needs_of: what outputs need of recordings.
     """
@@ -77,9 +72,7 @@ class Flow(Worlds):
         self.datasets: list[str] = []
         self.passes: Callable[[str, Path], list[str]] = lambda sensor, results: []
         self.inputs: dict[str, StepInput] = {}
-        self._step_ids: dict[str, StepId] = {}
-        self._declaring: tuple[str, Sequence[str]] = ("", ())
-        self.needs_of = Needs(self)
+        self.needs_of = Needs(self, set())
         self._channels: dict[Path, Has] = {}
         self._wildcards: dict[str, Path] = {}
         self.started = time.time()
@@ -88,6 +81,12 @@ class Flow(Worlds):
         self.traces, self.refused = find_recordings(self.config, here, self.demo) if locate else ({}, [])
         self.recall(self.traces, self.refused)
         os.environ[DASK_VARIABLE] = self.config.dask.model_dump_json()
+
+    def having(self, config: Config) -> Self:
+        other = super().having(config)
+        other.inputs = {sensor: StepInput(other, sensor) for sensor in self.inputs}
+        other.needs_of = Needs(other, self.needs_of.others)
+        return other
 
     def is_demo(self, results: Path) -> bool:
         """Whether a recording is the simulated one, whose sensors may not exist yet."""
@@ -113,19 +112,17 @@ class Flow(Worlds):
 
     def needs(self, name: str) -> StepInput:
         """Input of a rule: everything that a step declares to read. `name`: see `find_step`."""
-        step: Step = self.declare(lambda: self.step_for_options(name))
-        return self.inputs.setdefault(step.sensor, StepInput(self, step.sensor))
+        sensor = self.step_for_options(name).sensor
+        return self.inputs.setdefault(sensor, StepInput(self, sensor))
 
     def makes(self, name: str) -> list[str]:
-        """Output of a rule: the virtual sensor, or folder of files, that a step declares to make."""
+        """Output of a rule: the virtual sensor, or folder of files, that a step declares to make.
 
-        def declare() -> list[str]:
-            step = self.step_for_options(name)
-            product = f"{{product,{re.escape(step.sensor[1:])}}}"
-            return self.outputs(step.sensor, self.options_of_step(step), product)
-
-        made: list[str] = self.declare(declare)
-        return made
+        Its stamp tells the options, so that other options are another output: they are noticed from any working
+        directory, not only where Snakemake remembers what it did.
+        """
+        self.declared.append(name)
+        return [self.declare(name)]
 
     def step_name(self, wildcards: Any) -> str:
         """Parameter of a rule: the name of the step that makes the output, as `rover-pipeline step` takes it."""
@@ -142,68 +139,15 @@ class Flow(Worlds):
     def step_options(self, wildcards: Any) -> str:
         """Parameter of a rule: all that may change its result, as JSON, and where the recording is."""
         step = self.steps[f"_{wildcards.product}"]
-        return self._with_recording(self.request(self.options_of_step(step)), wildcards)
+        recording = str(self.source(self.results(wildcards.trace)))
+        return json.dumps({**self.request(self.options_of_step(step)), "recording": recording}, sort_keys=True)
 
-    # --- A rule that says by itself what it needs and makes ------------------------------------------------------
-
-    def sensor(self, sensor: str, *channels: str, optional: bool = False) -> SensorInput:
-        """Input of a rule: a sensor of the recording, raw or virtual; an optional one where the recording has it."""
-        return SensorInput(self, sensor, channels, optional)
-
-    def sensors(self, *channels: str) -> ChannelsInput:
-        """Input of a rule: these channels of every raw sensor of the recording."""
-        return ChannelsInput(self, channels)
-
-    def trace_file(self, name: str) -> FileInput:
-        """Input of a rule: a file beside the sensors, `config.yaml` say, for a step that names it in its `files`."""
-        return FileInput(self, name)
-
-    def everything(self, besides: str) -> EverythingInput:
-        """Input of a rule: whatever else is wanted of the recording."""
-        return EverythingInput(self, besides)
-
-    def virtual(self, sensor: str, *channels: str, options: str | Sequence[str] = "") -> list[str]:
-        """Output of a rule: the stamp of a virtual sensor that has at least these channels.
-
-        Its name tells the options, so that other options are another output: they are noticed from any working
-        directory, not only where Snakemake remembers what it did.
-        """
-        self._declaring = (sensor, [*channels, META])
-        return self._declared_by_rule(sensor, options)
-
-    def product(self, folder: str, *files: str, options: str | Sequence[str] = "") -> list[str]:
-        """Output of a rule: the stamp of a folder that has at least these files and is no sensor."""
-        self._declaring = (folder, files)
-        return self._declared_by_rule(folder, options)
-
-    def _declared_by_rule(self, folder: str, sections: str | Sequence[str]) -> list[str]:
-        made: list[str] = self.declare(lambda: self.outputs(folder, self.options_of(_names(sections)), folder[1:]))
-        return made
-
-    def options(self, *sections: str) -> Callable[[Any], str]:
-        """Parameter of a rule: all that may change its result, as JSON. A callable, for the sake of the braces.
-
-        Of several sections the first gives its own options, each other one an option of its name.
-        """
-        request = {**self.request(self.options_of(_names(sections))), "makes": list(self._declaring[1])}
-        return lambda wildcards: self._with_recording(request, wildcards)
-
-    def step(self, name: str) -> str:
-        """Shell command of a rule that runs a step."""
-        step = find_step(name)
-        # Snakemake evaluates the lines of a rule in their order, and this one once more when the job runs.
-        self._step_ids.setdefault(self._declaring[0], StepId.of(step))
-        self._declaring = ("", ())
-        return self._command(f"{shlex.quote(name)} --step-version {step.version}")
-
-    def table_step(self) -> str:
+    def command(self) -> str:
         """Shell command of a rule whose step, version and options are parameters."""
-        return self._command("{params.step:q} --step-version {params.version}")
-
-    def _command(self, step: str) -> str:
         return (
-            f"{shlex.join(python('rover_pipeline'))} step {step} --trace /{{wildcards.trace:q}} "
-            "--output {output:q} --request {params.options:q} --threads {threads} --log {log:q}"
+            f"{shlex.join(python('rover_pipeline'))} step {{params.step:q}} --trace /{{wildcards.trace:q}} "
+            "--output {output:q} --request {params.options:q} --step-version {params.version} "
+            "--threads {threads} --log {log:q}"
         )
 
     # --- What is asked for -----------------------------------------------------------------------------------------
@@ -223,8 +167,9 @@ class Flow(Worlds):
         known: list[str] = []
         for rule in rules:
             for name in made_by(rule):
-                self.needs_of.declare(name, list(rule.input))
                 known.append(name)
+                if any(not isinstance(item, StepInput) for item in rule.input):
+                    self.needs_of.others.add(name)
         self._require_read()
         own = [name[1:] for name, step in self.steps.items() if step.default and name[1:] in known]
         asked = asked_outputs(self.config.outputs, known, own)
@@ -232,8 +177,7 @@ class Flow(Worlds):
         files: list[str] = []
         for results in list(self.traces):
             try:
-                with self.world(results):
-                    files += self._targets_of(results, asked, begins)
+                files += self.of(results)._targets_of(results, asked, begins)
             except RoverError as error:
                 if not several:  # one bad recording among others is told at the end
                     raise
@@ -258,19 +202,17 @@ class Flow(Worlds):
             raise FormatError(f"{source}: has none of the sensors that outputs {', '.join(asked)} need")
         self.prepare(possible, results, begins)
         stamps = [f"{results}/_{name}/{self.made[f'_{name}']}" for name in possible]
-        if not writable(results) and not all(map(os.path.exists, stamps)):
+        if not can_be_written(results) and not all(map(os.path.exists, stamps)):
             raise InTheWayError(f"{results}: cannot be written to; set output_root to a folder where results can go")
         return stamps
 
     def pending(self, results: Path) -> list[str]:
         """Names of what has to be made of a recording, and of what is made from that, once `targets` was called."""
-        with self.world(results):
-            return self.needs_of.pending(self.wanted[results], results)
+        return self.of(results).needs_of.pending(self.wanted[results], results)
 
     def reach(self, results: Path) -> set[str]:
         """Names of what is asked for of a recording, and of all that is made from."""
-        with self.world(results):
-            return self.needs_of.closure(self.wanted.get(results, ()), results)
+        return self.of(results).needs_of.closure(self.wanted.get(results, ()), results)
 
     def remember_all(self) -> None:
         """Keep the options with the recordings that are there."""
@@ -299,13 +241,10 @@ class Flow(Worlds):
         """Remove the stamp of a result that is not what it says any more, and tell why."""
         stamp = results / sensor / self.made[sensor]
         declared = self.inputs.get(sensor)
-        step = StepId.of(declared.step_of(results)) if declared else self._step_ids.get(sensor)
+        step = declared.step_of(results) if declared else self.steps[sensor]
         if reason := untrue(stamp, step, self.source(results)):
             withdraw(stamp)
             print(f"rover-pipeline: {stamp.parent}: is made again, for {reason}", file=sys.stderr)
-
-    def _with_recording(self, request: dict[str, Any], wildcards: Any) -> str:
-        return json.dumps({**request, "recording": str(self.source(self.results(wildcards.trace)))}, sort_keys=True)
 
     def has(self, sensor: str, results: Path) -> bool:
         """Whether a trace has a sensor, or all that it takes to make it."""
@@ -322,7 +261,3 @@ class Flow(Worlds):
             known = of_demo.__contains__ if self.is_demo(results) else channels_of(self.source(results))
             self._channels[results] = known
         return self._channels[results]
-
-
-def _names(sections: str | Sequence[str]) -> list[str]:
-    return [name for name in ([sections] if isinstance(sections, str) else sections) if name]

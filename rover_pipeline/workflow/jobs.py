@@ -8,7 +8,7 @@ each job around that, and of one that failed the whole command, with all options
 from __future__ import annotations
 
 import logging
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 #: Name that Snakemake gives to the handler that writes to the terminal.
 _TERMINAL = "DefaultStreamHandler"
@@ -55,20 +55,15 @@ class JobWatch(logging.Filter):
         self.failed: dict[int, FailedJob] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        event = _event(record)
+        event, said = _event(record), vars(record)
         if event == "job_error":
-            _note(self.failed, vars(record))
+            outputs, logs = (tuple(map(str, said.get(name) or ())) for name in ("output", "log"))
+            # A group tells of all its jobs, and then of each of them. `rule_msg` is the executor's message.
+            number, message = said.get("jobid", -1), str(said.get("rule_msg") or "")
+            self.failed[number] = FailedJob(str(said.get("rule_name")), outputs, logs, message)
         elif event == "job_finished":
-            self.failed.pop(getattr(record, "job_id", -1), None)
+            self.failed.pop(said.get("job_id", -1), None)
         return True
-
-
-def _note(failed: dict[int, FailedJob], said: dict[str, Any]) -> None:
-    outputs, logs = (tuple(str(path) for path in said.get(name) or ()) for name in ("output", "log"))
-    # A group tells of all its jobs, and then of each of them. `rule_msg` is the executor's message.
-    failed[said.get("jobid", -1)] = FailedJob(
-        str(said.get("rule_name")), outputs, logs, str(said.get("rule_msg") or "")
-    )
 
 
 class OneLine(logging.Filter):

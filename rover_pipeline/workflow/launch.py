@@ -17,11 +17,13 @@ from typing import Any
 
 from platformdirs import user_cache_path, user_config_path
 
+from rover_pipeline.caches import can_be_written
 from rover_pipeline.errors import ConfigError, InTheWayError, did_you_mean
 from rover_pipeline.format.meta import replace_file
 from rover_pipeline.format.texts import parse_yaml, read_text, read_yaml
 from rover_pipeline.workflow.captures import kind_of, with_imports
 from rover_pipeline.workflow.interruptible import run_group
+from rover_pipeline.workflow.memory import nested
 from rover_pipeline.workflow.preflight import require_possible
 
 
@@ -59,8 +61,7 @@ def run_workflow(
         raise ConfigError(f"--cores {cores}: must be a number of processors, at least 1, or `all`")
     snakefile = workflow_folder() / "Snakefile"
     given = [os.path.abspath(os.path.expanduser(path)) for path in paths]
-    typed = _settings(config)
-    values = _absolute(typed)
+    values = _absolute(_settings(config))
     folder = profile_folder(profile)
     root = values.get("output_root")
     kinds = {path: kind for path in given if (kind := kind_of(Path(path)))}
@@ -72,9 +73,7 @@ def run_workflow(
     settings = [f"traces={json.dumps(given)}"]
     if outputs:
         settings.append(f"outputs={json.dumps(outputs.split(','))}")
-    # Texts that name no file stay as they were typed, for Snakemake has its own way to read them.
-    kept = {key for key, value in values.items() if isinstance(value, str) and value == typed.get(key)}
-    settings += [f"{key}={value if key in kept else json.dumps(value)}" for key, value in values.items()]
+    settings += [f"{key}={json.dumps(value)}" for key, value in values.items()]
     command = python("rover_pipeline.workflow.interruptible", "--snakefile", str(snakefile))
     command += local_arguments() if folder == profile_folder("local") else ["--profile", str(folder)]
     command += ["--workflow-profile", "none"]
@@ -98,7 +97,9 @@ def working_folder(given: Sequence[str], output_root: str | None) -> Path:
     Args:
         given: absolute paths of recordings, of folders of them, or patterns.
     """
-    results = output_root or os.path.commonpath([_before_pattern(path) for path in given])
+    patterns = {path for path in given if glob.has_magic(path) and not os.path.exists(path)}
+    folders = [os.path.dirname(re.split(r"[*?\[]", path)[0]) if path in patterns else path for path in given]
+    results = output_root or os.path.commonpath(folders)
     digest = hashlib.blake2b(os.fsencode(results), digest_size=8).hexdigest()
     folder = user_cache_path("rover-pipeline") / "runs" / digest
     with contextlib.suppress(OSError):
@@ -106,12 +107,6 @@ def working_folder(given: Sequence[str], output_root: str | None) -> Path:
         if os.access(folder, os.W_OK | os.X_OK):
             return folder
     return Path(tempfile.mkdtemp(prefix="rover-pipeline-"))
-
-
-def _before_pattern(path: str) -> str:
-    """The folder that a pattern of paths is about; a path that is none stays as it is."""
-    is_pattern = glob.has_magic(path) and not os.path.exists(path)
-    return os.path.dirname(re.split(r"[*?\[]", path)[0]) if is_pattern else path
 
 
 def python(module: str, *arguments: str) -> list[str]:
@@ -133,10 +128,8 @@ def environment(working: Path) -> dict[str, str]:
         found.insert(0, package)
     # An empty PYTHONPATH is none, but one of an empty part stands for the folder of each process.
     changed = {"PYTHONPATH": os.pathsep.join(found), "PYTHONSAFEPATH": "1"}
-    try:
-        user_cache_path().mkdir(parents=True, exist_ok=True)
-    except OSError:
-        changed["XDG_CACHE_HOME"] = changed["MPLCONFIGDIR"] = str(working / ".snakemake" / "cache")
+    if not can_be_written(user_cache_path()):
+        changed["XDG_CACHE_HOME"] = str(working / ".snakemake" / "cache")
     return {**os.environ, **changed}
 
 
@@ -145,22 +138,16 @@ _FILES = (("output_root",), ("extra_rules",), ("radar", "calibration"), ("camera
 
 
 def _absolute(values: dict[str, Any]) -> dict[str, Any]:
-    """Options with the paths that they name from the current directory, where the user typed them."""
-    parsed: dict[str, Any] = {}
-    for key, value in values.items():
-        names_files = any(key == path[0] for path in _FILES)
-        parsed[key] = parse_yaml(value, f"--config {key}") if names_files and isinstance(value, str) else value
-    if "exports" in values:
-        section = parsed.setdefault("export", {})
-        if isinstance(section, dict):
-            section.setdefault("root", "exports")
+    """Options, whose paths begin now at the current directory, where the user typed them."""
+    if "exports" in values and isinstance(section := values.setdefault("export", {}), dict):
+        section.setdefault("root", "exports")
     for *sections, last in _FILES:
-        found: Any = parsed
+        found: Any = values
         for name in sections:
             found = found.get(name) if isinstance(found, dict) else None
         if isinstance(found, dict) and (value := found.get(last)):
             found[last] = [_path(each) for each in value] if isinstance(value, list) else _path(value)
-    return parsed
+    return values
 
 
 def _path(value: object) -> str:
@@ -168,24 +155,16 @@ def _path(value: object) -> str:
 
 
 def _settings(items: Sequence[str]) -> dict[str, Any]:
-    """`KEY=VALUE` for Snakemake, which takes no dots: options of one section become one mapping, others stay texts."""
-    plain: dict[str, Any] = {}
-    nested: dict[str, Any] = {}
+    """`KEY=VALUE` for Snakemake, which takes no dots: options of one section become one mapping."""
+    found: dict[str, Any] = {}
     for item in items:
         key, equals, text = item.partition("=")
-        first, *others = key.split(".")
-        if not equals or not all(part.isidentifier() for part in (first, *others)):
+        if not equals or not all(part.isidentifier() for part in key.split(".")):
             raise ConfigError(f"--config {item}: must be KEY=VALUE, such as traces=PATH or odometry.world=gravity")
-        if not others:
-            plain[key] = text
-            continue
-        level = nested
-        for part in (first, *others[:-1]):
-            level = level.setdefault(part, {})
-        level[others[-1]] = parse_yaml(text, f"--config {key}")
-    if both := next((key for key in plain if key in nested), None):
-        raise ConfigError(f"--config {both}={plain[both]}: {both} is also given with dots; use one of the two forms")
-    return plain | nested
+        found[key] = parse_yaml(text, f"--config {key}")
+    if both := next((key for key in found if any(each.startswith(f"{key}.") for each in found)), None):
+        raise ConfigError(f"--config {both}: is also given with dots; use one of the two forms")
+    return nested(found)
 
 
 def local_arguments() -> list[str]:

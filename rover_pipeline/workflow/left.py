@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from rover_pipeline.errors import RoverError
 from rover_pipeline.format.provenance import is_source, read_provenance
@@ -28,26 +27,23 @@ def tell_left(flow: Flow) -> None:
 
 def left_stale(flow: Flow, results: Path) -> list[str]:
     """Results of a recording that the run does not make, and that are not what it would make, in order."""
+    own, source = flow.of(results), flow.source(results)
     inputs: dict[str, set[str]] = {}
     stale: set[str] = set()
     there = {name[1:] for name in (os.listdir(results) if results.is_dir() else ()) if name.startswith("_")}
     others = there - {*flow.wanted[results]}
     for name in (f"_{each}" for each in others - (flow.reach(results) if others else set())):
         with suppress(RoverError):  # `check` tells of what is damaged
-            provenance = read_provenance(results / name)
-            if provenance and not is_source(provenance):
-                inputs[name] = {each.partition("/")[0] for each in recorded_inputs(results / name, provenance)}
-                stale |= {name} if _is_stale(flow, results / name, provenance) else set()
+            result = results / name
+            if not (provenance := read_provenance(result)) or is_source(provenance):
+                continue
+            inputs[name] = {each.partition("/")[0] for each in recorded_inputs(result, provenance)}
+            # The stamp of what shows all results depends on those that are asked for.
+            has_stamp = name in own.made and not own.steps[name].waits_for_all
+            other_options = has_stamp and not os.path.exists(result / own.made[name])
+            if other_options or any(changed_inputs(result, provenance, source)):
+                stale.add(name)
     made = stale | ({f"_{name}" for name in flow.pending(results)} if inputs else set())
     while more := {name for name, each in inputs.items() if name not in stale and each & made}:
         stale, made = stale | more, made | more
     return sorted(stale)
-
-
-def _is_stale(flow: Flow, result: Path, provenance: dict[str, Any]) -> bool:
-    """Whether a result has other options than those of the run, or was made from other bytes."""
-    with flow.world(result.parent):
-        step, stamp = flow.steps.get(result.name), flow.made.get(result.name)
-    # The stamp of what shows all results depends on those that are asked for.
-    other_options = stamp is not None and not (step and step.waits_for_all) and not os.path.exists(result / stamp)
-    return other_options or bool(next(changed_inputs(result, provenance, flow.source(result.parent)), ""))

@@ -7,52 +7,45 @@ import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rover_pipeline.errors import RoverError
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.format.trace import CONFIG, Trace, is_empty
 from rover_pipeline.lookup import load
-from rover_pipeline.workflow.rule_inputs import Input, Recordings
+
+if TYPE_CHECKING:
+    from rover_pipeline.workflow.flow import Flow
 
 #: Begins the reason of outputs of a sensor that is there and recorded nothing.
 _EMPTY = "has no samples of "
 
 
 class Needs:
-    """What outputs need of recordings.
+    """What outputs need of flow.
 
     Attributes:
-        inputs: name of an output -> what its rule reads.
         others: outputs whose rules read other files too, of which only Snakemake knows whether they have changed.
     """
 
-    def __init__(self, recordings: Recordings) -> None:
-        self.recordings = recordings
-        self.inputs: dict[str, list[Input]] = {}
-        self.others: set[str] = set()
-
-    def declare(self, name: str, inputs: list[Any]) -> None:
-        """Take down what the rule of an output reads."""
-        self.inputs[name] = [item for item in inputs if isinstance(item, Input)]
-        if len(self.inputs[name]) < len(inputs):
-            self.others.add(name)
+    def __init__(self, flow: Flow, others: set[str]) -> None:
+        self.flow, self.others = flow, others
 
     def sensors(self, name: str, results: Path) -> dict[str, bool]:
         """Sensors that an output is made from -> whether it does without."""
-        inputs = self.inputs.get(name, ())
-        return {sensor: optional for item in inputs for sensor, optional in item.sensors(results).items()}
+        declared = self.flow.inputs.get(f"_{name}")
+        return declared.sensors(results) if declared else {}
 
     def lacking(self, name: str, results: Path) -> str:
         """What keeps a recording from having an output, such as a sensor that it lacks; "" when there is nothing."""
         if unfit := self._unfit(name, results):
             return unfit
-        recordings = self.recordings
+        flow = self.flow
         for sensor, optional in self.sensors(name, results).items():
-            if optional or recordings.has(sensor, results):
+            if optional or flow.has(sensor, results):
                 continue
-            below = self.lacking(sensor.removeprefix("_"), results) if sensor in recordings.made else ""
-            empty = is_empty(recordings.source(results) / sensor)
+            below = self.lacking(sensor.removeprefix("_"), results) if sensor in flow.made else ""
+            empty = is_empty(flow.source(results) / sensor)
             return below or (f"{_EMPTY}{sensor!r}" if empty else f"has no sensor {sensor!r}")
         return ""
 
@@ -73,9 +66,9 @@ class Needs:
         return seen
 
     def made_from(self, name: str, results: Path) -> list[str]:
-        """Outputs that an output reads."""
-        made, has = self.recordings.made, self.recordings.has
-        return [each.removeprefix("_") for each in self.sensors(name, results) if each in made and has(each, results)]
+        """Outputs that an output reads: all that it needs, even one that will fail, and others that can be made."""
+        made, has, sensors = self.flow.made, self.flow.has, self.sensors(name, results).items()
+        return [each[1:] for each, optional in sensors if each in made and (not optional or has(each, results))]
 
     def sensors_made_from(self, sensor: str, results: Path) -> list[str]:
         """Virtual sensors that a virtual sensor is made from, of those that rules make."""
@@ -84,47 +77,48 @@ class Needs:
     def pending(self, wanted: Sequence[str], results: Path) -> list[str]:
         """Outputs that have to be made: those without a stamp, and those that are made from them."""
         known: dict[str, bool] = {}
-        recordings = self.recordings
+        flow = self.flow
 
         def missing(name: str) -> bool:
             if name not in known:
                 inputs = list(map(missing, self.made_from(name, results)))
-                stamped = os.path.exists(f"{results}/_{name}/{recordings.made[f'_{name}']}")
+                stamped = os.path.exists(f"{results}/_{name}/{flow.made[f'_{name}']}")
                 known[name] = not stamped or any(inputs) or name in self.others
             return known[name]
 
         found = [name for name in sorted(self.closure(wanted, results)) if missing(name)]
-        last = [name for name in wanted if any(item.waits_for_all for item in self.inputs.get(name, ()))]
+        last = [name for name in wanted if flow.steps[f"_{name}"].waits_for_all]
         return list(dict.fromkeys([*found, *(last if found else ())]))
 
     def anything(self, names: Iterable[str], results: Path) -> bool:
         """Whether there is anything to make of a recording: its page where it has any sensor, or a path at least."""
-        has_page = "report" in names and not self.recordings.is_demo(results)
+        has_page = "report" in names and not self.flow.is_demo(results)
         return any(self.sensors(name, results) for name in names) or (
-            has_page and bool(Trace(self.recordings.source(results)).sensors())
+            has_page and bool(Trace(self.flow.source(results)).sensors())
         )
 
     def tell(self, names: Sequence[str], left_out: Sequence[str], results: Path) -> None:
         """Say which outputs are left out although the recording has the sensor, because that is of another kind, and
         which sensors the others take to be where the lidar is, because nothing says where they are."""
-        recordings, source = self.recordings, self.recordings.source(results)
-        unfit = {reason for name in self.inputs if (reason := self._unfit(name, results))}
+        flow, source = self.flow, self.flow.source(results)
+        unfit = {reason for sensor in flow.inputs if (reason := self._unfit(sensor[1:], results))}
         for name in left_out:
             if (reason := self.lacking(name, results)) in unfit:
                 print(f"rover-pipeline: {source}: {name} is left out: the recording {reason}", file=sys.stderr)
         # The odometry estimates how the IMU is mounted.
-        steps = [recordings.steps[f"_{name}"] for name in names if f"_{name}" in recordings.steps and name != "odom"]
+        steps = [flow.steps[f"_{name}"] for name in names if f"_{name}" in flow.steps and name != "odom"]
         needed = {sensor for step in steps for sensor in step.uses.get("rig", ()) if sensor != "name"}
-        needed = {sensor for sensor in needed if recordings.has(sensor, results)}
-        if len(needed) + recordings.has("lidar", results) < 2 or not needed or recordings.is_demo(results):
+        needed = {sensor for sensor in needed if flow.has(sensor, results)}
+        if len(needed) + flow.has("lidar", results) < 2 or not needed or flow.is_demo(results):
             return  # one sensor alone is nowhere beside another
         text = read_text(source / CONFIG) if (source / CONFIG).exists() else None
         notes_of = load("rover_pipeline.kinematics.mount:mount_notes")  # of maths: only where it is needed
         with suppress(RoverError):  # the step says what is wrong with it
-            if unknown := [each for each in sorted(needed) if notes_of(each, rig=recordings.config.rig, recorded=text)]:
+            if unknown := [each for each in sorted(needed) if notes_of(each, rig=flow.config.rig, recorded=text)]:
                 which = f"{', '.join(unknown)} {'is' if len(unknown) == 1 else 'are'}"
                 told = f"nothing says where {which} on the rig: taken to be where the lidar is; set `rig`"
                 print(f"rover-pipeline: {source}: {told}", file=sys.stderr)
 
     def _unfit(self, name: str, results: Path) -> str:
-        return next(filter(None, (item.unfit(results) for item in self.inputs.get(name, ()))), "")
+        declared = self.flow.inputs.get(f"_{name}")
+        return declared.step_of(results).unfit if declared else ""

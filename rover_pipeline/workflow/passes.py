@@ -23,7 +23,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from rover_pipeline.engine.passes import PASSES_VARIABLE, marker_file, outcome, plan_file
+from rover_pipeline.engine.passes import PASSES_VARIABLE, marker_file, plan_file
 from rover_pipeline.engine.step import Step
 from rover_pipeline.format.meta import replace_file
 from rover_pipeline.table import TABLE
@@ -56,7 +56,6 @@ class Passes:
         self,
         flow: Flow,
         workflow: Any,
-        as_file: Callable[[str], Any],
         pending: Callable[[Path], Iterable[str]],
         *,
         begins: bool,
@@ -64,18 +63,17 @@ class Passes:
     ) -> None:
         """
         Args:
-            workflow: Snakemake's; as_file: its type of a path.
+            workflow: Snakemake's.
             pending: names of the outputs of a recording that have no stamp, or are made from one without.
             begins: whether this is the process that the user started, and not one of its jobs.
             away: whether jobs run on other machines: the groups of their profile, not we, join brief steps.
         """
-        self.flow, self.workflow, self._as_file, self._pending = flow, workflow, as_file, pending
+        self.flow, self.workflow, self._pending = flow, workflow, pending
         given = "" if begins else os.environ.get(PASSES_VARIABLE, "")
         self.folder = Path(given) if given else RUNS / secrets.token_hex(6)
         os.environ[PASSES_VARIABLE] = str(self.folder)
-        self._begins, self._away = begins, away
+        self._away = away
         self._members: dict[tuple[str, Path], list[str]] = {}
-        self._checked: set[str] = set()
         flow.passes = self.marker_before
 
     @property
@@ -90,18 +88,6 @@ class Passes:
         """Name of the rule of a pass, or of the brief steps."""
         return name if name in (BRIEF, LATER) else f"{name}_pass"
 
-    def threads(self, name: str, most: Any) -> Any:
-        """Threads of the rule of a pass. Brief steps take one after another what would be too short to be shared."""
-        return 1 if name in (BRIEF, LATER) else most
-
-    def priority(self, name: str) -> int:
-        """Priority of the rule of a pass: more than one step waits for brief ones."""
-        return 1 if name == BRIEF else 0
-
-    def pattern(self, name: str) -> str:
-        """Output of the rule of a pass."""
-        return marker_file(self.folder, name, "{trace}")
-
     def needs(self, name: str) -> Callable[[Any], list[str]]:
         """Input of the rule of a pass: what its outputs are made from."""
 
@@ -109,7 +95,7 @@ class Passes:
             results = self.flow.results(wildcards.trace)
             members = self.members(name, results)
             own = {self._stamp(sensor, results) for sensor in members}
-            needed = [path for sensor in members for path in self.flow.inputs[sensor].files_of_step(results)]
+            needed = [path for sensor in members for path in self.flow.inputs[sensor].files(results)]
             return [path for path in dict.fromkeys(needed) if path not in own]
 
         return files
@@ -119,12 +105,11 @@ class Passes:
 
         Where the process is killed, each output is left to its own job.
         """
-        nothing = json.dumps(outcome({}, {})).replace("{", "{{").replace("}", "}}")
         told = "rover-pipeline: {params.name:q} of /{wildcards.trace:q} was stopped'; its outputs are made one by one'"
         return (
             f"{shlex.join(python('rover_pipeline'))} pass {{params.name:q}} --trace /{{wildcards.trace:q}} "
             f"--folder {shlex.quote(str(self.folder))} --marker {{output:q}} --threads {{threads}} --log {{log:q}} "
-            f"|| {{{{ echo {told} >&2; echo {shlex.quote(nothing)} > {{output:q}}; }}}}"
+            f"|| {{{{ echo {told} >&2; touch {{output:q}}; }}}}"
         )
 
     def members(self, name: str, results: Path) -> list[str]:
@@ -187,29 +172,14 @@ class Passes:
 
     def marker_before(self, sensor: str, results: Path) -> list[str]:
         """The marker that the job of a virtual sensor waits for, where a pass makes it."""
+        # Whether there is one depends on what else has to be made. That is no reason to make a result once more: its
+        # stamp tells what it was made from.
+        settings = self.workflow.dag_settings
+        settings.rerun_triggers = {each for each in settings.rerun_triggers if each.name != "INPUT"}
         for name in self.names:
             if sensor in self.members(name, results):
                 return [marker_file(self.folder, name, str(results))]
-        if self._begins:
-            self._forget(self._stamp(sensor, results))
         return []
-
-    def _forget(self, stamp: str) -> None:
-        """Make Snakemake forget that a job has waited for a pass of an earlier run: it would run it again without."""
-        if stamp not in self._checked and os.path.exists(stamp):
-            self._checked.add(stamp)
-            persistence, file = self.workflow.persistence, self._as_file(stamp)
-            recorded = list(persistence.input(file) or ())
-            others = [path for path in recorded if not str(path).startswith(f"{RUNS}/")]
-            if len(others) == len(recorded):
-                return
-            try:  # the rest of what is known, such as the digests of inputs that were only touched, is kept
-                record = persistence.metadata(file)
-                record.input = others
-                persistence._clear_cache()
-                persistence._write_record(persistence._get_key(file), record)
-            except AttributeError:  # another version of Snakemake
-                persistence.cleanup_metadata(file)
 
     # --- What is done when a run begins and ends -------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from rover_pipeline.errors import ConfigError, FormatError, MissingExtraError
-from rover_pipeline.format.texts import parse_yaml, read_yaml
+from rover_pipeline.format.texts import read_yaml
 from rover_pipeline.format.trace import is_trace
 from rover_pipeline.lookup import load
 from rover_pipeline.workflow.rule_inputs import refusal
@@ -25,7 +25,7 @@ def require_possible(given: Sequence[str], values: Mapping[str, Any], profile: P
 
     Args:
         given: absolute paths of recordings, of folders of them, or patterns.
-        values: options; texts as they were typed.
+        values: options.
         profile: folder of a Snakemake profile.
 
     Raises:
@@ -42,11 +42,10 @@ def require_possible(given: Sequence[str], values: Mapping[str, Any], profile: P
         if problem := refusal(path):
             raise ConfigError(problem)
     _require_executor(profile)
-    options = {key: parse_yaml(value, key) if isinstance(value, str) else value for key, value in values.items()}
     flow_type, find = load("rover_pipeline.workflow.flow:Flow"), load("rover_pipeline.table:asked_outputs")
     here, table = Path.cwd(), load("rover_pipeline.table:TABLE")
     alone = len(given) <= _MOST and all(os.path.isdir(path) and is_trace(Path(path)) for path in given)
-    flow = flow_type({**options, "traces": list(given)}, here, locate=alone)
+    flow = flow_type({**values, "traces": list(given)}, here, locate=alone)
     if flow.config.extra_rules:
         return  # which outputs there are only Snakemake knows
     names = [name for name in table if flow.enabled(name)]

@@ -13,11 +13,15 @@ from pathlib import Path
 from rover_pipeline.format.attempt import open_regular
 from rover_pipeline.format.failures import Failure, clear_failure, read_failures, record_failure
 from rover_pipeline.format.files import read_bounded
-from rover_pipeline.format.meta import replace_file
 from rover_pipeline.format.texts import parse_json, read_text
 from rover_pipeline.workflow.launch import local_arguments, python, workflow_folder
-from rover_pipeline.workflow.plan_file import RUN_VARIABLE, WHOLE, options_file, sources_file
 
+#: Tells the jobs of a run that plans one for each recording its folder.
+RUN_VARIABLE = "ROVER_PIPELINE_RUN"
+#: In it: the configuration of the run, and the directory of each recording that is not that of its results.
+OPTIONS, SOURCES = "options.json", "sources.json"
+#: Name under which the failure of a recording's job as a whole is kept.
+WHOLE = "recording"
 _MAX_BYTES = 1 << 28
 #: Begins the line of an error of ours.
 _OURS = "rover-pipeline: "
@@ -26,37 +30,40 @@ _OURS = "rover-pipeline: "
 def run_recording(run: Path, trace: Path, marker: Path, *, threads: int, log: Path) -> int:
     """Make all outputs of a recording. Returns the exit status.
 
-    What cannot succeed with this recording is no failure of the job, which would only be tried again: the marker tells
-    it, and the run ends with it. A job that was killed, or that the system failed, ends with an error and is retried.
+    What cannot succeed with this recording is no failure of the job, which would only be tried again: it is kept beside
+    the results, and the run ends with it. A job that was killed, or that the system failed, ends with an error and is
+    retried.
 
     Args:
-        run: folder of the run; its options and the sources of the recordings are beside it.
+        run: folder of the run, which has its options and the sources of the recordings.
         trace: directory of the results.
-        marker: file that tells how the job ended.
+        marker: file that tells that the job ended; it is empty where all was made.
         log: of all steps' messages.
     """
-    sources = parse_json(read_text(sources_file(run), _MAX_BYTES), str(sources_file(run)))
-    source = sources.get(str(trace))
+    source = parse_json(read_text(run / SOURCES, _MAX_BYTES), str(run / SOURCES)).get(str(trace))
     started = time.time()
     log.parent.mkdir(parents=True, exist_ok=True)
     with os.fdopen(open_regular(log), "r+", encoding="utf-8") as file:
         file.truncate()
-        command = _command(options_file(run), trace, Path(source) if source else None, threads)
+        command = _command(run / OPTIONS, trace, Path(source) if source else None, threads)
         status = subprocess.run(command, stdout=file, stderr=file, env=_environment(), check=False).returncode
-    failed = [each for each in read_failures(trace) if each.time >= started and each.output != WHOLE] if status else []
+    failed = _failures(trace, started) if status else []
     if status and not failed:
-        failed = [Failure(WHOLE, *_last_words(log))]
-        record_failure(trace, WHOLE, failed[0].reason, may_pass=failed[0].may_pass)
+        reason, may_pass = _last_words(log)
+        record_failure(trace, WHOLE, reason, may_pass=may_pass)
+        failed = _failures(trace, started)
     else:
         clear_failure(trace, WHOLE)
-    for each in failed:
-        print(f"{_OURS}{trace}/{each.output}: {each.reason}", file=sys.stderr)
-    if not failed:
-        print(f"{trace}: done, {time.time() - started:.0f} s", file=sys.stderr)
-    if any(each.may_pass for each in failed):
+    how = "failed; why is told at the end" if status else "done"
+    print(f"{trace}: {how}, {time.time() - started:.0f} s", file=sys.stderr)
+    if status and (not failed or any(each.may_pass for each in failed)):
         return 1
-    replace_file(marker, json.dumps({"failed": {each.output: each.reason for each in failed}}))
+    marker.write_text("failed" if status else "")
     return 0
+
+
+def _failures(trace: Path, started: float) -> list[Failure]:
+    return [each for each in read_failures(trace) if each.time >= started]
 
 
 def _command(options: Path, trace: Path, source: Path | None, threads: int) -> list[str]:
@@ -72,11 +79,11 @@ def _environment() -> Mapping[str, str]:
     return {name: value for name, value in os.environ.items() if name not in (RUN_VARIABLE, "SNAKEMAKE_PROFILE")}
 
 
-def _last_words(log: Path) -> tuple[str, float, bool]:
-    """Why Snakemake itself ended with an error, when, and whether that may pass."""
+def _last_words(log: Path) -> tuple[str, bool]:
+    """Why Snakemake itself ended with an error, and whether that may pass."""
     lines = read_bounded(log, _MAX_BYTES, "a log").decode("utf-8", "replace").splitlines()
     ours = [line.removeprefix(_OURS) for line in lines if line.startswith(_OURS)]
     if ours:
-        return ours[0], time.time(), False
+        return ours[0], False
     last = next((line for line in reversed(lines) if line.strip()), "it ended without a word")
-    return f"{last.strip()}; see {log}", time.time(), True
+    return f"{last.strip()}; see {log}", True

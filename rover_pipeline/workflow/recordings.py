@@ -18,14 +18,14 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from rover_pipeline.errors import ConfigError, FormatError
+from rover_pipeline.errors import ConfigError
+from rover_pipeline.format.info import size_text
 from rover_pipeline.format.meta import replace_file
-from rover_pipeline.format.texts import read_json
 from rover_pipeline.workflow.costs import Cost, cost_of
 from rover_pipeline.workflow.flow import Flow
 from rover_pipeline.workflow.launch import python
 from rover_pipeline.workflow.memory import nested
-from rover_pipeline.workflow.plan_file import RUN_VARIABLE, WHOLE, options_file, sources_file
+from rover_pipeline.workflow.recording_job import OPTIONS, RUN_VARIABLE, SOURCES
 
 #: Folder of the markers of a run, in the working directory.
 RUNS = Path(".snakemake", "recordings")
@@ -57,7 +57,7 @@ class RecordingJobs:
         self.folder = Path(given) if given else RUNS / secrets.token_hex(6)
         if begins:
             os.environ.pop(RUN_VARIABLE, None)
-        self.pattern = f"{self.folder}/{{trace}}.json"
+        self.pattern = f"{self.folder}/markers/{{trace}}"
         if flow.config.plan == "recordings" and flow.config.exports:
             raise ConfigError("config: plan: a dataset is made from all recordings; set it to `steps`, or leave it out")
 
@@ -89,24 +89,13 @@ class RecordingJobs:
         return [self.marker(results) for results in self.pending]
 
     def marker(self, results: Path) -> str:
-        """The file by which a job says that it ended, and how."""
+        """The file by which a job says that it ended: empty where it made all that it was to make."""
         return self.pattern.replace("{trace}", str(results).lstrip("/"))
-
-    def outcome(self, results: Path) -> dict[str, str]:
-        """Outputs that the job of a recording could not make -> why; empty where it made all of them."""
-        path = Path(self.marker(results))
-        try:
-            failed = read_json(path)["failed"]
-            return {str(name): str(reason) for name, reason in failed.items()}
-        except (OSError, FormatError, KeyError, TypeError, AttributeError) as error:
-            return {WHOLE: f"{path}: does not tell how the job ended: {error}"}
 
     def finish(self) -> None:
         """Remove what only this run needed."""
         if self.active and self.pending:
             shutil.rmtree(self.folder, ignore_errors=True)
-            for path in (options_file(self.folder), sources_file(self.folder)):
-                path.unlink(missing_ok=True)
 
     # --- The rule --------------------------------------------------------------------------------------------------
 
@@ -150,7 +139,7 @@ class RecordingJobs:
         lines = [f"_{name}: {counts[name]} of {len(self.flow.traces)} recordings" for name in sorted(counts)]
         return [
             *lines,
-            f"about {_size(total.written)} to be written from {_size(total.read)} of raw data",
+            f"about {size_text(total.written)} to be written from {size_text(total.read)} of raw data",
             f"about {total.seconds / 3600:.2g} hours of one processor",
         ]
 
@@ -158,17 +147,8 @@ class RecordingJobs:
         """Tell the jobs of this run their options and sources. They are too long for a command line."""
         self.folder.mkdir(parents=True)
         # Only what was given: each job takes the rest from what its recording remembers.
-        replace_file(
-            options_file(self.folder), json.dumps({**nested(self.flow.given), "extra": self.flow.config.extra})
-        )
+        given = {**nested(self.flow.given), "extra": self.flow.config.extra}
+        replace_file(self.folder / OPTIONS, json.dumps(given))
         differing = {str(results): str(source) for results, source in self.flow.traces.items() if results != source}
-        replace_file(sources_file(self.folder), json.dumps(differing))
+        replace_file(self.folder / SOURCES, json.dumps(differing))
         os.environ[RUN_VARIABLE] = str(self.folder)
-
-
-def _size(count: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:.3g} TB"

@@ -12,7 +12,7 @@ import contextlib
 import os
 import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from rover_pipeline.engine.identity import source_of
 from rover_pipeline.engine.step import Step
@@ -25,28 +25,16 @@ from rover_pipeline.format.stale import changed_inputs, recorded_inputs
 _MADE = re.compile(r"/_(?:\{product,)?([^/}]+)\}?/" + re.escape(STAMP))
 
 
-class StepId(NamedTuple):
-    """Which step made a result; `source`: digest of the code of a user's step, "" = of ours, or not known."""
-
-    name: str
-    version: int
-    source: str = ""
-
-    @classmethod
-    def of(cls, step: Step) -> StepId:
-        return cls(step.name, step.version, source_of(step.function))
-
-
 def made_by(rule: Any) -> list[str]:
     """Names of the virtual sensors that a rule makes, without their underscore."""
     return [match[1] for match in filter(None, (_MADE.search(str(pattern)) for pattern in rule.output))]
 
 
-def untrue(stamp: Path, step: StepId | None, source: Path) -> str:
+def untrue(stamp: Path, step: Step, source: Path) -> str:
     """Why the result of a stamp has to be made again; empty where the stamp is absent or still true.
 
     Args:
-        step: that makes the result now, None = unknown.
+        step: that makes the result now.
         source: directory of the raw sensors.
 
     Raises:
@@ -56,7 +44,7 @@ def untrue(stamp: Path, step: StepId | None, source: Path) -> str:
         return ""
     provenance = read_provenance(stamp.parent) or {}
     try:
-        made_with = StepId(provenance["step"], provenance["version"], provenance.get("source", ""))
+        name, version = provenance["step"], provenance["version"]
         known = recorded_inputs(stamp.parent, provenance).keys() & provenance["time"]["inputs"].keys()
         if len(known) < len(provenance["inputs"]):
             raise KeyError
@@ -65,9 +53,10 @@ def untrue(stamp: Path, step: StepId | None, source: Path) -> str:
     lacking = sorted(name for name in files_of(provenance) if not os.path.lexists(stamp.parent / name))
     if lacking or stamp.is_symlink():
         return f"{lacking[0] if lacking else stamp.name} is missing"
-    if step is not None and made_with[:2] != step[:2]:
-        return f"it was made by version {made_with.version} of {made_with.name}"
-    if step is not None and made_with.source and step.source and made_with.source != step.source:
+    if (name, version) != (step.name, step.version):
+        return f"it was made by version {version} of {name}"
+    made_with, code = provenance.get("source"), source_of(step.function)
+    if made_with and code and made_with != code:
         return f"the code of {step.name} has changed"
     changed = next(changed_inputs(stamp.parent, provenance, source), "")
     return f"{changed} has changed" if changed else ""
@@ -84,10 +73,3 @@ def withdraw(stamp: Path) -> None:
             stamp.unlink()
     except OSError as error:
         raise RoverError(f"{stamp.parent}: has to be made again but cannot be written: {error.strerror}") from error
-
-
-def writable(folder: Path) -> bool:
-    """Whether a folder can be written to, or made."""
-    while not folder.exists():
-        folder = folder.parent
-    return os.access(folder, os.W_OK)

@@ -2,19 +2,21 @@
 
 Most recordings of a run have the same options, and so a run has one set of rules. Where recordings remember different
 ones (`memory.py`), each is one job (`recordings.py`) with rules of its own, and the run that plans these jobs looks at
-each recording with its own options (`Worlds.world`).
+each recording by a copy of itself that has its options (`Worlds.of`).
 """
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import os
+import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Self
 
 from rover_pipeline.config import Config
 from rover_pipeline.engine.step import Step
@@ -25,21 +27,14 @@ from rover_pipeline.workflow.memory import given_options, is_remembered, kept, n
 from rover_pipeline.workflow.stamps import STAMP
 
 
-class World(NamedTuple):
-    """Options, of which some are remembered, and what follows: the stamp, and the step, of each virtual sensor."""
-
-    remembered: dict[str, Any]
-    config: Config
-    made: dict[str, str]
-    steps: dict[str, Step]
-
-
 class Worlds:
     """The options of the recordings of a run.
 
     Attributes:
-        config, made, steps: of the recording that is looked at; see `world`.
+        config: the options.
+        made: virtual sensor that a rule makes -> its stamp; steps: the same -> its step.
         given: options that the user gave, by their names with dots.
+        declared: names of the steps that rules make.
         mixed: whether recordings have different options.
     """
 
@@ -50,9 +45,9 @@ class Worlds:
         self.steps: dict[str, Step] = {}
         self.mixed = False
         self._read: set[str] = set()  # sections that rules took options from
-        self._declared: list[Callable[[], object]] = []
-        self._worlds: dict[str, World] = {}
-        self._key: dict[Path, str] = {}
+        self.declared: list[str] = []
+        self._remembered: dict[Path, dict[str, Any]] = {}  # options that are taken from each recording
+        self._others: dict[str, Self] = {}
         self._before: dict[Path, dict[str, Any]] = {}
 
     def recall(self, traces: dict[Path, Path], refused: list[str]) -> None:
@@ -64,23 +59,25 @@ class Worlds:
         for results in list(traces):
             try:
                 known = {} if self.config.reset_config else kept(recalled(results), self.given)
-                key = self._key[results] = json.dumps(known)
-                if key not in self._worlds:
-                    both = {**nested({**known, **self.given}), "extra": self.config.extra}
-                    self._worlds[key] = World(known, Config.parse(both) if known else self.config, {}, {})
+                if known not in self._remembered.values():
+                    self._configured(known)
+                self._remembered[results] = known
             except RoverError as error:
                 if len(traces) + len(refused) == 1:
                     raise
                 refused.append(str(error))
                 del traces[results]
-        self.mixed = len(self._worlds) > 1
-        self.config = self.config if self.mixed or not self._worlds else next(iter(self._worlds.values())).config
+        first, *others = self._remembered.values() or ({},)
+        self.mixed = any(each != first for each in others)
+        self.config = self.config if self.mixed else self._configured(first)
 
     def tell_recalled(self) -> None:
         """Say which options are taken from recordings."""
-        for key, world in self._worlds.items():
-            text = " ".join(f"{name}={json.dumps(value)}" for name, value in world.remembered.items())
-            first, *others = (str(results) for results, each in self._key.items() if each == key)
+        groups: dict[str, list[Path]] = {}
+        for results, known in self._remembered.items():
+            text = " ".join(f"{name}={json.dumps(value)}" for name, value in known.items())
+            groups.setdefault(text, []).append(results)
+        for text, (first, *others) in groups.items():
             if text:
                 whose = f"{first} and {len(others)} more remember" if others else f"{first} remembers"
                 told = f"{whose} options: {short_text(text, 300)} (--reset-config forgets them)"
@@ -90,8 +87,7 @@ class Worlds:
         """Keep the options of a recording with its results."""
         try:
             self._before.setdefault(results, {} if self.config.reset_config else read_memory(results))
-            with self.world(results):
-                write_memory(results, to_remember(self.config))
+            write_memory(results, to_remember(self.of(results).config))
         except OSError as error:
             told = f"{results / MEMORY}: cannot be written ({error.strerror}); give the same options next time"
             print(f"rover-pipeline: {told}", file=sys.stderr)
@@ -100,35 +96,33 @@ class Worlds:
         """Remember what was remembered before a run that failed, if no result has the options that it came with."""
         known = self._before.get(results, {})
         options = {**known, **{name: value for name, value in self.given.items() if not is_remembered(name)}}
-        config = Config.parse({**nested(options), "extra": self.config.extra})
-        with self.world(results):
-            new = dict(self.made)
-        with self._looking(World(known, config, {}, {})):
-            others = {name: stamp for name, stamp in new.items() if stamp != self.made[name]}
+        new = self.of(results).made
+        old = self.having(Config.parse({**nested(options), "extra": self.config.extra})).made
+        others = {name: stamp for name, stamp in new.items() if stamp != old[name]}
         if results in self._before and not any(os.path.exists(results / name / others[name]) for name in others):
             with suppress(OSError):
                 write_memory(results, known)
 
-    def world(self, results: Path) -> AbstractContextManager[None]:
-        """Look at a recording with its own options, in the block."""
-        return self._looking(self._worlds[self._key[results]]) if self.mixed else nullcontext()
+    def of(self, results: Path) -> Self:
+        """This run with the options of a recording."""
+        if not self.mixed:
+            return self
+        key = json.dumps(known := self._remembered[results])
+        if key not in self._others:
+            self._others[key] = self.having(self._configured(known))
+        return self._others[key]
 
-    @contextmanager
-    def _looking(self, world: World) -> Iterator[None]:
-        before = self.config, self.made, self.steps
-        _, self.config, self.made, self.steps = world
-        try:
-            if not world.made:
-                for declare in list(self._declared):
-                    declare()
-            yield
-        finally:
-            self.config, self.made, self.steps = before
+    def having(self, config: Config) -> Self:
+        """A copy of this run with other options."""
+        other = copy.copy(self)
+        other.config, other.made, other.steps = config, {}, {}
+        for name in self.declared:
+            other.declare(name)
+        return other
 
-    def declare(self, declare: Callable[[], Any]) -> Any:
-        """Call what declares the output of a rule, now and once more for each set of options."""
-        self._declared.append(declare)
-        return declare()
+    def _configured(self, known: Mapping[str, Any]) -> Config:
+        """The options of a recording that remembers some."""
+        return Config.parse({**nested({**known, **self.given}), "extra": self.config.extra}) if known else self.config
 
     def enabled(self, name: str) -> bool:
         """Whether the option without which a step does not exist is set. No recording remembers such options."""
@@ -166,9 +160,9 @@ class Worlds:
         """What identifies a result: its options, and the policy for inputs that are not whole."""
         return {"input": self.config.input.model_dump(), "options": options}
 
-    def outputs(self, folder: str, options: dict[str, Any], product: str) -> list[str]:
-        """Pattern of the stamp of a result, with the digest of its options."""
-        digest = hashlib.blake2b(json.dumps(self.request(options), sort_keys=True).encode(), digest_size=6)
-        stamp = f"{STAMP}{digest.hexdigest()}"
-        self.made[folder] = stamp
-        return [f"/{{trace}}/_{product}/{stamp}"]
+    def declare(self, name: str) -> str:
+        """Pattern of the stamp of a step's result, with the digest of its options."""
+        step = self.step_for_options(name)
+        request = json.dumps(self.request(self.options_of_step(step)), sort_keys=True)
+        stamp = self.made[step.sensor] = f"{STAMP}{hashlib.blake2b(request.encode(), digest_size=6).hexdigest()}"
+        return f"/{{trace}}/_{{product,{re.escape(step.sensor[1:])}}}/{stamp}"

@@ -34,7 +34,7 @@ from rover_pipeline.report.fleet import make_report, write_fleet
 from rover_pipeline.report.templating import SUMMARY
 from rover_pipeline.table import TABLE, find_step
 from rover_pipeline.workflow.flow import Flow
-from rover_pipeline.workflow.stamps import StepId, untrue
+from rover_pipeline.workflow.stamps import untrue
 from tests.kit import small_trace, write_odometry
 
 MADE = (
@@ -135,7 +135,7 @@ class Laboratory:
         stale = self.made_from(case.file)
         wrong = []
         for name in MADE:
-            known = untrue(trace / name / STAMP, StepId.of(find_step(name)), trace)
+            known = untrue(trace / name / STAMP, find_step(name), trace)
             if bool(known) != (case.file in self.inputs[name]) and not known.endswith("is missing"):
                 wrong.append(f"run: {name}: {known or 'is not made again'}")
         for what, shown in self._exported(trace, folder / "out").items():

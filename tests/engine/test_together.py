@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 import shutil
@@ -17,7 +16,6 @@ import numpy as np
 import pytest
 from pydantic import ByteSize
 
-from rover_pipeline.cli import main
 from rover_pipeline.engine.execute import Request, StepResult, run_step
 from rover_pipeline.engine.options import DaskOptions
 from rover_pipeline.engine.parallel import Failure
@@ -179,18 +177,3 @@ def test_an_error_that_no_process_can_send_arrives_as_its_message() -> None:
 
     assert isinstance(sent(RoverError("mine")), RoverError)
     assert type(sent(LocalError("text"))) is RoverError and "LocalError: text" in str(sent(LocalError("text")))
-
-
-def test_the_command_makes_several_steps_and_names_the_one_that_failed(
-    trace: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    names = ["radar/_radar_range_doppler", "radar/_radar_range_azimuth"]
-    outputs = [str(trace / name.partition("/")[2] / "meta.json") for name in names]
-    requests = ["{}", json.dumps({"options": {"azimuth_bins": 1}})]
-    status = main(["step", *names, "--trace", str(trace), "--output", *outputs, "--request", *requests])
-    said = capsys.readouterr().err.splitlines()
-    assert status == 1 and len([line for line in said if line.startswith("rover-pipeline: ")]) == 1
-    assert "1 azimuth bins are fewer" in said[-1]
-    assert Path(outputs[0]).exists() and not Path(outputs[1]).parent.exists()
-    assert main(["step", *names, "--trace", str(trace), "--output", *outputs[:1]]) == 1
-    assert "2 steps need as many --output" in capsys.readouterr().err

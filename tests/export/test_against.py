@@ -154,7 +154,7 @@ def test_what_cannot_be_compared_is_one_line_and_no_success(
     assert f"{trace}: has neither _truth nor _reference to compare with; give a file" in lines(trace, "--against")
     give_reference(trace)
     assert "0 of 60 valid poses" in lines(trace, "--against", "--offset", "1000")
-    assert "no such trace, sensor or file of poses" in lines(trace, "--against", tmp_path / "none")
+    assert lines(trace, "--against", gone := tmp_path / "none") == f"\nrover-pipeline: {gone}: no such file or folder\n"
     assert "--max-ate is about a reference; give --against too" in lines(trace, "--max-ate", "1")
     other = small_trace(tmp_path / "other", 3)
     assert "is of one trace, and 2 are given" in lines(trace, other, "--against", trace)

@@ -14,14 +14,14 @@ import rover_pipeline as rp
 from rover_pipeline.cli import main
 from rover_pipeline.engine import identity
 from rover_pipeline.engine.execute import Request, run_step
-from rover_pipeline.engine.finding import decorated_step
+from rover_pipeline.engine.step import Step
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.dataset import export_dataset
 from rover_pipeline.format.stale import stale_results
 from rover_pipeline.report.fleet import make_report, write_fleet
 from rover_pipeline.report.templating import SUMMARY
 from rover_pipeline.table import find_step
-from rover_pipeline.workflow.stamps import StepId, untrue
+from rover_pipeline.workflow.stamps import untrue
 from tests.kit import small_trace, write_odometry
 
 STAMP = ".options-0"
@@ -127,21 +127,21 @@ def test_the_changed_code_of_a_users_step_is_noticed_and_a_comment_is_not(
             return twice(iq.mean(axis=(1, 2, 3, 4)))
     """
 
-    def now(text: str, helper: str) -> StepId:
+    def now(text: str, helper: str) -> Step:
         (folder / "labown.py").write_text(textwrap.dedent(text))
         (folder / "labhelper.py").write_text(f"def twice(x):\n    return {helper}\n")
         for cache in (identity._digest_of_module, identity._digest_of_file, identity._source, identity._imports):
             cache.cache_clear()
         for name in ("labown", "labhelper"):
             sys.modules.pop(name, None)
-        return StepId.of(decorated_step("labown:own"))
+        return find_step("labown:own")
 
     now(source, "2 * x")
-    run_step(decorated_step("labown:own"), trace, "_own", Request(), stamps=(STAMP,))
+    run_step(find_step("labown:own"), trace, "_own", Request(), stamps=(STAMP,))
     stamp = trace / "_own" / STAMP
     assert untrue(stamp, now(source, "2 * x"), trace) == ""
     assert untrue(stamp, now(source.replace("return", "# why\n            return"), "(2 * x)  # so"), trace) == ""
     told = "the code of labown:own has changed"
     assert untrue(stamp, now(source.replace("mean", "sum"), "2 * x"), trace) == told
     assert untrue(stamp, now(source, "3 * x"), trace) == told, "what it imports counts too"
-    assert StepId.of(find_step("_odom")).source == "", "ours have a version"
+    assert identity.source_of(find_step("_odom").function) == "", "ours have a version"

@@ -47,7 +47,7 @@ def other(iq: np.ndarray) -> np.ndarray:
 def test_a_function_is_run_without_a_rule_and_gives_the_bytes_of_a_job(tmp_path: Path) -> None:
     job, notebook = (small_trace(tmp_path / name, 7, sensors=("radar",)) for name in ("job", "notebook"))
     request = json.dumps({"options": {"scale": 2.0}})
-    run_command([Order(getattr(power, ATTRIBUTE), (job / "_power" / STAMP,), request, None)], job, threads=1, log=None)
+    run_command(Order(getattr(power, ATTRIBUTE), (job / "_power" / STAMP,), request, None), job, threads=1, log=None)
     trace = rp.open(notebook)
     made = rp.run(power, trace, {"scale": 2.0}, threads=2)
     assert isinstance(made, rp.Sensor) and made.path == notebook / "_power" and trace["power"].power.shape == (7, 4)

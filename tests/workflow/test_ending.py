@@ -109,7 +109,7 @@ def test_what_a_recording_cannot_give_is_told_and_fails_a_run_only_where_it_was_
         flow = Flow({"traces": str(trace), "outputs": outputs}, tmp_path)
         flow.wanted[trace] = ["lidar_image", "map"]
         jobs = RecordingJobs(flow, away=False, begins=True)
-        passes = Passes(flow, None, str, lambda _: (), begins=True)
+        passes = Passes(flow, None, lambda _: (), begins=True)
         assert end_of_run(flow, jobs, passes, {}, whole=True) == status
         told = capsys.readouterr().err
         assert f"rover-pipeline: {'failed' if status else 'left out'}:\n  rec  _map  no sweep has a pose\n" in told
@@ -124,7 +124,7 @@ def test_only_what_may_pass_is_advised_to_be_run_again(
     flow = Flow({"traces": str(trace), "outputs": "lidar_image"}, tmp_path)
     flow.wanted[trace] = ["lidar_image"]
     record_failure(trace, "_lidar_image", "why", may_pass=passing)
-    passes = Passes(flow, None, str, lambda _: (), begins=True)
+    passes = Passes(flow, None, lambda _: (), begins=True)
     job = FailedJob("lidar_image", (f"{trace}/_lidar_image/.options-0",), (), "")
     flow.started -= 60
     assert end_of_run(flow, RecordingJobs(flow, away=False, begins=True), passes, {1: job}, whole=False) == 1
@@ -137,20 +137,40 @@ def test_an_output_that_is_up_to_date_again_is_no_failure_any_more(tmp_path: Pat
     for whole in (False, True):
         flow = Flow({"traces": str(trace), "outputs": "lidar_image"}, tmp_path)
         flow.wanted[trace] = ["lidar_image"]
-        passes = Passes(flow, None, str, lambda _: (), begins=True)
+        passes = Passes(flow, None, lambda _: (), begins=True)
         end_of_run(flow, RecordingJobs(flow, away=False, begins=True), passes, {}, whole=whole)
         assert bool(read_failures(trace)) != whole
 
 
+def test_a_simulation_that_failed_leaves_its_recording_without_outputs_and_no_other_job_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for values, count in (({}, "1 of 1 recordings lack outputs"), ({"traces": "rec"}, "1 of the other jobs failed")):
+        small_trace(tmp_path / "rec") if values else None
+        flow = Flow({**values, "outputs": "lidar_image"}, tmp_path)
+        flow.wanted = {trace: ["lidar_image"] for trace in flow.traces}
+        passes = Passes(flow, None, lambda _: (), begins=True)
+        jobs = {1: FailedJob("simulate" if not values else "mine", (), (), "")}
+        assert end_of_run(flow, RecordingJobs(flow, away=False, begins=True), passes, jobs, whole=False) == 1
+        last = capsys.readouterr().err.splitlines()[-1]
+        assert last == f"rover-pipeline: {count}; the same command makes what is missing when the cause above is mended"
+
+
 @pytest.mark.system
-def test_one_bad_recording_stops_no_other_and_a_map_that_cannot_be_made_withholds_no_page(tmp_path: Path) -> None:
+@pytest.mark.parametrize("plan", ["steps", "recordings"])
+def test_one_bad_recording_stops_no_other_and_a_map_that_cannot_be_made_withholds_no_page(
+    tmp_path: Path, plan: str
+) -> None:
     bad, good = (small_trace(tmp_path / "all" / name, sensors=("radar",)) for name in ("bad", "good"))
     (bad / "radar" / "ts").write_bytes(b"")
-    done = snakemake(tmp_path, tmp_path / "all", config={"outputs": "radar_range_doppler,report"})
+    outputs = "radar_points,radar_velocity,radar_range_doppler,report"
+    done = snakemake(tmp_path, tmp_path / "all", config={"outputs": outputs, "plan": plan})
     assert done.returncode == 1
     reason = f"{bad}/radar/ts: holds no samples"
     told = done.stderr.partition("rover-pipeline: failed:\n")[2].splitlines()
-    assert told[0].startswith(f"  bad  _radar_range_doppler  {reason}") and not told[1].startswith("  ")
+    assert told[0].startswith(f"  bad  _radar_points         {reason}"), "velocities follow from points: not theirs"
+    assert told[1].startswith(f"  bad  _radar_range_doppler  {reason}") and not told[2].startswith("  ")
+    assert done.stderr.count(reason) == 2, "of each output once"
     for noise in ("RuleException", "--request", "WorkflowError", "Traceback", "Exiting because"):
         assert noise not in done.stderr
     assert (good / "_radar_range_doppler" / "meta.json").exists() and (good / "_report" / "index.html").exists()

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from rover_pipeline.engine.command import run_pass
-from rover_pipeline.engine.passes import PASSES_VARIABLE, marker_file, outcome, plan_file, taken_over
+from rover_pipeline.engine.passes import PASSES_VARIABLE, marker_file, plan_file, taken_over
 from rover_pipeline.engine.step import Output, Step
 from rover_pipeline.errors import RoverError
 from rover_pipeline.format.failures import read_failures, record_failure
@@ -125,7 +125,7 @@ def divided(trace: Path, *, away: bool = False, pending: Iterable[str] = (), **v
     settings = SimpleNamespace(forceall=False, forcerun=())
     found = pending or flow.pending(trace)
     workflow = SimpleNamespace(dag_settings=settings)
-    joined = Passes(flow, workflow, str, lambda _: found, begins=True, away=away)
+    joined = Passes(flow, workflow, lambda _: found, begins=True, away=away)
     jobs = {name: joined.members(name, trace) for name in joined.names}
     marked = {f"_{name}" for name in found}
     below = {each: marked & {*flow.needs_of.sensors_made_from(each, trace)} for each in marked}
@@ -211,17 +211,16 @@ def test_what_follows_from_a_brief_step_that_fails_is_not_made_of_an_older_resul
         content: dict[str, Any] = json.loads(marker.read_text())
         return content
 
-    assert {*made()["made"]} == {*steps}
+    assert all(made().values()) and {*made()} == {*steps}
     times = {each: (trace / each / "provenance.json").stat().st_mtime_ns for each in steps}
     with (trace / "radar" / "iq").open("r+b") as file:
         file.seek(3 * 2048)
         file.write(np.int16(12345).tobytes())
     content = made()
-    assert {*content["failed"]} == {"_first"} and {*content["made"]} == {"_other"}
+    assert {name: bool(time) for name, time in content.items()} == {"_first": False, "_other": True}
     again = {each for each in steps if (trace / each / "provenance.json").stat().st_mtime_ns != times[each]}
     assert again == {"_other"}, "older results stay"
-    assert "12345" in content["failed"]["_first"][0]
-    assert [each.output for each in read_failures(trace)] == ["_first"]
+    assert [(each.output, "12345" in each.reason) for each in read_failures(trace)] == [("_first", True)]
 
 
 @pytest.mark.system
@@ -253,7 +252,9 @@ def test_a_stamp_is_put_back_on_the_result_of_the_pass_alone(
     (result / "provenance.json").write_text(json.dumps(provenance))
     marker = Path(marker_file(folder, "radar", str(result.parent)))
     marker.parent.mkdir(parents=True)
-    marker.write_text(json.dumps(outcome({"_radar_points": result}, {"_bad": ("why", False), "_full": ("disk", True)})))
+    marker.write_text(json.dumps({"_radar_points": provenance["time"], "_bad": None, "_full": None}))
+    record_failure(result.parent, "_bad", "why", may_pass=False)
+    record_failure(result.parent, "_full", "disk", may_pass=True)
     monkeypatch.setenv(PASSES_VARIABLE, str(folder))
     if change == "other result":
         (result / "provenance.json").write_text(json.dumps({**provenance, "time": {"seconds": 2.0}}))

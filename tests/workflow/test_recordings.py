@@ -12,15 +12,15 @@ from typing import TextIO
 import pytest
 
 from rover_pipeline.errors import ConfigError
-from rover_pipeline.format.failures import record_failure
+from rover_pipeline.format.failures import read_failures, record_failure
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.table import TABLE
 from rover_pipeline.workflow.costs import Cost, cost_of
+from rover_pipeline.workflow.ending import failures
 from rover_pipeline.workflow.flow import Flow
-from rover_pipeline.workflow.plan_file import RUN_VARIABLE, sources_file
-from rover_pipeline.workflow.recording_job import run_recording
+from rover_pipeline.workflow.recording_job import RUN_VARIABLE, SOURCES, run_recording
 from rover_pipeline.workflow.recordings import RecordingJobs
-from rover_pipeline.workflow.rule_inputs import Input
+from rover_pipeline.workflow.rule_inputs import StepInput
 from tests.kit import small_trace
 from tests.workflow.runs import result_bytes, snakemake
 
@@ -30,7 +30,7 @@ def planned(trace: Path, **values: object) -> list[str]:
     flow = Flow({"traces": str(trace), **values})
     names = [name for name, step in TABLE.items() if step.needs_option is None]
     rules = [SimpleNamespace(output=flow.makes(name), input=[flow.needs(name)]) for name in names]
-    assert all(isinstance(rule.input[0], Input) for rule in rules)
+    assert all(isinstance(rule.input[0], StepInput) for rule in rules)
     flow.targets(rules)
     return flow.pending(trace)
 
@@ -157,11 +157,12 @@ def test_a_run_that_plans_recordings_passes_its_whole_configuration_on(tmp_path:
 
 
 #: What the steps of a recording left behind -> exit status of its job, and what its marker tells.
-ENDS: dict[str, tuple[list[tuple[str, str, bool]], str, int, dict[str, str] | None]] = {
+LOG = Path("logs", "rec.log")
+ENDS: dict[str, tuple[list[tuple[str, str, bool]], str, int, dict[str, str]]] = {
     "what the recording lacks is not tried again": ([("_odom", "no", False)], "", 0, {"_odom": "no"}),
-    "a killed step is": ([("_odom", "no", False), ("_map", "killed", True)], "", 1, None),
+    "a killed step is": ([("_odom", "no", False), ("_map", "killed", True)], "", 1, {"_odom": "no", "_map": "killed"}),
     "something in the way is not": ([], "rover-pipeline: in the way\n", 0, {"recording": "in the way"}),
-    "an error of nobody's is": ([], "MemoryError\n", 1, None),
+    "an error of nobody's is": ([], "MemoryError\n", 1, {"recording": f"MemoryError; see {LOG}"}),
 }
 
 
@@ -170,12 +171,13 @@ def test_a_job_fails_only_where_another_attempt_may_succeed(
     failed: list[tuple[str, str, bool]],
     said: str,
     status: int,
-    told: dict[str, str] | None,
+    told: dict[str, str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     trace, run, marker = small_trace(tmp_path / "rec"), tmp_path / "run", tmp_path / "marker.json"
-    sources_file(run).write_text("{}")
+    run.mkdir()
+    (run / SOURCES).write_text("{}")
     record_failure(trace, "_bev", "of an older run", may_pass=True)
 
     def snakemake_fails(command: list[str], stdout: TextIO, env: dict[str, str], **_: object) -> SimpleNamespace:
@@ -187,21 +189,18 @@ def test_a_job_fails_only_where_another_attempt_may_succeed(
             record_failure(trace, output, reason, may_pass=may_pass)
         return SimpleNamespace(returncode=1)
 
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SNAKEMAKE_PROFILE", "cluster")
     monkeypatch.setenv(RUN_VARIABLE, str(run))
     monkeypatch.setattr(subprocess, "run", snakemake_fails)
-    assert run_recording(run, trace, marker, threads=1, log=tmp_path / "logs" / "rec.log") == status
-    assert (json.loads(marker.read_text())["failed"] if marker.exists() else None) == told
+    assert run_recording(run, trace, marker, threads=1, log=LOG) == status
+    reasons = {each.output: each.reason for each in read_failures(trace) if each.output != "_bev"}
+    assert reasons == told and (marker.read_text() if marker.exists() else "none") == ("none" if status else "failed")
 
 
-def test_a_marker_that_cannot_be_read_is_no_success(tmp_path: Path) -> None:
+def test_a_job_whose_marker_alone_says_that_it_failed_has_failed(tmp_path: Path) -> None:
     trace = small_trace(tmp_path / "rec", sensors=("radar",))
-    jobs = RecordingJobs(Flow({"traces": str(trace)}), away=True, begins=True)
-    jobs.folder, jobs.pattern = tmp_path, f"{tmp_path}/{{trace}}.json"
-    path = Path(jobs.marker(trace))
-    path.parent.mkdir(parents=True)
-    for content in ("", "[]", '{"failed": 3}', '{"failed": {"_odom": "why"}}'):
-        path.write_text(content)
-        assert jobs.outcome(trace)
-    path.write_text('{"failed": {}}')
-    assert not jobs.outcome(trace)
+    for content in ("failed", ""):
+        (tmp_path / "marker").write_text(content)
+        rows = failures(Flow({"traces": str(trace)}), [], {str(tmp_path / "marker"): trace})
+        assert [row.output for row in rows] == (["recording"] if content else [])

@@ -17,59 +17,53 @@ from tests.workflow.runs import snakemake
 
 pytestmark = pytest.mark.system
 
+STEPS = """
+from rover_pipeline.steps import step
+from tests import toy
+
+@step(
+    sensor="_beside",
+    inputs={"ts": "radar/ts"},
+    whole={"times": "*/ts", "energy": "_radar_segments/energy", "gnss": "gnss/fix"},
+    outputs={"*": "Of the {name}.", "energies": "Number of them."},
+    version=1,
+)
+def beside(ts, *, times, energy=None, gnss=None):
+    others = toy.beside(ts, ts, ts, lidar_ts=ts, lidar_valid=ts, times=times)
+    return others | {"energies": ts * 0 + len(energy)}
+
+@step(
+    sensor="_radar_segments",
+    section="extra.mine",
+    inputs=toy.IQ,
+    outputs={"energy": "A."},
+    version=1,
+    recording=True,
+)
+def segments(recording, *, options: toy.SegmentOptions):
+    return toy.segments(recording, options=options)
+
+@step(sensor="_folder", inputs=toy.IQ, products={"sum.txt": "A.", "name.txt": "B."}, version=1, waits_for_all=True)
+def folder(recording, *, trace):
+    return toy.folder(recording, trace=trace)
+"""
 RULES = """
-rule beside:
+use rule derived as {0} with:
     input:
-        sensor("radar", "ts", "valid"),
-        sensor("lidar", "rng", "ts", "valid"),
-        sensor("_radar_segments", optional=True),
-        sensor("gnss", "fix", optional=True),
-        sensors("ts"),
+        needs("mine:{0}"),
     output:
-        virtual("_beside", "rng"),
-    params:
-        options=options(),
-    log:
-        "logs/{trace}/beside.log",
-    shell:
-        step("tests.toy:beside")
-
-
-rule radar_segments:
-    input:
-        sensor("radar", "iq", "ts", "valid"),
-    output:
-        virtual("_radar_segments", "energy", options=("extra.segments",)),
-    params:
-        options=options("extra.segments"),
-    log:
-        "logs/{trace}/radar_segments.log",
-    shell:
-        step("tests.toy:segments")
-
-
-rule folder:
-    input:
-        sensor("radar", "iq"),
-        everything("_folder"),
-    output:
-        product("_folder", "sum.txt", "name.txt", options="extra.segments"),
-    params:
-        options=options("extra.segments", "radar"),
-    log:
-        "logs/{trace}/folder.log",
-    shell:
-        step("tests.toy:folder")
+        makes("mine:{0}"),
 """
 
 
 @pytest.fixture
 def run(tmp_path: Path):  # type: ignore[no-untyped-def]
-    (tmp_path / "toy.smk").write_text(RULES)
-    path = os.pathsep.join([str(CHECKOUT), os.environ.get("PYTHONPATH", "")])
+    (tmp_path / "mine.py").write_text(STEPS)
+    (tmp_path / "toy.smk").write_text("".join(RULES.format(name) for name in ("beside", "segments", "folder")))
+    path = os.pathsep.join([str(tmp_path), str(CHECKOUT), os.environ.get("PYTHONPATH", "")])
 
     def call(outputs: object, *arguments: str, frames: int = 4) -> str:
-        config = {"extra_rules": ["toy.smk"], "outputs": outputs, "extra": {"segments": {"frames": frames}}}
+        config = {"extra_rules": ["toy.smk"], "outputs": outputs, "extra": {"mine": {"frames": frames}}}
         done = snakemake(tmp_path, tmp_path / "rec", *arguments, config=config, env={"PYTHONPATH": path})
         assert done.returncode == 0, done.stderr
         return done.stdout + done.stderr
@@ -80,7 +74,7 @@ def run(tmp_path: Path):  # type: ignore[no-untyped-def]
 def test_an_optional_input_is_made_where_the_trace_has_what_it_takes(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     trace = small_trace(tmp_path / "rec")
     run(["beside"])
-    assert {"lidar", "radar", "rng"} <= set(Sensor(trace / "_beside").specs)
+    assert {"lidar", "radar", "energies"} <= set(Sensor(trace / "_beside").specs)
     assert Sensor(trace / "_radar_segments").length() == 6
 
 

@@ -19,7 +19,7 @@ from rover_pipeline.format.trace import new_trace
 from rover_pipeline.importers.points import Cloud, PointsWriter
 from rover_pipeline.table import find_step
 from rover_pipeline.validation.check import problems
-from rover_pipeline.workflow.stamps import StepId, untrue
+from rover_pipeline.workflow.stamps import untrue
 from tests.kit import small_trace, snapshot
 from tests.workflow.runs import snakemake
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.system
 
 NAME = "_radar_range_doppler"
 STAMP = ".options-0"
-STEP = StepId(find_step(NAME).name, find_step(NAME).version)
+STEP = find_step(NAME)
 
 
 @pytest.fixture
