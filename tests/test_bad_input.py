@@ -532,13 +532,12 @@ def test_a_read_only_recording_is_an_error_before_any_job_unless_its_results_exi
     trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writable = {tmp_path / "out": True, trace: False}
-    monkeypatch.setattr("rover_pipeline.workflow.flow.os.access", lambda path, mode: writable[Path(path)])
+    monkeypatch.setattr("rover_pipeline.caches.os.access", lambda path, mode: writable[Path(path)])
     (tmp_path / "out").mkdir()
 
     def asked(**config: object) -> list[str]:
         flow = Flow({"traces": str(trace), "outputs": "lidar_image", **config}, tmp_path)
-        inputs = [flow.sensor("lidar", "rng")]
-        rule = SimpleNamespace(input=inputs, output=flow.virtual("_lidar_image", "rng"))
+        rule = SimpleNamespace(input=[flow.needs("_lidar_image")], output=flow.makes("_lidar_image"))
         return flow.targets([rule])
 
     with pytest.raises(InTheWayError, match=rf"{trace}: cannot be written to; set output_root"):

@@ -147,7 +147,7 @@ def test_the_video_of_a_published_trace_is_read_from_the_virtual_camera(recorded
     shutil.copy(trace / "camera" / "ts", other / "camera" / "ts")
     assert make(other, width=52, height=30).channel("image").read().tobytes() == expected.tobytes()
     flow = Flow({"traces": [str(other)]})
-    assert str(other / "_camera" / "video.avi") in flow.sensor("camera", "video.avi", "ts").files(other)
+    assert str(other / "_camera" / "video.avi") in flow.needs("_camera_frames").files(other)
 
 
 def damaged(trace: Path, number: int, change: str) -> Path:

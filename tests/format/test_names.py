@@ -15,6 +15,7 @@ from rover_pipeline.format.meta import ChannelSpec
 from rover_pipeline.format.names import below, is_plain, plain_names
 from rover_pipeline.format.provenance import MADE_BY, PROVENANCE, files_of
 from rover_pipeline.format.virtual import VirtualWriter
+from rover_pipeline.table import TABLE
 from rover_pipeline.workflow.stamps import untrue
 from tests.kit import small_trace, snapshot
 
@@ -116,4 +117,6 @@ def test_an_input_that_is_no_place_in_the_recording_is_not_looked_at(tmp_path: P
             "time": {"inputs": {reference: [1, 2]}},
         }
         (trace / "_made" / PROVENANCE).write_text(json.dumps(content))
-        assert "does not tell what it was made from" in untrue(trace / "_made" / ".options-0", None, trace)
+        assert "does not tell what it was made from" in untrue(
+            trace / "_made" / ".options-0", TABLE["_lidar_image"], trace
+        )
