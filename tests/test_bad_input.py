@@ -499,7 +499,13 @@ def test_the_installed_command_ends_with_the_error(trace: Path, tmp_path: Path) 
 def test_a_full_disk_is_an_error_that_names_the_result_and_leaves_no_part_of_it(trace: Path) -> None:
     name = STEPS["lidar"]
     # A limit on the size of files fails in the same way as a full disk, at the first write beyond it.
-    limited = ["bash", "-c", 'ulimit -f 1; exec "$@"', "bash", *step_command(name, trace / name, Request())]
+    limited = [
+        "bash",
+        "-c",
+        'ulimit -f 1; PYTHONDONTWRITEBYTECODE=1 exec "$@"',
+        "bash",
+        *step_command(name, trace / name, Request()),
+    ]
     done = subprocess.run(limited, env=environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr == (

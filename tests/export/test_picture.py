@@ -139,7 +139,15 @@ def test_nothing_is_overwritten_and_a_full_disk_leaves_no_picture(
     assert main(["picture", str(trace), "radar_points", "-o", str(out)]) == 1
     assert f"{out}: already exists" in capsys.readouterr().err and out.read_text() == "precious"
     command = [sys.executable, "-m", "rover_pipeline", "picture", str(trace), "radar_points"]
-    limited = ["bash", "-c", 'ulimit -f 1; exec "$@"', "bash", *command, "-o", str(tmp_path / "new.png")]
+    limited = [
+        "bash",
+        "-c",
+        'ulimit -f 1; PYTHONDONTWRITEBYTECODE=1 exec "$@"',
+        "bash",
+        *command,
+        "-o",
+        str(tmp_path / "new.png"),
+    ]
     done = subprocess.run(limited, env=environment(), capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1 and f"{tmp_path}/new.png: cannot be written: File too large" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["mine.png"]
