@@ -41,6 +41,8 @@ WHOLE = bool(os.environ.get("ROVER_PIPELINE_WHOLE"))
 STAMP = ".options-0"
 #: Seconds since the epoch at which small recordings begin.
 START_S = 1_700_000_000.0
+#: Begins a command that may write files of 1 KiB at most. Python would leave compiled modules of that size, cut off.
+SMALL_FILES = ("bash", "-c", 'ulimit -f 1; PYTHONDONTWRITEBYTECODE=1 exec "$@"', "bash")
 #: A radar frame of small recordings, (chirp, tx, rx, word).
 IQ_SHAPE = (4, 2, 4, 32)
 

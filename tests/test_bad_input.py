@@ -29,7 +29,7 @@ from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.options import InputOptions
 from rover_pipeline.table import find_step
 from rover_pipeline.workflow.flow import Flow
-from tests.kit import environment, pictures, small_trace, snapshot, step_command, times
+from tests.kit import SMALL_FILES, environment, pictures, small_trace, snapshot, step_command, times
 from tests.workflow.runs import snakemake
 
 FRAMES = 6
@@ -500,10 +500,7 @@ def test_a_full_disk_is_an_error_that_names_the_result_and_leaves_no_part_of_it(
     name = STEPS["lidar"]
     # A limit on the size of files fails in the same way as a full disk, at the first write beyond it.
     limited = [
-        "bash",
-        "-c",
-        'ulimit -f 1; PYTHONDONTWRITEBYTECODE=1 exec "$@"',
-        "bash",
+        *SMALL_FILES,
         *step_command(name, trace / name, Request()),
     ]
     done = subprocess.run(limited, env=environment(), capture_output=True, text=True, check=False)

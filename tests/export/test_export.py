@@ -13,7 +13,7 @@ from rover_pipeline.errors import InTheWayError
 from rover_pipeline.export import FORMATS
 from rover_pipeline.export.output import new_output
 from rover_pipeline.lookup import load
-from tests.kit import environment, small_trace
+from tests.kit import SMALL_FILES, environment, small_trace
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -91,7 +91,7 @@ def test_a_full_disk_ends_an_export_with_a_one_line_error_and_nothing_stays(
     path = tmp_path / "new" / "out"
     command = [sys.executable, "-m", "rover_pipeline", "export", name, str(drive), "-o", str(path)]
     # A limit on the size of files fails the way a full disk does, at the first write beyond it.
-    limited = ["bash", "-c", 'ulimit -f 1; PYTHONDONTWRITEBYTECODE=1 exec "$@"', "bash", *command]
+    limited = [*SMALL_FILES, *command]
     done = subprocess.run(limited, env=environment(), capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == f"rover-pipeline: {path}: cannot be written: File too large; nothing of it is left behind\n"

@@ -25,7 +25,7 @@ from rover_pipeline.format.sensor import TS, TS_SPEC, Sensor, SensorWriter
 from rover_pipeline.format.trace import CONFIG
 from rover_pipeline.radar.axes import AXES
 from rover_pipeline.table import TABLE, find_step
-from tests.kit import environment, small_trace, spec_of, times, write_odometry
+from tests.kit import SMALL_FILES, environment, small_trace, spec_of, times, write_odometry
 
 STEPS = ("range_doppler", "range_azimuth", "spectrum", "points", "velocity")
 
@@ -140,10 +140,7 @@ def test_nothing_is_overwritten_and_a_full_disk_leaves_no_picture(
     assert f"{out}: already exists" in capsys.readouterr().err and out.read_text() == "precious"
     command = [sys.executable, "-m", "rover_pipeline", "picture", str(trace), "radar_points"]
     limited = [
-        "bash",
-        "-c",
-        'ulimit -f 1; PYTHONDONTWRITEBYTECODE=1 exec "$@"',
-        "bash",
+        *SMALL_FILES,
         *command,
         "-o",
         str(tmp_path / "new.png"),
