@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rover_pipeline.errors import InTheWayError, RoverError, one_line
 from rover_pipeline.format.collection import parse_collection
-from rover_pipeline.format.files import opened_regular
+from rover_pipeline.format.files import make_folders, opened_regular
 from rover_pipeline.format.provenance import fingerprint
 from rover_pipeline.format.texts import MAX_YAML_BYTES, read_text
 from rover_pipeline.format.trace import CONFIG, has_files, is_trace
@@ -77,7 +77,7 @@ def imported(capture: Path, kind: str, trace: Path) -> Path:
             f"{trace.parent}: cannot be written to; `--config output_root=DIR` puts the recording into DIR, "
             f"or `{command}` where you like"
         )
-    trace.parent.mkdir(parents=True, exist_ok=True)
+    make_folders(trace.parent)
     if kind == "ouster":
         load("rover_pipeline.importers.ouster:import_ouster")(capture, trace)
     elif kind == "velodyne":

@@ -51,7 +51,7 @@ def publishes() -> dict[str, Publish]:
         "options": Publish(_small(lambda rec, stamp: write_memory(rec, {"radar.calibration": stamp}), f"rec/{MEMORY}")),
         "marker": Publish(_small(lambda rec, stamp: replace_file(rec / ".marker", json.dumps(stamp)), "rec/.marker")),
         "failure": Publish(
-            _small(lambda rec, _: record_failure(rec, "_odom", "for a reason", may_pass=False), f"rec/{FOLDER}"),
+            _small(lambda rec, _: record_failure(rec, "_odom", "for a reason", may_pass=False), f"rec/{FOLDER}/_odom.json"),
             timed=True,
         ),
     }
