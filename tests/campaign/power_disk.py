@@ -21,7 +21,7 @@ from tests.campaign.power_calls import Call, Opened, Tables
 #: Path below the root -> bytes of a file, None of a folder, text of a link's target.
 Tree = dict[str, bytes | str | None]
 #: Changes of names that are tried in all combinations, and how many combinations of more are drawn.
-_ALL, _DRAWN = 4, 12
+_ALL, _DRAWN = 4, 24
 _SECTOR = 512
 #: What becomes of the data that was not synced.
 _DATA = ("whole", "missing", "zeros", "torn", "mixed")

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import io
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from rover_pipeline.errors import FormatError
 from rover_pipeline.export.dataset import export_dataset
+from rover_pipeline.export.mda.commands import main as mda
 from rover_pipeline.export.mda.files import add_revision
 from rover_pipeline.format.failures import FOLDER, record_failure
 from rover_pipeline.format.memory import MEMORY, write_memory
 from rover_pipeline.format.meta import replace_file
 from tests.campaign.datasets import FORMATS, dataset_trace, make_dataset
 from tests.campaign.subjects import Subject, subjects
-from tests.kit import small_trace
+from tests.kit import STAMP, environment, small_trace
 
 
 class Publish(NamedTuple):
@@ -25,19 +31,27 @@ class Publish(NamedTuple):
         by_file: its files are replaced one by one, each of them whole.
         timed: it tells a time.
         datasets: folders that `check` looks at, besides traces.
+        share: of the states that are judged of others; slow ones have a smaller one.
     """
 
     subject: Subject
     by_file: bool = False
     timed: bool = False
     datasets: tuple[str, ...] = ()
+    share: float = 1.0
+
+
+#: Slow ones: seconds, not hundredths, for each state.
+_SHARES = {"_odom": 0.2, "_objects": 0.1, "simulate": 0.25, "_report": 0.6}
 
 
 @functools.cache
 def publishes() -> dict[str, Publish]:
     """All by their names."""
     known = {
-        name: Publish(subject, datasets=("new",) if name.startswith("dataset ") else ())
+        name: Publish(subject, datasets=("new",), share=0.5)
+        if name.startswith("dataset ")
+        else Publish(subject, share=_SHARES.get(name, 1.0))
         for name, subject in subjects().items()
     }
     return known | {
@@ -48,10 +62,15 @@ def publishes() -> dict[str, Publish]:
             True,
             datasets=("rec",),
         ),
+        "command": Publish(_command((), "rec"), share=0.03),
+        "command, elsewhere": Publish(_command(("output_root=out",), "out/rec"), share=0.03),
+        "mda extract": Publish(Subject(_mda, _extract, ("new2",), replaces=False), True),
         "options": Publish(_small(lambda rec, stamp: write_memory(rec, {"radar.calibration": stamp}), f"rec/{MEMORY}")),
         "marker": Publish(_small(lambda rec, stamp: replace_file(rec / ".marker", json.dumps(stamp)), "rec/.marker")),
         "failure": Publish(
-            _small(lambda rec, _: record_failure(rec, "_odom", "for a reason", may_pass=False), f"rec/{FOLDER}/_odom.json"),
+            _small(
+                lambda rec, _: record_failure(rec, "_odom", "for a reason", may_pass=False), f"rec/{FOLDER}/_odom.json"
+            ),
             timed=True,
         ),
     }
@@ -62,6 +81,32 @@ def _small(write: Callable[[Path, str], object], result: str) -> Subject:
         small_trace(folder / "rec", 2, sensors=("radar",))
 
     return Subject(prepare, lambda folder, stamp, _: write(folder / "rec", stamp), (result,))
+
+
+def _command(more: tuple[str, ...], place: str) -> Subject:
+    """A whole run, with stamps, markers and remembered options."""
+
+    def prepare(folder: Path) -> None:
+        small_trace(folder / "rec", 2, sensors=("radar", "imu"))
+
+    def run(folder: Path, stamp: str, _threads: int) -> None:
+        # Another run had other options of one of the results.
+        option = f"imu.gravity={9.81 if stamp == STAMP else 9.82}"
+        command = ["run", "rec", "--outputs", "imu_filtered,radar_times", "--cores", "2", "--config", *more, option]
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "rover_pipeline", *command],
+            cwd=folder, env=environment(), capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if done.returncode:
+            raise FormatError(done.stderr[-1000:])
+
+    names = ("_imu_filtered", "_radar_times", MEMORY)
+    return Subject(prepare, run, tuple(f"{place}/{name}" for name in names))
+
+
+def _extract(folder: Path, _stamp: str, _threads: int) -> None:
+    with contextlib.redirect_stdout(io.StringIO()):
+        mda(["extract", str(min((folder / "new").rglob("*.mda"))), "-o", str(folder / "new2")])
 
 
 def _mda(folder: Path) -> None:
