@@ -1,7 +1,6 @@
 """Real file systems after a power cut: recorded calls are done again in a mounted image, of which a copy is made.
 
-The copy has what the file system had written to its device until then, as after a power cut; it is mounted, so that
-the journal is played, and read. Where mounting is not allowed, or a file system has no `mkfs`, there are no images.
+The copy has what the file system had written to its device until then. It is mounted, so that its journal is played.
 """
 
 from __future__ import annotations
@@ -14,178 +13,100 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
-from tests.campaign.power_calls import Call
-from tests.campaign.power_disk import Tree, read_tree
+from tests.campaign.power_disk import Call, Disk, Node, Tree, read_tree
 
-#: File systems -> how an image of them is made.
-KINDS = {"ext4": ["mkfs.ext4", "-q"], "xfs": ["mkfs.xfs", "-q"], "btrfs": ["mkfs.btrfs", "-q"]}
+_KINDS = {"ext4": ["mkfs.ext4", "-q"], "xfs": ["mkfs.xfs", "-q"], "btrfs": ["mkfs.btrfs", "-q"]}
 _BYTES = 320 << 20  # what XFS asks for
 _AT_FDCWD, _EXCHANGE = -100, 2
 
 
-def kinds(folder: Path) -> list[str]:
-    """File systems of which images can be made and mounted here."""
-    found = []
-    for kind in KINDS:
-        with contextlib.suppress(OSError, subprocess.CalledProcessError), _mounted(_new(kind, folder / kind), folder):
-            found.append(kind)
-    return found
-
-
-def states(
-    kind: str, folder: Path, base: Path, root: Path, played: Sequence[Call], cuts: int, rng: random.Random
-) -> Iterator[Tree]:
-    """What is below `root` after power cuts at some of the calls.
-
-    Args:
-        folder: for images; base: what is below the root at first.
-    """
-    folder.mkdir(exist_ok=True)
-    image, copy = folder / f"{kind}.image", folder / f"{kind}.copy"
-    for _ in range(cuts):
-        end = rng.randrange(len(played) + 1)
-        synced = rng.randrange(end + 1) if rng.random() < 0.5 else -1  # the file system writes by itself, too
-        with _mounted(_new(kind, image), folder) as mount:
-            shutil.copytree(base, mount / "work", symlinks=True)
-            _sync(mount)
-            with contextlib.closing(_Player(root, mount / "work")) as player:
-                for number, call in enumerate(played[:end]):
-                    player.play(call)
-                    if number == synced:
-                        _sync(mount)
-                subprocess.run(["cp", "--sparse=always", image, copy], check=True)
-        with _mounted(copy, folder) as mount:
-            yield read_tree(mount / "work")
-        copy.unlink()
-
-
-def _new(kind: str, image: Path) -> Path:
-    image.unlink(missing_ok=True)
-    image.touch()
-    os.truncate(image, _BYTES)
-    subprocess.run([*KINDS[kind], image], check=True, capture_output=True)
-    return image
+def on_real_disks(folder: Path, played: Sequence[Call], cuts: int, rng: random.Random) -> Iterator[tuple[str, Tree]]:
+    """What is left by power cuts at some of the calls, on each file system: of `folder/work`, which began as `base`."""
+    image, copy, root = folder / "image", folder / "copy", folder / "work"
+    for kind in _KINDS if cuts else ():
+        for _ in range(cuts):
+            end = rng.randrange(len(played) + 1)
+            written = rng.randrange(end + 1) if rng.random() < 0.5 else -1  # the file system writes by itself, too
+            image.unlink(missing_ok=True)
+            with image.open("wb") as file:
+                file.truncate(_BYTES)
+            subprocess.run([*_KINDS[kind], image], check=True, capture_output=True)
+            with _mounted(image, folder / "mount") as mount:
+                shutil.copytree(folder / "base", mount / "work", symlinks=True)
+                subprocess.run(["sync", "-f", mount], check=True)
+                with contextlib.closing(_Mirror(root, read_tree(folder / "base"), mount / "work")) as mirror:
+                    for number, call in enumerate(played[:end]):
+                        mirror.play(call)
+                        if number == written:
+                            subprocess.run(["sync", "-f", mount], check=True)
+                    subprocess.run(["cp", "--sparse=always", image, copy], check=True)
+            with _mounted(copy, folder / "mount") as mount:
+                yield kind, read_tree(mount / "work")
 
 
 @contextlib.contextmanager
-def _mounted(image: Path, folder: Path) -> Iterator[Path]:
-    mount = folder / "mount"
+def _mounted(image: Path, mount: Path) -> Iterator[Path]:
     mount.mkdir(exist_ok=True)
-    subprocess.run(["mount", "-o", "loop", image, mount], check=True, capture_output=True)
+    subprocess.run(["mount", "-o", "loop", image, mount], check=True)
     try:
         yield mount
     finally:
         subprocess.run(["umount", mount], check=True)
 
 
-def _sync(mount: Path) -> None:
-    subprocess.run(["sync", "-f", mount], check=True)
+class _Mirror(Disk):
+    """Does what it plays below `place`, too, where the same files are."""
 
-
-class _Player:
-    """Does recorded calls again, below another folder."""
-
-    def __init__(self, root: Path, place: Path) -> None:
-        self._root, self._place = root, place
-        self._open: dict[tuple[int, int], int] = {}
+    def __init__(self, root: Path, tree: Tree, place: Path) -> None:
+        super().__init__(root, tree)
+        self._copy, self._open_of = place, dict[int, int]()
         self._libc = ctypes.CDLL(None, use_errno=True)
 
     def close(self) -> None:
-        for descriptor in set(self._open.values()):
+        """Close all files, so that the file system can be unmounted."""
+        for descriptor in self._open_of.values():
             os.close(descriptor)
 
-    def play(self, call: Call) -> None:
-        if method := getattr(self, f"_{call.name}", None):
-            method(call, call.args)
+    def change(self, *entries: tuple[Node, str, Node | None]) -> None:
+        paths = [(self._path(folder) or self._copy) / name for folder, name, _ in entries]
+        node = entries[-1][2]
+        if len(entries) == 2:
+            ends = [part for path in paths for part in (_AT_FDCWD, os.fsencode(path))]
+            if self._libc.renameat2(*ends, _EXCHANGE if entries[0][2] else 0):
+                raise OSError(ctypes.get_errno(), "renameat2", str(paths[0]))
+        elif node is None:
+            (Path.unlink if entries[0][0].names[entries[0][1]].content is not None else Path.rmdir)(paths[0])
+        elif node.content is None:
+            paths[0].mkdir()
+        elif isinstance(node.content, str):
+            paths[0].symlink_to(node.content)
+        elif (known := self._path(node)) is not None:
+            os.link(known, paths[0])
+        else:
+            self._open_of[id(node)] = os.open(paths[0], os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        super().change(*entries)
 
-    def _held(self, call: Call, number: Any) -> int | None:
-        return self._open.get((0, int(number, 0))) if str(number)[:1].isdigit() else None
+    def _path(self, wanted: Node) -> Path | None:
+        """Where a file or folder is now; None = nowhere."""
+        waiting = [(self._copy, self.top)]
+        while waiting:
+            path, node = waiting.pop()
+            if node is wanted:
+                return path
+            waiting += [(path / name, each) for name, each in node.names.items()]
+        return None
 
-    def _at(self, call: Call, folder: Any, name: bytes) -> dict[str, Any] | None:
-        """The path, and the descriptor of its folder where it is relative to one; None = outside of the root."""
-        text = os.fsdecode(name)
-        if text.startswith("/"):
-            relative = os.path.relpath(text, self._root)
-            return None if relative.startswith("..") else {"path": self._place / relative, "dir_fd": None}
-        held = self._held(call, folder)
-        return None if held is None else {"path": text, "dir_fd": held}
+    def _descriptor(self, node: Node) -> int:
+        if id(node) not in self._open_of:
+            flags = os.O_RDONLY if node.content is None else os.O_RDWR
+            self._open_of[id(node)] = os.open(self._path(node) or "", flags)
+        return self._open_of[id(node)]
 
-    def _openat(self, call: Call, args: list[Any]) -> None:
-        self._drop(call.value)
-        if at := self._at(call, args[0], args[1]):
-            flags = 0
-            for name in args[2].split("|"):
-                flags |= getattr(os, name, 0)
-            self._open[0, call.value] = os.open(**at, flags=flags & ~os.O_EXCL, mode=0o644)
+    def write(self, node: Node, at: int, data: bytes | None) -> None:
+        os.ftruncate(self._descriptor(node), at) if data is None else os.pwrite(self._descriptor(node), data, at)
+        super().write(node, at, data)
 
-    def _drop(self, number: int) -> None:
-        if (old := self._open.pop((0, number), None)) is not None:
-            os.close(old)
-
-    def _fcntl(self, call: Call, args: list[Any]) -> None:
-        if "F_DUPFD" in str(args[1]) and (held := self._held(call, args[0])) is not None:
-            self._drop(call.value)
-            self._open[0, call.value] = os.dup(held)
-
-    def _write(self, call: Call, args: list[Any]) -> None:
-        if (held := self._held(call, args[0])) is not None:
-            os.write(held, b"".join(each for each in args if isinstance(each, bytes))[: call.value])
-
-    _writev = _write
-
-    def _pwrite64(self, call: Call, args: list[Any]) -> None:
-        if (held := self._held(call, args[0])) is not None:
-            os.pwrite(held, b"".join(each for each in args if isinstance(each, bytes))[: call.value], int(args[-1]))
-
-    def _read(self, call: Call, args: list[Any]) -> None:
-        if (held := self._held(call, args[0])) is not None:
-            os.lseek(held, call.value, os.SEEK_CUR)
-
-    def _lseek(self, call: Call, args: list[Any]) -> None:
-        if (held := self._held(call, args[0])) is not None:
-            os.lseek(held, call.value, os.SEEK_SET)
-
-    def _ftruncate(self, call: Call, args: list[Any]) -> None:
-        if (held := self._held(call, args[0])) is not None:
-            os.ftruncate(held, int(args[1]))
-
-    def _sendfile(self, call: Call, args: list[Any]) -> None:
-        target, source = self._held(call, args[0]), self._held(call, args[1])
-        if target is not None and source is not None:
-            os.sendfile(target, source, None if args[2] == "NULL" else int(args[2]), call.value)
-
-    def _fsync(self, call: Call, args: list[Any]) -> None:
-        if (held := self._held(call, args[0])) is not None:
-            os.fsync(held)
-
-    _fdatasync = _fsync
-
-    def _renameat2(self, call: Call, args: list[Any]) -> None:
-        old, new = self._at(call, args[0], args[1]), self._at(call, args[2], args[3])
-        if old and new:
-            ends = [part for at in (old, new) for part in (at["dir_fd"] or _AT_FDCWD, os.fsencode(at["path"]))]
-            flags = _EXCHANGE if len(args) > 4 and "EXCHANGE" in args[4] else 0
-            if self._libc.renameat2(*ends, flags):
-                raise OSError(ctypes.get_errno(), "renameat2")
-
-    def _linkat(self, call: Call, args: list[Any]) -> None:
-        old, new = self._at(call, args[0], args[1]), self._at(call, args[2], args[3])
-        if old and new:
-            os.link(old["path"], new["path"], src_dir_fd=old["dir_fd"], dst_dir_fd=new["dir_fd"], follow_symlinks=False)
-
-    def _symlinkat(self, call: Call, args: list[Any]) -> None:
-        if at := self._at(call, args[1], args[2]):
-            os.symlink(args[0], at["path"], dir_fd=at["dir_fd"])
-
-    def _unlinkat(self, call: Call, args: list[Any]) -> None:
-        if at := self._at(call, args[0], args[1]):
-            with contextlib.suppress(IsADirectoryError):
-                os.unlink(**at)
-                return
-            os.rmdir(**at)
-
-    def _mkdirat(self, call: Call, args: list[Any]) -> None:
-        if at := self._at(call, args[0], args[1]):
-            os.mkdir(**at)
+    def sync(self, node: Node, last: int) -> None:
+        os.fsync(self._descriptor(node))
+        super().sync(node, last)
