@@ -143,7 +143,7 @@ class Laboratory:
         played = list(calls(recorded.folder / "log"))
         found: dict[bytes, State] = {}
         for call in played:
-            if disk.play(call):
+            if disk.play(call) and rng.random() < self.publish.share:
                 found.update({digest(tree): State(model, tree) for model, tree in disk.states(rng)})
                 for path, content in disk.tree().items() if self.publish.by_file else ():
                     self.versions.setdefault(path, set()).add(content)
