@@ -22,12 +22,11 @@ import json
 import os
 import random
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from types import SimpleNamespace
@@ -47,75 +46,12 @@ from rover_pipeline.format.trace import is_trace
 from rover_pipeline.table import TABLE, find_step
 from rover_pipeline.workflow.flow import Flow
 from rover_pipeline.workflow.stamps import StepId, untrue
-from tests.campaign.faults import _make_different
 from tests.campaign.forked import Tally, run_cases
-from tests.campaign.power_disk import TRACED, Disk, Tree, calls, digest, read_tree
+from tests.campaign.power_disk import Disk, Tree, calls, digest, read_tree
 from tests.campaign.power_images import on_real_disks
+from tests.campaign.power_record import Recorded, record, restore
 from tests.campaign.power_subjects import publishes
-from tests.campaign.subjects import OLDER_STAMP
-from tests.kit import PER_PROCESS, STAMP, environment
-
-_BEGIN, _END = "/power-cut/begin/", "/power-cut/end/"
-
-
-class Recorded(NamedTuple):
-    """One recorded run. `over`: an older result was there."""
-
-    name: str
-    over: bool
-    folder: Path
-
-    def __str__(self) -> str:
-        return f"{self.name}, over {'an older result' if self.over else 'nothing'}"
-
-
-def record(root: Path, names: Sequence[str]) -> list[Recorded]:
-    """Run publishes in a process whose system calls are recorded."""
-    command = [*TRACED, str(root / "log"), sys.executable, "-m", "tests.campaign.power", str(root), *names]
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"the recording failed: {done.stderr[-3000:]}")
-    output = None
-    with (root / "log").open() as lines:
-        for line in lines:
-            if "mkdir(" in line and " ENOENT " in line:
-                mark = bytes.fromhex(line.split('"')[1].replace("\\x", "")).decode()
-                if mark.startswith((_BEGIN, _END)):
-                    output = (Path(mark[len(_BEGIN) - 1 :]) / "log").open("w") if mark.startswith(_BEGIN) else None
-            if output is not None:
-                output.write(line)
-    (root / "log").unlink()
-    made = json.loads((root / "made").read_text())
-    return [Recorded(name, over, root / str(number)) for number, (name, over) in enumerate(made)]
-
-
-def _record_all(root: Path, names: Sequence[str]) -> None:
-    """In the recorded process: prepare each publish, and run it between two marks, which are calls that fail."""
-    known = publishes()
-    made = [(name, over) for name in names for over in (False, True)[: 1 + known[name].subject.replaces]]
-    (root / "made").write_text(json.dumps(made))
-    for number, (name, over) in enumerate(made):
-        subject, folder = known[name].subject, root / str(number)
-        base, work = folder / "base", folder / "work"
-        folder.mkdir()
-        subject.prepare(base)
-        if over:
-            _restore(base, work)
-            subject.run(work, OLDER_STAMP, 1)
-            for each in filter(Path.is_dir, (work / result for result in subject.results)):
-                _make_different(each)
-            _restore(work, base)
-        _restore(base, work)
-        for mark in (_BEGIN, _END):
-            with contextlib.suppress(FileNotFoundError):
-                os.mkdir(f"{mark[:-1]}{folder}")
-            if mark == _BEGIN:
-                subject.run(work, STAMP, 2)
-
-
-def _restore(base: Path, work: Path) -> None:
-    shutil.rmtree(work, ignore_errors=True)
-    shutil.copytree(base, work, symlinks=True)
+from tests.kit import PER_PROCESS, STAMP
 
 
 class State(NamedTuple):
@@ -143,15 +79,16 @@ class Laboratory:
         played = list(calls(recorded.folder / "log"))
         found: dict[bytes, State] = {}
         for call in played:
-            if disk.play(call) and rng.random() < self.publish.share:
-                found.update({digest(tree): State(model, tree) for model, tree in disk.states(rng)})
+            if disk.play(call):
                 for path, content in disk.tree().items() if self.publish.by_file else ():
                     self.versions.setdefault(path, set()).add(content)
+                if rng.random() < self.publish.share:
+                    found.update({digest(tree): State(model, tree) for model, tree in disk.states(rng)})
         self.after = disk.tree()
         assert self.after == read_tree(self.work), f"{recorded}: the recording lacks calls"
-        for model, tree in on_real_disks(recorded.folder, played, images if self.publish.share == 1 else 0, rng):
-            found.setdefault(digest(tree), State(model, tree))
-        self.images = sum(each.model not in ("ordered", "weak") for each in found.values())
+        real = list(on_real_disks(recorded.folder, played, images if self.publish.share == 1 else 0, rng))
+        found.update({digest(tree): State(model, tree) for model, tree in real})
+        self.images = len(real)
         for _ in range(20):
             found.update({digest(tree): State(model, tree, True) for model, tree in disk.states(rng)})
         self.possible = len(found)
@@ -204,8 +141,8 @@ class Laboratory:
         if outcomes <= {"new", "older", "absent"}:
             wrong += [f"check: {line}" for line in lines if line not in self.told and "is unfinished" not in line]
         for path in self._traces():
-            wrong += [_ends(lambda at=path: _read_all(at), "rp.open", True)]
-            wrong += [_ends(lambda at=path: _plan(at), "run -n", True)]
+            wrong += [_ends(partial(_read_all, path), "rp.open", True)]
+            wrong += [_ends(partial(_plan, path), "run -n", True)]
         return max(outcomes), wrong + problems
 
     def _half(self, name: str, found: Tree) -> str:
@@ -235,7 +172,7 @@ class Laboratory:
         for path in (*self._traces(), *filter(Path.is_dir, (self.work / name for name in self.publish.datasets))):
             printed = io.StringIO()
             with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(io.StringIO()):
-                wrong.append(_ends(lambda at=path: print_problems([str(at)], False, 1), "check", True))
+                wrong.append(_ends(partial(print_problems, [str(path)], False, 1), "check", True))
             lines += printed.getvalue().splitlines()
         return lines, wrong
 
@@ -254,7 +191,7 @@ class Laboratory:
 
     def _write(self, tree: Tree) -> None:
         """Make the folder what a state says. Files that are as they were have the times that they had."""
-        _restore(self.base, self.work)
+        restore(self.base, self.work)
         for path in sorted(self.before.keys() - tree.keys(), reverse=True):
             (Path.rmdir if self.before[path] is None else Path.unlink)(self.work / path)
         for path, content in sorted(tree.items()):
@@ -286,7 +223,8 @@ def _chosen(states: list[State], most: int, rng: random.Random) -> list[State]:
     """At most so many states: first of those that differ in what is seen outside of scratch folders."""
     rng.shuffle(states)
     seen: set[bytes] = set()
-    first, others = [], []
+    first: list[State] = []
+    others: list[State] = []
     for state in states:
         key = digest(_seen(state.tree))
         (others if key in seen and not state.ended else first).append(state)
@@ -351,7 +289,8 @@ def play(recorded: Recorded, seed: int, most: int, images: int) -> tuple[str, Ta
     run_cases(cases, prepare, lambda place, number: place.judge(number), tally)
     tally.findings = [(f"{recorded}: {name}", problem) for name, problem in tally.findings]
     shutil.rmtree(recorded.folder)
-    figures = f"{len(cases)} of {laboratory.possible} states, {len(tally.findings)} wrong"
+    of = f"{laboratory.possible} states" + (f" with {laboratory.images} images" if images else "")
+    figures = f"{len(cases)} of {of}, {len(tally.findings)} wrong"
     return f"{recorded}: {figures}, {time.monotonic() - begin:.0f} s", tally
 
 
@@ -386,7 +325,3 @@ def main(arguments: Sequence[str]) -> None:
         print(f"{count:8,} {outcome}")
     print(f"{sum(tally.counts.values()):8,} states, {len(tally.findings)} wrong")
     raise SystemExit(bool(tally.findings))
-
-
-if __name__ == "__main__":
-    _record_all(Path(sys.argv[1]), sys.argv[2:])
