@@ -12,7 +12,7 @@ import os
 import random
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import product
+from itertools import compress, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,7 +39,6 @@ _CALL = re.compile(r"(\w+)\((.*)\) += (\w+).*", re.DOTALL)
 _TOKEN = re.compile(r'"((?:\\x[0-9a-f]{2})*)"|([^,"\[\]{}]+)')
 #: Changes of names that are tried in all combinations, and how many combinations of more are drawn.
 _ALL, _DRAWN = 4, 24
-_SECTOR = 512
 #: What becomes of the data that was not synced.
 _DATA = ("whole", "missing", "zeros", "torn", "mixed")
 
@@ -126,7 +125,7 @@ class Node:
         if how == "zeros":  # the file has its size, and its blocks were never written
             return old[: len(new)] + bytes(max(0, len(new) - len(old)))
         cut = rng.randrange(max(1, len(new)))
-        cut -= cut % _SECTOR if rng.random() < 0.5 else 0
+        cut -= cut % 512 if rng.random() < 0.5 else 0
         return new[:cut] + (bytes(len(new) - cut) if rng.random() < 0.5 else b"")
 
 
@@ -185,10 +184,7 @@ class Disk:
         shown = [change.call for change in pending if any(id(folder) in near for folder, _, _ in change.entries)]
         others = [change.call for change in pending if change.call not in shown]
         if len(shown) <= _ALL:
-            chosen = [
-                {call for call, has in zip(shown, pick, strict=True) if has}
-                for pick in product((0, 1), repeat=len(shown))
-            ]
+            chosen = [set(compress(shown, pick)) for pick in product((0, 1), repeat=len(shown))]
         else:
             chosen = [_drawn(shown, rng) for _ in range(_DRAWN)]
         for each in chosen:
