@@ -221,7 +221,8 @@ class Disk:
         """Do a call; whether it may change what is on the disk."""
         name, args, self._now = call.name, call.args, call.number
         table = self._tables.get(call.thread, self._tables[0])
-        held = table.get(int(args[0], 0)) if isinstance(args[0], str) and args[0][:1].isdigit() else None
+        number = next((each for each in args[:1] if isinstance(each, str) and each[:1].isdigit()), "-1")
+        held = table.get(int(number, 0))
         data = b"".join(each for each in args if isinstance(each, bytes))[: max(0, call.value)]
         if name in _NEW_THREADS:
             shares = any("CLONE_FILES" in str(each) for each in args)
