@@ -21,13 +21,14 @@ from typing import Any
 from rover_pipeline.errors import FormatError, InTheWayError, named_if_not_written
 from rover_pipeline.format.attempt import Attempt, open_regular, remove_tree
 from rover_pipeline.format.channels.base import sync_file, sync_new_name
-from rover_pipeline.format.files import opened_file
+from rover_pipeline.format.files import make_folders, opened_file
 from rover_pipeline.format.names import STAMP, below
 from rover_pipeline.format.provenance import MADE_BY, PROVENANCE, read_provenance
 from rover_pipeline.format.switch import switch
 from rover_pipeline.format.texts import read_json, read_text
 
-_IDENTITY = "identity"
+#: File of a scratch folder from which the next attempt continues.
+IDENTITY = "identity"
 _PARTS = "parts"
 
 
@@ -100,7 +101,7 @@ def dataset_output(path: Path, identity: str) -> Iterator[DatasetOutput]:
 
     def keep_same(folder: Path) -> None:
         with contextlib.suppress(FormatError, OSError):
-            if not folder.is_symlink() and read_text(folder / _IDENTITY) == identity:
+            if not folder.is_symlink() and read_text(folder / IDENTITY) == identity:
                 left.append(folder)
                 return
         remove_tree(folder)
@@ -112,7 +113,7 @@ def dataset_output(path: Path, identity: str) -> Iterator[DatasetOutput]:
             output = DatasetOutput(attempt.folder, path.name)
             output.folder.mkdir()
             (attempt.folder / _PARTS).mkdir()
-            (attempt.folder / _IDENTITY).write_text(identity, encoding="utf-8")
+            (attempt.folder / IDENTITY).write_text(identity, encoding="utf-8")
             adopted = sum(output.adopt(folder) for folder in left)
             if adopted:
                 print(f"{path}: continues an interrupted export; {adopted} of its parts are finished", file=sys.stderr)
@@ -188,12 +189,13 @@ def merge(
         changed += [name] if name in digests else []
     for name in changed:
         target = below(path, name)  # a link may have come since
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_folders(target.parent)
         if name in ours:
             os.replace(output.folder / name, target)
         else:
             _link(output.folder / name, target)
-    own.mkdir(exist_ok=True)
+    _sync({below(path, name).parent for name in changed})  # before the provenance tells of them
+    make_folders(own)
     scratch = output.folder.parent / PROVENANCE
     scratch.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     sync_file(scratch)

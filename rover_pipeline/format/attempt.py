@@ -22,6 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rover_pipeline.errors import InTheWayError
+from rover_pipeline.format.files import make_folders
 
 #: The folder of a trace that holds scratch folders and locks. It is removed when it is empty.
 PARTIAL = ".partial"
@@ -215,7 +216,7 @@ def open_regular(path: Path) -> int:
 
 def _make_folder(folder: Path) -> None:
     """Make a folder of ours. Raises InTheWayError where something else has its name."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    make_folders(folder.parent)
     with contextlib.suppress(FileExistsError):
         folder.mkdir()
     with contextlib.suppress(FileNotFoundError):  # another process has just removed it

@@ -2,6 +2,8 @@
 
 A trace can come from anywhere. A named pipe where a file belongs would block its reader for ever, a device may never
 end, and a sparse file of a few blocks can claim terabytes.
+
+Folders that are made here keep their names in a power cut.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BufferedReader, FileIO
 from pathlib import Path
 
@@ -47,6 +49,24 @@ def opened_file(path: Path, buffering: int = 1 << 16) -> Iterator[BufferedReader
     """A regular file as an object with `read` and `seek`, for libraries that take one. Raises as `opened_regular`."""
     with opened_regular(path) as descriptor, FileIO(descriptor, closefd=False) as file:
         yield BufferedReader(file, buffering)
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the names in a folder are on the disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def make_folders(folder: Path) -> None:
+    """Make a folder and the missing ones above it, for good: what is synced in a folder is lost with its name."""
+    missing = [each for each in (folder, *folder.parents) if not os.path.lexists(each)]
+    folder.mkdir(parents=True, exist_ok=True)
+    for each in missing:
+        with suppress(OSError):  # another process has removed it, or a power cut in the next seconds could
+            sync_folder(each.parent)
 
 
 def existing(text: str) -> Path:

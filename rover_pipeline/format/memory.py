@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rover_pipeline.errors import FormatError
+from rover_pipeline.format.files import make_folders
 from rover_pipeline.format.meta import replace_file
 from rover_pipeline.format.provenance import MADE_BY
 from rover_pipeline.format.texts import read_json
@@ -31,7 +32,7 @@ def write_memory(results: Path, options: dict[str, Any]) -> None:
     """Keep options, or remove the file where there are none. Nothing is written where nothing changes."""
     path = results / MEMORY
     if options and read_memory(results) != options:
-        results.mkdir(parents=True, exist_ok=True)
+        make_folders(results)
         replace_file(path, json.dumps({"made_by": MADE_BY, "options": options}, indent=1, sort_keys=True) + "\n")
     elif not options and read_memory(results):
         path.unlink()

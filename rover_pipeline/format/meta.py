@@ -17,6 +17,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from rover_pipeline.errors import FormatError, did_you_mean, explain, short
+from rover_pipeline.format.files import sync_folder
 from rover_pipeline.format.names import is_plain
 from rover_pipeline.format.texts import read_json
 
@@ -131,11 +132,7 @@ def replace_file(path: Path, text: str) -> None:
         with suppress(OSError):
             scratch.unlink(missing_ok=True)
         raise
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(path.parent)
 
 
 def _parse(path: str, name: str, entry: object) -> ChannelSpec:

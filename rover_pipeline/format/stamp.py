@@ -34,6 +34,7 @@ def confirm(stamp: Path, time: Any) -> bool:
         if provenance is None or provenance.get("time") != time or stamp.name not in listed or not listed <= there:
             return False
         os.close(os.open(stamp.name, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o666, dir_fd=folder))
+        os.fsync(folder)
         return True
     finally:
         os.close(folder)

@@ -12,7 +12,7 @@ from pathlib import Path
 from rover_pipeline.errors import FormatError, InTheWayError, named_if_not_written, require_damage
 from rover_pipeline.format.attempt import Attempt, remove_tree
 from rover_pipeline.format.channels.base import sync_folders, sync_new_name
-from rover_pipeline.format.files import exists
+from rover_pipeline.format.files import exists, make_folders
 from rover_pipeline.format.meta import META, read_meta
 from rover_pipeline.format.provenance import PROVENANCE, files_of, is_source, read_provenance
 from rover_pipeline.format.sensor import TS, Sensor
@@ -226,7 +226,7 @@ def link_trace(source: Path, target: Path) -> None:
     Raises:
         InTheWayError: there is something else at the path of a link.
     """
-    target.mkdir(parents=True, exist_ok=True)
+    make_folders(target)
     for path in source.absolute().iterdir():
         if path.name.startswith(".") or (path.is_dir() and _is_result(path)):
             continue

@@ -20,7 +20,7 @@ from typing import Any, Self
 import numpy as np
 
 from rover_pipeline.errors import FormatError, InTheWayError, RoverError, short
-from rover_pipeline.format.attempt import LOCK, PARTIAL, Attempt, remove_tree
+from rover_pipeline.format.attempt import LOCK, PARTIAL, Attempt, attempts, remove_tree
 from rover_pipeline.format.channels import create_channel
 from rover_pipeline.format.channels.base import EncodedWriter, sync_file, sync_new_name
 from rover_pipeline.format.channels.raw import allocate, write_at
@@ -57,6 +57,14 @@ def in_the_way(path: Path) -> str:
     )
 
 
+def remove_left(path: Path) -> None:
+    """Remove what a killed run has left of the result at `path`, unless another process makes that now."""
+    if attempts(path):
+        writer = VirtualWriter(path, wait=False)
+        with contextlib.suppress(InTheWayError, OSError), writer:
+            pass
+
+
 class VirtualWriter:
     """Makes the virtual sensor at `path`. Use it as a context manager, then `create`, fill, `commit`.
 
@@ -69,18 +77,21 @@ class VirtualWriter:
         stamps: names of empty files that are published with the result: they show that all others are complete.
         declared: names that the step of the result declares. Only these, names of the new result, channels and
             stamps are removed from an older result; None = all that its provenance lists.
+        wait: for another process that makes the same; False = that is an error.
 
     Attributes:
         partial: scratch folder. Files in it are published with the channels.
         waited: whether this process waited for another one, which may have made the same result.
     """
 
-    def __init__(self, path: Path, stamps: Iterable[str] = (), declared: Collection[str] | None = None) -> None:
+    def __init__(
+        self, path: Path, stamps: Iterable[str] = (), declared: Collection[str] | None = None, wait: bool = True
+    ) -> None:
         self.path = path
         self.stamps = tuple(stamps)
         self.declared = declared
         self.specs: dict[str, ChannelSpec] = {}
-        self._attempt = Attempt(path)
+        self._attempt = Attempt(path, wait)
         self._length = 0
         self._streams: dict[str, EncodedWriter] = {}
 

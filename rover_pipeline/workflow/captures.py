@@ -12,7 +12,7 @@ from pathlib import Path
 from rover_pipeline.caches import can_be_written
 from rover_pipeline.errors import InTheWayError, RoverError, one_line
 from rover_pipeline.format.collection import parse_collection
-from rover_pipeline.format.files import opened_regular
+from rover_pipeline.format.files import make_folders, opened_regular
 from rover_pipeline.format.provenance import fingerprint
 from rover_pipeline.format.texts import MAX_YAML_BYTES, read_text
 from rover_pipeline.format.trace import CONFIG, has_files, is_trace
@@ -78,7 +78,7 @@ def imported(capture: Path, kind: str, trace: Path) -> Path:
             f"{trace.parent}: cannot be written to; `--config output_root=DIR` puts the recording into DIR, "
             f"or `{command}` where you like"
         )
-    trace.parent.mkdir(parents=True, exist_ok=True)
+    make_folders(trace.parent)
     words = ["import", kind, str(capture), "-o", str(trace)]
     with redirect_stdout(sys.stderr):
         load("rover_pipeline.importers.apart:run_apart")(load("rover_pipeline.cli:build_parser")().parse_args(words))

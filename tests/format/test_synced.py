@@ -75,7 +75,8 @@ def test_why_an_output_failed_is_on_the_disk_and_a_kill_leaves_no_names(
     assert len(list((tmp_path / ".failed").iterdir())) <= 1
     record_failure(tmp_path, "_odom", "no lidar", may_pass=False)
     assert [each.reason for each in read_failures(tmp_path)] == ["no lidar"]
-    assert [kind for kind, _ in calls[-3:]] == ["sync", "name", "sync"] and calls[-1][1] == str(tmp_path / ".failed")
+    assert [kind for kind, _ in calls[-4:]] == ["sync", "name", "sync", "sync"]
+    assert [path for _, path in calls[-2:]] == [str(tmp_path / ".failed"), str(tmp_path)]
     if (process := os.fork()) == 0:
         os.replace = lambda *names: os._exit(9)
         record_failure(tmp_path, "_odom", "again", may_pass=False)

@@ -14,6 +14,7 @@ from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, did_y
 from rover_pipeline.export.mda.codec import SNAPSHOT_PERIOD, Entry, Item, difference, entry_spans, text_of
 from rover_pipeline.export.mda.files import add_revision, item_paths, read_bytes, read_item
 from rover_pipeline.export.output import new_output
+from rover_pipeline.format.attempt import remove_left
 
 #: Suffixes of payloads by the bytes that they begin with, and by their type.
 _MAGIC = {b"\xff\xd8\xff": ".jpg", b"\x89PNG": ".png", b"RIFF": ".wav"}
@@ -131,7 +132,7 @@ def _difference(path: Path, name: str, entries: tuple[Entry, ...], old: int, new
 
 def _extract(arguments: argparse.Namespace) -> int:
     paths = _files(arguments.paths)
-    targets: dict[Path, bytes] = {}
+    targets: set[Path] = set()
     for path in paths:
         item = read_item(path)
         contents = {} if arguments.no_payload else {path.stem + _suffix(item): item.payload}
@@ -143,12 +144,16 @@ def _extract(arguments: argparse.Namespace) -> int:
             # The reference program ends the text with a line feed, too.
             contents[f"{path.stem}.{_file_name(name)}.txt"] = f"{text}\n".encode()
         for target, content in contents.items():
-            if arguments.out / target in targets or os.path.lexists(arguments.out / target):
-                raise InTheWayError(f"{arguments.out / target}: already exists; remove it or choose another folder")
-            targets[arguments.out / target] = content
-            with new_output(arguments.out / target) as scratch:
-                scratch.write_bytes(content)
-            targets[arguments.out / target] = b""  # only its name is needed from here on
+            place = arguments.out / target
+            there = os.path.lexists(place)
+            # An interrupted command has written some of them.
+            if place in targets or (there and (place.is_symlink() or read_bytes(place) != content)):
+                raise InTheWayError(f"{place}: already exists; remove it or choose another folder")
+            targets.add(place)
+            remove_left(place)
+            if not there:
+                with new_output(place) as scratch:
+                    scratch.write_bytes(content)
     print(f"{arguments.out}: {len(targets)} files")
     return 0
 

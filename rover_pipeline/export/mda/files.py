@@ -6,18 +6,17 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rover_pipeline.errors import FormatError, named_if_not_written
 from rover_pipeline.errors import describe as describe_error
-from rover_pipeline.export.dataset_output import known_states, tree_state
+from rover_pipeline.export.dataset_output import IDENTITY, known_states, tree_state
 from rover_pipeline.export.mda.codec import BLOCK, Item, append, decode, encode, text_of
 from rover_pipeline.format.attempt import Attempt, remove_tree
 from rover_pipeline.format.channels.base import sync_file, sync_new_name
-from rover_pipeline.format.files import read_bounded
+from rover_pipeline.format.files import exists, read_bounded
 from rover_pipeline.format.provenance import PROVENANCE, read_provenance
 
 #: A video of an hour has some gigabytes. A file is read as a whole, as its format demands.
@@ -58,21 +57,29 @@ def add_revision(path: Path, group: str, text: str) -> int:
     path = path.absolute()
     dataset = _dataset_of(path)
     attempt = Attempt(dataset or path)
-    attempt.begin(lambda folder: None)  # an interrupted export continues from what it has left
+    attempt.begin(_remove_unfinished)
     try:
         item = read_item(path)
         try:
             entries = append(item.groups.get(group, ()), text)
         except ValueError as error:
             raise FormatError(f"{path}: group {group}: {error}") from error
-        if entries != item.groups.get(group):
-            data = encode(replace(item, groups={**item.groups, group: entries}))
-            with named_if_not_written(path), _counted(dataset, path, len(data), attempt.folder):
+        with named_if_not_written(path):
+            if entries != item.groups.get(group):
+                data = encode(replace(item, groups={**item.groups, group: entries}))
+                _announce(dataset, path, len(data), attempt.folder)
                 _replace(path, data, attempt.folder / path.name)
+            _settle(dataset, attempt.folder)
         return len(entries)
     finally:
         remove_tree(attempt.folder)
         attempt.end()
+
+
+def _remove_unfinished(folder: Path) -> None:
+    """Remove what a killed update has left. An interrupted export continues from what it has left."""
+    if not exists(folder / IDENTITY):
+        remove_tree(folder)
 
 
 def _dataset_of(path: Path) -> Path | None:
@@ -83,23 +90,29 @@ def _dataset_of(path: Path) -> Path | None:
     return None
 
 
-@contextmanager
-def _counted(dataset: Path | None, path: Path, size: int, scratch: Path) -> Iterator[None]:
-    """Let the provenance of a dataset know of a change of one of its files, unless it did not know them before.
+def _announce(dataset: Path | None, path: Path, size: int, scratch: Path) -> None:
+    """Let the provenance of a dataset know of both states of one of its files, before that gets its new `size`.
 
-    It tells both states before the file gets its new `size`. So the next update goes on wherever this is interrupted.
+    So the next update goes on wherever this one is interrupted. Where the files are others than it knew, it stays.
     """
     provenance: dict[str, Any] = (read_provenance(dataset) or {}) if dataset else {}
     if dataset is None or (before := tree_state(dataset)) not in known_states(provenance):
-        yield
         return
     provenance.pop("updated_from", None)
     after = tree_state(dataset, {path.relative_to(dataset).as_posix(): size})
-    for more in ({"updated_from": before}, {}):
-        content = {**provenance, "files": after, **more}
-        _replace(dataset / PROVENANCE, (json.dumps(content, indent=2) + "\n").encode(), scratch / PROVENANCE)
-        if more:
-            yield
+    _write_provenance(dataset, {**provenance, "files": after, "updated_from": before}, scratch)
+
+
+def _settle(dataset: Path | None, scratch: Path) -> None:
+    """Let the provenance forget the older state: the file has its new content, from this update or a killed one."""
+    provenance: dict[str, Any] = (read_provenance(dataset) or {}) if dataset else {}
+    if dataset and "updated_from" in provenance and tree_state(dataset) == provenance.get("files"):
+        del provenance["updated_from"]
+        _write_provenance(dataset, provenance, scratch)
+
+
+def _write_provenance(dataset: Path, content: dict[str, Any], scratch: Path) -> None:
+    _replace(dataset / PROVENANCE, (json.dumps(content, indent=2) + "\n").encode(), scratch / PROVENANCE)
 
 
 def _replace(path: Path, data: bytes, scratch: Path) -> None:

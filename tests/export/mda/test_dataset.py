@@ -18,11 +18,14 @@ from rover_pipeline.cli import main
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.dataset import ExportJob, export_dataset
 from rover_pipeline.export.dataset_output import tree_files
+from rover_pipeline.export.mda import files
 from rover_pipeline.export.mda.codec import text_of
-from rover_pipeline.export.mda.files import describe, problems, read_item
+from rover_pipeline.export.mda.files import add_revision, describe, problems, read_item
 from rover_pipeline.export.mda.payload import key_frames, objects_text, pose_text
 from rover_pipeline.export.objects import Objects
+from rover_pipeline.format.attempt import PARTIAL
 from rover_pipeline.format.channels.jpeg import PictureChannel
+from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.objects.options import CLASSES
 from tests.export.street import car, object_channels, rig_state, write_sensor
@@ -240,8 +243,33 @@ def test_what_cannot_be_done_is_one_line_and_changes_nothing(
 def test_extraction_overwrites_nothing(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = export(trace, tmp_path / "out")[0]
     assert main(["mda", "extract", str(path), "-o", str(tmp_path / "x")]) == 0
+    first, *others = sorted((tmp_path / "x").iterdir())
+    first.unlink()
+    assert main(["mda", "extract", str(path), "-o", str(tmp_path / "x")]) == 0  # as after a kill
+    assert first.exists()
+    others[0].write_bytes(b"edited")
     assert main(["mda", "extract", str(path), "-o", str(tmp_path / "x")]) == 1
-    assert "already exists" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err and others[0].read_bytes() == b"edited"
+
+
+def test_the_same_update_finishes_what_a_killed_one_has_left(
+    trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    path = export(trace, out)[0]
+    shutil.copytree(out, tmp_path / "whole" / "out")
+    assert add_revision(tmp_path / "whole" / "out" / path.relative_to(out), "notes", "a tree") == 1
+    with monkeypatch.context() as killed:
+        killed.setattr(files, "_settle", lambda *_: os._exit(0))
+        child = os.fork()
+        if child == 0:
+            add_revision(path, "notes", "a tree")
+        os.waitpid(child, 0)
+    assert "updated_from" in json.loads((out / PROVENANCE).read_text())
+    assert len(list((tmp_path / PARTIAL).glob("out.*-*"))) == 1
+    assert add_revision(path, "notes", "a tree") == 1
+    assert (out / PROVENANCE).read_bytes() == (tmp_path / "whole" / "out" / PROVENANCE).read_bytes()
+    assert not (tmp_path / PARTIAL).exists()
 
 
 def test_key_frames_depend_on_recorded_times_only() -> None:
