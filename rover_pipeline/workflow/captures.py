@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -78,6 +79,12 @@ def imported(capture: Path, kind: str, trace: Path) -> Path:
             f"or `{command}` where you like"
         )
     trace.parent.mkdir(parents=True, exist_ok=True)
+    load("rover_pipeline.importers.apart:import_apart")(partial(_import, capture, kind, trace), trace, capture)
+    _say(f"{trace}: imported from {capture.name}")
+    return trace
+
+
+def _import(capture: Path, kind: str, trace: Path) -> None:
     if kind == "ouster":
         load("rover_pipeline.importers.ouster:import_ouster")(capture, trace)
     elif kind == "velodyne":
@@ -89,8 +96,6 @@ def imported(capture: Path, kind: str, trace: Path) -> Path:
             load(f"rover_pipeline.importers.ros.record:{name}") for name in ("import_ros", "Options")
         )
         import_ros([capture], trace, options(), _say)
-    _say(f"{trace}: imported from {capture.name}")
-    return trace
 
 
 def _is_from(trace: Path, capture: Path) -> bool:
