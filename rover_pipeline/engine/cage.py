@@ -35,8 +35,9 @@ _PROCESSORS = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
 #: Makes sockets too; calls from `_OTHERS` on are of another interface of the same processor.
 _IO_URING, _OTHERS = 425, 0x40000000
 _ALLOW, _REFUSE = 0x7FFF0000, 0x0005000D
-#: Seconds of a processor: three times what the longest recordings take. Share of the machine's memory.
-_CPU_S, _MEMORY = 100 * 3600, 0.8
+#: Seconds of a processor: three times what the longest recordings take. Share of the machine's memory, and bytes that
+#: threads and libraries reserve and never use.
+_CPU_S, _MEMORY, _RESERVED = 100 * 3600, 0.8, 4 << 30
 
 
 def version() -> int:
@@ -72,11 +73,9 @@ def enter(writable: Iterable[Path], publishes: Iterable[Path] = (), *, network: 
     tempfile.tempdir = str(writable[0])
     if not network:  # Slurm hands the environment on to other machines
         os.environ["TMPDIR"] = tempfile.tempdir
-    for kind, most in (
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_CPU, _CPU_S),
-        (resource.RLIMIT_AS, int(_MEMORY * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))),
-    ):
+    memory = _RESERVED + int(_MEMORY * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_CPU: _CPU_S, resource.RLIMIT_AS: memory}
+    for kind, most in limits.items():
         hard = resource.getrlimit(kind)[1]
         most = most if hard == resource.RLIM_INFINITY else min(most, hard)
         resource.setrlimit(kind, (most, most))

@@ -113,7 +113,7 @@ def test_a_process_in_a_cage_reaches_no_socket_unless_a_scheduler_needs_it(netwo
 
         def attempts() -> list[str]:
             connect = refused(lambda: socket.create_connection(server.getsockname()).close())
-            return [connect, *(refused(lambda each=each: socket.socket(*each).close()) for each in kinds)]
+            return [connect, *(refused(lambda: socket.socket(*each).close()) for each in kinds)]  # noqa: B023
 
         found = run_apart(attempts, lambda: [], network=network)
     assert found == (["done"] * 4 if network else ["EACCES"] * 4)
@@ -121,7 +121,8 @@ def test_a_process_in_a_cage_reaches_no_socket_unless_a_scheduler_needs_it(netwo
 
 def test_a_process_in_a_cage_takes_not_all_memory_and_not_all_time() -> None:
     def takes() -> list[Any]:
-        held, size = [], 1 << 30
+        held: list[np.ndarray] = []
+        size = 1 << 30
         with contextlib.suppress(MemoryError):
             while len(held) << 30 < 1 << 46:
                 held.append(np.empty(size, "u1"))  # address space alone: no page of it is touched
@@ -134,7 +135,7 @@ def test_a_process_in_a_cage_takes_not_all_memory_and_not_all_time() -> None:
         ]
 
     taken, seconds, core = run_apart(takes, lambda: [])
-    assert 0 < taken < os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert 0 < taken < 0.8 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") + (4 << 30)
     assert 3600 <= seconds < 10**6 and core == 0
 
 
