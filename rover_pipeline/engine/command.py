@@ -106,6 +106,9 @@ def run_pass(
         def make() -> Outcomes:
             outcomes: Outcomes = {}
             kept_back: set[str] = set()
+            for order, _ in (each for stage in orders for each in stage):
+                with suppress(Exception):  # modules are loaded before any work begins; an error is told in the work
+                    order.step.load()
             for stage in orders:
                 ready = [order for order, after in stage if not after & kept_back]
                 outcomes |= _make(ready, trace, threads, file) if ready else {}
@@ -128,11 +131,8 @@ def run_pass(
 
 
 def _order(planned: Mapping[str, Any], find: Callable[[str], Step]) -> Order:
-    """What a run has planned for one result. The modules of its step are loaded before any work begins."""
-    order = Order(find(planned["step"]), (Path(planned["stamp"]),), planned["request"], planned["version"])
-    with suppress(Exception):  # it is told when the step is made
-        order.step.load()
-    return order
+    """What a run has planned for one result."""
+    return Order(find(planned["step"]), (Path(planned["stamp"]),), planned["request"], planned["version"])
 
 
 def _apart(orders: Sequence[Order], trace: Path, make: Callable[[], Outcomes]) -> Outcomes:
