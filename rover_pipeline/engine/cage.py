@@ -73,6 +73,8 @@ def enter(writable: Iterable[Path], publishes: Iterable[Path] = (), *, network: 
     tempfile.tempdir = str(writable[0])
     if not network:  # Slurm hands the environment on to other machines
         os.environ["TMPDIR"] = tempfile.tempdir
+    if not os.access(user_cache_path("rover_pipeline"), os.W_OK):  # kernels are compiled for this process alone
+        os.environ.setdefault("NUMBA_CACHE_DIR", tempfile.tempdir)
     memory = _RESERVED + int(_MEMORY * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_CPU: _CPU_S, resource.RLIMIT_AS: memory}
     for kind, most in limits.items():

@@ -119,7 +119,6 @@ def target(name: str) -> Iterator[_Target]:
         patch("rover_pipeline.engine.command._apart", lambda orders, trace, make: make()),
         patch("rover_pipeline.importers.apart.import_apart", lambda work, *rest: work()),
     ):
-        made = fuzz._own_copy(made)
         file, action = TARGETS.get(name) or (_cloud(made.captures, name), "import clouds")
         path, out = fuzz._folder(made, action) / file, made.trace.parent / "out"
         original, rng = path.read_bytes(), random.Random(0)

@@ -7,6 +7,8 @@ import errno
 import os
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from rover_pipeline.errors import ToldError
 from rover_pipeline.format.failures import read_failures
 from rover_pipeline.format.virtual import VirtualWriter
 from rover_pipeline.table import find_step
+from tests.conftest import CHECKOUT
 from tests.importers import bags
 from tests.importers.bags import START, imu
 from tests.kit import PER_PROCESS, small_trace, snapshot
@@ -250,3 +253,15 @@ def test_an_error_in_a_cage_is_that_of_the_command_with_its_traceback() -> None:
     assert caught.value.passes and "in fails" in caught.value.__notes__[0]
     with pytest.raises(DiedError, match="ended with status 3"):
         run_apart(lambda: os._exit(3), lambda: [])
+
+
+@pytest.mark.system
+def test_a_step_that_is_compiled_needs_no_folder_for_caches(tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "rec", 12, sensors=("radar",))
+    command = [sys.executable, "-P", "-m", "rover_pipeline", "step", "_radar_points", "--trace", str(trace)]
+    env = {name: value for name, value in os.environ.items() if name not in ("XDG_CACHE_HOME", "NUMBA_CACHE_DIR")}
+    done = subprocess.run(
+        [*command, "--output", str(trace / "_radar_points" / ".options-0")],
+        env={**env, "HOME": "/dev/null", "PYTHONPATH": str(CHECKOUT)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
