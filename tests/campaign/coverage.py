@@ -4,6 +4,9 @@ A fuzzer (Atheris, `pip install atheris`) mutates the file of a target, and keep
 ran. What must hold is what `fuzz` asks of a command: one line of error, or a status of 0; no traceback, hang, death or
 gigabytes; and `check` accepts what was imported. Commands run in this process and outside of their cages.
 
+What guides it are the modules that are there before the first command, which are those of the format. Importers, which
+are loaded late, give no coverage yet: Numba compiles no kernel of theirs that is instrumented.
+
 `--keep` adds a choice of what was found to `corpus/`, which `test_choice.py` runs again.
 """
 
@@ -89,7 +92,7 @@ def main(argv: Sequence[str]) -> None:
             for each in [*findings, *Path(folder).glob("crash-*"), *Path(folder).glob("timeout-*")]:
                 print(f"  {each.name}: {each.read_bytes()[:3000]!r}", flush=True)
             failed += done.returncode != 0 or bool(findings)
-            if arguments.keep:
+            if arguments.keep and (Path(folder) / "corpus").is_dir():
                 _keep(name, sorted((Path(folder) / "corpus").iterdir(), key=lambda path: path.stat().st_mtime_ns))
     sys.exit(1 if failed else 0)
 
@@ -150,9 +153,11 @@ def _fuzz(name: str, minutes: float, folder: Path) -> None:
         import atheris
     except ImportError:
         sys.exit("coverage: needs Atheris: pip install atheris")
+    with atheris.instrument_imports(include=["rover_pipeline"]):
+        import rover_pipeline.cli  # noqa: F401
+        import tests.campaign.fuzz  # noqa: F401
     seen: set[str] = set()
-    # Importers and readers are loaded when they are first called, so the block lasts.
-    with atheris.instrument_imports(include=["rover_pipeline"]), target(name) as made:
+    with target(name) as made:
         (folder / "corpus").mkdir()
         (folder / "seeds").mkdir()
         for number, data in enumerate([made.path.read_bytes(), *corpus(name).values()]):
