@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             arguments = (job_parser() if is_job else build_parser()).parse_args(given)
             debug = debug or arguments.debug
             if "apart" in arguments:
-                return int(load("rover_pipeline.importers.apart:run_apart")(arguments))
+                return int(load("rover_pipeline.importers.apart:run_import")(arguments))
             return int(arguments.run(arguments))
         finally:
             sys.stdout.flush()

@@ -83,6 +83,14 @@ class InTheWayError(RoverError):
     """A file or directory that this program did not make has the path of a result."""
 
 
+class ToldError(RoverError):
+    """An error of another process, by its message. `passes`: what `may_pass` says of it."""
+
+    def __init__(self, message: str, passes: bool = False) -> None:
+        super().__init__(message)
+        self.passes = passes
+
+
 class MissingExtraError(RoverError):
     """An optional library is needed; the message names the extra to install."""
 
@@ -130,7 +138,7 @@ def unless_damaged() -> Iterator[None]:
 
 def may_pass(error: BaseException) -> bool:
     """Whether the same work on the same input may succeed later: the error is none of the user's, or of the system."""
-    return not isinstance(error, RoverError) or _of_the_system(error)
+    return error.passes if isinstance(error, ToldError) else not isinstance(error, RoverError) or _of_the_system(error)
 
 
 def _of_the_system(error: BaseException) -> bool:

@@ -69,6 +69,7 @@ OPENERS = {
     ("format/trace.py", "link_trace"): "an empty file",
     ("format/channels/npz.py", "_decode"): "bytes in memory",
     ("format/provenance.py", "_version"): "a text of an installed distribution",
+    ("engine/cage.py", "_restrict"): "a path, for Landlock; nothing is read",
     ("engine/execute.py", "run_step"): "no file: a step that is made",
     ("engine/together.py", "open"): "no file: a step that is made",
     ("export/kitti.py", "_numbers"): "text in memory",

@@ -8,22 +8,30 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
+from rover_pipeline.engine.apart import DiedError, as_told, run_apart, told
 from rover_pipeline.engine.execute import Request, StepResult
 from rover_pipeline.engine.options import DASK_VARIABLE, DaskOptions
 from rover_pipeline.engine.passes import logged, plan_file
 from rover_pipeline.engine.progress import say
 from rover_pipeline.engine.step import Step
+from rover_pipeline.engine.task import OURS
 from rover_pipeline.engine.together import Asked, run_together
-from rover_pipeline.errors import ConfigError, RoverError, describe, may_pass, show_traceback
+from rover_pipeline.errors import ConfigError, RoverError, ToldError, describe, may_pass, show_traceback
+from rover_pipeline.format.attempt import PARTIAL, remove_left
 from rover_pipeline.format.failures import clear_failure, record_failure
 from rover_pipeline.format.meta import replace_file
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.texts import read_json
 from rover_pipeline.format.trace import link_trace
+from rover_pipeline.format.virtual import begin_ahead, end_ahead
 from rover_pipeline.options import InputOptions
+
+#: Results, or why they were not made, by the name of the virtual sensor.
+Outcomes = dict[str, StepResult | Exception]
 
 
 class Order(NamedTuple):
@@ -56,7 +64,7 @@ def run_command(order: Order, trace: Path, *, threads: int, log: TextIO | None) 
     """
     if {path.parent.parent for path in order.outputs} != {trace} or len({path.parent for path in order.outputs}) > 1:
         raise ConfigError(f"--output: must be files of one virtual sensor in {trace}")
-    (made,) = _make([order], trace, threads, log).values()
+    (made,) = _apart([order], trace, partial(_make, [order], trace, threads, log)).values()
     if isinstance(made, Exception):
         raise made
 
@@ -83,15 +91,24 @@ def run_pass(
         stages = read_json(plan_file(folder, name, str(trace)))
     except FileNotFoundError:
         stages = []  # a run without hooks plans nothing: each job makes its own result
-    outcomes: dict[str, StepResult | Exception] = {}
-    kept_back: set[str] = set()
     with logged(log, marker) as file:
         orders = [[(_order(each, find), {*each["after"]}) for each in stage] for stage in stages]
-        for stage in orders:
-            ready = [order for order, after in stage if not after & kept_back]
-            outcomes |= _make(ready, trace, threads, file) if ready else {}
-            # What is made from a result that failed is not made from an older one. Its own job tells.
-            kept_back |= {order.sensor for order, _ in stage if not isinstance(outcomes.get(order.sensor), StepResult)}
+
+        def make() -> Outcomes:
+            outcomes: Outcomes = {}
+            kept_back: set[str] = set()
+            for order, _ in (each for stage in orders for each in stage):
+                with suppress(Exception):  # modules are loaded before any work begins; an error is told in the work
+                    order.step.load()
+            for stage in orders:
+                ready = [order for order, after in stage if not after & kept_back]
+                outcomes |= _make(ready, trace, threads, file) if ready else {}
+                # What is made from a result that failed is not made from an older one. Its own job tells.
+                made = {sensor for sensor, each in outcomes.items() if isinstance(each, StepResult)}
+                kept_back |= {order.sensor for order, _ in stage} - made
+            return outcomes
+
+        outcomes = _apart([order for stage in orders for order, _ in stage], trace, make)
         for error in outcomes.values():
             if isinstance(error, Exception):
                 show_traceback(error)
@@ -102,16 +119,57 @@ def run_pass(
 
 
 def _order(planned: Mapping[str, Any], find: Callable[[str], Step]) -> Order:
-    """What a run has planned for one result. The modules of its step are loaded before any work begins."""
-    order = Order(find(planned["step"]), (Path(planned["stamp"]),), planned["request"], planned["version"])
-    with suppress(Exception):  # it is told when the step is made
-        order.step.load()
-    return order
+    """What a run has planned for one result."""
+    return Order(find(planned["step"]), (Path(planned["stamp"]),), planned["request"], planned["version"])
 
 
-def _make(orders: Sequence[Order], trace: Path, threads: int, file: TextIO | None) -> dict[str, StepResult | Exception]:
-    """Results, or why they were not made, by the name of the virtual sensor. The reasons are kept with the results."""
-    outcomes: dict[str, StepResult | Exception] = {}
+def _apart(orders: Sequence[Order], trace: Path, make: Callable[[], Outcomes]) -> Outcomes:
+    """What `make` makes of orders, in a cage unless one is a step of the user, who may do there what they may do.
+
+    The reasons why results were not made are kept with the results.
+    """
+    names = [order.sensor for order in orders]
+
+    def before() -> list[Path]:
+        for name in sorted(names):  # locks are taken in one order
+            begin_ahead(trace / name)
+        # The results that are there are exchanged with new ones, and then removed.
+        return [trace / name for name in (PARTIAL, *names)]
+
+    def work() -> dict[str, Any]:
+        try:
+            made = make()
+        finally:
+            end_ahead()
+        return {name: as_told(each) if isinstance(each, Exception) else each._asdict() for name, each in made.items()}
+
+    for order in orders:
+        with suppress(Exception):  # it is told where the result is made
+            _asked(order, trace)
+    if not orders or not trace.is_dir() or not all(order.step.name.startswith(OURS) for order in orders):
+        outcomes = make()
+    else:
+        try:
+            network = DaskOptions.model_validate_json(os.environ.get(DASK_VARIABLE, "{}")).elsewhere
+            made = run_apart(work, before, publishes=[trace], network=network)
+            outcomes = {name: told(each) if "text" in each else StepResult(**each) for name, each in made.items()}
+        except DiedError as error:
+            for name in names:
+                remove_left(trace / name)
+            # Each of several is tried alone then, by its own job.
+            passes = error.passes or len(names) > 1
+            outcomes = {name: ToldError(f"{trace / name}: {error}", passes) for name in names}
+    for name, result in outcomes.items():
+        if isinstance(result, Exception):
+            record_failure(trace, name, describe(result), may_pass=may_pass(result))
+        else:
+            clear_failure(trace, name)
+    return outcomes
+
+
+def _make(orders: Sequence[Order], trace: Path, threads: int, file: TextIO | None) -> Outcomes:
+    """Results, or why they were not made, by the name of the virtual sensor."""
+    outcomes: Outcomes = {}
     asked = []
     for order in orders:
         try:
@@ -128,15 +186,12 @@ def _make(orders: Sequence[Order], trace: Path, threads: int, file: TextIO | Non
             needed = [path for path in outputs if path.name.startswith(".") or not result.left_out]
             lacking = [path for path in needed if not path.exists()]
             if lacking:
-                result = RoverError(f"{lacking[0]}: is an output of the rule, but {step.name} did not make it")
-                outcomes[folder.name] = result
-        if isinstance(result, Exception):
-            record_failure(trace, folder.name, describe(result), may_pass=may_pass(result))
-            continue
-        clear_failure(trace, folder.name)
-        made = ", ".join(step.products) or f"{result.samples} samples, {result.invalid} invalid"
-        line = f"{folder}: {f'is left out: {result.left_out}' if result.left_out else made}, {result.seconds:.2f} s"
-        say(line, sys.stderr, file)
+                text = f"{lacking[0]}: is an output of the rule, but {step.name} did not make it"
+                outcomes[folder.name] = RoverError(text)
+                continue
+            made = ", ".join(step.products) or f"{result.samples} samples, {result.invalid} invalid"
+            line = f"{folder}: {f'is left out: {result.left_out}' if result.left_out else made}, {result.seconds:.2f} s"
+            say(line, sys.stderr, file)
     return outcomes
 
 

@@ -7,7 +7,6 @@ can have it run anything. A job that is lost is submitted again, and a worker wh
 
 from __future__ import annotations
 
-import atexit
 import os
 import shlex
 import shutil
@@ -15,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
+from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ def start(options: DaskOptions) -> Any:
     key = asked.model_dump_json()
     if key not in _clusters:
         _clusters[key] = _started(asked)
-        atexit.register(close)
+        Finalize(None, close, exitpriority=0)  # processes that were forked for the work call it too
     return _clusters[key]
 
 

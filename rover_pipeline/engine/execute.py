@@ -126,11 +126,10 @@ class Making:
         self.left_out = ""
 
     def __enter__(self) -> Self:
-        before = read_provenance(self.path)
         self._writer.__enter__()
         published = (*self._stamps, *(self.step.products or (META,)))
         if self._writer.waited:
-            self.finished = _made_meanwhile(self.path, before, self._identity, published)
+            self.finished = _made_meanwhile(self.path, self._writer.before, self._identity, published)
         return self
 
     def __exit__(

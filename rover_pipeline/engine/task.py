@@ -16,6 +16,7 @@ from rover_pipeline.engine.inputs import Inputs
 from rover_pipeline.engine.shared import Blocks, Shared
 from rover_pipeline.engine.step import EVERY, Inspection, Output, Step
 from rover_pipeline.errors import UNEXPECTED, MissingExtraError, RoverError, SampleError, UnfitError, explain
+from rover_pipeline.format import place
 from rover_pipeline.format.channels import Channel, encode_sample, open_channel
 from rover_pipeline.format.channels.raw import write_at
 from rover_pipeline.format.meta import ChannelSpec, spec_for
@@ -25,7 +26,7 @@ from rover_pipeline.options import Options
 #: Numbers of frames that a step's `inspect` and `prepare` are called with.
 _INSPECTED, _PREPARED = 4, 16
 #: Begins the dotted names of this package's functions.
-_OURS = "rover_pipeline."
+OURS = "rover_pipeline."
 
 
 class Part(NamedTuple):
@@ -112,6 +113,7 @@ class FrameTask:
             arguments["shapes"] = self.inputs.shapes
         if self.options is not None:
             arguments["options"] = self.options
+        place.note(f"{self.inputs.paths} ({self.step.name})", start, stop - 1)
         try:
             return (function or self.step.call)(**arguments)
         except (MissingExtraError, SampleError, UnfitError):
@@ -123,6 +125,8 @@ class FrameTask:
             kind = "" if type(error) is ValueError and str(error) else f"{type(error).__name__}: "
             text = f"{kind}{error or 'no message'}{f' {UNEXPECTED}' if kind else ''}"
             raise RoverError(f"{self._location(start, stop)}: {text}") from error
+        finally:
+            place.note()
 
     def _location(self, start: int, stop: int) -> str:
         return f"{self.inputs.paths}: samples {start} to {stop - 1}: {self.step.name}"
@@ -199,7 +203,7 @@ class FrameTask:
             shared, decoded = blocks.read(channel, start, stop, self._decode)
             readable &= decoded
             # A user's function may change its arguments, which belong to all steps of the pass.
-            return shared if self.step.name.startswith(_OURS) else shared.copy()
+            return shared if self.step.name.startswith(OURS) else shared.copy()
         nearest = self.inputs.nearest[argument]
         samples, position = np.unique(nearest.samples[start:stop], return_inverse=True)
         decoded = np.ones(len(samples), bool)

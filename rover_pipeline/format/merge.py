@@ -19,6 +19,14 @@ from rover_pipeline.format.provenance import fingerprint
 from rover_pipeline.format.texts import MAX_YAML_BYTES, read_text
 from rover_pipeline.format.trace import CONFIG, has_files, is_trace, new_trace
 
+#: Traces that are begun for a process in a cage -> the folder to build each in.
+_lent: dict[Path, Path | None] = {}
+
+
+def lend(path: Path, folder: Path | None) -> None:
+    """Let `imported_trace` of `path` give a folder of whoever publishes it; None = no more."""
+    _lent[path.absolute()] = folder
+
 
 @contextmanager
 def imported_trace(path: Path) -> Iterator[Path]:
@@ -31,6 +39,9 @@ def imported_trace(path: Path) -> Iterator[Path]:
         InTheWayError: `path` holds anything else than a trace, or the trace has one of the sensors already.
     """
     path = path.absolute()
+    if lent := _lent.get(path):
+        yield lent
+        return
     if not has_files(path):
         with new_trace(path) as folder:
             yield folder

@@ -65,6 +65,25 @@ def remove_left(path: Path) -> None:
             pass
 
 
+#: Writers that this process has begun before it was confined, by their paths.
+_ahead: dict[Path, VirtualWriter] = {}
+
+
+def begin_ahead(path: Path) -> None:
+    """Lock a result and make its scratch folder before a `VirtualWriter` is asked for, which then finds both.
+
+    Whatever is in the way is told then too.
+    """
+    with contextlib.suppress(Exception):
+        _ahead[path] = VirtualWriter(path).__enter__()
+
+
+def end_ahead() -> None:
+    """Give back what was begun and not asked for."""
+    while _ahead:
+        _ahead.popitem()[1].__exit__(None, None, None)
+
+
 class VirtualWriter:
     """Makes the virtual sensor at `path`. Use it as a context manager, then `create`, fill, `commit`.
 
@@ -82,6 +101,7 @@ class VirtualWriter:
     Attributes:
         partial: scratch folder. Files in it are published with the channels.
         waited: whether this process waited for another one, which may have made the same result.
+        before: provenance of the result that was there when the lock was asked for.
     """
 
     def __init__(
@@ -91,6 +111,7 @@ class VirtualWriter:
         self.stamps = tuple(stamps)
         self.declared = declared
         self.specs: dict[str, ChannelSpec] = {}
+        self.before: dict[str, Any] | None = None
         self._attempt = Attempt(path, wait)
         self._length = 0
         self._streams: dict[str, EncodedWriter] = {}
@@ -104,8 +125,12 @@ class VirtualWriter:
         return self._attempt.waited
 
     def __enter__(self) -> Self:
+        if ahead := _ahead.pop(self.path, None):
+            self._attempt, self.before = ahead._attempt, ahead.before
+            return self
         if problem := in_the_way(self.path):
             raise InTheWayError(problem)
+        self.before = read_provenance(self.path)
         self._attempt.begin(self._discard)
         try:
             if problem := in_the_way(self.path):
@@ -216,7 +241,10 @@ class VirtualWriter:
                 names = {name for name in os.listdir(folder) if not name.startswith(".")}
                 for name in names - files_of(read_provenance(folder)) - {META, PROVENANCE}:
                     if not os.path.lexists(self.path / name) and self.path.is_dir():
-                        os.rename(folder / name, self.path / name)
+                        try:
+                            os.rename(folder / name, self.path / name)
+                        except OSError:
+                            return  # what is not ours stays where it is
         remove_tree(folder)
 
     def __exit__(

@@ -1,53 +1,49 @@
-"""Imports in a process of their own: a library in C that is ended by what it decodes is an error of one line."""
+"""Imports in a process in a cage: a library in C that is ended by what it decodes is an error of one line."""
 
 from __future__ import annotations
 
 import argparse
-import multiprocessing
-import signal
-import traceback
-from contextlib import suppress
-from multiprocessing.connection import Connection
+import io
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
 
-from rover_pipeline.engine.parallel import Failure, end_with_parent, unwrapped
+from rover_pipeline.engine.apart import DiedError, run_apart
 from rover_pipeline.errors import RoverError
-from rover_pipeline.format.attempt import remove_left
+from rover_pipeline.format.merge import imported_trace, lend
 
 
-def run_apart(arguments: argparse.Namespace) -> int:
+def run_import(arguments: argparse.Namespace) -> int:
     """Run the command of an import. Returns its exit status.
 
     Raises:
-        RoverError: its process was ended. Else what the command raises.
+        RoverError: its process was ended, or what the command raises.
     """
-    context = multiprocessing.get_context("fork")
-    receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_run, args=(sender, arguments))
-    process.start()
-    sender.close()
-    try:
-        with suppress(EOFError):
-            return int(unwrapped(receiver.recv()))
-    finally:
-        process.join()
-    if arguments.out is not None:
-        remove_left(arguments.out.absolute())
+    if arguments.out is None:
+        return int(arguments.run(arguments))
+
+    def work() -> tuple[int, str]:
+        with redirect_stdout(io.StringIO()) as said:
+            return int(arguments.run(arguments)), said.getvalue()
+
     source = next(vars(arguments)[name] for name in ("capture", "adc", "folder", "drive", "bags") if name in arguments)
-    code = process.exitcode or 0
-    how = f"by {signal.Signals(-code).name}" if code < 0 else f"with status {code}"
-    raise RoverError(
-        f"{source[0] if isinstance(source, list) else source}: the process that decodes it ended {how}: the file, or a "
-        "file that describes it, is damaged, or memory ran out. Nothing was imported"
-    )
+    status, said = import_apart(work, arguments.out, source[0] if isinstance(source, list) else source)
+    print(said, end="")  # now it is true
+    return int(status)
 
 
-def _run(sender: Connection, arguments: argparse.Namespace) -> None:
-    """Run the command, and send its exit status or its error."""
-    end_with_parent()
-    with suppress(KeyboardInterrupt):  # the waiting process is interrupted too
+def import_apart(work: Callable[[], Any], out: Path, source: Path) -> Any:
+    """Build the trace `out` by `work`, in a process that may write to its scratch folder alone, and publish it.
+
+    Args:
+        source: what it decodes, for the message.
+    """
+    with imported_trace(out) as folder:
+        lend(out, folder)
         try:
-            outcome: int | Failure = int(arguments.run(arguments))
-        except Exception as error:
-            error.add_note(traceback.format_exc())  # for --debug
-            outcome = Failure(error)
-        sender.send(outcome)
+            return run_apart(work, lambda: [folder])
+        except DiedError as error:
+            raise RoverError(f"{source}: {error}. Nothing was imported") from error
+        finally:
+            lend(out, None)

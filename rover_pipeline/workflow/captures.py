@@ -81,7 +81,7 @@ def imported(capture: Path, kind: str, trace: Path) -> Path:
     make_folders(trace.parent)
     words = ["import", kind, str(capture), "-o", str(trace)]
     with redirect_stdout(sys.stderr):
-        load("rover_pipeline.importers.apart:run_apart")(load("rover_pipeline.cli:build_parser")().parse_args(words))
+        load("rover_pipeline.importers.apart:run_import")(load("rover_pipeline.cli:build_parser")().parse_args(words))
     _say(f"{trace}: imported from {capture.name}")
     return trace
 

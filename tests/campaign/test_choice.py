@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.campaign import folders, fuzz, hostile, stale
+from tests.campaign import coverage, folders, fuzz, hostile, stale
 from tests.campaign.bombs import BOMBS, explode
 from tests.conftest import CHECKOUT
 from tests.kit import environment
@@ -23,6 +23,15 @@ def test_a_choice_of_mutants_is_refused_in_one_line_or_gives_the_undisturbed_res
     tally = fuzz.campaign(60, seed=20)
     assert not tally.findings, fuzz.report(tally)
     assert sum(tally.counts.values()) == 60
+
+
+@pytest.mark.parametrize("name", ["ros2.db3", "cloud.pcd"])
+def test_what_coverage_has_led_to_is_refused_in_one_line_or_imported_whole(name: str) -> None:
+    inputs = coverage.corpus(name)
+    assert inputs, "the repository has a corpus"
+    with coverage.target(name) as made:
+        assert made.try_on(made.path.read_bytes()) == ""
+        assert {each: problem for each, data in inputs.items() if (problem := made.try_on(data))} == {}
 
 
 @pytest.mark.parametrize("name", ["a named pipe as lidar/rng_i"])

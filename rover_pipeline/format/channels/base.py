@@ -14,6 +14,7 @@ from typing import IO, Self
 import numpy as np
 
 from rover_pipeline.errors import FormatError, SampleError
+from rover_pipeline.format import place
 from rover_pipeline.format.meta import ChannelSpec
 
 #: Samples of a channel: 10 h of an IMU at 200 Hz are 7.2 million. Times and flags of all of them are read at once.
@@ -79,8 +80,10 @@ class Channel(ABC):
             size = (stop - start) * self.spec.sample_bytes
             raise self.fail(f"samples {start} to {stop} take {size:,} bytes, more than there is memory for") from error
         if start < stop:
+            place.note(self.path, start, stop - 1)
             with self._os_errors():
                 self._read(start, stop, out)
+            place.note()
         return out
 
     def read_whole(self, count: int | None = None) -> np.ndarray:
@@ -198,8 +201,8 @@ def sync_file(path: Path) -> None:
 
 def sync_folders(folder: Path) -> None:
     """Wait until the names of all files below a folder are on the disk. Their writers have synced what they hold."""
-    for place, _, _ in os.walk(folder):
-        sync_file(Path(place))
+    for each, _, _ in os.walk(folder):
+        sync_file(Path(each))
 
 
 def sync_new_name(path: Path) -> None:
