@@ -175,7 +175,9 @@ class Passes:
         # Whether there is one depends on what else has to be made. That is no reason to make a result once more: its
         # stamp tells what it was made from.
         settings = self.workflow.dag_settings
-        settings.rerun_triggers = {each for each in settings.rerun_triggers if each.name != "INPUT"}
+        # Snakemake 9.0 has them as words, later ones as members of an enumeration.
+        triggers = {each: getattr(each, "name", each).lower() for each in settings.rerun_triggers}
+        settings.rerun_triggers = {each for each, name in triggers.items() if name != "input"}
         for name in self.names:
             if sensor in self.members(name, results):
                 return [marker_file(self.folder, name, str(results))]
