@@ -72,7 +72,9 @@ def test_rays_of_pixels_are_those_of_opencv_and_land_in_their_pixels(lens: Lens)
         theirs = cv2.fisheye.undistortPoints(pixels[:, None], matrix(lens), np.array(lens.k), criteria=criteria)
     else:
         coefficients = np.array([*lens.k[:2], *lens.p, lens.k[2]])
-        theirs = cv2.undistortPoints(pixels[:, None], matrix(lens), coefficients, criteria=criteria)
+        # Before OpenCV 4.13 the function that takes criteria had a name of its own.
+        iterate = getattr(cv2, "undistortPointsIter", None) or cv2.undistortPoints
+        theirs = iterate(pixels[:, None], matrix(lens), coefficients, R=None, P=None, criteria=criteria)
     # OpenCV's iterations do not converge near the turn of the polynomial, at the corners of the picture.
     middle = np.hypot(columns - lens.cx, rows - lens.cy) < 0.45 * lens.width
     np.testing.assert_allclose(np.stack([x, y], -1)[middle], theirs[:, 0][middle], atol=1e-6)
