@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.engine.step import ATTRIBUTE, Step
 from rover_pipeline.errors import ConfigError, InTheWayError
 from rover_pipeline.format.attempt import remove_tree
 from rover_pipeline.format.provenance import read_provenance
+from rover_pipeline.lookup import load
 from rover_pipeline.options import InputOptions, Options
 from rover_pipeline.reading.sensor import Sensor
 from rover_pipeline.reading.trace import Trace, open
@@ -59,8 +59,11 @@ def run(
         temporary = Path(tempfile.mkdtemp(prefix="rover-pipeline-"))
         place = _linked(trace.path, temporary / trace.path.name, step.sensor)
     values = options.model_dump(mode="json") if isinstance(options, Options) else dict(options or {})
+    # A program that only reads recordings, such as a training in an environment of its own, needs no engine.
+    run_step, request = (load(f"rover_pipeline.engine.execute:{name}") for name in ("run_step", "Request"))
     try:
-        run_step(step, place, step.sensor, Request(values, InputOptions(truncate=trace.truncate)), threads=threads)
+        asked = request(values, InputOptions(truncate=trace.truncate))
+        run_step(step, place, step.sensor, asked, threads=threads)
         if step.products:
             return {name: (place / step.sensor / name).read_bytes() for name in step.products}
         made = Sensor(place, step.sensor)

@@ -136,7 +136,7 @@ def test_importing_the_package_and_opening_a_recording_load_no_library_that_is_n
     script = (
         "import sys, rover_pipeline as rp; first = set(sys.modules);"
         f"rp.open({str(trace)!r})['_odom'].pos[3];"
-        "heavy = {'cv2', 'scipy', 'numba', 'matplotlib', 'dask', 'ouster'} & set(sys.modules);"
+        "heavy = {'cv2', 'scipy', 'numba', 'matplotlib', 'dask', 'ouster', 'threadpoolctl'} & set(sys.modules);"
         "print('numpy' in first or 'pydantic' in first, *heavy)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
