@@ -20,7 +20,7 @@ from typing import Any, Self
 import numpy as np
 
 from rover_pipeline.errors import FormatError, InTheWayError, RoverError, short
-from rover_pipeline.format.attempt import LOCK, PARTIAL, Attempt, attempts, remove_tree
+from rover_pipeline.format.attempt import LOCK, PARTIAL, Attempt, remove_tree
 from rover_pipeline.format.channels import create_channel
 from rover_pipeline.format.channels.base import EncodedWriter, sync_file, sync_new_name
 from rover_pipeline.format.channels.raw import allocate, write_at
@@ -59,7 +59,7 @@ def in_the_way(path: Path) -> str:
 
 def remove_left(path: Path) -> None:
     """Remove what a killed run has left of the result at `path`, unless another process makes that now."""
-    if attempts(path):
+    if (path.parent / PARTIAL).is_dir():  # perhaps with a lock alone, or empty
         writer = VirtualWriter(path, wait=False)
         with contextlib.suppress(InTheWayError, OSError), writer:
             pass

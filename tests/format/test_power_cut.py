@@ -15,7 +15,7 @@ import pytest
 
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.export.output import new_output
-from rover_pipeline.format.attempt import PARTIAL
+from rover_pipeline.format.attempt import PARTIAL, Attempt
 from rover_pipeline.format.failures import record_failure
 from rover_pipeline.format.memory import write_memory
 from rover_pipeline.format.provenance import PROVENANCE
@@ -103,6 +103,15 @@ def test_what_a_killed_run_has_left_of_a_whole_result_goes_when_the_same_command
     flow.targets([SimpleNamespace(input=[flow.needs(NAME)], output=flow.makes(NAME))])
     assert list(problems(trace)) == [] and not (trace / PARTIAL).exists()
     assert snapshot(trace / NAME) == before | {"notes": b"mine"}
+
+
+def test_an_empty_scratch_folder_and_a_lock_that_nobody_holds_go_when_the_same_command_runs_again(trace: Path) -> None:
+    for lock in (False, True):
+        (trace / PARTIAL).mkdir()
+        if lock:
+            Attempt(trace / NAME).lock.touch()
+        remove_left(trace / NAME)
+        assert not (trace / PARTIAL).exists()
 
 
 def test_what_a_run_needs_that_goes_on_stays(trace: Path) -> None:
