@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from platformdirs import user_cache_path
+from platformdirs import user_cache_path, user_config_path
 
 #: Landlock's system calls, whose numbers are the same on all processors.
 _CREATE, _ADD_RULE, _RESTRICT = 444, 445, 446
@@ -54,7 +54,8 @@ def folders() -> Iterator[list[Path]]:
     with tempfile.TemporaryDirectory(prefix="rover-pipeline-") as temporary:
         known = [Path(temporary), user_cache_path("rover_pipeline"), user_cache_path("matplotlib")]
         known += [Path(os.environ[name]) for name in ("NUMBA_CACHE_DIR", "MPLCONFIGDIR") if os.environ.get(name)]
-        for folder in known:
+        # Matplotlib complains where there is no folder for its settings; it writes none.
+        for folder in (*known, user_config_path("matplotlib")):
             with suppress(OSError):
                 folder.mkdir(parents=True, exist_ok=True)
         # Semaphores of worker processes are files in /dev/shm.

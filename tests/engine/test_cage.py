@@ -265,3 +265,17 @@ def test_a_step_that_is_compiled_needs_no_folder_for_caches(tmp_path: Path) -> N
         env={**env, "HOME": "/dev/null", "PYTHONPATH": str(CHECKOUT)}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+def test_the_page_of_a_user_with_a_new_home_is_made_without_a_complaint_of_matplotlib(tmp_path: Path) -> None:
+    trace = small_trace(tmp_path / "rec", 3)
+    (tmp_path / "home").mkdir()
+    own = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "MPLCONFIGDIR")
+    env = {name: value for name, value in os.environ.items() if name not in own}
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "rover_pipeline", "step", "_report", "--trace", str(trace), "--output",
+         str(trace / "_report" / ".options-0")],
+        env={**env, "HOME": str(tmp_path / "home"), "PYTHONPATH": str(CHECKOUT)}, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0 and "Matplotlib" not in done.stderr, done.stderr
