@@ -57,7 +57,7 @@ def in_the_way(path: Path) -> str:
     )
 
 
-def remove_left(path: Path) -> None:
+def clear_scratch(path: Path) -> None:
     """Remove what a killed run has left of the result at `path`, unless another process makes that now."""
     if (path.parent / PARTIAL).is_dir():  # perhaps with a lock alone, or empty
         writer = VirtualWriter(path, wait=False)

@@ -23,7 +23,7 @@ from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, Rover
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.format.trace import CONFIG, channels_of, is_empty
-from rover_pipeline.format.virtual import in_the_way, remove_left
+from rover_pipeline.format.virtual import clear_scratch, in_the_way
 from rover_pipeline.table import TABLE, asked_outputs
 from rover_pipeline.workflow.launch import python
 from rover_pipeline.workflow.needs import Needs
@@ -238,7 +238,7 @@ class Flow(Worlds):
             if problem := in_the_way(results / f"_{name}"):
                 raise InTheWayError(problem)
             if begins:
-                remove_left(results / f"_{name}")
+                clear_scratch(results / f"_{name}")
                 self._withdraw_untrue(results, f"_{name}")
 
     def _withdraw_untrue(self, results: Path, sensor: str) -> None:

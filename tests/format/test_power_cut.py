@@ -21,7 +21,7 @@ from rover_pipeline.format.memory import write_memory
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.stamp import confirm
 from rover_pipeline.format.trace import link_trace
-from rover_pipeline.format.virtual import remove_left
+from rover_pipeline.format.virtual import clear_scratch
 from rover_pipeline.table import find_step
 from rover_pipeline.validation.check import problems
 from rover_pipeline.workflow.flow import Flow
@@ -110,7 +110,7 @@ def test_an_empty_scratch_folder_and_a_lock_that_nobody_holds_go_when_the_same_c
         (trace / PARTIAL).mkdir()
         if lock:
             Attempt(trace / NAME).lock.touch()
-        remove_left(trace / NAME)
+        clear_scratch(trace / NAME)
         assert not (trace / PARTIAL).exists()
 
 
@@ -129,7 +129,7 @@ sys.stdin.read()
     ) as other:
         assert other.stdout is not None
         other.stdout.readline()
-        remove_left(trace / NAME)
+        clear_scratch(trace / NAME)
         assert (left / "notes").exists()
-    remove_left(trace / NAME)
+    clear_scratch(trace / NAME)
     assert not left.exists()
