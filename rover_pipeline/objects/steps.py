@@ -9,7 +9,8 @@ import numpy as np
 from rover_pipeline.engine.recording import Recording
 from rover_pipeline.engine.step import Inspection
 from rover_pipeline.kinematics.clock import corrected
-from rover_pipeline.kinematics.mount import find_mount, mount_notes, mount_warnings
+from rover_pipeline.kinematics.mount import find_mount, mount_warnings
+from rover_pipeline.kinematics.stated import mount_notes
 from rover_pipeline.kinematics.sweep import SweepMotion
 from rover_pipeline.lidar.geometry import sensor_info, stagger
 from rover_pipeline.mapping.floor import find_floor, levelling

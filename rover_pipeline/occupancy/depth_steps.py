@@ -16,8 +16,9 @@ from rover_pipeline.engine.step import Inspection
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.texts import parse_json
 from rover_pipeline.kinematics.clock import corrected
-from rover_pipeline.kinematics.mount import Mount, find_mount, mount_notes, mount_warnings
+from rover_pipeline.kinematics.mount import Mount, find_mount, mount_warnings
 from rover_pipeline.kinematics.state import Poses
+from rover_pipeline.kinematics.stated import mount_notes
 from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.lidar.sweeps import lidar_reader, one_sweep
 from rover_pipeline.numerics.compiled import compiled

@@ -13,8 +13,9 @@ import numpy as np
 from rover_pipeline.engine.step import Inspection
 from rover_pipeline.kinematics.clock import clock, corrected, odometry_clock
 from rover_pipeline.kinematics.gravity import remove_tilt, up_of_gravity
-from rover_pipeline.kinematics.mount import IDENTITY, Mount, find_mount, mount_notes, mount_warnings
+from rover_pipeline.kinematics.mount import IDENTITY, Mount, find_mount, mount_warnings
 from rover_pipeline.kinematics.state import Poses
+from rover_pipeline.kinematics.stated import mount_notes
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.lidar.sweeps import lidar_reader, one_sweep
 from rover_pipeline.numerics.linear import matmul

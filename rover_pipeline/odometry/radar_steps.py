@@ -12,8 +12,9 @@ import numpy as np
 from rover_pipeline.engine.recording import Recording
 from rover_pipeline.engine.step import Inspection
 from rover_pipeline.kinematics.clock import clock
-from rover_pipeline.kinematics.mount import Mount, find_mount, mount_notes, mount_warnings
+from rover_pipeline.kinematics.mount import Mount, find_mount, mount_warnings
 from rover_pipeline.kinematics.rotation import exp, skew
+from rover_pipeline.kinematics.stated import mount_notes
 from rover_pipeline.numerics.blocks import blocks
 from rover_pipeline.numerics.linear import eigvalsh, matmul
 from rover_pipeline.odometry.inertial_smoother import (

@@ -11,9 +11,10 @@ from rover_pipeline.engine.recording import Recording
 from rover_pipeline.engine.step import Inspection
 from rover_pipeline.kinematics.clock import clock
 from rover_pipeline.kinematics.gravity import remove_tilt
-from rover_pipeline.kinematics.mount import find_mount, find_own
+from rover_pipeline.kinematics.mount import find_mount
 from rover_pipeline.kinematics.options import OwnRegion
 from rover_pipeline.kinematics.state import Poses
+from rover_pipeline.kinematics.stated import find_own
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.lidar.sweeps import lidar_reader
 from rover_pipeline.lookup import load

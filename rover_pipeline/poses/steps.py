@@ -10,8 +10,9 @@ import numpy as np
 from rover_pipeline.engine.recording import Recording
 from rover_pipeline.engine.step import Inspection
 from rover_pipeline.kinematics.clock import clock
-from rover_pipeline.kinematics.mount import find_mount, mount_notes, mount_warnings
+from rover_pipeline.kinematics.mount import find_mount, mount_warnings
 from rover_pipeline.kinematics.options import Mounted
+from rover_pipeline.kinematics.stated import mount_notes
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.numerics.blocks import BLOCK, blocks
 from rover_pipeline.poses.options import PosesOptions

@@ -112,7 +112,7 @@ class Needs:
         if len(needed) + flow.has("lidar", results) < 2 or not needed or flow.is_demo(results):
             return  # one sensor alone is nowhere beside another
         text = read_text(source / CONFIG) if (source / CONFIG).exists() else None
-        notes_of = load("rover_pipeline.kinematics.mount:mount_notes")  # of maths: only where it is needed
+        notes_of = load("rover_pipeline.kinematics.stated:mount_notes")  # a room of maths: loaded where it is needed
         with suppress(RoverError):  # the step says what is wrong with it
             if unknown := [each for each in sorted(needed) if notes_of(each, rig=flow.config.rig, recorded=text)]:
                 which = f"{', '.join(unknown)} {'is' if len(unknown) == 1 else 'are'}"

@@ -10,10 +10,10 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from rover_pipeline.kinematics.mount import find_own
 from rover_pipeline.kinematics.options import OwnRegion, RigOptions
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.kinematics.state import Poses, State
+from rover_pipeline.kinematics.stated import find_own
 from rover_pipeline.odometry.self_returns import candidates, disagreement, outside, regions_of
 from tests.campaign import hostile
 

@@ -1,0 +1,75 @@
+"""Who states the pose of each sensor in the lidar frame. Without NumPy: the plan of a run asks it.
+
+It comes from the section `rig` of the configuration, else from the same section of the recording's own `config.yaml`.
+In each, a sensor's own pose comes before that of the rig that is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, get_args
+
+from pydantic import ValidationError
+
+from rover_pipeline.errors import ConfigError, explain
+from rover_pipeline.format.collection import parse_collection
+from rover_pipeline.kinematics.options import NAMED_RIGS, Mounted, MountOptions, OwnRegion, RigName, RigOptions
+
+#: A section, or the name of a rig; "identity" where nobody gave a pose.
+Source = Literal["config", "config.yaml", "identity"] | RigName
+
+
+def find_stated(sensor: Mounted, rig: RigOptions, recorded: str | None) -> tuple[MountOptions, Source] | None:
+    """Pose of a sensor in the lidar frame as it is stated, and where; None where nobody states it.
+
+    Args:
+        rig: section of the configuration.
+        recorded: text of the recording's `config.yaml`; None when there is none.
+
+    Raises:
+        ConfigError: the recording's section does not hold a rigid pose.
+        FormatError: the recording's `config.yaml` is not YAML.
+    """
+    return _of_section(rig, sensor, "config") or _of_section(_section(recorded, sensor), sensor, "config.yaml")
+
+
+def find_own(rig: RigOptions, recorded: str | None) -> tuple[OwnRegion, ...] | None:
+    """Where the lidar sees the rig itself; None where nobody says. Arguments and errors as of `find_stated`."""
+    return rig.own if rig.own is not None else _section(recorded, "own").own
+
+
+def mount_notes(*sensors: Mounted, rig: RigOptions, recorded: str | None) -> list[str]:
+    """What provenance says of sensors whose pose nobody gave; of a named rig `mount_warnings` says so."""
+    unknown = [] if rig.name else [each for each in sensors if find_stated(each, rig, recorded) is None]
+    text = "rig: nothing says where the {0} is: it is taken to be where the lidar is; set `rig.{0}`"
+    return [text.format(each) for each in unknown]
+
+
+def _of_section(rig: RigOptions, sensor: Mounted, source: Source) -> tuple[MountOptions, Source] | None:
+    own: MountOptions | None = getattr(rig, sensor)
+    if own is not None:
+        return own, source
+    published = NAMED_RIGS[rig.name].get(sensor) if rig.name else None
+    return (published, rig.name) if published and rig.name else None
+
+
+def _section(text: str | None, wanted: Mounted | Literal["own"]) -> RigOptions:
+    """What the recording's own section `rig` says of one thing, or the rig that it names."""
+    section = parse_collection(text).get("rig")
+    if section is None:
+        return RigOptions()
+    if isinstance(section, str):
+        section = {"name": section}
+    if not isinstance(section, Mapping):
+        raise ConfigError(
+            f"config.yaml: rig: must hold {', '.join(get_args(Mounted))}, is a {type(section).__name__}; correct it, "
+            "or set `rig` in the configuration"
+        )
+    # Nothing else in the section is looked at: what is wrong with it does not concern this sensor.
+    key = wanted if section.get(wanted) is not None else "name"
+    try:
+        return RigOptions.model_validate({key: section.get(key)})
+    except ValidationError as error:
+        raise ConfigError(
+            f"config.yaml: rig.{explain(error)}; correct it, or set `rig.{wanted}` in the configuration"
+        ) from error
