@@ -172,7 +172,7 @@ def compile_for(kernel: Any, signature: Sequence[Any]) -> None:
     Args:
         signature: the types as `listed` gives them.
     """
-    kernel.compile(tuple(map(_type, signature)))
+    getattr(kernel, "compiled", kernel).compile(tuple(map(_type, signature)))  # of `linear.py`: compiled late
 
 
 def listed(index: Path) -> list[list[Any]]:

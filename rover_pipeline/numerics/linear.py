@@ -9,12 +9,14 @@ those of NumPy and SciPy. Arrays have any number of leading axes. `np.linalg.nor
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from rover_pipeline.numerics.compiled import compiled
+from rover_pipeline.lookup import load
 
 #: A rotation is not made for what is less than this share of the values that it would mix.
 _EPS = 2.0**-53
@@ -22,6 +24,35 @@ _EPS = 2.0**-53
 _COLUMNS = 1024
 #: Sweeps over all pairs after which the Jacobi methods have not converged. They take six to ten.
 _SWEEPS = 60
+#: Up to so many numbers, and so many times, Python is not slower than loading Numba, which takes half a second.
+_FEW, _OFTEN = 64, 20_000
+#: Up to so many multiplications NumPy is not slower than the call of a kernel; nor with few rows, each of so many.
+_SMALL, _THIN, _WIDE = 16_384, 4, 4
+
+
+class _Kernel:
+    """A kernel, compiled at its first call, for many jobs have none and need not load Numba.
+
+    One that indexes lists and arrays alike is run by Python on a few real numbers: their bytes are the same.
+    """
+
+    def __init__(self, function: Callable[..., Any], lists: bool = False) -> None:
+        self.function, self.left = function, _OFTEN if lists else 0
+
+    @cached_property
+    def compiled(self) -> Any:
+        return load("rover_pipeline.numerics.compiled:compiled")(self.function)
+
+    def __call__(self, *arrays: np.ndarray) -> Any:
+        few = sum(each.size for each in arrays) <= _FEW and all(each.size and each.dtype == "f8" for each in arrays)
+        if not few or not self.left or "compiled" in self.__dict__:
+            return self.compiled(*arrays)
+        self.left -= 1
+        lists = [each.tolist() for each in arrays]
+        result = self.function(*lists)
+        for array, numbers in zip(arrays, lists, strict=True):
+            array[...] = numbers
+        return result
 
 
 def matmul(first: Any, *others: Any) -> Any:
@@ -44,9 +75,8 @@ def solve(a: Any, b: Any) -> np.ndarray:
     right = b[:, None] if b.ndim == 1 else b
     batch = np.broadcast_shapes(a.shape[:-2], right.shape[:-2])
     kind = np.result_type(a, b, "f8")
-    matrices, solution = (
-        np.array(np.broadcast_to(each, batch + each.shape[-2:]), kind, order="C") for each in (a, right)
-    )
+    matrices, solution = np.empty(batch + a.shape[-2:], kind), np.empty(batch + right.shape[-2:], kind)
+    matrices[...], solution[...] = a, right
     if not _solve(_stacked(matrices), _stacked(solution)):
         raise LinAlgError("Singular matrix")
     return solution[..., 0] if b.ndim == 1 else solution
@@ -124,14 +154,33 @@ def _product(a: np.ndarray, b: np.ndarray) -> Any:
     left, right = a[None] if a.ndim == 1 else a, b[:, None] if b.ndim == 1 else b
     if left.shape[-1] != right.shape[-2]:
         raise ValueError(f"matrices of shapes {a.shape} and {b.shape} have no product")
+    product = _by_numpy(left, right) if kind.kind == "f" else None
+    if product is None:
+        product = _by_kernel(left, right, np.result_type(kind, "f8"))
+    product = (product[..., 0, :] if a.ndim == 1 else product).astype(kind, copy=False)
+    return product[..., 0][()] if b.ndim == 1 else product
+
+
+def _by_numpy(left: np.ndarray, right: np.ndarray) -> np.ndarray | None:
+    """The product of real matrices by NumPy, in the order of the index; None where a kernel is faster."""
+    rows, inner, columns = *left.shape[-2:], right.shape[-1]
+    with np.errstate(all="ignore"):
+        if inner and max(left.size * columns, right.size * rows) <= _SMALL:
+            terms = np.multiply(left[..., None], right[..., None, :, :], dtype="f8")
+            return np.add.accumulate(terms, axis=-2)[..., -1, :] + 0.0  # no sum of a kernel is -0
+        if 0 < inner <= _THIN and columns >= _WIDE:
+            pairs = [(left[..., k, None], right[..., k, None, :]) for k in range(inner)]
+            return sum((np.multiply(*each, dtype="f8") for each in pairs), np.zeros(()))
+    return None
+
+
+def _by_kernel(left: np.ndarray, right: np.ndarray, wide: np.dtype) -> np.ndarray:
     batch = left.shape[:-2] or right.shape[:-2]
     if right.shape[:-2] not in ((), batch):
         batch = np.broadcast_shapes(batch, right.shape[:-2])
-    wide = np.result_type(kind, "f8")
     product = np.zeros((*batch, left.shape[-2], right.shape[-1]), wide)
     _multiply(_operand(left, batch, wide), _operand(right, batch, wide), _stacked(product))
-    product = (product[..., 0, :] if a.ndim == 1 else product).astype(kind, copy=False)
-    return product[..., 0][()] if b.ndim == 1 else product
+    return product
 
 
 def _operand(matrix: np.ndarray, batch: tuple[int, ...], kind: Any) -> np.ndarray:
@@ -152,7 +201,7 @@ def _stacked(matrices: np.ndarray) -> np.ndarray:
     return matrices.reshape(math.prod(matrices.shape[:-2]), *matrices.shape[-2:])
 
 
-@compiled
+@_Kernel
 def _multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
     """Add the products (N, n, m) of (1 or N, n, k) and (1 or N, k, m) to `out`."""
     for n in range(len(out)):
@@ -166,38 +215,38 @@ def _multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
                         out[n, i, j] += factor * b[own_b, k, j]
 
 
-@compiled
+@partial(_Kernel, lists=True)
 def _solve(a: np.ndarray, b: np.ndarray) -> bool:
     """Solve for b (N, n, m) in place. False where a matrix (N, n, n) is singular."""
-    size = a.shape[1]
+    size = len(a[0])
     for n in range(len(a)):
         for column in range(size):
             pivot = column
             for row in range(column + 1, size):
-                if abs(a[n, row, column]) > abs(a[n, pivot, column]):
+                if abs(a[n][row][column]) > abs(a[n][pivot][column]):
                     pivot = row
-            if a[n, pivot, column] == 0:
+            if a[n][pivot][column] == 0:
                 return False
             for k in range(size if pivot != column else 0):
-                a[n, column, k], a[n, pivot, k] = a[n, pivot, k], a[n, column, k]
-            for k in range(b.shape[2] if pivot != column else 0):
-                b[n, column, k], b[n, pivot, k] = b[n, pivot, k], b[n, column, k]
+                a[n][column][k], a[n][pivot][k] = a[n][pivot][k], a[n][column][k]
+            for k in range(len(b[0][0]) if pivot != column else 0):
+                b[n][column][k], b[n][pivot][k] = b[n][pivot][k], b[n][column][k]
             for row in range(column + 1, size):
-                ratio = a[n, row, column] / a[n, column, column]
+                ratio = a[n][row][column] / a[n][column][column]
                 for k in range(column + 1, size):
-                    a[n, row, k] -= ratio * a[n, column, k]
-                for k in range(b.shape[2]):
-                    b[n, row, k] -= ratio * b[n, column, k]
+                    a[n][row][k] -= ratio * a[n][column][k]
+                for k in range(len(b[0][0])):
+                    b[n][row][k] -= ratio * b[n][column][k]
         for row in range(size - 1, -1, -1):
             for other in range(row + 1, size):
-                for k in range(b.shape[2]):
-                    b[n, row, k] -= a[n, row, other] * b[n, other, k]
-            for k in range(b.shape[2]):
-                b[n, row, k] /= a[n, row, row]
+                for k in range(len(b[0][0])):
+                    b[n][row][k] -= a[n][row][other] * b[n][other][k]
+            for k in range(len(b[0][0])):
+                b[n][row][k] /= a[n][row][row]
     return True
 
 
-@compiled
+@_Kernel
 def _cholesky(a: np.ndarray) -> bool:
     """Factor lower triangles (N, n, n) in place. False where one is not positive definite."""
     for n in range(len(a)):
@@ -213,7 +262,7 @@ def _cholesky(a: np.ndarray) -> bool:
     return True
 
 
-@compiled
+@_Kernel
 def _cholesky_banded(columns: np.ndarray) -> int:
     """Factor in place columns (n, width) from the diagonal down; the number of the minor that is not positive, or 0."""
     count, width = columns.shape
@@ -230,7 +279,7 @@ def _cholesky_banded(columns: np.ndarray) -> int:
     return 0
 
 
-@compiled
+@_Kernel
 def _solve_banded(columns: np.ndarray, right: np.ndarray) -> None:
     """Solve for `right` (n, m) in place, by a factor (n, width)."""
     count, width = columns.shape
@@ -248,41 +297,41 @@ def _solve_banded(columns: np.ndarray, right: np.ndarray) -> None:
             right[j, m] /= columns[j, 0]
 
 
-@compiled
+@partial(_Kernel, lists=True)
 def _jacobi(a: np.ndarray, vectors: np.ndarray) -> bool:
     """Make Hermitian matrices (N, n, n) diagonal, ascending, by rotations whose product goes to `vectors`."""
-    size = a.shape[1]
+    size = len(a[0])
     for n in range(len(a)):
         norm = 0.0
         for i in range(size):
-            vectors[n, i, i] = 1
+            vectors[n][i][i] = 1
             for k in range(size):
-                norm = max(norm, abs(a[n, i, k]))
+                norm = max(norm, abs(a[n][i][k]))
         rotated = True
         for _ in range(_SWEEPS):
             rotated = False
             for p in range(size - 1):
                 for q in range(p + 1, size):
-                    length = abs(a[n, p, q])
-                    first, second = a[n, p, p].real, a[n, q, q].real
+                    length = abs(a[n][p][q])
+                    first, second = a[n][p][p].real, a[n][q][q].real
                     least = max(math.sqrt(abs(first)) * math.sqrt(abs(second)), 1e-4 * norm)
                     if length <= _EPS * least:
                         continue
                     rotated = True
-                    phase = a[n, q, p] / length
+                    phase = a[n][q][p] / length
                     ratio = (second - first) / 2 / length
                     tangent = math.copysign(1 / (abs(ratio) + math.sqrt(1 + ratio * ratio)), ratio)
                     cosine = 1 / math.sqrt(1 + tangent * tangent)
                     sine = tangent * cosine
                     for k in range(size):
-                        x, y = a[n, k, p], phase * a[n, k, q]
-                        a[n, k, p], a[n, k, q] = cosine * x - sine * y, sine * x + cosine * y
-                        x, y = vectors[n, k, p], phase * vectors[n, k, q]
-                        vectors[n, k, p], vectors[n, k, q] = cosine * x - sine * y, sine * x + cosine * y
+                        x, y = a[n][k][p], phase * a[n][k][q]
+                        a[n][k][p], a[n][k][q] = cosine * x - sine * y, sine * x + cosine * y
+                        x, y = vectors[n][k][p], phase * vectors[n][k][q]
+                        vectors[n][k][p], vectors[n][k][q] = cosine * x - sine * y, sine * x + cosine * y
                     for k in range(size):
-                        a[n, p, k], a[n, q, k] = np.conj(a[n, k, p]), np.conj(a[n, k, q])
-                    a[n, p, p], a[n, q, q] = first - tangent * length, second + tangent * length
-                    a[n, p, q] = a[n, q, p] = 0
+                        a[n][p][k], a[n][q][k] = a[n][k][p].conjugate(), a[n][k][q].conjugate()
+                    a[n][p][p], a[n][q][q] = first - tangent * length, second + tangent * length
+                    a[n][p][q] = a[n][q][p] = 0
             if not rotated:
                 break
         if rotated:
@@ -290,8 +339,8 @@ def _jacobi(a: np.ndarray, vectors: np.ndarray) -> bool:
         for i in range(size):
             least = i
             for k in range(i + 1, size):
-                least = k if a[n, k, k].real < a[n, least, least].real else least
-            a[n, i, i], a[n, least, least] = a[n, least, least], a[n, i, i]
+                least = k if a[n][k][k].real < a[n][least][least].real else least
+            a[n][i][i], a[n][least][least] = a[n][least][least], a[n][i][i]
             for k in range(size):
-                vectors[n, k, i], vectors[n, k, least] = vectors[n, k, least], vectors[n, k, i]
+                vectors[n][k][i], vectors[n][k][least] = vectors[n][k][least], vectors[n][k][i]
     return True

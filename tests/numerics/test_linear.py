@@ -172,3 +172,36 @@ def test_commands_compute_without_numpys_functions_for_avx_512_which_round_diffe
     env = {**os.environ, "NPY_DISABLE_CPU_FEATURES": before}
     done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["[]"]
+
+
+def test_few_numbers_give_the_bytes_of_the_compiled_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    def results() -> list[np.ndarray]:
+        rng = np.random.default_rng(5)
+        found: list[np.ndarray] = []
+        for size in (1, 2, 3, 4):
+            for columns in (1, 3):
+                a = rng.normal(size=(2, size, size)) * 10.0 ** rng.integers(-150, 150, (size, 1))
+                b = rng.normal(size=(size, columns))
+                vectors, zeros = rng.normal(size=(9, size)), -np.zeros((size, 2))
+                found += [linear.solve(a, b), *linear.eigh(a[0] / abs(a[0]).max()), linear.matmul(a, b)]
+                found += [linear.matmul(vectors, b), linear.matmul(b[:, 0], b), linear.matmul(abs(a), zeros)]
+                found += [linear.matmul(rng.normal(size=(300, size)), rng.normal(size=(size, 20)))]
+                found += [linear.matmul(vectors.astype("f4"), b.astype("f4"))]
+        return found
+
+    few = results()
+    monkeypatch.setattr(linear, "_FEW", -1)
+    monkeypatch.setattr(linear, "_SMALL", -1)
+    monkeypatch.setattr(linear, "_THIN", -1)
+    for ours, theirs in zip(few, results(), strict=True):
+        assert ours.dtype == theirs.dtype and ours.tobytes() == theirs.tobytes()
+
+
+def test_a_few_numbers_load_no_compiler() -> None:
+    code = (
+        "import sys, numpy as np; from rover_pipeline.numerics.linear import eigh, matmul, solve; "
+        "a = np.diag([3.0, 2, 1]);"
+        "matmul(a, a); solve(a, a); eigh(a); from rover_pipeline.kinematics.rotation import nearest; nearest(a);"
+        "assert 'numba' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
