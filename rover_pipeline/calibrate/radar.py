@@ -12,7 +12,8 @@ import numpy as np
 import yaml
 
 from rover_pipeline.errors import ConfigError, FormatError
-from rover_pipeline.format.meta import META, replace_file
+from rover_pipeline.format.files import replace_file
+from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import VALID, Sensor
 from rover_pipeline.format.stale import run_command
 from rover_pipeline.format.texts import read_text

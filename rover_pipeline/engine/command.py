@@ -23,7 +23,7 @@ from rover_pipeline.engine.together import Asked, run_together
 from rover_pipeline.errors import ConfigError, RoverError, ToldError, describe, may_pass, show_traceback
 from rover_pipeline.format.attempt import PARTIAL, remove_left
 from rover_pipeline.format.failures import clear_failure, record_failure
-from rover_pipeline.format.meta import replace_file
+from rover_pipeline.format.files import replace_file
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.texts import read_json
 from rover_pipeline.format.trace import link_trace

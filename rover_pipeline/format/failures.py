@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rover_pipeline.errors import FormatError, one_line
-from rover_pipeline.format.files import sync_folder
-from rover_pipeline.format.meta import replace_file
+from rover_pipeline.format.files import replace_file, sync_folder
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.texts import read_json
 

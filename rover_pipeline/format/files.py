@@ -1,4 +1,5 @@
 """Opening files of a trace for reading: regular files only, without waiting, and with a bound on what is read whole.
+Light: jobs whose result is there import it, and no NumPy.
 
 A trace can come from anywhere. A named pipe where a file belongs would block its reader for ever, a device may never
 end, and a sparse file of a few blocks can claim terabytes.
@@ -58,6 +59,27 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Write `text` to `path`, for good. A kill or a full disk leaves the whole old content or the whole new one.
+
+    The scratch file is always a new one: what stands under its name may be a link to something else.
+    """
+    scratch = path.with_name(f".{path.name}.new")
+    scratch.unlink(missing_ok=True)
+    try:
+        descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(scratch, path)
+    except OSError:
+        with suppress(OSError):
+            scratch.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
 
 
 def make_folders(folder: Path) -> None:

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rover_pipeline.errors import FormatError
-from rover_pipeline.format.files import make_folders
-from rover_pipeline.format.meta import replace_file
+from rover_pipeline.format.files import make_folders, replace_file
 from rover_pipeline.format.provenance import MADE_BY
 from rover_pipeline.format.texts import read_json
 

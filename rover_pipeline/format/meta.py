@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -17,7 +15,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from rover_pipeline.errors import FormatError, did_you_mean, explain, short
-from rover_pipeline.format.files import sync_folder
+from rover_pipeline.format.files import replace_file
 from rover_pipeline.format.names import is_plain
 from rover_pipeline.format.texts import read_json
 
@@ -112,27 +110,6 @@ def write_meta(sensor: Path, specs: dict[str, ChannelSpec]) -> None:
     """Write `meta.json` with one rename, so that a reader sees the old file, the new one, or none."""
     text = json.dumps({name: spec.model_dump(exclude_none=True) for name, spec in specs.items()}, indent=4)
     replace_file(sensor / META, text + "\n")
-
-
-def replace_file(path: Path, text: str) -> None:
-    """Write `text` to `path`, for good. A kill or a full disk leaves the whole old content or the whole new one.
-
-    The scratch file is always a new one: what stands under its name may be a link to something else.
-    """
-    scratch = path.with_name(f".{path.name}.new")
-    scratch.unlink(missing_ok=True)
-    try:
-        descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(scratch, path)
-    except OSError:
-        with suppress(OSError):
-            scratch.unlink(missing_ok=True)
-        raise
-    sync_folder(path.parent)
 
 
 def _parse(path: str, name: str, entry: object) -> ChannelSpec:

@@ -11,9 +11,9 @@ import numpy as np
 
 from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.format.channels.base import MAX_SAMPLES
-from rover_pipeline.format.files import opened_file, regular_size
+from rover_pipeline.format.files import opened_file, regular_size, replace_file
 from rover_pipeline.format.merge import imported_trace
-from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, ChannelSpec, replace_file
+from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, ChannelSpec
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
 from rover_pipeline.importers.dca1000_setup import LATEST_S, ORDERS, read_setup
 from rover_pipeline.importers.origin import write_config

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from rover_pipeline import __version__
-from rover_pipeline.format.meta import replace_file
+from rover_pipeline.format.files import replace_file
 from rover_pipeline.format.provenance import fingerprint
 from rover_pipeline.format.trace import CONFIG
 

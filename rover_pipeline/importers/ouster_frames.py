@@ -11,7 +11,8 @@ import numpy as np
 
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.channels import encode_sample
-from rover_pipeline.format.meta import ChannelSpec, replace_file
+from rover_pipeline.format.files import replace_file
+from rover_pipeline.format.meta import ChannelSpec
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
 from rover_pipeline.format.texts import read_json
 from rover_pipeline.lidar.sidecar import require_sizes

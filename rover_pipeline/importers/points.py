@@ -19,7 +19,8 @@ import numpy as np
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.channels import create_channel, encode_sample
 from rover_pipeline.format.channels.base import MAX_SAMPLES, EncodedWriter, close_synced, sync_file
-from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, ChannelSpec, replace_file, write_meta
+from rover_pipeline.format.files import replace_file
+from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, ChannelSpec, write_meta
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC
 from rover_pipeline.lidar.sidecar import MAX_TIME_S, POINTS, PointsSidecar
 from rover_pipeline.numerics.compiled import compiled

@@ -12,7 +12,8 @@ from scipy.spatial.transform import Rotation
 
 from rover_pipeline import __version__
 from rover_pipeline.errors import FormatError
-from rover_pipeline.format.meta import ChannelSpec, replace_file
+from rover_pipeline.format.files import replace_file
+from rover_pipeline.format.meta import ChannelSpec
 from rover_pipeline.format.provenance import MADE_BY, PROVENANCE, versions
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
 from rover_pipeline.format.texts import read_text

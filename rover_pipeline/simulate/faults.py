@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from rover_pipeline.format.meta import META, replace_file
+from rover_pipeline.format.files import replace_file
+from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import Sensor
 
 

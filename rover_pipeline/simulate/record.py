@@ -23,7 +23,8 @@ from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import ConfigError
 from rover_pipeline.format.channels import encode_sample
-from rover_pipeline.format.meta import ChannelSpec, replace_file
+from rover_pipeline.format.files import replace_file
+from rover_pipeline.format.meta import ChannelSpec
 from rover_pipeline.format.provenance import MADE_BY, PROVENANCE, versions
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
 from rover_pipeline.format.trace import CONFIG, new_trace

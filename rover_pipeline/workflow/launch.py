@@ -19,7 +19,7 @@ from platformdirs import user_cache_path, user_config_path
 
 from rover_pipeline.caches import can_be_written
 from rover_pipeline.errors import ConfigError, InTheWayError, did_you_mean
-from rover_pipeline.format.meta import replace_file
+from rover_pipeline.format.files import replace_file
 from rover_pipeline.format.texts import parse_yaml, read_text, read_yaml
 from rover_pipeline.workflow.captures import kind_of, with_imports
 from rover_pipeline.workflow.interruptible import run_group

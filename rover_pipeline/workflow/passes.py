@@ -25,7 +25,7 @@ from typing import Any
 
 from rover_pipeline.engine.passes import PASSES_VARIABLE, marker_file, plan_file
 from rover_pipeline.engine.step import Step
-from rover_pipeline.format.meta import replace_file
+from rover_pipeline.format.files import replace_file
 from rover_pipeline.table import TABLE
 from rover_pipeline.workflow.costs import memory_mb, work_s
 from rover_pipeline.workflow.flow import Flow

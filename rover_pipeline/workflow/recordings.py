@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from rover_pipeline.errors import ConfigError
+from rover_pipeline.format.files import replace_file
 from rover_pipeline.format.info import size_text
-from rover_pipeline.format.meta import replace_file
 from rover_pipeline.workflow.costs import Cost, cost_of
 from rover_pipeline.workflow.flow import Flow
 from rover_pipeline.workflow.launch import python

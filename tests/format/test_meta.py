@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from rover_pipeline.errors import FormatError
-from rover_pipeline.format.meta import META, ChannelSpec, read_meta, replace_file, spec_for, write_meta
+from rover_pipeline.format.files import replace_file
+from rover_pipeline.format.meta import META, ChannelSpec, read_meta, spec_for, write_meta
 
 IQ: dict[str, Any] = {"format": "raw", "type": "i2", "shape": [64, 3, 4, 512]}
 

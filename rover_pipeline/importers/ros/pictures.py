@@ -11,7 +11,8 @@ import numpy as np
 import simplejpeg
 
 from rover_pipeline.format.channels.jpeg import FACTORS, decode, encode, frame_size, marker_problem
-from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, ChannelSpec, replace_file
+from rover_pipeline.format.files import replace_file
+from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, ChannelSpec
 from rover_pipeline.format.sensor import TS, TS_SPEC, SensorWriter
 from rover_pipeline.importers.ros.sinks import Sink
 

@@ -14,7 +14,8 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from rover_pipeline.format.meta import ChannelSpec, replace_file
+from rover_pipeline.format.files import replace_file
+from rover_pipeline.format.meta import ChannelSpec
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
 from rover_pipeline.importers.ros.layouts import DOPPLER, SNR, STRENGTH, columns, find_field, vectors
 from rover_pipeline.numerics.bins import bin_size
