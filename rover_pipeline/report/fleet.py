@@ -172,7 +172,7 @@ def fleet_files(rows: Sequence[Row]) -> dict[str, bytes]:
         for row in rows
     ]
     lines = [json.dumps(each, ensure_ascii=False, separators=(",", ":")) for each in entries]
-    return {PAGE: html.encode(), FLEET: ("[\n" + ",\n".join(lines) + "\n]\n").encode()}
+    return {PAGE: html.encode("utf-8", "backslashreplace"), FLEET: ("[\n" + ",\n".join(lines) + "\n]\n").encode()}
 
 
 def make_report(trace: Path) -> Path:

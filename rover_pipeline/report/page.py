@@ -42,7 +42,7 @@ def report_files(path: Path, options: PageOptions, threads: int = 1) -> dict[str
     contents = Contents(Trace(require_trace(path)))
     summary = _summarise(contents, options, threads)
     html = environment().get_template("report.html").render(**_template_values(contents, summary, options))
-    return {PAGE: html.encode(), SUMMARY: f"{summary.model_dump_json(indent=1)}\n".encode()}
+    return {PAGE: html.encode("utf-8", "backslashreplace"), SUMMARY: f"{summary.model_dump_json(indent=1)}\n".encode()}
 
 
 class Contents:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -12,10 +13,11 @@ import numpy as np
 import pytest
 
 from rover_pipeline.errors import FormatError, require_damage
+from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.options import PageOptions
 from rover_pipeline.report.page import report_files
 from rover_pipeline.report.summary import Summary
-from rover_pipeline.report.templating import SUMMARY
+from rover_pipeline.report.templating import PAGE, SUMMARY
 
 Damage = Callable[[np.random.Generator, bytes], bytes]
 
@@ -69,6 +71,15 @@ def test_implausibly_large_values_are_left_out(scene: Path, tmp_path: Path) -> N
     assert summary.motion is not None and summary.motion.distance_m < 20
     assert summary.radar_speed is not None and summary.radar_speed.max_speed_mps == pytest.approx(2)
     assert summary.sync[0].max_ms is not None and summary.sync[0].max_ms < 1000
+
+
+def test_text_that_is_half_a_character_is_shown_as_an_escape(scene: Path, tmp_path: Path) -> None:
+    trace = tmp_path / "damaged"
+    shutil.copytree(scene, trace)
+    path = trace / "_odom" / PROVENANCE
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"packages": {"numpy": "\udc80"}}))
+    files = report_files(trace, PageOptions(outputs=("report",), instants=0))
+    assert rb"\udc80" in files[PAGE]
 
 
 def test_an_error_of_the_disk_is_no_damage_of_the_recording() -> None:
