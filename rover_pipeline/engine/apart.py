@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rover_pipeline.engine import cage
+from rover_pipeline.engine.parallel import single_threaded_pools
 from rover_pipeline.errors import RoverError, ToldError, describe, may_pass
 from rover_pipeline.format import place
 from rover_pipeline.format.texts import parse_json
@@ -39,7 +40,8 @@ def run_apart(work: Callable[[], Any], before: Callable[[], Iterable[Path]], **s
         ToldError: it raised an error.
     """
     context = multiprocessing.get_context("fork")
-    with cage.folders() as caches:
+    # A child waits for ever for the threads of a pool of OpenCV, which it has not.
+    with single_threaded_pools(), cage.folders() as caches:
         receiver, sender = context.Pipe(duplex=False)
         process = context.Process(target=_run, args=(sender, work, before, caches, settings))
         process.start()

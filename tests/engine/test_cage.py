@@ -142,6 +142,16 @@ def test_a_process_in_a_cage_takes_not_all_memory_and_not_all_time() -> None:
     assert 3600 <= seconds < 10**6 and core == 0
 
 
+def test_a_step_ends_though_opencv_has_used_its_threads_before(tmp_path: Path) -> None:
+    code = (
+        "import sys, cv2, numpy as np; from rover_pipeline.cli import main; cv2.setNumThreads(4)\n"
+        "cv2.GaussianBlur(np.zeros((2000, 2000, 3), 'u1'), (0, 0), 9); sys.exit(main(sys.argv[1:]))"
+    )
+    trace = small_trace(tmp_path / "rec", sensors=("lidar",))
+    order = ("--trace", str(trace), "--request", "{}", "--output", str(trace / IMAGE / ".options-0"))
+    subprocess.run([sys.executable, "-c", code, "step", IMAGE, *order], check=True, timeout=60)
+
+
 @pytest.mark.parametrize("end", [signal.SIGSEGV, signal.SIGKILL, signal.SIGFPE], ids=str)
 def test_a_decoder_that_dies_is_named_with_its_sample_and_the_older_result_stays(
     end: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
