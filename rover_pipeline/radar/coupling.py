@@ -62,9 +62,13 @@ class Coupling:
 
     def level(self, samples: int, real: bool) -> float:
         """Power of the coupling in a range bin, mean over antennas, dB re one squared ADC count."""
-        weights = window_weights(samples, "hann")
-        profile = np.fft.fft(self.signal(samples, real) * weights / weights.sum(), axis=-1)
-        return float(10 * np.log10(max((np.abs(profile) ** 2).mean(axis=(0, 1)).max(), 1e-10)))
+        return float(10 * np.log10(max(self.profile(samples, real).max(), 1e-10)))
+
+    def profile(self, samples: int, real: bool, window: str = "hann") -> np.ndarray:
+        """Power of the coupling in each range bin, mean over antennas, squared ADC counts, f8 (sample,)."""
+        weights = window_weights(samples, window)
+        bins = np.fft.fft(self.signal(samples, real) * weights / weights.sum(), axis=-1)
+        return (np.abs(bins) ** 2).mean(axis=(0, 1))
 
 
 def find_coupling(frames: np.ndarray, order: str, real: bool, bin_m: float | None) -> Coupling | None:

@@ -22,7 +22,7 @@ Cells = tuple[int, int]
 #: A moving target spreads, so a Doppler sidelobe may have this many times the power of the window's envelope.
 _SIDELOBE_MARGIN = 4.0
 #: Doppler bins on each side of zero that hold what stands still: half the main lobe of a Hann window.
-_STATIC_BINS = 2
+STATIC_BINS = 2
 
 
 class Peaks(NamedTuple):
@@ -126,7 +126,7 @@ def _measured(power: np.ndarray, noise: np.ndarray, cells: np.ndarray, search: S
     snr, position = np.empty(len(cells)), np.empty((2, len(cells)))
     measure_peaks(power, noise, cells, _sidelobes(power.shape, search.windows), snr, position)
     if search.blind is not None:
-        static = np.abs(cells // power.shape[1] - power.shape[0] // 2) <= _STATIC_BINS
+        static = np.abs(cells // power.shape[1] - power.shape[0] // 2) <= STATIC_BINS
         snr[static & search.blind[cells % power.shape[1]]] = 0
     order = np.argsort(-snr, kind="stable")[: np.count_nonzero(snr)]
     doppler_bin, range_bin = np.divmod(cells[order], power.shape[1])

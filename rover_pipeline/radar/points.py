@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from rover_pipeline.radar.angles import virtual_antennas
+from rover_pipeline.radar.artefacts import COUPLING, IMAGE, images, imbalance, opposite, wrapped
 from rover_pipeline.radar.boards import Board
 from rover_pipeline.radar.coherence import Accuracy, coherence
-from rover_pipeline.radar.detect import Peaks, Search, ca_noise, caso_noise, find_os_peaks, find_peaks
+from rover_pipeline.radar.detect import (
+    Peaks,
+    Search,
+    ca_noise,
+    caso_noise,
+    find_os_peaks,
+    find_peaks,
+    sidelobe_envelope,
+)
 from rover_pipeline.radar.options import PointsOptions
 from rover_pipeline.radar.point_kernels import strongest_beams
 from rover_pipeline.radar.resolve import Resolver
@@ -32,7 +42,8 @@ class Found(NamedTuple):
         peaks: their cells; `doppler` as measured, without folds.
         direction: f8 (point, 3), unit vectors, front-left-up.
         folds: i8 (point,), spans of Doppler to add; certain: bool (point,), whether their number is certain, and the
-            direction within the search.
+            direction within the search, and the point a target.
+        artefact: u1 (point,), bits of `rover_pipeline.radar.artefacts`.
         deviation: f8 (point, 2), standard deviations of the sines of azimuth and elevation; NaN where the array does
             not tell them, or the direction is at an edge of the search. Empty before they are known.
     """
@@ -41,6 +52,7 @@ class Found(NamedTuple):
     direction: np.ndarray
     folds: np.ndarray
     certain: np.ndarray
+    artefact: np.ndarray
     deviation: np.ndarray = np.zeros((0, 2))
 
 
@@ -58,6 +70,8 @@ class PointFinder:
     Args:
         blind: bool (range,), bins in which static cells are what is left of the coupling; None = none.
         array_error: share of an echo's power that the phases of the array do not explain, which is no second target.
+        shares: c16 (rx,), as `imbalance` gives them; None = I and Q are alike.
+        removed: f8 (range,), power of the coupling that was subtracted, ADC counts squared.
         bin_mps: size of a Doppler bin, m/s, to tell how often Doppler has wrapped around; None = taken as it is.
     """
 
@@ -68,8 +82,11 @@ class PointFinder:
         blind: np.ndarray | None = None,
         array_error: float = 0.0,
         bin_mps: float | None = None,
+        shares: np.ndarray | None = None,
+        removed: np.ndarray | float = 0.0,
     ) -> None:
-        self._options, self._board = options, board
+        self._options, self._board, self._removed = options, board, removed
+        self._shares = np.zeros(len(board.rx), "c16") if shares is None else shares
         windows = (options.doppler_window, options.range_window)
         self._search = Search(10 ** (options.threshold_db / 10), windows, options.first_bin, blind)
         # If rows are more than half a wavelength apart, elevations alias: limit them to the unambiguous ones.
@@ -97,14 +114,16 @@ class PointFinder:
         most = self._options.max_points
         peaks = self.detect(power)
         peaks = Peaks(*(values[:most] for values in peaks))
+        artefact = self._artefacts(spectrum, power, peaks)
         if self._unfolder is None:
             folds, certain = np.zeros(len(peaks.snr), "i8"), np.ones(len(peaks.snr), bool)
         else:
             echoes = partial(self._echoes, spectrum)
             folds, certain, direction = self._unfolder(echoes, peaks, spectrum.shape[2], guide)
+        certain = certain & (artefact == 0)
         if self._resolver is None:
             direction = self.directions(spectrum, peaks) if self._unfolder is None else direction
-            return self._judged(Found(peaks, direction, folds, certain), spectrum)
+            return self._judged(Found(peaks, direction, folds, certain, artefact), spectrum)
         unfolded = peaks._replace(doppler=peaks.doppler + folds * float(spectrum.shape[2]))
         strength = power[peaks.doppler_bin, peaks.range_bin] / peaks.snr
         found = self._resolver(self.snapshots(spectrum, unfolded), strength)
@@ -118,7 +137,7 @@ class PointFinder:
         cell = found.cell[kept]
         expanded = Peaks(*(values[cell] for values in peaks))._replace(snr=snr[kept])
         direction = _unit_vectors(found.right[kept], found.up[kept])
-        return self._judged(Found(expanded, direction, folds[cell], certain[cell]), spectrum)
+        return self._judged(Found(expanded, direction, folds[cell], certain[cell], artefact[cell]), spectrum)
 
     def _judged(self, found: Found, spectrum: np.ndarray) -> Found:
         """The same with deviations. At an edge of the search nothing says where the strongest beam would be."""
@@ -138,6 +157,33 @@ class PointFinder:
             return find_os_peaks(power, options.guard, options.train, options.rank, self._search)
         estimate = ca_noise if options.cfar == "ca" else caso_noise
         return find_peaks(power, estimate(power, options.guard, options.train), self._search)
+
+    def imbalance(self, frames: Iterable[tuple[np.ndarray, np.ndarray]], least_snr: float) -> np.ndarray:
+        """Factor of each receiver's conjugated signal, c16 (rx,); see `imbalance`.
+
+        Args:
+            frames: spectrum and power of each, as in `__call__`; least_snr: power over noise of a strong peak.
+        """
+        pairs = []
+        for spectrum, power in frames:
+            peaks = self.detect(power)
+            beat = np.minimum(peaks.range_bin, power.shape[1] - peaks.range_bin)
+            # The target's own sidelobes must be below the noise where its image is.
+            leak = sidelobe_envelope(2 * beat, self._options.range_window) ** 2 * peaks.snr
+            strong = (peaks.snr >= least_snr) & (leak < 1)
+            peaks = Peaks(*(values[strong] for values in peaks))
+            noise = power[peaks.doppler_bin, peaks.range_bin] / peaks.snr
+            pairs.append((*opposite(spectrum, peaks), noise, beat[strong]))
+        own, other, noise, beat = (np.concatenate(parts, axis=-1) for parts in zip(*pairs, strict=True))
+        return imbalance(own, other, noise, beat, self._search.threshold)
+
+    def _artefacts(self, spectrum: np.ndarray, power: np.ndarray, peaks: Peaks) -> np.ndarray:
+        """What is no target among peaks, u1 (peak,). The range axis of real samples has no end below zero."""
+        if self._board.real:
+            return np.zeros(len(peaks.snr), "u1")
+        threshold, noise = self._search.threshold, power[peaks.doppler_bin, peaks.range_bin] / peaks.snr
+        image = images(*opposite(spectrum, peaks), noise, self._shares, threshold)
+        return (IMAGE * image + COUPLING * wrapped(power, self._removed, peaks, threshold)).astype("u1")
 
     def snapshots(self, spectrum: np.ndarray, peaks: Peaks) -> np.ndarray:
         """What the antennas received of each peak, TDM-compensated, c16 (peak, antenna)."""

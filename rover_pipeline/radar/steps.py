@@ -122,7 +122,7 @@ def points(
 
     Returns:
         `xyz` f4 (frame, point, 3), `doppler` and `snr` f4 (frame, point), `count` u2 (frame,), `folds` i1 and `certain`
-        u1 (frame, point), `deviation` f4 (frame, point, 2), `excised` f4 (frame,), the share of the samples that was
+        u1 (frame, point), `deviation` f4 (frame, point, 2), `artefact` u1 (frame, point), `excised` f4 (frame,), the share of the samples that was
         replaced, and `valid`, False where the receiver was saturated.
     """
     shape = iq.shape[1:]
@@ -137,7 +137,7 @@ def points(
     xyz = np.full((len(iq), most, 3), np.nan, "f4")
     doppler, snr = np.full((2, len(iq), most), np.nan, "f4")
     count, folds, certain = np.zeros(len(iq), "u2"), np.zeros(doppler.shape, "i1"), np.zeros(doppler.shape, "u1")
-    deviation = np.full((*doppler.shape, 2), np.nan, "f4")
+    deviation, artefact = np.full((*doppler.shape, 2), np.nan, "f4"), np.zeros(doppler.shape, "u1")
     excised = np.zeros(len(iq), "f4")
     for i in np.flatnonzero(whole):
         excised[i] = frames.excised_share(int(i))
@@ -145,6 +145,7 @@ def points(
         peaks = found.peaks
         count[i] = n = len(peaks.snr)
         folds[i, :n], certain[i, :n], deviation[i, :n] = found.folds, found.certain, found.deviation
+        artefact[i, :n] = found.artefact
         xyz[i, :n] = found.direction * np.maximum(peaks.range * metres - bias, 0)[:, None]
         doppler[i, :n] = (peaks.doppler - shape[0] // 2 + found.folds * float(shape[0])) * mps
         snr[i, :n] = 10 * np.log10(peaks.snr)
@@ -156,6 +157,7 @@ def points(
         "folds": folds,
         "certain": certain,
         "deviation": deviation,
+        "artefact": artefact,
         "excised": excised,
         "valid": frames.clipped() <= options.max_clipped,
     }
@@ -193,6 +195,7 @@ def sent_points(
     # What the radar has made of its Doppler is not known: it is taken as it is sent.
     result |= {"folds": np.zeros(kept.shape, "i1"), "certain": kept.astype("u1"), "excised": np.zeros(len(kept), "f4")}
     result["deviation"] = np.full((*kept.shape, 2), np.nan, "f4")
+    result["artefact"] = np.zeros(kept.shape, "u1")
     return {**result, "count": kept.sum(axis=1).astype("u2")}
 
 
@@ -284,13 +287,14 @@ def _finder(
     prepared: Prepared | None,
     bin_mps: float,
 ) -> PointFinder:
-    blind, error = None, 0.0
+    blind, error, shares, removed = None, 0.0, None, np.zeros(1)
     if prepared is not None:
-        error = prepared.error
+        error, shares = prepared.error, np.array(prepared.imbalance) if prepared.imbalance else None
         if prepared.coupling is not None:
             samples = shape[-1] // (1 if real else 2)
             blind = near_zero(prepared.coupling, samples // 2 if real else samples, samples, samples, real)
-    return PointFinder(placed_board(options, config, shape), options, blind, error, bin_mps)
+            removed = prepared.coupling.profile(samples, real, options.range_window)
+    return PointFinder(placed_board(options, config, shape), options, blind, error, bin_mps, shares, removed)
 
 
 def _has_real_samples(

@@ -104,7 +104,7 @@ STEPS = (
     Step(
         sensor="_radar_points",
         function="rover_pipeline.radar.steps:points",
-        version=8,
+        version=9,
         sections=("radar.points", "rig"),
         uses={"rig": ("name", "radar")},
         options=PointsOptions,
@@ -122,8 +122,8 @@ STEPS = (
                 type="i1",
             ),
             "certain": Output(
-                "1 = the number of folds is certain, and with it doppler and direction, and the direction is not at an "
-                "edge of the search; 0 past `count`. [point]",
+                "1 = the number of folds is certain, and with it doppler and direction, the direction is not at an "
+                "edge of the search, and `artefact` is 0; 0 past `count`. [point]",
                 type="u1",
             ),
             "deviation": Output(
@@ -131,6 +131,11 @@ STEPS = (
                 "coherence and that of the array; NaN where the array does not measure them. [point, azimuth and "
                 "elevation]",
                 type="f4",
+            ),
+            "artefact": Output(
+                "1 = image of another point by unequal I and Q, 2 = coupling of the antennas, wrapped around to the last "
+                "ranges, 3 = both; 0 = none is seen, or the radar sends its points. [point]",
+                type="u1",
             ),
             "excised": Output("Share of the samples that `radar.interference` replaced, 0 to 1.", type="f4"),
         },
