@@ -1,9 +1,8 @@
 """Which peaks are no targets: images by unequal I and Q, and coupling of the antennas that wraps around.
 
-A receiver whose I and Q differ adds its conjugated signal times a small complex factor. So the cell opposite to a
-target, at minus its beat frequency and minus its Doppler, holds the conjugate of what the target's cell holds, times
-the factor of the receiver, whatever the windows are (M. Valkama et al., Advanced methods for I/Q imbalance compensation
-in communication receivers, IEEE Transactions on Signal Processing 49, 2001).
+A receiver whose I and Q differ adds its conjugated signal times a small factor, so the cell at minus the beat frequency
+and minus the Doppler of a target holds the conjugate of the target's cell times that factor, whatever the windows are
+(M. Valkama et al., Advanced methods for I/Q imbalance compensation, IEEE Transactions on Signal Processing 49, 2001).
 """
 
 from __future__ import annotations
@@ -12,68 +11,63 @@ import numpy as np
 
 from rover_pipeline.radar.detect import STATIC_BINS, Peaks
 
-#: What a peak is, as bits.
-IMAGE, COUPLING = 1, 2
+#: No imbalance, or no coupling.
+NONE = np.zeros(1)
 _ITERATIONS = 20
 
 
 def opposite(spectrum: np.ndarray, peaks: Peaks) -> tuple[np.ndarray, np.ndarray]:
     """What the cells of peaks hold, and the conjugate of what the opposite cells hold, c8 (tx, rx, peak) each."""
-    dopplers, bins = spectrum.shape[2:]
-    doppler = (peaks.doppler_bin - dopplers // 2) % dopplers
-    return (
-        spectrum[:, :, doppler, peaks.range_bin],
-        spectrum[:, :, -doppler % dopplers, -peaks.range_bin % bins].conj(),
-    )
+    doppler = peaks.doppler_bin - spectrum.shape[2] // 2
+    return spectrum[:, :, doppler, peaks.range_bin], spectrum[:, :, -doppler, -peaks.range_bin].conj()
 
 
 def imbalance(own: np.ndarray, other: np.ndarray, noise: np.ndarray, beat: np.ndarray, least: float) -> np.ndarray:
-    """Factor of each receiver, c16 (rx,); zeros if targets at several beat frequencies do not agree on them.
-
-    Targets whose opposite cells hold something else count little, by the weights of a Cauchy distribution.
+    """Factor of each receiver, c16 (rx,); zeros if strong targets at several beat frequencies do not agree on them.
 
     Args:
-        own, other: as `opposite` gives them, of strong peaks; noise: f8 (peak,), of their cells.
-        beat: i8 (peak,), beat frequency of each, bins, without its sign.
-        least: power of the factors over their variance, which is the jackknife's over beat frequencies: what stands
-            still tells no more in a hundred frames than in one.
+        own, other: by `opposite`, of strong peaks; noise: f8 (peak,); beat: i8 (peak,), bins without sign.
+        least: power of the factors over their jackknife variance over beat frequencies: what stands still tells no
+            more in many frames than in one.
     """
-    share = np.zeros(own.shape[1], "c16")
-    group, count = np.unique(beat, return_inverse=True)[1], len(np.unique(beat))
-    if count < 2:
+    share, bins = np.zeros(own.shape[1], "c16"), np.unique(beat)
+    if len(bins) < 2:
         return share
-    products, powers = other * own.conj(), (np.abs(own) ** 2).sum(axis=0)
     for _ in range(_ITERATIONS):
-        weight = 1 / (noise + (np.abs(other - share[:, None] * own) ** 2).mean(axis=(0, 1)))
-        above, below = (weight * products).sum(axis=0), weight * powers
+        # Opposite cells that hold something else count little, as by a Cauchy distribution.
+        weight = 1 / (noise + _power(other - share[:, None] * own))
+        above, below = (weight * other * own.conj()).sum(axis=0), (weight * np.abs(own) ** 2).sum(axis=0)
         share = above.sum(axis=1) / below.sum(axis=1)
-    others = group != np.arange(count)[:, None]
-    without = np.array([above[:, rest].sum(axis=1) / below[:, rest].sum(axis=1) for rest in others])
-    variance = (count - 1) * (np.abs(without - without.mean(axis=0)) ** 2).mean(axis=0)
-    # The opposite cell was conjugated, not the target's.
+    without = np.array([above[:, beat != n].sum(axis=1) / below[:, beat != n].sum(axis=1) for n in bins])
+    variance = (len(bins) - 1) * (np.abs(without - without.mean(axis=0)) ** 2).mean(axis=0)
     return share.conj() * ((np.abs(share) ** 2).sum() >= least * variance.sum())
 
 
-def images(own: np.ndarray, other: np.ndarray, noise: np.ndarray, share: np.ndarray, threshold: float) -> np.ndarray:
-    """Whether the image is the larger part of each peak, and what it leaves would be no peak, bool (peak,).
+def find_artefacts(
+    spectrum: np.ndarray, power: np.ndarray, peaks: Peaks, share: np.ndarray, removed: np.ndarray, threshold: float
+) -> np.ndarray:
+    """What is no target among the peaks of complex samples, u1 (peak,): 1 = image, 2 = coupling, 3 = both.
+
+    The larger part of an image is what the target's cell says, and what is left would be no peak. Wrapped coupling is
+    the slope of a static peak at zero range, which seems to be a maximum where the range axis ends, or part of it was
+    removed.
 
     Args:
-        own, other, noise: as `imbalance` takes them; share: as it gives it; threshold: power of a peak over noise.
+        spectrum, power: of a frame, as `PointFinder` takes them; threshold: power of a peak over noise.
+        share: by `imbalance`; removed: f8 (range,), power of the coupling that was subtracted.
     """
+    own, other = opposite(spectrum, peaks)
+    level = power[peaks.doppler_bin, peaks.range_bin]
     image = share[:, None] * other
-    left, made = ((np.abs(each) ** 2).mean(axis=(0, 1)) for each in (own - image, image))
-    return left < np.minimum(threshold * noise, made)
-
-
-def wrapped(power: np.ndarray, removed: np.ndarray | float, peaks: Peaks, threshold: float) -> np.ndarray:
-    """Whether peaks below zero range, which is the end of the axis, continue a stronger one at zero, bool (peak,).
-
-    Args:
-        power: (doppler, range), zero Doppler in the middle; removed: (range,), the coupling's that was subtracted.
-    """
-    middle, bins = len(power) // 2, power.shape[1]
+    is_image = _power(own - image) < np.minimum(threshold * level / peaks.snr, _power(image))
+    middle, removed = len(power) // 2, np.broadcast_to(removed, power.shape[1])
     static = power[max(middle - STATIC_BINS, 0) : middle + STATIC_BINS + 1].max(axis=0) + removed
-    lowest = np.minimum.accumulate(static[::-1])[::-1][peaks.range_bin]
-    own = power[peaks.doppler_bin, peaks.range_bin]
-    below_zero = (peaks.range_bin > bins // 2) & (np.abs(peaks.doppler_bin - middle) <= STATIC_BINS)
-    return below_zero & (lowest >= threshold * own / peaks.snr) & (static[0] > own)
+    rest = np.minimum.accumulate(np.roll(static, -1)[::-1])[::-1]
+    slope = (peaks.range_bin > power.shape[1] // 2) & (rest[peaks.range_bin] > level + removed[peaks.range_bin])
+    slope &= np.abs(peaks.doppler_bin - middle) <= STATIC_BINS
+    return (is_image + 2 * slope).astype("u1")
+
+
+def _power(values: np.ndarray) -> np.ndarray:
+    """Mean over the antennas, f8 (peak,)."""
+    return (np.abs(values) ** 2).mean(axis=(0, 1))

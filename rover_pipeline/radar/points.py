@@ -9,18 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.radar.angles import virtual_antennas
-from rover_pipeline.radar.artefacts import COUPLING, IMAGE, images, imbalance, opposite, wrapped
+from rover_pipeline.radar.artefacts import NONE, find_artefacts, imbalance, opposite
 from rover_pipeline.radar.boards import Board
 from rover_pipeline.radar.coherence import Accuracy, coherence
-from rover_pipeline.radar.detect import (
-    Peaks,
-    Search,
-    ca_noise,
-    caso_noise,
-    find_os_peaks,
-    find_peaks,
-    sidelobe_envelope,
-)
+from rover_pipeline.radar.detect import Peaks, Search, ca_noise, caso_noise, find_os_peaks, find_peaks
 from rover_pipeline.radar.options import PointsOptions
 from rover_pipeline.radar.point_kernels import strongest_beams
 from rover_pipeline.radar.resolve import Resolver
@@ -43,7 +35,7 @@ class Found(NamedTuple):
         direction: f8 (point, 3), unit vectors, front-left-up.
         folds: i8 (point,), spans of Doppler to add; certain: bool (point,), whether their number is certain, and the
             direction within the search, and the point a target.
-        artefact: u1 (point,), bits of `rover_pipeline.radar.artefacts`.
+        artefact: u1 (point,), see `find_artefacts`.
         deviation: f8 (point, 2), standard deviations of the sines of azimuth and elevation; NaN where the array does
             not tell them, or the direction is at an edge of the search. Empty before they are known.
     """
@@ -70,8 +62,7 @@ class PointFinder:
     Args:
         blind: bool (range,), bins in which static cells are what is left of the coupling; None = none.
         array_error: share of an echo's power that the phases of the array do not explain, which is no second target.
-        shares: c16 (rx,), as `imbalance` gives them; None = I and Q are alike.
-        removed: f8 (range,), power of the coupling that was subtracted, ADC counts squared.
+        share, removed: of `find_artefacts`.
         bin_mps: size of a Doppler bin, m/s, to tell how often Doppler has wrapped around; None = taken as it is.
     """
 
@@ -82,11 +73,10 @@ class PointFinder:
         blind: np.ndarray | None = None,
         array_error: float = 0.0,
         bin_mps: float | None = None,
-        shares: np.ndarray | None = None,
-        removed: np.ndarray | float = 0.0,
+        share: np.ndarray = NONE,
+        removed: np.ndarray = NONE,
     ) -> None:
-        self._options, self._board, self._removed = options, board, removed
-        self._shares = np.zeros(len(board.rx), "c16") if shares is None else shares
+        self._options, self._board, self._share, self._removed = options, board, share, removed
         windows = (options.doppler_window, options.range_window)
         self._search = Search(10 ** (options.threshold_db / 10), windows, options.first_bin, blind)
         # If rows are more than half a wavelength apart, elevations alias: limit them to the unambiguous ones.
@@ -114,7 +104,9 @@ class PointFinder:
         most = self._options.max_points
         peaks = self.detect(power)
         peaks = Peaks(*(values[:most] for values in peaks))
-        artefact = self._artefacts(spectrum, power, peaks)
+        artefact = np.zeros(len(peaks.snr), "u1")
+        if not self._board.real:
+            artefact = find_artefacts(spectrum, power, peaks, self._share, self._removed, self._search.threshold)
         if self._unfolder is None:
             folds, certain = np.zeros(len(peaks.snr), "i8"), np.ones(len(peaks.snr), bool)
         else:
@@ -168,22 +160,13 @@ class PointFinder:
         for spectrum, power in frames:
             peaks = self.detect(power)
             beat = np.minimum(peaks.range_bin, power.shape[1] - peaks.range_bin)
-            # The target's own sidelobes must be below the noise where its image is.
-            leak = sidelobe_envelope(2 * beat, self._options.range_window) ** 2 * peaks.snr
-            strong = (peaks.snr >= least_snr) & (leak < 1)
+            strong = (peaks.snr >= least_snr) & (beat >= self._options.first_bin)
             peaks = Peaks(*(values[strong] for values in peaks))
             noise = power[peaks.doppler_bin, peaks.range_bin] / peaks.snr
             pairs.append((*opposite(spectrum, peaks), noise, beat[strong]))
-        own, other, noise, beat = (np.concatenate(parts, axis=-1) for parts in zip(*pairs, strict=True))
-        return imbalance(own, other, noise, beat, self._search.threshold)
-
-    def _artefacts(self, spectrum: np.ndarray, power: np.ndarray, peaks: Peaks) -> np.ndarray:
-        """What is no target among peaks, u1 (peak,). The range axis of real samples has no end below zero."""
-        if self._board.real:
-            return np.zeros(len(peaks.snr), "u1")
-        threshold, noise = self._search.threshold, power[peaks.doppler_bin, peaks.range_bin] / peaks.snr
-        image = images(*opposite(spectrum, peaks), noise, self._shares, threshold)
-        return (IMAGE * image + COUPLING * wrapped(power, self._removed, peaks, threshold)).astype("u1")
+        return imbalance(
+            *(np.concatenate(parts, axis=-1) for parts in zip(*pairs, strict=True)), self._search.threshold
+        )
 
     def snapshots(self, spectrum: np.ndarray, peaks: Peaks) -> np.ndarray:
         """What the antennas received of each peak, TDM-compensated, c16 (peak, antenna)."""

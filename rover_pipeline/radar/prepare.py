@@ -38,14 +38,14 @@ class Prepared(NamedTuple):
         calibrated: whether the coupling is the one of the calibration.
         coherence: of the array; NaN if there are too few strong echoes. See `array_coherence`.
         error: share of an echo's power that the phases and gains of the array do not explain.
-        imbalance: share of each receiver's conjugated signal in its samples; empty = not seen.
+        imbalance: share of each receiver's conjugated signal in its samples.
     """
 
     coupling: Coupling | None = None
     calibrated: bool = False
     coherence: float = float("nan")
     error: float = 0.0
-    imbalance: tuple[complex, ...] = ()
+    imbalance: tuple[complex, ...] = (0,)
 
 
 def prepare(
@@ -81,10 +81,9 @@ def prepare(
         value, error = array_coherence(iq, options, real, board, coupling, None if bins is None else bins[1])
         prepared = prepared._replace(coherence=value, error=error)
         if not real:
-            transform = make_transform(iq.shape[1:], options, real, coupling)
-            frames = (transform.spectrum_and_power(frame) for frame in iq)
-            shares = PointFinder(board, options).imbalance(frames, 10 ** (STRONG_DB / 10))
-            prepared = prepared._replace(imbalance=tuple(shares.tolist()))
+            frames = map(make_transform(iq.shape[1:], options, real, coupling).spectrum_and_power, iq)
+            share = PointFinder(board, options).imbalance(frames, 10 ** (STRONG_DB / 10))
+            prepared = prepared._replace(imbalance=tuple(share.tolist()))
     return prepared
 
 

@@ -21,6 +21,7 @@ from rover_pipeline.kinematics.mount import find_mount
 from rover_pipeline.kinematics.options import RigOptions
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.radar.angles import Magnitudes, RangeAzimuth
+from rover_pipeline.radar.artefacts import NONE
 from rover_pipeline.radar.axes import resolutions
 from rover_pipeline.radar.boards import find_board
 from rover_pipeline.radar.coupling import near_zero
@@ -122,8 +123,8 @@ def points(
 
     Returns:
         `xyz` f4 (frame, point, 3), `doppler` and `snr` f4 (frame, point), `count` u2 (frame,), `folds` i1 and `certain`
-        u1 (frame, point), `deviation` f4 (frame, point, 2), `artefact` u1 (frame, point), `excised` f4 (frame,), the share of the samples that was
-        replaced, and `valid`, False where the receiver was saturated.
+        and `artefact` u1 (frame, point), `deviation` f4 (frame, point, 2), `excised` f4 (frame,), the share of the
+        samples that was replaced, and `valid`, False where the receiver was saturated.
     """
     shape = iq.shape[1:]
     metres, mps = resolutions(sidecar) or (0.0, 0.0)
@@ -287,14 +288,14 @@ def _finder(
     prepared: Prepared | None,
     bin_mps: float,
 ) -> PointFinder:
-    blind, error, shares, removed = None, 0.0, None, np.zeros(1)
+    blind, error, share, removed = None, 0.0, NONE, NONE
     if prepared is not None:
-        error, shares = prepared.error, np.array(prepared.imbalance) if prepared.imbalance else None
+        error, share = prepared.error, np.array(prepared.imbalance)
         if prepared.coupling is not None:
             samples = shape[-1] // (1 if real else 2)
             blind = near_zero(prepared.coupling, samples // 2 if real else samples, samples, samples, real)
             removed = prepared.coupling.profile(samples, real, options.range_window)
-    return PointFinder(placed_board(options, config, shape), options, blind, error, bin_mps, shares, removed)
+    return PointFinder(placed_board(options, config, shape), options, blind, error, bin_mps, share, removed)
 
 
 def _has_real_samples(
