@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import cv2
 import numpy as np
-from scipy.ndimage import rank_filter
 
 from rover_pipeline.radar.point_kernels import local_maxima, maxima_above_rank, measure_peaks, smallest_of_averages
 
@@ -56,21 +55,6 @@ def ca_noise(power: np.ndarray, guard: Cells, train: Cells, wrap: bool = True) -
     return mean[edge : edge + len(power)]
 
 
-def os_noise(power: np.ndarray, guard: Cells, train: Cells, rank: float) -> np.ndarray:
-    """Noise estimate of OS-CFAR, f8 (doppler, range): power at a relative rank, 0 to 1, among the training cells.
-
-    Neighbouring targets do not raise it (H. Rohling, Radar CFAR thresholding in clutter and multiple target situations,
-    IEEE Transactions on Aerospace and Electronic Systems 19, 1983).
-    """
-    outer = [2 * (g + t) + 1 for g, t in zip(guard, train, strict=True)]
-    ring = np.ones(outer, bool)
-    ring[train[0] : outer[0] - train[0], train[1] : outer[1] - train[1]] = False
-    edge = guard[0] + train[0]
-    padded = np.pad(power.astype("f8"), ((edge, edge), (0, 0)), mode="wrap")
-    index = min(int(rank * ring.sum()), int(ring.sum()) - 1)
-    return rank_filter(padded, index, footprint=ring, mode="reflect")[edge : edge + len(power)]
-
-
 def caso_noise(power: np.ndarray, guard: Cells, train: Cells) -> np.ndarray:
     """Noise estimate of CASO-CFAR, f8 (doppler, range): smaller mean of the two sides, then larger of the two axes.
 
@@ -107,7 +91,11 @@ def find_peaks(power: np.ndarray, noise: np.ndarray, search: Search) -> Peaks:
 
 
 def find_os_peaks(power: np.ndarray, guard: Cells, train: Cells, rank: float, search: Search) -> Peaks:
-    """As `find_peaks` with the noise of `os_noise`, in a fraction of its time."""
+    """As `find_peaks` with the noise of OS-CFAR: the power at a relative rank, 0 to 1, among the training cells.
+
+    Neighbouring targets do not raise it (H. Rohling, Radar CFAR thresholding in clutter and multiple target situations,
+    IEEE Transactions on Aerospace and Electronic Systems 19, 1983).
+    """
     ring = ring_size(guard, train)
     cells, noise = np.empty(power.size, "i8"), np.empty(power.size)
     index = min(int(rank * ring), ring - 1)

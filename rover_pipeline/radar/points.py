@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from rover_pipeline.radar.angles import virtual_antennas
-from rover_pipeline.radar.artefacts import NONE, find_artefacts, imbalance, opposite
+from rover_pipeline.radar.artefacts import NONE, find_artefacts
 from rover_pipeline.radar.boards import Board
 from rover_pipeline.radar.coherence import Accuracy, coherence
 from rover_pipeline.radar.detect import Peaks, Search, ca_noise, caso_noise, find_os_peaks, find_peaks
@@ -34,8 +33,7 @@ class Found(NamedTuple):
         peaks: their cells; `doppler` as measured, without folds.
         direction: f8 (point, 3), unit vectors, front-left-up.
         folds: i8 (point,), spans of Doppler to add; certain: bool (point,), whether their number is certain, and the
-            direction within the search, and the point a target.
-        artefact: u1 (point,), see `find_artefacts`.
+            direction within the search, and the point a target; artefact: u1 (point,), see `find_artefacts`.
         deviation: f8 (point, 2), standard deviations of the sines of azimuth and elevation; NaN where the array does
             not tell them, or the direction is at an edge of the search. Empty before they are known.
     """
@@ -149,24 +147,6 @@ class PointFinder:
             return find_os_peaks(power, options.guard, options.train, options.rank, self._search)
         estimate = ca_noise if options.cfar == "ca" else caso_noise
         return find_peaks(power, estimate(power, options.guard, options.train), self._search)
-
-    def imbalance(self, frames: Iterable[tuple[np.ndarray, np.ndarray]], least_snr: float) -> np.ndarray:
-        """Factor of each receiver's conjugated signal, c16 (rx,); see `imbalance`.
-
-        Args:
-            frames: spectrum and power of each, as in `__call__`; least_snr: power over noise of a strong peak.
-        """
-        pairs = []
-        for spectrum, power in frames:
-            peaks = self.detect(power)
-            beat = np.minimum(peaks.range_bin, power.shape[1] - peaks.range_bin)
-            strong = (peaks.snr >= least_snr) & (beat >= self._options.first_bin)
-            peaks = Peaks(*(values[strong] for values in peaks))
-            noise = power[peaks.doppler_bin, peaks.range_bin] / peaks.snr
-            pairs.append((*opposite(spectrum, peaks), noise, beat[strong]))
-        return imbalance(
-            *(np.concatenate(parts, axis=-1) for parts in zip(*pairs, strict=True)), self._search.threshold
-        )
 
     def snapshots(self, spectrum: np.ndarray, peaks: Peaks) -> np.ndarray:
         """What the antennas received of each peak, TDM-compensated, c16 (peak, antenna)."""

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.engine.shared import Shared
+from rover_pipeline.radar.artefacts import imbalance, opposite
 from rover_pipeline.radar.axes import resolutions
 from rover_pipeline.radar.boards import Board, find_board
 from rover_pipeline.radar.calibration import CalibrationFile
@@ -38,14 +39,14 @@ class Prepared(NamedTuple):
         calibrated: whether the coupling is the one of the calibration.
         coherence: of the array; NaN if there are too few strong echoes. See `array_coherence`.
         error: share of an echo's power that the phases and gains of the array do not explain.
-        imbalance: share of each receiver's conjugated signal in its samples.
+        imbalance: factors of the receivers; see `rover_pipeline.radar.artefacts`.
     """
 
     coupling: Coupling | None = None
     calibrated: bool = False
     coherence: float = float("nan")
     error: float = 0.0
-    imbalance: tuple[complex, ...] = (0,)
+    imbalance: tuple[complex, ...] = (0.0,)
 
 
 def prepare(
@@ -82,7 +83,8 @@ def prepare(
         prepared = prepared._replace(coherence=value, error=error)
         if not real:
             frames = map(make_transform(iq.shape[1:], options, real, coupling).spectrum_and_power, iq)
-            share = PointFinder(board, options).imbalance(frames, 10 ** (STRONG_DB / 10))
+            detect, threshold = PointFinder(board, options).detect, 10 ** (options.threshold_db / 10)
+            share = imbalance([opposite(*each, detect(each[1]), 10 ** (STRONG_DB / 10)) for each in frames], threshold)
             prepared = prepared._replace(imbalance=tuple(share.tolist()))
     return prepared
 

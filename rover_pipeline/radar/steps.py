@@ -122,7 +122,7 @@ def points(
         sidecar: must say how large bins are.
 
     Returns:
-        `xyz` f4 (frame, point, 3), `doppler` and `snr` f4 (frame, point), `count` u2 (frame,), `folds` i1 and `certain`
+        `xyz` f4 (frame, point, 3), `doppler` and `snr` f4 (frame, point), `count` u2 (frame,), `folds` i1, `certain`
         and `artefact` u1 (frame, point), `deviation` f4 (frame, point, 2), `excised` f4 (frame,), the share of the
         samples that was replaced, and `valid`, False where the receiver was saturated.
     """
@@ -137,16 +137,17 @@ def points(
     most = options.max_points
     xyz = np.full((len(iq), most, 3), np.nan, "f4")
     doppler, snr = np.full((2, len(iq), most), np.nan, "f4")
-    count, folds, certain = np.zeros(len(iq), "u2"), np.zeros(doppler.shape, "i1"), np.zeros(doppler.shape, "u1")
-    deviation, artefact = np.full((*doppler.shape, 2), np.nan, "f4"), np.zeros(doppler.shape, "u1")
+    count, folds = np.zeros(len(iq), "u2"), np.zeros(doppler.shape, "i1")
+    certain, artefact = np.zeros((2, *doppler.shape), "u1")
+    deviation = np.full((*doppler.shape, 2), np.nan, "f4")
     excised = np.zeros(len(iq), "f4")
     for i in np.flatnonzero(whole):
         excised[i] = frames.excised_share(int(i))
         found = find(*frames.spectrum_and_power(int(i)), guides.get(int(i)))
         peaks = found.peaks
         count[i] = n = len(peaks.snr)
-        folds[i, :n], certain[i, :n], deviation[i, :n] = found.folds, found.certain, found.deviation
-        artefact[i, :n] = found.artefact
+        folds[i, :n], certain[i, :n], artefact[i, :n] = found.folds, found.certain, found.artefact
+        deviation[i, :n] = found.deviation
         xyz[i, :n] = found.direction * np.maximum(peaks.range * metres - bias, 0)[:, None]
         doppler[i, :n] = (peaks.doppler - shape[0] // 2 + found.folds * float(shape[0])) * mps
         snr[i, :n] = 10 * np.log10(peaks.snr)
@@ -157,8 +158,8 @@ def points(
         "count": count,
         "folds": folds,
         "certain": certain,
-        "deviation": deviation,
         "artefact": artefact,
+        "deviation": deviation,
         "excised": excised,
         "valid": frames.clipped() <= options.max_clipped,
     }
@@ -194,9 +195,12 @@ def sent_points(
     for name, values in (("doppler", doppler), ("snr", level)):
         result[name] = np.where(kept, np.take_along_axis(values, order, axis=1), np.float32(np.nan))
     # What the radar has made of its Doppler is not known: it is taken as it is sent.
-    result |= {"folds": np.zeros(kept.shape, "i1"), "certain": kept.astype("u1"), "excised": np.zeros(len(kept), "f4")}
-    result["deviation"] = np.full((*kept.shape, 2), np.nan, "f4")
-    result["artefact"] = np.zeros(kept.shape, "u1")
+    result |= {
+        "folds": np.zeros(kept.shape, "i1"),
+        "certain": kept.astype("u1"),
+        "artefact": np.zeros(kept.shape, "u1"),
+    }
+    result |= {"deviation": np.full((*kept.shape, 2), np.nan, "f4"), "excised": np.zeros(len(kept), "f4")}
     return {**result, "count": kept.sum(axis=1).astype("u2")}
 
 
@@ -293,8 +297,8 @@ def _finder(
         error, share = prepared.error, np.array(prepared.imbalance)
         if prepared.coupling is not None:
             samples = shape[-1] // (1 if real else 2)
-            blind = near_zero(prepared.coupling, samples // 2 if real else samples, samples, samples, real)
-            removed = prepared.coupling.profile(samples, real, options.range_window)
+            blind = near_zero(prepared.coupling, samples, real)
+            removed = prepared.coupling.power(samples, real, options.range_window)
     return PointFinder(placed_board(options, config, shape), options, blind, error, bin_mps, share, removed)
 
 
