@@ -96,17 +96,12 @@ def find_os_peaks(power: np.ndarray, guard: Cells, train: Cells, rank: float, se
     Neighbouring targets do not raise it (H. Rohling, Radar CFAR thresholding in clutter and multiple target situations,
     IEEE Transactions on Aerospace and Electronic Systems 19, 1983).
     """
-    ring = ring_size(guard, train)
+    inner, outer = (np.prod([2 * n + 1 for n in each]) for each in (guard, np.add(guard, train)))
+    ring = int(outer - inner)
     cells, noise = np.empty(power.size, "i8"), np.empty(power.size)
     index = min(int(rank * ring), ring - 1)
     count = maxima_above_rank(power, guard, train, index, search.threshold, search.first_bin, cells, noise)
     return _measured(power, noise[:count], cells[:count], search)
-
-
-def ring_size(guard: Cells, train: Cells) -> int:
-    """Number of training cells around a cell."""
-    inner, outer = (np.prod([2 * n + 1 for n in each]) for each in (guard, np.add(guard, train)))
-    return int(outer - inner)
 
 
 def _measured(power: np.ndarray, noise: np.ndarray, cells: np.ndarray, search: Search) -> Peaks:

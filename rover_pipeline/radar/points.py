@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from rover_pipeline.radar.angles import virtual_antennas
-from rover_pipeline.radar.artefacts import NONE, find_artefacts
+from rover_pipeline.radar.artefacts import find_artefacts
 from rover_pipeline.radar.boards import Board
 from rover_pipeline.radar.coherence import Accuracy, coherence
 from rover_pipeline.radar.detect import Peaks, Search, ca_noise, caso_noise, find_os_peaks, find_peaks
@@ -71,10 +72,10 @@ class PointFinder:
         blind: np.ndarray | None = None,
         array_error: float = 0.0,
         bin_mps: float | None = None,
-        share: np.ndarray = NONE,
-        removed: np.ndarray = NONE,
+        share: Sequence[complex] = (0.0,),
+        removed: np.ndarray | float = 0.0,
     ) -> None:
-        self._options, self._board, self._share, self._removed = options, board, share, removed
+        self._options, self._board, self._unwanted = options, board, (share, removed)
         windows = (options.doppler_window, options.range_window)
         self._search = Search(10 ** (options.threshold_db / 10), windows, options.first_bin, blind)
         # If rows are more than half a wavelength apart, elevations alias: limit them to the unambiguous ones.
@@ -102,17 +103,16 @@ class PointFinder:
         most = self._options.max_points
         peaks = self.detect(power)
         peaks = Peaks(*(values[:most] for values in peaks))
-        artefact = np.zeros(len(peaks.snr), "u1")
-        if not self._board.real:
-            artefact = find_artefacts(spectrum, power, peaks, self._share, self._removed, self._search.threshold)
+        artefact = find_artefacts(spectrum, power, peaks, *self._unwanted, self._search.threshold)
+        artefact *= not self._board.real
         if self._unfolder is None:
             folds, certain = np.zeros(len(peaks.snr), "i8"), np.ones(len(peaks.snr), bool)
         else:
             echoes = partial(self._echoes, spectrum)
             folds, certain, direction = self._unfolder(echoes, peaks, spectrum.shape[2], guide)
-        certain = certain & (artefact == 0)
         if self._resolver is None:
-            direction = self.directions(spectrum, peaks) if self._unfolder is None else direction
+            if self._unfolder is None:
+                direction = _unit_vectors(*self._strongest(spectrum, peaks, self._fine))
             return self._judged(Found(peaks, direction, folds, certain, artefact), spectrum)
         unfolded = peaks._replace(doppler=peaks.doppler + folds * float(spectrum.shape[2]))
         strength = power[peaks.doppler_bin, peaks.range_bin] / peaks.snr
@@ -138,7 +138,7 @@ class PointFinder:
         peaks = found.peaks._replace(doppler=found.peaks.doppler + found.folds * float(spectrum.shape[2]))
         deviation = self._accuracy(self.snapshots(spectrum, peaks), found.peaks.snr, -left, up)
         deviation[edge] = np.nan
-        return found._replace(certain=found.certain & ~edge, deviation=deviation)
+        return found._replace(certain=found.certain & ~edge & (found.artefact == 0), deviation=deviation)
 
     def detect(self, power: np.ndarray) -> Peaks:
         """The peaks of a map of power, by the CFAR of the options."""
@@ -173,17 +173,13 @@ class PointFinder:
         phases: np.ndarray = 2 * np.pi * cycles[:, None] * self._board.delays
         return phases
 
-    def directions(self, spectrum: np.ndarray, peaks: Peaks) -> np.ndarray:
-        """Unit vector to each peak, f8 (peak, 3): the strongest beam, refined between beams along both axes."""
-        return _unit_vectors(*self._strongest(spectrum, peaks, self._fine))
-
     def _echoes(self, spectrum: np.ndarray, peaks: Peaks, fine: bool) -> tuple[np.ndarray, np.ndarray]:
-        """Direction of each peak, as `directions`, and the share of its power that the beam there explains."""
+        """Unit vector to each peak, that of the strongest beam, f8 (peak, 3), and the share of its power that the beam there explains."""
         sines = self._strongest(spectrum, peaks, self._fine if fine else self._coarse)
         return _unit_vectors(*sines), coherence(self._board, self.snapshots(spectrum, peaks), *sines)
 
     def _strongest(self, spectrum: np.ndarray, peaks: Peaks, beams: _Beams) -> np.ndarray:
-        """Sines of azimuth and elevation of the strongest beam, f8 (2, peak)."""
+        """Sines of azimuth and elevation of the strongest beam, refined between beams along both axes, f8 (2, peak)."""
         antennas = virtual_antennas(spectrum)
         bins = antennas.shape[1]
         sines = np.empty((2, len(peaks.doppler)))

@@ -83,9 +83,9 @@ def prepare(
         prepared = prepared._replace(coherence=value, error=error)
         if not real:
             frames = map(make_transform(iq.shape[1:], options, real, coupling).spectrum_and_power, iq)
-            detect, threshold = PointFinder(board, options).detect, 10 ** (options.threshold_db / 10)
-            share = imbalance([opposite(*each, detect(each[1]), 10 ** (STRONG_DB / 10)) for each in frames], threshold)
-            prepared = prepared._replace(imbalance=tuple(share.tolist()))
+            detect, least = PointFinder(board, options).detect, 10 ** (STRONG_DB / 10)
+            pairs = [opposite(*each, detect(each[1]), least) for each in frames]
+            prepared = prepared._replace(imbalance=imbalance(pairs, 10 ** (options.threshold_db / 10)))
     return prepared
 
 

@@ -21,7 +21,6 @@ from rover_pipeline.kinematics.mount import find_mount
 from rover_pipeline.kinematics.options import RigOptions
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.radar.angles import Magnitudes, RangeAzimuth
-from rover_pipeline.radar.artefacts import NONE
 from rover_pipeline.radar.axes import resolutions
 from rover_pipeline.radar.boards import find_board
 from rover_pipeline.radar.coupling import near_zero
@@ -195,12 +194,8 @@ def sent_points(
     for name, values in (("doppler", doppler), ("snr", level)):
         result[name] = np.where(kept, np.take_along_axis(values, order, axis=1), np.float32(np.nan))
     # What the radar has made of its Doppler is not known: it is taken as it is sent.
-    result |= {
-        "folds": np.zeros(kept.shape, "i1"),
-        "certain": kept.astype("u1"),
-        "artefact": np.zeros(kept.shape, "u1"),
-    }
-    result |= {"deviation": np.full((*kept.shape, 2), np.nan, "f4"), "excised": np.zeros(len(kept), "f4")}
+    result |= {"folds": np.zeros(kept.shape, "i1"), "certain": kept.astype("u1"), "excised": np.zeros(len(kept), "f4")}
+    result |= {"deviation": np.full((*kept.shape, 2), np.nan, "f4"), "artefact": np.zeros(kept.shape, "u1")}
     return {**result, "count": kept.sum(axis=1).astype("u2")}
 
 
@@ -292,14 +287,14 @@ def _finder(
     prepared: Prepared | None,
     bin_mps: float,
 ) -> PointFinder:
-    blind, error, share, removed = None, 0.0, NONE, NONE
-    if prepared is not None:
-        error, share = prepared.error, np.array(prepared.imbalance)
-        if prepared.coupling is not None:
-            samples = shape[-1] // (1 if real else 2)
-            blind = near_zero(prepared.coupling, samples, real)
-            removed = prepared.coupling.power(samples, real, options.range_window)
-    return PointFinder(placed_board(options, config, shape), options, blind, error, bin_mps, share, removed)
+    prepared, blind = prepared or Prepared(), None
+    removed: np.ndarray | float = 0.0
+    if prepared.coupling is not None:
+        samples = shape[-1] // (1 if real else 2)
+        blind = near_zero(prepared.coupling, samples, real)
+        removed = prepared.coupling.power(samples, real, options.range_window)
+    board = placed_board(options, config, shape)
+    return PointFinder(board, options, blind, prepared.error, bin_mps, prepared.imbalance, removed)
 
 
 def _has_real_samples(

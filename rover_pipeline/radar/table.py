@@ -133,8 +133,7 @@ STEPS = (
                 type="f4",
             ),
             "artefact": Output(
-                "1 = image of another point by unequal I and Q, 2 = coupling of the antennas that wraps around to the "
-                "last ranges, 3 = both; 0 = none is seen, or the radar sends its points. [point]",
+                "1 = image by unequal I and Q, 2 = coupling that wraps to the last ranges; 0 = none seen. [point]",
                 type="u1",
             ),
             "excised": Output("Share of the samples that `radar.interference` replaced, 0 to 1.", type="f4"),
