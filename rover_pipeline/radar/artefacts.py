@@ -8,12 +8,20 @@ I/Q imbalance compensation in communication receivers, IEEE Transactions on Sign
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from rover_pipeline.radar.detect import STATIC_BINS, Peaks
+from rover_pipeline.radar.detect import STATIC_BINS, Peaks, sidelobe_envelope
 
 _ITERATIONS = 20
+
+
+class Unwanted(NamedTuple):
+    """What is known of a recording: `shares` by `imbalance`; power of the subtracted coupling, f8 (range,)."""
+
+    shares: Sequence[complex] = (0.0,)
+    coupling: np.ndarray | float = 0.0
 
 
 def opposite(spectrum: np.ndarray, power: np.ndarray, peaks: Peaks, least_snr: float = 0.0) -> tuple[np.ndarray, ...]:
@@ -44,27 +52,23 @@ def imbalance(pairs: Sequence[tuple[np.ndarray, ...]], least: float) -> tuple[co
 
 
 def find_artefacts(
-    spectrum: np.ndarray,
-    power: np.ndarray,
-    peaks: Peaks,
-    share: Sequence[complex],
-    removed: np.ndarray | float,
-    least: float,
+    spectrum: np.ndarray, power: np.ndarray, peaks: Peaks, known: Unwanted, window: str, least: float
 ) -> np.ndarray:
     """What is no target among peaks of complex samples, u1 (peak,): 1 = image, 2 = coupling, 3 = both.
 
-    An image is most of its peak, and what it leaves is below `least` times the noise. Coupling is the slope of a static
-    peak at zero range, with the power f8 (range,) that was removed there. `share` is that of `imbalance`.
+    An image is most of its peak, and what it leaves is below `least` times the noise. Coupling continues a static peak
+    at zero range: it is the slope or may be a sidelobe of what was there before the coupling was subtracted.
     """
     own, other, noise, beat = opposite(spectrum, power, peaks)
-    image = np.reshape(share, (-1, 1)) * other
+    image = np.reshape(known.shares, (-1, 1)) * other
     is_image = _power(own - image) < np.minimum(least * noise, _power(image))
-    away = np.abs(np.arange(len(power)) - len(power) // 2)
-    static = power[away <= STATIC_BINS].max(axis=0) + removed
-    lowest_beyond = np.minimum.accumulate(np.roll(static, -1)[::-1])[::-1]
-    is_slope = (away[peaks.doppler_bin] <= STATIC_BINS) & (beat > power.shape[1] // 2)
-    is_slope &= lowest_beyond[beat] > (power + removed)[peaks.doppler_bin, beat]
-    return np.asarray(is_image + 2 * is_slope, "u1")
+    away, half = np.abs(np.arange(len(power)) - len(power) // 2), power.shape[1] // 2
+    static = power[away <= STATIC_BINS].max(axis=0) + known.coupling
+    slope = np.minimum.accumulate(np.roll(static, -1)[::-1])[::-1]
+    distance = (np.arange(half) - beat[:, None]) % power.shape[1]
+    lobe = (static[:half] * sidelobe_envelope(distance, window) ** 2).max(axis=1)
+    continues = np.maximum(slope[beat], lobe) > (power + known.coupling)[peaks.doppler_bin, beat]
+    return np.asarray(is_image + 2 * (continues & (beat > half) & (away[peaks.doppler_bin] <= STATIC_BINS)), "u1")
 
 
 def _power(values: np.ndarray) -> np.ndarray:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from rover_pipeline.radar.angles import virtual_antennas
-from rover_pipeline.radar.artefacts import find_artefacts
+from rover_pipeline.radar.artefacts import Unwanted, find_artefacts
 from rover_pipeline.radar.boards import Board
 from rover_pipeline.radar.coherence import Accuracy, coherence
 from rover_pipeline.radar.detect import Peaks, Search, ca_noise, caso_noise, find_os_peaks, find_peaks
@@ -61,7 +60,7 @@ class PointFinder:
     Args:
         blind: bool (range,), bins in which static cells are what is left of the coupling; None = none.
         array_error: share of an echo's power that the phases of the array do not explain, which is no second target.
-        share, removed: of `find_artefacts`.
+        unwanted: of which artefacts are told.
         bin_mps: size of a Doppler bin, m/s, to tell how often Doppler has wrapped around; None = taken as it is.
     """
 
@@ -72,10 +71,9 @@ class PointFinder:
         blind: np.ndarray | None = None,
         array_error: float = 0.0,
         bin_mps: float | None = None,
-        share: Sequence[complex] = (0.0,),
-        removed: np.ndarray | float = 0.0,
+        unwanted: Unwanted = Unwanted(),
     ) -> None:
-        self._options, self._board, self._unwanted = options, board, (share, removed)
+        self._options, self._board, self._unwanted = options, board, unwanted
         windows = (options.doppler_window, options.range_window)
         self._search = Search(10 ** (options.threshold_db / 10), windows, options.first_bin, blind)
         # If rows are more than half a wavelength apart, elevations alias: limit them to the unambiguous ones.
@@ -103,8 +101,8 @@ class PointFinder:
         most = self._options.max_points
         peaks = self.detect(power)
         peaks = Peaks(*(values[:most] for values in peaks))
-        artefact = find_artefacts(spectrum, power, peaks, *self._unwanted, self._search.threshold)
-        artefact *= not self._board.real
+        window, threshold = self._options.range_window, self._search.threshold
+        artefact = find_artefacts(spectrum, power, peaks, self._unwanted, window, threshold) * (not self._board.real)
         if self._unfolder is None:
             folds, certain = np.zeros(len(peaks.snr), "i8"), np.ones(len(peaks.snr), bool)
         else:
@@ -174,12 +172,12 @@ class PointFinder:
         return phases
 
     def _echoes(self, spectrum: np.ndarray, peaks: Peaks, fine: bool) -> tuple[np.ndarray, np.ndarray]:
-        """Unit vector to each peak, that of the strongest beam, f8 (peak, 3), and the share of its power that the beam there explains."""
+        """Unit vector to each peak, by the strongest beam, and the share of its power that the beam there explains."""
         sines = self._strongest(spectrum, peaks, self._fine if fine else self._coarse)
         return _unit_vectors(*sines), coherence(self._board, self.snapshots(spectrum, peaks), *sines)
 
     def _strongest(self, spectrum: np.ndarray, peaks: Peaks, beams: _Beams) -> np.ndarray:
-        """Sines of azimuth and elevation of the strongest beam, refined between beams along both axes, f8 (2, peak)."""
+        """Sines of azimuth and elevation of the strongest beam, refined between beams, f8 (2, peak)."""
         antennas = virtual_antennas(spectrum)
         bins = antennas.shape[1]
         sines = np.empty((2, len(peaks.doppler)))

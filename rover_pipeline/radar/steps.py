@@ -21,6 +21,7 @@ from rover_pipeline.kinematics.mount import find_mount
 from rover_pipeline.kinematics.options import RigOptions
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.radar.angles import Magnitudes, RangeAzimuth
+from rover_pipeline.radar.artefacts import Unwanted
 from rover_pipeline.radar.axes import resolutions
 from rover_pipeline.radar.boards import find_board
 from rover_pipeline.radar.coupling import near_zero
@@ -288,13 +289,13 @@ def _finder(
     bin_mps: float,
 ) -> PointFinder:
     prepared, blind = prepared or Prepared(), None
-    removed: np.ndarray | float = 0.0
+    unwanted = Unwanted(prepared.imbalance)
     if prepared.coupling is not None:
         samples = shape[-1] // (1 if real else 2)
         blind = near_zero(prepared.coupling, samples, real)
-        removed = prepared.coupling.power(samples, real, options.range_window)
+        unwanted = unwanted._replace(coupling=prepared.coupling.power(samples, real, options.range_window))
     board = placed_board(options, config, shape)
-    return PointFinder(board, options, blind, prepared.error, bin_mps, prepared.imbalance, removed)
+    return PointFinder(board, options, blind, prepared.error, bin_mps, unwanted)
 
 
 def _has_real_samples(
