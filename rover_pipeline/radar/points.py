@@ -60,7 +60,7 @@ class PointFinder:
     Args:
         blind: bool (range,), bins in which static cells are what is left of the coupling; None = none.
         array_error: share of an echo's power that the phases of the array do not explain, which is no second target.
-        unwanted: of which artefacts are told.
+        unwanted: by which artefacts are told; None = nothing is known.
         bin_mps: size of a Doppler bin, m/s, to tell how often Doppler has wrapped around; None = taken as it is.
     """
 
@@ -71,9 +71,9 @@ class PointFinder:
         blind: np.ndarray | None = None,
         array_error: float = 0.0,
         bin_mps: float | None = None,
-        unwanted: Unwanted = Unwanted(),
+        unwanted: Unwanted | None = None,
     ) -> None:
-        self._options, self._board, self._unwanted = options, board, unwanted
+        self._options, self._board, self._unwanted = options, board, unwanted or Unwanted()
         windows = (options.doppler_window, options.range_window)
         self._search = Search(10 ** (options.threshold_db / 10), windows, options.first_bin, blind)
         # If rows are more than half a wavelength apart, elevations alias: limit them to the unambiguous ones.
