@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rover_pipeline.radar.detect import STATIC_BINS, Peaks, sidelobe_envelope
+from rover_pipeline.radar.detect import STATIC_BINS, Peaks
 
 _ITERATIONS = 20
 
@@ -51,24 +51,22 @@ def imbalance(pairs: Sequence[tuple[np.ndarray, ...]], least: float) -> tuple[co
     return tuple(share.conj().ravel().tolist()) if enough else (0.0,)
 
 
-def find_artefacts(
-    spectrum: np.ndarray, power: np.ndarray, peaks: Peaks, known: Unwanted, window: str, least: float
-) -> np.ndarray:
+def find_artefacts(spectrum: np.ndarray, power: np.ndarray, peaks: Peaks, known: Unwanted, least: float) -> np.ndarray:
     """What is no target among peaks of complex samples, u1 (peak,): 1 = image, 2 = coupling, 3 = both.
 
-    An image is most of its peak, and what it leaves is below `least` times the noise. Coupling continues a static peak
-    at zero range: it is the slope or may be a sidelobe of what was there before the coupling was subtracted.
+    An image is most of its peak, and what it leaves is below `least` times the noise. Coupling is the slope of a static
+    peak at zero range, as it was before the coupling was subtracted.
     """
     own, other, noise, beat = opposite(spectrum, power, peaks)
     image = np.reshape(known.shares, (-1, 1)) * other
     is_image = _power(own - image) < np.minimum(least * noise, _power(image))
-    away, half = np.abs(np.arange(len(power)) - len(power) // 2), power.shape[1] // 2
+    away = np.abs(np.arange(len(power)) - len(power) // 2)
     static = power[away <= STATIC_BINS].max(axis=0) + known.coupling
-    slope = np.minimum.accumulate(np.roll(static, -1)[::-1])[::-1]
-    distance = (np.arange(half) - beat[:, None]) % power.shape[1]
-    lobe = (static[:half] * sidelobe_envelope(distance, window) ** 2).max(axis=1)
-    continues = np.maximum(slope[beat], lobe) > (power + known.coupling)[peaks.doppler_bin, beat]
-    return np.asarray(is_image + 2 * (continues & (beat > half) & (away[peaks.doppler_bin] <= STATIC_BINS)), "u1")
+    # The least power from the next bin to the end of the axis and, around it, at zero range.
+    beyond = np.minimum.accumulate(np.roll(static, -1)[::-1])[::-1]
+    is_slope = beyond[beat] > (power + known.coupling)[peaks.doppler_bin, beat]
+    is_slope &= (beat > power.shape[1] // 2) & (away[peaks.doppler_bin] <= STATIC_BINS)
+    return np.asarray(is_image + 2 * is_slope, "u1")
 
 
 def _power(values: np.ndarray) -> np.ndarray:

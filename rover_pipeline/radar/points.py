@@ -101,8 +101,8 @@ class PointFinder:
         most = self._options.max_points
         peaks = self.detect(power)
         peaks = Peaks(*(values[:most] for values in peaks))
-        window, threshold = self._options.range_window, self._search.threshold
-        artefact = find_artefacts(spectrum, power, peaks, self._unwanted, window, threshold) * (not self._board.real)
+        artefact = find_artefacts(spectrum, power, peaks, self._unwanted, self._search.threshold)
+        artefact *= not self._board.real
         if self._unfolder is None:
             folds, certain = np.zeros(len(peaks.snr), "i8"), np.ones(len(peaks.snr), bool)
         else:

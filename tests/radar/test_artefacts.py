@@ -97,15 +97,14 @@ def test_targets_in_the_cells_of_images_are_no_images(frames: int, relative_db: 
             assert (values[2][near(chirp, values, targets[4:], -1)] == 1).all()
 
 
-@pytest.mark.parametrize(("device", "counts"), [("AWR1843", 5000.0), ("AWR1843", 20000.0), ("AWR2944", 5000.0)])
+@pytest.mark.parametrize(("device", "counts"), [("AWR1843", 5000.0), ("AWR1843", 14000.0), ("AWR2944", 5000.0)])
 def test_coupling_that_wraps_is_marked_and_a_target_in_the_last_bins_is_not(device: str, counts: float) -> None:
     chirp = chirps(device, **LENGTHS)
     bins = chirp.adc_samples // (2 if chirp.is_real else 1)
     far = Target((bins - 9) * chirp.range_resolution, 0.3, counts=300)
     iq = coupled(chirp, words(chirp, [Target(2.0), far])[None], counts)
     ((distance, _, artefact, _),) = found(chirp, iq, coupling="keep")
-    wraps = (distance > bins / 2) & (np.abs(distance - (bins - 9)) > 0.5)
-    print(counts, distance[distance > bins / 2], artefact[distance > bins / 2])
+    wraps = distance > bins - 2
     assert chirp.is_real or (wraps.any() and (artefact[wraps] == 2).all())
     assert not artefact[~wraps | chirp.is_real].any() and not wraps.all()
     last = words(chirp, [Target(2.0), far._replace(range_m=(bins - 1) * chirp.range_resolution)])[None]
