@@ -8,20 +8,13 @@ I/Q imbalance compensation in communication receivers, IEEE Transactions on Sign
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
 from rover_pipeline.radar.detect import STATIC_BINS, Peaks
 
 _ITERATIONS = 20
-
-
-class Unwanted(NamedTuple):
-    """What is known of a recording: `shares` by `imbalance`; power of the subtracted coupling, f8 (range,)."""
-
-    shares: Sequence[complex] = (0.0,)
-    coupling: np.ndarray | float = 0.0
 
 
 def opposite(spectrum: np.ndarray, power: np.ndarray, peaks: Peaks, least_snr: float = 0.0) -> tuple[np.ndarray, ...]:
@@ -51,20 +44,24 @@ def imbalance(pairs: Sequence[tuple[np.ndarray, ...]], least: float) -> tuple[co
     return tuple(share.conj().ravel().tolist()) if enough else (0.0,)
 
 
-def find_artefacts(spectrum: np.ndarray, power: np.ndarray, peaks: Peaks, known: Unwanted, least: float) -> np.ndarray:
+def find_artefacts(
+    spectrum: np.ndarray, power: np.ndarray, peaks: Peaks, known: tuple[Sequence[complex], Any], least: float
+) -> np.ndarray:
     """What is no target among peaks of complex samples, u1 (peak,): 1 = image, 2 = coupling, 3 = both.
 
     An image is most of its peak, and what it leaves is below `least` times the noise. Coupling is the slope of a static
-    peak at zero range, as it was before the coupling was subtracted.
+    peak at zero range, as it was before the coupling was subtracted. Known are the factors of `imbalance`, and the
+    power of that coupling, f8 (range,).
     """
+    shares, removed = known
     own, other, noise, beat = opposite(spectrum, power, peaks)
-    image = np.reshape(known.shares, (-1, 1)) * other
+    image = np.reshape(shares, (-1, 1)) * other
     is_image = _power(own - image) < np.minimum(least * noise, _power(image))
     away = np.abs(np.arange(len(power)) - len(power) // 2)
-    static = power[away <= STATIC_BINS].max(axis=0) + known.coupling
+    static = power[away <= STATIC_BINS].max(axis=0) + removed
     # The least power from the next bin to the end of the axis and, around it, at zero range.
     beyond = np.minimum.accumulate(np.roll(static, -1)[::-1])[::-1]
-    is_slope = beyond[beat] > (power + known.coupling)[peaks.doppler_bin, beat]
+    is_slope = beyond[beat] > (power + removed)[peaks.doppler_bin, beat]
     is_slope &= (beat > power.shape[1] // 2) & (away[peaks.doppler_bin] <= STATIC_BINS)
     return np.asarray(is_image + 2 * is_slope, "u1")
 

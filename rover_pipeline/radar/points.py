@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rover_pipeline.radar.angles import virtual_antennas
-from rover_pipeline.radar.artefacts import Unwanted, find_artefacts
+from rover_pipeline.radar.artefacts import find_artefacts
 from rover_pipeline.radar.boards import Board
 from rover_pipeline.radar.coherence import Accuracy, coherence
 from rover_pipeline.radar.detect import Peaks, Search, ca_noise, caso_noise, find_os_peaks, find_peaks
@@ -60,7 +61,7 @@ class PointFinder:
     Args:
         blind: bool (range,), bins in which static cells are what is left of the coupling; None = none.
         array_error: share of an echo's power that the phases of the array do not explain, which is no second target.
-        unwanted: by which artefacts are told; None = nothing is known.
+        unwanted: by which artefacts are known, see `find_artefacts`.
         bin_mps: size of a Doppler bin, m/s, to tell how often Doppler has wrapped around; None = taken as it is.
     """
 
@@ -71,9 +72,9 @@ class PointFinder:
         blind: np.ndarray | None = None,
         array_error: float = 0.0,
         bin_mps: float | None = None,
-        unwanted: Unwanted | None = None,
+        unwanted: tuple[Sequence[complex], Any] = ((0.0,), 0.0),
     ) -> None:
-        self._options, self._board, self._unwanted = options, board, unwanted or Unwanted()
+        self._options, self._board, self._unwanted = options, board, unwanted
         windows = (options.doppler_window, options.range_window)
         self._search = Search(10 ** (options.threshold_db / 10), windows, options.first_bin, blind)
         # If rows are more than half a wavelength apart, elevations alias: limit them to the unambiguous ones.

@@ -21,7 +21,6 @@ from rover_pipeline.kinematics.mount import find_mount
 from rover_pipeline.kinematics.options import RigOptions
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.radar.angles import Magnitudes, RangeAzimuth
-from rover_pipeline.radar.artefacts import Unwanted
 from rover_pipeline.radar.axes import resolutions
 from rover_pipeline.radar.boards import find_board
 from rover_pipeline.radar.coupling import near_zero
@@ -288,14 +287,14 @@ def _finder(
     prepared: Prepared | None,
     bin_mps: float,
 ) -> PointFinder:
-    prepared, blind = prepared or Prepared(), None
-    unwanted = Unwanted(prepared.imbalance)
+    prepared = prepared or Prepared()
+    blind, removed = None, np.zeros(1)
     if prepared.coupling is not None:
         samples = shape[-1] // (1 if real else 2)
         blind = near_zero(prepared.coupling, samples, real)
-        unwanted = unwanted._replace(coupling=prepared.coupling.power(samples, real, options.range_window))
-    board = placed_board(options, config, shape)
-    return PointFinder(board, options, blind, prepared.error, bin_mps, unwanted)
+        removed = prepared.coupling.power(samples, real, options.range_window)
+    known = prepared.imbalance, removed
+    return PointFinder(placed_board(options, config, shape), options, blind, prepared.error, bin_mps, known)
 
 
 def _has_real_samples(

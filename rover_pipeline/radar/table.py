@@ -174,7 +174,7 @@ STEPS = (
     Step(
         sensor="_radar_quality",
         function="rover_pipeline.radar.steps:quality",
-        version=3,
+        version=4,
         sections=("radar.points", "rig"),
         uses={"rig": ("name", "radar")},
         options=PointsOptions,
