@@ -94,7 +94,7 @@ def find_os_peaks(power: np.ndarray, guard: Cells, train: Cells, rank: float, se
     """As `find_peaks` with the noise of OS-CFAR: the power at a relative rank, 0 to 1, among the training cells.
 
     Neighbouring targets do not raise it (H. Rohling, Radar CFAR thresholding in clutter and multiple target situations,
-    IEEE Transactions on Aerospace and Electronic Systems 19, 1983).
+    IEEE Transactions on Aerospace and Electronic Systems 19, 1983). Maps are as in `find_peaks`.
     """
     inner, outer = (np.prod([2 * n + 1 for n in each]) for each in (guard, np.add(guard, train)))
     ring = int(outer - inner)

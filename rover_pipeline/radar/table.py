@@ -132,10 +132,7 @@ STEPS = (
                 "elevation]",
                 type="f4",
             ),
-            "artefact": Output(
-                "1 = image by unequal I and Q, 2 = coupling that wraps to the last ranges; 0 = none seen. [point]",
-                type="u1",
-            ),
+            "artefact": Output("1 = image by unequal I and Q, 2 = wrapped coupling, 0 = none seen. [point]", type="u1"),
             "excised": Output("Share of the samples that `radar.interference` replaced, 0 to 1.", type="f4"),
         },
         variant=_guided,
