@@ -58,7 +58,7 @@ def check_order(
     real = is_real(shape[-1], sidecar)
     if prepared is not None and prepared.coupling is not None:
         samples = shape[-1] // (1 if real else 2)
-        measured["coupling_db"] = round(float(decibel(prepared.coupling.power(samples, real).max())), 1)
+        measured["coupling_db"] = round(float(decibel(prepared.coupling.power(samples, real)).max()), 1)
         measured["coupling_from"] = "calibration" if prepared.calibrated else "recording"
     if prepared is not None and np.isfinite(prepared.coherence):
         measured["array_coherence"] = round(prepared.coherence, 3)
