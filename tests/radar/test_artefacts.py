@@ -15,7 +15,7 @@ from rover_pipeline.radar.prepare import prepare
 from rover_pipeline.radar.steps import points
 from rover_pipeline.simulate.sensors.chirps import Chirps
 from tests.radar.scenes import Target, chirps, texts, words
-from tests.radar.test_coupling import coupled
+from tests.radar.test_coupling import coupled, openradar
 from tests.radar.test_points import scene
 
 LENGTHS = {"frame_length": 64, "adc_samples": 256}
@@ -123,3 +123,21 @@ def test_the_real_fan_has_coupling_in_its_last_bin_and_the_mirror_of_its_own_bin
     bins = np.linalg.norm(result["xyz"], axis=2) / 0.195
     assert ((result["artefact"] == 2) == (bins > 254.5)).all() and (bins > 254.5).any(axis=1).all()
     assert prepared.imbalance == (0.0,)
+
+
+def test_images_that_an_added_imbalance_makes_in_a_real_capture_are_marked_and_its_own_points_are_not(
+    captures: Path,
+) -> None:
+    iq, sidecar, _ = openradar(captures)
+    options, whole = PointsOptions(board="AWR1642"), np.ones(1, "u1")
+    cells, marked = [], np.zeros(0, bool)
+    for recorded in (iq, unequal(iq, -20.0)):
+        prepared = prepare(recorded, options=options, sidecar=sidecar)
+        result = points(recorded, whole, options=options, sidecar=sidecar, prepared=prepared)
+        count = int(result["count"][0])
+        distance = np.linalg.norm(result["xyz"][0, :count], axis=1) / 0.0488
+        cells.append(np.stack([distance, result["doppler"][0, :count] / 0.0823], axis=1))
+        marked = result["artefact"][0, :count] > 0
+    own = (np.abs(cells[1][:, None] - cells[0]).max(axis=2) < 1.5).any(axis=1)
+    assert own.sum() >= 0.9 * len(cells[0]) and not marked[own].any()
+    assert (~own).sum() >= 3 and marked[~own].mean() > 0.6
