@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 from rover_pipeline.numerics.linear import matmul, solve
-from rover_pipeline.radar.spectrum import complex_samples, window_weights
+from rover_pipeline.radar.spectrum import complex_samples, unit_gain_window, window_weights
 
 #: Distance within which the coupling seems to be, m.
 REACH_M = 0.15
@@ -60,11 +60,10 @@ class Coupling:
         signal = matmul(self.amplitudes, _waves(self.bins, samples).T)
         return signal.real if real else signal
 
-    def level(self, samples: int, real: bool) -> float:
-        """Power of the coupling in a range bin, mean over antennas, dB re one squared ADC count."""
-        weights = window_weights(samples, "hann")
-        profile = np.fft.fft(self.signal(samples, real) * weights / weights.sum(), axis=-1)
-        return float(10 * np.log10(max((np.abs(profile) ** 2).mean(axis=(0, 1)).max(), 1e-10)))
+    def power(self, samples: int, real: bool, window: str = "hann") -> np.ndarray:
+        """Power of the coupling in each range bin, mean over antennas, squared ADC counts, f8 (range,)."""
+        profile = np.fft.fft(self.signal(samples, real) * unit_gain_window(samples, window), axis=-1)
+        return np.asarray((np.abs(profile) ** 2).mean(axis=(0, 1)))
 
 
 def find_coupling(frames: np.ndarray, order: str, real: bool, bin_m: float | None) -> Coupling | None:
@@ -103,18 +102,12 @@ def find_coupling(frames: np.ndarray, order: str, real: bool, bin_m: float | Non
     return Coupling(bins, tuple(tones.ravel().tolist()), (tones.shape[0], tones.shape[1]), top)
 
 
-def near_zero(coupling: Coupling, range_bins: int, fft_length: int, samples: int, real: bool) -> np.ndarray:
-    """Range bins in which static cells may hold what is left of the coupling, bool (range,).
-
-    Args:
-        range_bins, fft_length: of the product; samples: of a chirp.
-    """
-    scale = fft_length / samples
-    bins = np.arange(range_bins)
-    last = (coupling.reach + _LOBE) * scale
-    mask: np.ndarray = bins <= last
+def near_zero(coupling: Coupling, samples: int, real: bool) -> np.ndarray:
+    """Range bins in which static cells may hold what is left of the coupling, bool (range,); samples: of a chirp."""
+    bins = np.arange(samples // 2 if real else samples)
+    mask: np.ndarray = bins <= coupling.reach + _LOBE
     # The range axis of complex samples wraps: below zero is its end.
-    return mask if real else mask | (bins > fft_length - (_BELOW + _LOBE) * scale)
+    return mask if real else mask | (bins > samples - (_BELOW + _LOBE))
 
 
 @lru_cache(maxsize=8)

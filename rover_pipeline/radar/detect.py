@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import cv2
 import numpy as np
-from scipy.ndimage import rank_filter
 
 from rover_pipeline.radar.point_kernels import local_maxima, maxima_above_rank, measure_peaks, smallest_of_averages
 
@@ -22,7 +21,7 @@ Cells = tuple[int, int]
 #: A moving target spreads, so a Doppler sidelobe may have this many times the power of the window's envelope.
 _SIDELOBE_MARGIN = 4.0
 #: Doppler bins on each side of zero that hold what stands still: half the main lobe of a Hann window.
-_STATIC_BINS = 2
+STATIC_BINS = 2
 
 
 class Peaks(NamedTuple):
@@ -54,21 +53,6 @@ def ca_noise(power: np.ndarray, guard: Cells, train: Cells, wrap: bool = True) -
     mean = _ring_sums(padded, guard, train)
     mean /= _ring_counts(padded.shape, guard, train)
     return mean[edge : edge + len(power)]
-
-
-def os_noise(power: np.ndarray, guard: Cells, train: Cells, rank: float) -> np.ndarray:
-    """Noise estimate of OS-CFAR, f8 (doppler, range): power at a relative rank, 0 to 1, among the training cells.
-
-    Neighbouring targets do not raise it (H. Rohling, Radar CFAR thresholding in clutter and multiple target situations,
-    IEEE Transactions on Aerospace and Electronic Systems 19, 1983).
-    """
-    outer = [2 * (g + t) + 1 for g, t in zip(guard, train, strict=True)]
-    ring = np.ones(outer, bool)
-    ring[train[0] : outer[0] - train[0], train[1] : outer[1] - train[1]] = False
-    edge = guard[0] + train[0]
-    padded = np.pad(power.astype("f8"), ((edge, edge), (0, 0)), mode="wrap")
-    index = min(int(rank * ring.sum()), int(ring.sum()) - 1)
-    return rank_filter(padded, index, footprint=ring, mode="reflect")[edge : edge + len(power)]
 
 
 def caso_noise(power: np.ndarray, guard: Cells, train: Cells) -> np.ndarray:
@@ -107,18 +91,17 @@ def find_peaks(power: np.ndarray, noise: np.ndarray, search: Search) -> Peaks:
 
 
 def find_os_peaks(power: np.ndarray, guard: Cells, train: Cells, rank: float, search: Search) -> Peaks:
-    """As `find_peaks` with the noise of `os_noise`, in a fraction of its time."""
-    ring = ring_size(guard, train)
+    """As `find_peaks` with the noise of OS-CFAR: the power at a relative rank, 0 to 1, among the training cells.
+
+    Neighbouring targets do not raise it (H. Rohling, Radar CFAR thresholding in clutter and multiple target situations,
+    IEEE Transactions on Aerospace and Electronic Systems 19, 1983). Maps are as in `find_peaks`.
+    """
+    inner, outer = (np.prod([2 * n + 1 for n in each]) for each in (guard, np.add(guard, train)))
+    ring = int(outer - inner)
     cells, noise = np.empty(power.size, "i8"), np.empty(power.size)
     index = min(int(rank * ring), ring - 1)
     count = maxima_above_rank(power, guard, train, index, search.threshold, search.first_bin, cells, noise)
     return _measured(power, noise[:count], cells[:count], search)
-
-
-def ring_size(guard: Cells, train: Cells) -> int:
-    """Number of training cells around a cell."""
-    inner, outer = (np.prod([2 * n + 1 for n in each]) for each in (guard, np.add(guard, train)))
-    return int(outer - inner)
 
 
 def _measured(power: np.ndarray, noise: np.ndarray, cells: np.ndarray, search: Search) -> Peaks:
@@ -126,7 +109,7 @@ def _measured(power: np.ndarray, noise: np.ndarray, cells: np.ndarray, search: S
     snr, position = np.empty(len(cells)), np.empty((2, len(cells)))
     measure_peaks(power, noise, cells, _sidelobes(power.shape, search.windows), snr, position)
     if search.blind is not None:
-        static = np.abs(cells // power.shape[1] - power.shape[0] // 2) <= _STATIC_BINS
+        static = np.abs(cells // power.shape[1] - power.shape[0] // 2) <= STATIC_BINS
         snr[static & search.blind[cells % power.shape[1]]] = 0
     order = np.argsort(-snr, kind="stable")[: np.count_nonzero(snr)]
     doppler_bin, range_bin = np.divmod(cells[order], power.shape[1])

@@ -16,7 +16,7 @@ from rover_pipeline.radar.boards import assumed_board, recorded_board
 from rover_pipeline.radar.options import RangeAzimuthOptions, RangeDopplerOptions, SpectrumOptions
 from rover_pipeline.radar.prepare import Prepared, make_transform, placed_board
 from rover_pipeline.radar.sidecar import is_real
-from rover_pipeline.radar.spectrum import RangeDoppler
+from rover_pipeline.radar.spectrum import RangeDoppler, decibel
 
 #: Ratio of the energy at negative beat frequencies to that at positive ones, above which I and Q seem swapped. Complex
 #: samples resolve ranges over the whole spectrum, so the far walls of a room alone give a ratio of 2 to 3; recordings
@@ -57,7 +57,8 @@ def check_order(
     measured: dict[str, object] = {}
     real = is_real(shape[-1], sidecar)
     if prepared is not None and prepared.coupling is not None:
-        measured["coupling_db"] = round(prepared.coupling.level(shape[-1] // (1 if real else 2), real), 1)
+        samples = shape[-1] // (1 if real else 2)
+        measured["coupling_db"] = round(float(decibel(prepared.coupling.power(samples, real)).max()), 1)
         measured["coupling_from"] = "calibration" if prepared.calibrated else "recording"
     if prepared is not None and np.isfinite(prepared.coherence):
         measured["array_coherence"] = round(prepared.coherence, 3)

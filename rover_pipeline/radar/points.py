@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rover_pipeline.radar.angles import virtual_antennas
+from rover_pipeline.radar.artefacts import find_artefacts
 from rover_pipeline.radar.boards import Board
 from rover_pipeline.radar.coherence import Accuracy, coherence
 from rover_pipeline.radar.detect import Peaks, Search, ca_noise, caso_noise, find_os_peaks, find_peaks
@@ -32,7 +34,7 @@ class Found(NamedTuple):
         peaks: their cells; `doppler` as measured, without folds.
         direction: f8 (point, 3), unit vectors, front-left-up.
         folds: i8 (point,), spans of Doppler to add; certain: bool (point,), whether their number is certain, and the
-            direction within the search.
+            direction within the search, and the point a target; artefact: u1 (point,), see `find_artefacts`.
         deviation: f8 (point, 2), standard deviations of the sines of azimuth and elevation; NaN where the array does
             not tell them, or the direction is at an edge of the search. Empty before they are known.
     """
@@ -41,6 +43,7 @@ class Found(NamedTuple):
     direction: np.ndarray
     folds: np.ndarray
     certain: np.ndarray
+    artefact: np.ndarray
     deviation: np.ndarray = np.zeros((0, 2))
 
 
@@ -58,6 +61,7 @@ class PointFinder:
     Args:
         blind: bool (range,), bins in which static cells are what is left of the coupling; None = none.
         array_error: share of an echo's power that the phases of the array do not explain, which is no second target.
+        unwanted: by which artefacts are known, see `find_artefacts`.
         bin_mps: size of a Doppler bin, m/s, to tell how often Doppler has wrapped around; None = taken as it is.
     """
 
@@ -68,8 +72,9 @@ class PointFinder:
         blind: np.ndarray | None = None,
         array_error: float = 0.0,
         bin_mps: float | None = None,
+        unwanted: tuple[Sequence[complex], Any] = ((0.0,), 0.0),
     ) -> None:
-        self._options, self._board = options, board
+        self._options, self._board, self._unwanted = options, board, unwanted
         windows = (options.doppler_window, options.range_window)
         self._search = Search(10 ** (options.threshold_db / 10), windows, options.first_bin, blind)
         # If rows are more than half a wavelength apart, elevations alias: limit them to the unambiguous ones.
@@ -97,14 +102,17 @@ class PointFinder:
         most = self._options.max_points
         peaks = self.detect(power)
         peaks = Peaks(*(values[:most] for values in peaks))
+        artefact = find_artefacts(spectrum, power, peaks, self._unwanted, self._search.threshold)
+        artefact *= not self._board.real
         if self._unfolder is None:
             folds, certain = np.zeros(len(peaks.snr), "i8"), np.ones(len(peaks.snr), bool)
         else:
             echoes = partial(self._echoes, spectrum)
             folds, certain, direction = self._unfolder(echoes, peaks, spectrum.shape[2], guide)
         if self._resolver is None:
-            direction = self.directions(spectrum, peaks) if self._unfolder is None else direction
-            return self._judged(Found(peaks, direction, folds, certain), spectrum)
+            if self._unfolder is None:
+                direction = _unit_vectors(*self._strongest(spectrum, peaks, self._fine))
+            return self._judged(Found(peaks, direction, folds, certain, artefact), spectrum)
         unfolded = peaks._replace(doppler=peaks.doppler + folds * float(spectrum.shape[2]))
         strength = power[peaks.doppler_bin, peaks.range_bin] / peaks.snr
         found = self._resolver(self.snapshots(spectrum, unfolded), strength)
@@ -118,7 +126,7 @@ class PointFinder:
         cell = found.cell[kept]
         expanded = Peaks(*(values[cell] for values in peaks))._replace(snr=snr[kept])
         direction = _unit_vectors(found.right[kept], found.up[kept])
-        return self._judged(Found(expanded, direction, folds[cell], certain[cell]), spectrum)
+        return self._judged(Found(expanded, direction, folds[cell], certain[cell], artefact[cell]), spectrum)
 
     def _judged(self, found: Found, spectrum: np.ndarray) -> Found:
         """The same with deviations. At an edge of the search nothing says where the strongest beam would be."""
@@ -129,7 +137,7 @@ class PointFinder:
         peaks = found.peaks._replace(doppler=found.peaks.doppler + found.folds * float(spectrum.shape[2]))
         deviation = self._accuracy(self.snapshots(spectrum, peaks), found.peaks.snr, -left, up)
         deviation[edge] = np.nan
-        return found._replace(certain=found.certain & ~edge, deviation=deviation)
+        return found._replace(certain=found.certain & ~edge & (found.artefact == 0), deviation=deviation)
 
     def detect(self, power: np.ndarray) -> Peaks:
         """The peaks of a map of power, by the CFAR of the options."""
@@ -164,17 +172,13 @@ class PointFinder:
         phases: np.ndarray = 2 * np.pi * cycles[:, None] * self._board.delays
         return phases
 
-    def directions(self, spectrum: np.ndarray, peaks: Peaks) -> np.ndarray:
-        """Unit vector to each peak, f8 (peak, 3): the strongest beam, refined between beams along both axes."""
-        return _unit_vectors(*self._strongest(spectrum, peaks, self._fine))
-
     def _echoes(self, spectrum: np.ndarray, peaks: Peaks, fine: bool) -> tuple[np.ndarray, np.ndarray]:
-        """Direction of each peak, as `directions`, and the share of its power that the beam there explains."""
+        """Unit vector to each peak, by the strongest beam, and the share of its power that the beam there explains."""
         sines = self._strongest(spectrum, peaks, self._fine if fine else self._coarse)
         return _unit_vectors(*sines), coherence(self._board, self.snapshots(spectrum, peaks), *sines)
 
     def _strongest(self, spectrum: np.ndarray, peaks: Peaks, beams: _Beams) -> np.ndarray:
-        """Sines of azimuth and elevation of the strongest beam, f8 (2, peak)."""
+        """Sines of azimuth and elevation of the strongest beam, refined between beams, f8 (2, peak)."""
         antennas = virtual_antennas(spectrum)
         bins = antennas.shape[1]
         sines = np.empty((2, len(peaks.doppler)))

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.engine.shared import Shared
+from rover_pipeline.radar.artefacts import imbalance, opposite
 from rover_pipeline.radar.axes import resolutions
 from rover_pipeline.radar.boards import Board, find_board
 from rover_pipeline.radar.calibration import CalibrationFile
@@ -38,12 +39,14 @@ class Prepared(NamedTuple):
         calibrated: whether the coupling is the one of the calibration.
         coherence: of the array; NaN if there are too few strong echoes. See `array_coherence`.
         error: share of an echo's power that the phases and gains of the array do not explain.
+        imbalance: factors of the receivers; see `rover_pipeline.radar.artefacts`.
     """
 
     coupling: Coupling | None = None
     calibrated: bool = False
     coherence: float = float("nan")
     error: float = 0.0
+    imbalance: tuple[complex, ...] = (0.0,)
 
 
 def prepare(
@@ -73,12 +76,16 @@ def prepare(
         if coupling is None:
             find = partial(find_coupling, iq, options.sample_order, real, size)
             coupling = find() if shared is None else shared.once(("coupling", options.sample_order, real, size), find)
-    prepared = Prepared(coupling, calibrated)
-    if isinstance(options, PointsOptions) and len(iq):
-        board, bins = placed_board(options, config, iq.shape[1:]), resolutions(sidecar)
-        value, error = array_coherence(iq, options, real, board, coupling, None if bins is None else bins[1])
-        prepared = prepared._replace(coherence=value, error=error)
-    return prepared
+    if not (isinstance(options, PointsOptions) and len(iq)):
+        return Prepared(coupling, calibrated)
+    board, bins = placed_board(options, config, iq.shape[1:]), resolutions(sidecar)
+    finder = PointFinder(board, options.model_copy(update={"estimator": "beam"}), bin_mps=bins[1] if bins else None)
+    least, echoes, pairs = 10 ** (STRONG_DB / 10), [], []
+    for frame in map(make_transform(iq.shape[1:], options, real, coupling).spectrum_and_power, iq):
+        echoes.append(finder.coherence(*frame, least))
+        pairs.append(opposite(*frame, finder.detect(frame[1]), least))
+    shares = (0.0,) if real else imbalance(pairs, 10 ** (options.threshold_db / 10))
+    return Prepared(coupling, calibrated, *array_coherence(np.concatenate(echoes)), shares)
 
 
 def _calibrated(options: CaptureOptions, bin_m: float | None, samples: int, pairs: tuple[int, int]) -> Coupling | None:
@@ -113,28 +120,19 @@ def calibrated_board(board: Board, hertz: float | None, file: CalibrationFile | 
     return board.calibrated(file.gains(len(board.tx), len(board.rx)), file.spacing.value * scale)
 
 
-def array_coherence(
-    iq: np.ndarray, options: PointsOptions, real: bool, board: Board, coupling: Coupling | None, bin_mps: float | None
-) -> tuple[float, float]:
+def array_coherence(echoes: np.ndarray) -> tuple[float, float]:
     """How coherent the array is, and the share of an echo's power that its model does not explain.
 
     The coherence of an echo is the power of the strongest beam over that of all antennas if they were in phase: 1 for
     one target and a perfect array. A second target in the cell lowers it too, so the share of unexplained power comes
     from the quarter of the echoes with the highest coherence.
 
-    Args:
-        bin_mps: size of a Doppler bin, m/s; None = not known, so that echoes are taken to be slower than the limit.
-
     Returns:
-        The median over strong echoes and the error; NaN and 0 if there are too few echoes.
+        The median over strong echoes, f8 (echo,), and the error; NaN and 0 if there are too few echoes.
     """
-    transform = make_transform(iq.shape[1:], options, real, coupling)
-    finder = PointFinder(board, options.model_copy(update={"estimator": "beam"}), bin_mps=bin_mps)
-    least = 10 ** (STRONG_DB / 10)
-    values = np.concatenate([finder.coherence(*transform.spectrum_and_power(frame), least) for frame in iq])
-    if len(values) < _MIN_ECHOES:
+    if len(echoes) < _MIN_ECHOES:
         return float("nan"), 0.0
-    return float(np.median(values)), float(1 - np.quantile(values, 0.75))
+    return float(np.median(echoes)), float(1 - np.quantile(echoes, 0.75))
 
 
 def make_transform(

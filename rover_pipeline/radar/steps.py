@@ -121,9 +121,9 @@ def points(
         sidecar: must say how large bins are.
 
     Returns:
-        `xyz` f4 (frame, point, 3), `doppler` and `snr` f4 (frame, point), `count` u2 (frame,), `folds` i1 and `certain`
-        u1 (frame, point), `deviation` f4 (frame, point, 2), `excised` f4 (frame,), the share of the samples that was
-        replaced, and `valid`, False where the receiver was saturated.
+        `xyz` f4 (frame, point, 3), `doppler` and `snr` f4 (frame, point), `count` u2 (frame,), `folds` i1, `certain`
+        and `artefact` u1 (frame, point), `deviation` f4 (frame, point, 2), `excised` f4 (frame,), the share of the
+        samples that was replaced, and `valid`, False where the receiver was saturated.
     """
     shape = iq.shape[1:]
     metres, mps = resolutions(sidecar) or (0.0, 0.0)
@@ -136,7 +136,8 @@ def points(
     most = options.max_points
     xyz = np.full((len(iq), most, 3), np.nan, "f4")
     doppler, snr = np.full((2, len(iq), most), np.nan, "f4")
-    count, folds, certain = np.zeros(len(iq), "u2"), np.zeros(doppler.shape, "i1"), np.zeros(doppler.shape, "u1")
+    count, folds = np.zeros(len(iq), "u2"), np.zeros(doppler.shape, "i1")
+    certain, artefact = np.zeros((2, *doppler.shape), "u1")
     deviation = np.full((*doppler.shape, 2), np.nan, "f4")
     excised = np.zeros(len(iq), "f4")
     for i in np.flatnonzero(whole):
@@ -144,7 +145,8 @@ def points(
         found = find(*frames.spectrum_and_power(int(i)), guides.get(int(i)))
         peaks = found.peaks
         count[i] = n = len(peaks.snr)
-        folds[i, :n], certain[i, :n], deviation[i, :n] = found.folds, found.certain, found.deviation
+        folds[i, :n], certain[i, :n], artefact[i, :n] = found.folds, found.certain, found.artefact
+        deviation[i, :n] = found.deviation
         xyz[i, :n] = found.direction * np.maximum(peaks.range * metres - bias, 0)[:, None]
         doppler[i, :n] = (peaks.doppler - shape[0] // 2 + found.folds * float(shape[0])) * mps
         snr[i, :n] = 10 * np.log10(peaks.snr)
@@ -155,6 +157,7 @@ def points(
         "count": count,
         "folds": folds,
         "certain": certain,
+        "artefact": artefact,
         "deviation": deviation,
         "excised": excised,
         "valid": frames.clipped() <= options.max_clipped,
@@ -192,7 +195,7 @@ def sent_points(
         result[name] = np.where(kept, np.take_along_axis(values, order, axis=1), np.float32(np.nan))
     # What the radar has made of its Doppler is not known: it is taken as it is sent.
     result |= {"folds": np.zeros(kept.shape, "i1"), "certain": kept.astype("u1"), "excised": np.zeros(len(kept), "f4")}
-    result["deviation"] = np.full((*kept.shape, 2), np.nan, "f4")
+    result |= {"deviation": np.full((*kept.shape, 2), np.nan, "f4"), "artefact": np.zeros(kept.shape, "u1")}
     return {**result, "count": kept.sum(axis=1).astype("u2")}
 
 
@@ -284,13 +287,14 @@ def _finder(
     prepared: Prepared | None,
     bin_mps: float,
 ) -> PointFinder:
-    blind, error = None, 0.0
-    if prepared is not None:
-        error = prepared.error
-        if prepared.coupling is not None:
-            samples = shape[-1] // (1 if real else 2)
-            blind = near_zero(prepared.coupling, samples // 2 if real else samples, samples, samples, real)
-    return PointFinder(placed_board(options, config, shape), options, blind, error, bin_mps)
+    prepared = prepared or Prepared()
+    blind, removed = None, np.zeros(1)
+    if prepared.coupling is not None:
+        samples = shape[-1] // (1 if real else 2)
+        blind = near_zero(prepared.coupling, samples, real)
+        removed = prepared.coupling.power(samples, real, options.range_window)
+    known = prepared.imbalance, removed
+    return PointFinder(placed_board(options, config, shape), options, blind, prepared.error, bin_mps, known)
 
 
 def _has_real_samples(

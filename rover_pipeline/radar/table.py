@@ -104,7 +104,7 @@ STEPS = (
     Step(
         sensor="_radar_points",
         function="rover_pipeline.radar.steps:points",
-        version=8,
+        version=9,
         sections=("radar.points", "rig"),
         uses={"rig": ("name", "radar")},
         options=PointsOptions,
@@ -122,8 +122,8 @@ STEPS = (
                 type="i1",
             ),
             "certain": Output(
-                "1 = the number of folds is certain, and with it doppler and direction, and the direction is not at an "
-                "edge of the search; 0 past `count`. [point]",
+                "1 = the number of folds is certain, and with it doppler and direction, the direction is not at an "
+                "edge of the search, and `artefact` is 0; 0 past `count`. [point]",
                 type="u1",
             ),
             "deviation": Output(
@@ -132,6 +132,7 @@ STEPS = (
                 "elevation]",
                 type="f4",
             ),
+            "artefact": Output("1 = image by unequal I and Q, 2 = wrapped coupling, 0 = none seen. [point]", type="u1"),
             "excised": Output("Share of the samples that `radar.interference` replaced, 0 to 1.", type="f4"),
         },
         variant=_guided,
@@ -170,7 +171,7 @@ STEPS = (
     Step(
         sensor="_radar_quality",
         function="rover_pipeline.radar.steps:quality",
-        version=3,
+        version=4,
         sections=("radar.points", "rig"),
         uses={"rig": ("name", "radar")},
         options=PointsOptions,
