@@ -132,7 +132,27 @@ def time_problem(ts: np.ndarray) -> str:
     return ""
 
 
-class SensorWriter:
+class Closing:
+    """A writer that is closed where its block ends without an error, and released in any case."""
+
+    def close(self) -> None:
+        """Write what is left."""
+
+    def release(self) -> None:
+        """Give back what it holds."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        self.release()
+
+
+class SensorWriter(Closing):
     """Writes a new sensor by appending to all its channels together. Closing it writes `meta.json` last.
 
     Use it inside `new_trace` or `VirtualWriter`, which make the finished directory visible at once.
@@ -164,12 +184,3 @@ class SensorWriter:
             raise FormatError(f"{self.path}: channels were written with unequal lengths: {counts}")
         write_meta(self.path, self.specs)
         sync_file(self.path)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self.close()

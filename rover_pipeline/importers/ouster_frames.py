@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from rover_pipeline.errors import FormatError
 from rover_pipeline.format.channels import encode_sample
 from rover_pipeline.format.files import replace_file
 from rover_pipeline.format.meta import ChannelSpec
-from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
+from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Closing, SensorWriter
 from rover_pipeline.format.texts import read_json
 from rover_pipeline.lidar.sidecar import require_sizes
 
@@ -52,7 +51,7 @@ def imu_mount(info: Any) -> dict[str, Any]:
     return {"translation": (pose[:3, 3] / 1000).tolist(), "rotation": pose[:3, :3].tolist()}
 
 
-class FrameWriter:
+class FrameWriter(Closing):
     """Writes the range images of a sensor. The first sweep decides which channels there are.
 
     Args:
@@ -131,18 +130,11 @@ class FrameWriter:
             raise FormatError(f"{self.where}: a sweep has no field {field}, which others have; it holds {held}")
         return np.minimum(scan.field(field), np.iinfo(spec.dtype).max).astype(spec.dtype)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self.close()
+    def release(self) -> None:
         self._pool.shutdown()
 
 
-class ImuWriter:
+class ImuWriter(Closing):
     """Writes `imu` where there are measurements: captures without an IMU must not get an empty sensor."""
 
     def __init__(self, folder: Path) -> None:
@@ -171,12 +163,3 @@ class ImuWriter:
     def close(self) -> None:
         if self._writer:
             self._writer.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self.close()

@@ -11,8 +11,7 @@ import json
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Any, NamedTuple, Self
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from rover_pipeline.format.channels import create_channel, encode_sample
 from rover_pipeline.format.channels.base import MAX_SAMPLES, EncodedWriter, close_synced, sync_file
 from rover_pipeline.format.files import replace_file
 from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, ChannelSpec, write_meta
-from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC
+from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Closing
 from rover_pipeline.lidar.sidecar import MAX_TIME_S, POINTS, PointsSidecar
 from rover_pipeline.numerics.compiled import compiled
 
@@ -133,7 +132,7 @@ class _Column(NamedTuple):
         return ChannelSpec(format="lzmaf" if compressed else "raw", type=kind, shape=shape, desc=self.desc)
 
 
-class PointsWriter:
+class PointsWriter(Closing):
     """Writes the sensor `lidar` of a new trace, sweep after sweep. Closing it writes `meta.json` last.
 
     Use it inside `new_trace`, which makes the finished directory visible at once.
@@ -294,14 +293,7 @@ class PointsWriter:
                     writer.append_encoded(data)
         scratch.unlink()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self.close()
+    def release(self) -> None:
         for column in self._columns.values():
             column.file.close()
 

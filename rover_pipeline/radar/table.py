@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from rover_pipeline.engine.step import Output, Step
@@ -27,16 +28,25 @@ def _guided(options: PointsOptions) -> Mapping[str, Any]:
 #: The pass over `radar/iq` that makes the products which share its decoding and its transform.
 SHARED = "radar"
 _FILES = {"sidecar": "radar/radar.json?", "config": "config.yaml?"}
+#: Declares spectra of the samples.
+_spectra = partial(
+    Step,
+    version=5,
+    inputs={"iq": "radar/iq"},
+    files=_FILES,
+    prepare="rover_pipeline.radar.prepare:prepare",
+    inspect="rover_pipeline.radar.inspection:inspect_spectra",
+    sidecars=("axes.json",),
+    shares=SHARED,
+    adapt=only_of_samples,
+)
 
 STEPS = (
-    Step(
+    _spectra(
         sensor="_radar_range_doppler",
         function="rover_pipeline.radar.steps:range_doppler",
-        version=5,
         sections=("radar.range_doppler",),
         options=RangeDopplerOptions,
-        inputs={"iq": "radar/iq"},
-        files=_FILES,
         outputs={
             "power": Output(
                 "Range-Doppler power, mean over virtual antennas, dB re 1 squared ADC count. [doppler, range]; "
@@ -45,22 +55,14 @@ STEPS = (
                 unit="dB",
             )
         },
-        prepare="rover_pipeline.radar.prepare:prepare",
-        inspect="rover_pipeline.radar.inspection:inspect_spectra",
-        sidecars=("axes.json",),
-        shares=SHARED,
-        adapt=only_of_samples,
         default=True,
         summary="Range-Doppler power, dB re one squared ADC count.",
     ),
-    Step(
+    _spectra(
         sensor="_radar_range_azimuth",
         function="rover_pipeline.radar.steps:range_azimuth",
-        version=5,
         sections=("radar.range_azimuth",),
         options=RangeAzimuthOptions,
-        inputs={"iq": "radar/iq"},
-        files=_FILES,
         outputs={
             "power": Output(
                 "Power summed over Doppler, averaged over elevation, dB re 1 squared ADC count. [azimuth, range]; "
@@ -69,22 +71,14 @@ STEPS = (
                 unit="dB",
             )
         },
-        prepare="rover_pipeline.radar.prepare:prepare",
-        inspect="rover_pipeline.radar.inspection:inspect_spectra",
-        sidecars=("axes.json",),
-        shares=SHARED,
-        adapt=only_of_samples,
         default=True,
         summary="Power by direction, in equal steps of the sine that grows to the right, and distance.",
     ),
-    Step(
+    _spectra(
         sensor="_radar_spectrum",
         function="rover_pipeline.radar.steps:spectrum",
-        version=5,
         sections=("radar.spectrum",),
         options=SpectrumOptions,
-        inputs={"iq": "radar/iq"},
-        files=_FILES,
         outputs={
             "spectrum": Output(
                 "Amplitude in ADC counts, or dB re 1 ADC count when so configured. [doppler, elevation, azimuth, "
@@ -94,11 +88,6 @@ STEPS = (
                 unit="ADC counts",
             )
         },
-        prepare="rover_pipeline.radar.prepare:prepare",
-        inspect="rover_pipeline.radar.inspection:inspect_spectra",
-        sidecars=("axes.json",),
-        shares=SHARED,
-        adapt=only_of_samples,
         summary="Magnitude of the four-dimensional spectrum, ADC counts.",
     ),
     Step(
