@@ -99,16 +99,28 @@ def register_at_once(sweeps: Sequence[Sweep], ts: np.ndarray, options: OdometryS
         ts: f8 (frame,), instants that the poses refer to, seconds.
     """
     trajectory, _ = register(((sweep, None) for sweep in sweeps), ts, options, metadata="")
-    for _ in range(batch_passes(options)):
-        equations, _, _ = normal_equations(on_others(sweeps, trajectory, options), trajectory, options)
+    return _in_batch(sweeps, trajectory, ts, options, batch_passes(options)).at(ts)
+
+
+def _in_batch(
+    sweeps: Sequence[Sweep],
+    trajectory: SplineTrajectory,
+    ts: np.ndarray,
+    options: OdometrySection,
+    passes: int,
+    gyro: Gyro = NO_GYRO,
+) -> SplineTrajectory:
+    """The trajectory after batch passes, until it is worse or has settled at some instants, f8 (N,), seconds."""
+    some = sweeps[::_JUDGED]
+    for _ in range(passes):
+        equations, _, _ = normal_equations(on_others(sweeps, trajectory, options), trajectory, options, gyro)
         refined = solve(trajectory, equations, options)
-        some = sweeps[::_JUDGED]
         if is_worse(judged(some, trajectory, options), judged(some, refined, options)):
             break
         settled, trajectory = has_settled(options, trajectory, refined, ts, MOST_LEFT), refined
         if settled:
             break
-    return trajectory.at(ts)
+    return trajectory
 
 
 def has_settled(
@@ -164,33 +176,42 @@ def _register_to_map(
     """The trajectory of sweeps, and which of them fit it.
 
     The first sweeps are refined in batch until they agree with one another. All later sweeps are registered to them,
-    so the motion of the first ones has to be right before anything else.
+    so the motion of the first ones has to be right before anything else. The first half of them is the map that the
+    others begin with: a single sweep of a few beams has next to no planes, and no sweep would ever fit it.
 
     Args:
         guess: a trajectory that is roughly right over the length of a sweep; its drift does not matter.
     """
     first = sweeps[:_FIRST_SWEEPS]
+    ends, until_settled = np.array([sweep.end for sweep in first]), options.model_copy(update={"passes": None})
     trajectory = guess.copy()
     for _ in range(2):
         trajectory, _ = _register_in_order(first, trajectory, options, gyro)
-        for _ in range(2):
-            equations, _, _ = normal_equations(on_others(first, trajectory, options), trajectory, options, gyro)
-            trajectory = solve(trajectory, equations, options)
+        trajectory = _in_batch(first, trajectory, ends, until_settled, _MAX_BATCH_PASSES, gyro)
     middle = len(first) // 2
-    trajectory, fits = _register_in_order(sweeps[middle:], _continued(trajectory, guess, first[-1].end), options, gyro)
+    joined = _continued(trajectory, guess, first[-1].end)
+    trajectory, fits = _register_in_order(sweeps[middle:], joined, options, gyro, first[:middle])
     return trajectory, [True] * middle + fits
 
 
 def _register_in_order(
-    sweeps: Sequence[Sweep], guess: SplineTrajectory, options: OdometrySection, gyro: Gyro
+    sweeps: Sequence[Sweep],
+    guess: SplineTrajectory,
+    options: OdometrySection,
+    gyro: Gyro,
+    known: Sequence[Sweep] = (),
 ) -> tuple[SplineTrajectory, list[bool]]:
     """The trajectory of sweeps, each registered to the map of those before it, and which of them fit this map.
 
     Each sweep moves the control points that act on it. What is known about them from the sweeps before is kept as an
     information matrix, from which control points that no later sweep depends on are marginalised.
+
+    Args:
+        known: sweeps before, for which the guess is right.
     """
     estimate, surfels = guess.copy(), SurfelMap(options.voxels)
-    surfels.insert(world_rays(sweeps[0], estimate))
+    for sweep in (*known, sweeps[0]):
+        surfels.insert(world_rays(sweep, estimate))
     low, reached = estimate.locate(sweeps[0].times).control_range()
     information = _FIXED * np.eye(6 * (reached - low))
     all_fit = [True]
