@@ -1,4 +1,4 @@
-"""Whether sweeps hold the motion that they are taken to hold: how long they are, and points that count as of one instant.
+"""Whether sweeps hold the motion that they are taken to: how long they are, and points that count as of one instant.
 
 Points without times are taken as seen at the instant of their sweep. Where the motion was not undone, each side of the
 rig gets a path of another length. The points tell so themselves: dated by their azimuth, as if the beams had turned

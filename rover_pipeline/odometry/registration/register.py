@@ -186,8 +186,10 @@ def _register_to_map(
     ends, until_settled = np.array([sweep.end for sweep in first]), options.model_copy(update={"passes": None})
     trajectory = guess.copy()
     for _ in range(2):
-        trajectory, _ = _register_in_order(first, trajectory, options, gyro)
-        trajectory = _in_batch(first, trajectory, ends, until_settled, _MAX_BATCH_PASSES, gyro)
+        trajectory, fits = _register_in_order(first, trajectory, options, gyro)
+        # A sweep that does not fit the map of those before it has not moved yet: only batch passes take it along.
+        passes = 2 if all(fits) else _MAX_BATCH_PASSES
+        trajectory = _in_batch(first, trajectory, ends, until_settled, passes, gyro)
     middle = len(first) // 2
     joined = _continued(trajectory, guess, first[-1].end)
     trajectory, fits = _register_in_order(sweeps[middle:], joined, options, gyro, first[:middle])
