@@ -30,10 +30,11 @@ _MIN_POINTS = 8
 #: Largest thickness of a plane, and its smallest extent along its shorter side, relative to the voxel's edge. Leaves of
 #: a bush and blades of grass are thick planes: each point says little, but thousands of them tell where the bush is.
 _MAX_THICKNESS, _MIN_EXTENT = 0.2, 0.08
-#: A single beam draws a line on a surface, and through leaves, which return it from any depth, a thin plane that holds
-#: the beam and moves along with the lidar. A plane needs two. The points of one beam have the same elevation, within
-#: this deviation of its sine: neighbouring beams are 0.005 and more apart.
-_ONE_BEAM = 0.002
+#: A single beam that turns through leaves, which return it from any depth, draws a thin plane that holds the beam, and
+#: moves along with the lidar. So a plane of one beam must be thin along the ray, too: this is its largest thickness
+#: there, relative to the voxel's edge. The points of one beam have the same elevation, within this deviation of its
+#: sine: neighbouring beams are 0.005 and more apart.
+_MAX_DEPTH, _ONE_BEAM = 0.2, 0.002
 
 
 class VoxelArrays(NamedTuple):
@@ -184,7 +185,8 @@ def insert_sums(other_keys: np.ndarray, other_sums: np.ndarray, size: float, vox
 def _fit_plane(key: int, size: float, s: np.ndarray, plane: np.ndarray) -> None:
     """Fits the plane of a voxel by the eigenvalues of its points' covariance.
 
-    There is no plane where the points are not flat, lie along a line or along a face of the voxel, or are of one beam.
+    There is no plane where the points are not flat, lie along a line or along a face of the voxel, or are of
+    one beam in a plane that holds it.
     """
     n = s[COUNT]
     mx, my, mz = s[1] / n, s[2] / n, s[3] / n
@@ -226,7 +228,11 @@ def _fit_plane(key: int, size: float, s: np.ndarray, plane: np.ndarray) -> None:
     thickness = math.sqrt(max(smallest, 0.0))
     sine = s[SINE] / n
     if s[SINE + 1] / n - sine * sine < _ONE_BEAM * _ONE_BEAM:
-        return
+        x, y, z = s[VIEW], s[VIEW + 1], s[VIEW + 2]
+        across = abs(x1 * x + y1 * y + z1 * z)
+        along = math.sqrt(x * x + y * y + z * z)
+        if thickness * along > _MAX_DEPTH * size * across:
+            return
     # The voxel's face cuts off some points of a surface along it. The mean of the rest is beside the surface.
     inside = 0.5 * size - max(0.01, 3 * thickness)
     if (abs(x1) > 0.9 and abs(mx) > inside) or (abs(y1) > 0.9 and abs(my) > inside):
