@@ -99,28 +99,16 @@ def register_at_once(sweeps: Sequence[Sweep], ts: np.ndarray, options: OdometryS
         ts: f8 (frame,), instants that the poses refer to, seconds.
     """
     trajectory, _ = register(((sweep, None) for sweep in sweeps), ts, options, metadata="")
-    return _in_batch(sweeps, trajectory, ts, options, batch_passes(options)).at(ts)
-
-
-def _in_batch(
-    sweeps: Sequence[Sweep],
-    trajectory: SplineTrajectory,
-    ts: np.ndarray,
-    options: OdometrySection,
-    passes: int,
-    gyro: Gyro = NO_GYRO,
-) -> SplineTrajectory:
-    """The trajectory after batch passes, until it is worse or has settled at some instants, f8 (N,), seconds."""
-    some = sweeps[::_JUDGED]
-    for _ in range(passes):
-        equations, _, _ = normal_equations(on_others(sweeps, trajectory, options), trajectory, options, gyro)
+    for _ in range(batch_passes(options)):
+        equations, _, _ = normal_equations(on_others(sweeps, trajectory, options), trajectory, options)
         refined = solve(trajectory, equations, options)
+        some = sweeps[::_JUDGED]
         if is_worse(judged(some, trajectory, options), judged(some, refined, options)):
             break
         settled, trajectory = has_settled(options, trajectory, refined, ts, MOST_LEFT), refined
         if settled:
             break
-    return trajectory
+    return trajectory.at(ts)
 
 
 def has_settled(
@@ -183,33 +171,29 @@ def _register_to_map(
         guess: a trajectory that is roughly right over the length of a sweep; its drift does not matter.
     """
     first = sweeps[:_FIRST_SWEEPS]
-    ends, until_settled = np.array([sweep.end for sweep in first]), options.model_copy(update={"passes": None})
-    trajectory = guess.copy()
+    ends, trajectory = np.array([sweep.end for sweep in first]), guess.copy()
     for _ in range(2):
         trajectory, fits = _register_in_order(first, trajectory, options, gyro)
-        # A sweep that does not fit the map of those before it has not moved yet: only batch passes take it along.
-        passes = 2 if all(fits) else _MAX_BATCH_PASSES
-        trajectory = _in_batch(first, trajectory, ends, until_settled, passes, gyro)
+        # A sweep that does not fit the map of those before it has not moved: only batch passes take it along, slowly.
+        for _ in range(2 if all(fits) else _MAX_BATCH_PASSES):
+            equations, _, _ = normal_equations(on_others(first, trajectory, options), trajectory, options, gyro)
+            before, trajectory = trajectory, solve(trajectory, equations, options)
+            if has_settled(options, before, trajectory, ends, MOST_LEFT):
+                break
     middle = len(first) // 2
-    joined = _continued(trajectory, guess, first[-1].end)
-    trajectory, fits = _register_in_order(sweeps[middle:], joined, options, gyro, first[:middle])
+    guess = _continued(trajectory, guess, first[-1].end)
+    trajectory, fits = _register_in_order(sweeps[middle:], guess, options, gyro, first[:middle])
     return trajectory, [True] * middle + fits
 
 
 def _register_in_order(
-    sweeps: Sequence[Sweep],
-    guess: SplineTrajectory,
-    options: OdometrySection,
-    gyro: Gyro,
-    known: Sequence[Sweep] = (),
+    sweeps: Sequence[Sweep], guess: SplineTrajectory, options: OdometrySection, gyro: Gyro, known: Sequence[Sweep] = ()
 ) -> tuple[SplineTrajectory, list[bool]]:
     """The trajectory of sweeps, each registered to the map of those before it, and which of them fit this map.
 
     Each sweep moves the control points that act on it. What is known about them from the sweeps before is kept as an
-    information matrix, from which control points that no later sweep depends on are marginalised.
-
-    Args:
-        known: sweeps before, for which the guess is right.
+    information matrix, from which control points that no later sweep depends on are marginalised. The map begins with
+    the `known` sweeps, for which the guess is right.
     """
     estimate, surfels = guess.copy(), SurfelMap(options.voxels)
     for sweep in (*known, sweeps[0]):
