@@ -164,8 +164,8 @@ def _register_to_map(
     """The trajectory of sweeps, and which of them fit it.
 
     The first sweeps are refined in batch until they agree with one another. All later sweeps are registered to them,
-    so the motion of the first ones has to be right before anything else. The first half of them is the map that the
-    others begin with: a single sweep of a few beams has next to no planes, and no sweep would ever fit it.
+    so the motion of the first ones has to be right before anything else. Where they do not fit one another, as a single
+    sweep of a few beams has next to no planes, the first half of them is the map that the others begin with.
 
     Args:
         guess: a trajectory that is roughly right over the length of a sweep; its drift does not matter.
@@ -175,14 +175,15 @@ def _register_to_map(
     for _ in range(2):
         trajectory, fits = _register_in_order(first, trajectory, options, gyro)
         # A sweep that does not fit the map of those before it has not moved: only batch passes take it along, slowly.
-        for _ in range(2 if all(fits) else _MAX_BATCH_PASSES):
+        known = [] if all(fits) else first[: len(first) // 2]
+        for _ in range(_MAX_BATCH_PASSES if known else 2):
             equations, _, _ = normal_equations(on_others(first, trajectory, options), trajectory, options, gyro)
             before, trajectory = trajectory, solve(trajectory, equations, options)
-            if has_settled(options, before, trajectory, ends, MOST_LEFT):
+            if known and has_settled(options, before, trajectory, ends, MOST_LEFT):
                 break
     middle = len(first) // 2
     guess = _continued(trajectory, guess, first[-1].end)
-    trajectory, fits = _register_in_order(sweeps[middle:], guess, options, gyro, first[:middle])
+    trajectory, fits = _register_in_order(sweeps[middle:], guess, options, gyro, known)
     return trajectory, [True] * middle + fits
 
 
