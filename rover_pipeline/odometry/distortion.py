@@ -1,4 +1,4 @@
-"""Whether points that count as measured at one instant still hold the motion within their sweeps.
+"""Whether sweeps hold the motion that they are taken to: how long they are, and points that count as of one instant.
 
 Points without times are taken as seen at the instant of their sweep. Where the motion was not undone, each side of the
 rig gets a path of another length. The points tell so themselves: dated by their azimuth, as if the beams had turned
@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rover_pipeline.lidar.spin import Turning, share_of_turn
+from rover_pipeline.odometry.clouds import ScanReader
 from rover_pipeline.odometry.observations import NO_POINTS, Sweep
 from rover_pipeline.odometry.registration.judge import judged
 from rover_pipeline.odometry.segments import SweepReader
@@ -84,6 +85,33 @@ def distortion(reader: SweepReader, trajectory: SplineTrajectory, period: float)
         return None
     share, error = (value / (2 * bend) for value in _mean(counterclockwise - clockwise))
     return Distortion("clockwise" if share >= 0 else "counterclockwise", abs(share), error)
+
+
+def rate_remarks(scans: ScanReader) -> list[str]:
+    """What the user should know where sweeps that are images come at another rate than `lidar.json` says.
+
+    Where three of four intervals contradict it, either sweeps are missing, or `lidar.json` is of another mode. Images
+    tell which. Where none is missing, the first column of a sweep was measured right after the last one of the sweep
+    before: ranges change between them as between neighbouring columns. Where some are missing, they change as between
+    the first columns of both sweeps. The nearer of the two, on a logarithmic scale, is taken. Raises ValueError where
+    none is missing.
+    """
+    intervals = np.diff(scans.recording.ts)
+    if "xyz" in scans.recording.arguments or len(intervals) < _LEAST:
+        return []
+    stated, (short, long) = round(1 / scans.lidar.duration), np.percentile(intervals, (25, 75))
+    if short * (stated - 0.5) <= 1 <= long * (stated + 0.5):
+        return []
+    changes = []
+    for number in np.unique(np.linspace(0, len(intervals) - 1, _SWEEPS).astype("i8")).tolist():
+        before, after = (np.asarray(scan, "f8") for scan in scans.scans(number, number + 2))
+        columns = np.column_stack([before[:, 0], after[:, 0], before[:, -1], before[:, -2]])
+        if len(measured := columns[columns.all(1)]):
+            changes.append(np.log1p(np.median(np.abs(np.diff(measured, axis=1)), axis=0)))
+    rates = f"lidar.json says {stated} sweeps a second, but they come every {np.median(intervals):.3g} s"
+    if changes and np.diff(np.mean(changes, axis=0), 2)[0] >= 0:
+        raise ValueError(f"{rates}, without a gap between one and the next; correct lidar_mode and fps in lidar.json")
+    return [f"{rates}; they are taken to be as long as it says, and others to be missing between them"]
 
 
 def _mean(values: np.ndarray) -> tuple[float, float]:

@@ -27,32 +27,24 @@ def jump_warnings(ts: np.ndarray, after: np.ndarray) -> list[str]:
 
 def companion_warnings(companions: np.ndarray) -> list[str]:
     """A line where the rig may only seem to stand, bool (frame,)."""
-    if not companions.any():
-        return []
-    return [
-        f"frame {int(np.argmax(companions))}: the rig seems to stand, as {int(companions.sum())} sweeps say, but only "
-        "small bodies tell so, which may move along with it; floors and walls leave a direction open"
-    ]
+    small = "but only small bodies tell so, which may move along with it; floors and walls leave a direction open"
+    return _where(companions, f"the rig seems to stand, as {companions.sum()} sweeps say, {small}")
 
 
 def traffic_warnings(traffic: np.ndarray) -> list[str]:
     """A line where bodies around the rig may move instead of it, bool (frame,)."""
-    if not traffic.any():
-        return []
-    return [
-        f"frame {int(np.argmax(traffic))}: the rig seems to glide without a turn, as {int(traffic.sum())} sweeps say, "
-        "which nothing that carries a rig does; what is around it may have set off instead; a radar would tell"
-    ]
+    instead = "which nothing that carries a rig does; what is around it may have set off instead; a radar would tell"
+    return _where(traffic, f"the rig seems to glide without a turn, as {traffic.sum()} sweeps say, {instead}")
 
 
 def contradiction_warnings(against: np.ndarray) -> list[str]:
     """A line where the accelerometer contradicts the trajectory, bool (frame,)."""
-    if not against.any():
-        return []
-    return [
-        f"frame {int(np.argmax(against))}: the accelerometer contradicts the trajectory, at {int(against.sum())} "
-        "sweeps in all; the world there leaves a direction open, or moves along"
-    ]
+    world = f"at {against.sum()} sweeps in all; the world there leaves a direction open, or moves along"
+    return _where(against, f"the accelerometer contradicts the trajectory, {world}")
+
+
+def _where(frames: np.ndarray, text: str) -> list[str]:
+    return [f"frame {np.argmax(frames)}: {text}"] if frames.any() else []
 
 
 def seam_summary(seam: Seam) -> dict[str, Any]:

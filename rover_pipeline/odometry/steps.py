@@ -23,7 +23,7 @@ from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.numerics.prepare import prepare
 from rover_pipeline.odometry.clouds import ScanReader
 from rover_pipeline.odometry.degeneracy import Degeneracy, degeneracy_warnings
-from rover_pipeline.odometry.distortion import distortion
+from rover_pipeline.odometry.distortion import distortion, rate_remarks
 from rover_pipeline.odometry.gaps import LONGEST, gaps
 from rover_pipeline.odometry.inertial import Imu, Samples, calibrated, contradicted_by, level_of, with_accelerometer
 from rover_pipeline.odometry.mirror import mirrored
@@ -77,7 +77,7 @@ def odom(
 
     Raises:
         MissingExtraError: loops are asked for, but GTSAM is not installed.
-        ValueError: the recording has no sweep.
+        ValueError: the recording has no sweep, or sweeps of another length than `lidar.json` says.
     """
     if recording.count == 0:
         raise ValueError("there is no sweep")
@@ -124,6 +124,7 @@ def _estimate(
     if times[-1] > _MAX_KNOTS * options.knots:
         hours = f"{recording.count} sweeps span {times[-1] / 3600:.1f} h"
         raise ValueError(f"{hours}, more than any recording; split it where lidar/ts has gaps")
+    remarks = rate_remarks(ScanReader(recording, options, metadata))
     mount = find_mount("imu", options.rig, config)
     samples = None
     if imu_ts is not None and imu_avel is not None and len(imu_ts) > 1:
@@ -216,6 +217,7 @@ def _estimate(
     }
     warnings = [
         *lidar.notes,
+        *remarks,
         *(held.warnings() if held is not None else []),
         *warnings_of_candidates(seen, differ),
         *jump_warnings(recorded, after),

@@ -34,6 +34,13 @@ def test_a_walk_through_a_park_that_others_made_is_known_to_a_centimetre(tmp_pat
 
 @there
 @pytest.mark.system
+def test_a_lidar_of_16_beams_that_is_under_way_when_the_recording_begins_is_not_lost_in_a_park(tmp_path: Path) -> None:
+    score = play("park_16", 1, tmp_path, "--frames", "40")
+    assert score.wrong == 0 and score.valid > 0.7 and score.ate < 0.02, score.said
+
+
+@there
+@pytest.mark.system
 def test_people_who_walk_along_in_a_corridor_do_not_make_the_lidar_stand(tmp_path: Path) -> None:
     score = play("corridor_128_no_imu", 207, tmp_path)
     assert score.wrong == 0, score.said

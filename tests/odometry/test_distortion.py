@@ -1,4 +1,4 @@
-"""Motion that points without times still hold: of a real drive, and of the same drive once it is undone."""
+"""How long sweeps are, and the motion that points without times still hold: of a real drive, and once it is undone."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ import numpy as np
 import pytest
 
 from rover_pipeline.engine.execute import Request, run_step
+from rover_pipeline.errors import RoverError
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.importers.clouds import import_clouds
 from rover_pipeline.lidar.spin import Turning, share_of_turn
 from rover_pipeline.table import find_step
+from tests.odometry.test_odom import copied
+from tests.odometry.test_odom import run as odometry_of
+from tests.odometry.truth import errors, state_of
 
 COUNT = 22
 #: Way of the car in a sweep by the speed of its INS, m.
@@ -85,3 +89,23 @@ def test_both_sides_of_a_drive_tell_the_same_way_once_points_are_dated(captures:
     }
     ways = [length(drive(captures, tmp_path / name, side, turning="clockwise")) for name, side in sides.items()]
     assert abs(ways[0] - ways[1]) < 0.06
+
+
+def test_sweeps_longer_or_shorter_than_the_sidecar_says_are_refused_with_what_to_do(tiny: Path, tmp_path: Path) -> None:
+    for rate in (5, 20):
+        trace = copied(tiny, tmp_path / str(rate))
+        sidecar = trace / "lidar" / "lidar.json"
+        mode = json.loads(sidecar.read_text())
+        mode["lidar_data_format"]["fps"] = rate
+        sidecar.write_text(json.dumps(mode))
+        with pytest.raises(RoverError, match=f"{rate} sweeps a second, but they come every 0.1 s.*correct lidar_mode"):
+            odometry_of(trace)
+
+
+def test_sweeps_of_which_every_second_one_is_missing_are_as_long_as_the_sidecar_says(
+    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    odometry = odometry_of(copied(tiny, tmp_path / "trace", keep=np.arange(0, 24, 2)))
+    assert "others to be missing between them" in capsys.readouterr().err
+    truth = state_of(tiny / "_truth", np.arange(0, 24, 2))
+    assert errors(state_of(odometry), truth).pos < 0.01

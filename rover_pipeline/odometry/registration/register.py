@@ -164,33 +164,41 @@ def _register_to_map(
     """The trajectory of sweeps, and which of them fit it.
 
     The first sweeps are refined in batch until they agree with one another. All later sweeps are registered to them,
-    so the motion of the first ones has to be right before anything else.
+    so the motion of the first ones has to be right before anything else. Where they do not fit one another, as a single
+    sweep of a few beams has next to no planes, the first half of them is the map that the others begin with.
 
     Args:
         guess: a trajectory that is roughly right over the length of a sweep; its drift does not matter.
     """
     first = sweeps[:_FIRST_SWEEPS]
-    trajectory = guess.copy()
+    ends, trajectory = np.array([sweep.end for sweep in first]), guess.copy()
     for _ in range(2):
-        trajectory, _ = _register_in_order(first, trajectory, options, gyro)
-        for _ in range(2):
+        trajectory, fits = _register_in_order(first, trajectory, options, gyro)
+        # A sweep that does not fit the map of those before it has not moved: only batch passes take it along, slowly.
+        known = [] if all(fits) else first[: len(first) // 2]
+        for _ in range(_MAX_BATCH_PASSES if known else 2):
             equations, _, _ = normal_equations(on_others(first, trajectory, options), trajectory, options, gyro)
-            trajectory = solve(trajectory, equations, options)
+            before, trajectory = trajectory, solve(trajectory, equations, options)
+            if known and has_settled(options, before, trajectory, ends, MOST_LEFT):
+                break
     middle = len(first) // 2
-    trajectory, fits = _register_in_order(sweeps[middle:], _continued(trajectory, guess, first[-1].end), options, gyro)
+    guess = _continued(trajectory, guess, first[-1].end)
+    trajectory, fits = _register_in_order(sweeps[middle:], guess, options, gyro, known)
     return trajectory, [True] * middle + fits
 
 
 def _register_in_order(
-    sweeps: Sequence[Sweep], guess: SplineTrajectory, options: OdometrySection, gyro: Gyro
+    sweeps: Sequence[Sweep], guess: SplineTrajectory, options: OdometrySection, gyro: Gyro, known: Sequence[Sweep] = ()
 ) -> tuple[SplineTrajectory, list[bool]]:
     """The trajectory of sweeps, each registered to the map of those before it, and which of them fit this map.
 
     Each sweep moves the control points that act on it. What is known about them from the sweeps before is kept as an
-    information matrix, from which control points that no later sweep depends on are marginalised.
+    information matrix, from which control points that no later sweep depends on are marginalised. The map begins with
+    the `known` sweeps, for which the guess is right.
     """
     estimate, surfels = guess.copy(), SurfelMap(options.voxels)
-    surfels.insert(world_rays(sweeps[0], estimate))
+    for sweep in (*known, sweeps[0]):
+        surfels.insert(world_rays(sweep, estimate))
     low, reached = estimate.locate(sweeps[0].times).control_range()
     information = _FIXED * np.eye(6 * (reached - low))
     all_fit = [True]
