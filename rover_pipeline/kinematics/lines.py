@@ -25,7 +25,7 @@ _BUSY_S = 30.0
 #: Periods between arrivals above which a sample is missing.
 _GAP = 1.5
 #: Largest difference of the rates of two clocks, or of one at two times.
-_DRIFT = 1e-4
+DRIFT = 1e-4
 #: Blocks are made this many times shorter, and bends larger, where the line does not follow the arrivals.
 _FINER = (1, 2, 4, 8)
 #: Share of the arrivals that the line must follow for it not to be made finer.
@@ -194,7 +194,7 @@ class LineFit:
             late[part] -= begin + (numbers[part] - first) * period  # equally spaced times
         length = float(last - first) * period
         smooth, error = np.empty(len(number)), np.broadcast_to(np.inf, len(number))
-        short = len(late) < 2 * FEWEST or length * _DRIFT < self.max_error / _RESOLUTION
+        short = len(late) < 2 * FEWEST or length * DRIFT < self.max_error / _RESOLUTION
         if short and len(late) < count / 2:  # it does not tell its rate better than the whole recording does
             for part in blocks(len(number)):
                 smooth[part] = begin + (number[part] - first) * period + late.min()

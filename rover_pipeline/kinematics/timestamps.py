@@ -14,19 +14,22 @@ phases (`rover_pipeline.kinematics.phases`). Where they do not decide, the recor
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from rover_pipeline.kinematics.judged import FEWEST, Line
-from rover_pipeline.kinematics.lines import LineFit
+from rover_pipeline.kinematics.lines import DRIFT, LineFit
 from rover_pipeline.kinematics.options import ClockModel
-from rover_pipeline.kinematics.rates import RATE_WINDOW, rate_changes
+from rover_pipeline.kinematics.rates import LEAST_CHANGE, RATE_WINDOW, rate_changes
 from rover_pipeline.numerics.jumps import jumps
 
 #: Samples that come at less than this fraction of the usual interval, for less than so many seconds, have waited for a
 #: host that slept.
 _FAST, _TAKING_S = 0.25, 2.0
+#: No sensor starts anew in a shorter silence than this many periods, and seconds (gyroscopes, by their data sheets).
+_SILENT, _SILENT_S = 1.5, 0.03
 
 
 class Times(NamedTuple):
@@ -74,10 +77,12 @@ def smooth_times(
     block: float = 30.0,
     bend_ppm: float = 50.0,
     max_error: float = 0.002,
+    others: Sequence[np.ndarray] = (),
 ) -> Times:
     """Times without the jitter of their arrival.
 
-    How many samples were lost at a restart is not known, and none are counted.
+    How many samples were lost at a restart is not known, and none are counted. A phase that steps with no time for a
+    restart, or drifts as no clock does, is the host's clock where another sensor has it too, and else a latency.
 
     Args:
         ts: f8 (N,), seconds, increasing; at least one.
@@ -85,17 +90,16 @@ def smooth_times(
         block: approximate length of a block, seconds; the blocks of a segment are equally long.
         bend_ppm: largest change of the rate from one block to the next, in millionths.
         max_error: times that can be wrong by more than this are not valid, seconds.
+        others: f8 (M,) each, seconds, increasing: recorded times of other sensors by the same host's clock.
     """
-    fit, lines, doubts = LineFit(model, block, bend_ppm, max_error), [], []
-    for first, end in itertools.pairwise([0, *jumps(ts).tolist(), len(ts)]):
-        changes = rate_changes(ts[first:end], max_error)
-        starts = [first, *(first + each.first for each in changes), end]
-        for start, stop in itertools.pairwise(starts):
-            lines += fit.lines(ts[start:stop])
-            if changes and _no_rate(ts, start, stop):
-                doubts.append((start, stop))
-        doubts += [(first + each.low, first + each.high) for each in changes]
-    error = np.concatenate([line.error for line in lines])
+    fit = LineFit(model, block, bend_ppm, max_error)
+    lines, doubts = _lines(ts, fit)
+    period = max(lines, key=lambda line: len(line.number)).period
+    later = _later(len(lines), track := _track(ts, lines, period))
+    for other in others if later.max() > max_error else ():
+        shown = _later(len(lines), track, _track(other, _lines(other, fit)[0], period))
+        later = min(later, shown, key=np.max)
+    error = np.concatenate([line.error + late for line, late in zip(lines, later, strict=True)])
     lines = [line._replace(error=np.empty(0)) for line in lines]
     for low, high in doubts:
         error[low:high] = np.inf
@@ -109,6 +113,55 @@ def smooth_times(
     _restore_order(smooth, ts, valid)
     error[~valid] = np.inf
     return _joined(lines, smooth, valid, error)
+
+
+def _lines(ts: np.ndarray, fit: LineFit) -> tuple[list[Line], list[tuple[int, int]]]:
+    """The lines of a sensor, and from where to before where its samples can be of either of two rates, or of none."""
+    lines, doubts = [], []
+    for first, end in itertools.pairwise([0, *jumps(ts).tolist(), len(ts)]):
+        changes = rate_changes(ts[first:end], fit.max_error)
+        starts = [first, *(first + each.first for each in changes), end]
+        for start, stop in itertools.pairwise(starts):
+            lines += fit.lines(ts[start:stop])
+            if changes and _no_rate(ts, start, stop):
+                doubts.append((start, stop))
+        doubts += [(first + each.low, first + each.high) for each in changes]
+    return lines, doubts
+
+
+def _track(ts: np.ndarray, lines: list[Line], period: float) -> tuple[np.ndarray, ...]:
+    """How much later some samples are than the first one, by what no clock of one sensor does: rates that differ from
+    the mean by more than clocks do, and steps. Where a silence is longer than `period`, the sensor can have restarted.
+
+    Returns:
+        f8 (M,) instants and latencies, seconds; i8 (M,) their lines, and numbers that rise with every restart.
+    """
+    known = np.flatnonzero(np.isfinite(np.concatenate([line.error for line in lines])))
+    line = np.repeat(np.arange(len(lines)), [len(each.number) for each in lines])[known]
+    at = np.concatenate([each.smooth for each in lines])[known]
+    number = np.concatenate([each.number for each in lines])[known]
+    rate, same = np.array([each.period for each in lines])[line], np.diff(line) == 0
+    # A sample that comes later than the one before is late, or else others were lost in just that moment.
+    step = np.diff(at) - np.where(same, np.diff(number), np.diff(known)) * rate[1:]
+    step -= same * step.clip(-DRIFT * np.diff(at), DRIFT * np.diff(at))
+    silence = np.maximum.reduceat(np.diff(ts), known[:-1]) if len(known) > 1 else step
+    anew = ~same & ((silence >= max(_SILENT * period, _SILENT_S)) | (np.abs(np.diff(np.log(rate))) > LEAST_CHANGE))
+    return at, np.cumsum(np.append(0.0, step * ~anew))[: len(at)], line, np.cumsum(np.append(0, anew))[: len(at)]
+
+
+def _later(lines: int, track: tuple[np.ndarray, ...], other: tuple[np.ndarray, ...] = ()) -> np.ndarray:
+    """By how much the samples of each line are later than the least late ones, f8 (lines,) seconds, but for what the
+    track of another sensor has too."""
+    at, late, line, began = track
+    if other and min(len(at), len(other[0])) > 1:
+        apart = _SILENT * float(np.median(np.diff(other[0])))
+        around = np.array([np.interp(at + shift, *other[:2]) for shift in (-apart, 0.0, apart)])
+        alone = late - around + around[1, 0]
+        late = np.take_along_axis(alone, np.abs(alone).argmin(axis=0)[None], 0)[0]
+    most, least = np.zeros(lines), np.full(lines, np.inf)
+    np.minimum.at(least, began, late)
+    np.maximum.at(most, line, late - least[began])
+    return most
 
 
 def _no_rate(ts: np.ndarray, start: int, stop: int) -> bool:

@@ -53,6 +53,7 @@ STEPS = (
             sections=("sync.times",),
             options=TimesSection,
             inputs={"ts": f"{sensor}/ts"},
+            whole={"beside": "*/ts"},
             constants={"sensor": sensor},
             outputs={
                 "smooth": Output(
