@@ -94,11 +94,10 @@ def smooth_times(
     """
     fit = LineFit(model, block, bend_ppm, max_error)
     lines, doubts = _lines(ts, fit)
-    period = max(lines, key=lambda line: len(line.number)).period
-    later = _later(len(lines), track := _track(ts, lines, period))
+    later = _later(len(lines), track := _track(ts, lines))
     for other in others if later.max() > max_error else ():
-        shown = _later(len(lines), track, _track(other, _lines(other, fit)[0], period))
-        later = min(later, shown, key=np.max)
+        theirs = _track(other, _lines(other, fit)[0], float(np.median(np.diff(ts))))
+        later = min(later, _later(len(lines), track, theirs), key=np.max)
     error = np.concatenate([line.error + late for line, late in zip(lines, later, strict=True)])
     lines = [line._replace(error=np.empty(0)) for line in lines]
     for low, high in doubts:
@@ -129,34 +128,39 @@ def _lines(ts: np.ndarray, fit: LineFit) -> tuple[list[Line], list[tuple[int, in
     return lines, doubts
 
 
-def _track(ts: np.ndarray, lines: list[Line], period: float) -> tuple[np.ndarray, ...]:
-    """How much later some samples are than the first one, by what no clock of one sensor does: rates that differ from
-    the mean by more than clocks do, and steps. Where a silence is longer than `period`, the sensor can have restarted.
+def _track(ts: np.ndarray, lines: list[Line], period: float = 0.0) -> tuple[np.ndarray, ...]:
+    """Latencies that grow and step as no clock of one sensor does, after that of the first sample. A sensor can have
+    restarted in a silence that is long for one of this period too, seconds.
 
     Returns:
-        f8 (M,) instants and latencies, seconds; i8 (M,) their lines, and numbers that rise with every restart.
+        f8 (M,) instants and latencies, seconds; i8 (M,) lines, and numbers that rise with each restart.
     """
-    known = np.flatnonzero(np.isfinite(np.concatenate([line.error for line in lines])))
+    known = np.flatnonzero(np.isfinite(np.concatenate([each.error for each in lines])))
+    if not len(known):
+        return np.zeros(1), np.zeros(1), np.zeros(1, "i8"), np.zeros(1, "i8")
     line = np.repeat(np.arange(len(lines)), [len(each.number) for each in lines])[known]
-    at = np.concatenate([each.smooth for each in lines])[known]
-    number = np.concatenate([each.number for each in lines])[known]
+    at, number = (
+        np.concatenate(each)[known] for each in zip(*((each.smooth, each.number) for each in lines), strict=True)
+    )
     rate, same = np.array([each.period for each in lines])[line], np.diff(line) == 0
-    # A sample that comes later than the one before is late, or else others were lost in just that moment.
+    # No sample is lost in just the moment in which the phase steps.
     step = np.diff(at) - np.where(same, np.diff(number), np.diff(known)) * rate[1:]
     step -= same * step.clip(-DRIFT * np.diff(at), DRIFT * np.diff(at))
-    silence = np.maximum.reduceat(np.diff(ts), known[:-1]) if len(known) > 1 else step
-    anew = ~same & ((silence >= max(_SILENT * period, _SILENT_S)) | (np.abs(np.diff(np.log(rate))) > LEAST_CHANGE))
-    return at, np.cumsum(np.append(0.0, step * ~anew))[: len(at)], line, np.cumsum(np.append(0, anew))[: len(at)]
+    silent = np.maximum.reduceat(np.append(np.diff(ts), 0.0), known)[:-1] >= max(
+        _SILENT * rate.max(initial=period), _SILENT_S
+    )
+    anew = ~same & (silent | (np.abs(np.diff(np.log(rate))) > LEAST_CHANGE))
+    return at, np.cumsum(np.append(0.0, step * ~anew)), line, np.cumsum(np.append(0, anew))
 
 
-def _later(lines: int, track: tuple[np.ndarray, ...], other: tuple[np.ndarray, ...] = ()) -> np.ndarray:
-    """By how much the samples of each line are later than the least late ones, f8 (lines,) seconds, but for what the
-    track of another sensor has too."""
+def _later(lines: int, track: tuple[np.ndarray, ...], other: tuple[np.ndarray, ...] | None = None) -> np.ndarray:
+    """By how much samples of each line are later than the least late ones, f8 (lines,) seconds, but for what the track
+    of another sensor has too."""
     at, late, line, began = track
-    if other and min(len(at), len(other[0])) > 1:
-        apart = _SILENT * float(np.median(np.diff(other[0])))
-        around = np.array([np.interp(at + shift, *other[:2]) for shift in (-apart, 0.0, apart)])
-        alone = late - around + around[1, 0]
+    if other:
+        apart = FEWEST * (np.ptp(other[0]) / len(other[0]))
+        theirs = np.array([np.interp(at + shift, other[0], other[1]) for shift in (-apart, 0.0, apart)])
+        alone = late - theirs + theirs[1, 0]
         late = np.take_along_axis(alone, np.abs(alone).argmin(axis=0)[None], 0)[0]
     most, least = np.zeros(lines), np.full(lines, np.inf)
     np.minimum.at(least, began, late)
