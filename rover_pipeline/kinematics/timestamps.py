@@ -28,8 +28,8 @@ from rover_pipeline.numerics.jumps import jumps
 #: Samples that come at less than this fraction of the usual interval, for less than so many seconds, have waited for a
 #: host that slept.
 _FAST, _TAKING_S = 0.25, 2.0
-#: No sensor starts anew in a shorter silence than this many periods, and seconds (gyroscopes, by their data sheets).
-_SILENT, _SILENT_S = 1.5, 0.03
+#: A sensor that starts anew is silent for so long beside its period, s: gyroscopes, the fastest, by their data sheets.
+_SILENT_S = 0.1
 
 
 class Times(NamedTuple):
@@ -145,10 +145,9 @@ def _track(ts: np.ndarray, lines: list[Line], period: float = 0.0) -> tuple[np.n
     rate, same = np.array([each.period for each in lines])[line], np.diff(line) == 0
     # No sample is lost in just the moment in which the phase steps.
     step = np.diff(at) - np.where(same, np.diff(number), np.diff(known)) * rate[1:]
-    step -= same * step.clip(-DRIFT * np.diff(at), DRIFT * np.diff(at))
-    silent = np.maximum.reduceat(np.append(np.diff(ts), 0.0), known)[:-1] >= max(
-        _SILENT * rate.max(initial=period), _SILENT_S
-    )
+    step *= ~same | (np.abs(step) > DRIFT / 2 * np.diff(at))
+    silent = np.maximum.reduceat(np.append(np.diff(ts), 0.0), known)[:-1] >= rate.max(initial=period) + _SILENT_S
+    silent &= np.diff(known) < RATE_WINDOW
     anew = ~same & (silent | (np.abs(np.diff(np.log(rate))) > LEAST_CHANGE))
     return at, np.cumsum(np.append(0.0, step * ~anew)), line, np.cumsum(np.append(0, anew))
 
