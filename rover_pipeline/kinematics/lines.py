@@ -22,8 +22,6 @@ _CERTAIN = 0.75
 _ROUNDS = 2
 #: A host that is busy delays all samples for so long at most, seconds.
 _BUSY_S = 30.0
-#: Periods between arrivals above which a sample is missing.
-_GAP = 1.5
 #: Largest difference of the rates of two clocks, or of one at two times.
 DRIFT = 1e-4
 #: Blocks are made this many times shorter, and bends larger, where the line does not follow the arrivals.
@@ -96,7 +94,7 @@ class LineFit:
         changes = _wrapped(np.diff(phases.mode[index] * phases.width), period)
         runs = np.split(index, 1 + np.flatnonzero(np.abs(changes) > limit))
         runs = self._returning(runs, phases, period, arrivals)
-        return [run for run in self._not_busy(runs, phases, period, arrivals) if len(run) >= FEWEST]
+        return [run for run in runs if len(run) >= FEWEST]
 
     def _returning(
         self, runs: list[np.ndarray], phases: Phases, period: float, arrivals: np.ndarray
@@ -121,21 +119,6 @@ class LineFit:
             kept.append(run)
             i += 1
         return kept
-
-    def _not_busy(
-        self, runs: list[np.ndarray], phases: Phases, period: float, arrivals: np.ndarray
-    ) -> list[np.ndarray]:
-        """Runs without short ones that are later than the run beside them, with no gap between: either the sensor
-        restarted, or its samples were late because the host was busy."""
-        busy = np.zeros(len(runs), bool)
-        short = np.array([arrivals[run[-1]] - arrivals[run[0]] < _BUSY_S for run in runs], bool)
-        for i in range(len(runs) - 1):
-            last, first = runs[i][-1], runs[i + 1][0]
-            if np.diff(arrivals[last : first + 1]).max() > _GAP * period:
-                continue
-            later = float(_wrapped((phases.mode[first] - phases.mode[last]) * phases.width, period)) > 0
-            busy[i + 1 if later else i] |= short[i + 1 if later else i]
-        return [run for run, late in zip(runs, busy, strict=True) if not late]
 
     def _candidate(
         self, since: np.ndarray, index: np.ndarray, phases: Phases, run: np.ndarray, period: float

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rover_pipeline.kinematics.judged import FEWEST, Line
+from rover_pipeline.kinematics.judged import FEWEST, STEP, Line
 from rover_pipeline.kinematics.lines import DRIFT, LineFit
 from rover_pipeline.kinematics.options import ClockModel
 from rover_pipeline.kinematics.rates import LEAST_CHANGE, RATE_WINDOW, rate_changes
@@ -94,9 +94,9 @@ def smooth_times(
     """
     fit = LineFit(model, block, bend_ppm, max_error)
     lines, doubts = _lines(ts, fit)
-    later = _later(len(lines), track := _track(ts, lines))
+    later = _later(len(lines), track := _track(ts, lines, max_error))
     for other in others if later.max() > max_error else ():
-        theirs = _track(other, _lines(other, fit)[0], float(np.median(np.diff(ts))))
+        theirs = _track(other, _lines(other, fit)[0], max_error, float(np.median(np.diff(ts))))
         later = min(later, _later(len(lines), track, theirs), key=np.max)
     error = np.concatenate([line.error + late for line, late in zip(lines, later, strict=True)])
     lines = [line._replace(error=np.empty(0)) for line in lines]
@@ -128,7 +128,7 @@ def _lines(ts: np.ndarray, fit: LineFit) -> tuple[list[Line], list[tuple[int, in
     return lines, doubts
 
 
-def _track(ts: np.ndarray, lines: list[Line], period: float = 0.0) -> tuple[np.ndarray, ...]:
+def _track(ts: np.ndarray, lines: list[Line], max_error: float, period: float = 0.0) -> tuple[np.ndarray, ...]:
     """Latencies that grow and step as no clock of one sensor does, after that of the first sample. A sensor can have
     restarted in a silence that is long for one of this period too, seconds.
 
@@ -143,8 +143,10 @@ def _track(ts: np.ndarray, lines: list[Line], period: float = 0.0) -> tuple[np.n
         np.concatenate(each)[known] for each in zip(*((each.smooth, each.number) for each in lines), strict=True)
     )
     rate, same = np.array([each.period for each in lines])[line], np.diff(line) == 0
-    # No sample is lost in just the moment in which the phase steps.
+    # No sample is lost in just the moment in which the phase steps, but some are where it stays.
     step = np.diff(at) - np.where(same, np.diff(number), np.diff(known)) * rate[1:]
+    whole = np.round(step / rate[1:]) * rate[1:]
+    step -= whole * (np.abs(step - whole) <= STEP * max_error)
     step *= ~same | (np.abs(step) > DRIFT / 2 * np.diff(at))
     silent = np.maximum.reduceat(np.append(np.diff(ts), 0.0), known)[:-1] >= rate.max(initial=period) + _SILENT_S
     silent &= np.diff(known) < RATE_WINDOW
