@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.kinematics.rotation import exp, log
-from rover_pipeline.numerics.linear import inv, matmul, solve
+from rover_pipeline.numerics.linear import eigh, inv, matmul, solve
 
 #: Unknowns: rotation vector (0:3), time offset (3), bias (4:7), logarithm of the scale (7:10), smoothing (10).
 ROTATION, OFFSET, BIAS, SCALE, SMOOTHING = slice(0, 3), 3, slice(4, 7), slice(7, 10), 10
@@ -108,7 +108,14 @@ class Fit(NamedTuple):
     residual: np.ndarray
 
 
-def align(reference: np.ndarray, known: np.ndarray, gyro: GyroMeans, first: Model, prior: Prior | None = None) -> Fit:
+def align(
+    reference: np.ndarray,
+    known: np.ndarray,
+    gyro: GyroMeans,
+    first: Model,
+    prior: Prior | None = None,
+    noise: GyroMeans | None = None,
+) -> Fit:
     """The model that agrees best with the reference.
 
     Args:
@@ -116,6 +123,8 @@ def align(reference: np.ndarray, known: np.ndarray, gyro: GyroMeans, first: Mode
         gyro: means of the gyroscope by time offset.
         first: a guess, with the rotation to some degrees and the offset to some hundredths of a second.
         prior: what is known besides.
+        noise: means of noise like the gyroscope's own, over any blocks. What it adds to the normal equations is taken
+            away: where the motion leaves a combination of unknowns open, its noise would tell it, and falsely.
     """
     model, information = first, np.diag(PRIOR_SIGMA**-2.0)
     prior = prior or Prior(first.rotation, np.inf, first.bias, np.inf)
@@ -136,13 +145,23 @@ def align(reference: np.ndarray, known: np.ndarray, gyro: GyroMeans, first: Mode
         whole = _whole(used & compared, _ORDER if iteration >= _PLAIN else 0)
         rows = rows[whole] / sigma[:, None]
         design, error = rows[:, :, 1:], rows[:, :, 0]
-        normal = np.einsum("kai,kaj->ij", design, design) + information
+        data, gradient = np.einsum("kai,kaj->ij", design, design), np.einsum("kai,ka->i", design, error)
+        false = np.zeros_like(data)
         known_before = np.zeros(len(PRIOR_SIGMA))
         known_before[ROTATION] = log(matmul(prior.rotation[None], model.rotation.T))[0] / prior.rotation_sigma**2
         known_before[BIAS] = (prior.bias - model.bias) / prior.bias_sigma**2 - model.bias / PRIOR_SIGMA[BIAS] ** 2
         known_before[SMOOTHING] = -model.smoothing / PRIOR_SIGMA[SMOOTHING] ** 2
         known_before[SCALE] = -np.log(model.scale) / PRIOR_SIGMA[SCALE] ** 2
-        step = solve(normal, np.einsum("kai,ka->i", design, error) + known_before)
+        if noise is not None:
+            predicted, jacobian = _predict(model._replace(bias=np.zeros(3)), noise(model.offset)[0], noise)
+            jacobian[:, :, BIAS] = 0
+            rows = np.concatenate([-predicted[:, :, None], jacobian], axis=2)
+            rows = _filtered(rows, whiten)[_ORDER:] / sigma[:, None]
+            share = len(design) / len(rows)
+            false = share * np.einsum("kai,kaj->ij", rows[:, :, 1:], rows[:, :, 1:])
+            gradient -= share * np.einsum("kai,ka->i", rows[:, :, 1:], rows[:, :, 0])
+        weight, normal = _told(data, false, information)
+        step = solve(normal, matmul(weight, gradient) + known_before)
         # A step of the rotation beyond a radian leaves the range of its linearisation.
         model = model.changed(step * min(1.0, 0.5 / max(np.abs(step[ROTATION]).max(), 1e-9)))
     covariance = _covariance(design, error, normal, information)
@@ -214,6 +233,22 @@ def _whitening(residual: np.ndarray, used: np.ndarray) -> tuple[np.ndarray, np.n
         coefficients[axis] = solve(matmul(past.T, past) + ridge, matmul(past.T, residual[whole, axis]))
         sigma[axis] = max(float((residual[whole, axis] - matmul(past, coefficients[axis])).std()), 1e-6)
     return coefficients, sigma
+
+
+def _told(data: np.ndarray, false: np.ndarray, information: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What normal equations tell whose regressors have noise: weights of the gradient, and the normal matrix, (11, 11).
+
+    Without what the noise adds, the gradient is the motion's part of the normal matrix times the error of the unknowns,
+    and a noise of a covariance that is the sum of both (W. Fuller, Measurement Error Models, 1987).
+
+    Args:
+        data: normal matrix; false: what noise adds to it; information: what is known before, diagonal.
+    """
+    before = np.sqrt(np.diag(information))
+    told, axes = eigh((data - false) / before[:, None] / before)
+    motion = matmul(axes * np.maximum(told, 0), axes.T) * before[:, None] * before
+    weight = solve(data + false + 1e-9 * information, motion).T
+    return weight, matmul(weight, motion) + information
 
 
 def _covariance(design: np.ndarray, error: np.ndarray, normal: np.ndarray, information: np.ndarray) -> np.ndarray:

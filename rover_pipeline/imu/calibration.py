@@ -33,6 +33,8 @@ _FOLLOWS = 200.0
 _EXPLAINED = 0.5
 #: Rates of a motion, in the noise of a block, from which they tell a rotation.
 _NOISE = 4.0
+#: Blocks of noise like the gyroscope's own, which show what it adds to the normal equations.
+_NOISE_BLOCKS = 4000
 #: Standard deviation of the reference, rad/s, where it states none: lidar odometry of a single pass.
 _REFERENCE_SIGMA = 0.1
 #: Standard deviation of a rotation that somebody gave, rad: extrinsics are measured to some degrees.
@@ -185,15 +187,23 @@ def calibrate(
         means, measured = own.over(begin - offset, _BLOCK)
         return value * means, measured
 
+    white, period = white_noise(value * rates[good]), float(np.median(np.diff(times)))
+    instants = period * np.arange(int(_NOISE_BLOCKS * _BLOCK / period))
+    alike = np.random.default_rng(0).normal(0, white, (len(instants), 3))
+    alike = Means(instants, alike, np.ones(len(instants), bool)).smoothed(_BLOCK).smoothed(_BLOCK)
+
+    def noise_alone(offset: float) -> tuple[np.ndarray, np.ndarray]:
+        return alike.over(2.0 + _BLOCK * np.arange(_NOISE_BLOCKS - 40) - offset, _BLOCK)
+
     start = Model(first.rotation, first.offset, value / max(first.factor, 1e-9) * first.bias, np.ones(3))
-    fit = align(reference, known, gyro, start._replace(bias=_bias(reference, known, gyro, start)))
+    fit = align(reference, known, gyro, start._replace(bias=_bias(reference, known, gyro, start)), None, noise_alone)
     noise = white_noise(value * rates[good]) / np.sqrt(max(_BLOCK / float(np.median(np.diff(times))), 1.0))
     fit = _without_noise(fit, gyro, noise, follows)
     prior, more = _prior(fit, mount, None if acc is None else _rest_bias(times, value * rates, acc, good))
     notes += more
     if prior is not None:
         start = fit.model if prior.rotation_sigma == np.inf else fit.model._replace(rotation=prior.rotation)
-        fit = align(reference, known, gyro, start, prior)
+        fit = align(reference, known, gyro, start, prior, noise_alone)
         if np.isinf(prior.rotation_sigma):
             fit = _without_noise(fit, gyro, noise, follows)
     predicted = fit.model.predict(gyro(fit.model.offset)[0])[fit.compared]
