@@ -164,7 +164,7 @@ def align(
         step = solve(normal, matmul(weight, gradient) + known_before)
         # A step of the rotation beyond a radian leaves the range of its linearisation.
         model = model.changed(step * min(1.0, 0.5 / max(np.abs(step[ROTATION]).max(), 1e-9)))
-    covariance = _covariance(design, error, normal, information)
+    covariance = _covariance(matmul(design, weight.T), error, normal, information)
     return Fit(model, covariance, used & compared, compared, _deviation(residual, used & compared))
 
 
