@@ -119,7 +119,9 @@ def orient(
             bias = gyro_bias_at(grid)
         else:
             np.subtract(segment.avel, coarse, out=segment.avel)
-            orientation, bias = _filter(segment, np.zeros(3), period, {"tauAcc": options.settle / 2})
+            orientation, bias = _filter(
+                segment, np.zeros(3), period, {"tauAcc": options.settle / 2, "restBiasEstEnabled": False}
+            )
             bias += coarse
         del segment
         _continue_heading(orientation, last)
