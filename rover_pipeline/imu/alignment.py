@@ -112,19 +112,18 @@ def align(
     reference: np.ndarray,
     known: np.ndarray,
     gyro: GyroMeans,
+    noise: GyroMeans,
     first: Model,
     prior: Prior | None = None,
-    noise: GyroMeans | None = None,
 ) -> Fit:
     """The model that agrees best with the reference.
 
     Args:
         reference: f8 (K, 3), rad/s, lidar frame; known: bool (K,).
         gyro: means of the gyroscope by time offset.
+        noise: means of noise like the gyroscope's own over any blocks: it would tell what the motion does not.
         first: a guess, with the rotation to some degrees and the offset to some hundredths of a second.
         prior: what is known besides.
-        noise: means of noise like the gyroscope's own, over any blocks. What it adds to the normal equations is taken
-            away: where the motion leaves a combination of unknowns open, its noise would tell it, and falsely.
     """
     model, information = first, np.diag(PRIOR_SIGMA**-2.0)
     prior = prior or Prior(first.rotation, np.inf, first.bias, np.inf)
@@ -145,23 +144,18 @@ def align(
         whole = _whole(used & compared, _ORDER if iteration >= _PLAIN else 0)
         rows = rows[whole] / sigma[:, None]
         design, error = rows[:, :, 1:], rows[:, :, 0]
-        data, gradient = np.einsum("kai,kaj->ij", design, design), np.einsum("kai,ka->i", design, error)
-        false = np.zeros_like(data)
+        told = np.einsum("kai,kaj->ij", rows, rows)
         known_before = np.zeros(len(PRIOR_SIGMA))
         known_before[ROTATION] = log(matmul(prior.rotation[None], model.rotation.T))[0] / prior.rotation_sigma**2
         known_before[BIAS] = (prior.bias - model.bias) / prior.bias_sigma**2 - model.bias / PRIOR_SIGMA[BIAS] ** 2
         known_before[SMOOTHING] = -model.smoothing / PRIOR_SIGMA[SMOOTHING] ** 2
         known_before[SCALE] = -np.log(model.scale) / PRIOR_SIGMA[SCALE] ** 2
-        if noise is not None:
-            predicted, jacobian = _predict(model._replace(bias=np.zeros(3)), noise(model.offset)[0], noise)
-            jacobian[:, :, BIAS] = 0
-            rows = np.concatenate([-predicted[:, :, None], jacobian], axis=2)
-            rows = _filtered(rows, whiten)[_ORDER:] / sigma[:, None]
-            share = len(design) / len(rows)
-            false = share * np.einsum("kai,kaj->ij", rows[:, :, 1:], rows[:, :, 1:])
-            gradient -= share * np.einsum("kai,ka->i", rows[:, :, 1:], rows[:, :, 0])
-        weight, normal = _told(data, false, information)
-        step = solve(normal, matmul(weight, gradient) + known_before)
+        predicted, jacobian = _predict(model._replace(bias=np.zeros(3)), noise(model.offset)[0], noise)
+        jacobian[:, :, BIAS] = 0
+        alone = _filtered(np.concatenate([-predicted[:, :, None], jacobian], axis=2), whiten)[_ORDER:] / sigma[:, None]
+        false = np.einsum("kai,kaj->ij", alone, alone) * len(rows) / len(alone)
+        weight, normal = _told(told[1:, 1:], false[1:, 1:], information)
+        step = solve(normal, matmul(weight, (told - false)[1:, 0]) + known_before)
         # A step of the rotation beyond a radian leaves the range of its linearisation.
         model = model.changed(step * min(1.0, 0.5 / max(np.abs(step[ROTATION]).max(), 1e-9)))
     covariance = _covariance(matmul(design, weight.T), error, normal, information)
@@ -236,14 +230,9 @@ def _whitening(residual: np.ndarray, used: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 def _told(data: np.ndarray, false: np.ndarray, information: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What normal equations tell whose regressors have noise: weights of the gradient, and the normal matrix, (11, 11).
-
-    Without what the noise adds, the gradient is the motion's part of the normal matrix times the error of the unknowns,
-    and a noise of a covariance that is the sum of both (W. Fuller, Measurement Error Models, 1987).
-
-    Args:
-        data: normal matrix; false: what noise adds to it; information: what is known before, diagonal.
-    """
+    """Weights of the gradient, and the normal matrix, (11, 11), where noise of the regressors adds `false` to `data`: the
+    gradient without it is the motion's part times the error of the unknowns, and a noise whose covariance is the sum of
+    both (W. Fuller, Measurement Error Models, 1987)."""
     before = np.sqrt(np.diag(information))
     told, axes = eigh((data - false) / before[:, None] / before)
     motion = matmul(axes * np.maximum(told, 0), axes.T) * before[:, None] * before

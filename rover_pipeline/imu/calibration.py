@@ -185,21 +185,20 @@ def calibrate(
         means, measured = own.over(begin - offset, _BLOCK)
         return value * means, measured
 
-    white, period = white_noise(value * rates[good]), float(np.median(np.diff(times)))
-    instants = period * np.arange(int(_NOISE_BLOCKS * _BLOCK / period))
-    alike = np.random.default_rng(0).normal(0, white, (len(instants), 3))
-    alike = Means(instants, alike, np.ones(len(instants), bool)).smoothed(_BLOCK).smoothed(_BLOCK)
+    instants = np.arange(0, _NOISE_BLOCKS * _BLOCK, float(np.median(np.diff(times))))
+    noise = np.random.default_rng(0).normal(0, white_noise(value * rates[good]), (len(instants), 3))
+    alike = Means(instants, noise, np.ones(len(instants), bool)).smoothed(_BLOCK).smoothed(_BLOCK)
 
     def noise_alone(offset: float) -> tuple[np.ndarray, np.ndarray]:
         return alike.over(2.0 + _BLOCK * np.arange(_NOISE_BLOCKS - 40) - offset, _BLOCK)
 
     start = Model(first.rotation, first.offset, value / max(first.factor, 1e-9) * first.bias, np.ones(3))
-    fit = align(reference, known, gyro, start._replace(bias=_bias(reference, known, gyro, start)), None, noise_alone)
+    fit = align(reference, known, gyro, noise_alone, start._replace(bias=_bias(reference, known, gyro, start)))
     prior, more = _prior(fit, mount, None if acc is None else _rest_bias(times, value * rates, acc, good))
     notes += more
     if prior is not None:
         start = fit.model if prior.rotation_sigma == np.inf else fit.model._replace(rotation=prior.rotation)
-        fit = align(reference, known, gyro, start, prior, noise_alone)
+        fit = align(reference, known, gyro, noise_alone, start, prior)
     if not follows and (prior is None or np.isinf(prior.rotation_sigma)):
         fit.covariance[:4, :4] += np.diag(PRIOR_SIGMA[:4] ** 2)  # rotation and offset
     predicted = fit.model.predict(gyro(fit.model.offset)[0])[fit.compared]

@@ -21,8 +21,8 @@ def clock(sensor: str, ts: np.ndarray, options: TimesSection, beside: Mapping[st
         beside: recorded times of all sensors, f8 (M,) each: what a host's clock does, all of them show.
     """
     model: ClockModel = getattr(options, sensor) if sensor in get_args(RawSensor) else "drifting"
-    others = [each for name, each in (beside or {}).items() if name != sensor and len(each) > 1]
-    recorded = tuple(np.ascontiguousarray(each, "<f8").tobytes() for each in (ts, *others))
+    each_ts = [ts, *(other for name, other in (beside or {}).items() if name != sensor and len(other) > 1)]
+    recorded = tuple(np.ascontiguousarray(each, "<f8").tobytes() for each in each_ts)
     return _fitted(recorded, model, options.block, options.bend_ppm, options.max_error)
 
 
@@ -45,4 +45,4 @@ def odometry_clock(odometry: Mapping[str, np.ndarray], options: TimesSection) ->
 @functools.lru_cache(maxsize=8)
 def _fitted(recorded: tuple[bytes, ...], model: ClockModel, block: float, bend_ppm: float, max_error: float) -> Times:
     ts, *others = (np.frombuffer(each, "<f8") for each in recorded)
-    return smooth_times(ts, model=model, block=block, bend_ppm=bend_ppm, max_error=max_error, others=others)
+    return smooth_times(ts, model=model, block=block, bend_ppm=bend_ppm, max_error=max_error, others=tuple(others))

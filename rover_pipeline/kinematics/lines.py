@@ -93,8 +93,7 @@ class LineFit:
         limit = STEP * self.max_error
         changes = _wrapped(np.diff(phases.mode[index] * phases.width), period)
         runs = np.split(index, 1 + np.flatnonzero(np.abs(changes) > limit))
-        runs = self._returning(runs, phases, period, arrivals)
-        return [run for run in runs if len(run) >= FEWEST]
+        return [run for run in self._returning(runs, phases, period, arrivals) if len(run) >= FEWEST]
 
     def _returning(
         self, runs: list[np.ndarray], phases: Phases, period: float, arrivals: np.ndarray

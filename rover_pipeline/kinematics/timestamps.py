@@ -14,7 +14,6 @@ phases (`rover_pipeline.kinematics.phases`). Where they do not decide, the recor
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -77,12 +76,12 @@ def smooth_times(
     block: float = 30.0,
     bend_ppm: float = 50.0,
     max_error: float = 0.002,
-    others: Sequence[np.ndarray] = (),
+    others: tuple[np.ndarray, ...] = (),
 ) -> Times:
     """Times without the jitter of their arrival.
 
-    How many samples were lost at a restart is not known, and none are counted. A phase that steps with no time for a
-    restart, or drifts as no clock does, is the host's clock where another sensor has it too, and else a latency.
+    How many samples were lost at a restart is not known, and none are counted. A phase that no restart and no clock
+    explains is the host's clock where another sensor shows it too, and else a latency.
 
     Args:
         ts: f8 (N,), seconds, increasing; at least one.
@@ -129,37 +128,30 @@ def _lines(ts: np.ndarray, fit: LineFit) -> tuple[list[Line], list[tuple[int, in
 
 
 def _track(ts: np.ndarray, lines: list[Line], max_error: float, period: float = 0.0) -> tuple[np.ndarray, ...]:
-    """Latencies that grow and step as no clock of one sensor does, after that of the first sample. A sensor can have
-    restarted in a silence that is long for one of this period too, seconds.
-
-    Returns:
-        f8 (M,) instants and latencies, seconds; i8 (M,) lines, and numbers that rise with each restart.
-    """
+    """Instants, f8 (M,), latencies that grow and step as no clock does, lines, and how often the sensor may have
+    restarted: in silences that are long for a sensor of this period too, seconds."""
     known = np.flatnonzero(np.isfinite(np.concatenate([each.error for each in lines])))
-    if not len(known):
-        return np.zeros(1), np.zeros(1), np.zeros(1, "i8"), np.zeros(1, "i8")
     line = np.repeat(np.arange(len(lines)), [len(each.number) for each in lines])[known]
-    at, number = (
-        np.concatenate(each)[known] for each in zip(*((each.smooth, each.number) for each in lines), strict=True)
-    )
-    rate, same = np.array([each.period for each in lines])[line], np.diff(line) == 0
+    at = np.concatenate([each.smooth for each in lines])[known]
+    number = np.concatenate([each.number for each in lines])[known]
+    rate, same = np.array([each.period for each in lines])[line], np.diff(line, prepend=line[:1]) == 0
+    passed, count = np.diff(at, prepend=at[:1]), np.diff(known, prepend=known[:1])
     # No sample is lost in just the moment in which the phase steps, but some are where it stays.
-    step = np.diff(at) - np.where(same, np.diff(number), np.diff(known)) * rate[1:]
-    whole = np.round(step / rate[1:]) * rate[1:]
+    step = passed - np.where(same, np.diff(number, prepend=number[:1]), count) * rate
+    whole = np.round(step / rate) * rate
     step -= whole * (np.abs(step - whole) <= STEP * max_error)
-    step *= ~same | (np.abs(step) > DRIFT / 2 * np.diff(at))
-    silent = np.maximum.reduceat(np.append(np.diff(ts), 0.0), known)[:-1] >= rate.max(initial=period) + _SILENT_S
-    silent &= np.diff(known) < RATE_WINDOW
-    anew = ~same & (silent | (np.abs(np.diff(np.log(rate))) > LEAST_CHANGE))
-    return at, np.cumsum(np.append(0.0, step * ~anew)), line, np.cumsum(np.append(0, anew))
+    silence = np.roll(np.maximum.reduceat(np.diff(ts, append=ts[-1]), known), 1)
+    anew = (silence >= rate.max(initial=period) + _SILENT_S) & (count < RATE_WINDOW)
+    anew = ~same & (anew | (np.abs(np.diff(np.log(rate), prepend=0.0)) > LEAST_CHANGE))
+    return at, np.cumsum(step * ~anew * (~same | (np.abs(step) > DRIFT / 2 * passed))), line, np.cumsum(anew)
 
 
 def _later(lines: int, track: tuple[np.ndarray, ...], other: tuple[np.ndarray, ...] | None = None) -> np.ndarray:
     """By how much samples of each line are later than the least late ones, f8 (lines,) seconds, but for what the track
     of another sensor has too."""
     at, late, line, began = track
-    if other:
-        apart = FEWEST * (np.ptp(other[0]) / len(other[0]))
+    if other and len(other[0]):
+        apart = FEWEST * np.ptp(other[0]) / len(other[0])
         theirs = np.array([np.interp(at + shift, other[0], other[1]) for shift in (-apart, 0.0, apart)])
         alone = late - theirs + theirs[1, 0]
         late = np.take_along_axis(alone, np.abs(alone).argmin(axis=0)[None], 0)[0]

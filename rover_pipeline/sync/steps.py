@@ -17,12 +17,11 @@ from rover_pipeline.sync.options import SyncOptions
 #: Length of a recording from which a clock's rate is known to a few millionths, seconds.
 _MIN_LENGTH_S = 30.0
 
+_Times = dict[str, np.ndarray]
 _Result = tuple[dict[str, np.ndarray], Inspection]
 
 
-def matched(
-    recording: Recording, *, options: SyncOptions, reference: RawSensor, times: dict[str, np.ndarray]
-) -> _Result:
+def matched(recording: Recording, *, options: SyncOptions, reference: RawSensor, times: _Times) -> _Result:
     """The sample of every raw sensor that is nearest in time to each sample of the reference.
 
     Args:
@@ -53,13 +52,8 @@ def matched(
     return channels, Inspection({"reference": reference, "sensors": measured}, warnings)
 
 
-def corrected_times(
-    recording: Recording, *, sensor: RawSensor, options: TimesSection, beside: dict[str, np.ndarray]
-) -> _Result:
-    """The times at which samples were taken; see `rover_pipeline.kinematics.timestamps`.
-
-    Args:
-        beside: f8 (sample,), seconds, recorded times of every raw sensor.
+def corrected_times(recording: Recording, *, sensor: RawSensor, options: TimesSection, beside: _Times) -> _Result:
+    """The times at which samples were taken, beside the recorded ones of all; see `kinematics.timestamps`.
 
     Returns:
         `smooth` f8, s since the Unix epoch; `number` i8, which counts lost samples; `segment` i4, which counts
