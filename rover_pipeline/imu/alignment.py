@@ -230,9 +230,9 @@ def _whitening(residual: np.ndarray, used: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 def _told(data: np.ndarray, false: np.ndarray, information: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Weights of the gradient, and the normal matrix, (11, 11), where noise of the regressors adds `false` to `data`: the
-    gradient without it is the motion's part times the error of the unknowns, and a noise whose covariance is the sum of
-    both (W. Fuller, Measurement Error Models, 1987)."""
+    """Weights of the gradient, and the normal matrix, (11, 11), where noise of the regressors adds `false` to `data`.
+    The gradient without it is the motion's part times the error of the unknowns, and a noise whose covariance is the
+    sum of both (W. Fuller, Measurement Error Models, 1987)."""
     before = np.sqrt(np.diag(information))
     told, axes = eigh((data - false) / before[:, None] / before)
     motion = matmul(axes * np.maximum(told, 0), axes.T) * before[:, None] * before

@@ -31,8 +31,6 @@ _UNITS, _UNIT_RATIO = {"rad/s": 1.0, "deg/s": np.pi / 180}, 1.35
 _FOLLOWS = 200.0
 #: Least share of the lidar's variance that a gyroscope in an unknown unit explains.
 _EXPLAINED = 0.5
-#: Blocks of noise like the gyroscope's own, which show what it adds to the normal equations.
-_NOISE_BLOCKS = 4000
 #: Standard deviation of the reference, rad/s, where it states none: lidar odometry of a single pass.
 _REFERENCE_SIGMA = 0.1
 #: Standard deviation of a rotation that somebody gave, rad: extrinsics are measured to some degrees.
@@ -185,12 +183,12 @@ def calibrate(
         means, measured = own.over(begin - offset, _BLOCK)
         return value * means, measured
 
-    instants = np.arange(0, _NOISE_BLOCKS * _BLOCK, float(np.median(np.diff(times))))
+    instants = np.arange(0, _COARSE_BLOCKS * _BLOCK, float(np.median(np.diff(times))))
     noise = np.random.default_rng(0).normal(0, white_noise(value * rates[good]), (len(instants), 3))
     alike = Means(instants, noise, np.ones(len(instants), bool)).smoothed(_BLOCK).smoothed(_BLOCK)
 
     def noise_alone(offset: float) -> tuple[np.ndarray, np.ndarray]:
-        return alike.over(2.0 + _BLOCK * np.arange(_NOISE_BLOCKS - 40) - offset, _BLOCK)
+        return alike.over(2.0 + _BLOCK * np.arange(_COARSE_BLOCKS - 40) - offset, _BLOCK)
 
     start = Model(first.rotation, first.offset, value / max(first.factor, 1e-9) * first.bias, np.ones(3))
     fit = align(reference, known, gyro, noise_alone, start._replace(bias=_bias(reference, known, gyro, start)))

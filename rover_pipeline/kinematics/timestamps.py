@@ -138,17 +138,16 @@ def _track(ts: np.ndarray, lines: list[Line], max_error: float, period: float = 
     passed, count = np.diff(at, prepend=at[:1]), np.diff(known, prepend=known[:1])
     # No sample is lost in just the moment in which the phase steps, but some are where it stays.
     step = passed - np.where(same, np.diff(number, prepend=number[:1]), count) * rate
-    whole = np.round(step / rate) * rate
-    step -= whole * (np.abs(step - whole) <= STEP * max_error)
-    silence = np.roll(np.maximum.reduceat(np.diff(ts, append=ts[-1]), known), 1)
-    anew = (silence >= rate.max(initial=period) + _SILENT_S) & (count < RATE_WINDOW)
-    anew = ~same & (anew | (np.abs(np.diff(np.log(rate), prepend=0.0)) > LEAST_CHANGE))
+    off = step - np.round(step / rate) * rate
+    step = np.where(np.abs(off) <= STEP * max_error, off, step)
+    gap = np.roll(np.maximum.reduceat(np.diff(ts, append=ts[-1]), known), 1) * (count < RATE_WINDOW)
+    changed = np.abs(np.diff(rate, prepend=0.0)) > LEAST_CHANGE * rate
+    anew = ~same & (changed | (gap >= rate.max(initial=period) + _SILENT_S))
     return at, np.cumsum(step * ~anew * (~same | (np.abs(step) > DRIFT / 2 * passed))), line, np.cumsum(anew)
 
 
 def _later(lines: int, track: tuple[np.ndarray, ...], other: tuple[np.ndarray, ...] | None = None) -> np.ndarray:
-    """By how much samples of each line are later than the least late ones, f8 (lines,) seconds, but for what the track
-    of another sensor has too."""
+    """How late samples of each line can be, f8 (lines,) seconds, but for what the track of another sensor has too."""
     at, late, line, began = track
     if other and len(other[0]):
         apart = FEWEST * np.ptp(other[0]) / len(other[0])
