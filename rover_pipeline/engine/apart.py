@@ -39,6 +39,7 @@ def run_apart(work: Callable[[], Any], before: Callable[[], Iterable[Path]], **s
         DiedError: the process was ended.
         ToldError: it raised an error.
     """
+    place.noted()  # what this process was at before is forgotten
     context = multiprocessing.get_context("fork")
     # A child waits for ever for the threads of a pool of OpenCV, which it has not.
     with single_threaded_pools(), cage.folders() as caches:

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.kinematics.rotation import exp, log
-from rover_pipeline.numerics.linear import inv, matmul, solve
+from rover_pipeline.numerics.linear import eigh, inv, matmul, solve
 
 #: Unknowns: rotation vector (0:3), time offset (3), bias (4:7), logarithm of the scale (7:10), smoothing (10).
 ROTATION, OFFSET, BIAS, SCALE, SMOOTHING = slice(0, 3), 3, slice(4, 7), slice(7, 10), 10
@@ -108,12 +108,20 @@ class Fit(NamedTuple):
     residual: np.ndarray
 
 
-def align(reference: np.ndarray, known: np.ndarray, gyro: GyroMeans, first: Model, prior: Prior | None = None) -> Fit:
+def align(
+    reference: np.ndarray,
+    known: np.ndarray,
+    gyro: GyroMeans,
+    noise: GyroMeans,
+    first: Model,
+    prior: Prior | None = None,
+) -> Fit:
     """The model that agrees best with the reference.
 
     Args:
         reference: f8 (K, 3), rad/s, lidar frame; known: bool (K,).
         gyro: means of the gyroscope by time offset.
+        noise: means of noise like the gyroscope's own over any blocks: it would tell what the motion does not.
         first: a guess, with the rotation to some degrees and the offset to some hundredths of a second.
         prior: what is known besides.
     """
@@ -136,16 +144,21 @@ def align(reference: np.ndarray, known: np.ndarray, gyro: GyroMeans, first: Mode
         whole = _whole(used & compared, _ORDER if iteration >= _PLAIN else 0)
         rows = rows[whole] / sigma[:, None]
         design, error = rows[:, :, 1:], rows[:, :, 0]
-        normal = np.einsum("kai,kaj->ij", design, design) + information
+        told = np.einsum("kai,kaj->ij", rows, rows)
         known_before = np.zeros(len(PRIOR_SIGMA))
         known_before[ROTATION] = log(matmul(prior.rotation[None], model.rotation.T))[0] / prior.rotation_sigma**2
         known_before[BIAS] = (prior.bias - model.bias) / prior.bias_sigma**2 - model.bias / PRIOR_SIGMA[BIAS] ** 2
         known_before[SMOOTHING] = -model.smoothing / PRIOR_SIGMA[SMOOTHING] ** 2
         known_before[SCALE] = -np.log(model.scale) / PRIOR_SIGMA[SCALE] ** 2
-        step = solve(normal, np.einsum("kai,ka->i", design, error) + known_before)
+        predicted, jacobian = _predict(model._replace(bias=np.zeros(3)), noise(model.offset)[0], noise)
+        jacobian[:, :, BIAS] = 0
+        alone = _filtered(np.concatenate([-predicted[:, :, None], jacobian], axis=2), whiten)[_ORDER:] / sigma[:, None]
+        false = np.einsum("kai,kaj->ij", alone, alone) * len(rows) / len(alone)
+        weight, normal = _told(told[1:, 1:], false[1:, 1:], information)
+        step = solve(normal, matmul(weight, (told - false)[1:, 0]) + known_before)
         # A step of the rotation beyond a radian leaves the range of its linearisation.
         model = model.changed(step * min(1.0, 0.5 / max(np.abs(step[ROTATION]).max(), 1e-9)))
-    covariance = _covariance(design, error, normal, information)
+    covariance = _covariance(matmul(design, weight.T), error, normal, information)
     return Fit(model, covariance, used & compared, compared, _deviation(residual, used & compared))
 
 
@@ -214,6 +227,17 @@ def _whitening(residual: np.ndarray, used: np.ndarray) -> tuple[np.ndarray, np.n
         coefficients[axis] = solve(matmul(past.T, past) + ridge, matmul(past.T, residual[whole, axis]))
         sigma[axis] = max(float((residual[whole, axis] - matmul(past, coefficients[axis])).std()), 1e-6)
     return coefficients, sigma
+
+
+def _told(data: np.ndarray, false: np.ndarray, information: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Weights of the gradient, and the normal matrix, (11, 11), where noise of the regressors adds `false` to `data`.
+    The gradient without it is the motion's part times the error of the unknowns, and a noise whose covariance is the
+    sum of both (W. Fuller, Measurement Error Models, 1987)."""
+    before = np.sqrt(np.diag(information))
+    told, axes = eigh((data - false) / before[:, None] / before)
+    motion = matmul(axes * np.maximum(told, 0), axes.T) * before[:, None] * before
+    weight = solve(data + false + 1e-9 * information, motion).T
+    return weight, matmul(weight, motion) + information
 
 
 def _covariance(design: np.ndarray, error: np.ndarray, normal: np.ndarray, information: np.ndarray) -> np.ndarray:

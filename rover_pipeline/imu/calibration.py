@@ -18,7 +18,7 @@ from rover_pipeline.imu.options import ImuSection
 from rover_pipeline.imu.rests import Rest, agree, find_rests
 from rover_pipeline.imu.verdict import MAX_OFFSET, contradiction_of, unknown_of
 from rover_pipeline.kinematics.rotation import log
-from rover_pipeline.numerics.linear import eigh, matmul, solve
+from rover_pipeline.numerics.linear import matmul, solve
 
 #: Duration of the blocks, s, fewest of them, and the number that first values are found from.
 _BLOCK, _MIN_BLOCKS, _COARSE_BLOCKS = 0.1, 50, 2000
@@ -31,8 +31,6 @@ _UNITS, _UNIT_RATIO = {"rad/s": 1.0, "deg/s": np.pi / 180}, 1.35
 _FOLLOWS = 200.0
 #: Least share of the lidar's variance that a gyroscope in an unknown unit explains.
 _EXPLAINED = 0.5
-#: Rates of a motion, in the noise of a block, from which they tell a rotation.
-_NOISE = 4.0
 #: Standard deviation of the reference, rad/s, where it states none: lidar odometry of a single pass.
 _REFERENCE_SIGMA = 0.1
 #: Standard deviation of a rotation that somebody gave, rad: extrinsics are measured to some degrees.
@@ -185,40 +183,26 @@ def calibrate(
         means, measured = own.over(begin - offset, _BLOCK)
         return value * means, measured
 
+    instants = np.arange(0, _COARSE_BLOCKS * _BLOCK, float(np.median(np.diff(times))))
+    noise = np.random.default_rng(0).normal(0, white_noise(value * rates[good]), (len(instants), 3))
+    alike = Means(instants, noise, np.ones(len(instants), bool)).smoothed(_BLOCK).smoothed(_BLOCK)
+
+    def noise_alone(offset: float) -> tuple[np.ndarray, np.ndarray]:
+        return alike.over(2.0 + _BLOCK * np.arange(_COARSE_BLOCKS - 40) - offset, _BLOCK)
+
     start = Model(first.rotation, first.offset, value / max(first.factor, 1e-9) * first.bias, np.ones(3))
-    fit = align(reference, known, gyro, start._replace(bias=_bias(reference, known, gyro, start)))
-    noise = white_noise(value * rates[good]) / np.sqrt(max(_BLOCK / float(np.median(np.diff(times))), 1.0))
-    fit = _without_noise(fit, gyro, noise, follows)
+    fit = align(reference, known, gyro, noise_alone, start._replace(bias=_bias(reference, known, gyro, start)))
     prior, more = _prior(fit, mount, None if acc is None else _rest_bias(times, value * rates, acc, good))
     notes += more
     if prior is not None:
         start = fit.model if prior.rotation_sigma == np.inf else fit.model._replace(rotation=prior.rotation)
-        fit = align(reference, known, gyro, start, prior)
-        if np.isinf(prior.rotation_sigma):
-            fit = _without_noise(fit, gyro, noise, follows)
+        fit = align(reference, known, gyro, noise_alone, start, prior)
+    if not follows and (prior is None or np.isinf(prior.rotation_sigma)):
+        fit.covariance[:4, :4] += np.diag(PRIOR_SIGMA[:4] ** 2)  # rotation and offset
     predicted = fit.model.predict(gyro(fit.model.offset)[0])[fit.compared]
     contradiction = contradiction_of(fit, first.mirrored if follows else 0.0, predicted, stated)
     reason = contradiction or unknown_of(fit)
     return _calibration(fit, reason, notes, unit, good, value * damage.limit, contradicts=bool(contradiction))
-
-
-def _without_noise(fit: Fit, gyro: GyroMeans, noise: float, follows: bool) -> Fit:
-    """The fit with what only the gyroscope's own noise tells made unknown.
-
-    Noise of the regressor looks like a motion: it tells nothing, but the covariance counts it.
-    """
-    predicted = fit.model.predict(gyro(fit.model.offset)[0])[fit.used]
-    covariance = fit.covariance.copy()
-    motion, axes = np.zeros(3), np.eye(3)
-    if len(predicted) > 3:
-        centred = predicted - predicted.mean(axis=0)
-        motion, axes = eigh(matmul(centred.T, centred) / (len(predicted) - 1))
-    # The rates about the other two axes tell the rotation about an axis.
-    unknown = (motion.sum() - motion < 2 * (_NOISE * noise) ** 2) | (not follows)
-    covariance[ROTATION, ROTATION] += matmul(PRIOR_SIGMA[0] ** 2 * (axes * unknown), axes.T)
-    if unknown.all():
-        covariance[OFFSET, OFFSET] += PRIOR_SIGMA[OFFSET] ** 2
-    return fit._replace(covariance=covariance)
 
 
 def _unit(factor: float) -> str | None:

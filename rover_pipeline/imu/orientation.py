@@ -114,7 +114,7 @@ def orient(
         if gyro_bias_at:
             for part in blocks(len(grid)):
                 segment.avel[part] -= gyro_bias_at(grid[part])
-            settings = {"tauAcc": options.settle, "motionBiasEstEnabled": False, "restBiasEstEnabled": False}
+            settings = {"tauAcc": options.settle, "motionBiasEstEnabled": False}
             orientation, _ = _filter(segment, acc_offset, period, settings)
             bias = gyro_bias_at(grid)
         else:
@@ -175,8 +175,8 @@ def _filter(
         acc_offset: f8 (3,), bias of the accelerometer, m/s2, which is taken away from the segment's own samples.
     """
     np.subtract(segment.acc, acc_offset, out=segment.acc)
-    # VQF takes 230 bytes for each sample, so that nothing else should be held here.
-    result = vqf.offlineVQF(segment.avel, segment.acc, None, period, settings)
+    # VQF takes 230 bytes for each sample, so that nothing else should be held here. It would take slow turns for rests.
+    result = vqf.offlineVQF(segment.avel, segment.acc, None, period, {"restBiasEstEnabled": False, **settings})
     return result["quat6D"], result["bias"]
 
 

@@ -135,6 +135,9 @@ def agree(rests: list[Rest]) -> Agreement:
     score = np.log(matmul(same, durations)) - (vertical / _TYPICAL_BIAS) ** 2 / 2
     best = int(np.argmax(score))
     chosen = same[best]
+    believed = durations * np.exp(-((vertical / _TYPICAL_BIAS) ** 2) / 2)
+    if 2 * believed[chosen].sum() < believed.sum():  # no majority: slow moments of a motion, which agree by chance
+        return Agreement(np.zeros(len(rests), bool), 0.0)
     group = np.flatnonzero(chosen)
     starts, stops = np.array([rests[n].start for n in group]), np.array([rests[n].stop for n in group])
     confirmed = bool((starts[1:] - stops[:-1] > _APART_S).any()) or bool(

@@ -12,15 +12,17 @@ from rover_pipeline.kinematics.options import ClockModel, RawSensor, TimesSectio
 from rover_pipeline.kinematics.timestamps import Times, smooth_times
 
 
-def clock(sensor: str, ts: np.ndarray, options: TimesSection) -> Times:
+def clock(sensor: str, ts: np.ndarray, options: TimesSection, beside: Mapping[str, np.ndarray] | None = None) -> Times:
     """Corrected times of all samples of a sensor.
 
     Args:
         ts: f8 (N,), as recorded, seconds; the whole recording.
         options: the models. A sensor that they do not name, such as one of the user's own, has a drifting clock.
+        beside: recorded times of all sensors, f8 (M,) each: what a host's clock does, all of them show.
     """
     model: ClockModel = getattr(options, sensor) if sensor in get_args(RawSensor) else "drifting"
-    recorded = np.ascontiguousarray(ts, "<f8").tobytes()
+    each_ts = [ts, *(other for name, other in (beside or {}).items() if name != sensor and len(other) > 1)]
+    recorded = tuple(np.ascontiguousarray(each, "<f8").tobytes() for each in each_ts)
     return _fitted(recorded, model, options.block, options.bend_ppm, options.max_error)
 
 
@@ -41,5 +43,6 @@ def odometry_clock(odometry: Mapping[str, np.ndarray], options: TimesSection) ->
 
 # Cached, because a step is called for many ranges of frames with the same times.
 @functools.lru_cache(maxsize=8)
-def _fitted(ts: bytes, model: ClockModel, block: float, bend_ppm: float, max_error: float) -> Times:
-    return smooth_times(np.frombuffer(ts, "<f8"), model=model, block=block, bend_ppm=bend_ppm, max_error=max_error)
+def _fitted(recorded: tuple[bytes, ...], model: ClockModel, block: float, bend_ppm: float, max_error: float) -> Times:
+    ts, *others = (np.frombuffer(each, "<f8") for each in recorded)
+    return smooth_times(ts, model=model, block=block, bend_ppm=bend_ppm, max_error=max_error, others=tuple(others))

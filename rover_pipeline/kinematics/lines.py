@@ -22,10 +22,8 @@ _CERTAIN = 0.75
 _ROUNDS = 2
 #: A host that is busy delays all samples for so long at most, seconds.
 _BUSY_S = 30.0
-#: Periods between arrivals above which a sample is missing.
-_GAP = 1.5
 #: Largest difference of the rates of two clocks, or of one at two times.
-_DRIFT = 1e-4
+DRIFT = 1e-4
 #: Blocks are made this many times shorter, and bends larger, where the line does not follow the arrivals.
 _FINER = (1, 2, 4, 8)
 #: Share of the arrivals that the line must follow for it not to be made finer.
@@ -95,8 +93,7 @@ class LineFit:
         limit = STEP * self.max_error
         changes = _wrapped(np.diff(phases.mode[index] * phases.width), period)
         runs = np.split(index, 1 + np.flatnonzero(np.abs(changes) > limit))
-        runs = self._returning(runs, phases, period, arrivals)
-        return [run for run in self._not_busy(runs, phases, period, arrivals) if len(run) >= FEWEST]
+        return [run for run in self._returning(runs, phases, period, arrivals) if len(run) >= FEWEST]
 
     def _returning(
         self, runs: list[np.ndarray], phases: Phases, period: float, arrivals: np.ndarray
@@ -121,21 +118,6 @@ class LineFit:
             kept.append(run)
             i += 1
         return kept
-
-    def _not_busy(
-        self, runs: list[np.ndarray], phases: Phases, period: float, arrivals: np.ndarray
-    ) -> list[np.ndarray]:
-        """Runs without short ones that are later than the run beside them, with no gap between: either the sensor
-        restarted, or its samples were late because the host was busy."""
-        busy = np.zeros(len(runs), bool)
-        short = np.array([arrivals[run[-1]] - arrivals[run[0]] < _BUSY_S for run in runs], bool)
-        for i in range(len(runs) - 1):
-            last, first = runs[i][-1], runs[i + 1][0]
-            if np.diff(arrivals[last : first + 1]).max() > _GAP * period:
-                continue
-            later = float(_wrapped((phases.mode[first] - phases.mode[last]) * phases.width, period)) > 0
-            busy[i + 1 if later else i] |= short[i + 1 if later else i]
-        return [run for run, late in zip(runs, busy, strict=True) if not late]
 
     def _candidate(
         self, since: np.ndarray, index: np.ndarray, phases: Phases, run: np.ndarray, period: float
@@ -194,7 +176,7 @@ class LineFit:
             late[part] -= begin + (numbers[part] - first) * period  # equally spaced times
         length = float(last - first) * period
         smooth, error = np.empty(len(number)), np.broadcast_to(np.inf, len(number))
-        short = len(late) < 2 * FEWEST or length * _DRIFT < self.max_error / _RESOLUTION
+        short = len(late) < 2 * FEWEST or length * DRIFT < self.max_error / _RESOLUTION
         if short and len(late) < count / 2:  # it does not tell its rate better than the whole recording does
             for part in blocks(len(number)):
                 smooth[part] = begin + (number[part] - first) * period + late.min()

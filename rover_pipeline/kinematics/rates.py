@@ -16,7 +16,7 @@ _BURST = 0.25
 #: Samples of a window in which a rate is estimated; windows overlap by a half.
 RATE_WINDOW = 64
 #: A change of the rate is this many times its typical change, and at least this fraction of it.
-_RATE_NOISE, _LEAST_CHANGE = 10.0, 0.002
+_RATE_NOISE, LEAST_CHANGE = 10.0, 0.002
 #: It moves the phase within half a window by this many times the largest error, or is a drift of the phase.
 _MOVED = 2.0
 #: Logarithm of the change of a rate that single intervals tell.
@@ -86,7 +86,7 @@ def rate_changes(ts: np.ndarray, max_error: float) -> list[RateChange]:
         stride *= 2
     change = np.abs(np.log(periods[2:] / periods[:-2]))
     moved = _MOVED * max_error / (hop * float(np.median(periods)))
-    limit = max(_RATE_NOISE * float(np.median(change)), _LEAST_CHANGE, moved)
+    limit = max(_RATE_NOISE * float(np.median(change)), LEAST_CHANGE, moved)
     found: list[RateChange] = []
     over = np.flatnonzero(change > limit)
     for group in np.split(over, np.flatnonzero(np.diff(over) > 2) + 1):

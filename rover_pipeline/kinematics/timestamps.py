@@ -18,15 +18,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rover_pipeline.kinematics.judged import FEWEST, Line
-from rover_pipeline.kinematics.lines import LineFit
+from rover_pipeline.kinematics.judged import FEWEST, STEP, Line
+from rover_pipeline.kinematics.lines import DRIFT, LineFit
 from rover_pipeline.kinematics.options import ClockModel
-from rover_pipeline.kinematics.rates import RATE_WINDOW, rate_changes
+from rover_pipeline.kinematics.rates import LEAST_CHANGE, RATE_WINDOW, rate_changes
 from rover_pipeline.numerics.jumps import jumps
 
 #: Samples that come at less than this fraction of the usual interval, for less than so many seconds, have waited for a
 #: host that slept.
 _FAST, _TAKING_S = 0.25, 2.0
+#: A sensor that starts anew is silent for so long beside its period, s: gyroscopes, the fastest, by their data sheets.
+_SILENT_S = 0.1
 
 
 class Times(NamedTuple):
@@ -74,10 +76,12 @@ def smooth_times(
     block: float = 30.0,
     bend_ppm: float = 50.0,
     max_error: float = 0.002,
+    others: tuple[np.ndarray, ...] = (),
 ) -> Times:
     """Times without the jitter of their arrival.
 
-    How many samples were lost at a restart is not known, and none are counted.
+    How many samples were lost at a restart is not known, and none are counted. A phase that no restart and no clock
+    explains is the host's clock where another sensor shows it too, and else a latency.
 
     Args:
         ts: f8 (N,), seconds, increasing; at least one.
@@ -85,17 +89,15 @@ def smooth_times(
         block: approximate length of a block, seconds; the blocks of a segment are equally long.
         bend_ppm: largest change of the rate from one block to the next, in millionths.
         max_error: times that can be wrong by more than this are not valid, seconds.
+        others: f8 (M,) each, seconds, increasing: recorded times of other sensors by the same host's clock.
     """
-    fit, lines, doubts = LineFit(model, block, bend_ppm, max_error), [], []
-    for first, end in itertools.pairwise([0, *jumps(ts).tolist(), len(ts)]):
-        changes = rate_changes(ts[first:end], max_error)
-        starts = [first, *(first + each.first for each in changes), end]
-        for start, stop in itertools.pairwise(starts):
-            lines += fit.lines(ts[start:stop])
-            if changes and _no_rate(ts, start, stop):
-                doubts.append((start, stop))
-        doubts += [(first + each.low, first + each.high) for each in changes]
-    error = np.concatenate([line.error for line in lines])
+    fit = LineFit(model, block, bend_ppm, max_error)
+    lines, doubts = _lines(ts, fit)
+    later = _later(len(lines), track := _track(ts, lines, max_error))
+    for other in others if later.max() > max_error else ():
+        theirs = _track(other, _lines(other, fit)[0], max_error, float(np.median(np.diff(ts))))
+        later = min(later, _later(len(lines), track, theirs), key=np.max)
+    error = np.concatenate([line.error + late for line, late in zip(lines, later, strict=True)])
     lines = [line._replace(error=np.empty(0)) for line in lines]
     for low, high in doubts:
         error[low:high] = np.inf
@@ -109,6 +111,53 @@ def smooth_times(
     _restore_order(smooth, ts, valid)
     error[~valid] = np.inf
     return _joined(lines, smooth, valid, error)
+
+
+def _lines(ts: np.ndarray, fit: LineFit) -> tuple[list[Line], list[tuple[int, int]]]:
+    """The lines of a sensor, and from where to before where its samples can be of either of two rates, or of none."""
+    lines, doubts = [], []
+    for first, end in itertools.pairwise([0, *jumps(ts).tolist(), len(ts)]):
+        changes = rate_changes(ts[first:end], fit.max_error)
+        starts = [first, *(first + each.first for each in changes), end]
+        for start, stop in itertools.pairwise(starts):
+            lines += fit.lines(ts[start:stop])
+            if changes and _no_rate(ts, start, stop):
+                doubts.append((start, stop))
+        doubts += [(first + each.low, first + each.high) for each in changes]
+    return lines, doubts
+
+
+def _track(ts: np.ndarray, lines: list[Line], max_error: float, period: float = 0.0) -> tuple[np.ndarray, ...]:
+    """Instants, f8 (M,), latencies that grow and step as no clock does, lines, and how often the sensor may have
+    restarted: in silences that are long for a sensor of this period too, seconds."""
+    known = np.flatnonzero(np.isfinite(np.concatenate([each.error for each in lines])))
+    line = np.repeat(np.arange(len(lines)), [len(each.number) for each in lines])[known]
+    at = np.concatenate([each.smooth for each in lines])[known]
+    number = np.concatenate([each.number for each in lines])[known]
+    rate, same = np.array([each.period for each in lines])[line], np.diff(line, prepend=line[:1]) == 0
+    passed, count = np.diff(at, prepend=at[:1]), np.diff(known, prepend=known[:1])
+    # No sample is lost in just the moment in which the phase steps, but some are where it stays.
+    step = passed - np.where(same, np.diff(number, prepend=number[:1]), count) * rate
+    off = step - np.round(step / rate) * rate
+    step = np.where(np.abs(off) <= STEP * max_error, off, step)
+    gap = np.roll(np.maximum.reduceat(np.diff(ts, append=ts[-1]), known), 1) * (count < RATE_WINDOW)
+    changed = np.abs(np.diff(rate, prepend=0.0)) > LEAST_CHANGE * rate
+    anew = ~same & (changed | (gap >= rate.max(initial=period) + _SILENT_S))
+    return at, np.cumsum(step * ~anew * (~same | (np.abs(step) > DRIFT / 2 * passed))), line, np.cumsum(anew)
+
+
+def _later(lines: int, track: tuple[np.ndarray, ...], other: tuple[np.ndarray, ...] | None = None) -> np.ndarray:
+    """How late samples of each line can be, f8 (lines,) seconds, but for what the track of another sensor has too."""
+    at, late, line, began = track
+    if other and len(other[0]):
+        apart = FEWEST * np.ptp(other[0]) / len(other[0])
+        theirs = np.array([np.interp(at + shift, other[0], other[1]) for shift in (-apart, 0.0, apart)])
+        alone = late - theirs + theirs[1, 0]
+        late = np.take_along_axis(alone, np.abs(alone).argmin(axis=0)[None], 0)[0]
+    most, least = np.zeros(lines), np.full(lines, np.inf)
+    np.minimum.at(least, began, late)
+    np.maximum.at(most, line, late - least[began])
+    return most
 
 
 def _no_rate(ts: np.ndarray, start: int, stop: int) -> bool:

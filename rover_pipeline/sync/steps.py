@@ -17,12 +17,11 @@ from rover_pipeline.sync.options import SyncOptions
 #: Length of a recording from which a clock's rate is known to a few millionths, seconds.
 _MIN_LENGTH_S = 30.0
 
+_Times = dict[str, np.ndarray]
 _Result = tuple[dict[str, np.ndarray], Inspection]
 
 
-def matched(
-    recording: Recording, *, options: SyncOptions, reference: RawSensor, times: dict[str, np.ndarray]
-) -> _Result:
+def matched(recording: Recording, *, options: SyncOptions, reference: RawSensor, times: _Times) -> _Result:
     """The sample of every raw sensor that is nearest in time to each sample of the reference.
 
     Args:
@@ -34,7 +33,7 @@ def matched(
         For every sensor S, including the reference: `S` i4, -1 where no sample is within the tolerance; `S_dt` f4, s,
         time of that sample minus that of the reference, NaN where there is none. And an inspection with residuals.
     """
-    clocks = {name: clock(name, ts, options.times) for name, ts in times.items()}
+    clocks = {name: clock(name, ts, options.times, times) for name, ts in times.items()}
     used = {name: clocks[name].smooth if options.smoothed else ts for name, ts in times.items()}
     base = used[reference][: recording.count]
     channels, measured = {}, {}
@@ -53,15 +52,15 @@ def matched(
     return channels, Inspection({"reference": reference, "sensors": measured}, warnings)
 
 
-def corrected_times(recording: Recording, *, sensor: RawSensor, options: TimesSection) -> _Result:
-    """The times at which samples were taken; see `rover_pipeline.kinematics.timestamps`.
+def corrected_times(recording: Recording, *, sensor: RawSensor, options: TimesSection, beside: _Times) -> _Result:
+    """The times at which samples were taken, beside the recorded ones of all; see `kinematics.timestamps`.
 
     Returns:
         `smooth` f8, s since the Unix epoch; `number` i8, which counts lost samples; `segment` i4, which counts
         restarts; `error` f4, s, largest error of `smooth`, NaN where it is not known; `valid` = 0 where `smooth` is
         what was recorded, because it is not certain when the sample was taken; and an inspection of the clock.
     """
-    times = clock(sensor, recording.ts, options)
+    times = clock(sensor, recording.ts, options, beside)
     measured = {"model": getattr(options, sensor), **_describe_clock(times, recording.ts)}
     channels = {
         "smooth": times.smooth,

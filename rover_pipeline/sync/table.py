@@ -27,7 +27,7 @@ STEPS = (
     Step(
         sensor="_sync",
         function="rover_pipeline.sync.steps:matched",
-        version=2,
+        version=3,
         sections=("sync",),
         options=SyncOptions,
         whole={"times": "*/ts"},
@@ -49,10 +49,11 @@ STEPS = (
         Step(
             sensor=f"_{sensor}_times",
             function="rover_pipeline.sync.steps:corrected_times",
-            version=2,
+            version=3,
             sections=("sync.times",),
             options=TimesSection,
             inputs={"ts": f"{sensor}/ts"},
+            whole={"beside": "*/ts"},
             constants={"sensor": sensor},
             outputs={
                 "smooth": Output(

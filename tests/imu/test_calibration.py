@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import lzma
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 from scipy.ndimage import gaussian_filter1d
-from scipy.spatial.transform import Rotation
+from scipy.spatial.transform import Rotation, RotationSpline
 
 from rover_pipeline.imu.alignment import BIAS, OFFSET, ROTATION, Model, align
 from rover_pipeline.imu.blocks import Means, find_damage
@@ -83,7 +85,8 @@ def test_standard_deviations_are_honest() -> None:
         # Errors of the rates at 10 Hz bandwidth, partly with bounded angles: coloured residuals.
         noise = lidar_noise(len(true), 0.03, rng) + gaussian_filter1d(rng.normal(0, 0.03, true.shape), 0.8, axis=0)
         lidar = Means(data.lidar_times, true + noise, np.ones(len(true), bool)).smoothed(0.1)
-        fit = align(*lidar.over(begin, 0.1), lambda offset: means.over(begin - offset, 0.1), first)
+        gyro, silence = lambda offset: means.over(begin - offset, 0.1), lambda _: (np.zeros((50, 3)), None)
+        fit = align(*lidar.over(begin, 0.1), gyro, silence, first)
         rotation, covariance = log(data.rotation[None] @ fit.model.rotation.T)[0], fit.covariance
         bias = data.bias - fit.model.bias
         errors.append(
@@ -207,3 +210,32 @@ def test_a_rest_tells_the_bias_where_the_lidar_is_noisy() -> None:
     found = calibrate(data.times, data.rates, data.lidar_times, noisy, acc=data.acc)
     assert found.bias_sigma.max() < 1e-3 < without.bias_sigma.max()
     assert np.abs(found.bias - data.bias).max() < 2e-3
+
+
+def test_a_walk_of_one_frequency_tells_no_scale_that_the_gyroscopes_own_noise_makes_up() -> None:
+    """Each axis swings at a frequency of its own, so that a smoothing of the lidar and a scale look alike."""
+    errors = []
+
+    def swing(at: np.ndarray) -> np.ndarray:
+        return np.array([0.11, 0.28, 0.3]) * np.cos(2 * np.pi * np.outer(at, [0.9, 1.8, 0.1]) + np.array([0, 0.7, 0]))
+
+    for seed in range(8):
+        rng, times, lidar_times = np.random.default_rng(seed), np.arange(-0.5, 8.5, 0.01), np.arange(-0.1, 7.9, 0.02)
+        rates = 1.01 * swing(times) + [0.01, -0.008, 0.006] + rng.normal(0, 0.004, (len(times), 3))
+        found = calibrate(times, rates, lidar_times, swing(lidar_times) + lidar_noise(len(lidar_times), 1e-3, rng))
+        assert np.abs(found.scale - 1.01).max() < 0.09
+        errors.append((found.scale - 1.01) / found.scale_sigma)
+    assert (np.square(errors).mean(axis=0)[:2] < 3).all()  # about the third axis it turns less than once
+
+
+@pytest.mark.parametrize("seconds", [20.0, 240.0])
+def test_the_scale_of_an_imu_is_1_against_the_trajectory_that_was_made_with_it(seconds: float, captures: Path) -> None:
+    with lzma.open(captures / "imu_lio" / "imu.txt.xz") as file:
+        imu = np.loadtxt(file)
+    path = np.loadtxt(captures / "imu_lio" / "traj.txt")
+    imu, path = (table[table[:, 0] < imu[0, 0] + seconds] for table in (imu, path))
+    times = np.arange(path[0, 0], path[-1, 0], 0.02)
+    lidar = RotationSpline(path[:, 0], Rotation.from_quat(path[:, 4:]))(times, 1)
+    found = calibrate(imu[:, 0], imu[:, 4:], times, lidar, acc=imu[:, 1:4])
+    assert found.usable and (np.abs(found.scale - 1) < 3 * found.scale_sigma).all()
+    assert found.scale_sigma.max() < 0.005

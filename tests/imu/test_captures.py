@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 from pathlib import Path
 
 import numpy as np
@@ -47,3 +48,17 @@ def test_a_jackal_whose_bias_is_0_04_rad_s_was_at_rest_at_both_ends(captures: Pa
     result = orient(times, acc, avel, float(np.median(np.diff(times))), ImuOptions())
     assert [round(start) for start, _ in result.rests] == [0, 60] and result.doubt == 0
     np.testing.assert_allclose(result.gyro_bias, [0.0, 0.0, 0.041], atol=2e-3)
+
+
+def test_an_imu_that_never_rests_keeps_its_heading_beside_a_lidars_trajectory(captures: Path) -> None:
+    with lzma.open(captures / "imu_lio" / "imu.txt.xz") as file:
+        table = np.loadtxt(file)
+    path = np.loadtxt(captures / "imu_lio" / "traj.txt")[:-10]
+    times = smooth_times(table[:, 0]).smooth
+    result = orient(times, table[:, 1:4], table[:, 4:], float(np.median(np.diff(times))), ImuOptions())
+    assert result.rests == [] and np.abs(result.gyro_bias).max() < 1e-3
+    found = Rotation.from_quat([result.quat[n] for n in np.searchsorted(times, path[:, 0])])
+    error = (found * Rotation.from_quat(path[:, 4:]).inv()).as_matrix()
+    heading = np.degrees(np.unwrap(np.arctan2(error[:, 1, 0], error[:, 0, 0])))
+    assert np.ptp(heading) < 2.0  # a slow turn was a rest, and the heading 347 degrees off
+    assert np.degrees(np.sqrt((error[:, 2, :2] ** 2).sum(axis=1).mean())) < 0.5

@@ -122,6 +122,14 @@ def test_a_steady_turn_about_the_vertical_is_told_by_the_other_rests_or_a_doubt(
     assert joined(still(3, (0, 0, 0.08)), still(3, (0, 0, 0.08), tilt=np.pi / 2)).doubt == 0
 
 
+def test_slow_moments_of_a_motion_of_which_a_few_agree_by_chance_are_no_rests() -> None:
+    shaken = still(1, (0, 0, 0))[0], np.random.default_rng(1).normal(0, 0.3, (100, 3))
+    rates = (0.025, -0.08, 0.09, -0.05, 0.03, 0.11, -0.12, 0.07, 0.035, -0.1)  # three of ten are nearly the same
+    parts = [each for n, rate in enumerate(rates) for each in (still(1, (0, 0, rate), seed=n), shaken)]
+    result = joined(*parts)
+    assert result.rests == [] and len(result.turns) == 10
+
+
 def test_a_sensor_that_repeats_one_sample_is_not_at_rest() -> None:
     acc, avel = still(10, (0.01, 0, 0))
     acc[300:500], avel[300:500] = acc[300], [0.02, 0.01, 0.0]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import lzma
 import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -155,11 +158,16 @@ def test_times_without_jumps_go_on_where_the_clock_was_set() -> None:
 
 
 def restarted(seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Arrivals and true times of a sensor that restarts off phase twice within ten minutes at 10 Hz: once without a
-    gap, by a fraction of a period, and once after half a minute."""
+    """Arrivals and true times of a sensor that restarts off phase twice within ten minutes at 10 Hz: after a fraction
+    of a second, and after half a minute."""
     rng = np.random.default_rng([9, seed])
     number, at = np.arange(6000), rng.integers(1000, 3000)
-    true = EPOCH + 0.1 * number + (number >= at) * 0.1 * rng.uniform(0.1, 0.9) + (number >= 4200) * rng.uniform(1, 30)
+    true = (
+        EPOCH
+        + 0.1 * number
+        + (number >= at) * 0.1 * (rng.uniform(0.1, 0.9) + 2)
+        + (number >= 4200) * rng.uniform(1, 30)
+    )
     kept = rng.random(6000) > 0.02
     return (true + rng.exponential(0.001, 6000).clip(0, 0.009))[kept], true[kept]
 
@@ -179,7 +187,7 @@ def test_a_change_of_phase_that_jitter_hides_is_not_claimed_to_be_known() -> Non
     rng = np.random.default_rng(11)
     true = 1.7e9 + 0.1 * np.arange(1000) + 0.004 * (np.arange(1000) >= 500)
     ts = true + rng.uniform(0, 0.006, 1000)
-    found = smooth_times(ts)
+    found = smooth_times(ts, others=(true + 0.03,))  # the host's clock was set
     # Arrivals of the earlier phase look like those of the later one, so that those near the change can be of either.
     assert np.abs(found.smooth - true)[found.valid].max() < LIMIT and found.valid.mean() > 0.9
     assert not found.valid[500] and (found.smooth == ts)[~found.valid].all()
@@ -207,9 +215,70 @@ def test_a_host_that_is_busy_for_seconds_is_not_taken_for_restarts() -> None:
 def test_a_host_clock_that_is_set_back_by_less_than_a_period_begins_a_new_line() -> None:
     rng = np.random.default_rng(2)
     true = 1.7e9 + 0.1 * np.arange(1000) - 0.037 * (np.arange(1000) >= 480)
-    found = smooth_times(true + rng.exponential(0.0005, 1000))
+    ts = true + rng.exponential(0.0005, 1000)
+    found = smooth_times(ts, others=(true + 0.03,))
     assert np.abs(found.smooth - true)[found.valid].max() < 0.0005 and found.valid.mean() > 0.98
     assert found.segment[-1] == 1
+    alone = smooth_times(ts)  # nobody knows whether a latency of 37 ms has ended
+    assert not alone.valid[:480].any() and alone.valid[490:].all()
+
+
+def delayed(
+    rate: float, late: Callable[[np.ndarray], np.ndarray], seconds: float = 180
+) -> tuple[np.ndarray, np.ndarray]:
+    """Arrivals and true times of a steady sensor with a latency that depends on the time, seconds."""
+    rng = np.random.default_rng([17, int(rate)])
+    since = np.arange(int(seconds * rate)) / rate
+    ts = np.maximum.accumulate(EPOCH + since + late(since) + rng.exponential(0.0003, len(since)))
+    return ts + 2e-6 * (np.arange(len(ts)) - np.searchsorted(ts, ts)), EPOCH + since
+
+
+GROWS = {
+    "30 ms in a minute": lambda t: 0.0005 * np.clip(t - 70, 0, 60),
+    "and shrinks again": lambda t: 0.0005 * np.clip(30 - np.abs(t - 90), 0, 30),
+    "8 ms at once": lambda t: 0.008 * (t > 70),
+    "8 ms for a minute": lambda t: 0.008 * ((t > 70) & (t < 130)),
+}
+
+
+@pytest.mark.parametrize("rate", [10.0, 100.0])
+@pytest.mark.parametrize("late", GROWS.values(), ids=GROWS)
+def test_a_latency_that_grows_or_steps_is_no_clock_and_its_times_are_not_valid(
+    late: Callable[[np.ndarray], np.ndarray], rate: float
+) -> None:
+    ts, true = delayed(rate, late)
+    steady = delayed(20.0, np.zeros_like)[0]
+    for others in ((), (steady,)):
+        found = smooth_times(ts, others=others)
+        assert np.abs(found.smooth - true)[found.valid].max(initial=0) < LIMIT
+
+
+@pytest.mark.parametrize("rate", [10.0, 100.0])
+@pytest.mark.parametrize("late", GROWS.values(), ids=GROWS)
+def test_what_another_sensor_shows_too_is_the_hosts_clock_and_not_a_latency(
+    late: Callable[[np.ndarray], np.ndarray], rate: float
+) -> None:
+    ts, true = delayed(rate, late)
+    others = delayed(30.0, np.zeros_like)[0], delayed(20.0, late)[0]
+    found = smooth_times(ts, others=others)
+    assert found.valid.mean() > 0.97
+    assert np.abs(found.smooth - true - late(true - EPOCH))[found.valid].max() < LIMIT
+
+
+def test_the_clocks_of_real_sensors_stay_valid(captures: Path) -> None:
+    with lzma.open(captures / "imu_lio" / "imu.txt.xz") as file:
+        assert smooth_times(np.loadtxt(file)[:, 0]).valid.all()
+    highlevel = pytest.importorskip("rosbags.highlevel")
+    # An ADIS16448 whose rate is 270 millionths off its nominal one, and a drone's IMU that loses samples.
+    for name, topic, share in (
+        ("ti_mmwave_radar_imu.bag", "/sensor_platform/imu", 0.98),
+        ("imutools_ardrone_imu.bag", "/ardrone/imu", 0.99),
+        ("rl_test2.bag", "/imu/data", 0.99),
+    ):
+        with highlevel.AnyReader([captures / "bags" / name]) as reader:
+            chosen = [each for each in reader.connections if each.topic == topic]
+            stamps = [1e-9 * stamp for _, stamp, _ in reader.messages(connections=chosen)]
+        assert smooth_times(np.unique(stamps)).valid.mean() > share, name
 
 
 def test_samples_that_are_written_twice_beside_lost_ones_are_not_valid() -> None:
