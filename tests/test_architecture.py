@@ -124,7 +124,7 @@ PARSERS = {
 #: Where BLAS and LAPACK may be called: nothing that is written follows from it but whether a limit is kept.
 WITH_BLAS = {
     "camera/lens.py": "where a lens ends, in digits that do not depend on the processor",
-    "export/against.py": "whether matrices are rotations",
+    "report/read/against.py": "whether matrices are rotations",
     "export/l5kit/rules.py": "whether matrices are rotations",
     "kinematics/judged.py": "the convolution of integers, for which BLAS has nothing",
     "validation/contents.py": "whether matrices are rotations and covariances",

@@ -15,38 +15,19 @@ import numpy as np
 from rover_pipeline.camera.intrinsics import read_intrinsics
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.errors import FormatError
-from rover_pipeline.export.samples import read_optional
-from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import TS, VALID, Sensor
 from rover_pipeline.format.texts import read_text
-from rover_pipeline.format.trace import CONFIG, Trace
+from rover_pipeline.format.trace import Trace
 from rover_pipeline.kinematics.clock import corrected, odometry_clock
-from rover_pipeline.kinematics.mount import Mount, find_mount
-from rover_pipeline.kinematics.options import Mounted, RigOptions, TimesSection
+from rover_pipeline.kinematics.options import TimesSection
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.lidar.options import PointsOptions
+from rover_pipeline.report.read.poses import made_with
 
 #: From the axes of a camera picture (right, down, front) to those of a sensor (front, left, up), and back.
 FLU_FROM_OPTICAL = np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]])
 OPTICAL_FROM_FLU = FLU_FROM_OPTICAL.T
-
-
-def made_with(trace: Path, sensor: str) -> Mapping[str, Any]:
-    """The options that a virtual sensor was made with; empty where it is not ours, or not there."""
-    options = (read_provenance(trace / sensor) or {}).get("options")
-    return options if isinstance(options, Mapping) else {}
-
-
-def sensor_mount(trace: Path, sensor: Mounted, made: str = "") -> Mount:
-    """Pose of a sensor in the lidar frame: by the rig that its `_pose` was made with, else the recording's own.
-
-    Args:
-        made: the result whose rig it is; unless given, the `_pose` of the sensor.
-    """
-    rig = made_with(trace, made or f"_{sensor}_pose").get("rig")
-    options = RigOptions.parse(rig if isinstance(rig, Mapping) else {}, "rig")
-    return find_mount(sensor, options, read_optional(trace / CONFIG))
 
 
 def clock_options(trace: Path) -> PointsOptions:

@@ -15,8 +15,6 @@ from typing import Any, NamedTuple, cast, get_args
 import numpy as np
 
 from rover_pipeline.errors import FormatError, describe
-from rover_pipeline.export.rig import made_with, sensor_mount
-from rover_pipeline.export.trajectory import SensorPoses, read_sensor_poses
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import read_provenance
@@ -26,6 +24,7 @@ from rover_pipeline.kinematics.accuracy import Accuracy, Relative, compare, cove
 from rover_pipeline.kinematics.mount import IDENTITY, Mount
 from rover_pipeline.kinematics.options import Mounted
 from rover_pipeline.kinematics.state import Poses
+from rover_pipeline.report.read.poses import SensorPoses, made_with, read_sensor_poses, sensor_mount
 
 TRUTH = "_truth"
 #: What is compared, and the sensor whose poses it holds.
@@ -82,7 +81,9 @@ class Given(NamedTuple):
         name: for messages.
         body: what the poses are of: a sensor of the rig, or the name of another body.
         stamps, ts: f8 (N,), s: times as they are recorded, and the instants of the poses: true ones in a simulation.
-        poses: f8, valid ones only.
+        poses: f8, valid ones only; of `gnss` without rotations.
+        cov: f8 (N, 6, 6), that it states, as that of `_odom`; None = it states none.
+        driven: f8 (N, 3), m: the integral of its velocity; None = it has none.
     """
 
     name: str
@@ -90,6 +91,8 @@ class Given(NamedTuple):
     stamps: np.ndarray
     ts: np.ndarray
     poses: Poses
+    cov: np.ndarray | None = None
+    driven: np.ndarray | None = None
 
 
 class Comparison(NamedTuple):
