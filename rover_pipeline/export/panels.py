@@ -33,7 +33,7 @@ from rover_pipeline.report.draw.images import (
     metres,
     velocity_colours,
 )
-from rover_pipeline.report.read.poses import read_optional, sensor_mount
+from rover_pipeline.report.read.rig import read_optional, sensor_mount
 
 BACKGROUND = (24, 26, 30)
 _GREY, _WHITE = (120, 120, 120), (255, 255, 255)

@@ -24,7 +24,7 @@ from rover_pipeline.export.samples import Samples, find_radar_points, find_sampl
 from rover_pipeline.format.channels import jpeg
 from rover_pipeline.kinematics.options import Mounted
 from rover_pipeline.report.draw.images import height_colours, velocity_colours
-from rover_pipeline.report.read.poses import read_optional, sensor_mount
+from rover_pipeline.report.read.rig import read_optional, sensor_mount
 
 if TYPE_CHECKING:
     import rerun

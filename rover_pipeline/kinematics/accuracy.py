@@ -29,6 +29,8 @@ WAYS_M = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
 #: A valid pose that moved further from the truth than this over so many seconds is wrong and sure: m, share of the
 #: distance between the two poses, and s.
 WRONG_M, WRONG_SHARE, _WRONG_S = 0.05, 0.03, 2.0
+#: Square of the eccentricity of WGS 84.
+_FLAT = 6.69437999014e-3
 #: Time stamps are rounded, and so are lengths: s, m.
 _ROUNDING = 0.5e-3
 
@@ -133,15 +135,14 @@ def rotations_at(ts: np.ndarray, rot: np.ndarray, times: np.ndarray) -> np.ndarr
     return np.asarray(Slerp(ts - ts[0], from_matrix(rot))(times - ts[0]).as_matrix())
 
 
-def east_north_up(llh: np.ndarray) -> np.ndarray:
-    """Positions in the plane that touches WGS 84 at the first one, f8 (N, 3), m, of latitude, longitude, deg, height, m."""
-    (lat, lon), height = np.radians(llh[:, :2].T), llh[:, 2]
-    flat = 6.69437999014e-3
-    normal = 6378137.0 / np.sqrt(1 - flat * np.sin(lat) ** 2)
+def east_north_up(llh: np.ndarray, good: np.ndarray) -> np.ndarray:
+    """Positions from the first good one, f8 (N, 3), m, of WGS 84 latitudes and longitudes, degrees, and heights, m."""
+    lat, lon = np.radians(llh[:, :2].T)
     out = np.stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)], axis=-1)
-    pos = normal[:, None] * out * [1, 1, 1 - flat] + height[:, None] * out
-    east = np.array([-np.sin(lon[0]), np.cos(lon[0]), 0])
-    return np.asarray(matmul(pos - pos[0], np.stack([east, np.cross(out[0], east), out[0]], axis=1)))
+    pos = out * (6378137.0 / np.sqrt(1 - _FLAT * np.sin(lat)[:, None] ** 2) * [1, 1, 1 - _FLAT] + llh[:, 2:])
+    first = np.argmax(good)
+    east = np.array([-np.sin(lon[first]), np.cos(lon[first]), 0])
+    return np.asarray(matmul(pos - pos[first], np.stack([east, np.cross(out[first], east), out[first]], axis=1)))
 
 
 def way(ts: np.ndarray, pos: np.ndarray) -> np.ndarray:

@@ -20,13 +20,26 @@ from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import Sensor, time_problem
 from rover_pipeline.importers.reference import REFERENCE, read_poses
-from rover_pipeline.kinematics.accuracy import Accuracy, Relative, compare, covered, positions_at, rotations_at
+from rover_pipeline.kinematics.accuracy import (
+    LEAST_ALIGNED,
+    Accuracy,
+    Relative,
+    align,
+    compare,
+    covered,
+    east_north_up,
+    positions_at,
+    rotations_at,
+)
+from rover_pipeline.kinematics.contradiction import Contradiction, contradictions
 from rover_pipeline.kinematics.mount import IDENTITY, Mount
 from rover_pipeline.kinematics.options import Mounted
 from rover_pipeline.kinematics.state import Poses
-from rover_pipeline.report.read.poses import SensorPoses, made_with, read_sensor_poses, sensor_mount
+from rover_pipeline.numerics.linear import matmul
+from rover_pipeline.numerics.nearest import nearest_samples
+from rover_pipeline.report.read.rig import SensorPoses, made_with, read_sensor_poses, sensor_mount, whole_sensor
 
-TRUTH = "_truth"
+TRUTH, GNSS = "_truth", "gnss"
 #: What is compared, and the sensor whose poses it holds.
 TRAJECTORIES = {
     "_odom": "lidar",
@@ -81,9 +94,8 @@ class Given(NamedTuple):
         name: for messages.
         body: what the poses are of: a sensor of the rig, or the name of another body.
         stamps, ts: f8 (N,), s: times as they are recorded, and the instants of the poses: true ones in a simulation.
-        poses: f8, valid ones only; of `gnss` without rotations.
-        cov: f8 (N, 6, 6), that it states, as that of `_odom`; None = it states none.
-        driven: f8 (N, 3), m: the integral of its velocity; None = it has none.
+        poses: f8, valid ones only.
+        cov: f8 (N, 6, 6), as that of `_odom`, or of `gnss` (N, 3, 3), east-north-up; None = it states none.
     """
 
     name: str
@@ -92,7 +104,6 @@ class Given(NamedTuple):
     ts: np.ndarray
     poses: Poses
     cov: np.ndarray | None = None
-    driven: np.ndarray | None = None
 
 
 class Comparison(NamedTuple):
@@ -102,7 +113,8 @@ class Comparison(NamedTuple):
         sensor: for example `_odom`; against: the reference.
         accuracy: None where nothing could be compared.
         notes: what the figures do not tell.
-        problems: one line each: limits that are not kept, and why nothing could be compared.
+        problems: one line each: limits that are not kept, what is wrong and sure, why nothing could be compared.
+        contradictions: of `_odom` and the reference.
     """
 
     sensor: str
@@ -110,9 +122,11 @@ class Comparison(NamedTuple):
     accuracy: Accuracy | None
     notes: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    contradictions: tuple[Contradiction, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         figures = plain(self.accuracy) if self.accuracy else {}
+        figures["contradictions"] = [each._asdict() for each in self.contradictions]
         return {"against": self.against, **figures, "notes": list(self.notes)}
 
 
@@ -126,10 +140,14 @@ def compare_trace(trace: Path, against: Against) -> Iterator[Comparison]:
     names = [name for name in TRAJECTORIES if exists(trace / name / META)]
     compared = False
     for name in names:
+        done: set[str] = set()
         for each, carried, notes in fitting(trace, name, given):
-            compared = True
-            yield _comparison(trace, name, each, carried, notes, against.limits)
-            break
+            source = Path(each.name).name.partition(TRUTH)[1] or each.name
+            if source not in done:
+                found = _comparison(trace, name, each, carried, notes, Limits() if done else against.limits)
+                if not done or found.contradictions or not found.problems:  # limits are about the best reference
+                    yield found
+                compared = bool(done.add(source) or done)
     if not names:
         raise FormatError(f"{trace}: has none of {', '.join(TRAJECTORIES)}; run the workflow first")
     if not compared:
@@ -156,7 +174,7 @@ def text_of(comparison: Comparison, trace: Path) -> str:
 
 
 def references(trace: Path, against: Against) -> Iterator[Given]:
-    """What there is to compare with: the truths of all sensors, or one reference."""
+    """What there is to compare with: the truths of all sensors, poses that came with them, and places of `gnss`."""
     path = against.path or trace
     if path.is_file():
         clock = next((each for each in ("lidar", "radar") if exists(trace / each / META)), None)
@@ -172,10 +190,12 @@ def references(trace: Path, against: Against) -> Iterator[Given]:
     else:
         folders = [each for each in (path / TRUTH, *sorted(path.glob(f"{TRUTH}_*"))) if exists(each / META)]
         folders = [each for each in folders if {"pos", "rot"} <= set(Sensor(each).specs)]
-        if not exists(path / TRUTH / META):
-            folders = [path / REFERENCE] if exists(path / REFERENCE / META) else []
-    if not folders:
-        raise FormatError(f"{path}: has neither {TRUTH} nor {REFERENCE} to compare with; give a file: --against PATH")
+        folders += [path / REFERENCE] * exists(path / REFERENCE / META)
+    places = path / GNSS if path.name != GNSS else path
+    if exists(places / META):
+        folders = [each for each in folders if each != places]
+    elif not folders:
+        raise FormatError(f"{path}: has no {TRUTH}, {REFERENCE} or {GNSS} to compare with; give a file: --against PATH")
     for folder in folders:
         found = read_sensor_poses(folder)
         stamps = instants = found.ts
@@ -183,8 +203,18 @@ def references(trace: Path, against: Against) -> Iterator[Given]:
         if "true_ts" in sensor.specs:
             true = sensor.channel("true_ts").read_whole()
             instants = true if len(true) == len(stamps) and not time_problem(true) else stamps
+        cov = np.zeros((len(stamps), 6, 6)) if folder.name.startswith(TRUTH) else None
+        if "cov" in sensor.specs and sensor.specs["cov"].shape == (6, 6):
+            cov = sensor.channel("cov").read_whole(len(stamps)).astype("f8")
         good = found.valid & _are_poses(found.poses)
-        yield _shifted(Given(str(folder), _body(folder), stamps, instants, found.poses), good, against)
+        yield _shifted(Given(str(folder), _body(folder), stamps, instants, found.poses, cov), good, against)
+    if exists(places / META):
+        names = ("position",) if "position" in Sensor(places).specs else ("lat", "lon", "alt")
+        read = whole_sensor(places, *names, *{"cov"} & set(Sensor(places).specs))
+        llh, ts = np.column_stack([read[name] for name in names]), read["ts"]
+        good = read["valid"].astype(bool) & np.isfinite(llh).all(1)
+        poses = Poses(np.tile(np.eye(3), (len(ts), 1, 1)), east_north_up(llh, good))
+        yield _shifted(Given(str(places), GNSS, ts, ts, poses, read.get("cov")), good, against)
 
 
 def _are_poses(poses: Poses) -> np.ndarray:
@@ -199,7 +229,8 @@ def _shifted(given: Given, good: np.ndarray, against: Against) -> Given:
     if not good.any():
         raise FormatError(f"{given.name}: has no valid pose to compare with")
     stamps, ts = given.stamps[good] + against.offset, given.ts[good] + against.offset
-    return given._replace(stamps=stamps, ts=ts, poses=Poses(given.poses.rot[good], given.poses.pos[good]))
+    poses = Poses(given.poses.rot[good], given.poses.pos[good])
+    return Given(given.name, given.body, stamps, ts, poses, None if given.cov is None else given.cov[good])
 
 
 def _body(folder: Path) -> str:
@@ -245,6 +276,9 @@ def beside(trace: Path, name: str, given: Given, mount: Mount | None = None) -> 
     """The poses of a trajectory, those that are none not valid; the reference at their instants; where it is known."""
     found = read_sensor_poses(trace / name)
     wanted, known = _wanted(found.ts, _delay(trace, name), given, mount)
+    both = found.valid & known
+    if given.body == GNSS and both.sum() >= LEAST_ALIGNED:  # it is taken to turn as the trajectory does
+        wanted = wanted._replace(rot=matmul(align(found.poses.pos[both], wanted.pos[both]).rot, found.poses.rot))
     return found._replace(valid=found.valid & _are_poses(found.poses)), wanted, known
 
 
@@ -266,7 +300,46 @@ def _comparison(
             "three are needed; --offset S moves the times of the reference"
         )
         return Comparison(name, given.name, accuracy, notes, (why,))
-    return Comparison(name, given.name, accuracy, notes, tuple(_beyond(trace / name, accuracy, limits)))
+    problems, told = list(_beyond(trace / name, accuracy, limits)), []
+    if cov is not None:
+        chosen = found.valid & known & np.isfinite(cov).all((1, 2))
+        ts, ours, theirs = (
+            found.ts[chosen],
+            *(Poses(each.rot[chosen], each.pos[chosen]) for each in (found.poses, wanted)),
+        )
+        stated = _stated(given, ts, theirs.rot, mount)
+        placed = mount is not None or given.body == TRAJECTORIES[name]
+        told = [*contradictions(ts, ours, cov[chosen].astype("f8"), theirs, stated, _imu(trace, name), placed=placed)]
+    for each in told:
+        line = f"moves {each.ours:.2f} m where {given.name} moves {each.theirs:.2f} m, from {each.begin:.3f} to "
+        line += f"{each.end:.3f} s, {each.excess:.3g} times what the deviations of both allow"
+        line += f"; {each.witness} tells" if each.witness else ""
+        if each.wrong:
+            problems.append(f"{trace / name}: {line}: wrong and sure")
+        else:
+            notes += (f"{line}: {'the reference is wrong' if each.witness else 'nobody knows which is wrong'}",)
+    return Comparison(name, given.name, accuracy, notes, tuple(problems), tuple(told))
+
+
+def _stated(given: Given, ts: np.ndarray, rot: np.ndarray, mount: Mount | None) -> np.ndarray | None:
+    """The covariances that a reference states, at the instants `ts` of its poses, f8 (N, 6, 6), as those of `_odom`."""
+    if given.cov is None or not len(ts):
+        return None
+    cov = given.cov[nearest_samples(given.stamps, ts)]
+    if given.body == GNSS:
+        cov = np.pad(matmul(np.swapaxes(rot, 1, 2), cov, rot), ((0, 0), (0, 3), (0, 3)), constant_values=np.nan)
+    elif mount is not None:
+        cov = matmul(np.kron(np.eye(2), mount.rotation.T), cov, np.kron(np.eye(2), mount.rotation))
+    return cov if np.isfinite(cov[:, :3, :3]).all() else None
+
+
+def _imu(trace: Path, name: str) -> tuple[np.ndarray, np.ndarray] | None:
+    """Times, s, and specific force in the frame of the lidar, f8 (M, 3), m/s2, of the IMU, if there is one."""
+    if not exists(trace / "imu" / META):
+        return None
+    read, mount = whole_sensor(trace / "imu", "acc"), _mount(trace, name, "imu") or IDENTITY
+    good = read["valid"].astype(bool) & np.isfinite(read["acc"]).all(1)
+    return (read["ts"][good], matmul(read["acc"][good].astype("f8"), mount.rotation.T)) if good.any() else None
 
 
 def _delay(trace: Path, name: str) -> float:
