@@ -22,7 +22,8 @@ from rover_pipeline.kinematics.accuracy import LEAST_ALIGNED, compare, errors, r
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.report.draw import charts
-from rover_pipeline.report.read.against import TRAJECTORIES, Against, Given, beside, fitting, plain, references
+from rover_pipeline.report.read.against import beside, fitting, plain
+from rover_pipeline.report.read.references import TRAJECTORIES, Against, Given, references
 from rover_pipeline.report.templating import environment
 
 #: How paths are laid over one another, for the page.

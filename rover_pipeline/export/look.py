@@ -18,7 +18,7 @@ from rover_pipeline.lookup import load
 from rover_pipeline.report.formatting import count
 
 if TYPE_CHECKING:
-    from rover_pipeline.report.read.against import Against
+    from rover_pipeline.report.read.references import Against
 
 
 def print_info(entries: Sequence[str], as_json: bool) -> int:

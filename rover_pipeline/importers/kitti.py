@@ -47,6 +47,8 @@ CAMERAS = ("image_02", "image_00", "image_03", "image_01")
 ELEVATION_DEG = 0.205
 #: Columns of a record of the INS, as `dataformat.txt` lists them.
 _LAT, _LON, _ALT, _ROLL, _YAW, _NORTH, _EAST, _UP, _ACC, _RATES, _LEAST = 0, 1, 2, 3, 5, 6, 7, 10, 11, 17, 23
+#: Standard deviations of roll, pitch and yaw, rad, by the data sheet of KITTI's INS (OXTS RT3003); of positions: column.
+_ANGLES_RAD, _POSITION = np.radians([0.03, 0.03, 0.1]), 23
 #: Radius of the Mercator projection of the development kit, m.
 _EARTH_M = 6378137.0
 #: From the axes of a camera (right, down, front) to those of a sensor (front, left, up).
@@ -152,7 +154,7 @@ def import_kitti(
 
 
 def reference_states(records: np.ndarray, lidar_from_imu: np.ndarray | None) -> dict[str, np.ndarray]:
-    """The lidar's states by the INS in the world of its first pose: `pos`, `rot`, `vel`, `avel`.
+    """The lidar's states by the INS in the world of its first pose: `pos`, `rot`, `vel`, `avel`, `cov`.
 
     Args:
         records: f8 (N, 25 or more), as `dataformat.txt` lists them: degrees, m, rad, m/s, rad/s.
@@ -169,7 +171,11 @@ def reference_states(records: np.ndarray, lidar_from_imu: np.ndarray | None) -> 
     vel = records[:, [_EAST, _NORTH, _UP]] + np.einsum("nij,nj->ni", imu[:, :3, :3], np.cross(rates, arm))
     lidar = matmul(imu, imu_from_lidar)
     first = lidar[0, :3, :3].T
+    cov = np.zeros((len(records), 6, 6))
+    cov[:, :3, :3] = records[:, _POSITION, None, None] ** 2 * np.eye(3)
+    cov[:, 3:, 3:] = np.diag(_ANGLES_RAD**2)
     return {
+        "cov": cov,
         "pos": matmul(lidar[:, :3, 3] - lidar[0, :3, 3], first.T),
         "rot": matmul(first, lidar[:, :3, :3]),
         "vel": matmul(vel, first.T),

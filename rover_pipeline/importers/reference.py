@@ -28,6 +28,7 @@ _CHANNELS = {
     "vel": ((3,), "Velocity of {body} in the world, m/s. [xyz]"),
     "acc": ((3,), "Acceleration of {body} in the world, m/s2. [xyz]"),
     "avel": ((3,), "Angular velocity in the frame of {body}, rad/s. [xyz]"),
+    "cov": ((6, 6), "Covariance of pos and rot as the source states it, in the frame of {body}, m and rad."),
 }
 #: A rotation times its transpose differs by less from the identity.
 _ORTHOGONAL = 1e-6

@@ -82,9 +82,10 @@ def contradictions(
     noise = None if stated is None else np.trace(spread[:count, :3, :3], axis1=1, axis2=2)
     for part in np.split(local, new) if len(local) else [bad] * bool(len(bad)):
         worst, begin, end = part[np.argmax(excess[part])], float(ts[first[part]].min()), float(ts[last[part]].max())
-        witness, ours = _decide(ts, (poses, wanted), near, noise, imu, begin, end) if len(local) else ("", False)
-        wrong = ours if witness else stated is not None
-        yield Contradiction(begin, end, *(float(each[worst]) for each in (*lengths, excess)), witness, wrong)
+        witness, is_ours = _decide(ts, (poses, wanted), near, noise, imu, begin, end) if len(local) else ("", False)
+        wrong = is_ours if witness else stated is not None
+        ours, theirs, most = (float(each[worst]) for each in (*lengths, excess))
+        yield Contradiction(begin, end, ours, theirs, most, witness, wrong)
 
 
 def _spread(poses: Poses, cov: np.ndarray, pairs: tuple[np.ndarray, np.ndarray]) -> np.ndarray:

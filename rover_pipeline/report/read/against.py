@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, cast, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from rover_pipeline.errors import FormatError, describe
+from rover_pipeline.errors import FormatError, describe, unless_damaged
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import read_provenance
-from rover_pipeline.format.sensor import Sensor, time_problem
-from rover_pipeline.importers.reference import REFERENCE, read_poses
+from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.kinematics.accuracy import (
     LEAST_ALIGNED,
     Accuracy,
@@ -27,83 +25,31 @@ from rover_pipeline.kinematics.accuracy import (
     align,
     compare,
     covered,
-    east_north_up,
     positions_at,
     rotations_at,
 )
 from rover_pipeline.kinematics.contradiction import Contradiction, contradictions
-from rover_pipeline.kinematics.mount import IDENTITY, Mount
-from rover_pipeline.kinematics.options import Mounted
+from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.numerics.linear import matmul
-from rover_pipeline.numerics.nearest import nearest_samples
-from rover_pipeline.report.read.rig import SensorPoses, made_with, read_sensor_poses, sensor_mount, whole_sensor
+from rover_pipeline.report.read.contents import Remark
+from rover_pipeline.report.read.references import (
+    GNSS,
+    TRAJECTORIES,
+    TRUTH,
+    Against,
+    Given,
+    Limits,
+    are_poses,
+    body_mount,
+    read_imu,
+    references,
+    stated_by,
+)
+from rover_pipeline.report.read.rig import SensorPoses, read_sensor_poses
 
-TRUTH, GNSS = "_truth", "gnss"
-#: What is compared, and the sensor whose poses it holds.
-TRAJECTORIES = {
-    "_odom": "lidar",
-    "_radar_odom": "radar",
-    "_radar_pose": "radar",
-    "_camera_pose": "camera",
-    "_imu_pose": "imu",
-}
-#: A rotation times its transpose differs by less from the identity.
-_ORTHOGONAL = 1e-3
 #: How long after its time a pose of a radar's frame is: what the step measured.
 _INSTANT = "radar_instant_after_ts_s"
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What a trajectory must keep to; None = anything goes.
-
-    Attributes:
-        ate, rpe: largest errors, m: absolute, and of the motion over a second.
-        wrong: most poses that are wrong and sure.
-        nees: largest normalised error squared.
-        valid: least share of valid poses.
-    """
-
-    ate: float | None = None
-    rpe: float | None = None
-    wrong: int | None = None
-    nees: float | None = None
-    valid: float | None = None
-
-
-@dataclass(frozen=True)
-class Against:
-    """What to compare with.
-
-    Attributes:
-        path: another trace, its `_truth` or `_reference`, or a file of poses, TUM or KITTI; None = the trace's own.
-        offset: seconds that are added to the times of the reference.
-        limits: of the errors.
-    """
-
-    path: Path | None = None
-    offset: float = 0.0
-    limits: Limits = Limits()
-
-
-class Given(NamedTuple):
-    """Poses to compare with.
-
-    Attributes:
-        name: for messages.
-        body: what the poses are of: a sensor of the rig, or the name of another body.
-        stamps, ts: f8 (N,), s: times as they are recorded, and the instants of the poses: true ones in a simulation.
-        poses: f8, valid ones only.
-        cov: f8 (N, 6, 6), as that of `_odom`, or of `gnss` (N, 3, 3), east-north-up; None = it states none.
-    """
-
-    name: str
-    body: str
-    stamps: np.ndarray
-    ts: np.ndarray
-    poses: Poses
-    cov: np.ndarray | None = None
 
 
 class Comparison(NamedTuple):
@@ -147,7 +93,8 @@ def compare_trace(trace: Path, against: Against) -> Iterator[Comparison]:
                 found = _comparison(trace, name, each, carried, notes, Limits() if done else against.limits)
                 if not done or found.contradictions or not found.problems:  # limits are about the best reference
                     yield found
-                compared = bool(done.add(source) or done)
+                done.add(source)
+                compared = True
     if not names:
         raise FormatError(f"{trace}: has none of {', '.join(TRAJECTORIES)}; run the workflow first")
     if not compared:
@@ -173,76 +120,6 @@ def text_of(comparison: Comparison, trace: Path) -> str:
     return head + "; ".join([*parts, *comparison.notes])
 
 
-def references(trace: Path, against: Against) -> Iterator[Given]:
-    """What there is to compare with: the truths of all sensors, poses that came with them, and places of `gnss`."""
-    path = against.path or trace
-    if path.is_file():
-        clock = next((each for each in ("lidar", "radar") if exists(trace / each / META)), None)
-        ts = Sensor(trace / clock).recorded_times() if clock else np.empty(0)
-        stamps, states = read_poses(path, ts)
-        if problem := time_problem(stamps):
-            raise FormatError(f"{path}: {problem}")
-        poses = Poses(states["rot"], states["pos"])
-        yield _shifted(Given(str(path), clock or "lidar", stamps, stamps, poses), _are_poses(poses), against)
-        return
-    if exists(path / META):
-        folders = [path]
-    else:
-        folders = [each for each in (path / TRUTH, *sorted(path.glob(f"{TRUTH}_*"))) if exists(each / META)]
-        folders = [each for each in folders if {"pos", "rot"} <= set(Sensor(each).specs)]
-        folders += [path / REFERENCE] * exists(path / REFERENCE / META)
-    places = path / GNSS if path.name != GNSS else path
-    if exists(places / META):
-        folders = [each for each in folders if each != places]
-    elif not folders:
-        raise FormatError(f"{path}: has no {TRUTH}, {REFERENCE} or {GNSS} to compare with; give a file: --against PATH")
-    for folder in folders:
-        found = read_sensor_poses(folder)
-        stamps = instants = found.ts
-        sensor = Sensor(folder)
-        if "true_ts" in sensor.specs:
-            true = sensor.channel("true_ts").read_whole()
-            instants = true if len(true) == len(stamps) and not time_problem(true) else stamps
-        cov = np.zeros((len(stamps), 6, 6)) if folder.name.startswith(TRUTH) else None
-        if "cov" in sensor.specs and sensor.specs["cov"].shape == (6, 6):
-            cov = sensor.channel("cov").read_whole(len(stamps)).astype("f8")
-        good = found.valid & _are_poses(found.poses)
-        yield _shifted(Given(str(folder), _body(folder), stamps, instants, found.poses, cov), good, against)
-    if exists(places / META):
-        names = ("position",) if "position" in Sensor(places).specs else ("lat", "lon", "alt")
-        read = whole_sensor(places, *names, *{"cov"} & set(Sensor(places).specs))
-        llh, ts = np.column_stack([read[name] for name in names]), read["ts"]
-        good = read["valid"].astype(bool) & np.isfinite(llh).all(1)
-        poses = Poses(np.tile(np.eye(3), (len(ts), 1, 1)), east_north_up(llh, good))
-        yield _shifted(Given(str(places), GNSS, ts, ts, poses, read.get("cov")), good, against)
-
-
-def _are_poses(poses: Poses) -> np.ndarray:
-    """Which poses are finite and have a rotation that is one, bool (N,)."""
-    finite = np.isfinite(poses.pos).all(1) & np.isfinite(poses.rot).all((1, 2))
-    rot = np.where(finite[:, None, None], poses.rot, np.eye(3))
-    apart = np.abs(rot @ np.swapaxes(rot, 1, 2) - np.eye(3)).max((1, 2))
-    return np.asarray(finite & (apart < _ORTHOGONAL) & (np.linalg.det(rot) > 0))
-
-
-def _shifted(given: Given, good: np.ndarray, against: Against) -> Given:
-    if not good.any():
-        raise FormatError(f"{given.name}: has no valid pose to compare with")
-    stamps, ts = given.stamps[good] + against.offset, given.ts[good] + against.offset
-    poses = Poses(given.poses.rot[good], given.poses.pos[good])
-    return Given(given.name, given.body, stamps, ts, poses, None if given.cov is None else given.cov[good])
-
-
-def _body(folder: Path) -> str:
-    """What the poses of a sensor are of."""
-    name = folder.resolve().name
-    if name == REFERENCE:
-        return str(made_with(folder.parent, folder.name).get("body", "lidar"))
-    if name.startswith(f"{TRUTH}_"):
-        return name.removeprefix(f"{TRUTH}_")
-    return TRAJECTORIES.get(name, "lidar")
-
-
 def fitting(trace: Path, name: str, given: list[Given]) -> Iterator[tuple[Given, Mount | None, tuple[str, ...]]]:
     """The references for a trajectory, the best first; how its sensor is mounted on their body, and notes."""
     sensor = TRAJECTORIES[name]
@@ -250,26 +127,13 @@ def fitting(trace: Path, name: str, given: list[Given]) -> Iterator[tuple[Given,
         if each.body == sensor:
             yield each, None, ()
     for each in given:
-        body, mount = _mount(trace, name, each.body), _mount(trace, name, sensor)
+        body, mount = body_mount(trace, name, each.body), body_mount(trace, name, sensor)
         if body and mount:
             mounted = each.body if sensor == "lidar" else sensor
             yield each, mount.seen_from(body), (f"by the mount of the {mounted} in `rig`",)
         elif name in ("_odom", "_radar_odom"):
             what = f"poses of {each.body}" if each.body else "poses of a body without a name"
             yield each, None, (f"{what}, whose distance from the {sensor} counts as error where it turns",)
-
-
-def _mount(trace: Path, name: str, sensor: str) -> Mount | None:
-    """A sensor's pose in the lidar frame by the rig that the poses `name` were made with, or else by the recording's.
-
-    None where neither tells it.
-    """
-    if sensor == "lidar":
-        return IDENTITY
-    if sensor not in get_args(Mounted):
-        return None
-    found = sensor_mount(trace, cast(Mounted, sensor), name)
-    return found if found.known else None
 
 
 def beside(trace: Path, name: str, given: Given, mount: Mount | None = None) -> tuple[SensorPoses, Poses, np.ndarray]:
@@ -279,7 +143,7 @@ def beside(trace: Path, name: str, given: Given, mount: Mount | None = None) -> 
     both = found.valid & known
     if given.body == GNSS and both.sum() >= LEAST_ALIGNED:  # it is taken to turn as the trajectory does
         wanted = wanted._replace(rot=matmul(align(found.poses.pos[both], wanted.pos[both]).rot, found.poses.rot))
-    return found._replace(valid=found.valid & _are_poses(found.poses)), wanted, known
+    return found._replace(valid=found.valid & are_poses(found.poses)), wanted, known
 
 
 def _comparison(
@@ -303,43 +167,33 @@ def _comparison(
     problems, told = list(_beyond(trace / name, accuracy, limits)), []
     if cov is not None:
         chosen = found.valid & known & np.isfinite(cov).all((1, 2))
-        ts, ours, theirs = (
-            found.ts[chosen],
-            *(Poses(each.rot[chosen], each.pos[chosen]) for each in (found.poses, wanted)),
-        )
-        stated = _stated(given, ts, theirs.rot, mount)
+        ts, (ours, theirs) = found.ts[chosen], (Poses(*(e[chosen] for e in each)) for each in (found.poses, wanted))
+        stated, imu = stated_by(given, ts, theirs.rot, mount), read_imu(trace, name)
         placed = mount is not None or given.body == TRAJECTORIES[name]
-        told = [*contradictions(ts, ours, cov[chosen].astype("f8"), theirs, stated, _imu(trace, name), placed=placed)]
-    for each in told:
-        line = f"moves {each.ours:.2f} m where {given.name} moves {each.theirs:.2f} m, from {each.begin:.3f} to "
-        line += f"{each.end:.3f} s, {each.excess:.3g} times what the deviations of both allow"
-        line += f"; {each.witness} tells" if each.witness else ""
-        if each.wrong:
-            problems.append(f"{trace / name}: {line}: wrong and sure")
-        else:
-            notes += (f"{line}: {'the reference is wrong' if each.witness else 'nobody knows which is wrong'}",)
+        told = list(contradictions(ts, ours, cov[chosen].astype("f8"), theirs, stated, imu, placed=placed))
+    problems += [f"{trace / name}: {contradiction_text(each, given.name)}" for each in told if each.wrong]
+    notes += tuple(contradiction_text(each, given.name) for each in told if not each.wrong)
     return Comparison(name, given.name, accuracy, notes, tuple(problems), tuple(told))
 
 
-def _stated(given: Given, ts: np.ndarray, rot: np.ndarray, mount: Mount | None) -> np.ndarray | None:
-    """The covariances that a reference states, at the instants `ts` of its poses, f8 (N, 6, 6), as those of `_odom`."""
-    if given.cov is None or not len(ts):
-        return None
-    cov = given.cov[nearest_samples(given.stamps, ts)]
-    if given.body == GNSS:
-        cov = np.pad(matmul(np.swapaxes(rot, 1, 2), cov, rot), ((0, 0), (0, 3), (0, 3)), constant_values=np.nan)
-    elif mount is not None:
-        cov = matmul(np.kron(np.eye(2), mount.rotation.T), cov, np.kron(np.eye(2), mount.rotation))
-    return cov if np.isfinite(cov[:, :3, :3]).all() else None
+def contradiction_text(found: Contradiction, against: str) -> str:
+    """A contradiction for people, without the name of the trajectory."""
+    verdict = "the reference is wrong" if found.witness else "nobody tells which is wrong"
+    return (
+        f"moves {found.ours:.2f} m where {against} moves {found.theirs:.2f} m, from {found.begin:.3f} to {found.end:.3f} s, "
+        f"{found.excess:.3g} times what both deviations allow: {'wrong and sure' if found.wrong else verdict}"
+        + (f", as {found.witness} tells" if found.witness else "")
+    )
 
 
-def _imu(trace: Path, name: str) -> tuple[np.ndarray, np.ndarray] | None:
-    """Times, s, and specific force in the frame of the lidar, f8 (M, 3), m/s2, of the IMU, if there is one."""
-    if not exists(trace / "imu" / META):
-        return None
-    read, mount = whole_sensor(trace / "imu", "acc"), _mount(trace, name, "imu") or IDENTITY
-    good = read["valid"].astype(bool) & np.isfinite(read["acc"]).all(1)
-    return (read["ts"][good], matmul(read["acc"][good].astype("f8"), mount.rotation.T)) if good.any() else None
+def contradicted(trace: Path) -> list[Remark]:
+    """What the page says of contradictions between `_odom` and the references of a trace."""
+    with unless_damaged():  # there may be none
+        found = [
+            (each, Path(all_.against).name) for all_ in compare_trace(trace, Against()) for each in all_.contradictions
+        ]
+        return [Remark("_odom", contradiction_text(each, name), each.wrong) for each, name in found]
+    return []
 
 
 def _delay(trace: Path, name: str) -> float:
@@ -362,7 +216,7 @@ def _wanted(stamps: np.ndarray, delay: float, given: Given, mount: Mount | None)
         rot[known] = rotations_at(ts, given.poses.rot, times[known])
         pos[known] = positions_at(ts, given.poses.pos, times[known])
     if mount is not None:
-        pos, rot = pos + rot @ mount.translation, rot @ mount.rotation
+        pos, rot = pos + matmul(rot, mount.translation), matmul(rot, mount.rotation)
     return Poses(rot, pos), known
 
 
