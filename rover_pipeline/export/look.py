@@ -83,7 +83,8 @@ def _compared(trace: Path, against: Against, comparisons: dict[str, Any], as_jso
         load(f"rover_pipeline.report.read.against:{name}") for name in ("compare_trace", "text_of")
     )
     for each in compare_trace(trace, against):
-        comparisons[each.sensor] = each.as_json()
+        other = f"{each.sensor} against {Path(each.against).name}" if each.sensor in comparisons else each.sensor
+        comparisons[other] = each.as_json()
         if not as_json:
             print(text_of(each, trace), flush=True)
         yield from each.problems

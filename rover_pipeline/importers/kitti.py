@@ -47,8 +47,8 @@ CAMERAS = ("image_02", "image_00", "image_03", "image_01")
 ELEVATION_DEG = 0.205
 #: Columns of a record of the INS, as `dataformat.txt` lists them.
 _LAT, _LON, _ALT, _ROLL, _YAW, _NORTH, _EAST, _UP, _ACC, _RATES, _LEAST = 0, 1, 2, 3, 5, 6, 7, 10, 11, 17, 23
-#: Standard deviations of roll, pitch and yaw, rad, by the data sheet of KITTI's INS (OXTS RT3003); of positions: column.
-_ANGLES_RAD, _POSITION = np.radians([0.03, 0.03, 0.1]), 23
+#: Standard deviations of roll, pitch and yaw by the data sheet of the INS (OXTS RT3003), rad; column of positions'.
+_ANGLES_RAD, _ACCURACY = np.radians([0.03, 0.03, 0.1]), 23
 #: Radius of the Mercator projection of the development kit, m.
 _EARTH_M = 6378137.0
 #: From the axes of a camera (right, down, front) to those of a sensor (front, left, up).
@@ -172,7 +172,8 @@ def reference_states(records: np.ndarray, lidar_from_imu: np.ndarray | None) -> 
     lidar = matmul(imu, imu_from_lidar)
     first = lidar[0, :3, :3].T
     cov = np.zeros((len(records), 6, 6))
-    cov[:, :3, :3] = records[:, _POSITION, None, None] ** 2 * np.eye(3)
+    sigma = np.where(records[:, _ACCURACY] > 0, records[:, _ACCURACY], np.nan)  # of drives that do not tell it
+    cov[:, :3, :3] = sigma[:, None, None] ** 2 * np.eye(3)
     cov[:, 3:, 3:] = np.diag(_ANGLES_RAD**2)
     return {
         "cov": cov,

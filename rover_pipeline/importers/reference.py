@@ -71,7 +71,8 @@ class ReferenceWriter(SensorWriter):
         Poses that are not finite, or whose rotation is none, are not valid.
         """
         states = {name: np.asarray(samples[name], "f8") for name in self._states}
-        finite = np.all([np.isfinite(each).reshape(len(each), -1).all(1) for each in states.values()], axis=0)
+        told = [each.reshape(len(each), -1) for name, each in states.items() if name != "cov"]
+        finite = np.isfinite(np.concatenate(told, axis=1)).all(1)
         rot = np.where(finite[:, None, None], states["rot"], np.eye(3))
         apart = np.abs(matmul(rot, np.swapaxes(rot, 1, 2)) - np.eye(3)).max((1, 2))
         valid = finite & (apart < _ORTHOGONAL) & (det(rot) > 0)

@@ -179,21 +179,19 @@ def _comparison(
 def contradiction_text(found: Contradiction, against: str) -> str:
     """A contradiction for people, without the name of the trajectory."""
     verdict = "the reference is wrong" if found.witness else "nobody tells which is wrong"
+    verdict = ("wrong and sure" if found.wrong else verdict) + (f", as {found.witness} tells" if found.witness else "")
     return (
-        f"moves {found.ours:.2f} m where {against} moves {found.theirs:.2f} m, from {found.begin:.3f} to {found.end:.3f} s, "
-        f"{found.excess:.3g} times what both deviations allow: {'wrong and sure' if found.wrong else verdict}"
-        + (f", as {found.witness} tells" if found.witness else "")
+        f"moves {found.ours:.2f} m where {against} moves {found.theirs:.2f} m, {found.excess:.3g} times what both "
+        f"deviations allow, from {found.begin:.3f} to {found.end:.3f} s: {verdict}"
     )
 
 
-def contradicted(trace: Path) -> list[Remark]:
-    """What the page says of contradictions between `_odom` and the references of a trace."""
-    with unless_damaged():  # there may be none
-        found = [
-            (each, Path(all_.against).name) for all_ in compare_trace(trace, Against()) for each in all_.contradictions
-        ]
-        return [Remark("_odom", contradiction_text(each, name), each.wrong) for each, name in found]
-    return []
+def contradicted(trace: Path) -> Iterator[Remark]:
+    """What the page says of contradictions between `_odom` and the references of a trace, if there are any."""
+    with unless_damaged():
+        for found in compare_trace(trace, Against()):
+            name = Path(found.against).name
+            yield from (Remark("_odom", contradiction_text(each, name), each.wrong) for each in found.contradictions)
 
 
 def _delay(trace: Path, name: str) -> float:
