@@ -36,7 +36,7 @@ from rover_pipeline.importers.clouds import cloud_files, write_sweeps
 from rover_pipeline.importers.origin import write_config
 from rover_pipeline.importers.pictures import describe_lens, picture_files, write_pictures
 from rover_pipeline.importers.points import Cloud
-from rover_pipeline.importers.reference import write_reference
+from rover_pipeline.importers.reference import ins_covariance, write_reference
 from rover_pipeline.importers.spinning import Turn, dated, raised, steady_turns
 from rover_pipeline.importers.times import natural_order, read_times, require_steady
 from rover_pipeline.kinematics.rotation import nearest
@@ -47,14 +47,11 @@ CAMERAS = ("image_02", "image_00", "image_03", "image_01")
 ELEVATION_DEG = 0.205
 #: Columns of a record of the INS, as `dataformat.txt` lists them.
 _LAT, _LON, _ALT, _ROLL, _YAW, _NORTH, _EAST, _UP, _ACC, _RATES, _LEAST = 0, 1, 2, 3, 5, 6, 7, 10, 11, 17, 23
-#: Standard deviations of roll, pitch and yaw by the data sheet of the INS (OXTS RT3003), rad; column of positions'.
-_ANGLES_RAD, _ACCURACY = np.radians([0.03, 0.03, 0.1]), 23
 #: Radius of the Mercator projection of the development kit, m.
 _EARTH_M = 6378137.0
 #: From the axes of a camera (right, down, front) to those of a sensor (front, left, up).
 _FLU_FROM_OPTICAL = np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]])
-_MAX_RECORD = 1 << 16
-_MAX_SWEEP = 1 << 28  # as text
+_MAX_RECORD, _MAX_SWEEP = 1 << 16, 1 << 28  # as text
 
 
 class Samples(NamedTuple):
@@ -171,16 +168,12 @@ def reference_states(records: np.ndarray, lidar_from_imu: np.ndarray | None) -> 
     vel = records[:, [_EAST, _NORTH, _UP]] + np.einsum("nij,nj->ni", imu[:, :3, :3], np.cross(rates, arm))
     lidar = matmul(imu, imu_from_lidar)
     first = lidar[0, :3, :3].T
-    cov = np.zeros((len(records), 6, 6))
-    sigma = np.where(records[:, _ACCURACY] > 0, records[:, _ACCURACY], np.nan)  # of drives that do not tell it
-    cov[:, :3, :3] = sigma[:, None, None] ** 2 * np.eye(3)
-    cov[:, 3:, 3:] = np.diag(_ANGLES_RAD**2)
     return {
-        "cov": cov,
         "pos": matmul(lidar[:, :3, 3] - lidar[0, :3, 3], first.T),
         "rot": matmul(first, lidar[:, :3, :3]),
         "vel": matmul(vel, first.T),
         "avel": matmul(rates, imu_from_lidar[:3, :3]),
+        "cov": ins_covariance(records[:, _LEAST]),  # the accuracy of positions stands after what all records have
     }
 
 

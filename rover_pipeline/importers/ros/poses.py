@@ -39,14 +39,11 @@ class ReferenceSink(BatchSink):
             pose = matmul(pose_matrix(content["pose"]), self._mount)
         except ValueError:  # lost for the moment, as trackers say it
             pose = np.full((4, 4), np.nan)
-        cov = np.asarray(content.get("covariance", ()), "f8")
-        self.push(ts, pose, cov.reshape(6, 6) if cov.any() else np.full((6, 6), np.nan))  # zeros: not known
+        self.push(ts, pose)
 
     def channels(self, rows: list[tuple[Any, ...]]) -> dict[str, np.ndarray]:
         poses = np.stack([row[1] for row in rows])
-        into = np.kron(np.eye(2), poses[:, :3, :3])  # its axes are those of the world
-        cov = matmul(np.swapaxes(into, 1, 2), np.stack([row[2] for row in rows]), into)
-        return {TS: np.array([row[0] for row in rows]), "pos": poses[:, :3, 3], "rot": poses[:, :3, :3], "cov": cov}
+        return {TS: np.array([row[0] for row in rows]), "pos": poses[:, :3, 3], "rot": poses[:, :3, :3]}
 
     def open_writer(self, names: Iterable[str]) -> ReferenceWriter:
         return ReferenceWriter(
