@@ -145,7 +145,7 @@ WITHOUT_BLAS = {
     "scipy.spatial": {"cKDTree"},
     "scipy.spatial.distance": {"cdist"},
     "scipy.spatial.transform": {"Rotation", "Slerp"},
-    "scipy.special": {"chdtri", "fdtrc", "gammaincinv"},
+    "scipy.special": {"chdtrc", "chdtri", "fdtrc", "gammaincinv"},
 }
 #: Methods of SciPy's rotations that call them where a matrix is oblique, and always.
 ROTATIONS = {"from_matrix", "mean", "apply", "align_vectors"}

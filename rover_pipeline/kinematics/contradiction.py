@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import chdtri, fdtrc
+from scipy.special import chdtrc, chdtri, fdtrc
 
 from rover_pipeline.kinematics import accuracy
 from rover_pipeline.kinematics.rotation import skew
@@ -22,6 +22,8 @@ from rover_pipeline.numerics.linear import matmul, solve
 _CHANCE, _ROUNDING = 1e-6, 0.5e-3**2
 #: How far from the lidar a body is whose place nobody tells, m. No rig accelerates like this for a second, m/s2.
 _ARM_M, _IMPOSSIBLE = 1.0, 20.0
+
+Imu = tuple[np.ndarray, np.ndarray]
 
 
 class Contradiction(NamedTuple):
@@ -48,7 +50,7 @@ def contradictions(
     cov: np.ndarray,
     wanted: Poses,
     stated: np.ndarray | None,
-    imu: tuple[np.ndarray, np.ndarray] | None = None,
+    imu: Imu | None = None,
     *,
     placed: bool = True,
 ) -> Iterator[Contradiction]:
@@ -60,7 +62,7 @@ def contradictions(
             is taken to be off by 5 cm and 3 %. placed: whether its place on the rig is known.
         imu: times, f8 (M,), s, and specific force in the frame of the poses, f8 (M, 3), m/s2; None = there is none.
     """
-    first, last = near = accuracy.pairs_apart(ts, accuracy.RELATIVE_S)
+    first, last = accuracy.pairs_apart(ts, accuracy.RELATIVE_S)
     count, since = len(first), np.arange(len(ts))
     first, last = pairs = np.append(first, 0 * since), np.append(last, since)
     lengths = [np.linalg.norm(each.pos[last] - each.pos[first], axis=1) for each in (poses, wanted)]
@@ -79,10 +81,10 @@ def contradictions(
     local = bad[bad < count]
     # A motion that begins after all earlier ones have ended belongs to another contradiction.
     new = np.flatnonzero(first[local[1:]] > np.maximum.accumulate(last[local])[:-1]) + 1
-    noise = None if stated is None else np.trace(spread[:count, :3, :3], axis1=1, axis2=2)
     for part in np.split(local, new) if len(local) else [bad] * bool(len(bad)):
         worst, begin, end = part[np.argmax(excess[part])], float(ts[first[part]].min()), float(ts[last[part]].max())
-        witness, is_ours = _decide(ts, (poses, wanted), near, noise, imu, begin, end) if len(local) else ("", False)
+        noise = None if stated is None else float(np.trace(spread[worst, :3, :3]))
+        witness, is_ours = _decide(ts, (poses, wanted), noise, imu, begin, end) if len(local) else ("", False)
         wrong = is_ours if witness else stated is not None
         ours, theirs, most = (float(each[worst]) for each in (*lengths, excess))
         yield Contradiction(begin, end, ours, theirs, most, witness, wrong)
@@ -98,23 +100,19 @@ def _spread(poses: Poses, cov: np.ndarray, pairs: tuple[np.ndarray, np.ndarray])
 
 
 def _decide(
-    ts: np.ndarray,
-    both: tuple[Poses, Poses],
-    near: tuple[np.ndarray, np.ndarray],
-    noise: np.ndarray | None,
-    imu: tuple[np.ndarray, np.ndarray] | None,
-    begin: float,
-    end: float,
+    ts: np.ndarray, both: tuple[Poses, Poses], noise: float | None, imu: Imu | None, begin: float, end: float
 ) -> tuple[str, bool]:
     """Who decides between two instants, and whether it contradicts the trajectory, the first of `both`.
 
-    Changes of velocity from one second to the next are compared, less what the IMU measures; what gravity leaves is
-    always the same. The rest of the one that is wrong is larger than by chance (F test).
+    Changes of motions over half a second to those after them are compared, less what the IMU measures; what gravity
+    leaves is always the same. The rest of the one that is wrong is larger than by chance: by
+    the F distribution where its deviation is not known, else by the chi-square distribution.
 
     Args:
-        near: pairs of poses a second apart; noise: f8 (pair,), m2, variance of the difference of motions, if known.
+        noise: variance of the difference of motions, m2, if both deviations are known.
     """
-    (first, last), span = near, accuracy.RELATIVE_S
+    span = accuracy.RELATIVE_S / 2
+    first, last = accuracy.pairs_apart(ts, span)
     _, after, before = np.intersect1d(first, last, return_indices=True)
     times, force = imu or (ts, np.zeros((len(ts), 3)))
     inside = (times >= ts[0]) & (times <= ts[-1])
@@ -129,15 +127,17 @@ def _decide(
         felt_way = np.cumsum(np.cumsum(felt * period, axis=0) * period, axis=0)
         free = each.pos - accuracy.positions_at(times, felt_way, ts)
         mean = (free[last] - free[first]) / (ts[last] - ts[first])[:, None]
-        change = 2 * span * (mean[after] - mean[before]) / (ts[last[after]] - ts[first[before]])[:, None]
+        change = 2 * span**2 * (mean[after] - mean[before]) / (ts[last[after]] - ts[first[before]])[:, None]
         squares = np.sum((change - np.median(change[known], axis=0)) ** 2, axis=1)
         rests.append(squares[touched])
-        usual.append(np.median(squares[known]) if noise is None else 3 * noise[before][touched])
+        usual.append(float(np.median(squares[known])) if noise is None else 3 * noise)
     if imu is None:
-        return ("its acceleration", False) if rests[1].max() > (_IMPOSSIBLE * span) ** 2 else ("", False)
+        most = (_IMPOSSIBLE * span**2) ** 2 + usual[1] / 3 * chdtri(3, _CHANCE)
+        return ("its acceleration", False) if rests[1].max() > most else ("", False)
     freedom = 3 * int((end - begin) / (2 * span) + 2)  # changes that do not overlap, those at the ends too
     for ours in (True, False):
         mine, other = rests if ours else rests[::-1]
-        if fdtrc(freedom, freedom, mine.sum() / np.sum(other + usual[not ours])) < _CHANCE:
+        ratio = mine.sum() / np.sum(other + usual[not ours])
+        if (fdtrc(freedom, freedom, ratio) if noise is None else chdtrc(freedom, freedom * ratio)) < _CHANCE:
             return "the IMU", ours
     return "", False

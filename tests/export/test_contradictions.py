@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+from benchmarks import drives
 from rover_pipeline.cli import main
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
 from rover_pipeline.importers.reference import write_reference
@@ -103,13 +104,13 @@ def test_noise_of_the_stated_deviations_contradicts_nothing(tmp_path: Path, caps
 def test_an_odometry_that_slips_by_more_than_both_deviations_is_wrong_and_sure(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], imu: bool
 ) -> None:
-    trace = recording(tmp_path / "rec", imu=imu, odometry=3.0)
+    trace = recording(tmp_path / "rec", imu=imu, odometry=1.0)
     refer(trace, sigma=0.02)
     problems, found = judged(trace, capsys)
     (each,) = found["_odom"]["contradictions"]
     assert len(problems) == 1 and ("the IMU" in problems[0]) is imu
     assert each["begin"] < START + 5 < each["end"] < START + 7 and each["excess"] > 3
-    refer(trace, sigma=2.0)
+    refer(trace, sigma=1.0)
     assert not judged(trace, capsys)[0], "a reference that is off by a metre cannot tell"
 
 
@@ -153,3 +154,22 @@ def test_the_page_calls_a_recording_bad_whose_odometry_is_wrong_and_sure(tmp_pat
     refer(trace, sigma=0.02)
     found = [each for each in summarise(trace, PageOptions()).findings if "wrong and sure" in each.text]
     assert [(each.severity, each.place) for each in found] == [("error", "_odom")]
+
+
+@pytest.mark.system
+@pytest.mark.skipif(not (drives.CAPTURES / "lidar_hdl64_straight").is_dir(), reason="no captures")
+def test_a_real_drive_and_its_ins_agree_until_one_of_them_jumps_and_its_imu_tells_which(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = drives.imported(drives.CAPTURES, "city street", "ours", tmp_path)
+    drives.command("run", str(trace), "--outputs", "odom")
+    problems, found = judged(trace, capsys)
+    assert not problems and found["_odom"]["contradictions"] == [], "the INS states 0.1 m"
+    for name, is_wrong in (("_odom", True), ("_reference", False)):
+        shifted = tmp_path / name
+        shutil.copytree(trace, shifted)
+        ts, pos = np.fromfile(shifted / name / TS), np.fromfile(shifted / name / "pos").reshape(-1, 3)
+        (pos + 3.0 * (ts > ts[len(ts) // 2])[:, None] * [1, 0, 0]).tofile(shifted / name / "pos")
+        problems, found = judged(shifted, capsys)
+        (each,) = found["_odom"]["contradictions"]
+        assert (each["witness"], each["wrong"], bool(problems)) == ("the IMU", is_wrong, is_wrong)

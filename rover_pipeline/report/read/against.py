@@ -179,7 +179,8 @@ def _comparison(
 def contradiction_text(found: Contradiction, against: str) -> str:
     """A contradiction for people, without the name of the trajectory."""
     verdict = "the reference is wrong" if found.witness else "nobody tells which is wrong"
-    verdict = ("wrong and sure" if found.wrong else verdict) + (f", as {found.witness} tells" if found.witness else "")
+    verdict = "wrong and sure" if found.wrong else verdict
+    verdict += f", as {found.witness} tells" if found.witness else ", if the reference is right" * found.wrong
     return (
         f"moves {found.ours:.2f} m where {against} moves {found.theirs:.2f} m, {found.excess:.3g} times what both "
         f"deviations allow, from {found.begin:.3f} to {found.end:.3f} s: {verdict}"
