@@ -157,11 +157,10 @@ def test_the_page_calls_a_recording_bad_whose_odometry_is_wrong_and_sure(tmp_pat
 
 
 @pytest.mark.system
-@pytest.mark.skipif(not (drives.CAPTURES / "lidar_hdl64_straight").is_dir(), reason="no captures")
 def test_a_real_drive_and_its_ins_agree_until_one_of_them_jumps_and_its_imu_tells_which(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    captures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    trace = drives.imported(drives.CAPTURES, "city street", "ours", tmp_path)
+    trace = drives.imported(captures, "city street", "ours", tmp_path)
     drives.command("run", str(trace), "--outputs", "odom")
     problems, found = judged(trace, capsys)
     assert not problems and found["_odom"]["contradictions"] == [], "the INS states 0.1 m"
