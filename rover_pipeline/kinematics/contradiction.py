@@ -22,6 +22,8 @@ from rover_pipeline.numerics.linear import matmul, solve
 _CHANCE, _ROUNDING = 1e-6, 0.5e-3**2
 #: How far from the lidar a body is whose place nobody tells, m. No rig accelerates like this for a second, m/s2.
 _ARM_M, _IMPOSSIBLE = 1.0, 20.0
+#: Time over which a witness compares motions, s.
+_HALF_S = accuracy.RELATIVE_S / 2
 
 Imu = tuple[np.ndarray, np.ndarray]
 
@@ -81,12 +83,13 @@ def contradictions(
     local = bad[bad < count]
     # A motion that begins after all earlier ones have ended belongs to another contradiction.
     new = np.flatnonzero(first[local[1:]] > np.maximum.accumulate(last[local])[:-1]) + 1
+    rests = _rests(ts, (poses, wanted), imu) if len(local) else None
     for part in np.split(local, new) if len(local) else [bad] * bool(len(bad)):
         worst, begin, end = part[np.argmax(excess[part])], float(ts[first[part]].min()), float(ts[last[part]].max())
         noise = None if stated is None else float(np.trace(spread[worst, :3, :3]))
-        witness, is_ours = _decide(ts, (poses, wanted), noise, imu, begin, end) if len(local) else ("", False)
-        wrong = is_ours if witness else stated is not None
+        witness, is_ours = _decide(rests, noise, imu is not None, begin, end) if rests else ("", False)
         ours, theirs, most = (float(each[worst]) for each in (*lengths, excess))
+        wrong = is_ours if witness else stated is not None
         yield Contradiction(begin, end, ours, theirs, most, witness, wrong)
 
 
@@ -99,44 +102,58 @@ def _spread(poses: Poses, cov: np.ndarray, pairs: tuple[np.ndarray, np.ndarray])
     return np.asarray(cov[last] + matmul(move, cov[first], np.swapaxes(move, 1, 2)))
 
 
-def _decide(
-    ts: np.ndarray, both: tuple[Poses, Poses], noise: float | None, imu: Imu | None, begin: float, end: float
-) -> tuple[str, bool]:
-    """Who decides between two instants, and whether it contradicts the trajectory, the first of `both`.
+class _Rests(NamedTuple):
+    """What is left of changes of motions from half a second to the next: f8 (M,), from `begin` to `end`, s.
 
-    Changes of motions over half a second to those after them are compared, less what the IMU measures; what gravity
-    leaves is always the same. The rest of the one that is wrong is larger than by chance: by
-    the F distribution where its deviation is not known, else by the chi-square distribution.
-
-    Args:
-        noise: variance of the difference of motions, m2, if both deviations are known.
+    Attributes:
+        ours, theirs: squared, m2, less what the IMU measures, and what gravity leaves, which is always the same.
     """
-    span = accuracy.RELATIVE_S / 2
-    first, last = accuracy.pairs_apart(ts, span)
+
+    begin: np.ndarray
+    end: np.ndarray
+    ours: np.ndarray
+    theirs: np.ndarray
+
+
+def _rests(ts: np.ndarray, both: tuple[Poses, Poses], imu: Imu | None) -> _Rests:
+    first, last = accuracy.pairs_apart(ts, _HALF_S)
     _, after, before = np.intersect1d(first, last, return_indices=True)
     times, force = imu or (ts, np.zeros((len(ts), 3)))
     inside = (times >= ts[0]) & (times <= ts[-1])
     times, force = times[inside], force[inside]
     known = accuracy.covered(times, ts[first[before]]) & accuracy.covered(times, ts[last[after]])
-    touched = (ts[first[before]] < end) & (ts[last[after]] > begin) & known
-    if not touched.any():
-        return "", False
-    rests, usual, period = [], [], np.gradient(times)[:, None]
-    for each in both:
+    after, before = after[known], before[known]
+    begin, end, found = ts[first[before]], ts[last[after]], []
+    for each in both if len(begin) else ():
         felt = np.einsum("nij,nj->ni", accuracy.rotations_at(ts, each.rot, times), force)
+        period = np.gradient(times)[:, None]
         felt_way = np.cumsum(np.cumsum(felt * period, axis=0) * period, axis=0)
         free = each.pos - accuracy.positions_at(times, felt_way, ts)
         mean = (free[last] - free[first]) / (ts[last] - ts[first])[:, None]
-        change = 2 * span**2 * (mean[after] - mean[before]) / (ts[last[after]] - ts[first[before]])[:, None]
-        squares = np.sum((change - np.median(change[known], axis=0)) ** 2, axis=1)
-        rests.append(squares[touched])
-        usual.append(float(np.median(squares[known])) if noise is None else 3 * noise)
-    if imu is None:
-        most = (_IMPOSSIBLE * span**2) ** 2 + usual[1] / 3 * chdtri(3, _CHANCE)
-        return ("its acceleration", False) if rests[1].max() > most else ("", False)
-    freedom = 3 * int((end - begin) / (2 * span) + 2)  # changes that do not overlap, those at the ends too
-    for ours in (True, False):
-        mine, other = rests if ours else rests[::-1]
+        change = 2 * _HALF_S**2 * (mean[after] - mean[before]) / (end - begin)[:, None]
+        found.append(np.sum((change - np.median(change, axis=0)) ** 2, axis=1))
+    return _Rests(begin, end, *(found or (begin, begin)))
+
+
+def _decide(rests: _Rests, noise: float | None, felt: bool, begin: float, end: float) -> tuple[str, bool]:
+    """Who decides between two instants, and whether it contradicts the trajectory.
+
+    What is left of the one that is wrong is larger than by chance: by the F distribution where its deviation is not
+    known, else by the chi-square distribution.
+
+    Args:
+        noise: variance of the difference of motions, m2, if both deviations are known; felt: whether there is an IMU.
+    """
+    touched = (rests.begin < end) & (rests.end > begin)
+    if not touched.any():
+        return "", False
+    left = [each[touched] for each in (rests.ours, rests.theirs)]
+    usual = [float(np.median(each)) if noise is None else 3 * noise for each in (rests.ours, rests.theirs)]
+    if not felt:
+        most = (_IMPOSSIBLE * _HALF_S**2) ** 2 + usual[1] / 3 * chdtri(3, _CHANCE)
+        return ("its acceleration", False) if left[1].max() > most else ("", False)
+    freedom = 3 * int((end - begin) / (2 * _HALF_S) + 2)  # changes that do not overlap, those at the ends too
+    for ours, (mine, other) in ((True, left), (False, left[::-1])):
         ratio = mine.sum() / np.sum(other + usual[not ours])
         if (fdtrc(freedom, freedom, ratio) if noise is None else chdtrc(freedom, freedom * ratio)) < _CHANCE:
             return "the IMU", ours
