@@ -135,14 +135,29 @@ def rotations_at(ts: np.ndarray, rot: np.ndarray, times: np.ndarray) -> np.ndarr
     return np.asarray(Slerp(ts - ts[0], from_matrix(rot))(times - ts[0]).as_matrix())
 
 
-def east_north_up(llh: np.ndarray, good: np.ndarray) -> np.ndarray:
-    """Positions from the first good one, f8 (N, 3), m, of WGS 84 latitudes and longitudes, degrees, and heights, m."""
-    lat, lon = np.radians(llh[:, :2].T)
-    out = np.stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)], axis=-1)
-    pos = out * (6378137.0 / np.sqrt(1 - _FLAT * np.sin(lat)[:, None] ** 2) * [1, 1, 1 - _FLAT] + llh[:, 2:])
-    first = np.argmax(good)
-    east = np.array([-np.sin(lon[first]), np.cos(lon[first]), 0])
-    return np.asarray(matmul(pos - pos[first], np.stack([east, np.cross(out[first], east), out[first]], axis=1)))
+def east_north_up(llh: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """Positions from a place, f8 (N, 3), m, of WGS 84 latitude and longitude, degrees, and height, m, f8 (N, 3)."""
+    lat, lon = np.radians(np.vstack([first, llh])[:, :2].T)
+    up = np.stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)], axis=-1)
+    normal = 6378137.0 / np.sqrt(1 - _FLAT * np.sin(lat) ** 2)[:, None] * [1, 1, 1 - _FLAT]
+    pos = up * (normal + np.append(first[2], llh[:, 2])[:, None])
+    east = np.array([-np.sin(lon[0]), np.cos(lon[0]), 0])
+    return np.asarray(matmul(pos[1:] - pos[0], np.stack([east, np.cross(up[0], east), up[0]], axis=1)))
+
+
+def heading(ts: np.ndarray, pos: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """The rotation that turns motions into those wanted, f8 (3, 3), by the half of them whose lengths agree best.
+
+    So a jump of one of them turns nothing. Motions are those over a quarter of the time.
+
+    Args:
+        ts: f8 (N,), s, increasing; pos, wanted: f8 (N, 3), m.
+    """
+    first, last = pairs_apart(ts, (ts[-1] - ts[0]) / 4)
+    moved, truly = pos[last] - pos[first], wanted[last] - wanted[first]
+    apart = np.abs(np.linalg.norm(moved, axis=1) - np.linalg.norm(truly, axis=1))
+    good = apart <= np.median(apart)
+    return nearest(matmul(truly[good].T, moved[good]))
 
 
 def way(ts: np.ndarray, pos: np.ndarray) -> np.ndarray:

@@ -78,12 +78,12 @@ def contradictions(
     size = 6 if stated is not None and np.isfinite(stated).all() else 3
     error = accuracy.motion_errors(poses, wanted, pairs)[:, :size]
     squares = np.sum(error * solve(spread[:, :size, :size], error[:, :, None])[:, :, 0], axis=1)
-    excess = np.sqrt(squares / chdtri(size, _CHANCE / len(squares)))
+    excess = np.sqrt(np.maximum(squares, 0) / chdtri(size, _CHANCE / len(squares)))
     bad = np.flatnonzero((excess > 1) & (np.linalg.norm(error[:, :3], axis=1) > accuracy.WRONG_M))
     local = bad[bad < count]
     # A motion that begins after all earlier ones have ended belongs to another contradiction.
     new = np.flatnonzero(first[local[1:]] > np.maximum.accumulate(last[local])[:-1]) + 1
-    rests = _rests(ts, (poses, wanted), imu) if len(local) else None
+    rests = _rests(ts, (poses, wanted), imu) if len(local) else []
     for part in np.split(local, new) if len(local) else [bad] * bool(len(bad)):
         worst, begin, end = part[np.argmax(excess[part])], float(ts[first[part]].min()), float(ts[last[part]].max())
         noise = None if stated is None else float(np.trace(spread[worst, :3, :3]))
@@ -102,20 +102,12 @@ def _spread(poses: Poses, cov: np.ndarray, pairs: tuple[np.ndarray, np.ndarray])
     return np.asarray(cov[last] + matmul(move, cov[first], np.swapaxes(move, 1, 2)))
 
 
-class _Rests(NamedTuple):
-    """What is left of changes of motions from half a second to the next: f8 (M,), from `begin` to `end`, s.
+def _rests(ts: np.ndarray, both: tuple[Poses, Poses], imu: Imu | None) -> list[np.ndarray]:
+    """Changes of motions from half a second to the next, less what the IMU measures and what gravity always leaves.
 
-    Attributes:
-        ours, theirs: squared, m2, less what the IMU measures, and what gravity leaves, which is always the same.
+    Returns:
+        When they begin and end, f8 (M,), s, and their squares, f8 (M,), m2, by the trajectory and by the reference.
     """
-
-    begin: np.ndarray
-    end: np.ndarray
-    ours: np.ndarray
-    theirs: np.ndarray
-
-
-def _rests(ts: np.ndarray, both: tuple[Poses, Poses], imu: Imu | None) -> _Rests:
     first, last = accuracy.pairs_apart(ts, _HALF_S)
     _, after, before = np.intersect1d(first, last, return_indices=True)
     times, force = imu or (ts, np.zeros((len(ts), 3)))
@@ -123,19 +115,19 @@ def _rests(ts: np.ndarray, both: tuple[Poses, Poses], imu: Imu | None) -> _Rests
     times, force = times[inside], force[inside]
     known = accuracy.covered(times, ts[first[before]]) & accuracy.covered(times, ts[last[after]])
     after, before = after[known], before[known]
-    begin, end, found = ts[first[before]], ts[last[after]], []
-    for each in both if len(begin) else ():
+    found = [ts[first[before]], ts[last[after]]]
+    for each in both if len(before) else ():
         felt = np.einsum("nij,nj->ni", accuracy.rotations_at(ts, each.rot, times), force)
         period = np.gradient(times)[:, None]
         felt_way = np.cumsum(np.cumsum(felt * period, axis=0) * period, axis=0)
         free = each.pos - accuracy.positions_at(times, felt_way, ts)
         mean = (free[last] - free[first]) / (ts[last] - ts[first])[:, None]
-        change = 2 * _HALF_S**2 * (mean[after] - mean[before]) / (end - begin)[:, None]
+        change = 2 * _HALF_S**2 * (mean[after] - mean[before]) / (found[1] - found[0])[:, None]
         found.append(np.sum((change - np.median(change, axis=0)) ** 2, axis=1))
-    return _Rests(begin, end, *(found or (begin, begin)))
+    return found
 
 
-def _decide(rests: _Rests, noise: float | None, felt: bool, begin: float, end: float) -> tuple[str, bool]:
+def _decide(rests: list[np.ndarray], noise: float | None, felt: bool, begin: float, end: float) -> tuple[str, bool]:
     """Who decides between two instants, and whether it contradicts the trajectory.
 
     What is left of the one that is wrong is larger than by chance: by the F distribution where its deviation is not
@@ -144,11 +136,11 @@ def _decide(rests: _Rests, noise: float | None, felt: bool, begin: float, end: f
     Args:
         noise: variance of the difference of motions, m2, if both deviations are known; felt: whether there is an IMU.
     """
-    touched = (rests.begin < end) & (rests.end > begin)
+    touched = (rests[0] < end) & (rests[1] > begin)
     if not touched.any():
         return "", False
-    left = [each[touched] for each in (rests.ours, rests.theirs)]
-    usual = [float(np.median(each)) if noise is None else 3 * noise for each in (rests.ours, rests.theirs)]
+    left = [each[touched] for each in rests[2:]]
+    usual = [float(np.median(each)) if noise is None else 3 * noise for each in rests[2:]]
     if not felt:
         most = (_IMPOSSIBLE * _HALF_S**2) ** 2 + usual[1] / 3 * chdtri(3, _CHANCE)
         return ("its acceleration", False) if left[1].max() > most else ("", False)

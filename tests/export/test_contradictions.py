@@ -72,11 +72,11 @@ def refer(trace: Path, *, sigma: float | None, jump: float = 0.0, over: float = 
     write_reference(trace, ts, states, command="import clouds", source="poses")
 
 
-def place(trace: Path, sigma: float) -> None:
+def place(trace: Path, sigma: float, jump: float = 0.0) -> None:
     """A receiver 0.4 m from the lidar with fixes at 5 Hz, near Zurich."""
     ts = START + np.arange(58) / 5
     pos, rot = truth(ts)
-    pos = pos + rot @ [0.4, 0, 0.2] + np.random.default_rng(2).normal(0, sigma, pos.shape)
+    pos = pos + slips(ts, jump) + rot @ [0.4, 0, 0.2] + np.random.default_rng(2).normal(0, sigma, pos.shape)
     north, east = 111_177.0, 111_320.0 * np.cos(np.radians(47.4))
     cov = np.tile(sigma**2 * np.eye(3, dtype="f4"), (len(ts), 1, 1))
     write(trace / "gnss", ts, lat=47.4 + pos[:, 1] / north, lon=8.5 + pos[:, 0] / east, alt=400 + pos[:, 2], cov=cov)
@@ -112,6 +112,15 @@ def test_an_odometry_that_slips_by_more_than_both_deviations_is_wrong_and_sure(
     assert each["begin"] < START + 5 < each["end"] < START + 7 and each["excess"] > 3
     refer(trace, sigma=1.0)
     assert not judged(trace, capsys)[0], "a reference that is off by a metre cannot tell"
+
+
+def test_a_receiver_that_jumps_while_it_moves_does_not_make_the_odometry_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = recording(tmp_path / "rec", imu=True)
+    place(trace, 0.5, jump=50.0)
+    problems, found = judged(trace, capsys)
+    assert not problems and [each["witness"] for each in found["_odom"]["contradictions"]] == ["the IMU"]
 
 
 def test_a_receiver_in_the_recording_is_a_reference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

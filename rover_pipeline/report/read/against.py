@@ -17,14 +17,14 @@ from rover_pipeline.errors import FormatError, describe, unless_damaged
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import read_provenance
-from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.format.sensor import Sensor, time_problem
 from rover_pipeline.kinematics.accuracy import (
     LEAST_ALIGNED,
     Accuracy,
     Relative,
-    align,
     compare,
     covered,
+    heading,
     positions_at,
     rotations_at,
 )
@@ -142,7 +142,8 @@ def beside(trace: Path, name: str, given: Given, mount: Mount | None = None) -> 
     wanted, known = _wanted(found.ts, _delay(trace, name), given, mount)
     both = found.valid & known
     if given.body == GNSS and both.sum() >= LEAST_ALIGNED:  # it is taken to turn as the trajectory does
-        wanted = wanted._replace(rot=matmul(align(found.poses.pos[both], wanted.pos[both]).rot, found.poses.rot))
+        world = heading(found.ts[both], found.poses.pos[both], wanted.pos[both])
+        wanted = wanted._replace(rot=matmul(world, found.poses.rot))
     return found._replace(valid=found.valid & are_poses(found.poses)), wanted, known
 
 
@@ -165,7 +166,7 @@ def _comparison(
         )
         return Comparison(name, given.name, accuracy, notes, (why,))
     problems, told = list(_beyond(trace / name, accuracy, limits)), []
-    if cov is not None:
+    if cov is not None and not time_problem(found.ts):
         chosen = found.valid & known & np.isfinite(cov).all((1, 2))
         ts, (ours, theirs) = found.ts[chosen], (Poses(*(e[chosen] for e in each)) for each in (found.poses, wanted))
         stated, imu = stated_by(given, ts, theirs.rot, mount), read_imu(trace, name)

@@ -106,9 +106,8 @@ def references(trace: Path, against: Against) -> Iterator[Given]:
         folders = [each for each in folders if {"pos", "rot"} <= set(Sensor(each).specs)]
         folders += [path / REFERENCE] * exists(path / REFERENCE / META)
     places = path / GNSS if path.name != GNSS else path
-    if exists(places / META):
-        folders = [each for each in folders if each != places]
-    elif not folders:
+    folders = [each for each in folders if each != places]
+    if not folders and not exists(places / META):
         raise FormatError(f"{path}: has neither {TRUTH} nor {REFERENCE} to compare with; give a file: --against PATH")
     for folder in folders:
         found = read_sensor_poses(folder)
@@ -122,13 +121,14 @@ def references(trace: Path, against: Against) -> Iterator[Given]:
             cov = sensor.channel("cov").read_whole(len(stamps)).astype("f8")
         good = found.valid & are_poses(found.poses)
         yield _shifted(Given(str(folder), _body(folder), stamps, instants, found.poses, cov), good, against)
-    if exists(places / META):
-        names = ("position",) if "position" in Sensor(places).specs else ("lat", "lon", "alt")
-        read = whole_sensor(places, *names, *{"cov"} & set(Sensor(places).specs))
+    names = ("position",) if exists(places / META) and "position" in Sensor(places).specs else ("lat", "lon", "alt")
+    if exists(places / META) and {*names} <= (channels := set(Sensor(places).specs)):
+        read = whole_sensor(places, *names, *{"cov"} & channels)
         llh, ts = np.column_stack([read[name] for name in names]), read[TS]
         good = read[VALID].astype(bool) & np.isfinite(llh).all(1)
-        poses = Poses(np.tile(np.eye(3), (len(ts), 1, 1)), east_north_up(llh, good))
-        yield _shifted(Given(str(places), GNSS, ts, ts, poses, read.get("cov")), good, against)
+        if good.any() or not folders:
+            poses = Poses(np.tile(np.eye(3), (len(ts), 1, 1)), east_north_up(llh, llh[np.argmax(good)]))
+            yield _shifted(Given(str(places), GNSS, ts, ts, poses, read.get("cov")), good, against)
 
 
 def are_poses(poses: Poses) -> np.ndarray:
@@ -184,8 +184,10 @@ def stated_by(given: Given, ts: np.ndarray, rot: np.ndarray, mount: Mount | None
 
 def read_imu(trace: Path, name: str) -> tuple[np.ndarray, np.ndarray] | None:
     """Times, s, and specific force in the frame of the lidar, f8 (M, 3), m/s2, of the IMU, if there is one."""
-    if not exists(trace / "imu" / META):
+    if not exists(trace / "imu" / META) or "acc" not in Sensor(trace / "imu").specs:
         return None
     read, mount = whole_sensor(trace / "imu", "acc"), body_mount(trace, name, "imu") or IDENTITY
     good = read[VALID].astype(bool) & np.isfinite(read["acc"]).all(1)
-    return (read[TS][good], matmul(read["acc"][good].astype("f8"), mount.rotation.T)) if good.any() else None
+    if not good.any() or time_problem(read[TS][good]):
+        return None
+    return read[TS][good], matmul(read["acc"][good].astype("f8"), mount.rotation.T)
