@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from rover_pipeline.errors import FormatError, describe, unless_damaged
+from rover_pipeline.errors import ConfigError, FormatError, describe, unless_damaged
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import read_provenance
-from rover_pipeline.format.sensor import Sensor, time_problem
+from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.kinematics.accuracy import (
     LEAST_ALIGNED,
     Accuracy,
@@ -139,12 +140,13 @@ def fitting(trace: Path, name: str, given: list[Given]) -> Iterator[tuple[Given,
 def beside(trace: Path, name: str, given: Given, mount: Mount | None = None) -> tuple[SensorPoses, Poses, np.ndarray]:
     """The poses of a trajectory, those that are none not valid; the reference at their instants; where it is known."""
     found = read_sensor_poses(trace / name)
+    found = found._replace(valid=found.valid & are_poses(found.poses))
     wanted, known = _wanted(found.ts, _delay(trace, name), given, mount)
     both = found.valid & known
     if given.body == GNSS and both.sum() >= LEAST_ALIGNED:  # it is taken to turn as the trajectory does
         world = heading(found.ts[both], found.poses.pos[both], wanted.pos[both])
         wanted = wanted._replace(rot=matmul(world, found.poses.rot))
-    return found._replace(valid=found.valid & are_poses(found.poses)), wanted, known
+    return found, wanted, known
 
 
 def _comparison(
@@ -166,7 +168,7 @@ def _comparison(
         )
         return Comparison(name, given.name, accuracy, notes, (why,))
     problems, told = list(_beyond(trace / name, accuracy, limits)), []
-    if cov is not None and not time_problem(found.ts):
+    if cov is not None:
         chosen = found.valid & known & np.isfinite(cov).all((1, 2))
         ts, (ours, theirs) = found.ts[chosen], (Poses(*(e[chosen] for e in each)) for each in (found.poses, wanted))
         stated, imu = stated_by(given, ts, theirs.rot, mount), read_imu(trace, name)
@@ -190,7 +192,7 @@ def contradiction_text(found: Contradiction, against: str) -> str:
 
 def contradicted(trace: Path) -> Iterator[Remark]:
     """What the page says of contradictions between `_odom` and the references of a trace, if there are any."""
-    with unless_damaged():
+    with unless_damaged(), suppress(ConfigError):  # of a rig, which the steps tell
         for found in compare_trace(trace, Against()):
             name = Path(found.against).name
             yield from (Remark("_odom", contradiction_text(each, name), each.wrong) for each in found.contradictions)

@@ -9,7 +9,7 @@ from typing import NamedTuple, cast, get_args
 
 import numpy as np
 
-from rover_pipeline.errors import FormatError
+from rover_pipeline.errors import FormatError, unless_damaged
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import TS, VALID, Sensor, time_problem
@@ -184,10 +184,9 @@ def stated_by(given: Given, ts: np.ndarray, rot: np.ndarray, mount: Mount | None
 
 def read_imu(trace: Path, name: str) -> tuple[np.ndarray, np.ndarray] | None:
     """Times, s, and specific force in the frame of the lidar, f8 (M, 3), m/s2, of the IMU, if there is one."""
-    if not exists(trace / "imu" / META) or "acc" not in Sensor(trace / "imu").specs:
-        return None
-    read, mount = whole_sensor(trace / "imu", "acc"), body_mount(trace, name, "imu") or IDENTITY
-    good = read[VALID].astype(bool) & np.isfinite(read["acc"]).all(1)
-    if not good.any() or time_problem(read[TS][good]):
-        return None
-    return read[TS][good], matmul(read["acc"][good].astype("f8"), mount.rotation.T)
+    with unless_damaged():  # of an IMU that is not there, or without accelerations, too
+        read, mount = whole_sensor(trace / "imu", "acc"), body_mount(trace, name, "imu") or IDENTITY
+        good = read[VALID].astype(bool) & np.isfinite(read["acc"]).all(1)
+        if good.any():
+            return read[TS][good], matmul(read["acc"][good].astype("f8"), mount.rotation.T)
+    return None
