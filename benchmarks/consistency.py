@@ -202,8 +202,8 @@ def report(tables: list[dict[str, tuple[float, float, float]]]) -> None:
             low, middle, high = np.quantile(ranks, (0, 0.5, 1))
             record(f"{key}, {name}", f"{middle:.2f}", of=f"rank correlation with ATE, median of {of}")
             record(f"{key}, {name}, range", f"{low:.2f} to {high:.2f}", of=f"rank correlation with ATE, of {of}")
-        columns = np.array([table["ours"] for table in tables]).T
-        across = spearmanr(columns[0], columns[column])[0]
+        alone = np.array([table["ours"] for table in tables]).T
+        across = spearmanr(alone[0], alone[column])[0]
         what = "rank correlation (Spearman) with ATE of ours alone, each in a world of its own"
         record(f"{key}, across worlds", f"{across:.2f}", of=f"{what}, {of}")
         better = sum(each["ours"][column] < each["truth"][column] for each in tables)
