@@ -123,7 +123,7 @@ PARSERS = {
 #: Where BLAS and LAPACK may be called: nothing that is written follows from it but whether a limit is kept.
 WITH_BLAS = {
     "camera/lens.py": "where a lens ends, in digits that do not depend on the processor",
-    "export/against.py": "whether matrices are rotations",
+    "report/read/references.py": "whether matrices are rotations",
     "export/l5kit/rules.py": "whether matrices are rotations",
     "kinematics/judged.py": "the convolution of integers, for which BLAS has nothing",
     "validation/contents.py": "whether matrices are rotations and covariances",
@@ -144,7 +144,7 @@ WITHOUT_BLAS = {
     "scipy.spatial": {"cKDTree"},
     "scipy.spatial.distance": {"cdist"},
     "scipy.spatial.transform": {"Rotation", "Slerp"},
-    "scipy.special": {"gammaincinv"},
+    "scipy.special": {"chdtrc", "chdtri", "fdtrc", "gammaincinv"},
 }
 #: Methods of SciPy's rotations that call them where a matrix is oblique, and always.
 ROTATIONS = {"from_matrix", "mean", "apply", "align_vectors"}

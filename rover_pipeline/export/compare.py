@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from rover_pipeline.errors import ConfigError, FormatError
-from rover_pipeline.export.against import TRAJECTORIES, Against, Given, beside, fitting, plain, references
 from rover_pipeline.export.output import new_output
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
@@ -23,6 +22,8 @@ from rover_pipeline.kinematics.accuracy import LEAST_ALIGNED, compare, errors, r
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.report.draw import charts
+from rover_pipeline.report.read.against import beside, fitting, plain
+from rover_pipeline.report.read.references import TRAJECTORIES, Against, Given, references
 from rover_pipeline.report.templating import environment
 
 #: How paths are laid over one another, for the page.

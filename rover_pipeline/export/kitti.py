@@ -23,10 +23,10 @@ from rover_pipeline.datasets.options import KittiOptions
 from rover_pipeline.datasets.splits import SPLITS, Course
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.dataset import ExportJob, Recording
-from rover_pipeline.export.rig import OPTICAL_FROM_FLU, camera_lens, sensor_mount
 from rover_pipeline.export.sweeps import PosedSweeps
 from rover_pipeline.format.files import read_bounded
 from rover_pipeline.numerics.linear import det, inv, matmul
+from rover_pipeline.report.read.rig import OPTICAL_FROM_FLU, camera_lens, sensor_mount
 
 #: Sweeps in a part of an export: some seconds of work.
 _PART = 256

@@ -18,7 +18,7 @@ from rover_pipeline.lookup import load
 from rover_pipeline.report.formatting import count
 
 if TYPE_CHECKING:
-    from rover_pipeline.export.against import Against
+    from rover_pipeline.report.read.references import Against
 
 
 def print_info(entries: Sequence[str], as_json: bool) -> int:
@@ -79,9 +79,12 @@ def print_problems(entries: Sequence[str], as_json: bool, threads: int, against:
 
 def _compared(trace: Path, against: Against, comparisons: dict[str, Any], as_json: bool) -> Iterator[str]:
     """Compare a trace with its reference, print what is found or put it into `comparisons`, and give the problems."""
-    compare_trace, text_of = (load(f"rover_pipeline.export.against:{name}") for name in ("compare_trace", "text_of"))
+    compare_trace, text_of = (
+        load(f"rover_pipeline.report.read.against:{name}") for name in ("compare_trace", "text_of")
+    )
     for each in compare_trace(trace, against):
-        comparisons[each.sensor] = each.as_json()
+        other = f"{each.sensor} against {Path(each.against).name}" if each.sensor in comparisons else each.sensor
+        comparisons[other] = each.as_json()
         if not as_json:
             print(text_of(each, trace), flush=True)
         yield from each.problems

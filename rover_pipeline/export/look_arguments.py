@@ -65,9 +65,9 @@ def _check(arguments: argparse.Namespace) -> int:
     against = None
     if arguments.against is not None:
         given = {name.partition("_")[2]: getattr(arguments, name) for name in _LIMITS}
-        limits = load("rover_pipeline.export.against:Limits")(**given)
+        limits = load("rover_pipeline.report.read.references:Limits")(**given)
         path, offset = arguments.against or None, arguments.offset or 0.0
-        against = load("rover_pipeline.export.against:Against")(path, offset, limits)
+        against = load("rover_pipeline.report.read.references:Against")(path, offset, limits)
     elif name := next((each for each in ("offset", *_LIMITS) if getattr(arguments, each) is not None), ""):
         raise ConfigError(f"check: --{name.replace('_', '-')} is about a reference; give --against too")
     print_problems = load("rover_pipeline.export.look:print_problems")

@@ -28,7 +28,6 @@ from rover_pipeline.datasets.splits import SPLITS, Course
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.dataset import ExportJob, Recording
 from rover_pipeline.export.points import read_map
-from rover_pipeline.export.rig import camera_lens, whole_sensor
 from rover_pipeline.format.channels.jpeg import PictureChannel, encode
 from rover_pipeline.format.files import read_bounded
 from rover_pipeline.format.meta import MAX_SAMPLE_BYTES
@@ -37,6 +36,7 @@ from rover_pipeline.format.texts import read_json
 from rover_pipeline.mapping.grid import encoded
 from rover_pipeline.mapping.ply import ply, read_ply
 from rover_pipeline.numerics.linear import det, matmul
+from rover_pipeline.report.read.rig import camera_lens, whole_sensor
 
 TRANSFORMS = "transforms.json"
 #: Its columns are the axes of an OpenGL camera, right, up and back, in front-left-up.

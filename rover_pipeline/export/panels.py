@@ -11,7 +11,6 @@ import numpy as np
 
 from rover_pipeline.camera.options import FramesOptions
 from rover_pipeline.camera.steps import smaller
-from rover_pipeline.export.rig import sensor_mount
 from rover_pipeline.export.samples import (
     Samples,
     Sweeps,
@@ -19,7 +18,6 @@ from rover_pipeline.export.samples import (
     find_samples,
     find_sweeps,
     read_evenly,
-    read_optional,
 )
 from rover_pipeline.lidar.geometry import destagger, sensor_info
 from rover_pipeline.lidar.panorama import Panorama
@@ -35,6 +33,7 @@ from rover_pipeline.report.draw.images import (
     metres,
     velocity_colours,
 )
+from rover_pipeline.report.read.rig import read_optional, sensor_mount
 
 BACKGROUND = (24, 26, 30)
 _GREY, _WHITE = (120, 120, 120), (255, 255, 255)

@@ -28,13 +28,13 @@ import numpy as np
 from rover_pipeline.datasets.options import RoverpOptions
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.dataset import ExportJob, Recording
-from rover_pipeline.export.rig import whole_sensor
 from rover_pipeline.format.files import opened_file
 from rover_pipeline.format.meta import META, ChannelSpec
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor, SensorWriter
 from rover_pipeline.format.texts import read_json
 from rover_pipeline.kinematics.rotation import from_matrix
 from rover_pipeline.numerics.linear import det, matmul
+from rover_pipeline.report.read.rig import whole_sensor
 
 _STATE = ("pos", "vel", "acc", "rot")
 #: Sensors with a pose of their own; the lidar's is `_odom`.

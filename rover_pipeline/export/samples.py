@@ -152,11 +152,3 @@ def range_projector(lidar: Path) -> Callable[[np.ndarray], np.ndarray]:
         return xyz
 
     return to_points
-
-
-def read_optional(path: Path) -> str | None:
-    """The text of a sidecar; None when it does not exist."""
-    try:
-        return read_text(path)
-    except FileNotFoundError:
-        return None

@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.errors import FormatError
-from rover_pipeline.export.rig import clock_options, whole_sensor
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.kinematics.state import Poses, State
@@ -18,6 +17,7 @@ from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.lidar.sidecar import read_points
 from rover_pipeline.lidar.sweeps import Sweep as LidarSweep
 from rover_pipeline.lidar.sweeps import lidar_reader
+from rover_pipeline.report.read.rig import clock_options, whole_sensor
 
 
 class Sweep(NamedTuple):

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export import ExportOptions
 from rover_pipeline.format.meta import META
-from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.stale import run_command
 from rover_pipeline.kinematics.rotation import from_matrix
 from rover_pipeline.kinematics.state import Poses
+from rover_pipeline.report.read.rig import read_sensor_poses
 
 #: The sensor whose poses are exported unless another is asked for.
 _ODOMETRY = "_odom"
@@ -63,22 +62,3 @@ def _read_poses(trace: Path, options: ExportOptions) -> tuple[np.ndarray, Poses]
             f"{trace / name}: none of its {len(ts)} poses can be exported: valid is 0, or --every is too large"
         )
     return ts[chosen], Poses(poses.rot[chosen], poses.pos[chosen])
-
-
-class SensorPoses(NamedTuple):
-    """All poses of a sensor: times, f8 (N,), s; poses, f8, world-from-sensor; and `valid`, bool (N,)."""
-
-    ts: np.ndarray
-    poses: Poses
-    valid: np.ndarray
-
-
-def read_sensor_poses(folder: Path) -> SensorPoses:
-    """The poses of a sensor, such as `_odom`. Raises FormatError when it holds none."""
-    sensor = Sensor(folder)
-    for channel, shape in (("pos", (3,)), ("rot", (3, 3))):
-        if channel not in sensor.specs or sensor.specs[channel].shape != shape:
-            raise FormatError(f"{sensor.path}: holds no poses: it has no channel {channel} of shape {list(shape)}")
-    count = sensor.length(channels=("pos", "rot"))
-    pos, rot = sensor.channel("pos").read().astype("f8"), sensor.channel("rot").read().astype("f8")
-    return SensorPoses(sensor.times(count), Poses(rot, pos), sensor.valid(count).astype(bool))

@@ -36,7 +36,7 @@ from rover_pipeline.importers.clouds import cloud_files, write_sweeps
 from rover_pipeline.importers.origin import write_config
 from rover_pipeline.importers.pictures import describe_lens, picture_files, write_pictures
 from rover_pipeline.importers.points import Cloud
-from rover_pipeline.importers.reference import write_reference
+from rover_pipeline.importers.reference import ins_covariance, write_reference
 from rover_pipeline.importers.spinning import Turn, dated, raised, steady_turns
 from rover_pipeline.importers.times import natural_order, read_times, require_steady
 from rover_pipeline.kinematics.rotation import nearest
@@ -51,8 +51,7 @@ _LAT, _LON, _ALT, _ROLL, _YAW, _NORTH, _EAST, _UP, _ACC, _RATES, _LEAST = 0, 1, 
 _EARTH_M = 6378137.0
 #: From the axes of a camera (right, down, front) to those of a sensor (front, left, up).
 _FLU_FROM_OPTICAL = np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]])
-_MAX_RECORD = 1 << 16
-_MAX_SWEEP = 1 << 28  # as text
+_MAX_RECORD, _MAX_SWEEP = 1 << 16, 1 << 28  # as text
 
 
 class Samples(NamedTuple):
@@ -152,7 +151,7 @@ def import_kitti(
 
 
 def reference_states(records: np.ndarray, lidar_from_imu: np.ndarray | None) -> dict[str, np.ndarray]:
-    """The lidar's states by the INS in the world of its first pose: `pos`, `rot`, `vel`, `avel`.
+    """The lidar's states by the INS in the world of its first pose: `pos`, `rot`, `vel`, `avel`, `cov`.
 
     Args:
         records: f8 (N, 25 or more), as `dataformat.txt` lists them: degrees, m, rad, m/s, rad/s.
@@ -174,6 +173,7 @@ def reference_states(records: np.ndarray, lidar_from_imu: np.ndarray | None) -> 
         "rot": matmul(first, lidar[:, :3, :3]),
         "vel": matmul(vel, first.T),
         "avel": matmul(rates, imu_from_lidar[:3, :3]),
+        "cov": ins_covariance(records[:, _LEAST]),  # the accuracy of positions stands after what all records have
     }
 
 

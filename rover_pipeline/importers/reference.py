@@ -29,7 +29,13 @@ _CHANNELS = {
     "vel": ((3,), "Velocity of {body} in the world, m/s. [xyz]"),
     "acc": ((3,), "Acceleration of {body} in the world, m/s2. [xyz]"),
     "avel": ((3,), "Angular velocity in the frame of {body}, rad/s. [xyz]"),
+    "cov": (
+        (6, 6),
+        "Covariance of pos and rot that the source states. [xyz and rotation, xyz and rotation]",
+    ),
 }
+#: Standard deviations of roll, pitch and yaw by the data sheet of an INS with two antennas (OXTS RT3003), rad.
+_ANGLES_RAD = np.radians([0.03, 0.03, 0.1])
 #: A rotation times its transpose differs by less from the identity.
 _ORTHOGONAL = 1e-6
 
@@ -71,7 +77,8 @@ class ReferenceWriter(SensorWriter):
         Poses that are not finite, or whose rotation is none, are not valid.
         """
         states = {name: np.asarray(samples[name], "f8") for name in self._states}
-        finite = np.all([np.isfinite(each).reshape(len(each), -1).all(1) for each in states.values()], axis=0)
+        told = [each.reshape(len(each), -1) for name, each in states.items() if name != "cov"]
+        finite = np.isfinite(np.concatenate(told, axis=1)).all(1)
         rot = np.where(finite[:, None, None], states["rot"], np.eye(3))
         apart = np.abs(matmul(rot, np.swapaxes(rot, 1, 2)) - np.eye(3)).max((1, 2))
         valid = finite & (apart < _ORTHOGONAL) & (det(rot) > 0)
@@ -109,6 +116,13 @@ def write_reference(
     with ReferenceWriter(trace, states, body=body, command=command, options={"source": source}) as writer:
         writer.append(ts=ts, **states)
     return len(ts)
+
+
+def ins_covariance(sigma: np.ndarray) -> np.ndarray:
+    """Covariances of poses, f8 (N, 6, 6), by the deviation of positions, f8 (N,), m, that an INS states; 0 = none."""
+    known = np.where(sigma > 0, sigma, np.nan)[:, None]
+    deviations = np.hstack([known, known, known, np.tile(_ANGLES_RAD, (len(sigma), 1))])
+    return np.asarray(deviations[:, :, None] ** 2 * np.eye(6))
 
 
 def read_poses(path: Path, ts: Sequence[float] | np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:

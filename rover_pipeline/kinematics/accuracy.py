@@ -28,7 +28,9 @@ RELATIVE_S, RELATIVE_M, _TOLERANCE = 1.0, 10.0, 0.2
 WAYS_M = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
 #: A valid pose that moved further from the truth than this over so many seconds is wrong and sure: m, share of the
 #: distance between the two poses, and s.
-_WRONG_M, _WRONG_SHARE, _WRONG_S = 0.05, 0.03, 2.0
+WRONG_M, WRONG_SHARE, _WRONG_S = 0.05, 0.03, 2.0
+#: Square of the eccentricity of WGS 84.
+_FLAT = 6.69437999014e-3
 #: Time stamps are rounded, and so are lengths: s, m.
 _ROUNDING = 0.5e-3
 
@@ -133,6 +135,31 @@ def rotations_at(ts: np.ndarray, rot: np.ndarray, times: np.ndarray) -> np.ndarr
     return np.asarray(Slerp(ts - ts[0], from_matrix(rot))(times - ts[0]).as_matrix())
 
 
+def east_north_up(llh: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """Positions from a place, f8 (N, 3), m, of WGS 84 latitude and longitude, degrees, and height, m, f8 (N, 3)."""
+    lat, lon = np.radians(np.vstack([first, llh])[:, :2].T)
+    up = np.stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)], axis=-1)
+    normal = 6378137.0 / np.sqrt(1 - _FLAT * np.sin(lat) ** 2)[:, None] * [1, 1, 1 - _FLAT]
+    pos = up * (normal + np.append(first[2], llh[:, 2])[:, None])
+    east = np.array([-np.sin(lon[0]), np.cos(lon[0]), 0])
+    return np.asarray(matmul(pos[1:] - pos[0], np.stack([east, np.cross(up[0], east), up[0]], axis=1)))
+
+
+def heading(ts: np.ndarray, pos: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """The rotation that turns motions into those wanted, f8 (3, 3), by the half of them whose lengths agree best.
+
+    So a jump of one of them turns nothing. Motions are those over a quarter of the time.
+
+    Args:
+        ts: f8 (N,), s, increasing; pos, wanted: f8 (N, 3), m.
+    """
+    first, last = pairs_apart(ts, (ts[-1] - ts[0]) / 4)
+    moved, truly = pos[last] - pos[first], wanted[last] - wanted[first]
+    apart = np.abs(np.linalg.norm(moved, axis=1) - np.linalg.norm(truly, axis=1))
+    good = apart <= np.median(apart)
+    return nearest(matmul(truly[good].T, moved[good]))
+
+
 def way(ts: np.ndarray, pos: np.ndarray) -> np.ndarray:
     """Length of the path from the first of some positions to each, f8 (N,), m.
 
@@ -165,7 +192,7 @@ def relative_by_way(ts: np.ndarray, poses: Poses, wanted: Poses) -> dict[float, 
         ts: f8 (N,), s, increasing; poses, wanted: f8, at these instants.
     """
     lengths = way(ts, wanted.pos)
-    found = {metres: _relative(poses, wanted, _pairs(lengths, metres)) for metres in WAYS_M}
+    found = {metres: _relative(poses, wanted, pairs_apart(lengths, metres)) for metres in WAYS_M}
     return {metres: each for metres, each in found.items() if each}
 
 
@@ -191,7 +218,7 @@ def compare(
     lengths = way(ts, wanted.pos)
     counted = {"samples": len(valid), "valid": int(valid.sum()), "compared": len(chosen)}
     wrong = int(np.count_nonzero(_wrong(ts, poses, wanted)))
-    over_s, over_m = _pairs(ts, RELATIVE_S), _pairs(lengths, RELATIVE_M)
+    over_s, over_m = pairs_apart(ts, RELATIVE_S), pairs_apart(lengths, RELATIVE_M)
     ate = largest = angle = None
     if len(chosen) >= LEAST_ALIGNED:
         _, apart, angles = errors(poses, wanted)
@@ -223,7 +250,7 @@ def _motion(poses: Poses, pairs: _Pairs) -> tuple[np.ndarray, np.ndarray]:
     return np.einsum("nij,nj->ni", into, poses.pos[second] - poses.pos[first]), matmul(into, poses.rot[second])
 
 
-def _pairs(along: np.ndarray, distance: float) -> _Pairs:
+def pairs_apart(along: np.ndarray, distance: float) -> _Pairs:
     """Each pose and the later one that is nearest to a distance from it, by times or lengths that do not decrease."""
     if len(along) < 2:
         return np.zeros(0, int), np.zeros(0, int)
@@ -232,6 +259,13 @@ def _pairs(along: np.ndarray, distance: float) -> _Pairs:
     good = (second > first) & (np.abs(along[second] - along - distance) <= _TOLERANCE * distance)
     good &= along + distance <= along[-1] + _ROUNDING  # or pairs at the end would all be too near
     return first[good], second[good]
+
+
+def motion_errors(poses: Poses, wanted: Poses, pairs: _Pairs) -> np.ndarray:
+    """Errors of the motion between poses, f8 (pair, 6): displacement and rotation, in the frame of the second."""
+    (moved, turned), (truly, truly_turned) = _motion(poses, pairs), _motion(wanted, pairs)
+    back = np.swapaxes(turned, 1, 2)
+    return np.concatenate([np.einsum("nij,nj->ni", back, truly - moved), log(matmul(back, truly_turned))], axis=1)
 
 
 def _relative(poses: Poses, wanted: Poses, pairs: _Pairs) -> Relative | None:
@@ -250,7 +284,7 @@ def _wrong(ts: np.ndarray, poses: Poses, wanted: Poses) -> np.ndarray:
     first = np.concatenate([np.maximum(here - 1, 0), earliest])
     second = np.concatenate([here, here])
     moved, truly = _motion(poses, (first, second))[0], _motion(wanted, (first, second))[0]
-    allowed = _WRONG_M + _WRONG_SHARE * np.linalg.norm(truly, axis=1)
+    allowed = WRONG_M + WRONG_SHARE * np.linalg.norm(truly, axis=1)
     bad = np.zeros(len(ts), bool)
     bad[second[np.linalg.norm(moved - truly, axis=1) > allowed]] = True
     return bad
@@ -260,13 +294,7 @@ def _nees(poses: Poses, wanted: Poses, cov: np.ndarray) -> float | None:
     """Mean normalised error squared relative to the first pose, for each degree of freedom."""
     if len(poses.pos) < 2:
         return None
-    pairs = np.zeros(len(poses.pos) - 1, int), np.arange(1, len(poses.pos))
-    (moved, turned), (truly, truly_turned) = _motion(poses, pairs), _motion(wanted, pairs)
-    back = np.swapaxes(turned, 1, 2)
-    error = np.concatenate(
-        [np.einsum("nij,nj->ni", back, truly - moved), log(matmul(back, truly_turned))],
-        axis=1,
-    )
+    error = motion_errors(poses, wanted, (np.zeros(len(poses.pos) - 1, int), np.arange(1, len(poses.pos))))
     usable = np.isfinite(cov[1:]).all((1, 2))
     if not usable.all():
         return float("inf")

@@ -18,6 +18,7 @@ from rover_pipeline.report.draw import charts
 from rover_pipeline.report.draw.frames import draw_instants
 from rover_pipeline.report.draw.maps import read_floor_plan, read_map_view, read_view
 from rover_pipeline.report.read import motion, processing, sync
+from rover_pipeline.report.read.against import contradicted
 from rover_pipeline.report.read.contents import look_into
 from rover_pipeline.report.read.outputs import exported_files, missing_outputs, used_channels
 from rover_pipeline.report.read.sensors import SensorRecord, is_simulated, read_sensors, read_sidecar
@@ -109,7 +110,7 @@ def _summarise(contents: Contents, options: PageOptions, threads: int = 1) -> Su
             for each in read_failures(trace.path)
             if each.output != REPORT
         },
-        remarks=look_into(trace, records, [each.name for each in contents.derived]),
+        remarks=[*look_into(trace, records, [each.name for each in contents.derived]), *contradicted(trace.path)],
         reference=contents.reference is not None,
         one_chirp=bool(sidecar) and sidecar.get("shape", ())[:1] == [1],
     )

@@ -14,13 +14,13 @@ import yaml
 from rover_pipeline.camera.intrinsics import read_intrinsics
 from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.export import ExportOptions
-from rover_pipeline.export.rig import OPTICAL_FROM_FLU
 from rover_pipeline.export.trajectory import write_tum
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.importers.kitti import import_kitti
 from rover_pipeline.importers.pictures import import_pictures
 from rover_pipeline.kinematics.mount import find_mount
 from rover_pipeline.kinematics.options import RigOptions
+from rover_pipeline.report.read.rig import OPTICAL_FROM_FLU
 from rover_pipeline.validation.check import problems
 from tests.kit import pictures
 

@@ -85,7 +85,10 @@ def test_standard_deviations_are_honest() -> None:
         # Errors of the rates at 10 Hz bandwidth, partly with bounded angles: coloured residuals.
         noise = lidar_noise(len(true), 0.03, rng) + gaussian_filter1d(rng.normal(0, 0.03, true.shape), 0.8, axis=0)
         lidar = Means(data.lidar_times, true + noise, np.ones(len(true), bool)).smoothed(0.1)
-        gyro, silence = lambda offset: means.over(begin - offset, 0.1), lambda _: (np.zeros((50, 3)), None)
+        gyro, silence = (
+            lambda offset: means.over(begin - offset, 0.1),
+            lambda _: (np.zeros((50, 3)), np.zeros(50, bool)),
+        )
         fit = align(*lidar.over(begin, 0.1), gyro, silence, first)
         rotation, covariance = log(data.rotation[None] @ fit.model.rotation.T)[0], fit.covariance
         bias = data.bias - fit.model.bias

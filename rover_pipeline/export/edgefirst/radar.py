@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 
 from rover_pipeline.errors import FormatError
-from rover_pipeline.export.rig import made_with, sensor_mount
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.texts import parse_json, read_text
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.radar.axes import resolutions
 from rover_pipeline.radar.options import PointsOptions
 from rover_pipeline.radar.spectrum import RangeDoppler, decibel
+from rover_pipeline.report.read.rig import made_with, sensor_mount
 
 #: The largest amplitude of the frames that are looked at first is stored as at most this: 12 dB are left for others.
 _LARGEST = 8192.0

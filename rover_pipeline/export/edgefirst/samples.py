@@ -34,7 +34,6 @@ from rover_pipeline.export.edgefirst.table import (
     write_table,
 )
 from rover_pipeline.export.objects import OBJECTS, ObjectReader, enclosing, in_picture
-from rover_pipeline.export.rig import camera_lens, sensor_mount, whole_sensor
 from rover_pipeline.export.sweeps import PosedSweeps
 from rover_pipeline.format.channels.jpeg import PictureChannel, encode
 from rover_pipeline.format.files import opened_file
@@ -43,6 +42,7 @@ from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.kinematics.rotation import from_matrix
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.mapping.grid import encoded
+from rover_pipeline.report.read.rig import camera_lens, sensor_mount, whole_sensor
 
 #: Samples of a part of an export: some ten seconds of work.
 _PART = 128

@@ -27,8 +27,8 @@ from rover_pipeline.export.l5kit.records import (
 from rover_pipeline.export.l5kit.rules import describe, problems
 from rover_pipeline.export.l5kit.zarr2 import ArrayWriter, write_json
 from rover_pipeline.export.objects import ObjectReader
-from rover_pipeline.export.rig import lidar_clock, read_trajectory
 from rover_pipeline.kinematics.trajectory import Trajectory
+from rover_pipeline.report.read.rig import lidar_clock, read_trajectory
 
 __all__ = ["describe", "problems", "write"]
 

@@ -12,7 +12,6 @@ from rover_pipeline.datasets.options import RslearnOptions
 from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.errors import FormatError, SampleError
 from rover_pipeline.export.objects import ObjectReader, Objects
-from rover_pipeline.export.rig import clock_options, lidar_clock, read_trajectory, whole_sensor
 from rover_pipeline.export.rslearn.rasters import RadarPower, height, occupancy
 from rover_pipeline.export.sweeps import RawSweeps
 from rover_pipeline.format.axes import AXES, read_axes
@@ -25,6 +24,7 @@ from rover_pipeline.mapping.local_grid import LocalGrid
 from rover_pipeline.mapping.options import MapOptions
 from rover_pipeline.mapping.sweeps import max_distance, placed
 from rover_pipeline.numerics.linear import matmul
+from rover_pipeline.report.read.rig import clock_options, lidar_clock, read_trajectory, whole_sensor
 
 #: Number of sweeps that the floor is estimated from.
 _FLOOR_SWEEPS = 8

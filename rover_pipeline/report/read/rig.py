@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rover_pipeline.camera.intrinsics import read_intrinsics
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.errors import FormatError
-from rover_pipeline.export.samples import read_optional
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import TS, VALID, Sensor
 from rover_pipeline.format.texts import read_text
@@ -23,7 +22,7 @@ from rover_pipeline.format.trace import CONFIG, Trace
 from rover_pipeline.kinematics.clock import corrected, odometry_clock
 from rover_pipeline.kinematics.mount import Mount, find_mount
 from rover_pipeline.kinematics.options import Mounted, RigOptions, TimesSection
-from rover_pipeline.kinematics.state import State
+from rover_pipeline.kinematics.state import Poses, State
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.lidar.options import PointsOptions
 
@@ -81,6 +80,33 @@ def camera_lens(trace: Path) -> Lens:
         raise FormatError(f"{folder / 'camera.json'}: is missing; put the camera's intrinsics there") from error
     except ValueError as error:
         raise FormatError(f"{folder}: {error}") from error
+
+
+def read_optional(path: Path) -> str | None:
+    """The text of a sidecar; None when it does not exist."""
+    try:
+        return read_text(path)
+    except FileNotFoundError:
+        return None
+
+
+class SensorPoses(NamedTuple):
+    """All poses of a sensor: times, f8 (N,), s; poses, f8, world-from-sensor; and `valid`, bool (N,)."""
+
+    ts: np.ndarray
+    poses: Poses
+    valid: np.ndarray
+
+
+def read_sensor_poses(folder: Path) -> SensorPoses:
+    """The poses of a sensor, such as `_odom`. Raises FormatError when it holds none."""
+    sensor = Sensor(folder)
+    for channel, shape in (("pos", (3,)), ("rot", (3, 3))):
+        if channel not in sensor.specs or sensor.specs[channel].shape != shape:
+            raise FormatError(f"{sensor.path}: holds no poses: it has no channel {channel} of shape {list(shape)}")
+    count = sensor.length(channels=("pos", "rot"))
+    pos, rot = sensor.channel("pos").read().astype("f8"), sensor.channel("rot").read().astype("f8")
+    return SensorPoses(sensor.times(count), Poses(rot, pos), sensor.valid(count).astype(bool))
 
 
 def whole_sensor(path: Path, *channels: str) -> dict[str, np.ndarray]:

@@ -8,88 +8,49 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple, cast, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from rover_pipeline.errors import FormatError, describe
-from rover_pipeline.export.rig import made_with, sensor_mount
-from rover_pipeline.export.trajectory import SensorPoses, read_sensor_poses
+from rover_pipeline.errors import ConfigError, FormatError, describe, unless_damaged
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import read_provenance
-from rover_pipeline.format.sensor import Sensor, time_problem
-from rover_pipeline.importers.reference import REFERENCE, read_poses
-from rover_pipeline.kinematics.accuracy import Accuracy, Relative, compare, covered, positions_at, rotations_at
-from rover_pipeline.kinematics.mount import IDENTITY, Mount
-from rover_pipeline.kinematics.options import Mounted
+from rover_pipeline.format.sensor import Sensor
+from rover_pipeline.kinematics.accuracy import (
+    LEAST_ALIGNED,
+    Accuracy,
+    Relative,
+    compare,
+    covered,
+    heading,
+    positions_at,
+    rotations_at,
+)
+from rover_pipeline.kinematics.contradiction import Contradiction, contradictions
+from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.state import Poses
+from rover_pipeline.numerics.linear import matmul
+from rover_pipeline.report.read.contents import Remark
+from rover_pipeline.report.read.references import (
+    GNSS,
+    TRAJECTORIES,
+    TRUTH,
+    Against,
+    Given,
+    Limits,
+    are_poses,
+    body_mount,
+    read_imu,
+    references,
+    stated_by,
+)
+from rover_pipeline.report.read.rig import SensorPoses, read_sensor_poses
 
-TRUTH = "_truth"
-#: What is compared, and the sensor whose poses it holds.
-TRAJECTORIES = {
-    "_odom": "lidar",
-    "_radar_odom": "radar",
-    "_radar_pose": "radar",
-    "_camera_pose": "camera",
-    "_imu_pose": "imu",
-}
-#: A rotation times its transpose differs by less from the identity.
-_ORTHOGONAL = 1e-3
 #: How long after its time a pose of a radar's frame is: what the step measured.
 _INSTANT = "radar_instant_after_ts_s"
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What a trajectory must keep to; None = anything goes.
-
-    Attributes:
-        ate, rpe: largest errors, m: absolute, and of the motion over a second.
-        wrong: most poses that are wrong and sure.
-        nees: largest normalised error squared.
-        valid: least share of valid poses.
-    """
-
-    ate: float | None = None
-    rpe: float | None = None
-    wrong: int | None = None
-    nees: float | None = None
-    valid: float | None = None
-
-
-@dataclass(frozen=True)
-class Against:
-    """What to compare with.
-
-    Attributes:
-        path: another trace, its `_truth` or `_reference`, or a file of poses, TUM or KITTI; None = the trace's own.
-        offset: seconds that are added to the times of the reference.
-        limits: of the errors.
-    """
-
-    path: Path | None = None
-    offset: float = 0.0
-    limits: Limits = Limits()
-
-
-class Given(NamedTuple):
-    """Poses to compare with.
-
-    Attributes:
-        name: for messages.
-        body: what the poses are of: a sensor of the rig, or the name of another body.
-        stamps, ts: f8 (N,), s: times as they are recorded, and the instants of the poses: true ones in a simulation.
-        poses: f8, valid ones only.
-    """
-
-    name: str
-    body: str
-    stamps: np.ndarray
-    ts: np.ndarray
-    poses: Poses
 
 
 class Comparison(NamedTuple):
@@ -99,7 +60,8 @@ class Comparison(NamedTuple):
         sensor: for example `_odom`; against: the reference.
         accuracy: None where nothing could be compared.
         notes: what the figures do not tell.
-        problems: one line each: limits that are not kept, and why nothing could be compared.
+        problems: one line each: limits that are not kept, what is wrong and sure, why nothing could be compared.
+        contradictions: of `_odom` and the reference.
     """
 
     sensor: str
@@ -107,9 +69,11 @@ class Comparison(NamedTuple):
     accuracy: Accuracy | None
     notes: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    contradictions: tuple[Contradiction, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         figures = plain(self.accuracy) if self.accuracy else {}
+        figures["contradictions"] = [each._asdict() for each in self.contradictions]
         return {"against": self.against, **figures, "notes": list(self.notes)}
 
 
@@ -123,10 +87,15 @@ def compare_trace(trace: Path, against: Against) -> Iterator[Comparison]:
     names = [name for name in TRAJECTORIES if exists(trace / name / META)]
     compared = False
     for name in names:
+        done: set[str] = set()
         for each, carried, notes in fitting(trace, name, given):
-            compared = True
-            yield _comparison(trace, name, each, carried, notes, against.limits)
-            break
+            source = Path(each.name).name.partition(TRUTH)[1] or each.name
+            if source not in done:
+                found = _comparison(trace, name, each, carried, notes, Limits() if done else against.limits)
+                if not done or found.contradictions or not found.problems:  # limits are about the best reference
+                    yield found
+                done.add(source)
+                compared = True
     if not names:
         raise FormatError(f"{trace}: has none of {', '.join(TRAJECTORIES)}; run the workflow first")
     if not compared:
@@ -152,63 +121,6 @@ def text_of(comparison: Comparison, trace: Path) -> str:
     return head + "; ".join([*parts, *comparison.notes])
 
 
-def references(trace: Path, against: Against) -> Iterator[Given]:
-    """What there is to compare with: the truths of all sensors, or one reference."""
-    path = against.path or trace
-    if path.is_file():
-        clock = next((each for each in ("lidar", "radar") if exists(trace / each / META)), None)
-        ts = Sensor(trace / clock).recorded_times() if clock else np.empty(0)
-        stamps, states = read_poses(path, ts)
-        if problem := time_problem(stamps):
-            raise FormatError(f"{path}: {problem}")
-        poses = Poses(states["rot"], states["pos"])
-        yield _shifted(Given(str(path), clock or "lidar", stamps, stamps, poses), _are_poses(poses), against)
-        return
-    if exists(path / META):
-        folders = [path]
-    else:
-        folders = [each for each in (path / TRUTH, *sorted(path.glob(f"{TRUTH}_*"))) if exists(each / META)]
-        folders = [each for each in folders if {"pos", "rot"} <= set(Sensor(each).specs)]
-        if not exists(path / TRUTH / META):
-            folders = [path / REFERENCE] if exists(path / REFERENCE / META) else []
-    if not folders:
-        raise FormatError(f"{path}: has neither {TRUTH} nor {REFERENCE} to compare with; give a file: --against PATH")
-    for folder in folders:
-        found = read_sensor_poses(folder)
-        stamps = instants = found.ts
-        sensor = Sensor(folder)
-        if "true_ts" in sensor.specs:
-            true = sensor.channel("true_ts").read_whole()
-            instants = true if len(true) == len(stamps) and not time_problem(true) else stamps
-        good = found.valid & _are_poses(found.poses)
-        yield _shifted(Given(str(folder), _body(folder), stamps, instants, found.poses), good, against)
-
-
-def _are_poses(poses: Poses) -> np.ndarray:
-    """Which poses are finite and have a rotation that is one, bool (N,)."""
-    finite = np.isfinite(poses.pos).all(1) & np.isfinite(poses.rot).all((1, 2))
-    rot = np.where(finite[:, None, None], poses.rot, np.eye(3))
-    apart = np.abs(rot @ np.swapaxes(rot, 1, 2) - np.eye(3)).max((1, 2))
-    return np.asarray(finite & (apart < _ORTHOGONAL) & (np.linalg.det(rot) > 0))
-
-
-def _shifted(given: Given, good: np.ndarray, against: Against) -> Given:
-    if not good.any():
-        raise FormatError(f"{given.name}: has no valid pose to compare with")
-    stamps, ts = given.stamps[good] + against.offset, given.ts[good] + against.offset
-    return given._replace(stamps=stamps, ts=ts, poses=Poses(given.poses.rot[good], given.poses.pos[good]))
-
-
-def _body(folder: Path) -> str:
-    """What the poses of a sensor are of."""
-    name = folder.resolve().name
-    if name == REFERENCE:
-        return str(made_with(folder.parent, folder.name).get("body", "lidar"))
-    if name.startswith(f"{TRUTH}_"):
-        return name.removeprefix(f"{TRUTH}_")
-    return TRAJECTORIES.get(name, "lidar")
-
-
 def fitting(trace: Path, name: str, given: list[Given]) -> Iterator[tuple[Given, Mount | None, tuple[str, ...]]]:
     """The references for a trajectory, the best first; how its sensor is mounted on their body, and notes."""
     sensor = TRAJECTORIES[name]
@@ -216,7 +128,7 @@ def fitting(trace: Path, name: str, given: list[Given]) -> Iterator[tuple[Given,
         if each.body == sensor:
             yield each, None, ()
     for each in given:
-        body, mount = _mount(trace, name, each.body), _mount(trace, name, sensor)
+        body, mount = body_mount(trace, name, each.body), body_mount(trace, name, sensor)
         if body and mount:
             mounted = each.body if sensor == "lidar" else sensor
             yield each, mount.seen_from(body), (f"by the mount of the {mounted} in `rig`",)
@@ -225,24 +137,16 @@ def fitting(trace: Path, name: str, given: list[Given]) -> Iterator[tuple[Given,
             yield each, None, (f"{what}, whose distance from the {sensor} counts as error where it turns",)
 
 
-def _mount(trace: Path, name: str, sensor: str) -> Mount | None:
-    """A sensor's pose in the lidar frame by the rig that the poses `name` were made with, or else by the recording's.
-
-    None where neither tells it.
-    """
-    if sensor == "lidar":
-        return IDENTITY
-    if sensor not in get_args(Mounted):
-        return None
-    found = sensor_mount(trace, cast(Mounted, sensor), name)
-    return found if found.known else None
-
-
 def beside(trace: Path, name: str, given: Given, mount: Mount | None = None) -> tuple[SensorPoses, Poses, np.ndarray]:
     """The poses of a trajectory, those that are none not valid; the reference at their instants; where it is known."""
     found = read_sensor_poses(trace / name)
+    found = found._replace(valid=found.valid & are_poses(found.poses))
     wanted, known = _wanted(found.ts, _delay(trace, name), given, mount)
-    return found._replace(valid=found.valid & _are_poses(found.poses)), wanted, known
+    both = found.valid & known
+    if given.body == GNSS and both.sum() >= LEAST_ALIGNED:  # it is taken to turn as the trajectory does
+        world = heading(found.ts[both], found.poses.pos[both], wanted.pos[both])
+        wanted = wanted._replace(rot=matmul(world, found.poses.rot))
+    return found, wanted, known
 
 
 def _comparison(
@@ -263,7 +167,35 @@ def _comparison(
             "three are needed; --offset S moves the times of the reference"
         )
         return Comparison(name, given.name, accuracy, notes, (why,))
-    return Comparison(name, given.name, accuracy, notes, tuple(_beyond(trace / name, accuracy, limits)))
+    problems, told = list(_beyond(trace / name, accuracy, limits)), []
+    if cov is not None:
+        chosen = found.valid & known & np.isfinite(cov).all((1, 2))
+        ts, (ours, theirs) = found.ts[chosen], (Poses(*(e[chosen] for e in each)) for each in (found.poses, wanted))
+        stated, imu = stated_by(given, ts, theirs.rot, mount), read_imu(trace, name)
+        placed = mount is not None or given.body == TRAJECTORIES[name]
+        told = list(contradictions(ts, ours, cov[chosen].astype("f8"), theirs, stated, imu, placed=placed))
+    problems += [f"{trace / name}: {contradiction_text(each, given.name)}" for each in told if each.wrong]
+    notes += tuple(contradiction_text(each, given.name) for each in told if not each.wrong)
+    return Comparison(name, given.name, accuracy, notes, tuple(problems), tuple(told))
+
+
+def contradiction_text(found: Contradiction, against: str) -> str:
+    """A contradiction for people, without the name of the trajectory."""
+    verdict = "the reference is wrong" if found.witness else "nobody tells which is wrong"
+    verdict = "wrong and sure" if found.wrong else verdict
+    verdict += f", as {found.witness} tells" if found.witness else ", if the reference is right" * found.wrong
+    return (
+        f"moves {found.ours:.2f} m where {against} moves {found.theirs:.2f} m, {found.excess:.3g} times what both "
+        f"deviations allow, from {found.begin:.3f} to {found.end:.3f} s: {verdict}"
+    )
+
+
+def contradicted(trace: Path) -> Iterator[Remark]:
+    """What the page says of contradictions between `_odom` and the references of a trace, if there are any."""
+    with unless_damaged(), suppress(ConfigError):  # of a rig, which the steps tell
+        for found in compare_trace(trace, Against()):
+            name = Path(found.against).name
+            yield from (Remark("_odom", contradiction_text(each, name), each.wrong) for each in found.contradictions)
 
 
 def _delay(trace: Path, name: str) -> float:
@@ -286,7 +218,7 @@ def _wanted(stamps: np.ndarray, delay: float, given: Given, mount: Mount | None)
         rot[known] = rotations_at(ts, given.poses.rot, times[known])
         pos[known] = positions_at(ts, given.poses.pos, times[known])
     if mount is not None:
-        pos, rot = pos + rot @ mount.translation, rot @ mount.rotation
+        pos, rot = pos + matmul(rot, mount.translation), matmul(rot, mount.rotation)
     return Poses(rot, pos), known
 
 
