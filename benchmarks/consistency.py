@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import math
 import os
 import shutil
 import subprocess
@@ -172,7 +173,7 @@ def judged(points: np.ndarray, sweeps: np.ndarray, queries: np.ndarray) -> tuple
         if len(each) < LEAST_POINTS or len(np.unique(sweeps[each])) < LEAST_SWEEPS:
             continue
         values = np.linalg.eigvalsh(np.cov(points[each].T))
-        entropy.append(0.5 * np.log((2 * np.pi * np.e) ** 3 * max(values.prod(), 1e-18)))
+        entropy.append(0.5 * math.log((2 * math.pi * math.e) ** 3 * max(float(values.prod()), 1e-18)))
         if values[0] < FLAT * values[1]:
             spread.append(values[0])
     return 100 * float(np.sqrt(np.median(spread))), float(np.mean(entropy))
