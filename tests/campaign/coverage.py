@@ -4,8 +4,7 @@ A fuzzer (Atheris, `pip install atheris`) mutates the file of a target, and keep
 ran. What must hold is what `fuzz` asks of a command: one line of error, or a status of 0; no traceback, hang, death or
 gigabytes; and `check` accepts what was imported. Commands run in this process and outside of their cages.
 
-What guides it are the modules that are there before the first command, which are those of the format. Importers, which
-are loaded late, give no coverage yet: Numba compiles no kernel of theirs that is instrumented.
+What guides it are the modules of the format and of the importers, and what they import, but for those with kernels.
 
 `--keep` adds a choice of what was found to `corpus/`, which `test_choice.py` runs again.
 """
@@ -15,6 +14,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import hashlib
+import importlib
 import io
 import random
 import re
@@ -26,6 +26,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from unittest.mock import patch
+
+from tests.conftest import CHECKOUT
 
 CORPUS = Path(__file__).with_name("corpus")
 #: Bytes of a target's corpus, and of an input in it.
@@ -153,9 +155,19 @@ def _fuzz(name: str, minutes: float, folder: Path) -> None:
         import atheris
     except ImportError:
         sys.exit("coverage: needs Atheris: pip install atheris")
-    with atheris.instrument_imports(include=["rover_pipeline"]):
+    modules = {
+        ".".join(path.relative_to(CHECKOUT).with_suffix("").parts): path.read_text(encoding="utf-8")
+        for path in (CHECKOUT / "rover_pipeline").rglob("*.py")
+    }
+    # Numba compiles no kernel that is instrumented.
+    kernels = [each for each, text in modules.items() if "numerics.compiled import" in text or "_Kernel" in text]
+    with atheris.instrument_imports(include=["rover_pipeline"], exclude=kernels):
         import rover_pipeline.cli  # noqa: F401
         import tests.campaign.fuzz  # noqa: F401
+
+        for each in modules:
+            if each.startswith("rover_pipeline.importers.") and not each.endswith("__init__"):
+                importlib.import_module(each)
     seen: set[str] = set()
     with target(name) as made:
         (folder / "corpus").mkdir()

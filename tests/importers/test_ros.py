@@ -237,6 +237,18 @@ def test_header_stamps_of_another_clock_are_replaced_by_bag_times_of_the_same_cl
     assert (recorded["imu"]["times"], recorded["lidar"]["times"]) == ("header", "bag+offset")
 
 
+def test_a_header_stamp_years_away_is_no_time_where_the_recorder_shows_no_jump(tmp_path: Path) -> None:
+    sent = [imu("/imu", START + i * TENTH, (0, 0, 9.8), time=START + i * TENTH) for i in range(20)]
+    sent += [
+        cloud("/points", START + i * TENTH + 3 * 10**17 * (i == 19), points(9), time=START + i * TENTH)
+        for i in range(20)
+    ]
+    _, lines = taken(bags.write_ros1(tmp_path / "a.bag", sent), tmp_path / "trace")
+    wanted = START / 1e9 + np.arange(20) / 10
+    np.testing.assert_allclose(Sensor(tmp_path / "trace" / "lidar").times(20), wanted, rtol=0, atol=1e-6)
+    assert any("/points: its header stamps jump where the recorder's times do not" in line for line in lines)
+
+
 def test_messages_that_come_late_are_put_in_order_and_repeated_ones_are_left_out(tmp_path: Path) -> None:
     order = [0, 1, 3, 2, *range(4, 200), 199]
     sent = [imu("/imu", START + n * TENTH, (n, 0, 9.8), time=START + i * TENTH) for i, n in enumerate(order)]

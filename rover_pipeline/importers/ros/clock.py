@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.numerics.jumps import jumps
+
 #: Headers of topics whose offsets from the recorder's time differ by less are of the same clock, ns.
 _SAME_CLOCK_NS = 1_000_000_000
 #: Share of messages of a topic whose stamps may repeat or come late; beyond it they are no times of measurement.
@@ -45,10 +47,10 @@ def choose_stamps(
     """The times of topics, all of one clock.
 
     Header stamps are when a sensor measured, and the recorder's times are when its message arrived, so headers are
-    better where they are good: above zero, in order, not repeated. They must also be of one clock. Topics whose headers
-    keep the same offset from the recorder's time share one. If there are several clocks, the trace has the one that
-    was set (1990 to 2100), that most topics have, and that `first` has. All other topics have the time of the recorder
-    plus the offset of that clock.
+    better where they are good: above zero, in order, not repeated, and without a jump that the recorder does not show.
+    They must also be of one clock. Topics whose headers keep the same offset from the recorder's time share one. If
+    there are several clocks, the trace has the one that was set (1990 to 2100), that most topics have, and that `first`
+    has. All other topics have the time of the recorder plus the offset of that clock.
 
     Args:
         topics: name -> recorded and stamped times, i8 (message,), ns; stamps are zero where there is no header.
@@ -67,7 +69,7 @@ def choose_stamps(
         return {name: ordered(recorded, "bag", "", name) for name, (recorded, _) in topics.items()}
     offsets, problems = {}, {}
     for name, (recorded, stamped) in topics.items():
-        problems[name] = _problem(stamped)
+        problems[name] = _problem(recorded, stamped)
         if not problems[name] or (wanted == "header" and (stamped > 0).any()):
             offsets[name] = int(np.median(stamped - recorded))
     if wanted == "header":
@@ -113,7 +115,7 @@ def _clock(
     return set(sorted(groups, key=worth)[-1]) if groups else set()
 
 
-def _problem(stamped: np.ndarray) -> str:
+def _problem(recorded: np.ndarray, stamped: np.ndarray) -> str:
     """Why header stamps are no times of measurement; empty when they are."""
     if not len(stamped) or not (stamped > 0).any():
         return "its messages have no header stamps"
@@ -122,6 +124,8 @@ def _problem(stamped: np.ndarray) -> str:
     odd = int((_kept_ranks(stamped) < 0).sum())
     if odd > _MAX_ODD * len(stamped):
         return f"{odd} of its {len(stamped)} header stamps repeat or come late"
+    if len(jumps(np.sort(stamped) / 1e9)) > len(jumps(np.sort(recorded) / 1e9)):
+        return "its header stamps jump where the recorder's times do not"
     return ""
 
 
