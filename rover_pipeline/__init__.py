@@ -4,6 +4,7 @@
 The names below are loaded when they are first used: the workflow imports this package for every job, and needs none.
 """
 
+# ruff: noqa: F403, F405 (the names of `__all__` are those of `reading`)
 from __future__ import annotations
 
 import importlib
@@ -12,23 +13,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rover_pipeline.reading import (
-        Axis,
-        Channel,
-        FormatError,
-        Record,
-        RoverError,
-        SampleError,
-        Samples,
-        Sensor,
-        SplitOptions,
-        Synced,
-        Trace,
-        Traces,
-        open,
-        open_many,
-        run,
-    )
+    from rover_pipeline.reading import *
 
 __version__ = "0.1.0"
 

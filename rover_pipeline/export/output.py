@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rover_pipeline.errors import InTheWayError, named_if_not_written
-from rover_pipeline.format.attempt import Attempt, remove_tree
+from rover_pipeline.format.attempt import scratch
 from rover_pipeline.format.channels.base import sync_file, sync_new_name
 
 #: What the process at the other end of the pipe does. It needs no lock of this interpreter, so that a library may wait
@@ -37,10 +37,8 @@ def new_output(path: Path) -> Iterator[Path]:
         InTheWayError: `path` exists, or another process is making it.
     """
     path = path.absolute()
-    attempt = Attempt(path, wait=False)
-    attempt.begin()
-    try:
-        output = attempt.folder / path.name
+    with scratch(path) as folder:
+        output = folder / path.name
         with named_if_not_written(path):
             yield output
             for directory, _, files in os.walk(output):
@@ -48,9 +46,6 @@ def new_output(path: Path) -> Iterator[Path]:
                     sync_file(Path(directory) / name)
             sync_file(output)
         _publish(output, path)
-    finally:
-        remove_tree(attempt.folder)
-        attempt.end()
 
 
 def _publish(output: Path, path: Path) -> None:

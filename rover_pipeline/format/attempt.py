@@ -18,7 +18,7 @@ import socket
 import stat
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from rover_pipeline.errors import InTheWayError
@@ -175,15 +175,23 @@ class Attempt:
             return False
 
 
-def remove_left(path: Path) -> None:
-    """Remove what killed attempts to make `path` have left, unless another process makes it."""
-    attempt = Attempt(path, wait=False)
-    if not attempt.base.is_dir():
-        return
-    with contextlib.suppress(InTheWayError, OSError):  # what is at the path itself is whole, or absent
-        attempt.begin()
+@contextlib.contextmanager
+def scratch(path: Path, remove: Callable[[Path], None] = remove_tree, *, wait: bool = False) -> Iterator[Path]:
+    """The folder of an attempt, which is locked while the block lasts, and removed then. See `Attempt` and `begin`."""
+    attempt = Attempt(path, wait)
+    attempt.begin(remove)
+    try:
+        yield attempt.folder
+    finally:
         remove_tree(attempt.folder)
         attempt.end()
+
+
+def remove_left(path: Path) -> None:
+    """Remove what killed attempts to make `path` have left, unless another process makes it."""
+    if (path.parent / PARTIAL).is_dir():
+        with contextlib.suppress(InTheWayError, OSError), scratch(path):  # what is at the path is whole, or absent
+            pass
 
 
 def _remove(call: Callable[[], None]) -> None:

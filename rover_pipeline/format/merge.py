@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from rover_pipeline.errors import InTheWayError, named_if_not_written
-from rover_pipeline.format.attempt import Attempt, remove_tree
+from rover_pipeline.format.attempt import scratch
 from rover_pipeline.format.channels.base import sync_folders, sync_new_name
 from rover_pipeline.format.collection import parse_collection
 from rover_pipeline.format.files import replace_file
@@ -48,15 +48,9 @@ def imported_trace(path: Path) -> Iterator[Path]:
         return
     if path.is_symlink() or not path.is_dir() or not is_trace(path):
         raise InTheWayError(f"{path}: already exists and is no trace; remove it or choose another name")
-    attempt = Attempt(path, wait=False)
-    attempt.begin()
-    try:
-        with named_if_not_written(path):
-            yield attempt.folder
-            _merge(attempt.folder, path)
-    finally:
-        remove_tree(attempt.folder)
-        attempt.end()
+    with scratch(path) as folder, named_if_not_written(path):
+        yield folder
+        _merge(folder, path)
 
 
 def _merge(made: Path, trace: Path) -> None:

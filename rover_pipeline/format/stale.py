@@ -38,10 +38,11 @@ def changed_inputs(
     """
     time = provenance.get("time")
     states = time.get("inputs") if isinstance(time, dict) else None
+    states = states if isinstance(states, dict) else {}
     for reference, recorded in recorded_inputs(result, provenance).items():
         for path in _places(result.parent, reference, source or result.parent):
             try:
-                if file_state(path) == (states or {}).get(reference) and not thorough:
+                if file_state(path) == states.get(reference) and not thorough:
                     break
                 is_other = not (path.is_file() or path.is_dir()) or not fingerprint(path).items() <= recorded.items()
             except (FileNotFoundError, NotADirectoryError):

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rover_pipeline.errors import FormatError, InTheWayError, named_if_not_written, require_damage
-from rover_pipeline.format.attempt import Attempt, remove_tree
+from rover_pipeline.format.attempt import scratch
 from rover_pipeline.format.channels.base import sync_folders, sync_new_name
 from rover_pipeline.format.files import exists, make_folders
 from rover_pipeline.format.meta import META, read_meta
@@ -196,25 +196,20 @@ def new_trace(path: Path) -> Iterator[Path]:
     path = path.absolute()
     if has_files(path):
         raise InTheWayError(f"{path}: already exists; remove it or choose another name, nothing is overwritten")
-    attempt = Attempt(path, wait=False)
-    attempt.begin()
-    try:
+    with scratch(path) as made:
         with named_if_not_written(path):
-            yield attempt.folder
-            sync_folders(attempt.folder)
+            yield made
+            sync_folders(made)
         try:
             # Snakemake makes empty directories before a job starts.
             for folder, _, _ in os.walk(path, topdown=False):
                 os.rmdir(folder)
-            os.rename(attempt.folder, path)
+            os.rename(made, path)
         except OSError as error:
             if not has_files(path):
                 raise
             raise InTheWayError(f"{path}: appeared while the trace was made ({error.strerror})") from error
         sync_new_name(path)
-    finally:
-        remove_tree(attempt.folder)  # it exists only after an error
-        attempt.end()
 
 
 def link_trace(source: Path, target: Path) -> None:

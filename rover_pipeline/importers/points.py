@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import numpy as np
+from pydantic import ValidationError
 
-from rover_pipeline.errors import FormatError
+from rover_pipeline.errors import FormatError, explain
 from rover_pipeline.format.channels import create_channel, encode_sample
 from rover_pipeline.format.channels.base import MAX_SAMPLES, EncodedWriter, close_synced, sync_file
 from rover_pipeline.format.files import replace_file
@@ -244,14 +245,21 @@ class PointsWriter(Closing):
                 writer.append(np.asarray(arrays[name], spec.dtype))
         specs |= {name: each.spec(self._largest, self._compress) for name, each in self._columns.items()}
         steps = np.diff(self._ts)
-        sidecar = PointsSidecar(
-            max_points=self._largest,
-            motion=self._motion,
-            span_s=self._span or (0.0, 0.0),
-            period_s=float(np.median(steps)) if len(steps) else 0.1,
-            full_intensity=self._full or next((each for each in _SCALES if self._brightest <= each), self._brightest),
-            source=self._source[:400],
-        )
+        described: dict[str, Any] = {
+            "max_points": self._largest,
+            "motion": self._motion,
+            "span_s": self._span or (0.0, 0.0),
+            "period_s": float(np.median(steps)) if len(steps) else 0.1,
+            "full_intensity": self._full or next((n for n in _SCALES if self._brightest <= n), self._brightest),
+            "source": self._source[:400],
+        }
+        try:
+            sidecar = PointsSidecar.model_validate(described)
+        except ValidationError as error:
+            told = (
+                f"what its points say is no lidar's: {explain(error)}; is it damaged, or in another order of columns?"
+            )
+            raise FormatError(f"{self._source or self.path}: {told}") from error
         replace_file(self.path / "lidar.json", json.dumps({POINTS: sidecar.model_dump()}, indent=2) + "\n")
         write_meta(self.path, specs)
         sync_file(self.path)

@@ -19,6 +19,8 @@ from rover_pipeline.numerics.blocks import blocks
 _AVERAGING_S = 10.0
 #: More equally spaced samples than this for each measured one are no recording with losses, but damaged times.
 _MAX_STRETCH, _FREE_SAMPLES = 10, 100_000
+#: No IMU samples faster than this, s: the fastest of data sheets gives 32,000 a second. VQF would end the process.
+_SHORTEST_S = 1e-5
 
 
 class Filtered(NamedTuple):
@@ -79,13 +81,15 @@ def orient(
         trusted: bool (N,), samples that may be used; None = all.
 
     Raises:
-        ValueError: no sample is finite.
+        ValueError: no sample is finite, or times are none of an IMU.
     """
     usable = np.isfinite(acc).all(axis=1) & np.isfinite(avel).all(axis=1)
     if trusted is not None:
         usable &= trusted
     if not usable.any():
         raise ValueError("no sample of acc and avel is finite and valid; leave imu_filtered out of `outputs`")
+    if not period > _SHORTEST_S:
+        raise ValueError(f"imu/ts: samples come every {period:.3g} s, as no IMU's do; correct ts")
     steps = np.diff(times[usable])
     cuts = np.flatnonzero(steps > options.max_gap) + 1
     pieces = np.split(np.flatnonzero(usable), cuts)

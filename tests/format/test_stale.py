@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -17,6 +18,7 @@ from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.engine.step import Step
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.dataset import export_dataset
+from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.stale import stale_results
 from rover_pipeline.report.fleet import make_report, write_fleet
 from rover_pipeline.report.templating import SUMMARY
@@ -49,6 +51,13 @@ def test_results_of_other_bytes_and_all_that_follows_from_them_are_stale(trace: 
     replace(trace / "lidar/ts", (trace / "lidar/ts").read_bytes()[:-8])
     told = stale_results(trace, ["_lidar_image", "_radar_range_doppler"])
     assert told == {"_lidar_image": "was made from other bytes of lidar/ts"}
+
+
+@pytest.mark.parametrize("time", ["now", {"inputs": "now"}, {"inputs": None}])
+def test_without_the_states_of_inputs_their_bytes_tell(trace: Path, time: object) -> None:
+    path = trace / "_lidar_image" / PROVENANCE
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"time": time}))
+    assert stale_results(trace, ["_lidar_image"]) == {}
 
 
 def test_results_of_two_versions_of_what_is_gone_are_stale(trace: Path) -> None:

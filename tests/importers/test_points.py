@@ -135,3 +135,12 @@ def test_check_finds_points_that_count_does_not_agree_with(
     data[4 * at : 4 * at + 4] = value.tobytes()
     path.write_bytes(bytes(data))
     assert any(problem in line for line in problems(tmp_path / "trace"))
+
+
+def test_sweeps_years_apart_are_an_error_of_one_line(tmp_path: Path) -> None:
+    writer = PointsWriter(tmp_path / "lidar", source="clouds of a test")
+    for ts in (0.0, 1e9):
+        writer.append(ts, Cloud(np.ones((3, 3))))
+    with pytest.raises(FormatError, match="clouds of a test: what its points say is no lidar's: period_s"):
+        writer.close()
+    writer.release()

@@ -255,3 +255,9 @@ def test_an_imu_without_a_valid_sample_is_an_error(tmp_path: Path) -> None:
     data = ride("indoor", 1.0)
     with pytest.raises(RoverError, match=r"imu/acc.*no sample of acc and avel is finite and valid"):
         run_filtered(record(tmp_path / "trace", data, np.zeros(len(data.ts), "u1")))
+
+
+def test_times_that_are_none_of_an_imu_are_an_error() -> None:
+    data = ride("indoor", 1.0)
+    with pytest.raises(ValueError, match="samples come every 1e-300 s, as no IMU's do"):
+        orient(data.ts, data.acc, data.avel, 1e-300, ImuOptions())

@@ -14,7 +14,7 @@ from rover_pipeline.errors import FormatError, named_if_not_written
 from rover_pipeline.errors import describe as describe_error
 from rover_pipeline.export.dataset_output import IDENTITY, known_states, tree_state
 from rover_pipeline.export.mda.codec import BLOCK, Item, append, decode, encode, text_of
-from rover_pipeline.format.attempt import Attempt, remove_tree
+from rover_pipeline.format.attempt import remove_tree, scratch
 from rover_pipeline.format.channels.base import sync_file, sync_new_name
 from rover_pipeline.format.files import exists, read_bounded
 from rover_pipeline.format.provenance import PROVENANCE, read_provenance
@@ -56,9 +56,7 @@ def add_revision(path: Path, group: str, text: str) -> int:
     """
     path = path.absolute()
     dataset = _dataset_of(path)
-    attempt = Attempt(dataset or path)
-    attempt.begin(_remove_unfinished)
-    try:
+    with scratch(dataset or path, _remove_unfinished, wait=True) as folder:
         item = read_item(path)
         try:
             entries = append(item.groups.get(group, ()), text)
@@ -67,13 +65,10 @@ def add_revision(path: Path, group: str, text: str) -> int:
         with named_if_not_written(path):
             if entries != item.groups.get(group):
                 data = encode(replace(item, groups={**item.groups, group: entries}))
-                _announce(dataset, path, len(data), attempt.folder)
-                _replace(path, data, attempt.folder / path.name)
-            _settle(dataset, attempt.folder)
+                _announce(dataset, path, len(data), folder)
+                _replace(path, data, folder / path.name)
+            _settle(dataset, folder)
         return len(entries)
-    finally:
-        remove_tree(attempt.folder)
-        attempt.end()
 
 
 def _remove_unfinished(folder: Path) -> None:
