@@ -39,7 +39,7 @@ def cluster() -> Iterator[Any]:
     """A scheduler without workers, in this process."""
     from distributed import LocalCluster
 
-    with LocalCluster(n_workers=0, processes=False, dashboard_address=None) as cluster:
+    with LocalCluster(n_workers=0, processes=False, dashboard_address="127.0.0.1:0") as cluster:
         yield cluster
 
 
@@ -188,7 +188,7 @@ _CLUSTER = """
 import time
 from distributed import LocalCluster
 with LocalCluster(
-    n_workers=1, threads_per_worker=1, processes=False, protocol="tcp", dashboard_address=None
+    n_workers=1, threads_per_worker=1, processes=False, protocol="tcp", dashboard_address="127.0.0.1:0"
 ) as cluster:
     print(cluster.scheduler_address, flush=True)
     time.sleep(60)

@@ -416,7 +416,7 @@ def test_a_distributed_scheduler_gives_the_bytes_and_errors_of_threads(trace: Pa
     (trace / "lidar" / "rng").write_bytes(data)
     there = make_copy(trace)
     run_step(described, trace, "_toy", request)
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster:
         options = DaskOptions(chunk=ByteSize(1), scheduler=cluster.scheduler_address)
         result = run_step(described, there, "_toy", request, dask=options)
         assert (result.samples, result.invalid) == (FRAMES, 2)
