@@ -35,6 +35,10 @@ _FIRST_SWEEPS = 20
 _MIN_INLIERS, _MAX_CORRECTION = 0.3, 0.5
 #: One sweep in so many tells whether a trajectory is better than another.
 _JUDGED = 3
+#: Batch passes after which trajectories are compared: about what it takes to undo errors of a guess of centimetres.
+_COMPARED_AFTER = 5
+#: Share of the longest path of the trajectories that are compared, below which one stands while another one moves.
+_STANDS = 0.5
 #: Largest number of batch passes, and the root mean square distance of the poses from where passes lead, metres, below
 #: which no further one is of use: planes settle at once, leaves after several passes.
 _MAX_BATCH_PASSES, _SETTLED = 30, 0.002
@@ -81,9 +85,8 @@ def register(
         # Near things must not outvote far ones: people who walk along give most of the points, but have less surface
         # than the walls of a hall. The batch passes use all points; the trajectory is right to some millimetres then.
         even = [sweep.one_a_voxel(options.voxels[0]) for sweep in used]
-        refined, fits, quality = _register_both_ways(even, guess, options, gyro.without_bias(guess))
-        if not is_worse(judged(even[::_JUDGED], guess, options), quality):
-            return refined, build_map(itertools.compress(used, fits), refined, options)
+        refined, fits = _register_sweeps(even, guess, options, gyro.without_bias(guess))
+        return refined, build_map(itertools.compress(used, fits), refined, options)
     return guess, build_map(used, guess, options)
 
 
@@ -125,32 +128,47 @@ def has_settled(
     return options.passes is None and left * float(np.sqrt((moved**2).sum(1).mean())) < _SETTLED
 
 
-def _register_both_ways(
+def _register_sweeps(
     sweeps: Sequence[Sweep], guess: SplineTrajectory, options: OdometrySection, gyro: Gyro
-) -> tuple[SplineTrajectory, list[bool], list[SweepFit]]:
-    """The trajectory of sweeps, which of them fit it, and how well some of them fit the others.
+) -> tuple[SplineTrajectory, list[bool]]:
+    """The trajectory of sweeps, and which of them fit it.
 
     Whoever registers one sweep after the other depends on the first ones. A rig that begins to move among leaves, or
     with beams that are not where its sidecar says, seems to stand for a while: sweeps that are measured from the same
-    place agree in their errors. From its end to its beginning the same motion has no such start. The trajectory of that
-    direction is taken if it fits better, but only if it moves more: whatever comes along with the rig, such as a crowd,
-    makes those fit well that stand. Where each sweep lies on the map of the others, as among walls, there is no need.
+    place agree in their errors. From its end to its beginning the same motion has no such start. And where a fast rig
+    leaves its map behind, nothing after that fits. So where sweeps do not lie on the map of the others, as they do
+    among walls, the trajectories of both directions and the guess itself are refined in batch, and the one that the
+    points that were left out fit best is taken. Whatever comes along with the rig, such as a crowd, makes those fit well
+    that stand: they do not count where another one moves.
     """
     some = sweeps[::_JUDGED]
     forth, fits = _register_to_map(sweeps, guess, options, gyro)
     quality = judged(some, forth, options)
     if all(fits) and all(fit.shift < _AGREE * options.max_error for fit in quality):
-        return forth, fits, quality
+        return forth, fits
     turned, turned_fits = _register_to_map(
         [sweep.backwards() for sweep in reversed(sweeps)], guess.backwards(), options, gyro.backwards()
     )
-    back = turned.backwards()
+    found = [(forth, fits), (turned.backwards(), turned_fits[::-1]), (guess, [True] * len(fits))]
+    refined = [(_refined(sweeps, trajectory, options, gyro), used) for trajectory, used in found]
     ends = np.array([sweep.end for sweep in some])
-    if _way(back, ends) > _way(forth, ends):
-        other = judged(some, back, options)
-        if is_worse(other, quality):
-            return back, turned_fits[::-1], other
-    return forth, fits, quality
+    longest = max(_way(trajectory, ends) for trajectory, _ in refined)
+    moving = [each for each in refined if _way(each[0], ends) >= _STANDS * longest]
+    return min(moving, key=lambda each: _mean_cost(judged(some, each[0], options)))
+
+
+def _mean_cost(fits: Sequence[SweepFit]) -> float:
+    return float(np.mean([fit.cost for fit in fits if np.isfinite(fit.cost)] or [np.inf]))
+
+
+def _refined(
+    sweeps: Sequence[Sweep], trajectory: SplineTrajectory, options: OdometrySection, gyro: Gyro
+) -> SplineTrajectory:
+    """The trajectory after some batch passes, so that it can be compared with others."""
+    for _ in range(_COMPARED_AFTER):
+        equations, _, _ = normal_equations(on_others(sweeps, trajectory, options), trajectory, options, gyro)
+        trajectory = solve(trajectory, equations, options)
+    return trajectory
 
 
 def _way(trajectory: SplineTrajectory, ts: np.ndarray) -> float:
