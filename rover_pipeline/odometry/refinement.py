@@ -33,6 +33,7 @@ from rover_pipeline.odometry.registration.judge import (
     NO_FIT,
     SweepFit,
     TwoMaps,
+    correlation,
     is_worse,
     judge,
     mean_difference,
@@ -41,7 +42,7 @@ from rover_pipeline.odometry.registration.judge import (
     tell_little,
     world_rays,
 )
-from rover_pipeline.odometry.registration.point_to_plane import Depth
+from rover_pipeline.odometry.registration.point_to_plane import Depth, PointErrors
 from rover_pipeline.odometry.registration.register import batch_passes, has_settled
 from rover_pipeline.odometry.registration.spline_equations import SplineEquations
 from rover_pipeline.odometry.segments import SweepReader
@@ -69,6 +70,7 @@ class Batch(NamedTuple):
         information: f8 (frame, 6, 6), of the sweep alone; see `registration.batch.normal_equations`.
         system: the equations of all control points.
         noise: variance of the points' distances from their planes, relative to the expected one.
+        errors: of points, which the equations took for known.
         shake: rotations of the lidar about the trajectory.
         follows: share of an error that a pass leaves, because the map follows the trajectory; see `convergence.rate`.
         unsettled: f8 (frame,), how far further passes would move the positions, if there were any, m.
@@ -79,6 +81,7 @@ class Batch(NamedTuple):
     information: np.ndarray
     system: SplineSystem
     noise: float
+    errors: PointErrors
     shake: Shake = NO_SHAKE
     follows: float = 0.0
     unsettled: np.ndarray | float = 0.0
@@ -111,9 +114,10 @@ class Batch(NamedTuple):
                 system.add(rate_equations(self.trajectory, rates), self.noise)
         return self._replace(system=system)
 
-    def refined(self) -> tuple[SplineTrajectory, np.ndarray]:
-        """The trajectory that solves the equations, and the depth of thick planes; see `point_to_plane.Depth`."""
-        return self.system.solve(self.noise)
+    def refined(self) -> tuple[SplineTrajectory, PointErrors]:
+        """The trajectory that solves the equations, and what it tells about the errors of points."""
+        trajectory, depth = self.system.solve(self.noise)
+        return trajectory, PointErrors(depth, correlation(self.fits))
 
 
 def refine_in_batch(
@@ -148,7 +152,7 @@ def refine_in_batch(
         kept = _as_settled(first, reader.times, [Pass(first.trajectory, *first.refined())], MOST_LEFT, best)
         return kept, dropped or "points that were left out fit the first trajectory better"
     # What turns with a shake is another trajectory than the first one: nothing can be learned from the two.
-    before = [] if len(imu.shake.times) else [Pass(first.trajectory, best.trajectory, best.system.depth)]
+    before = [] if len(imu.shake.times) else [Pass(first.trajectory, best.trajectory, best.errors)]
     found = [best]
     del first, best
     if not used:
@@ -181,10 +185,10 @@ def _repeated(
         left = moves_left(done, best.band)
         if len(done) > 1 and has_settled(reader.options, best.trajectory, further, reader.times, left):
             return _as_settled(best, reader.times, done, left)
-        batch, since = _pass(reader, further, ranges, gyro, done[-1].depth), done
+        batch, since = _pass(reader, further, ranges, gyro, done[-1].errors), done
         if len(done) > 1 and is_worse(best.fits, batch.fits):
             # The mixture went too far. One step is what the equations themselves ask for.
-            batch, since = _pass(reader, done[-1].after, ranges, gyro, done[-1].depth), done[-1:]
+            batch, since = _pass(reader, done[-1].after, ranges, gyro, done[-1].errors), done[-1:]
         if is_worse(best.fits, batch.fits):
             return _as_settled(best, reader.times, done, left, batch)
         best, done = batch, [*since, Pass(batch.trajectory, *batch.refined())]
@@ -213,13 +217,13 @@ def _pass(
     trajectory: SplineTrajectory,
     ranges: Sequence[tuple[int, int]],
     gyro: tuple[Imu, Sequence[tuple[float, float]]] | None,
-    depth: np.ndarray | None,
+    errors: PointErrors | None,
 ) -> Batch:
     """What all sweeps say about a trajectory, and the gyroscope, if there is one."""
     if gyro is None:
-        return _at_once(reader, trajectory, ranges, depth)
+        return _at_once(reader, trajectory, ranges, errors)
     imu, spans = gyro
-    return _at_once(reader, trajectory, ranges, depth, imu.shake).with_rates(imu.gyro, spans)
+    return _at_once(reader, trajectory, ranges, errors, imu.shake).with_rates(imu.gyro, spans)
 
 
 def _with_gyro(
@@ -238,10 +242,10 @@ def _with_gyro(
         without = _at_once(reader, plain[0], ranges, plain[1])
         if len(imu.shake.times):
             # Turned points change the map so much that one pass does not tell which is better.
-            trajectory, depth = without.refined()
-            without = _at_once(reader, trajectory, ranges, depth)
-            trajectory, depth = batch.refined()
-            batch = _at_once(reader, trajectory, ranges, depth, imu.shake).with_rates(imu.gyro, spans)
+            trajectory, errors = without.refined()
+            without = _at_once(reader, trajectory, ranges, errors)
+            trajectory, errors = batch.refined()
+            batch = _at_once(reader, trajectory, ranges, errors, imu.shake).with_rates(imu.gyro, spans)
         if mean_difference(without.fits, batch.fits) > 0:
             return without, False
     return batch, True
@@ -273,17 +277,17 @@ def _at_once(
     reader: SweepReader,
     trajectory: SplineTrajectory,
     ranges: Sequence[tuple[int, int]],
-    depth: np.ndarray | None,
+    errors: PointErrors | None,
     shake: Shake = NO_SHAKE,
 ) -> Batch:
     """What all sweeps at once say about a trajectory."""
     recording, options = reader.recording, reader.options
     fits: list[SweepFit] = []
     information: list[np.ndarray] = []
-    depth = np.zeros(len(options.voxels)) if depth is None else depth
-    system = SplineSystem(trajectory, options, depth)
+    errors = PointErrors(np.zeros(len(options.voxels))) if errors is None else errors
+    system = SplineSystem(trajectory, options, errors.depth)
     with recording.exchange() as store:
-        segments = _BatchPass(reader, trajectory, ranges, store, depth, shake)
+        segments = _BatchPass(reader, trajectory, ranges, store, errors, shake)
         deque(recording.map(segments.put_map, ranges, "map", processes=True), maxlen=0)
         for equations, part_fits, part, deep in recording.map(segments.equations, ranges, "refine", processes=True):
             system.add(equations)
@@ -291,7 +295,7 @@ def _at_once(
             fits += packed(part_fits)
             information.append(np.reshape(part, (-1, 6, 6)))
     scale = noise_scale(fits)
-    return Batch(trajectory, fits, np.concatenate(information) / scale, system, scale, shake)
+    return Batch(trajectory, fits, np.concatenate(information) / scale, system, scale, errors, shake)
 
 
 @dataclass
@@ -300,7 +304,7 @@ class _BatchPass:
 
     Attributes:
         store: the sums of the segments' maps, by the number of the segment.
-        depth: f8 (level,), how far rays get into thick planes; see `point_to_plane.Depth`.
+        errors: of points, as far as they are known.
         shake: rotations of the lidar about the trajectory.
     """
 
@@ -308,7 +312,7 @@ class _BatchPass:
     trajectory: SplineTrajectory
     ranges: Sequence[tuple[int, int]]
     store: Exchange
-    depth: np.ndarray | None
+    errors: PointErrors
     shake: Shake
 
     def put_map(self, start: int, stop: int) -> None:
@@ -339,8 +343,8 @@ class _BatchPass:
             for number, (sweep, _) in enumerate(reader.read(start, stop), start):
                 sweep = self.shake.removed(sweep) if sweep else None
                 others = maps.others(number)
-                fits.append(judge(sweep, trajectory, others, options, self.depth) if sweep else NO_FIT)
+                fits.append(judge(sweep, trajectory, others, options, self.errors) if sweep else NO_FIT)
                 yield sweep, maps.target(number)
 
-        equations, information, deep = normal_equations(sweeps(), trajectory, options, depth=self.depth)
+        equations, information, deep = normal_equations(sweeps(), trajectory, options, errors=self.errors)
         return equations._replace(first=equations.first + low), fits, information, deep

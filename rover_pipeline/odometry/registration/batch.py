@@ -16,7 +16,15 @@ from rover_pipeline.numerics import linear
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro, Sweep
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.registration.judge import TwoMaps, world_rays
-from rover_pipeline.odometry.registration.point_to_plane import SCALE, THICK, Depth, PointWeights, pose_equations
+from rover_pipeline.odometry.registration.point_to_plane import (
+    NO_ERRORS,
+    SCALE,
+    THICK,
+    Depth,
+    PointErrors,
+    PointWeights,
+    pose_equations,
+)
 from rover_pipeline.odometry.registration.spline_equations import (
     AngularRates,
     SplineEquations,
@@ -62,14 +70,14 @@ def normal_equations(
     trajectory: SplineTrajectory,
     options: OdometrySection,
     gyro: Gyro = NO_GYRO,
-    depth: np.ndarray | None = None,
+    errors: PointErrors = NO_ERRORS,
 ) -> tuple[SplineEquations, list[np.ndarray], Depth]:
     """Normal equations of the trajectory's control points from sweeps and rates, and the information of each sweep.
 
     Args:
         sweeps: each with the map that it is registered to; None for those that must not be used, whose information
             is 0. A sweep that is in its own map attracts itself, which holds it where it is.
-        depth: f8 (level,), how far rays get into thick planes, see `Depth`; None = not at all, and it is no unknown.
+        errors: of the points, as far as they are known.
 
     Returns:
         The equations; for each sweep, f8 (6, 6), the information of a displacement in the world (1/m2) and of a
@@ -77,8 +85,8 @@ def normal_equations(
         equations.
     """
     equations = _no_equations(trajectory)
-    depth = np.zeros(0) if depth is None else depth
-    weights = PointWeights(_GATE, options.range_noise, SCALE, 1, THICK, 0.0, depth)
+    depth = errors.depth
+    weights = PointWeights(_GATE, options.range_noise, SCALE, 1, THICK, 0.0, *errors)
     cross = np.zeros((len(depth), *equations.right.shape))
     alone = np.zeros((2, len(depth)))
     information: list[np.ndarray] = []

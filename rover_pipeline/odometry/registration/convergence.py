@@ -21,6 +21,7 @@ import numpy as np
 
 from rover_pipeline.kinematics.rotation import exp, log
 from rover_pipeline.numerics.linear import eigh, matmul
+from rover_pipeline.odometry.registration.point_to_plane import PointErrors
 from rover_pipeline.odometry.spline import SplineTrajectory
 
 #: Passes that the next trajectory is made from, besides the last one.
@@ -42,12 +43,12 @@ class Pass(NamedTuple):
 
     Attributes:
         before: the trajectory that the map is made from; after: the one that fits this map best.
-        depth: f8 (level,), how far rays get into thick planes by then; see `point_to_plane.Depth`.
+        errors: of points, as far as they are known by then.
     """
 
     before: SplineTrajectory
     after: SplineTrajectory
-    depth: np.ndarray
+    errors: PointErrors
 
 
 def difference(first: SplineTrajectory, second: SplineTrajectory) -> np.ndarray:

@@ -17,8 +17,10 @@ from rover_pipeline.numerics.linear import eigvalsh, matmul, solve
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.registration.point_to_plane import (
+    NO_ERRORS,
     SCALE,
     THICK,
+    PointErrors,
     PointWeights,
     Statistics,
     pose_equations,
@@ -59,6 +61,7 @@ class SweepFit(NamedTuple):
         residual: root mean square distance of those from their planes, metres.
         cost: mean squared distance of all points from their planes, cut off at 5 cm, m2.
         noise: mean of the squared distances, each relative to its expected variance: 1 where the noise is as expected.
+        common: the part of it that points on one plane have in common; see `point_to_plane.Statistics`.
         structure: smallest eigenvalue of the information that large planes alone give, 1/m2; see `smallest_eigenvalue`.
         shift: how far its points would move the whole sweep, metres: its distance from the map of other sweeps.
         surprise: the square of this move, normalised by the information, per degree of freedom; `noise` is expected.
@@ -79,6 +82,7 @@ class SweepFit(NamedTuple):
     motion: np.ndarray = np.zeros((2, 6, 6))
     large: np.ndarray = np.zeros((6, 6))
     chance: float = 0.0
+    common: float = 0.0
 
 
 _OPEN = float("nan")
@@ -142,22 +146,22 @@ def judge(
     trajectory: SplineTrajectory,
     others: SurfelMap,
     options: OdometrySection,
-    depth: np.ndarray | None = None,
+    errors: PointErrors = NO_ERRORS,
     *,
     brief: bool = False,
 ) -> SweepFit:
     """How well a sweep fits a map that it is not in.
 
     Args:
-        depth: f8 (level,), how far rays get into thick planes, see `point_to_plane.Depth`; None = not at all.
+        errors: of the points, as far as they are known.
         brief: leave out what takes most of the time, and what trajectories are not compared by: `structure`, `motion`,
             `large` and `chance`.
     """
     poses = trajectory.poses(trajectory.locate(sweep.times))
-    depth = np.zeros(0) if depth is None or not depth.any() else depth
-    weights = PointWeights(_GATE, options.range_noise, SCALE, 1, THICK, 0.0, depth)
+    depth = errors.depth if errors.depth.any() else np.zeros(0)
+    weights = PointWeights(_GATE, options.range_noise, SCALE, 1, THICK, 0.0, depth, errors.common)
     matrix, right, statistics, _ = pose_equations(*sweep.judged, *poses, others.tables, weights)
-    total, inliers, squared_distances, _, normalised = statistics
+    total, inliers, squared_distances, _, normalised, groups, common = statistics
     if not np.isfinite(squared_distances) or not total:
         return NO_FIT
     move = _move(matrix.sum(0), right.sum(0))
@@ -168,6 +172,7 @@ def judge(
         noise=normalised / max(inliers, 1),
         shift=float(np.linalg.norm(move[:3], axis=0)),
         surprise=float(matmul(right.sum(0), move)) / len(move),
+        common=common / max(groups, 1),
     )
     if brief:
         return fit
@@ -296,3 +301,9 @@ def noise_scale(fits: Sequence[SweepFit]) -> float:
     """
     noise = [fit.noise for fit in fits if fit.noise > np.finfo("f4").eps]
     return float(np.median(noise)) if noise else 1.0
+
+
+def correlation(fits: Sequence[SweepFit]) -> float:
+    """Correlation of the errors of points of a sweep on one plane, 0 to 1: the median of the sweeps."""
+    shares = [fit.common / fit.noise for fit in fits if fit.noise > np.finfo("f4").eps]
+    return float(np.clip(np.median(shares), 0.0, 1.0)) if shares else 0.0

@@ -12,7 +12,7 @@ from rover_pipeline.kinematics.rotation import exp, log
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.numerics.compiled import compiled
 from rover_pipeline.numerics.linear import matmul, solve
-from rover_pipeline.numerics.voxel_table import find_slot
+from rover_pipeline.numerics.voxel_table import EMPTY, find_slot
 from rover_pipeline.odometry.surfel_voxels import EXTENT, FACING, IS_PLANE, THICKNESS, SurfelTables, surfel_key
 
 #: Distance of a point from its plane, in standard deviations, beyond which it counts less.
@@ -46,6 +46,23 @@ class PointWeights(NamedTuple):
     thick: float
     extent: float
     depth: np.ndarray
+    common: float = 0.0
+
+
+class PointErrors(NamedTuple):
+    """What is known about the errors of points, from the pass before.
+
+    Attributes:
+        depth: f8 (level,), how far rays get into thick planes, see `Depth`; f8 (0,) = not at all, and it is no unknown.
+        common: correlation of the errors of points of a sweep on one plane; see `Statistics`.
+    """
+
+    depth: np.ndarray
+    common: float = 0.0
+
+
+#: Before anything is known.
+NO_ERRORS = PointErrors(np.zeros(0))
 
 
 class Depth(NamedTuple):
@@ -76,6 +93,10 @@ class Statistics(NamedTuple):
         squared_distances: sum of the squared distances of the inliers from their planes, m2.
         cut_off: the same sum, with distances that are cut off at the gate: thick planes have inliers beyond it.
         normalised: sum of the squared distances, each divided by its expected variance and cut off at 9.
+        groups: number of planes on which two inliers or more lie.
+        common: sum over these planes of the mean product of the distances of two different points, divided by their
+            expected variance. Points on one plane have errors in common, of the plane itself, of the beam, of the
+            surface's reflectance: divided by `groups`, this is their variance, relative to the expected one.
     """
 
     points: float
@@ -83,6 +104,8 @@ class Statistics(NamedTuple):
     squared_distances: float
     cut_off: float
     normalised: float
+    groups: float = 0.0
+    common: float = 0.0
 
 
 @compiled
@@ -166,7 +189,9 @@ def pose_equations(
     """Normal equations of each column's pose, from the squared distances of its points from planes of the map.
 
     A point's plane is that of the finest voxel that has one within the gate. Unknowns are a displacement in the world
-    and a rotation in the lidar frame.
+    and a rotation in the lidar frame. Of n points on one plane whose errors have the correlation `common`, each counts
+    1 / (1 + common (n - 1)): their mean has this share of the information of independent ones (intraclass correlation;
+    L. Kish, "Survey Sampling", 1965).
 
     Args:
         points: f4 (N, 3), lidar frame.
@@ -178,10 +203,16 @@ def pose_equations(
     """
     matrix, right = np.zeros((len(pos), 6, 6)), np.zeros((len(pos), 6))
     total, inliers, squared_distances, cut_off, normalised = 0.0, 0.0, 0.0, 0.0, 0.0
-    gate, noise, scale, stride, thick, extent, depth = weights
+    gate, noise, scale, stride, thick, extent, depth, common = weights
     levels = len(depth)
     cross, information, wanted = np.zeros((levels, len(pos), 6)), np.zeros(levels), np.zeros(levels)
     sizes, slots, planes = tables
+    found, at, count = np.empty((len(points), 3)), np.empty((len(points), 4), np.int64), 0
+    # The planes that points lie on, in a hash table: number of points, sum of their relative distances, of the squares.
+    room = 16
+    while room < 2 * len(points):
+        room *= 2
+    groups_of, sums = np.full((room, 1), EMPTY, np.int64), np.zeros((room, 3))
     for n in range(0, len(points), stride):
         c = column[n]
         x, y, z = np.float64(points[n, 0]), np.float64(points[n, 1]), np.float64(points[n, 2])
@@ -189,7 +220,6 @@ def pose_equations(
         wy = pos[c, 1] + rot[c, 1, 0] * x + rot[c, 1, 1] * y + rot[c, 1, 2] * z
         wz = pos[c, 2] + rot[c, 2, 0] * x + rot[c, 2, 1] * y + rot[c, 2, 2] * z
         total += 1
-        matched, distance, variance, nx, ny, nz, deeper, at = False, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0
         for level in range(len(sizes)):
             row = _plane_of(wx, wy, wz, sizes[level], slots[level], planes[level], extent)
             if row < 0:
@@ -206,10 +236,29 @@ def pose_equations(
                 distance -= depth[level] * deeper
             variance = noise * noise + thickness * thickness
             if abs(distance) < gate or abs(distance) < thick * thickness:
-                matched, at = True, level
+                group = find_slot(groups_of, row * len(sizes) + level)
+                groups_of[group, 0] = row * len(sizes) + level
+                at[count, 0], at[count, 1], at[count, 2], at[count, 3] = n, level, row, group
+                found[count, 0], found[count, 1], found[count, 2] = distance, variance, deeper
+                count += 1
+                relative = distance / math.sqrt(variance)
+                sums[group, 0] += 1.0
+                sums[group, 1] += relative
+                sums[group, 2] += relative * relative
                 break
-        if not matched:
-            continue
+    groups, shared = 0.0, 0.0
+    for i in range(count):
+        n, level, row, group = at[i, 0], at[i, 1], at[i, 2], at[i, 3]
+        distance, variance, deeper = found[i, 0], found[i, 1], found[i, 2]
+        many = sums[group, 0]
+        if many > 1:
+            # Each of the plane's points adds its part of the mean product of pairs.
+            pairs = (sums[group, 1] * sums[group, 1] - sums[group, 2]) / (many * (many - 1))
+            shared += min(pairs, _CUT_OFF) / many
+            groups += 1 / many
+        c = column[n]
+        x, y, z = np.float64(points[n, 0]), np.float64(points[n, 1]), np.float64(points[n, 2])
+        nx, ny, nz = planes[level][row, 3], planes[level][row, 4], planes[level][row, 5]
         inliers += 1
         squared_distances += distance * distance
         cut_off += min(distance * distance, gate * gate)
@@ -219,19 +268,19 @@ def pose_equations(
         v = rot[c, 0, 1] * nx + rot[c, 1, 1] * ny + rot[c, 2, 1] * nz
         w = rot[c, 0, 2] * nx + rot[c, 1, 2] * ny + rot[c, 2, 2] * nz
         robust = 1 / (1 + distance * distance / (variance * scale * scale))
-        weight = robust * robust / variance * stride
+        weight = robust * robust / variance * stride / (1 + common * (many * stride - 1))
         j = nx, ny, nz, y * w - z * v, z * u - x * w, x * v - y * u
         _add_row(weight, distance, j, matrix, right, c)
         if deeper != 0:
             for a in range(6):
-                cross[at, c, a] -= weight * deeper * j[a]
-            information[at] += weight * deeper * deeper
-            wanted[at] += weight * deeper * distance
+                cross[level, c, a] -= weight * deeper * j[a]
+            information[level] += weight * deeper * deeper
+            wanted[level] += weight * deeper * distance
     for c in range(len(pos)):
         for a in range(6):
             for b in range(a):
                 matrix[c, b, a] = matrix[c, a, b]
-    statistics = Statistics(total, inliers, squared_distances, cut_off, normalised)
+    statistics = Statistics(total, inliers, squared_distances, cut_off, normalised, groups, shared)
     return matrix, right, statistics, Depth(cross, information, wanted)
 
 

@@ -138,8 +138,8 @@ def _register_sweeps(
     place agree in their errors. From its end to its beginning the same motion has no such start. And where a fast rig
     leaves its map behind, nothing after that fits. So where sweeps do not lie on the map of the others, as they do
     among walls, the trajectories of both directions and the guess itself are refined in batch, and the one that the
-    points that were left out fit best is taken. Whatever comes along with the rig, such as a crowd, makes those fit well
-    that stand: they do not count where another one moves.
+    points that were left out fit best is taken. Whatever comes along with the rig, such as a crowd, makes those fit
+    well that stand: they do not count where another one moves.
     """
     some = sweeps[::_JUDGED]
     forth, fits = _register_to_map(sweeps, guess, options, gyro)
