@@ -12,7 +12,7 @@ from rover_pipeline.kinematics.rotation import exp, log
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.numerics.compiled import compiled
 from rover_pipeline.numerics.linear import matmul, solve
-from rover_pipeline.numerics.voxel_table import EMPTY, find_slot
+from rover_pipeline.numerics.voxel_table import EMPTY, find_slot, voxel_key
 from rover_pipeline.odometry.surfel_voxels import EXTENT, FACING, IS_PLANE, THICKNESS, SurfelTables, surfel_key
 
 #: Distance of a point from its plane, in standard deviations, beyond which it counts less.
@@ -236,12 +236,17 @@ def pose_equations(
                 distance -= depth[level] * deeper
             variance = noise * noise + thickness * thickness
             if abs(distance) < gate or abs(distance) < thick * thickness:
-                group = find_slot(groups_of, row * len(sizes) + level)
-                groups_of[group, 0] = row * len(sizes) + level
+                # The part of a surface: a voxel of the largest size, and the axis that the normal is nearest to.
+                ax, ay, az, size = abs(nx), abs(ny), abs(nz), sizes[len(sizes) - 1]
+                axis = 0 if ax >= ay and ax >= az else (1 if ay >= az else 2)
+                key = voxel_key(math.floor(wx / size), math.floor(wy / size), 3 * math.floor(wz / size) + axis)
+                group = find_slot(groups_of, key)
+                groups_of[group, 0] = key
                 at[count, 0], at[count, 1], at[count, 2], at[count, 3] = n, level, row, group
                 found[count, 0], found[count, 1], found[count, 2] = distance, variance, deeper
                 count += 1
-                relative = distance / math.sqrt(variance)
+                toward = (wx - pos[c, 0]) * nx + (wy - pos[c, 1]) * ny + (wz - pos[c, 2]) * nz
+                relative = (distance if toward > 0 else -distance) / math.sqrt(variance)
                 sums[group, 0] += 1.0
                 sums[group, 1] += relative
                 sums[group, 2] += relative * relative
