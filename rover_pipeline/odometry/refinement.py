@@ -33,7 +33,7 @@ from rover_pipeline.odometry.registration.judge import (
     NO_FIT,
     SweepFit,
     TwoMaps,
-    correlation,
+    correlations,
     is_worse,
     judge,
     mean_difference,
@@ -117,7 +117,7 @@ class Batch(NamedTuple):
     def refined(self) -> tuple[SplineTrajectory, PointErrors]:
         """The trajectory that solves the equations, and what it tells about the errors of points."""
         trajectory, depth = self.system.solve(self.noise)
-        return trajectory, PointErrors(depth, correlation(self.fits))
+        return trajectory, PointErrors(depth, correlations(self.fits))
 
 
 def refine_in_batch(

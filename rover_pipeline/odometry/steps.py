@@ -164,7 +164,8 @@ def _estimate(
         "seams": summaries,
         "noise": round(batch.noise, 3),
         "depth": batch.system.depth.round(2).tolist(),
-        "correlation": round(batch.errors.common, 3),
+        "correlation": np.round(batch.errors.common, 3).tolist(),
+        "follows": round(batch.follows, 3),
     }
     held = None if lidar.duration else distortion(reader, batch.trajectory, lidar.period)
     if held is not None:

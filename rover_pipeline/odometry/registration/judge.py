@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.numerics.linear import eigvalsh, matmul, solve
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometrySection
@@ -61,7 +62,8 @@ class SweepFit(NamedTuple):
         residual: root mean square distance of those from their planes, metres.
         cost: mean squared distance of all points from their planes, cut off at 5 cm, m2.
         noise: mean of the squared distances, each relative to its expected variance: 1 where the noise is as expected.
-        common: the part of it that points on one plane have in common; see `point_to_plane.Statistics`.
+        common: the part of it that points on one plane have in common, and those on different planes of one part of a
+            surface; see `point_to_plane.Statistics`.
         structure: smallest eigenvalue of the information that large planes alone give, 1/m2; see `smallest_eigenvalue`.
         shift: how far its points would move the whole sweep, metres: its distance from the map of other sweeps.
         surprise: the square of this move, normalised by the information, per degree of freedom; `noise` is expected.
@@ -82,7 +84,7 @@ class SweepFit(NamedTuple):
     motion: np.ndarray = np.zeros((2, 6, 6))
     large: np.ndarray = np.zeros((6, 6))
     chance: float = 0.0
-    common: float = 0.0
+    common: tuple[float, float] = (0.0, 0.0)
 
 
 _OPEN = float("nan")
@@ -161,7 +163,7 @@ def judge(
     depth = errors.depth if errors.depth.any() else np.zeros(0)
     weights = PointWeights(_GATE, options.range_noise, SCALE, 1, THICK, 0.0, depth, errors.common)
     matrix, right, statistics, _ = pose_equations(*sweep.judged, *poses, others.tables, weights)
-    total, inliers, squared_distances, _, normalised, groups, common = statistics
+    total, inliers, squared_distances, _, normalised, *_ = statistics
     if not np.isfinite(squared_distances) or not total:
         return NO_FIT
     move = _move(matrix.sum(0), right.sum(0))
@@ -172,10 +174,13 @@ def judge(
         noise=normalised / max(inliers, 1),
         shift=float(np.linalg.norm(move[:3], axis=0)),
         surprise=float(matmul(right.sum(0), move)) / len(move),
-        common=common / max(groups, 1),
     )
     if brief:
         return fit
+    # What the sweep's own pose adds to all its points is no error of a surface.
+    _, _, there, _ = pose_equations(
+        *sweep.judged, poses[0] + move[:3], matmul(poses[1], exp(move[None, 3:])[0]), others.tables, weights
+    )
     thinned = weights._replace(stride=_AWAY_STRIDE)
     away = [pose_equations(*sweep.judged, poses[0] + way, poses[1], others.tables, thinned)[2] for way in _AWAY]
     # Bodies that move along with the rig make no large planes: floors, walls and ground do.
@@ -188,6 +193,7 @@ def judge(
         motion=_unfollowed(matrix, right, poses[1]),
         large=large,
         chance=fit.cost / max(float(np.mean([_cost(each) for each in away])), 1e-12),
+        common=(there.pairs[1] / max(there.pairs[0], 1), there.pairs[3] / max(there.pairs[2], 1)),
     )
 
 
@@ -303,7 +309,8 @@ def noise_scale(fits: Sequence[SweepFit]) -> float:
     return float(np.median(noise)) if noise else 1.0
 
 
-def correlation(fits: Sequence[SweepFit]) -> float:
-    """Correlation of the errors of points of a sweep on one plane, 0 to 1: the median of the sweeps."""
-    shares = [fit.common / fit.noise for fit in fits if fit.noise > np.finfo("f4").eps]
-    return float(np.clip(np.median(shares), 0.0, 1.0)) if shares else 0.0
+def correlations(fits: Sequence[SweepFit]) -> tuple[float, float]:
+    """Correlations of the errors of points of a sweep, 0 to 1, see `PointWeights.common`: the medians of the sweeps."""
+    shares = [np.array(fit.common) / fit.noise for fit in fits if fit.noise > np.finfo("f4").eps]
+    alike, beside = np.clip(np.median(shares, axis=0), 0.0, 1.0).tolist() if shares else (0.0, 0.0)
+    return alike, beside

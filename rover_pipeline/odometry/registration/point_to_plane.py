@@ -46,7 +46,7 @@ class PointWeights(NamedTuple):
     thick: float
     extent: float
     depth: np.ndarray
-    common: float = 0.0
+    common: tuple[float, float] = (0.0, 0.0)
 
 
 class PointErrors(NamedTuple):
@@ -54,11 +54,11 @@ class PointErrors(NamedTuple):
 
     Attributes:
         depth: f8 (level,), how far rays get into thick planes, see `Depth`; f8 (0,) = not at all, and it is no unknown.
-        common: correlation of the errors of points of a sweep on one plane; see `Statistics`.
+        common: see `PointWeights`.
     """
 
     depth: np.ndarray
-    common: float = 0.0
+    common: tuple[float, float] = (0.0, 0.0)
 
 
 #: Before anything is known.
@@ -91,12 +91,13 @@ class Statistics(NamedTuple):
         points: number of points that were used.
         inliers: number of those that lie on a plane.
         squared_distances: sum of the squared distances of the inliers from their planes, m2.
-        cut_off: the same sum, with distances that are cut off at the gate: thick planes have inliers beyond it.
+        cut_off: the same sum, with distances that are cut off at the gate, because thick planes have inliers beyond it,
+            and as if each part of a surface had as many points as any other one.
         normalised: sum of the squared distances, each divided by its expected variance and cut off at 9.
-        groups: number of planes on which two inliers or more lie.
-        common: sum over these planes of the mean product of the distances of two different points, divided by their
-            expected variance. Points on one plane have errors in common, of the plane itself, of the beam, of the
-            surface's reflectance: divided by `groups`, this is their variance, relative to the expected one.
+        pairs: number of planes on which two inliers or more lie, and sum over them of the mean product of the distances
+            of two different points, divided by their expected variances; the same of the parts of surfaces that have
+            points on two planes or more, of points on different planes. Products of independent errors are 0 on
+            average.
     """
 
     points: float
@@ -104,8 +105,7 @@ class Statistics(NamedTuple):
     squared_distances: float
     cut_off: float
     normalised: float
-    groups: float = 0.0
-    common: float = 0.0
+    pairs: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
 
 
 @compiled
@@ -178,6 +178,41 @@ def _add_row(
 
 
 @compiled
+def _part_of(plane: np.ndarray, size: float, keys: np.ndarray) -> float:
+    """Slot of the part of a surface that a plane is of: a voxel of the largest size, and the nearest axis."""
+    ax, ay, az = abs(plane[3]), abs(plane[4]), abs(plane[5])
+    axis = 0 if ax >= ay and ax >= az else (1 if ay >= az else 2)
+    key = voxel_key(math.floor(plane[0] / size), math.floor(plane[1] / size), 3 * math.floor(plane[2] / size) + axis)
+    slot = find_slot(keys, key)
+    keys[slot, 0] = key
+    return float(slot)
+
+
+@compiled
+def _pairs(keys: np.ndarray, on_plane: np.ndarray, on_part: np.ndarray) -> tuple[float, float, float, float]:
+    """`Statistics.pairs`, from the sums of each plane, and fills those of the parts; see `pose_equations`."""
+    planes, alike, parts, beside = 0.0, 0.0, 0.0, 0.0
+    for slot in range(len(keys)):
+        if keys[slot, 0] == EMPTY:
+            continue
+        number, total, part = on_plane[slot, 0], on_plane[slot, 1], int(on_plane[slot, 3])
+        on_part[part, 0] += number
+        on_part[part, 1] += total
+        on_part[part, 2] += number * number
+        on_part[part, 3] += total * total
+        if number > 1:
+            planes += 1
+            alike += min((total * total - on_plane[slot, 2]) / (number * (number - 1)), _CUT_OFF)
+    for slot in range(len(on_part)):
+        number, total = on_part[slot, 0], on_part[slot, 1]
+        different = number * number - on_part[slot, 2]
+        if different > 0:
+            parts += 1
+            beside += (total * total - on_part[slot, 3]) / different
+    return planes, alike, parts, beside
+
+
+@compiled
 def pose_equations(
     points: np.ndarray,
     column: np.ndarray,
@@ -189,9 +224,9 @@ def pose_equations(
     """Normal equations of each column's pose, from the squared distances of its points from planes of the map.
 
     A point's plane is that of the finest voxel that has one within the gate. Unknowns are a displacement in the world
-    and a rotation in the lidar frame. Of n points on one plane whose errors have the correlation `common`, each counts
-    1 / (1 + common (n - 1)): their mean has this share of the information of independent ones (intraclass correlation;
-    L. Kish, "Survey Sampling", 1965).
+    and a rotation in the lidar frame. Of n points on one plane whose errors have a correlation of c, each counts
+    1 / (1 + c (n - 1)), because their mean has this share of the information of independent ones; those on other planes
+    of the same part of a surface count alike (intraclass correlation; L. Kish, "Survey Sampling", 1965).
 
     Args:
         points: f4 (N, 3), lidar frame.
@@ -208,11 +243,14 @@ def pose_equations(
     cross, information, wanted = np.zeros((levels, len(pos), 6)), np.zeros(levels), np.zeros(levels)
     sizes, slots, planes = tables
     found, at, count = np.empty((len(points), 3)), np.empty((len(points), 4), np.int64), 0
-    # The planes that points lie on, in a hash table: number of points, sum of their relative distances, of the squares.
+    # Hash tables of the planes that points lie on, and of the parts of surfaces that these are of. Each has the number
+    # of its points and the sum of their relative distances; planes the sum of the squares, and their part; parts the
+    # sums of the squares of their planes' numbers and sums.
     room = 16
     while room < 2 * len(points):
         room *= 2
-    groups_of, sums = np.full((room, 1), EMPTY, np.int64), np.zeros((room, 3))
+    plane_keys, on_plane = np.full((room, 1), EMPTY, np.int64), np.zeros((room, 4))
+    part_keys, on_part = np.full((room, 1), EMPTY, np.int64), np.zeros((room, 4))
     for n in range(0, len(points), stride):
         c = column[n]
         x, y, z = np.float64(points[n, 0]), np.float64(points[n, 1]), np.float64(points[n, 2])
@@ -236,44 +274,40 @@ def pose_equations(
                 distance -= depth[level] * deeper
             variance = noise * noise + thickness * thickness
             if abs(distance) < gate or abs(distance) < thick * thickness:
-                # The part of a surface: a voxel of the largest size, and the axis that the normal is nearest to.
-                ax, ay, az, size = abs(nx), abs(ny), abs(nz), sizes[len(sizes) - 1]
-                axis = 0 if ax >= ay and ax >= az else (1 if ay >= az else 2)
-                key = voxel_key(math.floor(wx / size), math.floor(wy / size), 3 * math.floor(wz / size) + axis)
-                group = find_slot(groups_of, key)
-                groups_of[group, 0] = key
-                at[count, 0], at[count, 1], at[count, 2], at[count, 3] = n, level, row, group
+                key = row * len(sizes) + level
+                slot = find_slot(plane_keys, key)
+                if plane_keys[slot, 0] == EMPTY:
+                    plane_keys[slot, 0], on_plane[slot, 3] = key, _part_of(p[row], sizes[len(sizes) - 1], part_keys)
+                at[count, 0], at[count, 1], at[count, 2], at[count, 3] = n, level, row, slot
                 found[count, 0], found[count, 1], found[count, 2] = distance, variance, deeper
                 count += 1
                 toward = (wx - pos[c, 0]) * nx + (wy - pos[c, 1]) * ny + (wz - pos[c, 2]) * nz
                 relative = (distance if toward > 0 else -distance) / math.sqrt(variance)
-                sums[group, 0] += 1.0
-                sums[group, 1] += relative
-                sums[group, 2] += relative * relative
+                on_plane[slot, 0] += 1.0
+                on_plane[slot, 1] += relative
+                on_plane[slot, 2] += relative * relative
                 break
-    groups, shared = 0.0, 0.0
+    pairs = _pairs(plane_keys, on_plane, on_part)
     for i in range(count):
-        n, level, row, group = at[i, 0], at[i, 1], at[i, 2], at[i, 3]
+        n, level, row, slot = at[i, 0], at[i, 1], at[i, 2], at[i, 3]
         distance, variance, deeper = found[i, 0], found[i, 1], found[i, 2]
-        many = sums[group, 0]
-        if many > 1:
-            # Each of the plane's points adds its part of the mean product of pairs.
-            pairs = (sums[group, 1] * sums[group, 1] - sums[group, 2]) / (many * (many - 1))
-            shared += min(pairs, _CUT_OFF) / many
-            groups += 1 / many
+        alike = on_plane[slot, 0]
+        beside = on_part[int(on_plane[slot, 3]), 0] - alike
         c = column[n]
         x, y, z = np.float64(points[n, 0]), np.float64(points[n, 1]), np.float64(points[n, 2])
         nx, ny, nz = planes[level][row, 3], planes[level][row, 4], planes[level][row, 5]
         inliers += 1
         squared_distances += distance * distance
-        cut_off += min(distance * distance, gate * gate)
+        cut_off += min(distance * distance, gate * gate) / (alike + beside)
         normalised += min(distance * distance / variance, _CUT_OFF)
         # The derivative by the rotation is the point times the normal, as a cross product in the lidar frame.
         u = rot[c, 0, 0] * nx + rot[c, 1, 0] * ny + rot[c, 2, 0] * nz
         v = rot[c, 0, 1] * nx + rot[c, 1, 1] * ny + rot[c, 2, 1] * nz
         w = rot[c, 0, 2] * nx + rot[c, 1, 2] * ny + rot[c, 2, 2] * nz
         robust = 1 / (1 + distance * distance / (variance * scale * scale))
-        weight = robust * robust / variance * stride / (1 + common * (many * stride - 1))
+        weight = (
+            robust * robust / variance * stride / (1 + common[0] * (stride * alike - 1) + common[1] * stride * beside)
+        )
         j = nx, ny, nz, y * w - z * v, z * u - x * w, x * v - y * u
         _add_row(weight, distance, j, matrix, right, c)
         if deeper != 0:
@@ -285,7 +319,10 @@ def pose_equations(
         for a in range(6):
             for b in range(a):
                 matrix[c, b, a] = matrix[c, a, b]
-    statistics = Statistics(total, inliers, squared_distances, cut_off, normalised, groups, shared)
+    parts = 0.0
+    for slot in range(len(on_part)):
+        parts += on_part[slot, 0] > 0
+    statistics = Statistics(total, inliers, squared_distances, inliers * cut_off / max(parts, 1.0), normalised, pairs)
     return matrix, right, statistics, Depth(cross, information, wanted)
 
 
