@@ -173,7 +173,8 @@ def _comparison(
         ts, (ours, theirs) = found.ts[chosen], (Poses(*(e[chosen] for e in each)) for each in (found.poses, wanted))
         stated, imu = stated_by(given, ts, theirs.rot, mount), read_imu(trace, name)
         placed = mount is not None or given.body == TRAJECTORIES[name]
-        told = list(contradictions(ts, ours, cov[chosen].astype("f8"), theirs, stated, imu, placed=placed))
+        cov, exact = cov[chosen].astype("f8"), Path(given.name).name.startswith(TRUTH)
+        told = list(contradictions(ts, ours, cov, theirs, stated, imu, exact=exact, placed=placed))
     problems += [f"{trace / name}: {contradiction_text(each, given.name)}" for each in told if each.wrong]
     notes += tuple(contradiction_text(each, given.name) for each in told if not each.wrong)
     return Comparison(name, given.name, accuracy, notes, tuple(problems), tuple(told))
@@ -181,9 +182,11 @@ def _comparison(
 
 def contradiction_text(found: Contradiction, against: str) -> str:
     """A contradiction for people, without the name of the trajectory."""
-    verdict = "the reference is wrong" if found.witness else "nobody tells which is wrong"
-    verdict = "wrong and sure" if found.wrong else verdict
-    verdict += f", as {found.witness} tells" if found.witness else ", if the reference is right" * found.wrong
+    verdict = "wrong and sure" if found.wrong else "the reference is wrong"
+    if found.witness:
+        verdict += f", as {found.witness} tells"
+    elif not found.wrong:
+        verdict = "either it or the reference is wrong, and nobody tells which"
     return (
         f"moves {found.ours:.2f} m where {against} moves {found.theirs:.2f} m, {found.excess:.3g} times what both "
         f"deviations allow, from {found.begin:.3f} to {found.end:.3f} s: {verdict}"
