@@ -34,7 +34,7 @@ class Contradiction(NamedTuple):
     Attributes:
         ours, theirs: length of the motion that differs most, m; excess: its error over the largest one by chance.
         witness: who decides; empty = nobody can tell which of the two is wrong.
-        wrong: whether the trajectory is wrong and sure: a witness says so, or the reference is exact and none denies it.
+        wrong: whether the trajectory is wrong and sure: a witness says so, or none denies that an exact reference does.
     """
 
     begin: float
@@ -133,8 +133,8 @@ def _ask_witness(
 ) -> tuple[str, bool]:
     """Who decides between two instants, and whether it contradicts the trajectory.
 
-    What is left of the one that is wrong is larger than by chance: by the F distribution where its deviation is not
-    known, else by the chi-square distribution.
+    The largest change of the one that is wrong is larger than by chance beside that of the other one: by the F
+    distribution where its deviation is not known, else by the chi-square distribution.
 
     Args:
         noise: variance of the difference of motions, m2, if both deviations are known; felt: whether there is an IMU.
@@ -143,13 +143,13 @@ def _ask_witness(
     if not touched.any():
         return "", False
     left = [each[touched] for each in changes[2:]]
-    usual = [float(np.median(each)) if noise is None else 3 * noise for each in changes[2:]]
+    usual = [_ROUNDING + (float(np.median(each)) if noise is None else 3 * noise) for each in changes[2:]]
     if not felt:
         most = (_IMPOSSIBLE * _HALF_S**2) ** 2 + usual[1] / 3 * chdtri(3, _CHANCE)
         return ("its acceleration", False) if left[1].max() > most else ("", False)
-    freedom = 3 * int((end - begin) / (2 * _HALF_S) + 2)  # changes that do not overlap, those at the ends too
+    apart = 1 + int((changes[1][-1] - changes[0][0]) / (2 * _HALF_S))  # number of changes that do not overlap
     for ours, (mine, other) in ((True, left), (False, left[::-1])):
-        ratio = mine.sum() / np.sum(other + usual[not ours])
-        if (fdtrc(freedom, freedom, ratio) if noise is None else chdtrc(freedom, freedom * ratio)) < _CHANCE:
+        ratio = float(np.max(mine / (other + usual[not ours])))
+        if apart * (fdtrc(3, 3 * apart, ratio) if noise is None else chdtrc(3, 3 * ratio)) < _CHANCE:
             return "the IMU", ours
     return "", False
