@@ -34,7 +34,7 @@ class Contradiction(NamedTuple):
     Attributes:
         ours, theirs: length of the motion that differs most, m; excess: its error over the largest one by chance.
         witness: who decides; empty = nobody can tell which of the two is wrong.
-        wrong: whether the trajectory is wrong and sure: a witness says so, or none denies that an exact reference does.
+        wrong: whether the trajectory is wrong and sure: by a witness, or by an exact reference that none calls wrong.
     """
 
     begin: float

@@ -72,9 +72,8 @@ class Comparison(NamedTuple):
     contradictions: tuple[Contradiction, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        figures = plain(self.accuracy) if self.accuracy else {}
-        figures["contradictions"] = [each._asdict() for each in self.contradictions]
-        return {"against": self.against, **figures, "notes": list(self.notes)}
+        told = {"contradictions": [each._asdict() for each in self.contradictions], "notes": [*self.notes]}
+        return {"against": self.against, **(plain(self.accuracy) or {}), **told}
 
 
 def compare_trace(trace: Path, against: Against) -> Iterator[Comparison]:
@@ -91,7 +90,7 @@ def compare_trace(trace: Path, against: Against) -> Iterator[Comparison]:
         for each, carried, notes in fitting(trace, name, given):
             source = Path(each.name).name.partition(TRUTH)[1] or each.name
             if source not in done:
-                found = _comparison(trace, name, each, carried, notes, Limits() if done else against.limits)
+                found = _comparison(trace, name, each, carried, notes, {} if done else against.limits)
                 if not done or found.contradictions or not found.problems:  # limits are about the best reference
                     yield found
                 done.add(source)
@@ -227,31 +226,28 @@ def _wanted(stamps: np.ndarray, delay: float, given: Given, mount: Mount | None)
 
 def _beyond(place: Path, found: Accuracy, limits: Limits) -> Iterator[str]:
     """The limits that are not kept."""
-    rpe = found.second.translation_m if found.second else None
-    figures = (
-        ("ATE", found.ate_m, "m", limits.ate, "--max-ate"),
-        ("RPE over 1 s", rpe, "m", limits.rpe, "--max-rpe"),
-        ("number of wrong and sure poses", found.wrong, "", limits.wrong, "--max-wrong"),
-        ("NEES", found.nees, "", limits.nees, "--max-nees"),
-    )
-    for label, value, unit, limit, option in figures:
-        if limit is None or (label == "NEES" and place.name != "_odom"):
+    figures = {
+        "ate": ("ATE", found.ate_m, " m"),
+        "rpe": ("RPE over 1 s", found.second.translation_m if found.second else None, " m"),
+        "wrong": ("number of wrong and sure poses", found.wrong, ""),
+        "nees": ("NEES", found.nees, ""),
+    }
+    for name, (label, value, unit) in figures.items():
+        limit = limits.get(name)
+        if limit is None or (name == "nees" and place.name != "_odom"):
             continue
+        option = f"--max-{name} {limit:g}"
         if value is None:
-            yield f"{place}: {label} cannot be computed from {found.compared} poses, so {option} {limit:g} is not kept"
+            yield f"{place}: {label} cannot be computed from {found.compared} poses, so {option} is not kept"
         elif not value <= limit:
-            yield f"{place}: {label} is {value:.4g}{' ' * bool(unit)}{unit}, above {option} {limit:g}"
-    share = found.valid / max(found.samples, 1)
-    if limits.valid is not None and share < limits.valid:
-        yield f"{place}: {share:.1%} of the poses are valid, below --min-valid {limits.valid:g}"
+            yield f"{place}: {label} is {value:.4g}{unit}, above {option}"
+    share, least = found.valid / max(found.samples, 1), limits.get("valid")
+    if least is not None and share < least:
+        yield f"{place}: {share:.1%} of the poses are valid, below --min-valid {least:g}"
 
 
-def plain(value: Accuracy | Relative) -> dict[str, Any]:
+def plain(value: Accuracy | Relative | float | None) -> Any:
     """Figures as JSON can hold them; those that are not finite as null."""
-    figures: dict[str, Any] = {}
-    for name, each in value._asdict().items():
-        if isinstance(each, Relative):
-            figures[name] = plain(each)
-        else:
-            figures[name] = None if isinstance(each, float) and not math.isfinite(each) else each
-    return figures
+    if isinstance(value, tuple):
+        return {name: plain(each) for name, each in value._asdict().items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
