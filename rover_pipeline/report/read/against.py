@@ -82,9 +82,8 @@ def compare_trace(trace: Path, against: Against) -> Iterator[Comparison]:
     Raises:
         FormatError: there is nothing to compare with, or nothing to compare.
     """
-    given = list(references(trace, against))
+    given, compared = list(references(trace, against)), False
     names = [name for name in TRAJECTORIES if exists(trace / name / META)]
-    compared = False
     for name in names:
         done: set[str] = set()
         for each, carried, notes in fitting(trace, name, given):
@@ -98,26 +97,22 @@ def compare_trace(trace: Path, against: Against) -> Iterator[Comparison]:
     if not names:
         raise FormatError(f"{trace}: has none of {', '.join(TRAJECTORIES)}; run the workflow first")
     if not compared:
-        raise FormatError(
-            f"{trace}: {', '.join(names)}: no `rig` tells how their sensors are mounted to that of {given[0].name}"
-        )
+        why = f"no `rig` tells how their sensors are mounted to that of {given[0].name}"
+        raise FormatError(f"{trace}: {', '.join(names)}: {why}")
 
 
 def text_of(comparison: Comparison, trace: Path) -> str:
     """The figures for people, one line."""
-    found = comparison.accuracy
-    head = f"{trace / comparison.sensor} against {comparison.against}: "
-    if found is None or found.ate_m is None or found.ate_max_m is None:
-        return head + "nothing could be compared"
-    parts = [f"ATE {found.ate_m:.4f} m RMS, {found.ate_max_m:.4f} m at most, {found.rotation_deg:.3f} deg"]
-    for label, each in (("1 s", found.second), ("10 m", found.ten_metres)):
-        if each:
-            parts.append(f"RPE over {label} {each.translation_m:.4f} m, {each.rotation_deg:.3f} deg")
-    parts += [f"{found.way_m:.1f} m of way", f"{found.valid} of {found.samples} valid, {found.compared} compared"]
-    parts.append(f"{found.wrong} wrong and sure")
-    if found.nees is not None:
-        parts.append(f"NEES {found.nees:.2f}")
-    return head + "; ".join([*parts, *comparison.notes])
+    found, parts = comparison.accuracy, ["nothing could be compared"]
+    if found is not None and found.ate_m is not None:
+        parts = [f"ATE {found.ate_m:.4f} m RMS, {found.ate_max_m:.4f} m at most, {found.rotation_deg:.3f} deg"]
+        for label, each in (("1 s", found.second), ("10 m", found.ten_metres)):
+            if each:
+                parts.append(f"RPE over {label} {each.translation_m:.4f} m, {each.rotation_deg:.3f} deg")
+        parts += [f"{found.way_m:.1f} m of way", f"{found.valid} of {found.samples} valid, {found.compared} compared"]
+        parts += [f"{found.wrong} wrong and sure", *([] if found.nees is None else [f"NEES {found.nees:.2f}"])]
+        parts += comparison.notes
+    return f"{trace / comparison.sensor} against {comparison.against}: {'; '.join(parts)}"
 
 
 def fitting(trace: Path, name: str, given: list[Given]) -> Iterator[tuple[Given, Mount | None, tuple[str, ...]]]:
@@ -169,7 +164,7 @@ def _comparison(
     problems, told = list(_beyond(trace / name, accuracy, limits)), []
     if cov is not None:
         chosen = found.valid & known & np.isfinite(cov).all((1, 2))
-        ts, (ours, theirs) = found.ts[chosen], (Poses(*(e[chosen] for e in each)) for each in (found.poses, wanted))
+        ts, ours, theirs = found.ts[chosen], found.poses.select(chosen), wanted.select(chosen)
         stated, imu = stated_by(given, ts, theirs.rot, mount), read_imu(trace, name)
         placed = mount is not None or given.body == TRAJECTORIES[name]
         cov, exact = cov[chosen].astype("f8"), Path(given.name).name.startswith(TRUTH)
