@@ -19,7 +19,7 @@ from rover_pipeline.format.stale import run_command
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.format.trace import CONFIG
 from rover_pipeline.radar.axes import max_doppler, resolutions
-from rover_pipeline.radar.boards import BOARDS, Board, assumed_board, recorded_board
+from rover_pipeline.radar.boards import BOARDS, assumed_board, recorded_board
 from rover_pipeline.radar.calibration import CalibrationFile
 from rover_pipeline.radar.coherence import coherence
 from rover_pipeline.radar.coupling import Coupling
@@ -274,7 +274,8 @@ def _described(
     radar: _Radar, fit: Fit, echoes: _Echoes, method: str, bias: tuple[float, float | None]
 ) -> dict[str, Any]:
     """The content of the file."""
-    before = _coherence_of(radar.board, echoes.snapshots[fit.used])
+    used = radar.board, echoes.snapshots[fit.used]
+    before = float(np.median(coherence(*used, *strongest_directions(*used))))
     sigma = fit.spacing_sigma if np.isfinite(fit.spacing_sigma) else _SPACING_UNKNOWN * fit.spacing
     receivers = len(BOARDS[radar.board_name].rx)
     antennas = [
@@ -299,10 +300,6 @@ def _described(
         "antennas": antennas,
         "coupling": _tones(radar),
     }
-
-
-def _coherence_of(board: Board, snapshots: np.ndarray) -> float:
-    return float(np.median(coherence(board, snapshots, *strongest_directions(board, snapshots))))
 
 
 def _tones(radar: _Radar) -> dict[str, Any] | None:

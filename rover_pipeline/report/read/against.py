@@ -7,7 +7,7 @@ of its own, between which it is interpolated.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -187,12 +187,17 @@ def contradiction_text(found: Contradiction, against: str) -> str:
     )
 
 
-def contradicted(trace: Path) -> Iterator[Remark]:
-    """What the page says of contradictions between `_odom` and the references of a trace, if there are any."""
+def own_comparisons(trace: Path) -> Iterator[Comparison]:
+    """The comparisons of a trace with its own references, if there are any."""
     with unless_damaged(), suppress(ConfigError):  # of a rig, which the steps tell
-        for found in compare_trace(trace, Against()):
-            name = Path(found.against).name
-            yield from (Remark("_odom", contradiction_text(each, name), each.wrong) for each in found.contradictions)
+        yield from compare_trace(trace, Against())
+
+
+def contradicted(compared: Iterable[Comparison]) -> Iterator[Remark]:
+    """What the page says of contradictions between `_odom` and references."""
+    for found in compared:
+        name = Path(found.against).name
+        yield from (Remark("_odom", contradiction_text(each, name), each.wrong) for each in found.contradictions)
 
 
 def _delay(trace: Path, name: str) -> float:
