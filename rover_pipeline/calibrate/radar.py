@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -211,9 +210,8 @@ def _on_reflector(radar: _Radar, echoes: _Echoes, reflector: Reflector) -> Fit:
             f"{radar.path}: no static echo within {_NEAR_M} m of {reflector.near} m; give the reflector's distance"
         )
     # Phases that grow along the array turn all directions: an echo whose direction is not known leaves them open.
-    spans = np.ptp(radar.board.antennas, axis=0) > 0
-    unknown = [spans[0] and reflector.azimuth is None, spans[1] and reflector.elevation is None]
-    if missing := list(itertools.compress(("--azimuth", "--elevation"), unknown)):
+    spans = dict(zip(("azimuth", "elevation"), np.ptp(radar.board.antennas, axis=0) > 0, strict=True))
+    if missing := [f"--{name}" for name, span in spans.items() if span and getattr(reflector, name) is None]:
         raise ConfigError(
             f"{radar.path}: a reflector whose direction is not known leaves phases open that grow along the array; "
             f"give {' and '.join(missing)}, degrees from straight ahead"

@@ -154,7 +154,5 @@ def read_poses(path: Path, ts: Sequence[float] | np.ndarray) -> tuple[np.ndarray
 
 def _orthogonal(rot: np.ndarray) -> np.ndarray:
     """The rotations that matrices of few digits stand for; NaN for those that stand for none."""
-    finite = np.isfinite(rot).all((1, 2))
-    found = nearest(np.where(finite[:, None, None], rot, np.eye(3)))
-    good = finite & (np.abs(found - rot).max((1, 2)) < 1e-3)
-    return np.asarray(np.where(good[:, None, None], found, np.nan))
+    good = obliqueness(rot)[:, None, None] < 2e-3  # a rounding by 1e-3
+    return np.asarray(np.where(good, nearest(np.where(good, rot, np.eye(3))), np.nan))
