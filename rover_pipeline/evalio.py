@@ -24,7 +24,7 @@ from evalio.types import SE3, Experiment, ImuMeasurement, LidarMeasurement, Stam
 from rover_pipeline import __version__
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.format.sensor import Sensor
-from rover_pipeline.importers.origin import write_config
+from rover_pipeline.importers.origin import in_rig, write_config
 from rover_pipeline.importers.ouster_frames import ImuWriter
 from rover_pipeline.importers.points import Cloud, PointsWriter
 from rover_pipeline.numerics.linear import inv, matmul
@@ -74,10 +74,8 @@ class RoverPipeline(Pipeline):  # type: ignore[misc]
         table = np.array([(p.x, p.y, p.z, p.intensity, p.row, p.t.nsec) for p in mm.points], "f8").reshape(-1, 6)
         table = table[Cloud(table[:, :3]).returned()]
         if not hasattr(self, "_lidar"):
-            self._timed = bool(table[:, 5].any())
-            self._lidar = PointsWriter(
-                self._trace / "lidar", intensity="", ring=True, time=self._timed, source="evalio"
-            )
+            self._timed, folder = bool(table[:, 5].any()), self._trace / "lidar"
+            self._lidar = PointsWriter(folder, intensity="", ring=True, time=self._timed, source="evalio")
         time = table[:, 5] / 1e9 if self._timed else None
         cloud, later = Cloud(table[:, :3], table[:, 3], table[:, 4], time).to_end()
         self._lidar.append(mm.stamp.to_nsec() / 1e9 + later, cloud)
@@ -92,8 +90,7 @@ class RoverPipeline(Pipeline):  # type: ignore[misc]
                 imu.append(*(np.array(column) for column in zip(*self._imu, strict=True)))
         mount = inv(self._imu_from_lidar)
         sensors = {"lidar": {"type": "lidar"}} | ({"imu": {"type": "imu", "args": {}}} if self._imu else {})
-        rig = {"imu": {"translation": mount[:3, 3].tolist(), "rotation": mount[:3, :3].tolist()}}
-        write_config(self._trace, sensors, command="evalio", sources=[], rig=rig)
+        write_config(self._trace, sensors, command="evalio", sources=[], rig={"imu": in_rig(mount)})
         request = Request({name: value for name, value in self._params.items() if name in _OPTIONS})
         run_step(find_step("_odom"), self._trace, "_odom", request, threads=len(os.sched_getaffinity(0)))
         made = Sensor(self._trace / "_odom")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -19,7 +18,7 @@ from rover_pipeline.format.stale import run_command
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.format.trace import CONFIG
 from rover_pipeline.radar.axes import max_doppler, resolutions
-from rover_pipeline.radar.boards import BOARDS, Board, assumed_board, recorded_board
+from rover_pipeline.radar.boards import BOARDS, assumed_board, recorded_board
 from rover_pipeline.radar.calibration import CalibrationFile
 from rover_pipeline.radar.coherence import coherence
 from rover_pipeline.radar.coupling import Coupling
@@ -211,9 +210,8 @@ def _on_reflector(radar: _Radar, echoes: _Echoes, reflector: Reflector) -> Fit:
             f"{radar.path}: no static echo within {_NEAR_M} m of {reflector.near} m; give the reflector's distance"
         )
     # Phases that grow along the array turn all directions: an echo whose direction is not known leaves them open.
-    spans = np.ptp(radar.board.antennas, axis=0) > 0
-    unknown = [spans[0] and reflector.azimuth is None, spans[1] and reflector.elevation is None]
-    if missing := list(itertools.compress(("--azimuth", "--elevation"), unknown)):
+    spans = dict(zip(("azimuth", "elevation"), np.ptp(radar.board.antennas, axis=0) > 0, strict=True))
+    if missing := [f"--{name}" for name, span in spans.items() if span and getattr(reflector, name) is None]:
         raise ConfigError(
             f"{radar.path}: a reflector whose direction is not known leaves phases open that grow along the array; "
             f"give {' and '.join(missing)}, degrees from straight ahead"
@@ -274,7 +272,8 @@ def _described(
     radar: _Radar, fit: Fit, echoes: _Echoes, method: str, bias: tuple[float, float | None]
 ) -> dict[str, Any]:
     """The content of the file."""
-    before = _coherence_of(radar.board, echoes.snapshots[fit.used])
+    used = radar.board, echoes.snapshots[fit.used]
+    before = float(np.median(coherence(*used, *strongest_directions(*used))))
     sigma = fit.spacing_sigma if np.isfinite(fit.spacing_sigma) else _SPACING_UNKNOWN * fit.spacing
     receivers = len(BOARDS[radar.board_name].rx)
     antennas = [
@@ -299,10 +298,6 @@ def _described(
         "antennas": antennas,
         "coupling": _tones(radar),
     }
-
-
-def _coherence_of(board: Board, snapshots: np.ndarray) -> float:
-    return float(np.median(coherence(board, snapshots, *strongest_directions(board, snapshots))))
 
 
 def _tones(radar: _Radar) -> dict[str, Any] | None:

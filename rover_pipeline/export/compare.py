@@ -20,7 +20,6 @@ from rover_pipeline.format.provenance import PROVENANCE, is_source, read_provena
 from rover_pipeline.format.trace import find_traces, is_trace
 from rover_pipeline.kinematics.accuracy import LEAST_ALIGNED, compare, errors, relative_by_way
 from rover_pipeline.kinematics.mount import Mount
-from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.report.draw import charts
 from rover_pipeline.report.read.against import beside, fitting, plain
 from rover_pipeline.report.read.references import TRAJECTORIES, Against, Given, references
@@ -112,7 +111,7 @@ def _figures(
     if both.sum() < LEAST_ALIGNED:
         figures["notes"].append("fewer than three poses are valid in A at times that B knows: nothing can be compared")
         return figures
-    ours, theirs = (Poses(each.rot[both], each.pos[both]) for each in (found.poses, wanted))
+    ours, theirs = found.poses.select(both), wanted.select(both)
     alignment, apart, turned = errors(ours, theirs)
     by_way = relative_by_way(found.ts[both], ours, theirs)
     figures["turned_deg"] = float(np.degrees(np.arccos(np.clip((np.trace(alignment.rot) - 1) / 2, -1, 1))))

@@ -25,7 +25,8 @@ from rover_pipeline.errors import FormatError
 from rover_pipeline.export.dataset import ExportJob, Recording
 from rover_pipeline.export.sweeps import PosedSweeps
 from rover_pipeline.format.files import read_bounded
-from rover_pipeline.numerics.linear import det, inv, matmul
+from rover_pipeline.kinematics.rotation import obliqueness
+from rover_pipeline.numerics.linear import inv, matmul
 from rover_pipeline.report.read.rig import OPTICAL_FROM_FLU, camera_lens, sensor_mount
 
 #: Sweeps in a part of an export: some seconds of work.
@@ -179,7 +180,7 @@ def _calibration_problems(path: Path) -> Generator[str, None, np.ndarray | None]
         yield f"{path}: must give 12 numbers for each of P0 to P3 and Tr; {lacking[0]} has not; export it again"
         return None
     transform = np.array(values["Tr"], "f8").reshape(3, 4)
-    if not _is_rotation(transform[None, :, :3]).all():
+    if obliqueness(transform[None, :, :3])[0] >= 1e-5:
         yield f"{path}: Tr is no rigid transform; export it again"
     elif matmul(transform[2, :3], [1, 0, 0]) < 0.5:
         yield f"{path}: Tr does not take the lidar's front to the camera's third axis; are the axes of a camera meant?"
@@ -192,17 +193,11 @@ def _pose_problems(path: Path, count: int, transform: np.ndarray | None) -> Iter
         yield f"{path}: must hold 12 numbers for each of the {count} sweeps; export it again"
         return
     matrices = poses.reshape(-1, 3, 4)
-    bad = np.flatnonzero(~_is_rotation(matrices[:, :, :3]))
+    bad = np.flatnonzero(obliqueness(matrices[:, :, :3]) >= 1e-5)
     if len(bad):
         yield f"{path}: line {bad[0] + 1} is no rigid transform; export it again"
     if np.abs(matrices[0] - np.eye(3, 4)).max(initial=0) > 1e-6:
         yield f"{path}: the first pose must be the identity; export it again"
-
-
-def _is_rotation(matrices: np.ndarray) -> np.ndarray:
-    """bool (N,)."""
-    error = np.abs(matmul(matrices, np.swapaxes(matrices, 1, 2)) - np.eye(3)).max((1, 2))
-    return np.asarray((error < 1e-5) & (det(matrices) > 0))
 
 
 def _scan_problems(path: Path) -> Iterator[str]:

@@ -10,7 +10,7 @@ from rover_pipeline.errors import ConfigError
 from rover_pipeline.format.files import existing
 from rover_pipeline.lookup import load
 
-#: What a comparison with a reference must keep to, as `against.Limits` has it.
+#: What a comparison with a reference must keep to, as `references.Limits` has it.
 _LIMITS = ("max_ate", "max_rpe", "max_wrong", "max_nees", "min_valid")
 
 
@@ -64,8 +64,7 @@ def _info(arguments: argparse.Namespace) -> int:
 def _check(arguments: argparse.Namespace) -> int:
     against = None
     if arguments.against is not None:
-        given = {name.partition("_")[2]: getattr(arguments, name) for name in _LIMITS}
-        limits = load("rover_pipeline.report.read.references:Limits")(**given)
+        limits = {name.partition("_")[2]: getattr(arguments, name) for name in _LIMITS}
         path, offset = arguments.against or None, arguments.offset or 0.0
         against = load("rover_pipeline.report.read.references:Against")(path, offset, limits)
     elif name := next((each for each in ("offset", *_LIMITS) if getattr(arguments, each) is not None), ""):

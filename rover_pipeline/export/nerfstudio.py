@@ -33,9 +33,10 @@ from rover_pipeline.format.files import read_bounded
 from rover_pipeline.format.meta import MAX_SAMPLE_BYTES
 from rover_pipeline.format.names import below
 from rover_pipeline.format.texts import read_json
+from rover_pipeline.kinematics.rotation import obliqueness
 from rover_pipeline.mapping.grid import encoded
 from rover_pipeline.mapping.ply import ply, read_ply
-from rover_pipeline.numerics.linear import det, matmul
+from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.report.read.rig import camera_lens, whole_sensor
 
 TRANSFORMS = "transforms.json"
@@ -229,8 +230,7 @@ def _pose_problems(path: Path, names: list[str], matrices: np.ndarray) -> Iterat
         yield f"{path}: must have a 4x4 transform_matrix for each of at least one frame"
         return
     rotation = matrices[:, :3, :3]
-    error = np.abs(matmul(rotation, np.swapaxes(rotation, 1, 2)) - np.eye(3)).max((1, 2))
-    bad = np.flatnonzero((error > 1e-5) | (det(rotation) < 0) | ~np.isfinite(matrices).all((1, 2)))
+    bad = np.flatnonzero((obliqueness(rotation) > 1e-5) | ~np.isfinite(matrices).all((1, 2)))
     if len(bad):
         yield f"{path}: the pose of {names[bad[0]]} is no rotation with a position"
     elif np.median(rotation[:, 2, 1]) < 0:

@@ -32,8 +32,7 @@ from rover_pipeline.format.files import opened_file
 from rover_pipeline.format.meta import META, ChannelSpec
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor, SensorWriter
 from rover_pipeline.format.texts import read_json
-from rover_pipeline.kinematics.rotation import from_matrix
-from rover_pipeline.numerics.linear import det, matmul
+from rover_pipeline.kinematics.rotation import from_matrix, obliqueness
 from rover_pipeline.report.read.rig import whole_sensor
 
 _STATE = ("pos", "vel", "acc", "rot")
@@ -186,8 +185,7 @@ def _pose_problems(path: Path, arrays: dict[str, np.ndarray]) -> Iterator[str]:
         yield f"{path}: mask must be bool and mark {count} samples; export it again"
     if (np.diff(arrays["t"]) <= 0).any() or (count and not 1e8 < arrays["t"][0] < 1e11):
         yield f"{path}: t must increase and be seconds since the epoch; export it again"
-    error = np.abs(matmul(arrays["rot"], np.swapaxes(arrays["rot"], 1, 2)) - np.eye(3)).max(initial=0)
-    if error > 1e-4 or (det(arrays["rot"]) < 0).any():
+    if (obliqueness(arrays["rot"]) > 1e-4).any():
         yield f"{path}: rot holds matrices that are no rotations; export it again"
 
 

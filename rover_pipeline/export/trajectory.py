@@ -61,4 +61,4 @@ def _read_poses(trace: Path, options: ExportOptions) -> tuple[np.ndarray, Poses]
         raise FormatError(
             f"{trace / name}: none of its {len(ts)} poses can be exported: valid is 0, or --every is too large"
         )
-    return ts[chosen], Poses(poses.rot[chosen], poses.pos[chosen])
+    return ts[chosen], poses.select(chosen)

@@ -15,8 +15,9 @@ from rover_pipeline.format.files import opened_file, regular_size, replace_file
 from rover_pipeline.format.merge import imported_trace
 from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, ChannelSpec
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
-from rover_pipeline.importers.dca1000_setup import LATEST_S, ORDERS, read_setup
+from rover_pipeline.importers.dca1000_setup import ORDERS, read_setup
 from rover_pipeline.importers.origin import write_config
+from rover_pipeline.numerics.jumps import EPOCH_S
 
 #: Frames are read and written in blocks of this size.
 _BLOCK_BYTES = 64 << 20
@@ -48,7 +49,7 @@ def import_dca1000(
         FormatError: the file is no whole number of frames, or has none.
         ConfigError: the configuration cannot be used.
     """
-    if start is not None and not 0 <= start < LATEST_S:
+    if start is not None and not 0 <= start < EPOCH_S[1]:
         raise ConfigError(f"--start {start}: must be seconds since 1970, before 2100")
     setup = read_setup(config, device)
     capture, words_order = setup.capture, ORDERS[order or setup.order]

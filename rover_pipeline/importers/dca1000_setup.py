@@ -12,6 +12,7 @@ from rover_pipeline.errors import ConfigError, FormatError, short
 from rover_pipeline.format.collection import parse_collection
 from rover_pipeline.format.texts import read_json, read_text
 from rover_pipeline.importers.mmwave_studio import Studio, epoch_of, of_json, of_log, of_script
+from rover_pipeline.numerics.jumps import EPOCH_S
 from rover_pipeline.options import Options
 from rover_pipeline.radar.boards import BOARDS
 
@@ -21,8 +22,6 @@ ORDERS = {"iiqq": (2, 3, 0, 1), "qqii": (0, 1, 2, 3)}
 _MAX_US = 1e6
 #: Transmitters that take turns, and receivers, of the largest cascade.
 MAX_ANTENNAS = 16
-#: Seconds since 1970 in which a capture can begin: until 2100.
-LATEST_S = 4_102_444_800.0
 
 
 class Capture(Options):
@@ -213,7 +212,7 @@ def _created(config: Path, text: Any) -> float | None:
         start = epoch_of(text)
     except (TypeError, ValueError, OverflowError):
         start = -1.0
-    if not 0 <= start < LATEST_S:
+    if not 0 <= start < EPOCH_S[1]:
         raise ConfigError(f"{config}: createdOn is {short(text)}, no time of a capture; correct it")
     return start
 

@@ -33,7 +33,7 @@ from rover_pipeline.format.sensor import TS, TS_SPEC, SensorWriter
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.importers.cloud_files import read_cloud
 from rover_pipeline.importers.clouds import cloud_files, write_sweeps
-from rover_pipeline.importers.origin import write_config
+from rover_pipeline.importers.origin import OPTICAL_FROM_CAMERA, in_rig, write_config
 from rover_pipeline.importers.pictures import describe_lens, picture_files, write_pictures
 from rover_pipeline.importers.points import Cloud
 from rover_pipeline.importers.reference import ins_covariance, write_reference
@@ -49,8 +49,6 @@ ELEVATION_DEG = 0.205
 _LAT, _LON, _ALT, _ROLL, _YAW, _NORTH, _EAST, _UP, _ACC, _RATES, _LEAST = 0, 1, 2, 3, 5, 6, 7, 10, 11, 17, 23
 #: Radius of the Mercator projection of the development kit, m.
 _EARTH_M = 6378137.0
-#: From the axes of a camera (right, down, front) to those of a sensor (front, left, up).
-_FLU_FROM_OPTICAL = np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]])
 _MAX_RECORD, _MAX_SWEEP = 1 << 16, 1 << 28  # as text
 
 
@@ -288,13 +286,8 @@ class _Calibration:
         number = camera.removeprefix("image_")
         if self._reference_camera is not None and camera:
             lidar_from_camera = inv(matmul(self._from_reference(number, drive), self._reference_camera))
-            turned = np.eye(4)
-            turned[:3, :3] = _FLU_FROM_OPTICAL.T
-            poses["camera"] = matmul(lidar_from_camera, turned)
-        return {
-            name: {"translation": pose[:3, 3].tolist(), "rotation": pose[:3, :3].tolist()}
-            for name, pose in poses.items()
-        }
+            poses["camera"] = matmul(lidar_from_camera, OPTICAL_FROM_CAMERA)
+        return {name: in_rig(pose) for name, pose in poses.items()}
 
     def lens(self, camera: str, drive: str, width: int, height: int) -> dict[str, Any] | None:
         """The content of `camera.json`: of rectified pictures without a distortion, of those of `_extract` with it."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 
 from rover_pipeline import __version__
@@ -13,8 +14,15 @@ from rover_pipeline.format.files import replace_file
 from rover_pipeline.format.provenance import fingerprint
 from rover_pipeline.format.trace import CONFIG
 
+#: `T_optical_camera`: the frame of a picture is right-down-ahead (REP 103), that of a trace's camera front-left-up.
+OPTICAL_FROM_CAMERA = np.array([[0.0, -1, 0, 0], [0, 0, -1, 0], [1, 0, 0, 0], [0, 0, 0, 1]])
 #: Files whose digests are kept one by one. Of a folder of more files, their names and sizes are.
 _MOST_FILES = 32
+
+
+def in_rig(pose: np.ndarray) -> dict[str, Any]:
+    """The pose of a sensor in the lidar frame, f8 (4, 4), as the section `rig` has it."""
+    return {"translation": pose[:3, 3].tolist(), "rotation": pose[:3, :3].tolist()}
 
 
 def write_config(

@@ -17,9 +17,7 @@ from rover_pipeline.format.merge import imported_trace
 from rover_pipeline.importers.origin import write_config
 from rover_pipeline.importers.ouster_frames import FrameWriter, ImuWriter, end_of_sweep, imu_mount, require_sidecar
 from rover_pipeline.lidar.captures import frame_imu, imu_packets, measured, metadata_beside, open_capture, sensor_index
-
-#: Times of a clock that was set are after 1990, s.
-_SET_S = 631_152_000.0
+from rover_pipeline.numerics.jumps import EPOCH_S
 
 
 def import_ouster(
@@ -137,7 +135,7 @@ class _Reader:
         """What the times of a capture are moved by, by those of its first sweep, s."""
         if self.start is not None:
             return self.start - (host or own)
-        if host or own > _SET_S:
+        if host or own > EPOCH_S[0]:
             if not host:
                 self.notes.append("holds no host times; ts is the sensor's own clock")
             return 0.0

@@ -14,6 +14,7 @@ from rover_pipeline.format.files import replace_file
 from rover_pipeline.format.meta import ChannelSpec
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Closing, SensorWriter
 from rover_pipeline.format.texts import read_json
+from rover_pipeline.importers.origin import in_rig
 from rover_pipeline.lidar.sidecar import require_sizes
 
 #: Channel -> field of ouster-sdk, type on disk, description. A capture of any profile has the first one.
@@ -47,8 +48,9 @@ def end_of_sweep(scan: Any) -> float:
 
 def imu_mount(info: Any) -> dict[str, Any]:
     """The pose of the IMU of a sensor in the lidar frame, for the section `rig`."""
-    pose = np.asarray(info.imu_to_sensor_transform)  # in the lidar (sensor) frame, mm
-    return {"translation": (pose[:3, 3] / 1000).tolist(), "rotation": pose[:3, :3].tolist()}
+    pose = np.array(info.imu_to_sensor_transform)  # in the lidar (sensor) frame, mm
+    pose[:3, 3] /= 1000
+    return in_rig(pose)
 
 
 class FrameWriter(Closing):

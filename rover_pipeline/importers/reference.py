@@ -18,8 +18,7 @@ from rover_pipeline.format.provenance import MADE_BY, PROVENANCE, versions
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.importers.times import require_steady
-from rover_pipeline.kinematics.rotation import nearest
-from rover_pipeline.numerics.linear import det, matmul
+from rover_pipeline.kinematics.rotation import nearest, obliqueness
 
 REFERENCE = "_reference"
 _MAX_LIST_BYTES = 1 << 28
@@ -29,10 +28,7 @@ _CHANNELS = {
     "vel": ((3,), "Velocity of {body} in the world, m/s. [xyz]"),
     "acc": ((3,), "Acceleration of {body} in the world, m/s2. [xyz]"),
     "avel": ((3,), "Angular velocity in the frame of {body}, rad/s. [xyz]"),
-    "cov": (
-        (6, 6),
-        "Covariance of pos and rot that the source states. [xyz and rotation, xyz and rotation]",
-    ),
+    "cov": ((6, 6), "Covariance of pos and rot that the source states. [xyz and rotation, xyz and rotation]"),
 }
 #: Standard deviations of roll, pitch and yaw by the data sheet of an INS with two antennas (OXTS RT3003), rad.
 _ANGLES_RAD = np.radians([0.03, 0.03, 0.1])
@@ -79,10 +75,7 @@ class ReferenceWriter(SensorWriter):
         states = {name: np.asarray(samples[name], "f8") for name in self._states}
         told = [each.reshape(len(each), -1) for name, each in states.items() if name != "cov"]
         finite = np.isfinite(np.concatenate(told, axis=1)).all(1)
-        rot = np.where(finite[:, None, None], states["rot"], np.eye(3))
-        apart = np.abs(matmul(rot, np.swapaxes(rot, 1, 2)) - np.eye(3)).max((1, 2))
-        valid = finite & (apart < _ORTHOGONAL) & (det(rot) > 0)
-        super().append(ts=samples[TS], valid=valid, **states)
+        super().append(ts=samples[TS], valid=finite & (obliqueness(states["rot"]) < _ORTHOGONAL), **states)
 
     def close(self) -> None:
         super().close()
@@ -161,7 +154,5 @@ def read_poses(path: Path, ts: Sequence[float] | np.ndarray) -> tuple[np.ndarray
 
 def _orthogonal(rot: np.ndarray) -> np.ndarray:
     """The rotations that matrices of few digits stand for; NaN for those that stand for none."""
-    finite = np.isfinite(rot).all((1, 2))
-    found = nearest(np.where(finite[:, None, None], rot, np.eye(3)))
-    good = finite & (np.abs(found - rot).max((1, 2)) < 1e-3)
-    return np.asarray(np.where(good[:, None, None], found, np.nan))
+    good = obliqueness(rot)[:, None, None] < 2e-3  # a rounding by 1e-3
+    return np.asarray(np.where(good, nearest(np.where(good, rot, np.eye(3))), np.nan))

@@ -13,14 +13,12 @@ import numpy as np
 from rover_pipeline.errors import ConfigError, FormatError, short_text
 from rover_pipeline.format.sensor import time_problem
 from rover_pipeline.format.texts import read_text
-from rover_pipeline.numerics.jumps import JUMP_S, jumps
+from rover_pipeline.numerics.jumps import JUMP_S, is_set, jumps
 
 #: A list of times of ten hours at 100 Hz, 30 characters a line.
 _MAX_LIST_BYTES = 1 << 27
 #: Times are told from numbers of files by their size: 1990 in seconds, milliseconds, microseconds and nanoseconds.
 _SINCE_1990 = 6.3e8
-#: 1990 and 2100, seconds since 1970: `check` refuses times outside.
-_EPOCH_S = (631_152_000.0, 4_102_444_800.0)
 _DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(\.\d+)?Z?")
 
 
@@ -76,7 +74,7 @@ def times_of_files(files: Sequence[Path], listed: Path | None, rate: float | Non
     """
     folder = files[0].parent
     usual = (place / name for place in (folder, folder.parent) for name in ("timestamps.txt", "times.txt"))
-    if start is not None and not _EPOCH_S[0] < start < _EPOCH_S[1]:
+    if start is not None and not is_set(np.array([start])):
         raise ConfigError(f"--start {start}: must be seconds since 1970, between 1990 and 2100")
     found = listed or next((path for path in usual if path.is_file()), None)
     if rate is not None:
@@ -96,7 +94,7 @@ def times_of_files(files: Sequence[Path], listed: Path | None, rate: float | Non
     notes: tuple[str, ...] = ()
     if start is not None:
         shift = start - float(times[0])
-    elif not (_EPOCH_S[0] < times[0] and times[-1] < _EPOCH_S[1]):
+    elif not is_set(times):
         shift = files[0].stat().st_mtime - float(times[0])
         notes = (f"times by {source} count from when {files[0].name} was last changed (--start sets the first one)",)
     require_steady(times + shift, listed or folder)
@@ -112,7 +110,7 @@ def require_steady(times: np.ndarray, place: Path) -> None:
         raise FormatError(
             f"{place}: file {after[0]} comes {step:.0f} s after the one before: these are two recordings; split them"
         )
-    if not (_EPOCH_S[0] < times[0] and times[-1] < _EPOCH_S[1]):
+    if not is_set(times):
         raise FormatError(f"{place}: times run from {times[0]:.3f} to {times[-1]:.3f} s, not between 1990 and 2100")
 
 

@@ -135,14 +135,13 @@ def rotations_at(ts: np.ndarray, rot: np.ndarray, times: np.ndarray) -> np.ndarr
     return np.asarray(Slerp(ts - ts[0], from_matrix(rot))(times - ts[0]).as_matrix())
 
 
-def east_north_up(llh: np.ndarray, first: np.ndarray) -> np.ndarray:
-    """Positions from a place, f8 (N, 3), m, of WGS 84 latitude and longitude, degrees, and height, m, f8 (N, 3)."""
-    lat, lon = np.radians(np.vstack([first, llh])[:, :2].T)
+def east_north_up(llh: np.ndarray, origin: int) -> np.ndarray:
+    """Positions from one of N places, f8 (N, 3), m, by WGS 84 latitudes and longitudes, degrees, and heights, m."""
+    lat, lon = np.radians(llh[:, :2].T)
     up = np.stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)], axis=-1)
-    normal = 6378137.0 / np.sqrt(1 - _FLAT * np.sin(lat) ** 2)[:, None] * [1, 1, 1 - _FLAT]
-    pos = up * (normal + np.append(first[2], llh[:, 2])[:, None])
-    east = np.array([-np.sin(lon[0]), np.cos(lon[0]), 0])
-    return np.asarray(matmul(pos[1:] - pos[0], np.stack([east, np.cross(up[0], east), up[0]], axis=1)))
+    pos = up * (6378137.0 / np.sqrt(1 - _FLAT * np.sin(lat) ** 2)[:, None] * [1, 1, 1 - _FLAT] + llh[:, 2:])
+    east = np.array([-np.sin(lon[origin]), np.cos(lon[origin]), 0])
+    return np.asarray(matmul(pos - pos[origin], np.stack([east, np.cross(up[origin], east), up[origin]], axis=1)))
 
 
 def heading(ts: np.ndarray, pos: np.ndarray, wanted: np.ndarray) -> np.ndarray:
@@ -214,30 +213,16 @@ def compare(
     """
     chosen = np.flatnonzero(valid & known)
     from_first = len(chosen) > 0 and chosen[0] == np.argmax(valid)
-    ts, poses, wanted = ts[chosen], _chosen(poses, chosen), _chosen(wanted, chosen)
-    lengths = way(ts, wanted.pos)
-    counted = {"samples": len(valid), "valid": int(valid.sum()), "compared": len(chosen)}
-    wrong = int(np.count_nonzero(_wrong(ts, poses, wanted)))
-    over_s, over_m = pairs_apart(ts, RELATIVE_S), pairs_apart(lengths, RELATIVE_M)
+    ts, poses, wanted = ts[chosen], poses.select(chosen), wanted.select(chosen)
+    lengths, wrong = way(ts, wanted.pos), int(_wrong(ts, poses, wanted).sum())
     ate = largest = angle = None
     if len(chosen) >= LEAST_ALIGNED:
         _, apart, angles = errors(poses, wanted)
         ate, largest, angle = _rms(apart), float(apart.max()), _rms(angles)
-    return Accuracy(
-        **counted,
-        wrong=wrong,
-        way_m=float(lengths[-1]) if len(lengths) else 0.0,
-        ate_m=ate,
-        ate_max_m=largest,
-        rotation_deg=angle,
-        second=_relative(poses, wanted, over_s),
-        ten_metres=_relative(poses, wanted, over_m),
-        nees=_nees(poses, wanted, cov[chosen]) if cov is not None and from_first else None,
-    )
-
-
-def _chosen(poses: Poses, chosen: np.ndarray) -> Poses:
-    return Poses(poses.rot[chosen], poses.pos[chosen])
+    second, ten = (_relative(poses, wanted, pairs_apart(*each)) for each in ((ts, RELATIVE_S), (lengths, RELATIVE_M)))
+    nees = _nees(poses, wanted, cov[chosen]) if cov is not None and from_first else None
+    counts, metres = (len(valid), int(valid.sum()), len(chosen), wrong), float(lengths.max(initial=0.0))
+    return Accuracy(*counts, metres, ate, largest, angle, second, ten, nees)
 
 
 _Pairs = tuple[np.ndarray, np.ndarray]
@@ -271,22 +256,17 @@ def motion_errors(poses: Poses, wanted: Poses, pairs: _Pairs) -> np.ndarray:
 def _relative(poses: Poses, wanted: Poses, pairs: _Pairs) -> Relative | None:
     if not len(pairs[0]):
         return None
-    (moved, turned), (truly, truly_turned) = _motion(poses, pairs), _motion(wanted, pairs)
-    # The translation of the error, inverse(wanted) * found, is the difference turned, and has its length.
-    angles = np.linalg.norm(log(matmul(np.swapaxes(truly_turned, 1, 2), turned)), axis=1)
-    return Relative(len(moved), _rms(np.linalg.norm(moved - truly, axis=1)), float(np.degrees(_rms(angles))))
+    apart, angles = np.linalg.norm(motion_errors(poses, wanted, pairs).reshape(-1, 2, 3), axis=2).T
+    return Relative(len(apart), _rms(apart), float(np.degrees(_rms(angles))))
 
 
 def _wrong(ts: np.ndarray, poses: Poses, wanted: Poses) -> np.ndarray:
     """Which poses are wrong and sure, bool (N,)."""
     here = np.arange(len(ts))
-    earliest = np.searchsorted(ts, ts - _WRONG_S - _ROUNDING)
-    first = np.concatenate([np.maximum(here - 1, 0), earliest])
-    second = np.concatenate([here, here])
-    moved, truly = _motion(poses, (first, second))[0], _motion(wanted, (first, second))[0]
-    allowed = WRONG_M + WRONG_SHARE * np.linalg.norm(truly, axis=1)
     bad = np.zeros(len(ts), bool)
-    bad[second[np.linalg.norm(moved - truly, axis=1) > allowed]] = True
+    for first in (np.maximum(here - 1, 0), np.searchsorted(ts, ts - _WRONG_S - _ROUNDING)):
+        moved, truly = _motion(poses, (first, here))[0], _motion(wanted, (first, here))[0]
+        bad |= np.linalg.norm(moved - truly, axis=1) > WRONG_M + WRONG_SHARE * np.linalg.norm(truly, axis=1)
     return bad
 
 

@@ -33,8 +33,8 @@ class Contradiction(NamedTuple):
 
     Attributes:
         ours, theirs: length of the motion that differs most, m; excess: its error over the largest one by chance.
-        witness: who decides; empty = nobody can tell.
-        wrong: whether the trajectory is wrong and sure: a witness says so, or none does and both deviations are known.
+        witness: who decides; empty = nobody can tell which of the two is wrong.
+        wrong: whether the trajectory is wrong and sure: by a witness, or by an exact reference that none calls wrong.
     """
 
     begin: float
@@ -54,6 +54,7 @@ def contradictions(
     stated: np.ndarray | None,
     imu: Imu | None = None,
     *,
+    exact: bool = False,
     placed: bool = True,
 ) -> Iterator[Contradiction]:
     """Contradictions of motions over a second; where there are none, that of the poses relative to the first one.
@@ -61,7 +62,8 @@ def contradictions(
     Args:
         ts: f8 (N,), s, increasing; poses: f8; cov: f8 (N, 6, 6), as that of `_odom`.
         wanted: f8, of the reference; stated: the same of it, NaN of rotations without one; None = it states none, and
-            is taken to be off by 5 cm and 3 %. placed: whether its place on the rig is known.
+            is taken to be off by 5 cm and 3 %.
+        exact: whether it is a truth; placed: whether its place on the rig is known.
         imu: times, f8 (M,), s, and specific force in the frame of the poses, f8 (M, 3), m/s2; None = there is none.
     """
     first, last = accuracy.pairs_apart(ts, accuracy.RELATIVE_S)
@@ -83,14 +85,13 @@ def contradictions(
     local = bad[bad < count]
     # A motion that begins after all earlier ones have ended belongs to another contradiction.
     new = np.flatnonzero(first[local[1:]] > np.maximum.accumulate(last[local])[:-1]) + 1
-    rests = _rests(ts, (poses, wanted), imu) if len(local) else []
+    left = _unexplained_changes(ts, (poses, wanted), imu) if len(local) else []
     for part in np.split(local, new) if len(local) else [bad] * bool(len(bad)):
         worst, begin, end = part[np.argmax(excess[part])], float(ts[first[part]].min()), float(ts[last[part]].max())
         noise = None if stated is None else float(np.trace(spread[worst, :3, :3]))
-        witness, is_ours = _decide(rests, noise, imu is not None, begin, end) if rests else ("", False)
+        witness, is_ours = _ask_witness(left, noise, imu is not None, begin, end) if left else ("", False)
         ours, theirs, most = (float(each[worst]) for each in (*lengths, excess))
-        wrong = is_ours if witness else stated is not None
-        yield Contradiction(begin, end, ours, theirs, most, witness, wrong)
+        yield Contradiction(begin, end, ours, theirs, most, witness, is_ours if witness else exact)
 
 
 def _spread(poses: Poses, cov: np.ndarray, pairs: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
@@ -102,7 +103,7 @@ def _spread(poses: Poses, cov: np.ndarray, pairs: tuple[np.ndarray, np.ndarray])
     return np.asarray(cov[last] + matmul(move, cov[first], np.swapaxes(move, 1, 2)))
 
 
-def _rests(ts: np.ndarray, both: tuple[Poses, Poses], imu: Imu | None) -> list[np.ndarray]:
+def _unexplained_changes(ts: np.ndarray, both: tuple[Poses, Poses], imu: Imu | None) -> list[np.ndarray]:
     """Changes of motions from half a second to the next, less what the IMU measures and what gravity always leaves.
 
     Returns:
@@ -127,26 +128,28 @@ def _rests(ts: np.ndarray, both: tuple[Poses, Poses], imu: Imu | None) -> list[n
     return found
 
 
-def _decide(rests: list[np.ndarray], noise: float | None, felt: bool, begin: float, end: float) -> tuple[str, bool]:
+def _ask_witness(
+    changes: list[np.ndarray], noise: float | None, felt: bool, begin: float, end: float
+) -> tuple[str, bool]:
     """Who decides between two instants, and whether it contradicts the trajectory.
 
-    What is left of the one that is wrong is larger than by chance: by the F distribution where its deviation is not
-    known, else by the chi-square distribution.
+    The largest change of the one that is wrong is larger than by chance beside that of the other one: by the F
+    distribution where its deviation is not known, else by the chi-square distribution.
 
     Args:
         noise: variance of the difference of motions, m2, if both deviations are known; felt: whether there is an IMU.
     """
-    touched = (rests[0] < end) & (rests[1] > begin)
+    touched = (changes[0] < end) & (changes[1] > begin)
     if not touched.any():
         return "", False
-    left = [each[touched] for each in rests[2:]]
-    usual = [float(np.median(each)) if noise is None else 3 * noise for each in rests[2:]]
+    left = [each[touched] for each in changes[2:]]
+    usual = [_ROUNDING + (float(np.median(each)) if noise is None else 3 * noise) for each in changes[2:]]
     if not felt:
         most = (_IMPOSSIBLE * _HALF_S**2) ** 2 + usual[1] / 3 * chdtri(3, _CHANCE)
         return ("its acceleration", False) if left[1].max() > most else ("", False)
-    freedom = 3 * int((end - begin) / (2 * _HALF_S) + 2)  # changes that do not overlap, those at the ends too
+    apart = 1 + int((changes[1][-1] - changes[0][0]) / (2 * _HALF_S))  # number of changes that do not overlap
     for ours, (mine, other) in ((True, left), (False, left[::-1])):
-        ratio = mine.sum() / np.sum(other + usual[not ours])
-        if (fdtrc(freedom, freedom, ratio) if noise is None else chdtrc(freedom, freedom * ratio)) < _CHANCE:
+        ratio = float(np.max(mine / (other + usual[not ours])))
+        if apart * (fdtrc(3, 3 * apart, ratio) if noise is None else chdtrc(3, 3 * ratio)) < _CHANCE:
             return "the IMU", ours
     return "", False

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from rover_pipeline.numerics.linear import eigh, matmul
+from rover_pipeline.numerics.linear import det, eigh, matmul
 
 #: Angle below which the coefficients come from their series, radians.
 _SMALL = 1e-2
@@ -48,6 +48,17 @@ def nearest(matrix: np.ndarray) -> np.ndarray:
     vectors = eigh(np.moveaxis(np.array(rows), (0, 1), (-2, -1)))[1]
     quaternions = vectors[..., -1].reshape(-1, 4)
     return np.asarray(Rotation.from_quat(quaternions).as_matrix().reshape(np.shape(matrix)))
+
+
+def obliqueness(rot: np.ndarray) -> np.ndarray:
+    """How far matrices (N, 3, 3) are from rotations, f8 (N,): the largest element of R R' - 1.
+
+    It is infinite for those that reflect, or are not finite.
+    """
+    finite = np.isfinite(rot).all((1, 2))[:, None, None]
+    rot = np.where(finite, rot, -np.eye(3))
+    apart = np.abs(matmul(rot, np.swapaxes(rot, 1, 2)) - np.eye(3)).max((1, 2))
+    return np.asarray(np.where(det(rot) > 0, apart, np.inf))
 
 
 def log(rot: np.ndarray) -> np.ndarray:

@@ -49,3 +49,7 @@ class Poses(NamedTuple):
 
     rot: np.ndarray
     pos: np.ndarray
+
+    def select(self, chosen: int | slice | np.ndarray) -> Poses:
+        """The poses at some of the instants."""
+        return Poses(self.rot[chosen], self.pos[chosen])

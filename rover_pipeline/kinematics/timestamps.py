@@ -93,11 +93,11 @@ def smooth_times(
     """
     fit = LineFit(model, block, bend_ppm, max_error)
     lines, doubts = _lines(ts, fit)
-    later = _later(len(lines), track := _track(ts, lines, max_error))
-    for other in others if later.max() > max_error else ():
-        theirs = _track(other, _lines(other, fit)[0], max_error, float(np.median(np.diff(ts))))
-        later = min(later, _later(len(lines), track, theirs), key=np.max)
-    error = np.concatenate([line.error + late for line, late in zip(lines, later, strict=True)])
+    late = _largest_latencies(len(lines), own := _latencies(ts, lines, max_error))
+    for other in others if late.max() > max_error else ():
+        theirs = _latencies(other, _lines(other, fit)[0], max_error, float(np.median(np.diff(ts))))
+        late = min(late, _largest_latencies(len(lines), own, theirs), key=np.max)
+    error = np.concatenate([line.error + most for line, most in zip(lines, late, strict=True)])
     lines = [line._replace(error=np.empty(0)) for line in lines]
     for low, high in doubts:
         error[low:high] = np.inf
@@ -127,7 +127,7 @@ def _lines(ts: np.ndarray, fit: LineFit) -> tuple[list[Line], list[tuple[int, in
     return lines, doubts
 
 
-def _track(ts: np.ndarray, lines: list[Line], max_error: float, period: float = 0.0) -> tuple[np.ndarray, ...]:
+def _latencies(ts: np.ndarray, lines: list[Line], max_error: float, period: float = 0.0) -> tuple[np.ndarray, ...]:
     """Instants, f8 (M,), latencies that grow and step as no clock does, lines, and how often the sensor may have
     restarted: in silences that are long for a sensor of this period too, seconds."""
     known = np.flatnonzero(np.isfinite(np.concatenate([each.error for each in lines])))
@@ -146,9 +146,11 @@ def _track(ts: np.ndarray, lines: list[Line], max_error: float, period: float = 
     return at, np.cumsum(step * ~anew * (~same | (np.abs(step) > DRIFT / 2 * passed))), line, np.cumsum(anew)
 
 
-def _later(lines: int, track: tuple[np.ndarray, ...], other: tuple[np.ndarray, ...] | None = None) -> np.ndarray:
-    """How late samples of each line can be, f8 (lines,) seconds, but for what the track of another sensor has too."""
-    at, late, line, began = track
+def _largest_latencies(
+    lines: int, own: tuple[np.ndarray, ...], other: tuple[np.ndarray, ...] | None = None
+) -> np.ndarray:
+    """How late samples of each line can be, f8 (lines,) seconds, but for what another sensor has too."""
+    at, late, line, began = own
     if other and len(other[0]):
         apart = FEWEST * np.ptp(other[0]) / len(other[0])
         theirs = np.array([np.interp(at + shift, other[0], other[1]) for shift in (-apart, 0.0, apart)])

@@ -6,6 +6,8 @@ import numpy as np
 
 #: A longer time between two samples is a clock that was set, s: no sensor is silent for ten minutes and then goes on.
 JUMP_S = 600.0
+#: Times from 1990 to 2100, seconds since 1970. Those of a clock that was not set, or counts milliseconds, are outside.
+EPOCH_S = (631_152_000.0, 4_102_444_800.0)
 #: Time between samples where a jump comes before each of them, s.
 _PERIOD_S = 1.0
 
@@ -17,6 +19,11 @@ def jumps(ts: np.ndarray) -> np.ndarray:
         ts: f8 (N,), seconds, increasing.
     """
     return 1 + np.flatnonzero(np.diff(ts) > JUMP_S)
+
+
+def is_set(ts: np.ndarray) -> bool:
+    """Whether times, f8 (N,), s, increasing, are those of a clock that was set: some, and between 1990 and 2100."""
+    return bool(len(ts) and EPOCH_S[0] < ts[0] and ts[-1] < EPOCH_S[1])
 
 
 def without_jumps(ts: np.ndarray, reference: np.ndarray) -> np.ndarray:

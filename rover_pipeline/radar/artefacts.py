@@ -17,7 +17,7 @@ from rover_pipeline.radar.detect import STATIC_BINS, Peaks
 _ITERATIONS = 20
 
 
-def opposite(spectrum: np.ndarray, power: np.ndarray, peaks: Peaks, least_snr: float = 0.0) -> tuple[np.ndarray, ...]:
+def cell_pairs(spectrum: np.ndarray, power: np.ndarray, peaks: Peaks, least_snr: float = 0.0) -> tuple[np.ndarray, ...]:
     """Cells of peaks and the conjugates of the opposite ones, c8 (tx, rx, peak); noise f8 and range bin i8 (peak,)."""
     peaks = Peaks(*(values[peaks.snr >= least_snr] for values in peaks))
     doppler, beat = peaks.doppler_bin - len(power) // 2, peaks.range_bin
@@ -26,7 +26,7 @@ def opposite(spectrum: np.ndarray, power: np.ndarray, peaks: Peaks, least_snr: f
 
 
 def imbalance(pairs: Sequence[tuple[np.ndarray, ...]], least: float) -> tuple[complex, ...]:
-    """Factor of each receiver, by `opposite` of the strong peaks of frames; one zero if these do not agree on it.
+    """Factor of each receiver, by `cell_pairs` of the strong peaks of frames; one zero if these do not agree on it.
 
     Its power must be `least` times its jackknife variance over range bins: what is still tells no more in many frames.
     """
@@ -54,7 +54,7 @@ def find_artefacts(
     power of that coupling, f8 (range,).
     """
     shares, removed = known
-    own, other, noise, beat = opposite(spectrum, power, peaks)
+    own, other, noise, beat = cell_pairs(spectrum, power, peaks)
     image = np.reshape(shares, (-1, 1)) * other
     is_image = _power(own - image) < np.minimum(least * noise, _power(image))
     away = np.abs(np.arange(len(power)) - len(power) // 2)

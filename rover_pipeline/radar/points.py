@@ -11,7 +11,7 @@ import numpy as np
 from rover_pipeline.radar.angles import virtual_antennas
 from rover_pipeline.radar.artefacts import find_artefacts
 from rover_pipeline.radar.boards import Board
-from rover_pipeline.radar.coherence import Accuracy, coherence
+from rover_pipeline.radar.coherence import coherence, deviations, unit_vectors
 from rover_pipeline.radar.detect import Peaks, Search, ca_noise, caso_noise, find_os_peaks, find_peaks
 from rover_pipeline.radar.options import PointsOptions
 from rover_pipeline.radar.point_kernels import strongest_beams
@@ -79,7 +79,7 @@ class PointFinder:
         self._search = Search(10 ** (options.threshold_db / 10), windows, options.first_bin, blind)
         # If rows are more than half a wavelength apart, elevations alias: limit them to the unambiguous ones.
         limit = min(1.0, 1 / board.row_spacing, float(np.sin(np.radians(options.max_elevation))))
-        self._accuracy = Accuracy(board, array_error)
+        self._array_error = array_error
         self._fine, self._coarse = _beams(board, _FINE, limit), _beams(board, _COARSE, limit)
         self._rows = np.ascontiguousarray(board.grid[:, 0])
         self._unfolder = None
@@ -111,7 +111,7 @@ class PointFinder:
             folds, certain, direction = self._unfolder(echoes, peaks, spectrum.shape[2], guide)
         if self._resolver is None:
             if self._unfolder is None:
-                direction = _unit_vectors(*self._strongest(spectrum, peaks, self._fine))
+                direction = unit_vectors(*self._strongest(spectrum, peaks, self._fine))
             return self._judged(Found(peaks, direction, folds, certain, artefact), spectrum)
         unfolded = peaks._replace(doppler=peaks.doppler + folds * float(spectrum.shape[2]))
         strength = power[peaks.doppler_bin, peaks.range_bin] / peaks.snr
@@ -125,7 +125,7 @@ class PointFinder:
         kept = kept[np.argsort(-snr[kept], kind="stable")][:most]
         cell = found.cell[kept]
         expanded = Peaks(*(values[cell] for values in peaks))._replace(snr=snr[kept])
-        direction = _unit_vectors(found.right[kept], found.up[kept])
+        direction = unit_vectors(found.right[kept], found.up[kept])
         return self._judged(Found(expanded, direction, folds[cell], certain[cell], artefact[cell]), spectrum)
 
     def _judged(self, found: Found, spectrum: np.ndarray) -> Found:
@@ -135,7 +135,8 @@ class PointFinder:
         for value, sines in zip((left, up), self._fine.sines, strict=True):
             edge |= (np.abs(value) >= sines[-1] - _EDGE) & (len(sines) > 1)
         peaks = found.peaks._replace(doppler=found.peaks.doppler + found.folds * float(spectrum.shape[2]))
-        deviation = self._accuracy(self.snapshots(spectrum, peaks), found.peaks.snr, -left, up)
+        echoes = self.snapshots(spectrum, peaks), peaks.snr, -left, up
+        deviation = deviations(self._board, *echoes, self._array_error)
         deviation[edge] = np.nan
         return found._replace(certain=found.certain & ~edge & (found.artefact == 0), deviation=deviation)
 
@@ -175,7 +176,7 @@ class PointFinder:
     def _echoes(self, spectrum: np.ndarray, peaks: Peaks, fine: bool) -> tuple[np.ndarray, np.ndarray]:
         """Unit vector to each peak, by the strongest beam, and the share of its power that the beam there explains."""
         sines = self._strongest(spectrum, peaks, self._fine if fine else self._coarse)
-        return _unit_vectors(*sines), coherence(self._board, self.snapshots(spectrum, peaks), *sines)
+        return unit_vectors(*sines), coherence(self._board, self.snapshots(spectrum, peaks), *sines)
 
     def _strongest(self, spectrum: np.ndarray, peaks: Peaks, beams: _Beams) -> np.ndarray:
         """Sines of azimuth and elevation of the strongest beam, refined between beams, f8 (2, peak)."""
@@ -211,10 +212,3 @@ def _beams(board: Board, size: tuple[int, int], limit: float) -> _Beams:
         np.stack([steering.real, steering.imag]).astype("f4"),
         np.exp(-1j * np.pi * phases).astype("c8"),
     )
-
-
-def _unit_vectors(right: np.ndarray, up: np.ndarray) -> np.ndarray:
-    """Unit vectors front-left-up, f8 (point, 3), of sines."""
-    ahead = np.sqrt(np.maximum(1 - right**2 - up**2, 0))
-    direction = np.stack([ahead, -right, up], axis=-1)
-    return direction / np.linalg.norm(direction, axis=-1, keepdims=True)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.engine.shared import Shared
-from rover_pipeline.radar.artefacts import imbalance, opposite
+from rover_pipeline.radar.artefacts import cell_pairs, imbalance
 from rover_pipeline.radar.axes import resolutions
 from rover_pipeline.radar.boards import Board, find_board
 from rover_pipeline.radar.calibration import CalibrationFile
@@ -83,7 +83,7 @@ def prepare(
     least, echoes, pairs = 10 ** (STRONG_DB / 10), [], []
     for frame in map(make_transform(iq.shape[1:], options, real, coupling).spectrum_and_power, iq):
         echoes.append(finder.coherence(*frame, least))
-        pairs.append(opposite(*frame, finder.detect(frame[1]), least))
+        pairs.append(cell_pairs(*frame, finder.detect(frame[1]), least))
     shares = (0.0,) if real else imbalance(pairs, 10 ** (options.threshold_db / 10))
     return Prepared(coupling, calibrated, *array_coherence(np.concatenate(echoes)), shares)
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from rover_pipeline.numerics.linear import eigh, inv, matmul, solve
 from rover_pipeline.radar.boards import Board
-from rover_pipeline.radar.coherence import coherence, plane_waves
+from rover_pipeline.radar.coherence import coherence, plane_waves, unit_vectors
 
 #: Directions that are tried for each echo: sines of azimuth and elevation.
 _AZIMUTHS, _ELEVATIONS, _HIGHEST = 65, 13, 0.6
@@ -112,7 +112,7 @@ def fit_moving(
         current = replace(board, gains=tuple(gains.tolist()))
         right, up = _directions(current, snapshots, doppler, velocity, doppler_sigma, fit_weight)
         aligned = snapshots * plane_waves(board, right, up).conj()
-        predicted = -(_unit(right, up) * velocity).sum(axis=1)
+        predicted = -(unit_vectors(right, up) * velocity).sum(axis=1)
         used = np.abs(doppler - predicted) < _OUTLIER * doppler_sigma
         gains, weight = _principal(np.where(used[:, None], aligned, 0))
         turn, stretch, turn_sigma, stretch_sigma = _turn(right, up, doppler, velocity, doppler_sigma, weight > 0)
@@ -160,7 +160,7 @@ def _directions(
     corrected = snapshots * board.corrections * board.signs
     most = np.maximum((board.corrections != 0).sum() * (np.abs(corrected) ** 2).sum(axis=1), 1e-30)
     fit = np.abs(matmul(corrected, beams.T)) ** 2 / most[:, None]
-    residual = (doppler[:, None] + matmul(velocity, _unit(right, up).T)) / doppler_sigma[:, None]
+    residual = (doppler[:, None] + matmul(velocity, unit_vectors(right, up).T)) / doppler_sigma[:, None]
     # A residual beyond the outlier's counts no more: the echo may move.
     score = fit_weight * fit - np.minimum(residual**2, _OUTLIER**2 * 4) / 2
     shape = (len(snapshots), len(azimuth), len(elevation))
@@ -245,7 +245,7 @@ def _turn(
     ahead = np.sqrt(np.maximum(1 - right**2 - up**2, 0.05))
     by_right = -right / ahead * velocity[:, 0] - velocity[:, 1]
     by_up = -up / ahead * velocity[:, 0] + velocity[:, 2]
-    residual = doppler + (_unit(right, up) * velocity).sum(axis=1)
+    residual = doppler + (unit_vectors(right, up) * velocity).sum(axis=1)
     design = np.stack([by_right, by_up, by_right * right], axis=1) / sigma[:, None]
     target = -residual / sigma
     prior = np.diag([_TURN_PRIOR**-2, _TURN_PRIOR**-2, _SPACING_PRIOR**-2])
@@ -259,9 +259,3 @@ def _turn(
     scale = max(1.0, float((weight * rest**2).sum() / max(weight.sum(), 1e-9))) if kept.any() else 1.0
     deviation = np.sqrt(np.diag(inv(information)) * scale)
     return solution[:2], float(solution[2]), deviation[:2], float(deviation[2])
-
-
-def _unit(right: np.ndarray, up: np.ndarray) -> np.ndarray:
-    """Unit vectors, front-left-up, f8 (direction, 3)."""
-    ahead = np.sqrt(np.maximum(1 - right**2 - up**2, 0))
-    return np.stack([ahead, -right, up], axis=-1)

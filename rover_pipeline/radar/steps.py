@@ -40,6 +40,9 @@ from rover_pipeline.radar.spectrum import decibel
 
 #: Power over noise of targets that show the coherence of the array (20 dB), and the fewest of them.
 _STRONG, _FEWEST_STRONG = 100.0, 3
+#: Channels of points -> further axes, or types, by what they hold where there is no point.
+_NAN: dict[str, tuple[int, ...]] = {"xyz": (3,), "doppler": (), "snr": (), "deviation": (2,)}
+_ZERO = {"folds": "i1", "certain": "u1", "artefact": "u1"}
 #: Sweeps of the lidar that are farther apart do not tell the velocity between them, s.
 _MAX_GAP = 0.5
 
@@ -133,35 +136,25 @@ def points(
     find = _finder(shape, options, config, frames.real, prepared, mps)
     guides = _velocities(ts, odometry, options.rig, config)
     bias = options.calibration.range_bias.value if options.calibration else 0.0
-    most = options.max_points
-    xyz = np.full((len(iq), most, 3), np.nan, "f4")
-    doppler, snr = np.full((2, len(iq), most), np.nan, "f4")
-    count, folds = np.zeros(len(iq), "u2"), np.zeros(doppler.shape, "i1")
-    certain, artefact = np.zeros((2, *doppler.shape), "u1")
-    deviation = np.full((*doppler.shape, 2), np.nan, "f4")
-    excised = np.zeros(len(iq), "f4")
-    for i in np.flatnonzero(whole):
-        excised[i] = frames.excised_share(int(i))
-        found = find(*frames.spectrum_and_power(int(i)), guides.get(int(i)))
+    made = _no_points(len(iq), options.max_points)
+    for i in np.flatnonzero(whole).tolist():
+        made["excised"][i] = frames.excised_share(i)
+        found = find(*frames.spectrum_and_power(i), guides.get(i))
         peaks = found.peaks
-        count[i] = n = len(peaks.snr)
-        folds[i, :n], certain[i, :n], artefact[i, :n] = found.folds, found.certain, found.artefact
-        deviation[i, :n] = found.deviation
-        xyz[i, :n] = found.direction * np.maximum(peaks.range * metres - bias, 0)[:, None]
-        doppler[i, :n] = (peaks.doppler - shape[0] // 2 + found.folds * float(shape[0])) * mps
-        snr[i, :n] = 10 * np.log10(peaks.snr)
-    return {
-        "xyz": xyz,
-        "doppler": doppler,
-        "snr": snr,
-        "count": count,
-        "folds": folds,
-        "certain": certain,
-        "artefact": artefact,
-        "deviation": deviation,
-        "excised": excised,
-        "valid": frames.clipped() <= options.max_clipped,
-    }
+        made["count"][i] = n = len(peaks.snr)
+        for name in ("folds", "certain", "artefact", "deviation"):
+            made[name][i, :n] = getattr(found, name)
+        made["xyz"][i, :n] = found.direction * np.maximum(peaks.range * metres - bias, 0)[:, None]
+        made["doppler"][i, :n] = (peaks.doppler - shape[0] // 2 + found.folds * float(shape[0])) * mps
+        made["snr"][i, :n] = 10 * np.log10(peaks.snr)
+    return made | {"valid": frames.clipped() <= options.max_clipped}
+
+
+def _no_points(frames: int, most: int) -> dict[str, np.ndarray]:
+    """The channels of frames without points."""
+    no = {name: np.full((frames, most, *more), np.nan, "f4") for name, more in _NAN.items()}
+    no |= {name: np.zeros((frames, most), kind) for name, kind in _ZERO.items()}
+    return no | {"count": np.zeros(frames, "u2"), "excised": np.zeros(frames, "f4")}
 
 
 def sent_points(
@@ -189,14 +182,11 @@ def sent_points(
     # Points that are used come first; a stable order keeps that of the radar among equals.
     order = np.lexsort((-falling, ~used), axis=1)
     kept = np.take_along_axis(used, order, axis=1)
-    sorted_xyz = np.take_along_axis(xyz, order[:, :, None], axis=1)
-    result = {"xyz": np.where(kept[:, :, None], sorted_xyz, np.float32(np.nan))}
-    for name, values in (("doppler", doppler), ("snr", level)):
-        result[name] = np.where(kept, np.take_along_axis(values, order, axis=1), np.float32(np.nan))
+    made = _no_points(*kept.shape)
+    for name, values in (("xyz", xyz), ("doppler", doppler), ("snr", level)):
+        made[name][kept] = values[np.arange(len(kept))[:, None], order][kept]
     # What the radar has made of its Doppler is not known: it is taken as it is sent.
-    result |= {"folds": np.zeros(kept.shape, "i1"), "certain": kept.astype("u1"), "excised": np.zeros(len(kept), "f4")}
-    result |= {"deviation": np.full((*kept.shape, 2), np.nan, "f4"), "artefact": np.zeros(kept.shape, "u1")}
-    return {**result, "count": kept.sum(axis=1).astype("u2")}
+    return {**made, "certain": kept.astype("u1"), "count": kept.sum(axis=1).astype("u2")}
 
 
 def _velocities(

@@ -18,7 +18,7 @@ from rover_pipeline.report.draw import charts
 from rover_pipeline.report.draw.frames import draw_instants
 from rover_pipeline.report.draw.maps import read_floor_plan, read_map_view, read_view
 from rover_pipeline.report.read import motion, processing, sync
-from rover_pipeline.report.read.against import contradicted
+from rover_pipeline.report.read.against import contradicted, own_comparisons
 from rover_pipeline.report.read.contents import look_into
 from rover_pipeline.report.read.outputs import exported_files, missing_outputs, used_channels
 from rover_pipeline.report.read.sensors import SensorRecord, is_simulated, read_sensors, read_sidecar
@@ -93,6 +93,7 @@ def _summarise(contents: Contents, options: PageOptions, threads: int = 1) -> Su
     if sidecar:
         speeds = contents.pose_speed, contents.radar_speed, contents.radar_speed_sigma
         radar_speed = motion.compare_radar_speed(sidecar, *speeds)
+    compared = list(own_comparisons(trace.path))
     there = [name for name, each in records.items() if each.virtual or each.summary.samples or each.summary.error]
     evidence = findings.Evidence(
         raw=[record.summary for record in contents.raw],
@@ -110,13 +111,14 @@ def _summarise(contents: Contents, options: PageOptions, threads: int = 1) -> Su
             for each in read_failures(trace.path)
             if each.output != REPORT
         },
-        remarks=[*look_into(trace, records, [each.name for each in contents.derived]), *contradicted(trace.path)],
+        remarks=[*look_into(trace, records, [each.name for each in contents.derived]), *contradicted(compared)],
         reference=contents.reference is not None,
         one_chirp=bool(sidecar) and sidecar.get("shape", ())[:1] == [1],
     )
     sorted_findings = findings.find(evidence, options)
     truth, track = motion.read_track(records.get("_truth")), contents.track
-    reference = contents.reference if track is not contents.reference else None
+    of_odom = {Path(each.against).name: each.accuracy for each in compared if each.sensor == "_odom" and each.accuracy}
+    rms = of_odom["_reference"].ate_m if "_reference" in of_odom else None
     return Summary(
         trace=one_line(trace.name),
         verdict=findings.verdict(sorted_findings),
@@ -129,7 +131,7 @@ def _summarise(contents: Contents, options: PageOptions, threads: int = 1) -> Su
         + sum(step.bytes for step in steps if step.sensor not in records),
         simulated=is_simulated(records.values()),
         sensors=tuple(record.summary for record in records.values()),
-        motion=motion.summarise_track(track, truth, reference) if track else None,
+        motion=motion.summarise_track(track, truth, rms) if track else None,
         radar_speed=radar_speed,
         sync=tuple(evidence.sync),
         steps=tuple(steps),

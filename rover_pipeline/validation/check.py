@@ -27,12 +27,9 @@ from rover_pipeline.format.sensor import TS, VALID, Sensor
 from rover_pipeline.format.texts import read_json, read_text, read_yaml
 from rover_pipeline.format.trace import CONFIG, Trace, require_trace
 from rover_pipeline.kinematics.options import RawSensor
-from rover_pipeline.numerics.jumps import jumps
+from rover_pipeline.numerics.jumps import is_set, jumps
 from rover_pipeline.validation.contents import channel_problems, content_problems, point_problems
 from rover_pipeline.validation.origin import origin_problems, product_problems
-
-#: Times from 1990 to 2100, seconds since 1970. Those of a clock that was not set, or counts milliseconds, are outside.
-_EPOCH_S = (631_152_000.0, 4_102_444_800.0)
 
 #: Problems of one kind of one channel that are told. A file of zeros has as many as samples.
 _MOST = 100
@@ -159,7 +156,7 @@ def _time_problems(sensor: Sensor, count: int, own_clock: bool) -> Iterator[str]
         require_damage(error)
         yield str(error)
         return
-    if count and not own_clock and not (_EPOCH_S[0] < ts[0] and ts[-1] < _EPOCH_S[1]):
+    if count and not own_clock and not is_set(ts):
         yield (
             f"{sensor.path / TS}: runs from {ts[0]:.3f} to {ts[-1]:.3f}, not seconds since 1970 between 1990 and 2100"
         )

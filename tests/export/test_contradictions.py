@@ -100,18 +100,35 @@ def test_noise_of_the_stated_deviations_contradicts_nothing(tmp_path: Path, caps
         assert [each["contradictions"] for each in found.values()] == [[], []], "of the reference and of the receiver"
 
 
-@pytest.mark.parametrize("imu", [True, False])
-def test_an_odometry_that_slips_by_more_than_both_deviations_is_wrong_and_sure(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], imu: bool
+def test_an_odometry_that_slips_by_more_than_both_deviations_is_wrong_and_sure_if_a_witness_tells(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    trace = recording(tmp_path / "rec", imu=imu, odometry=1.0)
+    trace = recording(tmp_path / "rec", imu=True, odometry=1.0)
     refer(trace, sigma=0.02)
-    problems, found = judged(trace, capsys)
+    (problem,), found = judged(trace, capsys)
     (each,) = found["_odom"]["contradictions"]
-    assert len(problems) == 1 and ("the IMU" in problems[0]) is imu
+    assert "as the IMU tells" in problem
     assert each["begin"] < START + 5 < each["end"] < START + 7 and each["excess"] > 3
     refer(trace, sigma=1.0)
     assert not judged(trace, capsys)[0], "a reference that is off by a metre cannot tell"
+
+
+@pytest.mark.parametrize("name", ["_reference", "_truth"])
+def test_without_a_witness_a_reference_is_not_believed_more_than_the_odometry_but_a_truth_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    trace = recording(tmp_path / "rec", imu=False, odometry=1.0)
+    refer(trace, sigma=0.02)
+    if name == "_truth":
+        shutil.rmtree(trace / name, ignore_errors=True)
+        write(trace / name, times(FRAMES), **dict(zip(("pos", "rot"), truth(times(FRAMES)), strict=True)))
+    problems, found = judged(trace, capsys)
+    (each,) = found["_odom"]["contradictions"]
+    assert each["witness"] == "" and each["wrong"] is bool(problems) is (name == "_truth")
+    if name == "_reference":
+        assert "either it or the reference is wrong, and nobody tells which" in " ".join(found["_odom"]["notes"])
+        findings = [each.severity for each in summarise(trace, PageOptions()).findings if "nobody tells" in each.text]
+        assert findings == ["warning"]
 
 
 def test_a_receiver_that_jumps_while_it_moves_does_not_make_the_odometry_wrong(
@@ -124,7 +141,7 @@ def test_a_receiver_that_jumps_while_it_moves_does_not_make_the_odometry_wrong(
 
 
 def test_a_receiver_in_the_recording_is_a_reference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    trace = recording(tmp_path / "rec", imu=False, odometry=12.0)
+    trace = recording(tmp_path / "rec", imu=True, odometry=12.0)
     place(trace, 0.5)
     (problem,), found = judged(trace, capsys)
     assert "gnss" in problem and list(found) == ["_odom"]
@@ -146,6 +163,21 @@ def test_a_rig_stands_while_its_reference_drives_50_m_and_the_imu_tells_who_is_w
     assert finding.severity == "warning" and finding.place == "_odom"
 
 
+@pytest.mark.parametrize("sigma", [0.02, None])
+def test_the_imu_tells_who_drifts_off_by_a_metre_a_second(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], sigma: float | None
+) -> None:
+    trace = recording(tmp_path / "rec", imu=True)
+    refer(trace, sigma=sigma, jump=6.0, over=6.0)
+    problems, found = judged(trace, capsys)
+    assert not problems and [each["witness"] for each in found["_odom"]["contradictions"]] == ["the IMU"]
+    pos = np.fromfile(trace / "_odom/pos").reshape(-1, 3) + slips(times(FRAMES), 6.0, over=6.0)
+    pos.tofile(trace / "_odom/pos")
+    refer(trace, sigma=sigma)
+    problems, found = judged(trace, capsys)
+    assert len(problems) == 1 and "as the IMU tells" in problems[0]
+
+
 def test_without_an_imu_a_jump_is_known_by_its_acceleration_and_a_slow_one_by_nobody(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -155,7 +187,7 @@ def test_without_an_imu_a_jump_is_known_by_its_acceleration_and_a_slow_one_by_no
     assert not problems and found["_odom"]["contradictions"][0]["witness"] == "its acceleration"
     refer(trace, sigma=None, jump=20.0, over=6.0, stands=True)
     problems, found = judged(trace, capsys)
-    assert not problems and "nobody tells which is wrong" in " ".join(found["_odom"]["notes"])
+    assert not problems and "nobody tells which" in " ".join(found["_odom"]["notes"])
 
 
 def test_the_page_calls_a_recording_bad_whose_odometry_is_wrong_and_sure(tmp_path: Path) -> None:
@@ -166,7 +198,7 @@ def test_the_page_calls_a_recording_bad_whose_odometry_is_wrong_and_sure(tmp_pat
 
 
 @pytest.mark.system
-def test_a_real_drive_and_its_ins_agree_until_one_of_them_jumps_and_its_imu_tells_which(
+def test_a_real_drive_and_its_ins_agree_until_one_of_them_jumps_or_stands_and_its_imu_tells_which(
     captures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     trace = drives.imported(captures, "city street", "ours", tmp_path)
@@ -174,10 +206,13 @@ def test_a_real_drive_and_its_ins_agree_until_one_of_them_jumps_and_its_imu_tell
     problems, found = judged(trace, capsys)
     assert not problems and found["_odom"]["contradictions"] == [], "the INS states 0.1 m"
     for name, is_wrong in (("_odom", True), ("_reference", False)):
-        shifted = tmp_path / name
-        shutil.copytree(trace, shifted)
-        ts, pos = np.fromfile(shifted / name / TS), np.fromfile(shifted / name / "pos").reshape(-1, 3)
-        (pos + 3.0 * (ts > ts[len(ts) // 2])[:, None] * [1, 0, 0]).tofile(shifted / name / "pos")
-        problems, found = judged(shifted, capsys)
-        (each,) = found["_odom"]["contradictions"]
-        assert (each["witness"], each["wrong"], bool(problems)) == ("the IMU", is_wrong, is_wrong)
+        for fault in ("jump", "stand"):
+            changed = tmp_path / name / fault
+            shutil.copytree(trace, changed)
+            ts, pos = np.fromfile(changed / name / TS), np.fromfile(changed / name / "pos").reshape(-1, 3)
+            half = len(ts) // 2
+            pos[half:] = pos[half:] + np.array([3.0, 0, 0]) if fault == "jump" else pos[half]
+            pos.tofile(changed / name / "pos")
+            problems, found = judged(changed, capsys)
+            (each,) = found["_odom"]["contradictions"]
+            assert (each["witness"], each["wrong"], bool(problems)) == ("the IMU", is_wrong, is_wrong), (name, fault)

@@ -10,7 +10,7 @@ import pytest
 import rover_pipeline as rp
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.radar.boards import BOARDS, Board
-from rover_pipeline.radar.coherence import Accuracy, plane_waves
+from rover_pipeline.radar.coherence import deviations, plane_waves
 from rover_pipeline.radar.options import PointsOptions
 from rover_pipeline.radar.selfcal import strongest_directions
 from rover_pipeline.radar.steps import points
@@ -41,7 +41,7 @@ def test_errors_of_directions_are_as_large_as_their_deviations(device: str, degr
     # What a recording's most coherent echoes leave unexplained, as `array_coherence` takes it.
     fitted = 1 + 1 + board.has_elevation
     error = np.radians(degrees) ** 2 * (len(board.signs) - fitted) / len(board.signs)
-    deviation = Accuracy(board, error / (1 + error))(snapshots, np.full(COUNT, snr), *found.T)
+    deviation = deviations(board, snapshots, np.full(COUNT, snr), *found.T, error / (1 + error))
     squared = ((found - np.stack([right, up], axis=1)) / deviation) ** 2
     assert 0.5 < np.median(squared[:, 0]) / 0.455 < 1.6
     if board.has_elevation:
@@ -57,7 +57,7 @@ def test_an_axis_without_antennas_and_an_oblique_line_of_them_have_no_deviation(
     )
     for board, known in ((one, (0, 0)), (column, (0, 1)), (oblique, (0, 0)), (corner, (1, 1))):
         nothing = np.zeros(1)
-        deviation = Accuracy(board, 0.0)(plane_waves(board, nothing, nothing), np.full(1, 100.0), nothing, nothing)
+        deviation = deviations(board, plane_waves(board, nothing, nothing), np.full(1, 100.0), nothing, nothing, 0.0)
         np.testing.assert_array_equal(np.isfinite(deviation[0]), known)
 
 

@@ -248,11 +248,11 @@ class Sequence:
             return
         boxes = self.objects.read(number, number + 1, self.objects.ts)
         picture = int(self._picture_of[number])
-        lidar = Poses(self._sweeps.poses.rot[number], self._sweeps.poses.pos[number])
+        lidar = self._sweeps.poses.select(number)
         around = enclosing(boxes, lidar)
         flat = np.full((len(around), 4), np.nan)
         if self._lens is not None and self._camera_poses is not None:
-            camera = Poses(self._camera_poses.rot[picture], self._camera_poses.pos[picture])
+            camera = self._camera_poses.select(picture)
             if np.isfinite(camera.pos).all():
                 later = float(self._camera_ts[picture] - self._sweeps.ts[number])
                 flat = in_picture(boxes.moved(later), self._lens, camera)

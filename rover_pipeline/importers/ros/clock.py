@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rover_pipeline.numerics.jumps import jumps
+from rover_pipeline.numerics.jumps import is_set, jumps
 
 #: Headers of topics whose offsets from the recorder's time differ by less are of the same clock, ns.
 _SAME_CLOCK_NS = 1_000_000_000
@@ -15,8 +15,6 @@ _SAME_CLOCK_NS = 1_000_000_000
 _MAX_ODD = 0.01
 #: A message that was recorded this many messages of its topic too late is still put in order.
 MAX_LATE = 64
-#: Times from 1990 to 2100, ns since 1970: a clock that was set.
-_SET_NS = (631_152_000_000_000_000, 4_102_444_800_000_000_000)
 
 
 class Stamps(NamedTuple):
@@ -91,11 +89,6 @@ def choose_stamps(
     return result
 
 
-def clock_is_set(times: np.ndarray) -> bool:
-    """Whether times, s, are between 1990 and 2100: not those of a simulation, or since a device was switched on."""
-    return bool(len(times) and times[0] * 1e9 > _SET_NS[0] and times[-1] * 1e9 < _SET_NS[1])
-
-
 def _clock(
     topics: Mapping[str, tuple[np.ndarray, np.ndarray]], offsets: Mapping[str, int], first: str | None
 ) -> set[str]:
@@ -109,8 +102,7 @@ def _clock(
 
     def worth(group: list[str]) -> tuple[bool, int, bool, int]:
         stamps = topics[group[0]][1]
-        is_set = _SET_NS[0] < stamps.min() and stamps.max() < _SET_NS[1]
-        return bool(is_set), len(group), first in group, -abs(offsets[group[0]])
+        return is_set(np.sort(stamps) / 1e9), len(group), first in group, -abs(offsets[group[0]])
 
     return set(sorted(groups, key=worth)[-1]) if groups else set()
 

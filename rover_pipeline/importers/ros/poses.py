@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from rover_pipeline.format.sensor import TS
+from rover_pipeline.importers.origin import OPTICAL_FROM_CAMERA, in_rig
 from rover_pipeline.importers.reference import REFERENCE, ReferenceWriter
 from rover_pipeline.importers.ros.frames import FrameTree, pose_matrix
 from rover_pipeline.importers.ros.sinks import BatchSink
@@ -68,20 +69,12 @@ def mounts(frames: FrameTree, topics: dict[str, Topic]) -> tuple[dict[str, Any],
             notes.append(f"{sensor}: tf does not connect {topic.frame!r} to the lidar's {lidar.frame!r}: no extrinsics")
             continue
         if sensor == "camera" and _is_optical(topic.frame):
-            pose = matmul(pose, _FORWARD_OPTICAL)
-        rig[sensor] = {"translation": _rounded(pose[:3, 3]), "rotation": _rounded(pose[:3, :3])}
+            pose = matmul(pose, OPTICAL_FROM_CAMERA)
+        # Without the last digits, in which the results of two processors may differ. -0.0 becomes 0.0.
+        rig[sensor] = in_rig(np.round(pose, 9) + 0.0)
     return rig, notes
-
-
-#: `T_optical_camera`: REP 103's optical frame is right-down-ahead, that of a trace's camera front-left-up.
-_FORWARD_OPTICAL = np.array([[0.0, -1, 0, 0], [0, 0, -1, 0], [1, 0, 0, 0], [0, 0, 0, 1]])
 
 
 def _is_optical(frame: str) -> bool:
     """Whether a frame of pictures is an optical one, as sensor_msgs/Image.msg demands, unless its name denies it."""
     return "optical" in frame or not frame.endswith(("_link", "base"))
-
-
-def _rounded(values: np.ndarray) -> list[Any]:
-    """Numbers without the last digits, in which the results of two processors may differ. -0.0 becomes 0.0."""
-    return (np.round(values, 9) + 0.0).tolist()

@@ -19,7 +19,7 @@ from rover_pipeline.importers.ahead import THREADS, InOrder
 from rover_pipeline.importers.origin import write_config
 from rover_pipeline.importers.ros.bags import Recording
 from rover_pipeline.importers.ros.choice import Choice, choose_topics, metadata_of
-from rover_pipeline.importers.ros.clock import Stamps, choose_stamps, clock_is_set
+from rover_pipeline.importers.ros.clock import Stamps, choose_stamps
 from rover_pipeline.importers.ros.files import Message
 from rover_pipeline.importers.ros.messages import LIVOX, PACKETS, Decoder
 from rover_pipeline.importers.ros.pictures import CameraSink, lens_of, write_lens
@@ -29,6 +29,7 @@ from rover_pipeline.importers.ros.survey import Survey, Topic, survey
 from rover_pipeline.importers.ros.sweeps import CloudSink, LivoxSink, PacketSink, ScanSink
 from rover_pipeline.importers.velodyne_models import Model
 from rover_pipeline.lookup import load
+from rover_pipeline.numerics.jumps import is_set
 
 Times = Literal["auto", "header", "bag"]
 #: Roles that are no sensors of their own.
@@ -168,7 +169,7 @@ def import_ros(bags: Sequence[Path], out: Path, options: Options, say: Callable[
         recorded: dict[str, Any] = {"times": options.times, "partial": options.partial, "topics": _described(streams)}
         if options.approaching:
             recorded["doppler"] = "approaching"
-        if not all(clock_is_set(stream.stamps.times) for stream in streams):
+        if not all(is_set(stream.stamps.times) for stream in streams):
             recorded["clock"] = "own"
         write_config(trace, sensors, command="import ros", sources=bags, options=recorded, notes=notes + left, rig=rig)
     return samples

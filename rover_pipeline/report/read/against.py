@@ -7,7 +7,7 @@ of its own, between which it is interpolated.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -72,9 +72,8 @@ class Comparison(NamedTuple):
     contradictions: tuple[Contradiction, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        figures = plain(self.accuracy) if self.accuracy else {}
-        figures["contradictions"] = [each._asdict() for each in self.contradictions]
-        return {"against": self.against, **figures, "notes": list(self.notes)}
+        told = {"contradictions": [each._asdict() for each in self.contradictions], "notes": [*self.notes]}
+        return {"against": self.against, **(plain(self.accuracy) or {}), **told}
 
 
 def compare_trace(trace: Path, against: Against) -> Iterator[Comparison]:
@@ -83,15 +82,14 @@ def compare_trace(trace: Path, against: Against) -> Iterator[Comparison]:
     Raises:
         FormatError: there is nothing to compare with, or nothing to compare.
     """
-    given = list(references(trace, against))
+    given, compared = list(references(trace, against)), False
     names = [name for name in TRAJECTORIES if exists(trace / name / META)]
-    compared = False
     for name in names:
         done: set[str] = set()
         for each, carried, notes in fitting(trace, name, given):
             source = Path(each.name).name.partition(TRUTH)[1] or each.name
             if source not in done:
-                found = _comparison(trace, name, each, carried, notes, Limits() if done else against.limits)
+                found = _comparison(trace, name, each, carried, notes, {} if done else against.limits)
                 if not done or found.contradictions or not found.problems:  # limits are about the best reference
                     yield found
                 done.add(source)
@@ -99,26 +97,22 @@ def compare_trace(trace: Path, against: Against) -> Iterator[Comparison]:
     if not names:
         raise FormatError(f"{trace}: has none of {', '.join(TRAJECTORIES)}; run the workflow first")
     if not compared:
-        raise FormatError(
-            f"{trace}: {', '.join(names)}: no `rig` tells how their sensors are mounted to that of {given[0].name}"
-        )
+        why = f"no `rig` tells how their sensors are mounted to that of {given[0].name}"
+        raise FormatError(f"{trace}: {', '.join(names)}: {why}")
 
 
 def text_of(comparison: Comparison, trace: Path) -> str:
     """The figures for people, one line."""
-    found = comparison.accuracy
-    head = f"{trace / comparison.sensor} against {comparison.against}: "
-    if found is None or found.ate_m is None or found.ate_max_m is None:
-        return head + "nothing could be compared"
-    parts = [f"ATE {found.ate_m:.4f} m RMS, {found.ate_max_m:.4f} m at most, {found.rotation_deg:.3f} deg"]
-    for label, each in (("1 s", found.second), ("10 m", found.ten_metres)):
-        if each:
-            parts.append(f"RPE over {label} {each.translation_m:.4f} m, {each.rotation_deg:.3f} deg")
-    parts += [f"{found.way_m:.1f} m of way", f"{found.valid} of {found.samples} valid, {found.compared} compared"]
-    parts.append(f"{found.wrong} wrong and sure")
-    if found.nees is not None:
-        parts.append(f"NEES {found.nees:.2f}")
-    return head + "; ".join([*parts, *comparison.notes])
+    found, parts = comparison.accuracy, ["nothing could be compared"]
+    if found is not None and found.ate_m is not None:
+        parts = [f"ATE {found.ate_m:.4f} m RMS, {found.ate_max_m:.4f} m at most, {found.rotation_deg:.3f} deg"]
+        for label, each in (("1 s", found.second), ("10 m", found.ten_metres)):
+            if each:
+                parts.append(f"RPE over {label} {each.translation_m:.4f} m, {each.rotation_deg:.3f} deg")
+        parts += [f"{found.way_m:.1f} m of way", f"{found.valid} of {found.samples} valid, {found.compared} compared"]
+        parts += [f"{found.wrong} wrong and sure", *([] if found.nees is None else [f"NEES {found.nees:.2f}"])]
+        parts += comparison.notes
+    return f"{trace / comparison.sensor} against {comparison.against}: {'; '.join(parts)}"
 
 
 def fitting(trace: Path, name: str, given: list[Given]) -> Iterator[tuple[Given, Mount | None, tuple[str, ...]]]:
@@ -170,10 +164,11 @@ def _comparison(
     problems, told = list(_beyond(trace / name, accuracy, limits)), []
     if cov is not None:
         chosen = found.valid & known & np.isfinite(cov).all((1, 2))
-        ts, (ours, theirs) = found.ts[chosen], (Poses(*(e[chosen] for e in each)) for each in (found.poses, wanted))
+        ts, ours, theirs = found.ts[chosen], found.poses.select(chosen), wanted.select(chosen)
         stated, imu = stated_by(given, ts, theirs.rot, mount), read_imu(trace, name)
         placed = mount is not None or given.body == TRAJECTORIES[name]
-        told = list(contradictions(ts, ours, cov[chosen].astype("f8"), theirs, stated, imu, placed=placed))
+        cov, exact = cov[chosen].astype("f8"), Path(given.name).name.startswith(TRUTH)
+        told = list(contradictions(ts, ours, cov, theirs, stated, imu, exact=exact, placed=placed))
     problems += [f"{trace / name}: {contradiction_text(each, given.name)}" for each in told if each.wrong]
     notes += tuple(contradiction_text(each, given.name) for each in told if not each.wrong)
     return Comparison(name, given.name, accuracy, notes, tuple(problems), tuple(told))
@@ -181,21 +176,28 @@ def _comparison(
 
 def contradiction_text(found: Contradiction, against: str) -> str:
     """A contradiction for people, without the name of the trajectory."""
-    verdict = "the reference is wrong" if found.witness else "nobody tells which is wrong"
-    verdict = "wrong and sure" if found.wrong else verdict
-    verdict += f", as {found.witness} tells" if found.witness else ", if the reference is right" * found.wrong
+    verdict = "wrong and sure" if found.wrong else "the reference is wrong"
+    if found.witness:
+        verdict += f", as {found.witness} tells"
+    elif not found.wrong:
+        verdict = "either it or the reference is wrong, and nobody tells which"
     return (
         f"moves {found.ours:.2f} m where {against} moves {found.theirs:.2f} m, {found.excess:.3g} times what both "
         f"deviations allow, from {found.begin:.3f} to {found.end:.3f} s: {verdict}"
     )
 
 
-def contradicted(trace: Path) -> Iterator[Remark]:
-    """What the page says of contradictions between `_odom` and the references of a trace, if there are any."""
+def own_comparisons(trace: Path) -> Iterator[Comparison]:
+    """The comparisons of a trace with its own references, if there are any."""
     with unless_damaged(), suppress(ConfigError):  # of a rig, which the steps tell
-        for found in compare_trace(trace, Against()):
-            name = Path(found.against).name
-            yield from (Remark("_odom", contradiction_text(each, name), each.wrong) for each in found.contradictions)
+        yield from compare_trace(trace, Against())
+
+
+def contradicted(compared: Iterable[Comparison]) -> Iterator[Remark]:
+    """What the page says of contradictions between `_odom` and references."""
+    for found in compared:
+        name = Path(found.against).name
+        yield from (Remark("_odom", contradiction_text(each, name), each.wrong) for each in found.contradictions)
 
 
 def _delay(trace: Path, name: str) -> float:
@@ -224,31 +226,28 @@ def _wanted(stamps: np.ndarray, delay: float, given: Given, mount: Mount | None)
 
 def _beyond(place: Path, found: Accuracy, limits: Limits) -> Iterator[str]:
     """The limits that are not kept."""
-    rpe = found.second.translation_m if found.second else None
-    figures = (
-        ("ATE", found.ate_m, "m", limits.ate, "--max-ate"),
-        ("RPE over 1 s", rpe, "m", limits.rpe, "--max-rpe"),
-        ("number of wrong and sure poses", found.wrong, "", limits.wrong, "--max-wrong"),
-        ("NEES", found.nees, "", limits.nees, "--max-nees"),
-    )
-    for label, value, unit, limit, option in figures:
-        if limit is None or (label == "NEES" and place.name != "_odom"):
+    figures = {
+        "ate": ("ATE", found.ate_m, " m"),
+        "rpe": ("RPE over 1 s", found.second.translation_m if found.second else None, " m"),
+        "wrong": ("number of wrong and sure poses", found.wrong, ""),
+        "nees": ("NEES", found.nees, ""),
+    }
+    for name, (label, value, unit) in figures.items():
+        limit = limits.get(name)
+        if limit is None or (name == "nees" and place.name != "_odom"):
             continue
+        option = f"--max-{name} {limit:g}"
         if value is None:
-            yield f"{place}: {label} cannot be computed from {found.compared} poses, so {option} {limit:g} is not kept"
+            yield f"{place}: {label} cannot be computed from {found.compared} poses, so {option} is not kept"
         elif not value <= limit:
-            yield f"{place}: {label} is {value:.4g}{' ' * bool(unit)}{unit}, above {option} {limit:g}"
-    share = found.valid / max(found.samples, 1)
-    if limits.valid is not None and share < limits.valid:
-        yield f"{place}: {share:.1%} of the poses are valid, below --min-valid {limits.valid:g}"
+            yield f"{place}: {label} is {value:.4g}{unit}, above {option}"
+    share, least = found.valid / max(found.samples, 1), limits.get("valid")
+    if least is not None and share < least:
+        yield f"{place}: {share:.1%} of the poses are valid, below --min-valid {least:g}"
 
 
-def plain(value: Accuracy | Relative) -> dict[str, Any]:
+def plain(value: Accuracy | Relative | float | None) -> Any:
     """Figures as JSON can hold them; those that are not finite as null."""
-    figures: dict[str, Any] = {}
-    for name, each in value._asdict().items():
-        if isinstance(each, Relative):
-            figures[name] = plain(each)
-        else:
-            figures[name] = None if isinstance(each, float) and not math.isfinite(each) else each
-    return figures
+    if isinstance(value, tuple):
+        return {name: plain(each) for name, each in value._asdict().items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value

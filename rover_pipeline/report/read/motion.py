@@ -81,11 +81,11 @@ def read_track(odom: SensorRecord | None) -> Track | None:
     return Track(odom.ts, speed, pos, valid, quality, odom.name)
 
 
-def summarise_track(track: Track, truth: Track | None = None, reference: Track | None = None) -> Motion:
+def summarise_track(track: Track, truth: Track | None = None, reference_rms: float | None = None) -> Motion:
     """The figures of a track.
 
     Args:
-        truth: of a simulated recording; reference: that came with a recording, at times and in a world of its own.
+        truth: of a simulated recording; reference_rms: distance from the path that came with a recording, m.
     """
     pos = track.pos[track.valid]
     speed = track.speed[np.isfinite(track.speed)]
@@ -106,7 +106,7 @@ def summarise_track(track: Track, truth: Track | None = None, reference: Track |
         samples=len(track.ts),
         quality=quality,
         truth_rms_m=_rms_distance(track, truth) if truth else None,
-        reference_rms_m=_rms_aligned(track, reference) if reference else None,
+        reference_rms_m=reference_rms,
         path_m=tuple((round(float(x), 3), round(float(y), 3)) for x, y in pos[keep, :2]),
     )
 
@@ -115,19 +115,6 @@ def _rms_distance(track: Track, truth: Track) -> float | None:
     """RMS distance of the poses from the ground truth at the same times, m. Both are in the same world frame."""
     _, ours, true = np.intersect1d(track.ts, truth.ts, return_indices=True)
     return _rms(np.linalg.norm(track.pos[ours] - truth.pos[true], axis=1))
-
-
-def _rms_aligned(track: Track, reference: Track) -> float | None:
-    """RMS distance of the poses from a reference at their times, m, after the rigid motion that fits best.
-
-    The reference is interpolated between its poses and never beyond them, nor over a gap, as `check --against` does.
-    """
-    ts, pos = reference.ts[reference.valid], reference.pos[reference.valid]
-    near = track.valid & accuracy.covered(ts, track.ts)
-    if near.sum() < accuracy.LEAST_ALIGNED:
-        return None
-    wanted, found = accuracy.positions_at(ts, pos, track.ts[near]), track.pos[near]
-    return _rms(np.linalg.norm(accuracy.align(found, wanted).of(found) - wanted, axis=1))
 
 
 def _rms(values: np.ndarray) -> float | None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple, cast, get_args
 
 import numpy as np
@@ -17,6 +17,7 @@ from rover_pipeline.importers.reference import REFERENCE, read_poses
 from rover_pipeline.kinematics.accuracy import east_north_up
 from rover_pipeline.kinematics.mount import IDENTITY, Mount
 from rover_pipeline.kinematics.options import Mounted
+from rover_pipeline.kinematics.rotation import obliqueness
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.numerics.nearest import nearest_samples
@@ -31,41 +32,25 @@ TRAJECTORIES = {
     "_camera_pose": "camera",
     "_imu_pose": "imu",
 }
+#: Largest ATE and RPE over a second, m, number of poses that are wrong and sure, and NEES, and the least share of valid
+#: poses: `ate`, `rpe`, `wrong`, `nees`, `valid`; None = anything goes.
+Limits = Mapping[str, float | None]
 #: A rotation times its transpose differs by less from the identity.
 _ORTHOGONAL = 1e-3
 
 
-@dataclass(frozen=True)
-class Limits:
-    """What a trajectory must keep to; None = anything goes.
-
-    Attributes:
-        ate, rpe: largest errors, m: absolute, and of the motion over a second.
-        wrong: most poses that are wrong and sure.
-        nees: largest normalised error squared.
-        valid: least share of valid poses.
-    """
-
-    ate: float | None = None
-    rpe: float | None = None
-    wrong: int | None = None
-    nees: float | None = None
-    valid: float | None = None
-
-
-@dataclass(frozen=True)
-class Against:
+class Against(NamedTuple):
     """What to compare with.
 
     Attributes:
         path: another trace, its `_truth` or `_reference`, or a file of poses, TUM or KITTI; None = the trace's own.
         offset: seconds that are added to the times of the reference.
-        limits: of the errors.
+        limits: what a trajectory must keep to.
     """
 
     path: Path | None = None
     offset: float = 0.0
-    limits: Limits = Limits()
+    limits: Limits = MappingProxyType({})
 
 
 class Given(NamedTuple):
@@ -90,61 +75,59 @@ class Given(NamedTuple):
 def references(trace: Path, against: Against) -> Iterator[Given]:
     """What there is to compare with: the truths of all sensors, poses that came with them, and places of `gnss`."""
     path = against.path or trace
-    if path.is_file():
-        clock = next((each for each in ("lidar", "radar") if exists(trace / each / META)), None)
-        ts = Sensor(trace / clock).recorded_times() if clock else np.empty(0)
-        stamps, states = read_poses(path, ts)
-        if problem := time_problem(stamps):
-            raise FormatError(f"{path}: {problem}")
-        poses = Poses(states["rot"], states["pos"])
-        yield _shifted(Given(str(path), clock or "lidar", stamps, stamps, poses), are_poses(poses), against)
-        return
+    for each, good in _of_file(path, trace) if path.is_file() else _of_folder(path):
+        if not good.any():
+            raise FormatError(f"{each.name}: has no valid pose to compare with")
+        stamps, ts = (times[good] + against.offset for times in (each.stamps, each.ts))
+        cov = None if each.cov is None else each.cov[good]
+        yield each._replace(stamps=stamps, ts=ts, poses=each.poses.select(good), cov=cov)
+
+
+def _of_file(path: Path, trace: Path) -> Iterator[tuple[Given, np.ndarray]]:
+    """The poses of a file, and which of them are valid."""
+    clock = next((each for each in ("lidar", "radar") if exists(trace / each / META)), None)
+    stamps, states = read_poses(path, Sensor(trace / clock).recorded_times() if clock else np.empty(0))
+    if problem := time_problem(stamps):
+        raise FormatError(f"{path}: {problem}")
+    poses = Poses(states["rot"], states["pos"])
+    yield Given(str(path), clock or "lidar", stamps, stamps, poses), are_poses(poses)
+
+
+def _of_folder(path: Path) -> Iterator[tuple[Given, np.ndarray]]:
+    """The poses of a trace, or of a sensor, and which of them are valid."""
+    places = path / GNSS if path.name != GNSS else path
     if exists(path / META):
-        folders = [path]
+        folders = [path] * (path != places)
     else:
         folders = [each for each in (path / TRUTH, *sorted(path.glob(f"{TRUTH}_*"))) if exists(each / META)]
         folders = [each for each in folders if {"pos", "rot"} <= set(Sensor(each).specs)]
         folders += [path / REFERENCE] * exists(path / REFERENCE / META)
-    places = path / GNSS if path.name != GNSS else path
-    folders = [each for each in folders if each != places]
-    if not folders and not exists(places / META):
+    channels = set(Sensor(places).specs) if exists(places / META) else set()
+    if not folders and not channels:
         raise FormatError(f"{path}: has neither {TRUTH} nor {REFERENCE} to compare with; give a file: --against PATH")
     for folder in folders:
-        found = read_sensor_poses(folder)
-        stamps = instants = found.ts
-        sensor = Sensor(folder)
+        stamps, poses, valid = read_sensor_poses(folder)
+        instants, sensor = stamps, Sensor(folder)
         if "true_ts" in sensor.specs:
             true = sensor.channel("true_ts").read_whole()
             instants = true if len(true) == len(stamps) and not time_problem(true) else stamps
         cov = np.zeros((len(stamps), 6, 6)) if folder.name.startswith(TRUTH) else None
         if "cov" in sensor.specs and sensor.specs["cov"].shape == (6, 6):
             cov = sensor.channel("cov").read_whole(len(stamps)).astype("f8")
-        good = found.valid & are_poses(found.poses)
-        yield _shifted(Given(str(folder), _body(folder), stamps, instants, found.poses, cov), good, against)
-    names = ("position",) if exists(places / META) and "position" in Sensor(places).specs else ("lat", "lon", "alt")
-    if exists(places / META) and {*names} <= (channels := set(Sensor(places).specs)):
+        yield Given(str(folder), _body(folder), stamps, instants, poses, cov), valid & are_poses(poses)
+    names = ("position",) if "position" in channels else ("lat", "lon", "alt")
+    if {*names} <= channels:
         read = whole_sensor(places, *names, *{"cov"} & channels)
         llh, ts = np.column_stack([read[name] for name in names]), read[TS]
         good = read[VALID].astype(bool) & np.isfinite(llh).all(1)
         if good.any() or not folders:
-            poses = Poses(np.tile(np.eye(3), (len(ts), 1, 1)), east_north_up(llh, llh[np.argmax(good)]))
-            yield _shifted(Given(str(places), GNSS, ts, ts, poses, read.get("cov")), good, against)
+            poses = Poses(np.tile(np.eye(3), (len(ts), 1, 1)), east_north_up(llh, int(np.argmax(good))))
+            yield Given(str(places), GNSS, ts, ts, poses, read.get("cov")), good
 
 
 def are_poses(poses: Poses) -> np.ndarray:
     """Which poses are finite and have a rotation that is one, bool (N,)."""
-    finite = np.isfinite(poses.pos).all(1) & np.isfinite(poses.rot).all((1, 2))
-    rot = np.where(finite[:, None, None], poses.rot, np.eye(3))
-    apart = np.abs(rot @ np.swapaxes(rot, 1, 2) - np.eye(3)).max((1, 2))
-    return np.asarray(finite & (apart < _ORTHOGONAL) & (np.linalg.det(rot) > 0))
-
-
-def _shifted(given: Given, good: np.ndarray, against: Against) -> Given:
-    if not good.any():
-        raise FormatError(f"{given.name}: has no valid pose to compare with")
-    stamps, ts = given.stamps[good] + against.offset, given.ts[good] + against.offset
-    poses = Poses(given.poses.rot[good], given.poses.pos[good])
-    return Given(given.name, given.body, stamps, ts, poses, None if given.cov is None else given.cov[good])
+    return np.asarray(np.isfinite(poses.pos).all(1) & (obliqueness(poses.rot) < _ORTHOGONAL))
 
 
 def _body(folder: Path) -> str:

@@ -104,9 +104,8 @@ def read_sensor_poses(folder: Path) -> SensorPoses:
     for channel, shape in (("pos", (3,)), ("rot", (3, 3))):
         if channel not in sensor.specs or sensor.specs[channel].shape != shape:
             raise FormatError(f"{sensor.path}: holds no poses: it has no channel {channel} of shape {list(shape)}")
-    count = sensor.length(channels=("pos", "rot"))
-    pos, rot = sensor.channel("pos").read().astype("f8"), sensor.channel("rot").read().astype("f8")
-    return SensorPoses(sensor.times(count), Poses(rot, pos), sensor.valid(count).astype(bool))
+    read = whole_sensor(folder, "pos", "rot")
+    return SensorPoses(read[TS], Poses(read["rot"].astype("f8"), read["pos"].astype("f8")), read[VALID].astype(bool))
 
 
 def whole_sensor(path: Path, *channels: str) -> dict[str, np.ndarray]:
