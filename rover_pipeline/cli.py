@@ -253,7 +253,10 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _simulate(arguments: argparse.Namespace) -> int:
     with load("rover_pipeline.engine.passes:logged")(arguments.log, arguments.out):
-        load("rover_pipeline.simulate.choice:choose")(arguments.preset, arguments.fault, arguments.lens)
+        chosen = (arguments.preset, arguments.duration, arguments.seed, arguments.fault, arguments.lens)
+        load("rover_pipeline.simulate.choice:choose")(
+            *chosen
+        )  # a wrong argument is told before the simulator is loaded
         load("rover_pipeline.simulate.record:simulate")(
             arguments.out,
             preset=arguments.preset,
