@@ -33,9 +33,8 @@ from rover_pipeline.simulate.presets import Preset
 from rover_pipeline.simulate.rig import PACKETS_LOST_EVERY, Rig, build
 from rover_pipeline.simulate.sensors import camera, imu, lidar, ouster, radar
 from rover_pipeline.simulate.sensors.clocks import Tick, is_lost
-from rover_pipeline.simulate.sensors.interference import bursts
 from rover_pipeline.simulate.sensors.propagation import NODES, paths, scatter
-from rover_pipeline.simulate.sensors.radar_errors import with_ghosts
+from rover_pipeline.simulate.sensors.radar_errors import bursts, with_ghosts
 from rover_pipeline.simulate.truth import Truth, channel, object_specs, truth_specs
 
 _TRUTH_SIDECAR = "truth.json"
