@@ -113,27 +113,6 @@ def build_parser() -> argparse.ArgumentParser:
     importer = commands.add_parser("import", help="turn a maker's capture into a trace")
     importer.set_defaults(apart=True)
     makers = importer.add_subparsers(required=True, metavar="FORMAT")
-    ouster = makers.add_parser("ouster", help="Ouster .pcap or .osf")
-    ouster.add_argument("capture", type=existing, metavar="FILE")
-    ouster.add_argument("-o", "--out", type=Path, required=True, metavar="TRACE")
-    ouster.add_argument("--meta", type=Path, metavar="JSON", help="sensor metadata (default: the .json beside FILE)")
-    ouster.add_argument("--start", type=float, metavar="EPOCH_S", help="time of the first sweep, if FILE has no times")
-    ouster.add_argument("--sensor", metavar="N", help="number from 0 on, or serial number, where FILE has several")
-    ouster.set_defaults(run=_import_ouster)
-    dca1000 = makers.add_parser("dca1000", help="TI radar samples through a DCA1000")
-    dca1000.add_argument("adc", type=existing, metavar="ADC.bin")
-    dca1000.add_argument(
-        "--config",
-        type=Path,
-        required=True,
-        metavar="FILE",
-        help="JSON, script or log of mmWave Studio, or a config.yaml",
-    )
-    dca1000.add_argument("-o", "--out", type=Path, required=True, metavar="TRACE")
-    dca1000.add_argument("--order", choices=("iiqq", "qqii"), help="order of words (default: what FILE says)")
-    dca1000.add_argument("--device", metavar="BOARD", help="for example IWR6843 (default: what FILE says)")
-    dca1000.add_argument("--start", type=float, metavar="EPOCH_S", help="time of the first frame")
-    dca1000.set_defaults(run=_import_dca1000)
     load("rover_pipeline.importers.arguments:add_parsers")(makers)
     load("rover_pipeline.importers.ros.arguments:add_parsers")(makers)
 
@@ -253,7 +232,10 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _simulate(arguments: argparse.Namespace) -> int:
     with load("rover_pipeline.engine.passes:logged")(arguments.log, arguments.out):
-        load("rover_pipeline.simulate.choice:choose")(arguments.preset, arguments.fault, arguments.lens)
+        chosen = (arguments.preset, arguments.duration, arguments.seed, arguments.fault, arguments.lens)
+        load("rover_pipeline.simulate.choice:choose")(
+            *chosen
+        )  # a wrong argument is told before the simulator is loaded
         load("rover_pipeline.simulate.record:simulate")(
             arguments.out,
             preset=arguments.preset,
@@ -264,26 +246,6 @@ def _simulate(arguments: argparse.Namespace) -> int:
             lens=arguments.lens,
         )
     print(arguments.out)
-    return 0
-
-
-def _import_ouster(arguments: argparse.Namespace) -> int:
-    importer = load("rover_pipeline.importers.ouster:import_ouster")
-    count = importer(arguments.capture, arguments.out, arguments.meta, arguments.start, arguments.sensor)
-    print(f"{arguments.out}: {count} sweeps")
-    return 0
-
-
-def _import_dca1000(arguments: argparse.Namespace) -> int:
-    count = load("rover_pipeline.importers.dca1000:import_dca1000")(
-        arguments.adc,
-        arguments.config,
-        arguments.out,
-        order=arguments.order,
-        device=arguments.device,
-        start=arguments.start,
-    )
-    print(f"{arguments.out}: {count} frames")
     return 0
 
 

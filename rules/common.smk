@@ -6,11 +6,10 @@ from pathlib import Path
 
 from rover_pipeline.engine.passes import marker_file
 from rover_pipeline.errors import RoverError
-from rover_pipeline.workflow.ending import end_of_run, forget_failures, say
+from rover_pipeline.workflow.ending import end_of_run, forget_failures, say, tell_left
 from rover_pipeline.workflow.exports import Exports
 from rover_pipeline.workflow.flow import Flow
 from rover_pipeline.workflow.launch import environment
-from rover_pipeline.workflow.left import tell_left
 from rover_pipeline.workflow.passes import Passes
 from rover_pipeline.workflow.recording_job import RUN_VARIABLE
 from rover_pipeline.workflow.recordings import RecordingJobs

@@ -64,7 +64,7 @@ OPENERS = {
     ("format/files.py", "*"): "the one place",
     ("format/channels/base.py", "opened"): "writes and syncs what this program has made",
     ("format/attempt.py", "open_regular"): "files of ours, to write",
-    ("format/stamp.py", "confirm"): "a folder, and an empty file in it",
+    ("engine/passes.py", "confirm"): "a folder, and an empty file in it",
     ("format/trace.py", "link_trace"): "an empty file",
     ("format/channels/npz.py", "_decode"): "bytes in memory",
     ("format/provenance.py", "_version"): "a text of an installed distribution",

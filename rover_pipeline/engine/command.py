@@ -27,7 +27,7 @@ from rover_pipeline.format.files import replace_file
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.texts import read_json
 from rover_pipeline.format.trace import link_trace
-from rover_pipeline.format.virtual import begin_ahead, end_ahead
+from rover_pipeline.format.virtual import begin_ahead, discard, end_ahead
 from rover_pipeline.options import InputOptions
 
 #: Results, or why they were not made, by the name of the virtual sensor.
@@ -155,7 +155,7 @@ def _apart(orders: Sequence[Order], trace: Path, make: Callable[[], Outcomes]) -
             outcomes = {name: told(each) if "text" in each else StepResult(**each) for name, each in made.items()}
         except DiedError as error:
             for name in names:
-                remove_left(trace / name)
+                remove_left(trace / name, partial(discard, trace / name))
             # Each of several is tried alone then, by its own job.
             passes = error.passes or len(names) > 1
             outcomes = {name: ToldError(f"{trace / name}: {error}", passes) for name in names}

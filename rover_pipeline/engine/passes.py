@@ -13,12 +13,12 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from rover_pipeline.errors import ERROR_MARK, FormatError, RoverError, describe, show_traceback
 from rover_pipeline.format.attempt import open_regular
 from rover_pipeline.format.failures import read_failures
-from rover_pipeline.format.stamp import confirm
+from rover_pipeline.format.provenance import files_of, read_provenance
 from rover_pipeline.format.texts import read_json
 
 #: Tells the jobs of a run the folder of its passes.
@@ -91,3 +91,32 @@ def logged(log: Path | None, result: Path) -> Iterator[TextIO | None]:
             show_traceback(error)
             print(f"{result}: failed; why is told at the end", file=sys.stderr)
             raise SystemExit(1) from error
+
+
+def confirm(stamp: Path, time: Any) -> bool:
+    """Put back the stamp of a result, if that is still the one that was made at `time`.
+
+    Snakemake has removed it before it started the job (`workflow/stamps.py`), and the job only says that it is there.
+
+    Args:
+        time: what its provenance says under `time`: when it was begun, how long it took, and the states of its inputs.
+
+    Returns:
+        False where there is another result, or none, or not the whole of it.
+    """
+    try:
+        folder = os.open(stamp.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        # By the open folder: another process may exchange what is at the path for a result with other options.
+        provenance = read_provenance(Path(f"/proc/self/fd/{folder}"))
+        listed = files_of(provenance)
+        there = {*os.listdir(folder), stamp.name}
+        if provenance is None or provenance.get("time") != time or stamp.name not in listed or not listed <= there:
+            return False
+        os.close(os.open(stamp.name, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o666, dir_fd=folder))
+        os.fsync(folder)
+        return True
+    finally:
+        os.close(folder)

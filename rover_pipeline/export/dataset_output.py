@@ -132,10 +132,7 @@ def dataset_output(path: Path, identity: str) -> Iterator[DatasetOutput]:
 def publish(output: DatasetOutput, path: Path, provenance: dict[str, Any], stamp: str | None) -> None:
     """Give the finished dataset its name, in exchange for an older one of ours, which `require_ours` has looked at."""
     content = {"made_by": MADE_BY, **provenance, "files": tree_state(output.folder)}
-    (output.folder / PROVENANCE).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-    if stamp:
-        (output.folder / stamp).touch()
-    _sync_tree(output.folder)
+    _complete(output.folder, output.folder, content, stamp)
     names = os.listdir(path) if path.is_dir() else []
     try:
         switch(output.folder, path, names, PROVENANCE, ())
@@ -172,7 +169,11 @@ def merge(
     digests = {name: _file_digest(output.folder / name) for name in listed}
     content = {"made_by": MADE_BY, **provenance, "digests": digests}
     if not os.path.lexists(path):
-        _name_whole(output.folder, path, content, stamp)
+        own = merged_provenance(output.folder, provenance["format"])
+        own.mkdir()
+        _complete(output.folder, own, content, stamp)
+        os.rename(output.folder, path)
+        sync_new_name(path)
         return
     changed = []
     for name in (f"{own.name}/{PROVENANCE}", *listed):
@@ -204,16 +205,13 @@ def merge(
     sync_new_name(own / PROVENANCE)
 
 
-def _name_whole(made: Path, path: Path, provenance: dict[str, Any], stamp: str | None) -> None:
-    """Give the whole folder of a merged format its name, at which there is nothing."""
-    own = merged_provenance(made, provenance["format"])
-    own.mkdir()
+def _complete(made: Path, own: Path, provenance: dict[str, Any], stamp: str | None) -> None:
+    """Finish a folder that has no name yet: with its provenance in the folder `own`, its stamp, and all on the disk."""
     (own / PROVENANCE).write_text(json.dumps(provenance, indent=2) + "\n", encoding="utf-8")
     if stamp:
         (made / stamp).touch()
-    _sync_tree(made)
-    os.rename(made, path)
-    sync_new_name(path)
+    paths = [Path(place) / name for place, folders, files in os.walk(made) for name in (*folders, *files)]
+    _sync([*paths, made])
 
 
 def merged_provenance(folder: Path, format: str) -> Path:
@@ -295,13 +293,6 @@ def tree_state(folder: Path, changed: Mapping[str, int] | None = None) -> dict[s
     files = tree_files(folder) | dict(changed or {})
     digest = hashlib.blake2b(json.dumps(sorted(files.items())).encode(), digest_size=16).hexdigest()
     return {"count": len(files), "bytes": sum(files.values()), "blake2b": digest}
-
-
-def _sync_tree(folder: Path) -> None:
-    paths = []
-    for place, folders, files in os.walk(folder):
-        paths += [Path(place) / name for name in (*folders, *files)]
-    _sync([*paths, folder])
 
 
 def _sync(paths: Iterable[Path]) -> None:

@@ -187,11 +187,11 @@ def scratch(path: Path, remove: Callable[[Path], None] = remove_tree, *, wait: b
         attempt.end()
 
 
-def remove_left(path: Path) -> None:
-    """Remove what killed attempts to make `path` have left, unless another process makes it."""
-    if (path.parent / PARTIAL).is_dir():
-        with contextlib.suppress(InTheWayError, OSError), scratch(path):  # what is at the path is whole, or absent
-            pass
+def remove_left(path: Path, remove: Callable[[Path], None] = remove_tree) -> None:
+    """Remove what killed attempts to make `path` have left, unless another process makes it; see `Attempt.begin`."""
+    if (path.parent / PARTIAL).is_dir():  # perhaps with a lock alone, or empty
+        with contextlib.suppress(InTheWayError, OSError), scratch(path, remove):
+            pass  # what is at the path is whole, or absent
 
 
 def _remove(call: Callable[[], None]) -> None:

@@ -13,6 +13,7 @@ import os
 import stat
 from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -57,12 +58,25 @@ def in_the_way(path: Path) -> str:
     )
 
 
-def clear_scratch(path: Path) -> None:
-    """Remove what a killed run has left of the result at `path`, unless another process makes that now."""
-    if (path.parent / PARTIAL).is_dir():  # perhaps with a lock alone, or empty
-        writer = VirtualWriter(path, wait=False)
-        with contextlib.suppress(InTheWayError, OSError), writer:
-            pass
+def discard(path: Path, folder: Path) -> None:
+    """Remove a scratch folder of the result at `path`: unfinished work, or the older result that was replaced.
+
+    What somebody else added to the older result, at the moment at which it was replaced, goes back to its path.
+    """
+    with contextlib.suppress(OSError, RoverError):
+        if not stat.S_ISDIR(os.lstat(folder).st_mode):
+            folder.unlink()  # a link that looks like a scratch folder could lead to raw data
+            return
+        if read_provenance(folder) is not None:
+            # Hidden files that are not listed are unfinished ones of a writer.
+            names = {name for name in os.listdir(folder) if not name.startswith(".")}
+            for name in names - files_of(read_provenance(folder)) - {META, PROVENANCE}:
+                if not os.path.lexists(path / name) and path.is_dir():
+                    try:
+                        os.rename(folder / name, path / name)
+                    except OSError:
+                        return  # what is not ours stays where it is
+    remove_tree(folder)
 
 
 #: Writers that this process has begun before it was confined, by their paths.
@@ -96,7 +110,6 @@ class VirtualWriter:
         stamps: names of empty files that are published with the result: they show that all others are complete.
         declared: names that the step of the result declares. Only these, names of the new result, channels and
             stamps are removed from an older result; None = all that its provenance lists.
-        wait: for another process that makes the same; False = that is an error.
 
     Attributes:
         partial: scratch folder. Files in it are published with the channels.
@@ -104,15 +117,13 @@ class VirtualWriter:
         before: provenance of the result that was there when the lock was asked for.
     """
 
-    def __init__(
-        self, path: Path, stamps: Iterable[str] = (), declared: Collection[str] | None = None, wait: bool = True
-    ) -> None:
+    def __init__(self, path: Path, stamps: Iterable[str] = (), declared: Collection[str] | None = None) -> None:
         self.path = path
         self.stamps = tuple(stamps)
         self.declared = declared
         self.specs: dict[str, ChannelSpec] = {}
         self.before: dict[str, Any] | None = None
-        self._attempt = Attempt(path, wait)
+        self._attempt = Attempt(path)
         self._length = 0
         self._streams: dict[str, EncodedWriter] = {}
 
@@ -131,7 +142,7 @@ class VirtualWriter:
         if problem := in_the_way(self.path):
             raise InTheWayError(problem)
         self.before = read_provenance(self.path)
-        self._attempt.begin(self._discard)
+        self._attempt.begin(partial(discard, self.path))
         try:
             if problem := in_the_way(self.path):
                 raise InTheWayError(problem)
@@ -227,33 +238,13 @@ class VirtualWriter:
                 else:
                     path.unlink()
 
-    def _discard(self, folder: Path) -> None:
-        """Remove the scratch folder of an attempt: unfinished work, or the older result that was replaced.
-
-        What somebody else added to the older result, at the moment at which it was replaced, goes back to its path.
-        """
-        with contextlib.suppress(OSError, RoverError):
-            if not stat.S_ISDIR(os.lstat(folder).st_mode):
-                folder.unlink()  # a link that looks like a scratch folder could lead to raw data
-                return
-            if read_provenance(folder) is not None:
-                # Hidden files that are not listed are unfinished ones of a writer.
-                names = {name for name in os.listdir(folder) if not name.startswith(".")}
-                for name in names - files_of(read_provenance(folder)) - {META, PROVENANCE}:
-                    if not os.path.lexists(self.path / name) and self.path.is_dir():
-                        try:
-                            os.rename(folder / name, self.path / name)
-                        except OSError:
-                            return  # what is not ours stays where it is
-        remove_tree(folder)
-
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for stream in self._streams.values():
             with contextlib.suppress(Exception):  # its file is removed next
                 stream.close()
-        self._discard(self.partial)
+        discard(self.path, self.partial)
         self._attempt.end()
         with contextlib.suppress(OSError):  # it succeeds only when the directory is empty
             os.rmdir(self.path)

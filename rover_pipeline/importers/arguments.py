@@ -1,10 +1,9 @@
-"""Arguments of `import clouds`, `import kitti` and `import pictures`. Their modules are loaded when called."""
+"""Arguments of imports, but for those of `import ros` and `import velodyne`. Their modules are loaded when called."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from rover_pipeline.format.files import existing
 from rover_pipeline.lookup import load
@@ -12,10 +11,37 @@ from rover_pipeline.lookup import load
 
 def add_parsers(makers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the commands to those of `import`."""
+    ouster = makers.add_parser("ouster", help="Ouster .pcap or .osf")
+    ouster.add_argument("capture", type=existing, metavar="FILE")
+    ouster.add_argument("-o", "--out", type=Path, required=True, metavar="TRACE")
+    ouster.add_argument(
+        "--meta", dest="metadata", type=Path, metavar="JSON", help="sensor metadata (default: the .json beside FILE)"
+    )
+    ouster.add_argument("--start", type=float, metavar="EPOCH_S", help="time of the first sweep, if FILE has no times")
+    ouster.add_argument("--sensor", metavar="N", help="number from 0 on, or serial number, where FILE has several")
+    _runs(ouster, "ouster:import_ouster", "capture", "out", "metadata", "start", "sensor", what="sweeps")
+
+    dca1000 = makers.add_parser("dca1000", help="TI radar samples through a DCA1000")
+    dca1000.add_argument("adc", type=existing, metavar="ADC.bin")
+    dca1000.add_argument(
+        "--config",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="JSON, script or log of mmWave Studio, or a config.yaml",
+    )
+    dca1000.add_argument("-o", "--out", type=Path, required=True, metavar="TRACE")
+    dca1000.add_argument("--order", choices=("iiqq", "qqii"), help="order of words (default: what FILE says)")
+    dca1000.add_argument("--device", metavar="BOARD", help="for example IWR6843 (default: what FILE says)")
+    dca1000.add_argument("--start", type=float, metavar="EPOCH_S", help="time of the first frame")
+    _runs(dca1000, "dca1000:import_dca1000", "adc", "config", "out", "order", "device", "start", what="frames")
+
     clouds = makers.add_parser("clouds", help="a folder of .bin, .pcd, .ply or .npz files, one a sweep")
     _add_folder(clouds, "sweep")
     clouds.add_argument("--poses", type=Path, metavar="FILE", help="of the lidar, TUM or KITTI: they become _reference")
-    clouds.add_argument("--fields", metavar="A,B", help="f4 columns of .bin files (default: x,y,z,intensity)")
+    clouds.add_argument(
+        "--fields", type=_names, default=[], metavar="A,B", help="f4 columns of .bin files (default: x,y,z,intensity)"
+    )
     clouds.add_argument("--compensated", action="store_true", help="the motion within sweeps is undone already")
     clouds.add_argument(
         "--turning",
@@ -24,12 +50,14 @@ def add_parsers(makers: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         "the time of a file is when they look ahead",
     )
     clouds.add_argument("--compress", action="store_true", help="half the size, twenty times as long")
-    clouds.set_defaults(run=_import_clouds)
+    given = ("folder", "out", "times", "rate", "start")
+    more = ("fields", "poses", "compensated", "turning", "compress")
+    _runs(clouds, "clouds:import_clouds", *given, *more, what="sweeps")
 
     pictures = makers.add_parser("pictures", help="a folder of pictures as the camera")
     _add_folder(pictures, "picture")
     pictures.add_argument("--intrinsics", type=Path, metavar="JSON", help="the lens (default: camera.json in FOLDER)")
-    pictures.set_defaults(run=_import_pictures)
+    _runs(pictures, "pictures:import_pictures", *given, "intrinsics", what="pictures")
 
     kitti = makers.add_parser("kitti", help="a drive of KITTI's raw recordings")
     kitti.add_argument(
@@ -41,7 +69,7 @@ def add_parsers(makers: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     text = "raise points, whose published elevations are too low; 0 = as published (default: %(default)s)"
     kitti.add_argument("--elevation", type=float, default=0.205, metavar="DEG", help=text)
     kitti.add_argument("--compress", action="store_true", help="half the size, twenty times as long")
-    kitti.set_defaults(run=_import_kitti)
+    _runs(kitti, "kitti:import_kitti", "drive", "out", "calib", "camera", "elevation", "compress")
 
 
 def _add_folder(parser: argparse.ArgumentParser, sample: str) -> None:
@@ -52,29 +80,21 @@ def _add_folder(parser: argparse.ArgumentParser, sample: str) -> None:
     parser.add_argument("--start", type=float, metavar="EPOCH_S", help=f"time of the first {sample}")
 
 
-def _import_clouds(arguments: argparse.Namespace) -> int:
-    given = _given(arguments, "times", "rate", "start", "poses", "compensated", "turning", "compress")
-    fields = [name.strip() for name in (arguments.fields or "").split(",") if name.strip()]
-    make = load("rover_pipeline.importers.clouds:import_clouds")
-    count = make(arguments.folder, arguments.out, fields=fields, **given)
-    print(f"{arguments.out}: {count} sweeps")
-    return 0
+def _runs(parser: argparse.ArgumentParser, function: str, *given: str, what: str = "") -> None:
+    """Let a command run a function of this room with the arguments that it has under the same names.
+
+    Args:
+        what: it counts, where it does not say so itself.
+    """
+
+    def run(arguments: argparse.Namespace) -> int:
+        made = load(f"rover_pipeline.importers.{function}")(**{name: getattr(arguments, name) for name in given})
+        text = f"{made} {what}" if what else ", ".join(f"{count} of {name}" for name, count in made.items())
+        print(f"{arguments.out}: {text}")
+        return 0
+
+    parser.set_defaults(run=run)
 
 
-def _import_pictures(arguments: argparse.Namespace) -> int:
-    given = _given(arguments, "times", "rate", "start", "intrinsics")
-    count = load("rover_pipeline.importers.pictures:import_pictures")(arguments.folder, arguments.out, **given)
-    print(f"{arguments.out}: {count} pictures")
-    return 0
-
-
-def _import_kitti(arguments: argparse.Namespace) -> int:
-    given = _given(arguments, "calib", "camera", "elevation", "compress")
-    counts = load("rover_pipeline.importers.kitti:import_kitti")(arguments.drive, arguments.out, **given)
-    print(f"{arguments.out}: {', '.join(f'{count} of {name}' for name, count in counts.items())}")
-    return 0
-
-
-def _given(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
-    """Arguments of the command that the import has under the same names."""
-    return {name: getattr(arguments, name) for name in names}
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]

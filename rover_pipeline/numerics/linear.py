@@ -73,8 +73,7 @@ def solve(a: Any, b: Any) -> np.ndarray:
     """
     a, b = np.asarray(a), np.asarray(b)
     right = b[:, None] if b.ndim == 1 else b
-    batch = np.broadcast_shapes(a.shape[:-2], right.shape[:-2])
-    kind = np.result_type(a, b, "f8")
+    batch, kind = _batch(a, right), np.result_type(a, b, "f8")
     matrices, solution = np.empty(batch + a.shape[-2:], kind), np.empty(batch + right.shape[-2:], kind)
     matrices[...], solution[...] = a, right
     if not _solve(_stacked(matrices), _stacked(solution)):
@@ -175,12 +174,16 @@ def _by_numpy(left: np.ndarray, right: np.ndarray) -> np.ndarray | None:
 
 
 def _by_kernel(left: np.ndarray, right: np.ndarray, wide: np.dtype) -> np.ndarray:
-    batch = left.shape[:-2] or right.shape[:-2]
-    if right.shape[:-2] not in ((), batch):
-        batch = np.broadcast_shapes(batch, right.shape[:-2])
+    batch = _batch(left, right)
     product = np.zeros((*batch, left.shape[-2], right.shape[-1]), wide)
     _multiply(_operand(left, batch, wide), _operand(right, batch, wide), _stacked(product))
     return product
+
+
+def _batch(left: np.ndarray, right: np.ndarray) -> tuple[int, ...]:
+    """Leading axes of what is made of two stacks of matrices."""
+    batch, other = left.shape[:-2] or right.shape[:-2], right.shape[:-2]
+    return batch if other in ((), batch) else np.broadcast_shapes(batch, other)
 
 
 def _operand(matrix: np.ndarray, batch: tuple[int, ...], kind: Any) -> np.ndarray:

@@ -65,8 +65,8 @@ def vertical_sigma(vel: np.ndarray, vertical: float, pitch: float) -> np.ndarray
     return sigma
 
 
-def slopes(direction: np.ndarray, velocity: np.ndarray) -> np.ndarray:
-    """Derivatives of the Doppler by the sines of azimuth (to the left) and elevation, f8 (2, ..., point), m/s.
+def slopes(direction: np.ndarray, velocity: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Derivatives of the Doppler by the sines of azimuth (to the left) and elevation, f8 (..., point), m/s.
 
     Args:
         direction: f8 (point, 3), unit vectors; velocity: f8 (..., 3), m/s.
@@ -74,7 +74,7 @@ def slopes(direction: np.ndarray, velocity: np.ndarray) -> np.ndarray:
     # Derivative of the forward component of a unit vector by the other two, but for its sign; bounded at the sides.
     slope = direction[:, 1:] / np.maximum(direction[:, :1], 0.1)
     ahead, left, up = (velocity[..., axis, None] for axis in range(3))
-    return np.stack([left - ahead * slope[:, 0], up - ahead * slope[:, 1]])
+    return left - ahead * slope[:, 0], up - ahead * slope[:, 1]
 
 
 def residual_variance(echoes: Echoes, velocity: np.ndarray, doppler_sigma: float) -> np.ndarray:
@@ -98,6 +98,7 @@ def fit(echoes: Echoes, velocity: np.ndarray, doppler_sigma: float, options: Vel
         doppler_sigma: standard deviation of the Doppler, m/s.
     """
     direction, doppler, _ = echoes
+    both = np.column_stack([direction, -doppler])
     for _ in range(_ITERATIONS):
         prior = float(vertical_sigma(velocity, options.vertical, options.pitch))
         sigma = np.sqrt(residual_variance(echoes, velocity, doppler_sigma))
@@ -107,17 +108,18 @@ def fit(echoes: Echoes, velocity: np.ndarray, doppler_sigma: float, options: Vel
             return None
         # Tukey's biweight: the larger a residual, the smaller its weight.
         weight = np.where(inlier, (1 - (residual / OUTLIER) ** 2) ** 2, 0) / sigma**2
-        velocity = solve(information(direction, weight, prior), matmul(-(weight * doppler), direction))
+        product = matmul(direction.T, both * weight[:, None])
+        velocity = solve(information(product[:, :3], prior), product[:, 3])
     return Fit(velocity, weight, prior, residual, inlier)
 
 
-def information(direction: np.ndarray, weight: np.ndarray, prior: float) -> np.ndarray:
-    """Information matrix of weighted least squares with a prior of no vertical motion, f8 (3, 3), s2/m2.
+def information(matrix: np.ndarray, prior: float) -> np.ndarray:
+    """Information of weighted least squares with a prior of no vertical motion, f8 (3, 3), s2/m2.
 
     Args:
+        matrix: that of the points alone, which is changed.
         prior: its standard deviation, m/s.
     """
-    matrix: np.ndarray = matmul(direction.T, direction * weight[:, None])
     matrix.flat[::4] += _REGULARISATION
     matrix[2, 2] += 1 / prior**2
     return matrix

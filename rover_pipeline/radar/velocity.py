@@ -152,13 +152,13 @@ def _estimate(
     # Scale the covariance by the variance of the residuals that was observed, relative to the one of the options.
     observed = max((found.residual[found.inlier] ** 2).sum(), 1e-9) / (_TRUNCATED_VARIANCE * max(inliers - 3, 1))
     weight = found.weight / max(observed, rounding)
-    cov_of_noise = inv(information(direction, weight, found.prior))
+    cov_of_noise = inv(information(matmul(direction.T, direction * weight[:, None]), found.prior))
     cov = cov_of_noise.copy()
     # Where the array knows no elevation, all directions are level and the speed comes out too small by their cosine.
     scale = _SCALE_ERROR if direction[:, 2].any() else _SCALE_ERROR_LEVEL
     cov += scale**2 * np.outer(found.vel, found.vel)
     # Phases of the array that are off turn all directions alike: more points do not make their effect smaller.
-    moved = matmul(cov_of_noise, matmul(slopes(direction, found.vel) * weight, direction).T) * shared
+    moved = matmul(cov_of_noise, matmul(np.stack(slopes(direction, found.vel)) * weight, direction).T) * shared
     cov += matmul(moved, moved.T)
     level_variance = eigvalsh(cov[:2, :2])[-1]
     enough = inliers >= max(options.min_inliers, options.min_share * len(direction))

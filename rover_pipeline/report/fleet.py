@@ -211,10 +211,9 @@ def read_row(trace: Path, name: str, directory: Path, problem: str = "") -> Row:
         return Row(name, trace, link, Summary.model_validate(read_json(path)))
     except FileNotFoundError:
         return Row(name, trace, link, None, problem or "has no report")
-    except ValidationError as error:
-        return Row(name, trace, link, None, f"has a {SUMMARY} that cannot be read: {explain(error)}")
-    except FormatError as error:
-        return Row(name, trace, link, None, f"has a {SUMMARY} that cannot be read: {error}")
+    except (ValidationError, FormatError) as error:
+        why = explain(error) if isinstance(error, ValidationError) else error
+        return Row(name, trace, link, None, f"has a {SUMMARY} that cannot be read: {why}")
 
 
 def _traces_by_name(entries: Sequence[str]) -> dict[str, Path]:

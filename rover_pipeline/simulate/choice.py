@@ -10,15 +10,20 @@ from rover_pipeline.simulate.faults import FAULTS
 from rover_pipeline.simulate.presets import PRESETS, Preset
 from rover_pipeline.simulate.unkind import put_on
 
+#: Every sensor has a sample within the shorter one, s. A day of recording fills terabytes.
+_SHORTEST_S, _LONGEST_S = 0.5, 86400.0
 
-def choose(preset: str | Preset, faults: Sequence[str], lens: str | None) -> tuple[Preset, list[str]]:
-    """A preset with a lens and with faults of its world, and the faults that damage the finished recording.
+
+def choose(
+    preset: str | Preset, duration: float | None, seed: int, faults: Sequence[str], lens: str | None
+) -> tuple[Preset, float, list[str]]:
+    """A preset with a lens and faults of its world, the seconds, and the faults that damage the finished recording.
 
     Args:
-        preset, faults, lens: as `simulate` takes them.
+        preset, duration, seed, faults, lens: as `simulate` takes them.
 
     Raises:
-        ConfigError: a name is unknown.
+        ConfigError: a name is unknown, or a number is none that can be simulated.
     """
     if isinstance(preset, str):
         if preset not in PRESETS:
@@ -32,4 +37,12 @@ def choose(preset: str | Preset, faults: Sequence[str], lens: str | None) -> tup
     damages = [fault for fault in faults if fault in FAULTS]
     unkind = put_on([fault for fault in faults if fault not in FAULTS], preset.unkind, [*FAULTS])
     ramps = preset.radar.model_copy(update={"frequency": preset.radar.frequency + unkind.carrier_shift})
-    return preset.model_copy(update={"unkind": unkind, "radar": ramps}), damages
+    seconds = preset.duration if duration is None else duration
+    if not _SHORTEST_S <= seconds <= _LONGEST_S:
+        limits = f"at least {_SHORTEST_S} s and at most {_LONGEST_S:.0f} s"
+        raise ConfigError(f"simulate: duration must be {limits}, is {seconds}")
+    if unkind.lidar_silence > seconds - _SHORTEST_S:
+        raise ConfigError(f"simulate: lidar-silence leaves no sweeps of {seconds:g} s; ask for a longer --duration")
+    if seed < 0:
+        raise ConfigError(f"simulate: seed must not be negative, is {seed}")
+    return preset.model_copy(update={"unkind": unkind, "radar": ramps}), seconds, damages

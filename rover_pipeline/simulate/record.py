@@ -21,7 +21,6 @@ import yaml
 from rover_pipeline import __version__
 from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.engine.progress import progress
-from rover_pipeline.errors import ConfigError
 from rover_pipeline.format.channels import encode_sample
 from rover_pipeline.format.files import replace_file
 from rover_pipeline.format.meta import ChannelSpec
@@ -34,15 +33,10 @@ from rover_pipeline.simulate.presets import Preset
 from rover_pipeline.simulate.rig import PACKETS_LOST_EVERY, Rig, build
 from rover_pipeline.simulate.sensors import camera, imu, lidar, ouster, radar
 from rover_pipeline.simulate.sensors.clocks import Tick, is_lost
-from rover_pipeline.simulate.sensors.interference import bursts
 from rover_pipeline.simulate.sensors.propagation import NODES, paths, scatter
-from rover_pipeline.simulate.sensors.radar_errors import with_ghosts
+from rover_pipeline.simulate.sensors.radar_errors import bursts, with_ghosts
 from rover_pipeline.simulate.truth import Truth, channel, object_specs, truth_specs
 
-#: Every sensor has a sample within this time.
-_MINIMUM_DURATION_S = 0.5
-#: A day of recording fills terabytes.
-_MAXIMUM_DURATION_S = 86400.0
 _TRUTH_SIDECAR = "truth.json"
 #: What a sample of the lidar holds besides its channels: the number of its returns from each moving body.
 _RETURNS = "returns of bodies"
@@ -85,15 +79,7 @@ def simulate(
         ConfigError: a name is unknown, or the duration too short for every sensor to have a sample.
         InTheWayError: `out` exists and is not empty.
     """
-    preset, damages = choose(preset, faults, lens)
-    seconds = preset.duration if duration is None else duration
-    if not _MINIMUM_DURATION_S <= seconds <= _MAXIMUM_DURATION_S:
-        limits = f"at least {_MINIMUM_DURATION_S} s and at most {_MAXIMUM_DURATION_S:.0f} s"
-        raise ConfigError(f"simulate: duration must be {limits}, is {seconds}")
-    if preset.unkind.lidar_silence > seconds - _MINIMUM_DURATION_S:
-        raise ConfigError(f"simulate: lidar-silence leaves no sweeps of {seconds:g} s; ask for a longer --duration")
-    if seed < 0:
-        raise ConfigError(f"simulate: seed must not be negative, is {seed}")
+    preset, seconds, damages = choose(preset, duration, seed, faults, lens)
     rig = build(preset, seed)
     if alter is not None:
         rig = alter(rig)

@@ -12,8 +12,7 @@ from scipy.spatial.transform import Rotation
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.kinematics.mount import IDENTITY, Mount
 from rover_pipeline.numerics.linear import matmul
-from rover_pipeline.simulate.motion.disturbed import disturbed
-from rover_pipeline.simulate.motion.motion import RIDING, ROLLING, WALKING, Motion
+from rover_pipeline.simulate.motion.motion import RIDING, ROLLING, WALKING, Motion, disturbed
 from rover_pipeline.simulate.motion.path import ClosedPath
 from rover_pipeline.simulate.presets import Preset
 from rover_pipeline.simulate.scene import crowd, flat, park, stairs, street, tunnel

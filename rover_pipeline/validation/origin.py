@@ -40,18 +40,15 @@ def product_problems(trace: Trace, name: str) -> Iterator[str]:
     if provenance is None:
         return
     declared = tuple(TABLE[name].products) if name in TABLE else _declared(provenance)
-    if declared and left_out(provenance):
-        yield from _version_problems(path, provenance)
-        yield from _stale(path, provenance)
-        return
     if not declared:
         yield f"{path}: lost its {META}; run the workflow again"
         return
     yield from _version_problems(path, provenance)
-    yield from _file_problems(path, {**provenance, "files": [*declared, *_files(provenance)]})
-    for file in plain_names(declared):
-        if (path / file).exists() and not (path / file).stat().st_size:
-            yield f"{path / file}: is empty; run the workflow again"
+    if not left_out(provenance):
+        yield from _file_problems(path, {**provenance, "files": [*declared, *_files(provenance)]})
+        for file in plain_names(declared):
+            if (path / file).exists() and not (path / file).stat().st_size:
+                yield f"{path / file}: is empty; run the workflow again"
     yield from _stale(path, provenance)
 
 

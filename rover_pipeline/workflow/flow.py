@@ -11,6 +11,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
@@ -20,15 +21,16 @@ from rover_pipeline.config import Config
 from rover_pipeline.engine.options import DASK_VARIABLE
 from rover_pipeline.engine.step import Has
 from rover_pipeline.errors import ConfigError, FormatError, InTheWayError, RoverError, did_you_mean
+from rover_pipeline.format.attempt import remove_left
 from rover_pipeline.format.meta import META
+from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.texts import read_text
-from rover_pipeline.format.trace import CONFIG, channels_of, is_empty
-from rover_pipeline.format.virtual import clear_scratch, in_the_way
+from rover_pipeline.format.trace import CONFIG, channels_of, has_files, is_empty, locate_traces
+from rover_pipeline.format.virtual import discard, in_the_way
 from rover_pipeline.table import TABLE, asked_outputs
 from rover_pipeline.workflow.launch import python
 from rover_pipeline.workflow.needs import Needs
-from rover_pipeline.workflow.outputs import find_recordings
-from rover_pipeline.workflow.rule_inputs import StepInput
+from rover_pipeline.workflow.rule_inputs import StepInput, refusal
 from rover_pipeline.workflow.stamps import made_by, untrue, withdraw
 from rover_pipeline.workflow.worlds import Worlds
 
@@ -238,7 +240,7 @@ class Flow(Worlds):
             if problem := in_the_way(results / f"_{name}"):
                 raise InTheWayError(problem)
             if begins:
-                clear_scratch(results / f"_{name}")
+                remove_left(results / f"_{name}", partial(discard, results / f"_{name}"))
                 self._withdraw_untrue(results, f"_{name}")
 
     def _withdraw_untrue(self, results: Path, sensor: str) -> None:
@@ -265,3 +267,26 @@ class Flow(Worlds):
             known = of_demo.__contains__ if self.is_demo(results) else channels_of(self.source(results))
             self._channels[results] = known
         return self._channels[results]
+
+
+def find_recordings(config: Config, here: Path, demo: Path) -> tuple[dict[Path, Path], list[str]]:
+    """Directory of results -> directory of the recording, and messages about recordings that cannot be processed.
+
+    Args:
+        here: folder that relative paths start from.
+        demo: the simulated recording, which is made where the configuration names none.
+
+    Raises:
+        InTheWayError: the directory of the simulated recording holds something else.
+        FormatError, ConfigError: there is no recording that can be processed.
+    """
+    if config.traces is None:
+        if has_files(demo) and read_provenance(demo / "_truth") is None:
+            raise InTheWayError(f"{demo}: is not a simulated trace of ours; give traces=PATH, or move it away")
+        return {demo: demo}, []
+    located = locate_traces(config.traces, here, here / config.output_root if config.output_root else None)
+    traces = {results: source for results, source in located.items() if not refusal(str(results))}
+    refused = [refusal(str(results)) for results in located if results not in traces]
+    if refused and not traces:
+        raise ConfigError(refused[0])
+    return traces, refused

@@ -22,7 +22,7 @@ from rover_pipeline.engine.apart import DiedError, run_apart
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.errors import ToldError
 from rover_pipeline.format.failures import read_failures
-from rover_pipeline.format.virtual import VirtualWriter
+from rover_pipeline.format.virtual import discard
 from rover_pipeline.table import find_step
 from tests.conftest import CHECKOUT
 from tests.importers import bags
@@ -250,7 +250,7 @@ def test_what_a_stranger_adds_to_an_older_result_is_not_removed_where_it_cannot_
 
     with monkeypatch.context() as patched:
         patched.setattr("rover_pipeline.format.virtual.os.rename", denied)
-        VirtualWriter(trace / IMAGE)._discard(left)
+        discard(trace / IMAGE, left)
     assert (left / "notes").read_text() == "of somebody"
 
 

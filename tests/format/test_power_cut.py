@@ -14,14 +14,13 @@ from types import SimpleNamespace
 import pytest
 
 from rover_pipeline.engine.execute import Request, run_step
+from rover_pipeline.engine.passes import confirm
 from rover_pipeline.export.output import new_output
-from rover_pipeline.format.attempt import PARTIAL, Attempt
+from rover_pipeline.format.attempt import PARTIAL, Attempt, remove_left
 from rover_pipeline.format.failures import record_failure
 from rover_pipeline.format.memory import write_memory
 from rover_pipeline.format.provenance import PROVENANCE
-from rover_pipeline.format.stamp import confirm
 from rover_pipeline.format.trace import link_trace
-from rover_pipeline.format.virtual import clear_scratch
 from rover_pipeline.table import find_step
 from rover_pipeline.validation.check import problems
 from rover_pipeline.workflow.flow import Flow
@@ -110,7 +109,7 @@ def test_an_empty_scratch_folder_and_a_lock_that_nobody_holds_go_when_the_same_c
         (trace / PARTIAL).mkdir()
         if lock:
             Attempt(trace / NAME).lock.touch()
-        clear_scratch(trace / NAME)
+        remove_left(trace / NAME)
         assert not (trace / PARTIAL).exists()
 
 
@@ -129,7 +128,7 @@ sys.stdin.read()
     ) as other:
         assert other.stdout is not None
         other.stdout.readline()
-        clear_scratch(trace / NAME)
+        remove_left(trace / NAME)
         assert (left / "notes").exists()
-    clear_scratch(trace / NAME)
+    remove_left(trace / NAME)
     assert not left.exists()

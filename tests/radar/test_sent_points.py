@@ -14,7 +14,7 @@ from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.importers.ros.record import Options, import_ros
-from rover_pipeline.numerics.bins import bin_size
+from rover_pipeline.importers.ros.sinks import bin_size
 from rover_pipeline.radar.options import PointsOptions
 from rover_pipeline.radar.steps import sent_points
 from rover_pipeline.table import find_step

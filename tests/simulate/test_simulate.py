@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +53,26 @@ def test_a_tiny_recording_is_well_under_3_mb(tiny: Path) -> None:
 def test_the_same_seed_gives_the_same_bytes_on_any_number_of_threads(tiny: Path, tmp_path: Path) -> None:
     simulate(tmp_path / "again", preset="tiny", seed=1, threads=3)
     assert digests(tmp_path / "again") == digests(tiny)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--duration", "1e12"], "duration must be at least 0.5 s and at most 86400 s"),
+        (["--duration", "nan"], "duration must be"),
+        (["--seed", "-1"], "seed must not be negative"),
+        (["--duration", "2", "--fault", "lidar-silence=3"], "lidar-silence leaves no sweeps"),
+        (["--preset", "no"], "unknown preset"),
+    ],
+)
+def test_what_cannot_be_simulated_is_told_before_the_simulator_is_loaded(
+    arguments: list[str], told: str, tmp_path: Path
+) -> None:
+    script = "import sys\nfrom rover_pipeline.cli import main\nprint(main(sys.argv[1:]), 'numba' in sys.modules)"
+    command = [sys.executable, "-c", script, "simulate", str(tmp_path / "new"), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert told in done.stderr
+    assert done.stdout.split() == ["1", "False"]
 
 
 def test_another_seed_gives_other_bytes_of_the_same_walk(tiny: Path, tmp_path: Path) -> None:

@@ -20,8 +20,8 @@ from rover_pipeline.format.memory import MEMORY, read_memory, write_memory
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.table import TABLE
 from rover_pipeline.validation.check import problems
+from rover_pipeline.workflow.ending import tell_left
 from rover_pipeline.workflow.flow import Flow
-from rover_pipeline.workflow.left import tell_left
 from rover_pipeline.workflow.memory import is_remembered, recalled
 from rover_pipeline.workflow.recordings import RecordingJobs
 from tests.kit import environment, small_trace

@@ -18,6 +18,10 @@ from rover_pipeline.simulate.unkind import Unkind
 _COUPLING_RANGE = 0.02, 0.12
 #: Tones that the coupling of a pair of antennas consists of, and how much weaker each is than the one before it.
 _TONES, _DECAY = 3, 0.5
+#: Amplitude of a burst, ADC counts: of another car's radar at some tens of metres, 100 times the thermal noise.
+AMPLITUDE = 2000.0
+#: Shortest and longest burst, as a share of a chirp.
+_SHORTEST, _LONGEST = 0.05, 0.2
 
 
 class RadarErrors(NamedTuple):
@@ -96,3 +100,29 @@ def with_ghosts(paths: Paths, height: np.ndarray, rot: np.ndarray, share: float)
     return Paths(
         *(np.concatenate(pair, axis=axis) for pair, axis in zip(zip(paths, ghosts, strict=True), axes, strict=True))
     )
+
+
+def bursts(chirps: Chirps, share: float, rng: np.random.Generator, amplitude: float = AMPLITUDE) -> np.ndarray:
+    """Beat signals of another radar, c16 (chirp, tx, rx, sample), ADC counts.
+
+    The frequency between both ramps crosses the band of the receiver at a constant rate, so that a burst is a linear
+    chirp through all of the band, from one direction for the whole frame.
+
+    Args:
+        share: of the chirps that have one.
+    """
+    loops, transmitters, _, samples = chirps.shape
+    time = np.arange(samples) / samples
+    sine = rng.uniform(-0.8, 0.8)
+    at_receivers = np.exp(-2j * np.pi * chirps.antennas[1][:, 0] * sine)
+    signal = np.zeros(chirps.shape, "c16")
+    for loop, tx in np.argwhere(rng.random((loops, transmitters)) < share):
+        length = rng.uniform(_SHORTEST, _LONGEST)
+        middle = rng.uniform(0, 1)
+        # Cycles per chirp at the ends of the band: half of the number of samples.
+        offset = time - middle
+        inside = np.abs(offset) < length / 2
+        phase = 2 * np.pi * 0.5 * (samples / length) * offset**2 + rng.uniform(0, 2 * np.pi)
+        burst = amplitude * rng.uniform(0.5, 1.5) * np.exp(1j * phase) * inside
+        signal[loop, tx] = at_receivers[:, None] * burst
+    return signal
