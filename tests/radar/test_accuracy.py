@@ -41,7 +41,7 @@ def test_errors_of_directions_are_as_large_as_their_deviations(device: str, degr
     # What a recording's most coherent echoes leave unexplained, as `array_coherence` takes it.
     fitted = 1 + 1 + board.has_elevation
     error = np.radians(degrees) ** 2 * (len(board.signs) - fitted) / len(board.signs)
-    deviation = deviations(board, snapshots, np.full(COUNT, snr), *found.T, error / (1 + error))
+    deviation = deviations(board, snapshots, np.full(COUNT, snr), found[:, 0], found[:, 1], error / (1 + error))
     squared = ((found - np.stack([right, up], axis=1)) / deviation) ** 2
     assert 0.5 < np.median(squared[:, 0]) / 0.455 < 1.6
     if board.has_elevation:
