@@ -77,7 +77,7 @@ def distortion(reader: SweepReader, trajectory: SplineTrajectory, period: float)
     costs = []
     for share in (0.0, 1.0, -1.0):
         held = [sweep._replace(times=sweep.end + share * turn) for sweep in sweeps]
-        costs.append([fit.cost for fit in judged(held, trajectory, reader.options)])
+        costs.append([fit.plain for fit in judged(held, trajectory, reader.options)])
     undone, clockwise, counterclockwise = np.array(costs)
     # The parabola through the three mean costs is lowest at the share. Where it is not clearly bent, nothing is known.
     bend, bend_error = _mean(clockwise + counterclockwise - 2 * undone)

@@ -82,8 +82,8 @@ class OdometrySection(Options):
     max_residual: float | None = Field(
         None,
         gt=0,
-        description="Largest root mean square distance from planes with which a pose is valid, m; null = twice the "
-        "median of the recording.",
+        description="Largest root mean square distance from planes with which a pose is valid, m; null = any, because "
+        "`cov` and the points that were left out decide.",
     )
     max_error: float = Field(
         0.02,

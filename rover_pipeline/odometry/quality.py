@@ -45,8 +45,6 @@ _GLIDES, _TURNS, _CREEPS = 0.2, np.radians(0.35), 0.02
 #: 0.49 among bushes 0.3 m deep and on a real drive, 0.6 where three sweeps of a drive are all, 0.7 to 0.9 where the
 #: registration is lost in a park.
 _ANYWHERE = 2 / 3
-#: Residual of a sweep, relative to the median of the recording, above which the sweep does not fit.
-_WORSE_THAN_MEDIAN = 2.0
 
 
 class Quality(NamedTuple):
@@ -94,9 +92,6 @@ class Quality(NamedTuple):
         Args:
             state: of the frames; ts: f8 (frame,), seconds.
         """
-        limit = options.max_residual
-        if limit is None:
-            limit = _WORSE_THAN_MEDIAN * float(np.nanmedian([*self.residual, np.inf]))
         # A pose has its knots in common with those beside it. One at an end has others on one side only, which makes it
         # less certain than those; the points that were left out have to confirm it.
         ends, uncertain = self._at_ends(ts, ORDER / 2 * options.knots), self.error > options.max_error
@@ -104,7 +99,7 @@ class Quality(NamedTuple):
         unconfirmed = ends & (np.hypot(self.error, self._elsewhere(ts)) > options.max_error)
         return (
             (self.inliers >= options.min_inliers)
-            & (self.residual <= limit)
+            & (self.residual <= (options.max_residual or np.inf))
             & (self.error <= options.max_error)
             & ~near
             & ~self.jolted(state, ts)

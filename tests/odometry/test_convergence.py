@@ -18,6 +18,7 @@ from rover_pipeline.odometry.registration.convergence import (
     rate,
 )
 from rover_pipeline.odometry.registration.judge import NO_FIT, SweepFit
+from rover_pipeline.odometry.registration.point_to_plane import NO_ERRORS
 from rover_pipeline.odometry.spline import SplineTrajectory
 
 START = SplineTrajectory.at_rest(0.0, 2.0, 0.1)
@@ -32,7 +33,7 @@ def passes(rates: np.ndarray, count: int, mix: bool) -> tuple[list[Pass], np.nda
     errors = [np.linalg.norm(goal)]
     for _ in range(count):
         left = difference(trajectory, moved(START, goal))
-        done.append(Pass(trajectory, moved(trajectory, (1 - rates) * left), np.zeros(4)))
+        done.append(Pass(trajectory, moved(trajectory, (1 - rates) * left), NO_ERRORS))
         trajectory = mixed(done, BAND) if mix else done[-1].after
         errors.append(np.linalg.norm(difference(trajectory, moved(START, goal))))
     return done, np.array(errors)

@@ -51,43 +51,45 @@ def test_backwards_is_the_same_motion_at_negative_instants() -> None:
 
 
 @pytest.mark.parametrize(
-    ("speed", "cost", "shift", "taken"),
+    ("speed", "cost", "guessed", "shift", "taken"),
     [
-        (1.2, -1e-3, 0.01, True),
-        (1.2, 1e-3, 0.01, False),
-        (1.2, 0.0, 0.01, False),
-        (0.8, -1e-3, 0.01, False),
-        (1.2, -1e-3, 1e-4, False),
+        (0.9, -1e-3, 1e-3, 0.01, "back"),
+        (1.2, 1e-3, 1e-3, 0.01, "forth"),
+        (1.2, 1e-3, -1e-3, 0.01, "guess"),
+        (0.4, -1e-3, 1e-3, 0.01, "forth"),
+        (1.2, -1e-3, -1e-3, 1e-4, "forth"),
     ],
     ids=[
-        "moves more and fits better",
-        "fits worse",
-        "fits as well",
-        "moves less, as beside companions",
-        "all sweeps agree, so that it is not made",
+        "the other direction fits better",
+        "both others fit worse",
+        "the guess fits better",
+        "the other direction stands, as beside companions",
+        "all sweeps agree, so that none is made",
     ],
 )
-def test_the_trajectory_of_the_other_direction_is_taken_where_it_fits_better_and_moves_more(
-    monkeypatch: pytest.MonkeyPatch, speed: float, cost: float, shift: float, taken: bool
+def test_of_both_directions_and_the_guess_the_one_that_fits_best_is_taken_unless_it_stands(
+    monkeypatch: pytest.MonkeyPatch, speed: float, cost: float, guessed: float, shift: float, taken: str
 ) -> None:
-    sweeps, forth, back = [sweep(0.1 * n) for n in range(1, 30)], trajectory(1.0), trajectory(speed)
+    sweeps = [sweep(0.1 * n) for n in range(1, 30)]
+    ways = {"forth": trajectory(1.0), "back": trajectory(speed), "guess": trajectory(1.1)}
+    costs = {"forth": 5e-3, "back": 5e-3 + cost, "guess": 5e-3 + guessed}
 
     def registered(
         some: list[Sweep], guess: SplineTrajectory, options: OdometryOptions, gyro: Gyro
     ) -> tuple[SplineTrajectory, list[bool]]:
         first = some[0].end > 0
-        return (forth if first else back.backwards()), [first] + [True] * (len(some) - 1)
+        return (ways["forth"] if first else ways["back"].backwards()), [first] + [True] * (len(some) - 1)
 
     def judged(some: list[Sweep], found: SplineTrajectory, options: OdometryOptions) -> list[SweepFit]:
-        noise = np.random.default_rng(0).normal(0, 1e-5, len(some))
-        more = 0.0 if np.allclose(found.pos, forth.pos) else cost
-        return [SweepFit(0.9, 0.01, 5e-3 + more + each, 1.0, 1e6, shift, 1.0) for each in noise * (1 + 100 * more)]
+        (name,) = (each for each, known in ways.items() if np.allclose(found.pos, known.pos))
+        return [SweepFit(0.9, 0.01, costs[name], 1.0, 1e6, shift, 1.0) for _ in some]
 
     monkeypatch.setattr(register, "_register_to_map", registered)
     monkeypatch.setattr(register, "judged", judged)
-    found, fits, _ = register._register_both_ways(sweeps, forth, OPTIONS, NO_GYRO)
-    np.testing.assert_allclose(found.pos, (back if taken else forth).pos, atol=1e-12)
-    assert fits[-1 if taken else 0] is (not taken)
+    monkeypatch.setattr(register, "_refined", lambda sweeps, trajectory, options, gyro: trajectory)
+    found, fits = register._register_sweeps(sweeps, ways["guess"], OPTIONS, NO_GYRO)
+    np.testing.assert_allclose(found.pos, ways[taken].pos, atol=1e-12)
+    assert (fits[0], fits[-1]) == {"forth": (True, True), "back": (True, False), "guess": (True, True)}[taken]
 
 
 def quality(count: int) -> Quality:

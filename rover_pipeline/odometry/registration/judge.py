@@ -60,7 +60,8 @@ class SweepFit(NamedTuple):
     Attributes:
         inliers: fraction of its points that lie on planes.
         residual: root mean square distance of those from their planes, metres.
-        cost: mean squared distance of all points from their planes, cut off at 5 cm, m2.
+        cost: mean squared distance of all points from their planes, cut off at 5 cm, m2, as if each part of a surface
+            had as many points as any other one; plain: the same, with as many as it has.
         noise: mean of the squared distances, each relative to its expected variance: 1 where the noise is as expected.
         common: the part of it that points on one plane have in common, and those on different planes of one part of a
             surface; see `point_to_plane.Statistics`.
@@ -85,6 +86,7 @@ class SweepFit(NamedTuple):
     large: np.ndarray = np.zeros((6, 6))
     chance: float = 0.0
     common: tuple[float, float] = (0.0, 0.0)
+    plain: float = 0.0
 
 
 _OPEN = float("nan")
@@ -170,7 +172,8 @@ def judge(
     fit = NO_FIT._replace(
         inliers=inliers / total,
         residual=float(np.sqrt(squared_distances / max(inliers, 1))),
-        cost=_cost(statistics),
+        cost=_cost(statistics, statistics.even),
+        plain=_cost(statistics, statistics.cut_off),
         noise=normalised / max(inliers, 1),
         shift=float(np.linalg.norm(move[:3], axis=0)),
         surprise=float(matmul(right.sum(0), move)) / len(move),
@@ -192,14 +195,14 @@ def judge(
         structure=smallest_eigenvalue(large),
         motion=_unfollowed(matrix, right, poses[1]),
         large=large,
-        chance=fit.cost / max(float(np.mean([_cost(each) for each in away])), 1e-12),
+        chance=fit.cost / max(float(np.mean([_cost(each, each.even) for each in away])), 1e-12),
         common=(there.pairs[1] / max(there.pairs[0], 1), there.pairs[3] / max(there.pairs[2], 1)),
     )
 
 
-def _cost(fit: Statistics) -> float:
+def _cost(fit: Statistics, squares: float) -> float:
     """Mean squared distance of all points from their planes, cut off at 5 cm, m2."""
-    return (fit.cut_off + (fit.points - fit.inliers) * _GATE**2) / fit.points
+    return (squares + (fit.points - fit.inliers) * _GATE**2) / fit.points
 
 
 def _unfollowed(matrix: np.ndarray, right: np.ndarray, rot: np.ndarray) -> np.ndarray:

@@ -91,9 +91,9 @@ class Statistics(NamedTuple):
         points: number of points that were used.
         inliers: number of those that lie on a plane.
         squared_distances: sum of the squared distances of the inliers from their planes, m2.
-        cut_off: the same sum, with distances that are cut off at the gate, because thick planes have inliers beyond it,
-            and as if each part of a surface had as many points as any other one.
+        cut_off: the same sum, with distances that are cut off at the gate: thick planes have inliers beyond it.
         normalised: sum of the squared distances, each divided by its expected variance and cut off at 9.
+        even: as `cut_off`, if each part of a surface had as many points as any other one.
         pairs: number of planes on which two inliers or more lie, and sum over them of the mean product of the distances
             of two different points, divided by their expected variances; the same of the parts of surfaces that have
             points on two planes or more, of points on different planes. Products of independent errors are 0 on
@@ -105,6 +105,7 @@ class Statistics(NamedTuple):
     squared_distances: float
     cut_off: float
     normalised: float
+    even: float = 0.0
     pairs: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
 
 
@@ -237,7 +238,7 @@ def pose_equations(
         Matrices, f8 (C, 6, 6); right sides, f8 (C, 6); how well the points lie on the map; and of the depth of planes.
     """
     matrix, right = np.zeros((len(pos), 6, 6)), np.zeros((len(pos), 6))
-    total, inliers, squared_distances, cut_off, normalised = 0.0, 0.0, 0.0, 0.0, 0.0
+    total, inliers, squared_distances, cut_off, normalised, even = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     gate, noise, scale, stride, thick, extent, depth, common = weights
     levels = len(depth)
     cross, information, wanted = np.zeros((levels, len(pos), 6)), np.zeros(levels), np.zeros(levels)
@@ -298,7 +299,9 @@ def pose_equations(
         nx, ny, nz = planes[level][row, 3], planes[level][row, 4], planes[level][row, 5]
         inliers += 1
         squared_distances += distance * distance
-        cut_off += min(distance * distance, gate * gate) / (alike + beside)
+        squared = min(distance * distance, gate * gate)
+        cut_off += squared
+        even += squared / (alike + beside)
         normalised += min(distance * distance / variance, _CUT_OFF)
         # The derivative by the rotation is the point times the normal, as a cross product in the lidar frame.
         u = rot[c, 0, 0] * nx + rot[c, 1, 0] * ny + rot[c, 2, 0] * nz
@@ -322,7 +325,9 @@ def pose_equations(
     parts = 0.0
     for slot in range(len(on_part)):
         parts += on_part[slot, 0] > 0
-    statistics = Statistics(total, inliers, squared_distances, inliers * cut_off / max(parts, 1.0), normalised, pairs)
+    statistics = Statistics(
+        total, inliers, squared_distances, cut_off, normalised, inliers * even / max(parts, 1.0), pairs
+    )
     return matrix, right, statistics, Depth(cross, information, wanted)
 
 

@@ -168,7 +168,7 @@ def register_sweep(
     deviation, rotation = np.empty(6 * known), np.empty((3, 3))
     information, statistics = (
         np.zeros((6 * count, 6 * count)),
-        Statistics(0.0, 0.0, 0.0, 0.0, 0.0, (0.0, 0.0, 0.0, 0.0)),
+        Statistics(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, (0.0, 0.0, 0.0, 0.0)),
     )
     no_depth = np.zeros(0)
     for iteration in range(len(_GATES)):
