@@ -37,11 +37,6 @@ _MIN_INLIERS, _MAX_CORRECTION = 0.3, 0.5
 _JUDGED = 3
 #: Batch passes after which trajectories are compared: about what it takes to undo errors of a guess of centimetres.
 _COMPARED_AFTER = 5
-#: Share of the longest path of the trajectories that are compared, below which one stands while another one moves.
-_STANDS = 0.5
-#: Largest number of batch passes, and the root mean square distance of the poses from where passes lead, metres, below
-#: which no further one is of use: planes settle at once, leaves after several passes.
-_MAX_BATCH_PASSES, _SETTLED = 30, 0.002
 #: Distance of a sweep from the map of others, relative to the largest error of a valid pose, below which they agree:
 #: maps change every half second, so that such errors add up to half of the largest one over two seconds.
 _AGREE = 0.25
@@ -138,8 +133,7 @@ def _register_sweeps(
     place agree in their errors. From its end to its beginning the same motion has no such start. And where a fast rig
     leaves its map behind, nothing after that fits. So where sweeps do not lie on the map of the others, as they do
     among walls, the trajectories of both directions and the guess itself are refined in batch, and the one that the
-    points that were left out fit best is taken. Whatever comes along with the rig, such as a crowd, makes those fit
-    well that stand: they do not count where another one moves.
+    points that were left out fit best is taken.
     """
     some = sweeps[::_JUDGED]
     forth, fits = _register_to_map(sweeps, guess, options, gyro)
@@ -151,10 +145,7 @@ def _register_sweeps(
     )
     found = [(forth, fits), (turned.backwards(), turned_fits[::-1]), (guess, [True] * len(fits))]
     refined = [(_refined(sweeps, trajectory, options, gyro), used) for trajectory, used in found]
-    ends = np.array([sweep.end for sweep in some])
-    longest = max(_way(trajectory, ends) for trajectory, _ in refined)
-    moving = [each for each in refined if _way(each[0], ends) >= _STANDS * longest]
-    return min(moving, key=lambda each: _mean_cost(judged(some, each[0], options)))
+    return min(refined, key=lambda each: _mean_cost(judged(some, each[0], options)))
 
 
 def _mean_cost(fits: Sequence[SweepFit]) -> float:
@@ -169,11 +160,6 @@ def _refined(
         equations, _, _ = normal_equations(on_others(sweeps, trajectory, options), trajectory, options, gyro)
         trajectory = solve(trajectory, equations, options)
     return trajectory
-
-
-def _way(trajectory: SplineTrajectory, ts: np.ndarray) -> float:
-    """Length of the way between some instants, m."""
-    return float(np.linalg.norm(np.diff(trajectory.at(ts).pos, axis=0), axis=1).sum())
 
 
 def _register_to_map(
