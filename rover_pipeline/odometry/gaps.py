@@ -14,7 +14,7 @@ import numpy as np
 from rover_pipeline.kinematics.rotation import exp, log
 from rover_pipeline.kinematics.state import Poses, State
 from rover_pipeline.numerics.linear import eigvalsh, matmul
-from rover_pipeline.odometry.registration.point_to_plane import align
+from rover_pipeline.odometry.registration.map_alignment import align
 from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.surfels import SurfelMap
 

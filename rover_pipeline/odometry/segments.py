@@ -26,7 +26,7 @@ from rover_pipeline.odometry.gaps import bridged, join
 from rover_pipeline.odometry.inertial import reference_rates
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro, Sweep
 from rover_pipeline.odometry.options import OdometryOptions
-from rover_pipeline.odometry.registration.point_to_plane import align
+from rover_pipeline.odometry.registration.map_alignment import align
 from rover_pipeline.odometry.registration.register import register
 from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.surfels import SurfelMap

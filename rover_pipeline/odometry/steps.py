@@ -42,6 +42,7 @@ from rover_pipeline.odometry.quality import (
 from rover_pipeline.odometry.refinement import refine_in_batch
 from rover_pipeline.odometry.registration.covariance import relative_to
 from rover_pipeline.odometry.remarks import (
+    TOO_DEEP,
     companion_warnings,
     contradiction_warnings,
     jump_warnings,
@@ -199,6 +200,7 @@ def _estimate(
     valid &= largest_stretch(lost, valid)
     after = jumps(recorded)
     valid &= largest_part(after, valid) & (not mirror)
+    valid &= not batch.system.too_deep
     valid &= ~brief(valid, np.isfinite(quality.inliers), times)
     first = int(np.argmax(valid)) if valid.any() else 0
     world = state.rot[first].T
@@ -226,6 +228,7 @@ def _estimate(
         *imu.notes,
         *([mirror] if mirror else []),
         *contradiction_warnings(against),
+        *([TOO_DEEP] if batch.system.too_deep else []),
         *lidar_clock.remarks("lidar"),
         *companion_warnings(companions),
         *traffic_warnings(traffic),

@@ -144,6 +144,14 @@ class SplineSystem:
         self.trajectory, self.information = trajectory, 1 / (options.jerk * trajectory.step**3) ** 2
         self.band, self.right = np.zeros((6 * ORDER, count, 6)), np.zeros((count, 6))
 
+    @property
+    def too_deep(self) -> bool:
+        """Whether planes seem to be deeper than the prior allows: by four standard deviations, 1 chance in 30,000.
+
+        Leaves are not. What moves is blurred in the map, and looks so.
+        """
+        return bool(((self.depth >= self.deepest) & (self.deepest > 0)).any())
+
     def copy(self) -> SplineSystem:
         """The same equations, to which others can be added, but none of the depth."""
         other = copy(self)

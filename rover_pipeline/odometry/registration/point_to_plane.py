@@ -1,17 +1,13 @@
-"""Points on planes: the normal equations of poses, compiled, and the alignment of two surfel maps."""
+"""Points on planes: the normal equations of poses, compiled."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from rover_pipeline.kinematics.rotation import exp, log
-from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.numerics.compiled import compiled
-from rover_pipeline.numerics.linear import matmul, solve
 from rover_pipeline.numerics.voxel_table import EMPTY, find_slot, voxel_key
 from rover_pipeline.odometry.surfel_voxels import EXTENT, FACING, IS_PLANE, THICKNESS, SurfelTables, surfel_key
 
@@ -21,8 +17,6 @@ SCALE = 2.0
 _CUT_OFF = 9.0
 #: Largest distance of a point of a sweep from a thick plane, in thicknesses; see `PointWeights`.
 THICK = 3.0
-#: Standard deviation of the centre of a plane, metres.
-CENTRE_NOISE = 0.004
 
 
 class PointWeights(NamedTuple):
@@ -329,47 +323,3 @@ def pose_equations(
         total, inliers, squared_distances, cut_off, normalised, inliers * even / max(parts, 1.0), pairs
     )
     return matrix, right, statistics, Depth(cross, information, wanted)
-
-
-def align(
-    centres: np.ndarray,
-    tables: SurfelTables,
-    *,
-    guess: Poses,
-    expected: Poses,
-    deviations: np.ndarray,
-    gates: Sequence[float],
-) -> tuple[Poses, np.ndarray, Statistics]:
-    """The pose of a map in another one, by Gauss-Newton on the distances of its centres from the other's planes.
-
-    Args:
-        centres: (N, 3), metres, of the planes of the map.
-        tables: the other map.
-        guess: where the iterations begin, (3, 3) and (3,).
-        expected, deviations: mean of the prior, and its standard deviations, f8 (6,), metres and radians. It decides in
-            directions that the planes leave open.
-        gates: largest distances of a centre from its plane, metres, for each iteration, falling.
-
-    Returns:
-        The pose, (3, 3) and (3,); the information of a displacement (1/m2) and of a rotation after it (1/rad2), with
-        the prior's, f8 (6, 6); the statistics of the last iteration.
-    """
-    information = deviations**-2
-    pos, rot = guess.pos[None].copy(), guess.rot[None].copy()
-    for gate in gates:
-        noise = gate / 5 if gate > gates[-1] else CENTRE_NOISE
-        matrix, right, statistics = plane_distances(centres, tables, pos, rot, gate, noise)
-        deviation = np.concatenate([pos[0] - expected.pos, log(matmul(expected.rot.T[None], rot))[0]])
-        update = solve(matrix[0] + np.diag(information), right[0] - information * deviation)
-        pos, rot = pos + update[:3], matmul(rot, exp(update[None, 3:]))
-    return Poses(rot[0], pos[0]), matrix[0] + np.diag(information), statistics
-
-
-def plane_distances(
-    centres: np.ndarray, tables: SurfelTables, pos: np.ndarray, rot: np.ndarray, gate: float, noise: float
-) -> tuple[np.ndarray, np.ndarray, Statistics]:
-    """Normal equations of one pose, (1, 3) and (1, 3, 3), of a map in another; see `pose_equations`."""
-    column, no_depth = np.zeros(len(centres), "i4"), np.zeros(0)
-    weights = PointWeights(gate, noise, SCALE, 1, 0.0, 0.0, no_depth)
-    matrix, right, statistics, _ = pose_equations(centres.astype("f4"), column, pos, rot, tables, weights)
-    return matrix, right, statistics
