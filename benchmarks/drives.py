@@ -406,6 +406,7 @@ def main() -> None:
     parser.add_argument("--captures", type=Path, default=CAPTURES)
     parser.add_argument("--evalio", metavar="PYTHON")
     parser.add_argument("--only", nargs="+", default=[], help="sequences; all unless given")
+    parser.add_argument("--ours", action="store_true", help="ours alone: figures of peers stay those of the file")
     parser.add_argument("--table", action="store_true", help="only print the table of the file")
     given = parser.parse_args()
     if given.table:
@@ -417,7 +418,8 @@ def main() -> None:
         for name in (each for each in DRIVES if each in chosen):
             for way in WAYS:
                 record(f"{name}, {way}", ours(given.captures, name, way, folder), DRIVES[name].of)
-            for label, found in peers(given.captures, name, folder, given.evalio):
+            others = () if given.ours else peers(given.captures, name, folder, given.evalio)
+            for label, found in others:
                 record(f"{name}, {label}", found, DRIVES[name].of)
         if "few sweeps" in chosen:
             of = "DDAD's rig, three sweeps 1 s apart, 1.3 m/s, poses of its makers"
