@@ -373,6 +373,8 @@ def record(row: str, found: dict[str, float], of: str, units: dict[str, str] | N
 
 def shown(value: float) -> str:
     """Three digits, and all of those before the point."""
+    if not np.isfinite(value):
+        return f"{value}"
     return (
         f"{value:.0f}"
         if abs(value) >= 1000 or value == int(value)
@@ -406,6 +408,7 @@ def main() -> None:
     parser.add_argument("--captures", type=Path, default=CAPTURES)
     parser.add_argument("--evalio", metavar="PYTHON")
     parser.add_argument("--only", nargs="+", default=[], help="sequences; all unless given")
+    parser.add_argument("--ways", nargs="+", default=list(WAYS), choices=WAYS, help="to take a drive; all unless given")
     parser.add_argument("--ours", action="store_true", help="ours alone: figures of peers stay those of the file")
     parser.add_argument("--table", action="store_true", help="only print the table of the file")
     given = parser.parse_args()
@@ -416,7 +419,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="drives-") as scratch:
         folder = Path(scratch)
         for name in (each for each in DRIVES if each in chosen):
-            for way in WAYS:
+            for way in given.ways:
                 record(f"{name}, {way}", ours(given.captures, name, way, folder), DRIVES[name].of)
             others = () if given.ours else peers(given.captures, name, folder, given.evalio)
             for label, found in others:
