@@ -368,7 +368,9 @@ def record(row: str, found: dict[str, float], of: str, units: dict[str, str] | N
     """Write the figures of a row of the table into the file of results, in place of those that were measured before."""
     units = {**UNITS, **(units or {})}
     for column, value in found.items():
-        results.record(f"drives/{row}/{column}", shown(value), units[column], of=of, world="real")
+        # What is judged of a length is its small difference from that of the INS.
+        digits = f"{value:.2f}" if column in NEITHER_IS_BETTER else shown(value)
+        results.record(f"drives/{row}/{column}", digits, units[column], of=of, world="real")
 
 
 def shown(value: float) -> str:
