@@ -368,11 +368,15 @@ def record(row: str, found: dict[str, float], of: str, units: dict[str, str] | N
     """Write the figures of a row of the table into the file of results, in place of those that were measured before."""
     units = {**UNITS, **(units or {})}
     for column, value in found.items():
-        results.record(f"drives/{row}/{column}", shown(value), units[column], of=of, world="real")
+        # What is judged of a length is its small difference from that of the INS.
+        digits = f"{value:.2f}" if column in NEITHER_IS_BETTER else shown(value)
+        results.record(f"drives/{row}/{column}", digits, units[column], of=of, world="real")
 
 
 def shown(value: float) -> str:
     """Three digits, and all of those before the point."""
+    if not np.isfinite(value):
+        return f"{value}"
     return (
         f"{value:.0f}"
         if abs(value) >= 1000 or value == int(value)
@@ -406,6 +410,8 @@ def main() -> None:
     parser.add_argument("--captures", type=Path, default=CAPTURES)
     parser.add_argument("--evalio", metavar="PYTHON")
     parser.add_argument("--only", nargs="+", default=[], help="sequences; all unless given")
+    parser.add_argument("--ways", nargs="+", default=list(WAYS), choices=WAYS, help="to take a drive; all unless given")
+    parser.add_argument("--ours", action="store_true", help="ours alone: figures of peers stay those of the file")
     parser.add_argument("--table", action="store_true", help="only print the table of the file")
     given = parser.parse_args()
     if given.table:
@@ -415,9 +421,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="drives-") as scratch:
         folder = Path(scratch)
         for name in (each for each in DRIVES if each in chosen):
-            for way in WAYS:
+            for way in given.ways:
                 record(f"{name}, {way}", ours(given.captures, name, way, folder), DRIVES[name].of)
-            for label, found in peers(given.captures, name, folder, given.evalio):
+            others = () if given.ours else peers(given.captures, name, folder, given.evalio)
+            for label, found in others:
                 record(f"{name}, {label}", found, DRIVES[name].of)
         if "few sweeps" in chosen:
             of = "DDAD's rig, three sweeps 1 s apart, 1.3 m/s, poses of its makers"

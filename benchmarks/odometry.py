@@ -142,7 +142,7 @@ def best_instant(poses: Poses, found: Recording) -> tuple[float, float]:
     return min(tried)
 
 
-def table(seconds: float, columns: int, names: list[str], *, timed: bool) -> None:
+def table(seconds: float, columns: int, names: list[str], *, timed: bool, alone: bool) -> None:
     """Errors of ours and of the peers, and milliseconds a sweep."""
     for name in names:
         of = f"{name}, {seconds:g} s of 128x{columns} at 10 Hz"
@@ -153,6 +153,8 @@ def table(seconds: float, columns: int, names: list[str], *, timed: bool) -> Non
         record(f"peers/{name}/ours: ATE", f"{1e3 * pos:.2f}", "mm", of=of)
         record(f"peers/{name}/rotation", f"{rot:.3f}", "degrees", of=of)
         record(f"peers/{name}/velocity", f"{100 * vel:.1f}", "cm/s", of=of)
+        if alone:
+            continue
         kiss, slam = kiss_icp(found), ouster(found)
         peers = {"KISS-ICP": (best_instant(kiss, found), kiss)}
         peers["ouster-sdk SLAM"] = (min(best_instant(each, found) for each in slam), slam[0])
@@ -208,10 +210,12 @@ if __name__ == "__main__":
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--columns", type=int, default=1024, help="of the truth table")
     parser.add_argument("--rounds", type=int, default=3, help="of the times of two parts; 0 = errors alone, no times")
+    parser.add_argument("--ours", action="store_true", help="errors of ours alone: those of peers stay as in the file")
     parser.add_argument("sequences", nargs="*", help=f"of {', '.join(SEQUENCES)}; all unless given")
     chosen = parser.parse_args()
     print_versions("small_gicp", "kiss-icp", "ouster-sdk", "numba", "numpy", "scipy")
     with threadpool_limits(1, user_api="blas"):
-        table(chosen.seconds, chosen.columns, chosen.sequences or list(SEQUENCES), timed=chosen.rounds > 0)
+        names = chosen.sequences or list(SEQUENCES)
+        table(chosen.seconds, chosen.columns, names, timed=chosen.rounds > 0, alone=chosen.ours)
     if chosen.rounds > 0:
         parts(chosen.seconds, chosen.columns, chosen.rounds)
