@@ -72,7 +72,7 @@ class SweepFit(NamedTuple):
             part, in the lidar frame, m and rad; see `_unfollowed`.
         large: f8 (6, 6), the information that large planes alone give, of a displacement in the world (1/m2) and of a
             rotation in the lidar frame (1/rad2).
-        chance: the cost relative to that of poses half a metre away: 1 where the sweep fits here no better than there.
+        chance: the plain cost relative to that of poses half a metre away: 1 where the sweep fits here no better than there.
     """
 
     inliers: float
@@ -195,7 +195,7 @@ def judge(
         structure=smallest_eigenvalue(large),
         motion=_unfollowed(matrix, right, poses[1]),
         large=large,
-        chance=fit.cost / max(float(np.mean([_cost(each, each.even) for each in away])), 1e-12),
+        chance=fit.plain / max(float(np.mean([_cost(each, each.cut_off) for each in away])), 1e-12),
         common=(there.pairs[1] / max(there.pairs[0], 1), there.pairs[3] / max(there.pairs[2], 1)),
     )
 
