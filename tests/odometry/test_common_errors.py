@@ -1,0 +1,128 @@
+"""Errors that points of a surface have in common are estimated, and many such points say less than their number."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rover_pipeline.kinematics.state import State
+from rover_pipeline.odometry.options import OdometryOptions
+from rover_pipeline.odometry.registration.batch import SplineSystem
+from rover_pipeline.odometry.registration.covariance import relative_to
+from rover_pipeline.odometry.registration.point_to_plane import (
+    SCALE,
+    THICK,
+    PointWeights,
+    Statistics,
+    pose_equations,
+    transform_rays,
+)
+from rover_pipeline.odometry.spline import SplineTrajectory
+from rover_pipeline.odometry.surfels import SurfelMap
+
+ORIGIN, TURN = np.zeros((1, 3)), np.eye(3)[None]
+#: Standard deviation of the noise of each point, m.
+NOISE = 0.01
+
+
+def walls(rng: np.random.Generator, count: int) -> np.ndarray:
+    """Points on the four walls of a room of 19.4 x 19.4 m, f8 (N, 3)."""
+    along, up = rng.uniform(-9.2, 9.2, (4, count)), rng.uniform(-1.5, 1.5, (4, count))
+    at = np.full(count, 9.7)
+    return np.concatenate(
+        [np.stack(each, -1) for each in (
+            (at, along[0], up[0]), (-at, along[1], up[1]), (along[2], at, up[2]), (along[3], -at, up[3]),
+        )]
+    )  # fmt: skip
+
+
+def sweep(rng: np.random.Generator, edge: float, common: float) -> np.ndarray:
+    """Points with noise, of which those in a cube have an error along their rays in common, f4 (N, 3).
+
+    Cubes are the voxels of the finest surfels, or the parts of surfaces, whose grid has another origin.
+    """
+    points = walls(rng, 2000)
+    rays = points / np.linalg.norm(points, axis=1, keepdims=True)
+    _, part = np.unique(
+        np.floor(points / edge + (0.371 if edge < 2.0 else 0.0)).astype(int), axis=0, return_inverse=True
+    )
+    error = NOISE * rng.standard_normal(len(points)) + common * rng.standard_normal(part.max() + 1)[part.ravel()]
+    return (points + error[:, None] * rays).astype("f4")
+
+
+@pytest.fixture(scope="module")
+def surfels() -> SurfelMap:
+    """The walls as a map without errors, but with the noise that makes planes thick."""
+    rng, found = np.random.default_rng(0), SurfelMap((0.5, 1.0, 2.0))
+    points = walls(rng, 60000)
+    rays = points / np.linalg.norm(points, axis=1, keepdims=True)
+    points = (points + 0.1 * NOISE * rng.standard_normal((len(points), 1)) * rays).astype("f4")
+    found.insert(transform_rays(points, np.zeros(len(points), "i4"), ORIGIN, TURN))
+    return found
+
+
+def judged(points: np.ndarray, surfels: SurfelMap, common: tuple[float, float]) -> tuple[np.ndarray, Statistics]:
+    """The information of the pose of a sweep, f8 (6, 6), and how its points lie on the map."""
+    weights = PointWeights(0.1, NOISE, SCALE, 1, THICK, 0.0, np.zeros(0), common)
+    column = np.zeros(len(points), "i4")
+    matrix, _, statistics, _ = pose_equations(points, column, ORIGIN, TURN, surfels.tables, weights)
+    return matrix[0], statistics
+
+
+def correlations(points: np.ndarray, surfels: SurfelMap) -> tuple[float, float]:
+    _, fit = judged(points, surfels, (0.0, 0.0))
+    noise = fit.normalised / fit.inliers
+    return fit.pairs[1] / fit.pairs[0] / noise, fit.pairs[3] / fit.pairs[2] / noise
+
+
+def test_independent_errors_have_nothing_in_common(surfels: SurfelMap) -> None:
+    found = [correlations(sweep(np.random.default_rng(seed), 0.5, 0.0), surfels) for seed in range(5)]
+    assert np.abs(np.mean(found, axis=0)).max() < 0.05
+
+
+def test_errors_of_each_surfel_are_told_from_those_of_whole_parts_of_a_surface(surfels: SurfelMap) -> None:
+    alike, beside = np.mean(
+        [correlations(sweep(np.random.default_rng(seed), 0.5, NOISE), surfels) for seed in range(5)], axis=0
+    )
+    assert 0.35 < alike < 0.65 and abs(beside) < 0.1  # half of the variance is in common
+    alike, beside = np.mean(
+        [correlations(sweep(np.random.default_rng(seed), 2.0, NOISE), surfels) for seed in range(5)], axis=0
+    )
+    assert 0.35 < alike < 0.65 and 0.25 < beside < 0.65
+
+
+def test_more_points_with_a_common_error_say_no_more_and_independent_ones_do(surfels: SurfelMap) -> None:
+    points = sweep(np.random.default_rng(0), 0.5, 0.0)
+    for common, least, most in (((0.0, 0.0), 3.8, 4.2), ((1.0, 0.0), 1.0, 1.6)):
+        few, many = (judged(each, surfels, common)[0][0, 0] for each in (points[::4], points))
+        assert least < many / few < most
+
+
+def test_the_error_of_a_mean_of_points_is_what_its_information_says(surfels: SurfelMap) -> None:
+    sizes = []
+    for seed in range(60):
+        points = sweep(np.random.default_rng(seed), 0.5, NOISE)
+        weights = PointWeights(0.1, NOISE, 1e6, 1, THICK, 0.0, np.zeros(0), (0.5, 0.0))
+        matrix, right, statistics, _ = pose_equations(
+            points, np.zeros(len(points), "i4"), ORIGIN, TURN, surfels.tables, weights
+        )
+        scale = statistics.normalised / statistics.inliers
+        sizes.append(right[0, 0] ** 2 / matrix[0, 0, 0] / scale)
+    assert 0.6 < np.mean(sizes) < 1.6
+
+
+def test_a_wrong_scale_of_ranges_makes_the_way_uncertain_and_nothing_else() -> None:
+    count = 5
+    pos = np.arange(count)[:, None] * np.array([10.0, 0.0, 0.0])
+    zeros = np.zeros((count, 3))
+    state = State(pos, np.tile(np.eye(3), (count, 1, 1)), zeros, zeros, zeros)
+    cov = relative_to(np.zeros((count, 6, 6)), state, 0)
+    np.testing.assert_allclose(np.sqrt(cov[:, 0, 0]), 0.0015 * pos[:, 0])
+    cov[:, 0, 0] = 0
+    assert not cov.any()
+
+
+def test_planes_that_are_deeper_than_the_prior_allows_are_noticed() -> None:
+    options, trajectory = OdometryOptions(), SplineTrajectory.at_rest(0.0, 1.0, 0.1)
+    assert not SplineSystem(trajectory, options, np.array([2.5, 3.0, 1.0, 0.0])).too_deep
+    assert SplineSystem(trajectory, options, np.array([0.5, 4.0, 1.0, 0.0])).too_deep
