@@ -26,9 +26,9 @@ NOISE = 0.01
 
 
 def walls(rng: np.random.Generator, count: int) -> np.ndarray:
-    """Points on the four walls of a room of 19.4 x 19.4 m, f8 (N, 3)."""
+    """Points on the four walls of a room, f8 (N, 3). No face of a voxel is within a deviation of them."""
     along, up = rng.uniform(-9.2, 9.2, (4, count)), rng.uniform(-1.5, 1.5, (4, count))
-    at = np.full(count, 9.7)
+    at = np.full(count, 9.75)
     return np.concatenate(
         [np.stack(each, -1) for each in (
             (at, along[0], up[0]), (-at, along[1], up[1]), (along[2], at, up[2]), (along[3], -at, up[3]),
