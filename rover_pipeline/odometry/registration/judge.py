@@ -72,7 +72,8 @@ class SweepFit(NamedTuple):
             part, in the lidar frame, m and rad; see `_unfollowed`.
         large: f8 (6, 6), the information that large planes alone give, of a displacement in the world (1/m2) and of a
             rotation in the lidar frame (1/rad2).
-        chance: the plain cost relative to that of poses half a metre away: 1 where the sweep fits here no better than there.
+        chance: the plain cost relative to that of poses half a metre away: 1 where the sweep fits no better here than
+            there.
     """
 
     inliers: float
