@@ -122,7 +122,7 @@ def test_a_wrong_scale_of_ranges_makes_the_way_uncertain_and_nothing_else() -> N
     assert not cov.any()
 
 
-def test_planes_that_are_deeper_than_the_prior_allows_are_noticed() -> None:
+def test_planes_of_all_sizes_that_are_deeper_than_the_prior_allows_are_noticed() -> None:
     options, trajectory = OdometryOptions(), SplineTrajectory.at_rest(0.0, 1.0, 0.1)
-    assert not SplineSystem(trajectory, options, np.array([2.5, 3.0, 1.0, 0.0])).too_deep
-    assert SplineSystem(trajectory, options, np.array([0.5, 4.0, 1.0, 0.0])).too_deep
+    assert not SplineSystem(trajectory, options, np.array([4.0, 3.0, 1.0, 0.0])).too_deep
+    assert SplineSystem(trajectory, options, np.array([4.0, 4.0, 4.0, 0.0])).too_deep

@@ -146,11 +146,12 @@ class SplineSystem:
 
     @property
     def too_deep(self) -> bool:
-        """Whether planes seem to be deeper than the prior allows: by four standard deviations, 1 chance in 30,000.
+        """Whether planes of all sizes seem to be deeper than the prior allows: by four standard deviations.
 
-        Leaves are not. What moves is blurred in the map, and looks so.
+        Leaves are not. What moves is blurred in the map, and looks so. Of one size alone a few points may say so.
         """
-        return bool(((self.depth >= self.deepest) & (self.deepest > 0)).any())
+        bound = self.deepest > 0
+        return bool(bound.any() and (self.depth >= self.deepest)[bound].all())
 
     def copy(self) -> SplineSystem:
         """The same equations, to which others can be added, but none of the depth."""
