@@ -186,7 +186,7 @@ def _part_of(plane: np.ndarray, size: float, keys: np.ndarray) -> float:
 @compiled
 def _pairs(keys: np.ndarray, on_plane: np.ndarray, on_part: np.ndarray) -> tuple[float, float, float, float]:
     """`Statistics.pairs`, from the sums of each plane, and fills those of the parts; see `pose_equations`."""
-    planes, alike, parts, beside = 0.0, 0.0, 0.0, 0.0
+    planes, same_plane, parts, other_planes = 0.0, 0.0, 0.0, 0.0
     for slot in range(len(keys)):
         if keys[slot, 0] == EMPTY:
             continue
@@ -197,14 +197,14 @@ def _pairs(keys: np.ndarray, on_plane: np.ndarray, on_part: np.ndarray) -> tuple
         on_part[part, 3] += total * total
         if number > 1:
             planes += 1
-            alike += min((total * total - on_plane[slot, 2]) / (number * (number - 1)), _CUT_OFF)
+            same_plane += min((total * total - on_plane[slot, 2]) / (number * (number - 1)), _CUT_OFF)
     for slot in range(len(on_part)):
         number, total = on_part[slot, 0], on_part[slot, 1]
         different = number * number - on_part[slot, 2]
         if different > 0:
             parts += 1
-            beside += (total * total - on_part[slot, 3]) / different
-    return planes, alike, parts, beside
+            other_planes += (total * total - on_part[slot, 3]) / different
+    return planes, same_plane, parts, other_planes
 
 
 @compiled
@@ -221,7 +221,7 @@ def pose_equations(
     A point's plane is that of the finest voxel that has one within the gate. Unknowns are a displacement in the world
     and a rotation in the lidar frame. Of n points on one plane whose errors have a correlation of c, each counts
     1 / (1 + c (n - 1)), because their mean has this share of the information of independent ones; those on other planes
-    of the same part of a surface count alike (intraclass correlation; L. Kish, "Survey Sampling", 1965).
+    of the same part of a surface count in the same way (intraclass correlation; L. Kish, "Survey Sampling", 1965).
 
     Args:
         points: f4 (N, 3), lidar frame.
@@ -286,8 +286,8 @@ def pose_equations(
     for i in range(count):
         n, level, row, slot = at[i, 0], at[i, 1], at[i, 2], at[i, 3]
         distance, variance, deeper = found[i, 0], found[i, 1], found[i, 2]
-        alike = on_plane[slot, 0]
-        beside = on_part[int(on_plane[slot, 3]), 0] - alike
+        on_same = on_plane[slot, 0]
+        on_others = on_part[int(on_plane[slot, 3]), 0] - on_same
         c = column[n]
         x, y, z = np.float64(points[n, 0]), np.float64(points[n, 1]), np.float64(points[n, 2])
         nx, ny, nz = planes[level][row, 3], planes[level][row, 4], planes[level][row, 5]
@@ -295,7 +295,7 @@ def pose_equations(
         squared_distances += distance * distance
         squared = min(distance * distance, gate * gate)
         cut_off += squared
-        even += squared / (alike + beside)
+        even += squared / (on_same + on_others)
         normalised += min(distance * distance / variance, _CUT_OFF)
         # The derivative by the rotation is the point times the normal, as a cross product in the lidar frame.
         u = rot[c, 0, 0] * nx + rot[c, 1, 0] * ny + rot[c, 2, 0] * nz
@@ -303,7 +303,11 @@ def pose_equations(
         w = rot[c, 0, 2] * nx + rot[c, 1, 2] * ny + rot[c, 2, 2] * nz
         robust = 1 / (1 + distance * distance / (variance * scale * scale))
         weight = (
-            robust * robust / variance * stride / (1 + common[0] * (stride * alike - 1) + common[1] * stride * beside)
+            robust
+            * robust
+            / variance
+            * stride
+            / (1 + common[0] * (stride * on_same - 1) + common[1] * stride * on_others)
         )
         j = nx, ny, nz, y * w - z * v, z * u - x * w, x * v - y * u
         _add_row(weight, distance, j, matrix, right, c)
