@@ -103,10 +103,23 @@ class Sweep(NamedTuple):
         times = -self.times[::-1]
         return Sweep(*points, times, float(times[-1]), left_out)
 
+    def raised(self, angle: float) -> Sweep:
+        """The sweep with all of its beams raised by an angle, rad."""
+        left_out = self.left_out._replace(points=_raised(self.left_out.points, angle))
+        return self._replace(points=_raised(self.points, angle), left_out=left_out)
+
     def one_a_voxel(self, size: float) -> Sweep:
         """The sweep with one of its points in each voxel; see `Points.one_a_voxel`."""
         points, column = Points(self.points, self.column).one_a_voxel(size)
         return self._replace(points=points, column=column, left_out=self.left_out.one_a_voxel(size))
+
+
+def _raised(points: np.ndarray, angle: float) -> np.ndarray:
+    """Points, f4 (N, 3), of beams that are raised by an angle, rad."""
+    x, y, z = points.astype("f8").T
+    level = np.maximum(np.hypot(x, y), 1e-9)
+    along = np.cos(angle) - np.sin(angle) * z / level
+    return np.stack([along * x, along * y, np.cos(angle) * z + np.sin(angle) * level], axis=1).astype("f4")
 
 
 class _Pixels(NamedTuple):

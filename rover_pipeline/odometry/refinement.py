@@ -6,19 +6,19 @@ Segments contribute to one map and to one system of equations, in any process, s
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from rover_pipeline.engine.exchange import Exchange
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.numerics.linear import matmul
+from rover_pipeline.odometry.batch_pass import BatchPass
 from rover_pipeline.odometry.inertial import Imu
-from rover_pipeline.odometry.observations import Gyro, Sweep
-from rover_pipeline.odometry.registration.batch import SplineSystem, normal_equations, rate_equations
+from rover_pipeline.odometry.observations import Gyro
+from rover_pipeline.odometry.registration.batch import SplineSystem, rate_equations
 from rover_pipeline.odometry.registration.convergence import (
     MOST_LEFT,
     Pass,
@@ -30,25 +30,19 @@ from rover_pipeline.odometry.registration.convergence import (
 )
 from rover_pipeline.odometry.registration.covariance import covariances
 from rover_pipeline.odometry.registration.judge import (
-    NO_FIT,
     SweepFit,
-    TwoMaps,
     correlations,
     is_worse,
-    judge,
     mean_difference,
     noise_scale,
     packed,
     tell_little,
-    world_rays,
 )
-from rover_pipeline.odometry.registration.point_to_plane import Depth, PointErrors
+from rover_pipeline.odometry.registration.point_to_plane import DEPTH, ELEVATION, PointErrors
 from rover_pipeline.odometry.registration.register import batch_passes, has_settled
-from rover_pipeline.odometry.registration.spline_equations import SplineEquations
 from rover_pipeline.odometry.segments import SweepReader
 from rover_pipeline.odometry.shake import NO_SHAKE, Shake
 from rover_pipeline.odometry.spline import SplineTrajectory
-from rover_pipeline.odometry.surfels import SurfelMap
 
 #: Information by which the gyroscope may move a second of the trajectory against the lidar, for each of its unknowns,
 #: before it is asked whether the lidar alone fits better.
@@ -74,6 +68,7 @@ class Batch(NamedTuple):
         shake: rotations of the lidar about the trajectory.
         follows: share of an error that a pass leaves, because the map follows the trajectory; see `convergence.rate`.
         unsettled: f8 (frame,), how far further passes would move the positions, if there were any, m.
+        open_elevation: how far they would raise the beams, rad.
     """
 
     trajectory: SplineTrajectory
@@ -85,6 +80,7 @@ class Batch(NamedTuple):
     shake: Shake = NO_SHAKE
     follows: float = 0.0
     unsettled: np.ndarray | float = 0.0
+    open_elevation: float = 0.0
 
     @property
     def band(self) -> np.ndarray:
@@ -95,6 +91,13 @@ class Batch(NamedTuple):
     def covariances(self, ts: np.ndarray) -> np.ndarray:
         """Of the poses at some instants, f8 (frame, 6, 6); see `registration.covariance.covariances`."""
         return covariances(self.system, self.noise, ts) / (1 - self.follows)
+
+    def beams(self) -> dict[str, float]:
+        """By how much all beams point higher than `lidar.json` says, and the standard deviation, degrees."""
+        _, cov = self.system.considered(self.noise)
+        deviation = np.sqrt(cov[ELEVATION, ELEVATION] / (1 - self.follows))
+        found = {"elevation": self.errors.shared[ELEVATION], "deviation": np.hypot(deviation, self.open_elevation)}
+        return {name: round(float(np.degrees(value)), 3) for name, value in found.items()}
 
     def states(self, ts: np.ndarray) -> State:
         """Of the lidar at some instants, f8 (frame,), s."""
@@ -116,8 +119,8 @@ class Batch(NamedTuple):
 
     def refined(self) -> tuple[SplineTrajectory, PointErrors]:
         """The trajectory that solves the equations, and what it tells about the errors of points."""
-        trajectory, depth = self.system.solve(self.noise)
-        return trajectory, PointErrors(depth, correlations(self.fits))
+        trajectory, shared = self.system.solve(self.noise)
+        return trajectory, PointErrors(shared, correlations(self.fits))
 
 
 def refine_in_batch(
@@ -209,7 +212,8 @@ def _as_settled(best: Batch, ts: np.ndarray, done: Sequence[Pass], left: float, 
     told = done if refused is None else [*done, Pass(refused.trajectory, *refused.refined())]
     move = mixed(done, best.band).at(ts).pos - best.trajectory.at(ts).pos
     unsettled = left * np.linalg.norm(move, axis=1)
-    return best._replace(follows=rate(told, best.band), unsettled=unsettled)
+    raised = left * float(abs(done[-1].errors.shared[ELEVATION] - best.errors.shared[ELEVATION]))
+    return best._replace(follows=rate(told, best.band), unsettled=unsettled, open_elevation=raised)
 
 
 def _pass(
@@ -284,67 +288,15 @@ def _at_once(
     recording, options = reader.recording, reader.options
     fits: list[SweepFit] = []
     information: list[np.ndarray] = []
-    errors = PointErrors(np.zeros(len(options.voxels))) if errors is None else errors
-    system = SplineSystem(trajectory, options, errors.depth)
+    errors = PointErrors(np.zeros(DEPTH + len(options.voxels))) if errors is None else errors
+    system = SplineSystem(trajectory, options, errors.shared)
     with recording.exchange() as store:
-        segments = _BatchPass(reader, trajectory, ranges, store, errors, shake)
+        segments = BatchPass(reader, trajectory, ranges, store, errors, shake)
         deque(recording.map(segments.put_map, ranges, "map", processes=True), maxlen=0)
-        for equations, part_fits, part, deep in recording.map(segments.equations, ranges, "refine", processes=True):
+        for equations, part_fits, part, shared in recording.map(segments.equations, ranges, "refine", processes=True):
             system.add(equations)
-            system.add_depth(deep, equations.first)
+            system.add_shared(shared, equations.first)
             fits += packed(part_fits)
             information.append(np.reshape(part, (-1, 6, 6)))
     scale = noise_scale(fits)
     return Batch(trajectory, fits, np.concatenate(information) / scale, system, scale, errors, shake)
-
-
-@dataclass
-class _BatchPass:
-    """What each segment contributes to one batch pass: first its map, then normal equations.
-
-    Attributes:
-        store: the sums of the segments' maps, by the number of the segment.
-        errors: of points, as far as they are known.
-        shake: rotations of the lidar about the trajectory.
-    """
-
-    reader: SweepReader
-    trajectory: SplineTrajectory
-    ranges: Sequence[tuple[int, int]]
-    store: Exchange
-    errors: PointErrors
-    shake: Shake
-
-    def put_map(self, start: int, stop: int) -> None:
-        """Make the map of a segment and put it into the store."""
-        reader = self.reader
-        _, trajectory = self.trajectory.window(*reader.span(start, stop))
-        maps = TwoMaps(reader.options, len(reader.times))
-        for number, (sweep, _) in enumerate(reader.read(start, stop), start):
-            if sweep:
-                maps.insert(number, world_rays(self.shake.removed(sweep), trajectory))
-        segment = self.ranges.index((start, stop))
-        for half, surfels in enumerate(maps.maps):
-            self.store.put(f"{segment}-{half}", surfels.sums())
-
-    def equations(self, start: int, stop: int) -> tuple[SplineEquations, list[SweepFit], list[np.ndarray], Depth]:
-        """Normal equations of a segment, how well each of its sweeps fits the others, its information, the depth's."""
-        reader, options = self.reader, self.reader.options
-        maps = TwoMaps(options, len(reader.times))
-        segment = self.ranges.index((start, stop))
-        for near in range(max(0, segment - 1), min(segment + 2, len(self.ranges))):
-            for half, surfels in enumerate(maps.maps):
-                surfels.add(self.store.get(f"{near}-{half}"))
-        begin, end = reader.span(start, stop)
-        low, trajectory = self.trajectory.window(begin, end)
-        fits: list[SweepFit] = []
-
-        def sweeps() -> Iterator[tuple[Sweep | None, SurfelMap]]:
-            for number, (sweep, _) in enumerate(reader.read(start, stop), start):
-                sweep = self.shake.removed(sweep) if sweep else None
-                others = maps.others(number)
-                fits.append(judge(sweep, trajectory, others, options, self.errors) if sweep else NO_FIT)
-                yield sweep, maps.target(number)
-
-        equations, information, deep = normal_equations(sweeps(), trajectory, options, errors=self.errors)
-        return equations._replace(first=equations.first + low), fits, information, deep

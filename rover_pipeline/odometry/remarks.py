@@ -10,6 +10,8 @@ from rover_pipeline.odometry.segments import Seam
 
 #: Differences of two segments at a seam above which the user is warned, metres and degrees.
 _WIDE_SEAM = 0.05, 0.5
+#: Elevation of all beams that data sheets allow, degrees.
+_ELEVATION = 0.1
 #: What the user is told where the depth of planes ends at its bound; see `SplineSystem.too_deep`.
 TOO_DEEP = (
     "surfaces seem to be deeper along the rays than leaves can be: most of what is seen moves, or the trajectory is "
@@ -46,6 +48,14 @@ def contradiction_warnings(against: np.ndarray) -> list[str]:
     """A line where the accelerometer contradicts the trajectory, bool (frame,)."""
     world = f"at {against.sum()} sweeps in all; the world there leaves a direction open, or moves along"
     return _where(against, f"the accelerometer contradicts the trajectory, {world}")
+
+
+def beam_warnings(elevation: float, deviation: float) -> list[str]:
+    """A line where beams seem to point elsewhere than data sheets allow, degrees, beyond two deviations."""
+    if not abs(elevation) > max(_ELEVATION, 2 * deviation):
+        return []
+    higher = f"{abs(elevation):.2f} +- {deviation:.2f} degrees {'higher' if elevation > 0 else 'lower'}"
+    return [f"all beams seem to point {higher} than lidar.json says; the trajectory allows for it, other steps do not"]
 
 
 def _where(frames: np.ndarray, text: str) -> list[str]:

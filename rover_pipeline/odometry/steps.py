@@ -43,6 +43,7 @@ from rover_pipeline.odometry.refinement import refine_in_batch
 from rover_pipeline.odometry.registration.covariance import relative_to
 from rover_pipeline.odometry.remarks import (
     TOO_DEEP,
+    beam_warnings,
     companion_warnings,
     contradiction_warnings,
     jump_warnings,
@@ -164,7 +165,8 @@ def _estimate(
         **({"imu": imu.summary} if imu.summary else {}),
         "seams": summaries,
         "noise": round(batch.noise, 3),
-        "depth": batch.system.depth.round(2).tolist(),
+        "depth": batch.errors.depth.round(2).tolist(),
+        "beams": batch.beams(),
         "correlation": np.round(batch.errors.common, 3).tolist(),
         "follows": round(batch.follows, 3),
     }
@@ -232,6 +234,7 @@ def _estimate(
         *lidar_clock.remarks("lidar"),
         *companion_warnings(companions),
         *traffic_warnings(traffic),
+        *beam_warnings(**measured["beams"]),
         *degeneracy_warnings(degenerate),
         *warnings_of(seams, valid, recording.valid),
     ]

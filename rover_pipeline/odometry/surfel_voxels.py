@@ -15,13 +15,13 @@ from rover_pipeline.numerics.voxel_table import EMPTY, find_slot, voxel_indices,
 
 #: Columns of the sums of a voxel: number of points; x, y, z, xx, xy, xz, yy, yz, zz relative to the voxel's centre;
 #: x, y, z of the unit vectors from the lidar to them; the sine of their elevation in the lidar frame, and its square;
-#: number of points when its plane was fitted last.
-COUNT, VIEW, SINE, FITTED, SUMS = 0, 10, 13, 15, 16
+#: x, y, z of how they move if all beams are raised, m/rad; number of points when its plane was fitted last.
+COUNT, VIEW, SINE, RAISE, FITTED, SUMS = 0, 10, 13, 15, 18, 19
 #: Columns of a plane: x, y, z of a point on it; x, y, z of its unit normal; its thickness, which is the standard
 #: deviation of its points along the normal, metres; 1 where the voxel has a plane, else 0; the standard deviation of
 #: its points along its shorter side, metres; the mean of the unit vectors from the lidar to its points, along the
-#: normal.
-NORMAL, THICKNESS, IS_PLANE, EXTENT, FACING, PLANE = 3, 6, 7, 8, 9, 10
+#: normal; and how far it moves along the normal if all beams are raised, m/rad.
+NORMAL, THICKNESS, IS_PLANE, EXTENT, FACING, RISE, PLANE = 3, 6, 7, 8, 9, 10, 11
 #: Offset of the voxel grid from the world's origin, in voxels. Floors and walls often lie at round coordinates. Without
 #: an offset they would lie on the border of two voxels.
 _OFFSET = 0.371
@@ -43,8 +43,8 @@ class VoxelArrays(NamedTuple):
     Attributes:
         slots: i8 (slot, 2), hash table of keys (see `numerics.voxel_table`) and rows.
         keys: i8 (row,).
-        sums: f8 (row, 16).
-        planes: f8 (row, 10).
+        sums: f8 (row, 19).
+        planes: f8 (row, 11).
     """
 
     slots: np.ndarray
@@ -144,6 +144,9 @@ def insert_points(rays: np.ndarray, size: float, voxels: VoxelArrays, count: int
         sums[row, VIEW + 2] += rays[n, 5]
         sums[row, SINE] += rays[n, 6]
         sums[row, SINE + 1] += rays[n, 6] * rays[n, 6]
+        sums[row, RAISE] += rays[n, 7]
+        sums[row, RAISE + 1] += rays[n, 8]
+        sums[row, RAISE + 2] += rays[n, 9]
     for n in range(number):
         row = touched[n]
         s = sums[row]
@@ -157,7 +160,7 @@ def insert_points(rays: np.ndarray, size: float, voxels: VoxelArrays, count: int
 
 @compiled
 def insert_sums(other_keys: np.ndarray, other_sums: np.ndarray, size: float, voxels: VoxelArrays, count: int) -> int:
-    """Adds the sums of another map's voxels, i8 (N,) and f8 (N, 16), and fits their planes again.
+    """Adds the sums of another map's voxels, i8 (N,) and f8 (N, 19), and fits their planes again.
 
     Args:
         count: number of voxels before; there is room for N more.
@@ -244,3 +247,4 @@ def _fit_plane(key: int, size: float, s: np.ndarray, plane: np.ndarray) -> None:
     plane[3], plane[4], plane[5] = x1, y1, z1
     plane[6], plane[7], plane[EXTENT] = thickness, 1.0, math.sqrt(middle)
     plane[FACING] = (x1 * s[VIEW] + y1 * s[VIEW + 1] + z1 * s[VIEW + 2]) / n
+    plane[RISE] = (x1 * s[RAISE] + y1 * s[RAISE + 1] + z1 * s[RAISE + 2]) / n

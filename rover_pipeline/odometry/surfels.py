@@ -47,12 +47,12 @@ class SurfelLevel:
         self.count = insert_points(rays, self.size, self.voxels, self.count)
 
     def add(self, keys: np.ndarray, sums: np.ndarray) -> None:
-        """Add the voxels of another map of the same world, i8 (N,) and f8 (N, 16)."""
+        """Add the voxels of another map of the same world, i8 (N,) and f8 (N, 19)."""
         self._reserve(self.count + len(keys))
         self.count = insert_sums(keys, sums, self.size, self.voxels, self.count)
 
     def planes(self) -> np.ndarray:
-        """The planes of the voxels that have one, f8 (N, 10), columns as from `NORMAL` to `PLANE`."""
+        """The planes of the voxels that have one, f8 (N, 11), columns as from `NORMAL` to `PLANE`."""
         planes = self.voxels.planes[: self.count]
         return planes[planes[:, IS_PLANE] > 0]
 
@@ -96,8 +96,9 @@ class SurfelMap:
         """Add points.
 
         Args:
-            rays: f8 (N, 7), of each point x, y, z in the world, metres; those of the unit vector from the lidar to it;
-                and the sine of its elevation in the lidar frame, which tells the beams apart.
+            rays: f8 (N, 10), of each point x, y, z in the world, metres; those of the unit vector from the lidar to it;
+                the sine of its elevation in the lidar frame, which tells the beams apart; and x, y, z of how it moves
+                if its beam is raised, m/rad.
         """
         for level in self.levels:
             level.insert(rays)

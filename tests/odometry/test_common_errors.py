@@ -15,8 +15,8 @@ from rover_pipeline.odometry.registration.point_to_plane import (
     PointWeights,
     Statistics,
     pose_equations,
-    transform_rays,
 )
+from rover_pipeline.odometry.registration.transforms import transform_rays
 from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.surfels import SurfelMap
 

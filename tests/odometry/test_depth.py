@@ -14,8 +14,8 @@ from rover_pipeline.odometry.registration.point_to_plane import (
     THICK,
     PointWeights,
     pose_equations,
-    transform_rays,
 )
+from rover_pipeline.odometry.registration.transforms import transform_rays
 from rover_pipeline.odometry.surfels import SurfelMap
 from tests.odometry.test_rough_worlds import recording
 

@@ -23,7 +23,7 @@ from rover_pipeline.numerics.linear import inv, matmul
 from rover_pipeline.odometry.clouds import Cloud, Scan
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometrySection
-from rover_pipeline.odometry.registration.point_to_plane import transform_points
+from rover_pipeline.odometry.registration.transforms import transform_points
 
 #: Approximate number of points of a sweep that small_gicp is given. More make the initial guess no better.
 _POINTS = 5000

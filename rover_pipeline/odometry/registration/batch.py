@@ -17,12 +17,14 @@ from rover_pipeline.odometry.observations import NO_GYRO, Gyro, Sweep
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.registration.judge import TwoMaps, world_rays
 from rover_pipeline.odometry.registration.point_to_plane import (
+    DEPTH,
+    ELEVATION,
     NO_ERRORS,
     SCALE,
     THICK,
-    Depth,
     PointErrors,
     PointWeights,
+    Shared,
     pose_equations,
 )
 from rover_pipeline.odometry.registration.spline_equations import (
@@ -38,9 +40,12 @@ from rover_pipeline.odometry.surfels import SurfelMap
 
 #: Control points whose prior is computed at once.
 _CONTROLS = 1024
-#: How far rays get into thick planes, in thicknesses (see `Depth`): standard deviation before anything is measured, and
-#: the most. Where leaves are all alike, and all rays are from one side, it is 1.
+#: How far rays get into thick planes, in thicknesses (see `Shared`): standard deviation before anything is measured,
+#: and the most. Where leaves are all alike, and all rays are from one side, it is 1.
 _DEPTH, _MAX_DEPTH = 1.0, 4.0
+#: Standard deviation of the elevation of all beams before anything is measured, and of what stays open because single
+#: beams differ: data sheets allow 0.1 degrees for all, and 0.05 for one of the dozens that tell, rad.
+_ELEVATION, _ONE_BEAM = np.radians(0.1), np.radians(0.01)
 #: Edge of the largest voxels whose planes can be leaves, metres. In larger ones they are of several bodies.
 _LEAVES = 1.0
 #: Largest distance of a point from its plane, metres. The trajectory is nearly right before a batch pass.
@@ -71,7 +76,7 @@ def normal_equations(
     options: OdometrySection,
     gyro: Gyro = NO_GYRO,
     errors: PointErrors = NO_ERRORS,
-) -> tuple[SplineEquations, list[np.ndarray], Depth]:
+) -> tuple[SplineEquations, list[np.ndarray], Shared]:
     """Normal equations of the trajectory's control points from sweeps and rates, and the information of each sweep.
 
     Args:
@@ -81,14 +86,13 @@ def normal_equations(
 
     Returns:
         The equations; for each sweep, f8 (6, 6), the information of a displacement in the world (1/m2) and of a
-        rotation in the lidar frame (1/rad2) of all of its poses; and those of the depth, with the control points of the
-        equations.
+        rotation in the lidar frame (1/rad2) of all of its poses; and those of what all points have in common, with the
+        control points of the equations.
     """
     equations = _no_equations(trajectory)
-    depth = errors.depth
-    weights = PointWeights(_GATE, options.range_noise, SCALE, 1, THICK, 0.0, *errors)
-    cross = np.zeros((len(depth), *equations.right.shape))
-    alone = np.zeros((2, len(depth)))
+    weights = PointWeights(_GATE, options.range_noise, SCALE, 1, THICK, 0.0, errors.depth, errors.common)
+    count = len(errors.shared)
+    shared = Shared(np.zeros((count, *equations.right.shape)), np.zeros((count, count)), np.zeros(count))
     information: list[np.ndarray] = []
     ranges: list[tuple[int, int]] = []
     for sweep, surfels in sweeps:
@@ -97,10 +101,11 @@ def normal_equations(
             continue
         instants = trajectory.locate(sweep.times)
         pos, rot = trajectory.poses(instants)
-        matrix, right, _, deep = pose_equations(sweep.points, sweep.column, pos, rot, surfels.tables, weights)
+        matrix, right, _, found = pose_equations(sweep.points, sweep.column, pos, rot, surfels.tables, weights)
         add_poses(matrix, right, instants.first, instants.weights(), equations)
-        add_vectors(deep.cross, instants.first, instants.weights(), cross)
-        alone += deep.information, deep.right
+        add_vectors(found.cross, instants.first, instants.weights(), shared.cross)
+        shared.information[:] += found.information
+        shared.right[:] += found.right
         ranges.append(instants.control_range())
         information.append(matrix.sum(0))
     if len(gyro.times):
@@ -109,8 +114,8 @@ def normal_equations(
         ranges.append(rates.instants.control_range())
     low = min((first for first, _ in ranges), default=0)
     part = slice(low, max((end for _, end in ranges), default=0))
-    found = SplineEquations(low, equations.blocks[part].copy(), equations.right[part].copy())
-    return found, information, Depth(cross[:, part].copy(), *alone)
+    of_part = SplineEquations(low, equations.blocks[part].copy(), equations.right[part].copy())
+    return of_part, information, shared._replace(cross=shared.cross[:, part].copy())
 
 
 def gyro_rates(trajectory: SplineTrajectory, gyro: Gyro) -> AngularRates:
@@ -133,14 +138,19 @@ class SplineSystem:
     f8 (M, 6). The prior is computed where it is needed.
 
     Args:
-        depth: f8 (level,), how far rays get into thick planes, which the equations are about as well; see `Depth`.
+        shared: f8 (K,), what all points have in common, which the equations are about as well; see `Shared`.
     """
 
-    def __init__(self, trajectory: SplineTrajectory, options: OdometrySection, depth: np.ndarray | None = None) -> None:
-        count, levels = len(trajectory.pos), len(options.voxels)
-        self.depth = np.zeros(levels) if depth is None else depth
-        self.cross, self.deep = np.zeros((levels, count, 6)), np.zeros((2, levels))
-        self.deepest = np.where(np.array(options.voxels) > _LEAVES, 0.0, _MAX_DEPTH)
+    def __init__(
+        self, trajectory: SplineTrajectory, options: OdometrySection, shared: np.ndarray | None = None
+    ) -> None:
+        count, unknowns = len(trajectory.pos), DEPTH + len(options.voxels)
+        self.shared = np.zeros(unknowns) if shared is None else shared
+        self.of_shared = Shared(np.zeros((unknowns, count, 6)), np.zeros((unknowns, unknowns)), np.zeros(unknowns))
+        self.expected = np.full(unknowns, _DEPTH)
+        self.expected[ELEVATION] = _ELEVATION
+        deepest = np.where(np.array(options.voxels) > _LEAVES, 0.0, _MAX_DEPTH)
+        self.most = np.concatenate([[np.inf], deepest])
         self.trajectory, self.information = trajectory, 1 / (options.jerk * trajectory.step**3) ** 2
         self.band, self.right = np.zeros((6 * ORDER, count, 6)), np.zeros((count, 6))
 
@@ -150,11 +160,11 @@ class SplineSystem:
 
         Leaves are not. What moves is blurred in the map, and looks so. Of one size alone a few points may say so.
         """
-        bound = self.deepest > 0
-        return bool(bound.any() and (self.depth >= self.deepest)[bound].all())
+        bound = self.most[DEPTH:] > 0
+        return bool(bound.any() and (self.shared >= self.most)[DEPTH:][bound].all())
 
     def copy(self) -> SplineSystem:
-        """The same equations, to which others can be added, but none of the depth."""
+        """The same equations, to which others can be added, but none of what all points have in common."""
         other = copy(self)
         other.band, other.right = self.band.copy(), self.right.copy()
         return other
@@ -165,10 +175,11 @@ class SplineSystem:
         self.band[:, rows] += weight * _banded(part.blocks)
         self.right[rows] += weight * part.right
 
-    def add_depth(self, part: Depth, first: int) -> None:
-        """Add the equations of the depth, with control points from number `first` on."""
-        self.cross[:, first : first + part.cross.shape[1]] += part.cross
-        self.deep += part.information, part.right
+    def add_shared(self, part: Shared, first: int) -> None:
+        """Add the equations of what all points have in common, with control points from number `first` on."""
+        self.of_shared.cross[:, first : first + part.cross.shape[1]] += part.cross
+        self.of_shared.information[:] += part.information
+        self.of_shared.right[:] += part.right
 
     def matrix(self, scale: float) -> np.ndarray:
         """The information of all control points, f8 (24, 6 M), in the order of memory in which LAPACK works in place.
@@ -185,27 +196,49 @@ class SplineSystem:
         return matrix
 
     def solve(self, scale: float = 1.0) -> tuple[SplineTrajectory, np.ndarray]:
-        """The trajectory and the depth after one step of Gauss-Newton, which minimises the sum of all equations.
+        """The trajectory and what all points have in common after one step of Gauss-Newton on all equations.
 
         Args:
             scale: as above.
         """
-        known = np.flatnonzero((self.deep[0] > 0) & (self.deepest > 0))
+        known, alone, through, information = self._reduced(scale)
+        wanted = self.of_shared.right[known] / scale - self.shared[known] * self.expected[known] ** -2
+        wanted -= linear.matmul(self.of_shared.cross[known].reshape(len(known), alone.size) / scale, alone)
+        shared = self.shared.copy()
+        least = np.where(np.arange(len(shared)) < DEPTH, -np.inf, 0.0)
+        after = shared[known] + linear.solve(information, wanted)
+        shared[known] = np.clip(after, least[known], self.most[known])
+        update = (alone - linear.matmul(through.T, shared[known] - self.shared[known])).reshape(-1, 6)
+        before = self.trajectory
+        pos, rot = before.pos + update[:, :3], linear.matmul(before.rot, exp(update[:, 3:]))
+        return SplineTrajectory(before.start, before.step, pos, rot), shared
+
+    def considered(self, scale: float) -> tuple[np.ndarray, np.ndarray]:
+        """What the control points do not know because of what all points have in common.
+
+        Returns:
+            f8 (K, M, 6), how each unknown moves the control points; f8 (K, K), the covariance of the unknowns.
+        """
+        known, _, through, information = self._reduced(scale)
+        moves, cov = np.zeros(self.of_shared.cross.shape), np.zeros((len(self.shared), len(self.shared)))
+        moves[known] = -through.reshape(len(known), *self.right.shape)
+        cov[np.ix_(known, known)] = linear.inv(information)
+        cov[ELEVATION, ELEVATION] += _ONE_BEAM**2
+        return moves, cov
+
+    def _reduced(self, scale: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Which of the common unknowns are told of, i8 (L,); the control points' step without them, f8 (6 M,); the step
+        that each of them takes back, f8 (L, 6 M); and what is left of their information, f8 (L, L) (Schur complement).
+        """
+        known = np.flatnonzero((np.diagonal(self.of_shared.information) > 0) & (self.most > 0))
         right = np.empty((1 + len(known), *self.right.shape))
         for start, stop in self._parts():
             right[0, start:stop] = self._prior(start, stop).right + self.right[start:stop] / scale
-            right[1:, start:stop] = self.cross[known, start:stop] / scale
+            right[1:, start:stop] = self.of_shared.cross[known, start:stop] / scale
         flat = right.reshape(len(right), -1)
         solved = linear.solveh_banded(self.matrix(scale), flat.T).T
-        # Schur complement: what is left of the equations of the depth once the control points are solved for.
-        deeper, depth = self.depth.copy(), self.depth[known]
-        information = np.diag(self.deep[0, known] / scale + _DEPTH**-2) - linear.matmul(flat[1:], solved[1:].T)
-        wanted = self.deep[1, known] / scale - linear.matmul(solved[1:], flat[0]) - depth * _DEPTH**-2
-        deeper[known] = np.clip(depth + linear.solve(information, wanted), 0.0, self.deepest[known])
-        update = (solved[0] - linear.matmul(deeper[known] - depth, solved[1:])).reshape(-1, 6)
-        before = self.trajectory
-        pos, rot = before.pos + update[:, :3], linear.matmul(before.rot, exp(update[:, 3:]))
-        return SplineTrajectory(before.start, before.step, pos, rot), deeper
+        information = self.of_shared.information[np.ix_(known, known)] / scale + np.diag(self.expected[known] ** -2)
+        return known, solved[0], solved[1:], information - linear.matmul(flat[1:], solved[1:].T)
 
     def _parts(self) -> Iterator[tuple[int, int]]:
         """Control points whose prior is computed at once: the first one, and one after the last."""

@@ -25,8 +25,8 @@ from rover_pipeline.odometry.registration.point_to_plane import (
     PointWeights,
     Statistics,
     pose_equations,
-    transform_rays,
 )
+from rover_pipeline.odometry.registration.transforms import transform_rays
 from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.surfels import SurfelMap
 
@@ -72,8 +72,8 @@ class SweepFit(NamedTuple):
             part, in the lidar frame, m and rad; see `_unfollowed`.
         large: f8 (6, 6), the information that large planes alone give, of a displacement in the world (1/m2) and of a
             rotation in the lidar frame (1/rad2).
-        chance: the plain cost relative to that of poses half a metre away: 1 where the sweep fits no better here than
-            there.
+        chance: how well the sweep fits at poses half a metre away relative to here, by how much its plain cost is below
+            that of points without any plane: 1 where it fits as well there.
     """
 
     inliers: float
@@ -196,7 +196,8 @@ def judge(
         structure=smallest_eigenvalue(large),
         motion=_unfollowed(matrix, right, poses[1]),
         large=large,
-        chance=fit.plain / max(float(np.mean([_cost(each, each.cut_off) for each in away])), 1e-12),
+        chance=_agreement(float(np.mean([_cost(each, each.cut_off) for each in away])))
+        / max(_agreement(fit.plain), 1e-12),
         common=(there.pairs[1] / max(there.pairs[0], 1), there.pairs[3] / max(there.pairs[2], 1)),
     )
 
@@ -204,6 +205,11 @@ def judge(
 def _cost(fit: Statistics, squares: float) -> float:
     """Mean squared distance of all points from their planes, cut off at 5 cm, m2."""
     return (squares + (fit.points - fit.inliers) * _GATE**2) / fit.points
+
+
+def _agreement(cost: float) -> float:
+    """By how much a cost is below that of points without any plane, m2: points of places that no other sweep saw."""
+    return _GATE**2 - cost
 
 
 def _unfollowed(matrix: np.ndarray, right: np.ndarray, rot: np.ndarray) -> np.ndarray:

@@ -9,7 +9,9 @@ import numpy as np
 
 from rover_pipeline.numerics.compiled import compiled
 from rover_pipeline.numerics.voxel_table import EMPTY, find_slot, voxel_key
-from rover_pipeline.odometry.surfel_voxels import EXTENT, FACING, IS_PLANE, THICKNESS, SurfelTables, surfel_key
+from rover_pipeline.odometry.observations import Sweep
+from rover_pipeline.odometry.registration.transforms import raised_by
+from rover_pipeline.odometry.surfel_voxels import EXTENT, FACING, IS_PLANE, RISE, THICKNESS, SurfelTables, surfel_key
 
 #: Distance of a point from its plane, in standard deviations, beyond which it counts less.
 SCALE = 2.0
@@ -29,7 +31,7 @@ class PointWeights(NamedTuple):
         stride: one point in so many is used.
         thick: largest distance of a point from a thick plane, in thicknesses, if that is more than the gate.
         extent: smallest extent of a plane along its shorter side, relative to its voxel.
-        depth: f8 (level,), how far rays get into the thick planes of each size of voxel, see `Depth`; or f8 (0,): not
+        depth: f8 (level,), how far rays get into the thick planes of each size of voxel, see `Shared`; or f8 (0,): not
             at all, and there are no equations of it.
     """
 
@@ -43,34 +45,50 @@ class PointWeights(NamedTuple):
     common: tuple[float, float] = (0.0, 0.0)
 
 
+#: Unknowns that all points of a recording have in common; see `Shared`. From the last one on, one for each size of
+#: voxel.
+ELEVATION, DEPTH = 0, 1
+
+
 class PointErrors(NamedTuple):
     """What is known about the errors of points, from the pass before.
 
     Attributes:
-        depth: f8 (level,), how far rays get into thick planes, see `Depth`; f8 (0,) = not at all, and it is no unknown.
+        shared: f8 (1 + level,), the unknowns of `Shared`; f8 (0,) = they are 0, and no unknowns.
         common: see `PointWeights`.
     """
 
-    depth: np.ndarray
+    shared: np.ndarray
     common: tuple[float, float] = (0.0, 0.0)
+
+    @property
+    def depth(self) -> np.ndarray:
+        """How far rays get into thick planes, f8 (level,)."""
+        return self.shared[DEPTH:]
+
+    def removed(self, sweep: Sweep) -> Sweep:
+        """The sweep with its points where they are if its beams point where they seem to."""
+        return sweep.raised(float(self.shared[ELEVATION])) if len(self.shared) and self.shared[ELEVATION] else sweep
 
 
 #: Before anything is known.
 NO_ERRORS = PointErrors(np.zeros(0))
 
 
-class Depth(NamedTuple):
-    """Normal equations of how far rays get into thick planes, in thicknesses.
+class Shared(NamedTuple):
+    """Normal equations of the unknowns that all points of a recording have in common.
 
-    A ray meets leaves behind the face that it comes from. Those of the other side of a bush are seen from there. So a
-    plane of leaves lies deeper along each ray, by a multiple of its thickness, and what passes by seems to be longer
-    than it is. The thickness that noise of ranges gives to every plane does not count.
+    - By how much all beams point higher than `lidar.json` says, rad.
+    - How far rays get into thick planes, in thicknesses. A ray meets leaves behind the face that it comes from. Those
+      of the other side of a bush are seen from there. So a plane of leaves lies deeper along each ray, by a multiple
+      of its thickness, and what passes by seems to be longer than it is. The thickness that noise of ranges gives to
+      every plane does not count. The multiple is another one for each size of voxel, whose faces cut deep foliage off.
 
-    The multiple is another one for each size of voxel, whose faces cut deep foliage off.
+    If all beams are raised, the planes of the map rise as well, as their points do.
 
     Attributes:
-        cross: f8 (level, C, 6), of the multiples with each pose.
-        information, right: f8 (level,), of the multiples alone. No point is about two of them.
+        cross: f8 (K, C, 6), of the unknowns with each pose.
+        information, right: f8 (K, K), (K,), of the unknowns alone.
     """
 
     cross: np.ndarray
@@ -101,44 +119,6 @@ class Statistics(NamedTuple):
     normalised: float
     even: float = 0.0
     pairs: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
-
-
-@compiled
-def transform_points(points: np.ndarray, column: np.ndarray, pos: np.ndarray, rot: np.ndarray) -> np.ndarray:
-    """Points in the world, f8 (N, 3).
-
-    Args:
-        points: f4 (N, 3), lidar frame.
-        column: i4 (N,), which of the poses each point was measured from.
-        pos, rot: f8 (C, 3), (C, 3, 3).
-    """
-    out = np.empty((len(points), 3))
-    for n in range(len(points)):
-        c = column[n]
-        for i in range(3):
-            out[n, i] = (
-                pos[c, i] + rot[c, i, 0] * points[n, 0] + rot[c, i, 1] * points[n, 1] + rot[c, i, 2] * points[n, 2]
-            )
-    return out
-
-
-@compiled
-def transform_rays(points: np.ndarray, column: np.ndarray, pos: np.ndarray, rot: np.ndarray) -> np.ndarray:
-    """Points in the world as a map takes them, f8 (N, 7); see `surfels.SurfelMap.insert`.
-
-    Args:
-        points, column, pos, rot: as in `transform_points`.
-    """
-    out = np.empty((len(points), 7))
-    for n in range(len(points)):
-        c = column[n]
-        x, y, z = np.float64(points[n, 0]), np.float64(points[n, 1]), np.float64(points[n, 2])
-        scale = 1 / max(math.sqrt(x * x + y * y + z * z), 1e-9)
-        out[n, 6] = z * scale
-        for i in range(3):
-            ray = rot[c, i, 0] * x + rot[c, i, 1] * y + rot[c, i, 2] * z
-            out[n, i], out[n, 3 + i] = pos[c, i] + ray, scale * ray
-    return out
 
 
 @compiled
@@ -215,7 +195,7 @@ def pose_equations(
     rot: np.ndarray,
     tables: SurfelTables,
     weights: PointWeights,
-) -> tuple[np.ndarray, np.ndarray, Statistics, Depth]:
+) -> tuple[np.ndarray, np.ndarray, Statistics, Shared]:
     """Normal equations of each column's pose, from the squared distances of its points from planes of the map.
 
     A point's plane is that of the finest voxel that has one within the gate. Unknowns are a displacement in the world
@@ -229,13 +209,18 @@ def pose_equations(
         pos, rot: f8 (C, 3), (C, 3, 3), poses of the columns.
 
     Returns:
-        Matrices, f8 (C, 6, 6); right sides, f8 (C, 6); how well the points lie on the map; and of the depth of planes.
+        Matrices, f8 (C, 6, 6); right sides, f8 (C, 6); how well the points lie on the map; and of what they
+        have in common, whose K is 0 where `weights.depth` is empty.
     """
     matrix, right = np.zeros((len(pos), 6, 6)), np.zeros((len(pos), 6))
     total, inliers, squared_distances, cut_off, normalised, even = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     gate, noise, scale, stride, thick, extent, depth, common = weights
     levels = len(depth)
-    cross, information, wanted = np.zeros((levels, len(pos), 6)), np.zeros(levels), np.zeros(levels)
+    unknowns = DEPTH + levels if levels > 0 else 0
+    cross = np.zeros((unknowns, len(pos), 6))
+    information, wanted = np.zeros((unknowns, unknowns)), np.zeros(unknowns)
+    # Derivatives of a point's distance by the unknowns, and which ones these are.
+    about, by = np.empty(2), np.empty(2, np.int64)
     sizes, slots, planes = tables
     found, at, count = np.empty((len(points), 3)), np.empty((len(points), 4), np.int64), 0
     # Hash tables of the planes that points lie on, and of the parts of surfaces that these are of. Each has the number
@@ -311,11 +296,18 @@ def pose_equations(
         )
         j = nx, ny, nz, y * w - z * v, z * u - x * w, x * v - y * u
         _add_row(weight, distance, j, matrix, right, c)
-        if deeper != 0:
-            for a in range(6):
-                cross[level, c, a] -= weight * deeper * j[a]
-            information[level] += weight * deeper * deeper
-            wanted[level] += weight * deeper * distance
+        if unknowns > 0:
+            level_up, rise = raised_by(x, y, z)
+            about[0] = w * rise - level_up * (u * x + v * y) - planes[level][row, RISE]
+            about[1] = -deeper
+            by[0], by[1] = ELEVATION, DEPTH + level
+            for k in range(2):
+                scaled = weight * about[k]
+                for a in range(6):
+                    cross[by[k], c, a] += scaled * j[a]
+                wanted[by[k]] -= scaled * distance
+                for other in range(2):
+                    information[by[k], by[other]] += scaled * about[other]
     for c in range(len(pos)):
         for a in range(6):
             for b in range(a):
@@ -326,4 +318,4 @@ def pose_equations(
     statistics = Statistics(
         total, inliers, squared_distances, cut_off, normalised, inliers * even / max(parts, 1.0), pairs
     )
-    return matrix, right, statistics, Depth(cross, information, wanted)
+    return matrix, right, statistics, Shared(cross, information, wanted)

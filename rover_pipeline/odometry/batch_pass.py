@@ -1,0 +1,74 @@
+"""What the segments of a recording contribute to one batch pass, in any process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rover_pipeline.engine.exchange import Exchange
+from rover_pipeline.odometry.observations import Sweep
+from rover_pipeline.odometry.registration.batch import normal_equations
+from rover_pipeline.odometry.registration.judge import NO_FIT, SweepFit, TwoMaps, judge, world_rays
+from rover_pipeline.odometry.registration.point_to_plane import PointErrors, Shared
+from rover_pipeline.odometry.registration.spline_equations import SplineEquations
+from rover_pipeline.odometry.segments import SweepReader
+from rover_pipeline.odometry.shake import Shake
+from rover_pipeline.odometry.spline import SplineTrajectory
+from rover_pipeline.odometry.surfels import SurfelMap
+
+
+@dataclass
+class BatchPass:
+    """What each segment contributes to one batch pass: first its map, then normal equations.
+
+    Attributes:
+        store: the sums of the segments' maps, by the number of the segment.
+        errors: of points, as far as they are known.
+        shake: rotations of the lidar about the trajectory.
+    """
+
+    reader: SweepReader
+    trajectory: SplineTrajectory
+    ranges: Sequence[tuple[int, int]]
+    store: Exchange
+    errors: PointErrors
+    shake: Shake
+
+    def put_map(self, start: int, stop: int) -> None:
+        """Make the map of a segment and put it into the store."""
+        reader = self.reader
+        _, trajectory = self.trajectory.window(*reader.span(start, stop))
+        maps = TwoMaps(reader.options, len(reader.times))
+        for number, (sweep, _) in enumerate(reader.read(start, stop), start):
+            if sweep:
+                maps.insert(number, world_rays(self._corrected(sweep), trajectory))
+        segment = self.ranges.index((start, stop))
+        for half, surfels in enumerate(maps.maps):
+            self.store.put(f"{segment}-{half}", surfels.sums())
+
+    def equations(self, start: int, stop: int) -> tuple[SplineEquations, list[SweepFit], list[np.ndarray], Shared]:
+        """Normal equations of a segment, how well its sweeps fit the others, their information, and `Shared`."""
+        reader, options = self.reader, self.reader.options
+        maps = TwoMaps(options, len(reader.times))
+        segment = self.ranges.index((start, stop))
+        for near in range(max(0, segment - 1), min(segment + 2, len(self.ranges))):
+            for half, surfels in enumerate(maps.maps):
+                surfels.add(self.store.get(f"{near}-{half}"))
+        begin, end = reader.span(start, stop)
+        low, trajectory = self.trajectory.window(begin, end)
+        fits: list[SweepFit] = []
+
+        def sweeps() -> Iterator[tuple[Sweep | None, SurfelMap]]:
+            for number, (sweep, _) in enumerate(reader.read(start, stop), start):
+                sweep = self._corrected(sweep) if sweep else None
+                others = maps.others(number)
+                fits.append(judge(sweep, trajectory, others, options, self.errors) if sweep else NO_FIT)
+                yield sweep, maps.target(number)
+
+        equations, information, shared = normal_equations(sweeps(), trajectory, options, errors=self.errors)
+        return equations._replace(first=equations.first + low), fits, information, shared
+
+    def _corrected(self, sweep: Sweep) -> Sweep:
+        return self.shake.removed(self.errors.removed(sweep))
