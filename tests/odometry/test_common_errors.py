@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from rover_pipeline.kinematics.state import State
+from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.registration.batch import SplineSystem
 from rover_pipeline.odometry.registration.covariance import relative_to
+from rover_pipeline.odometry.registration.judge import judge
 from rover_pipeline.odometry.registration.point_to_plane import (
     SCALE,
     THICK,
@@ -124,5 +126,29 @@ def test_a_wrong_scale_of_ranges_makes_the_way_uncertain_and_nothing_else() -> N
 
 def test_planes_of_all_sizes_that_are_deeper_than_the_prior_allows_are_noticed() -> None:
     options, trajectory = OdometryOptions(), SplineTrajectory.at_rest(0.0, 1.0, 0.1)
-    assert not SplineSystem(trajectory, options, np.array([4.0, 3.0, 1.0, 0.0])).too_deep
-    assert SplineSystem(trajectory, options, np.array([4.0, 4.0, 4.0, 0.0])).too_deep
+    assert not SplineSystem(trajectory, options, np.array([0.1, 4.0, 3.0, 1.0, 0.0])).too_deep
+    assert SplineSystem(trajectory, options, np.array([0.1, 4.0, 4.0, 4.0, 0.0])).too_deep
+
+
+def test_a_single_body_and_the_tilt_of_walls_tell_nothing_of_a_motion_along_a_corridor() -> None:
+    """Walls with points that are 1 cm off seem to tell of it, and so does one side of a body that walks ahead."""
+    rng, surfels = np.random.default_rng(5), SurfelMap((0.5, 1.0, 2.0))
+
+    def corridor() -> np.ndarray:
+        along, up, side = rng.uniform(-8, 8, 4000), rng.uniform(-1, 1, 4000), rng.choice([-1.27, 1.27], 4000)
+        body = np.stack([np.full(400, 1.9), rng.uniform(-0.5, 0.5, 400), rng.uniform(-0.9, 0.9, 400)], -1)
+        points = np.concatenate([np.stack([along, side, up], -1), body])
+        beams = 0.005 * np.random.default_rng(6).standard_normal(64)[np.clip(32 + 16 * up, 0, 63).astype(int)]
+        points[:4000, 1] += np.sign(side) * beams
+        return (points + NOISE * rng.standard_normal(points.shape)).astype("f4")
+
+    for _ in range(10):
+        points = corridor()
+        surfels.insert(transform_rays(points, np.zeros(len(points), "i4"), ORIGIN, TURN))
+    points = corridor()
+    sweep = Sweep(points, np.zeros(len(points), "i4"), np.zeros(1), 0.0)
+    fit = judge(sweep, SplineTrajectory.at_rest(-1.0, 1.0, 0.1), surfels, OdometryOptions())
+    _, statistics = judged(points, surfels, (0.0, 0.0))
+    assert statistics.inliers > 0.9 * len(points)
+    assert fit.large[1, 1] > 0.005**-2
+    assert fit.large[0, 0] < 0.05**-2

@@ -10,6 +10,7 @@ import pytest
 
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.odometry.registration.point_to_plane import (
+    DEPTH,
     SCALE,
     THICK,
     PointWeights,
@@ -72,11 +73,11 @@ def test_who_takes_the_depth_into_account_moves_neither_before_a_hedge_nor_behin
         found, told = [], np.zeros((2, len(VOXELS)))
         for n, points in enumerate(sweeps):
             column, leaves = np.zeros(4000, "i4"), points[:4000]
-            matrix, right, _, deep = pose_equations(
+            matrix, right, _, shared = pose_equations(
                 leaves, column, POSITIONS[n, None], TURN[n, None], surfels.tables, weights(depth)
             )
             found.append(float(right[0, 0] / matrix[0, 0, 0]))
-            told += deep.information, deep.right
+            told += np.diagonal(shared.information)[DEPTH:], shared.right[DEPTH:]
         return found, told
 
     depth = np.zeros(len(VOXELS))
@@ -99,20 +100,20 @@ def test_the_equations_of_the_depth_are_the_derivatives_of_the_distances(
     # Without a robust weight and a gate the sum of squares is a parabola.
     plain = PointWeights(10.0, 0.01, 1e6, 1, 0.0, 0.0, np.array([0.3, 0.5]))
 
-    def right(depth: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        _, poses, _, deep = pose_equations(
+    def right(depth: np.ndarray) -> tuple[np.ndarray, ...]:
+        _, poses, _, shared = pose_equations(
             points, column, POSITIONS[:1], TURN[:1], surfels.tables, plain._replace(depth=depth)
         )
-        return poses[0], deep.right, np.concatenate([deep.cross[:, 0].ravel(), deep.information])
+        return poses[0], shared.right, shared.cross[:, 0], np.diagonal(shared.information)
 
     for level in range(len(VOXELS)):
         step = np.zeros(len(VOXELS))
         step[level] = small
-        pose, alone, told = right(plain.depth)
-        pose_after, alone_after, _ = right(plain.depth + step)
-        cross, information = told[6 * level : 6 * level + 6], told[6 * len(VOXELS) + level]
+        pose, alone, cross, information = right(plain.depth)
+        pose_after, alone_after, *_ = right(plain.depth + step)
+        cross, change = cross[DEPTH + level], (alone - alone_after)[DEPTH + level]
         np.testing.assert_allclose((pose - pose_after) / small, cross, rtol=1e-4, atol=1e-3 * np.abs(cross).max())
-        np.testing.assert_allclose((alone - alone_after)[level] / small, information, rtol=1e-4)
+        np.testing.assert_allclose(change / small, information[DEPTH + level], rtol=1e-4)
 
 
 def test_rays_get_into_bushes_and_not_into_walls(tmp_path: Path) -> None:

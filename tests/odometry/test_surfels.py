@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from rover_pipeline.odometry.registration.transforms import transform_rays
 from rover_pipeline.odometry.surfel_voxels import IS_PLANE
 from rover_pipeline.odometry.surfels import SurfelMap
 
@@ -18,9 +19,9 @@ def wall(rng: np.random.Generator, count: int) -> np.ndarray:
 
 
 def seen(points: np.ndarray, eye: tuple[float, float, float] = (0.0, 0.0, 0.0)) -> np.ndarray:
-    """Points as a level lidar sees them, f8 (N, 7)."""
-    rays = points - eye
-    return np.hstack([points, rays, rays[:, 2:] / np.linalg.norm(rays, axis=1, keepdims=True)])
+    """Points as a level lidar sees them, f8 (N, 10)."""
+    rays = (points - eye).astype("f4")
+    return transform_rays(rays, np.zeros(len(rays), "i4"), np.array([eye]), np.eye(3)[None])
 
 
 def test_planes_lie_in_a_wall_and_face_as_it_does() -> None:

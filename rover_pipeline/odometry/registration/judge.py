@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.kinematics.rotation import exp
-from rover_pipeline.numerics.linear import eigvalsh, matmul, solve
+from rover_pipeline.numerics.linear import eigh, eigvalsh, matmul, solve
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.registration.point_to_plane import (
@@ -37,6 +37,9 @@ _FEW = 2 * _BLOCK
 #: Smallest extent of a large plane along its shorter side, relative to its voxel. That of a wall is 0.29, and that of a
 #: person 0.15 in a voxel of 1 m.
 _WIDE = 0.22
+#: Variance of the direction of a plane, relative to that of its points over its extent. Of n independent points it is
+#: 1 / n; planes of two halves of two real drives have 0.13, because errors of single beams are no noise.
+_TILT = 0.13
 #: Number of standard errors by which a trajectory has to be worse to be called worse.
 _SIGNIFICANT = 2.0
 #: Distance of a point from its plane, metres, from which on it is as bad as a point without a plane.
@@ -189,9 +192,8 @@ def judge(
     away = [pose_equations(*sweep.judged, poses[0] + way, poses[1], others.tables, thinned)[2] for way in _AWAY]
     # Bodies that move along with the rig make no large planes: floors, walls and ground do.
     large_map = others.large
-    wide = weights._replace(extent=_WIDE, depth=depth[-len(large_map.levels) :])
-    of_columns, *_ = pose_equations(*sweep.judged, *poses, large_map.tables, wide)
-    large = of_columns.sum(0) * len(sweep.points) / max(len(sweep.judged.points), 1)
+    wide = weights._replace(extent=_WIDE, depth=np.zeros(0), tilt=_TILT)
+    large = _of_several(sweep, poses, large_map, wide) * len(sweep.points) / max(len(sweep.judged.points), 1)
     return fit._replace(
         structure=smallest_eigenvalue(large),
         motion=_unfollowed(matrix, right, poses[1]),
@@ -205,6 +207,22 @@ def judge(
 def _cost(fit: Statistics, squares: float) -> float:
     """Mean squared distance of all points from their planes, cut off at 5 cm, m2."""
     return (squares + (fit.points - fit.inliers) * _GATE**2) / fit.points
+
+
+def _of_several(
+    sweep: Sweep, poses: tuple[np.ndarray, np.ndarray], surfels: SurfelMap, weights: PointWeights
+) -> np.ndarray:
+    """What planes tell, f8 (6, 6), without what a single place tells of what is least known.
+
+    A body that moves along with the rig may be there; see `point_to_plane.Statistics.one_place`.
+    """
+    information = pose_equations(*sweep.judged, *poses, surfels.tables, weights)[0].sum(0)
+    scale = per_distance(information)
+    _, vectors = eigh(information * scale[:, None] * scale)
+    least = vectors[:, 0]
+    asked = weights._replace(direction=scale * least)
+    _, _, statistics, _ = pose_equations(*sweep.judged, *poses, surfels.tables, asked)
+    return information - statistics.one_place * np.outer(least / scale, least / scale)
 
 
 def _agreement(cost: float) -> float:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rover_pipeline.numerics.compiled import compiled
+from rover_pipeline.numerics.compiled import compiled, inlined
 from rover_pipeline.numerics.voxel_table import EMPTY, find_slot, voxel_key
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.registration.transforms import raised_by
@@ -19,6 +19,10 @@ SCALE = 2.0
 _CUT_OFF = 9.0
 #: Largest distance of a point of a sweep from a thick plane, in thicknesses; see `PointWeights`.
 THICK = 3.0
+
+
+#: No direction of a motion.
+NOWHERE = np.zeros(0)
 
 
 class PointWeights(NamedTuple):
@@ -33,6 +37,11 @@ class PointWeights(NamedTuple):
         extent: smallest extent of a plane along its shorter side, relative to its voxel.
         depth: f8 (level,), how far rays get into the thick planes of each size of voxel, see `Shared`; or f8 (0,): not
             at all, and there are no equations of it.
+        common: correlations of the errors of points on one plane, and on different planes of one part of a surface.
+        tilt: variance of the direction of a plane, relative to that of its points over its extent, rad2. What planes
+            with a wrong direction seem to tell of a motion along them is taken away from the matrices (errors in
+            variables; W. A. Fuller, "Measurement Error Models", 1987).
+        direction: f8 (6,), of the displacement and rotation that `Statistics.one_place` is of; f8 (0,): it is 0.
     """
 
     gate: float
@@ -43,6 +52,8 @@ class PointWeights(NamedTuple):
     extent: float
     depth: np.ndarray
     common: tuple[float, float] = (0.0, 0.0)
+    tilt: float = 0.0
+    direction: np.ndarray = NOWHERE
 
 
 #: Unknowns that all points of a recording have in common; see `Shared`. From the last one on, one for each size of
@@ -110,6 +121,8 @@ class Statistics(NamedTuple):
             of two different points, divided by their expected variances; the same of the parts of surfaces that have
             points on two planes or more, of points on different planes. Products of independent errors are 0 on
             average.
+        one_place: the most that anything up to a metre wide tells of the direction that is asked for, at the default
+            sizes of voxels.
     """
 
     points: float
@@ -119,6 +132,7 @@ class Statistics(NamedTuple):
     normalised: float
     even: float = 0.0
     pairs: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+    one_place: float = 0.0
 
 
 @compiled
@@ -152,6 +166,14 @@ def _add_row(
             matrix[c, a, b] += scaled * j[b]
 
 
+@inlined
+def _along(rot: np.ndarray, x: float, y: float, z: float, axis: int) -> tuple[float, float, float, float, float, float]:
+    """Derivatives of where a point of the lidar frame is along an axis of the world; see `pose_equations`."""
+    u, v, w = rot[axis, 0], rot[axis, 1], rot[axis, 2]
+    x_axis, y_axis, z_axis = (1.0 if axis == 0 else 0.0), (1.0 if axis == 1 else 0.0), (1.0 if axis == 2 else 0.0)
+    return x_axis, y_axis, z_axis, y * w - z * v, z * u - x * w, x * v - y * u
+
+
 @compiled
 def _part_of(plane: np.ndarray, size: float, keys: np.ndarray) -> float:
     """Slot of the part of a surface that a plane is of: a voxel of the largest size, and the nearest axis."""
@@ -161,6 +183,20 @@ def _part_of(plane: np.ndarray, size: float, keys: np.ndarray) -> float:
     slot = find_slot(keys, key)
     keys[slot, 0] = key
     return float(slot)
+
+
+@compiled
+def _add_to_columns(plane: np.ndarray, size: float, information: float, keys: np.ndarray, told: np.ndarray) -> None:
+    """Adds what a plane tells to the four upright columns that it is in, of grids that are half a column apart.
+
+    Whatever is no wider than half a column is in one of them as a whole.
+    """
+    for grid in range(4):
+        x, y = math.floor(plane[0] / size + 0.5 * (grid % 2)), math.floor(plane[1] / size + 0.5 * (grid // 2))
+        key = voxel_key(x, y, grid)
+        slot = find_slot(keys, key)
+        keys[slot, 0] = key
+        told[slot] += information
 
 
 @compiled
@@ -214,7 +250,7 @@ def pose_equations(
     """
     matrix, right = np.zeros((len(pos), 6, 6)), np.zeros((len(pos), 6))
     total, inliers, squared_distances, cut_off, normalised, even = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    gate, noise, scale, stride, thick, extent, depth, common = weights
+    gate, noise, scale, stride, thick, extent, depth, common, tilt, direction = weights
     levels = len(depth)
     unknowns = DEPTH + levels if levels > 0 else 0
     cross = np.zeros((unknowns, len(pos), 6))
@@ -231,6 +267,8 @@ def pose_equations(
         room *= 2
     plane_keys, on_plane = np.full((room, 1), EMPTY, np.int64), np.zeros((room, 4))
     part_keys, on_part = np.full((room, 1), EMPTY, np.int64), np.zeros((room, 4))
+    asked = 4 * room if len(direction) > 0 else 1
+    column_keys, told = np.full((asked, 1), EMPTY, np.int64), np.zeros(asked)
     for n in range(0, len(points), stride):
         c = column[n]
         x, y, z = np.float64(points[n, 0]), np.float64(points[n, 1]), np.float64(points[n, 2])
@@ -296,6 +334,16 @@ def pose_equations(
         )
         j = nx, ny, nz, y * w - z * v, z * u - x * w, x * v - y * u
         _add_row(weight, distance, j, matrix, right, c)
+        if len(direction):
+            along = 0.0
+            for a in range(6):
+                along += j[a] * direction[a]
+            _add_to_columns(planes[level][row], sizes[len(sizes) - 1], weight * along * along, column_keys, told)
+        if tilt > 0:
+            false = -weight * tilt * variance / planes[level][row, EXTENT] ** 2
+            for i in range(3):
+                _add_row(false, 0.0, _along(rot[c], x, y, z, i), matrix, right, c)
+            _add_row(-false, 0.0, j, matrix, right, c)
         if unknowns > 0:
             level_up, rise = raised_by(x, y, z)
             about[0] = w * rise - level_up * (u * x + v * y) - planes[level][row, RISE]
@@ -316,6 +364,6 @@ def pose_equations(
     for slot in range(len(on_part)):
         parts += on_part[slot, 0] > 0
     statistics = Statistics(
-        total, inliers, squared_distances, cut_off, normalised, inliers * even / max(parts, 1.0), pairs
+        total, inliers, squared_distances, cut_off, normalised, inliers * even / max(parts, 1.0), pairs, told.max()
     )
     return matrix, right, statistics, Shared(cross, information, wanted)
