@@ -51,8 +51,8 @@ def contradiction_warnings(against: np.ndarray) -> list[str]:
 
 
 def beam_warnings(elevation: float, deviation: float) -> list[str]:
-    """A line where beams seem to point elsewhere than data sheets allow, degrees, beyond two deviations."""
-    if not abs(elevation) > max(_ELEVATION, 2 * deviation):
+    """A line where beams seem to point elsewhere than data sheets allow, degrees, beyond three deviations."""
+    if not abs(elevation) > max(_ELEVATION, 3 * deviation):
         return []
     higher = f"{abs(elevation):.2f} +- {deviation:.2f} degrees {'higher' if elevation > 0 else 'lower'}"
     return [f"all beams seem to point {higher} than lidar.json says; the trajectory allows for it, other steps do not"]

@@ -140,6 +140,8 @@ def test_a_single_body_and_the_tilt_of_walls_tell_nothing_of_a_motion_along_a_co
         points = np.concatenate([np.stack([along, side, up], -1), body])
         beams = 0.005 * np.random.default_rng(6).standard_normal(64)[np.clip(32 + 16 * up, 0, 63).astype(int)]
         points[:4000, 1] += np.sign(side) * beams
+        floor = np.stack([rng.uniform(-8, 8, 2000), rng.uniform(-1.2, 1.2, 2000), np.full(2000, -1.27)], -1)
+        points = np.concatenate([points, floor])
         return (points + NOISE * rng.standard_normal(points.shape)).astype("f4")
 
     for _ in range(10):

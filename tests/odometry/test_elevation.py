@@ -61,8 +61,9 @@ def test_the_equations_know_that_the_map_rises_with_the_beams() -> None:
 def test_beams_that_point_higher_than_the_file_says_are_found_and_the_trajectory_allows_for_them(
     tmp_path: Path, wrong: float
 ) -> None:
-    small = PRESETS["park"].model_copy(update={"lidar": "OS-0-32", "columns": 512})
-    trace = simulate(tmp_path / "rec", preset=small, duration=4.0, sensors=("lidar",), threads=1)
+    small = PRESETS["outdoor"].model_copy(update={"lidar": "OS-0-32", "columns": 512})
+    trace = tmp_path / "rec"
+    simulate(trace, preset=small, duration=4.0, sensors=("lidar",), threads=1)
     sidecar = trace / "lidar" / "lidar.json"
     about = json.loads(sidecar.read_text())
     angles = about.get("beam_intrinsics", about)

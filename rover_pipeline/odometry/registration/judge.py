@@ -212,17 +212,17 @@ def _cost(fit: Statistics, squares: float) -> float:
 def _of_several(
     sweep: Sweep, poses: tuple[np.ndarray, np.ndarray], surfels: SurfelMap, weights: PointWeights
 ) -> np.ndarray:
-    """What planes tell, f8 (6, 6), without what a single place tells of what is least known.
+    """What planes tell, f8 (6, 6), without what any single place tells of each direction.
 
     A body that moves along with the rig may be there; see `point_to_plane.Statistics.one_place`.
     """
     information = pose_equations(*sweep.judged, *poses, surfels.tables, weights)[0].sum(0)
     scale = per_distance(information)
     _, vectors = eigh(information * scale[:, None] * scale)
-    least = vectors[:, 0]
-    asked = weights._replace(direction=scale * least)
-    _, _, statistics, _ = pose_equations(*sweep.judged, *poses, surfels.tables, asked)
-    return information - statistics.one_place * np.outer(least / scale, least / scale)
+    asked = weights._replace(directions=np.ascontiguousarray((scale[:, None] * vectors).T))
+    one_place = pose_equations(*sweep.judged, *poses, surfels.tables, asked)[2].one_place
+    back = vectors / scale[:, None]
+    return information - matmul(back * one_place, back.T)
 
 
 def _agreement(cost: float) -> float:

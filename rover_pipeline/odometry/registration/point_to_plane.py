@@ -21,8 +21,8 @@ _CUT_OFF = 9.0
 THICK = 3.0
 
 
-#: No direction of a motion.
-NOWHERE = np.zeros(0)
+#: No directions.
+NOWHERE = np.zeros((0, 6))
 
 
 class PointWeights(NamedTuple):
@@ -41,7 +41,8 @@ class PointWeights(NamedTuple):
         tilt: variance of the direction of a plane, relative to that of its points over its extent, rad2. What planes
             with a wrong direction seem to tell of a motion along them is taken away from the matrices (errors in
             variables; W. A. Fuller, "Measurement Error Models", 1987).
-        direction: f8 (6,), of the displacement and rotation that `Statistics.one_place` is of; f8 (0,): it is 0.
+        directions: f8 (6, 6), a displacement and a rotation in each row, that `Statistics.one_place` is of; f8 (0, 6):
+            it is 0.
     """
 
     gate: float
@@ -53,7 +54,7 @@ class PointWeights(NamedTuple):
     depth: np.ndarray
     common: tuple[float, float] = (0.0, 0.0)
     tilt: float = 0.0
-    direction: np.ndarray = NOWHERE
+    directions: np.ndarray = NOWHERE
 
 
 #: Unknowns that all points of a recording have in common; see `Shared`. From the last one on, one for each size of
@@ -121,8 +122,8 @@ class Statistics(NamedTuple):
             of two different points, divided by their expected variances; the same of the parts of surfaces that have
             points on two planes or more, of points on different planes. Products of independent errors are 0 on
             average.
-        one_place: the most that anything up to a metre wide tells of the direction that is asked for, at the default
-            sizes of voxels.
+        one_place: the most that anything up to a metre wide tells of each of the directions that are asked for, at the
+            default sizes of voxels.
     """
 
     points: float
@@ -132,7 +133,7 @@ class Statistics(NamedTuple):
     normalised: float
     even: float = 0.0
     pairs: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
-    one_place: float = 0.0
+    one_place: tuple[float, float, float, float, float, float] = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 @compiled
@@ -186,7 +187,9 @@ def _part_of(plane: np.ndarray, size: float, keys: np.ndarray) -> float:
 
 
 @compiled
-def _add_to_columns(plane: np.ndarray, size: float, information: float, keys: np.ndarray, told: np.ndarray) -> None:
+def _add_to_columns(
+    plane: np.ndarray, size: float, information: np.ndarray, keys: np.ndarray, told: np.ndarray
+) -> None:
     """Adds what a plane tells to the four upright columns that it is in, of grids that are half a column apart.
 
     Whatever is no wider than half a column is in one of them as a whole.
@@ -250,13 +253,13 @@ def pose_equations(
     """
     matrix, right = np.zeros((len(pos), 6, 6)), np.zeros((len(pos), 6))
     total, inliers, squared_distances, cut_off, normalised, even = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    gate, noise, scale, stride, thick, extent, depth, common, tilt, direction = weights
+    gate, noise, scale, stride, thick, extent, depth, common, tilt, directions = weights
     levels = len(depth)
     unknowns = DEPTH + levels if levels > 0 else 0
     cross = np.zeros((unknowns, len(pos), 6))
     information, wanted = np.zeros((unknowns, unknowns)), np.zeros(unknowns)
     # Derivatives of a point's distance by the unknowns, and which ones these are.
-    about, by = np.empty(2), np.empty(2, np.int64)
+    about, by, of_point = np.empty(2), np.empty(2, np.int64), np.empty(6)
     sizes, slots, planes = tables
     found, at, count = np.empty((len(points), 3)), np.empty((len(points), 4), np.int64), 0
     # Hash tables of the planes that points lie on, and of the parts of surfaces that these are of. Each has the number
@@ -267,8 +270,8 @@ def pose_equations(
         room *= 2
     plane_keys, on_plane = np.full((room, 1), EMPTY, np.int64), np.zeros((room, 4))
     part_keys, on_part = np.full((room, 1), EMPTY, np.int64), np.zeros((room, 4))
-    asked = 4 * room if len(direction) > 0 else 1
-    column_keys, told = np.full((asked, 1), EMPTY, np.int64), np.zeros(asked)
+    asked = 4 * room if len(directions) > 0 else 1
+    column_keys, told = np.full((asked, 1), EMPTY, np.int64), np.zeros((asked, 6))
     for n in range(0, len(points), stride):
         c = column[n]
         x, y, z = np.float64(points[n, 0]), np.float64(points[n, 1]), np.float64(points[n, 2])
@@ -334,11 +337,13 @@ def pose_equations(
         )
         j = nx, ny, nz, y * w - z * v, z * u - x * w, x * v - y * u
         _add_row(weight, distance, j, matrix, right, c)
-        if len(direction):
-            along = 0.0
-            for a in range(6):
-                along += j[a] * direction[a]
-            _add_to_columns(planes[level][row], sizes[len(sizes) - 1], weight * along * along, column_keys, told)
+        if len(directions) > 0:
+            for k in range(6):
+                along = 0.0
+                for a in range(6):
+                    along += j[a] * directions[k, a]
+                of_point[k] = weight * along * along
+            _add_to_columns(planes[level][row], sizes[len(sizes) - 1], of_point, column_keys, told)
         if tilt > 0:
             false = -weight * tilt * variance / planes[level][row, EXTENT] ** 2
             for i in range(3):
@@ -363,7 +368,10 @@ def pose_equations(
     parts = 0.0
     for slot in range(len(on_part)):
         parts += on_part[slot, 0] > 0
+    one_place = (
+        told[:, 0].max(), told[:, 1].max(), told[:, 2].max(), told[:, 3].max(), told[:, 4].max(), told[:, 5].max(),
+    )  # fmt: skip
     statistics = Statistics(
-        total, inliers, squared_distances, cut_off, normalised, inliers * even / max(parts, 1.0), pairs, told.max()
+        total, inliers, squared_distances, cut_off, normalised, inliers * even / max(parts, 1.0), pairs, one_place
     )
     return matrix, right, statistics, Shared(cross, information, wanted)
