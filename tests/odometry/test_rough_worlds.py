@@ -99,7 +99,7 @@ def test_more_points_are_registered_only_where_sweeps_tell_little() -> None:
 
 def test_a_rig_that_stands_where_small_bodies_alone_tell_so_may_be_among_companions() -> None:
     ts, ones = 0.1 * np.arange(30), np.ones(30)
-    bare = Quality(ones, 0.01 * ones, 1e6 * ones, 1e-3 * ones, 1e3 * ones, 1e-3 * ones, ones, 0.3 * ones)
+    bare = Quality(ones, 0.01 * ones, 1e6 * ones, 1e-3 * ones, 1e3 * ones, 1e-3 * ones, ones, 0.05 * ones)
     nothing = np.zeros((30, 3))
     still = State(pos=nothing, rot=np.tile(np.eye(3), (30, 1, 1)), vel=nothing, acc=nothing, avel=nothing)
     walks = still._replace(pos=ts[:, None] * [1.0, 0.0, 0.0])
@@ -113,7 +113,7 @@ def test_a_rig_that_stands_where_small_bodies_alone_tell_so_may_be_among_compani
 
 def test_a_rig_that_glides_without_a_turn_where_small_bodies_alone_tell_so_may_stand_among_traffic() -> None:
     ts, ones, nothing = 0.1 * np.arange(60), np.ones(60), np.zeros((60, 3))
-    bodies = Quality(ones, 0.01 * ones, 5e6 * ones, 1e-3 * ones, 3e4 * ones, 1e-3 * ones, ones, 0.3 * ones)
+    bodies = Quality(ones, 0.01 * ones, 5e6 * ones, 1e-3 * ones, 3e4 * ones, 1e-3 * ones, ones, 0.05 * ones)
     # It stands for two seconds, glides for two at 1.7 m/s, and stands again.
     way = np.clip(ts - 2.0, 0.0, 2.0) * 1.7
     gliding = State(pos=way[:, None] * [1.0, 0.0, 0.0], rot=np.tile(np.eye(3), (60, 1, 1)), vel=nothing, acc=nothing,
@@ -197,7 +197,7 @@ def quality(shift: np.ndarray) -> Quality:
     """Of frames that fit well, but would rather be elsewhere by so many metres."""
     ones = np.ones(len(shift))
     return Quality(
-        0.9 * ones, 0.01 * ones, 1e6 * ones, 1e-3 * ones, 1e6 * ones, shift, (shift / 0.005) ** 2, 0.3 * ones
+        0.9 * ones, 0.01 * ones, 1e6 * ones, 1e-3 * ones, 1e6 * ones, shift, (shift / 0.005) ** 2, 0.05 * ones
     )
 
 
