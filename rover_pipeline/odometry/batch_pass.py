@@ -11,7 +11,7 @@ from rover_pipeline.engine.exchange import Exchange
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.registration.batch import normal_equations
 from rover_pipeline.odometry.registration.judge import NO_FIT, SweepFit, TwoMaps, judge, world_rays
-from rover_pipeline.odometry.registration.point_to_plane import PointErrors, Shared
+from rover_pipeline.odometry.registration.point_terms import PointErrors, Shared
 from rover_pipeline.odometry.registration.spline_equations import SplineEquations
 from rover_pipeline.odometry.segments import SweepReader
 from rover_pipeline.odometry.shake import Shake

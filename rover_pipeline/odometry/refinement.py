@@ -38,7 +38,7 @@ from rover_pipeline.odometry.registration.judge import (
     packed,
     tell_little,
 )
-from rover_pipeline.odometry.registration.point_to_plane import DEPTH, ELEVATION, PointErrors
+from rover_pipeline.odometry.registration.point_terms import DEPTH, ELEVATION, PointErrors
 from rover_pipeline.odometry.registration.register import batch_passes, has_settled
 from rover_pipeline.odometry.segments import SweepReader
 from rover_pipeline.odometry.shake import NO_SHAKE, Shake

@@ -18,7 +18,7 @@ from rover_pipeline.odometry.registration.convergence import (
     rate,
 )
 from rover_pipeline.odometry.registration.judge import NO_FIT, SweepFit
-from rover_pipeline.odometry.registration.point_to_plane import NO_ERRORS
+from rover_pipeline.odometry.registration.point_terms import NO_ERRORS
 from rover_pipeline.odometry.spline import SplineTrajectory
 
 START = SplineTrajectory.at_rest(0.0, 2.0, 0.1)

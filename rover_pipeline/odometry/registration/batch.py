@@ -16,17 +16,15 @@ from rover_pipeline.numerics import linear
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro, Sweep
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.registration.judge import TwoMaps, world_rays
-from rover_pipeline.odometry.registration.point_to_plane import (
+from rover_pipeline.odometry.registration.point_terms import (
     DEPTH,
     ELEVATION,
     NO_ERRORS,
-    SCALE,
-    THICK,
     PointErrors,
     PointWeights,
     Shared,
-    pose_equations,
 )
+from rover_pipeline.odometry.registration.point_to_plane import SCALE, THICK, pose_equations
 from rover_pipeline.odometry.registration.spline_equations import (
     AngularRates,
     SplineEquations,

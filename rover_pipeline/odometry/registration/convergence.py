@@ -21,7 +21,7 @@ import numpy as np
 
 from rover_pipeline.kinematics.rotation import exp, log
 from rover_pipeline.numerics.linear import eigh, matmul
-from rover_pipeline.odometry.registration.point_to_plane import PointErrors
+from rover_pipeline.odometry.registration.point_terms import PointErrors
 from rover_pipeline.odometry.spline import SplineTrajectory
 
 #: Passes that the next trajectory is made from, besides the last one.

@@ -17,15 +17,8 @@ from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.numerics.linear import eigh, eigvalsh, matmul, solve
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometrySection
-from rover_pipeline.odometry.registration.point_to_plane import (
-    NO_ERRORS,
-    SCALE,
-    THICK,
-    PointErrors,
-    PointWeights,
-    Statistics,
-    pose_equations,
-)
+from rover_pipeline.odometry.registration.point_terms import NO_ERRORS, PointErrors, PointWeights, Statistics
+from rover_pipeline.odometry.registration.point_to_plane import SCALE, THICK, pose_equations
 from rover_pipeline.odometry.registration.transforms import transform_rays
 from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.surfels import SurfelMap
@@ -67,7 +60,7 @@ class SweepFit(NamedTuple):
             had as many points as any other one; plain: the same, with as many as it has.
         noise: mean of the squared distances, each relative to its expected variance: 1 where the noise is as expected.
         common: the part of it that points on one plane have in common, and those on different planes of one part of a
-            surface; see `point_to_plane.Statistics`.
+            surface; see `point_terms.Statistics`.
         structure: smallest eigenvalue of the information that large planes alone give, 1/m2; see `smallest_eigenvalue`.
         shift: how far its points would move the whole sweep, metres: its distance from the map of other sweeps.
         surprise: the square of this move, normalised by the information, per degree of freedom; `noise` is expected.
@@ -214,7 +207,7 @@ def _of_several(
 ) -> np.ndarray:
     """What planes tell, f8 (6, 6), without what any single place tells of each direction.
 
-    A body that moves along with the rig may be there; see `point_to_plane.Statistics.one_place`.
+    A body that moves along with the rig may be there; see `point_terms.Statistics.one_place`.
     """
     information = pose_equations(*sweep.judged, *poses, surfels.tables, weights)[0].sum(0)
     scale = per_distance(information)

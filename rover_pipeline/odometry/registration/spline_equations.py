@@ -11,7 +11,8 @@ import numpy as np
 
 from rover_pipeline.numerics.compiled import compiled
 from rover_pipeline.odometry.observations import Sweep
-from rover_pipeline.odometry.registration.point_to_plane import SCALE, THICK, PointWeights, Statistics, pose_equations
+from rover_pipeline.odometry.registration.point_terms import PointWeights, Statistics
+from rover_pipeline.odometry.registration.point_to_plane import SCALE, THICK, pose_equations
 from rover_pipeline.odometry.spline import (
     THIRD_DIFFERENCE,
     Instants,

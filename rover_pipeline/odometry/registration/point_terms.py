@@ -1,0 +1,123 @@
+"""What is known about points on planes before their equations are made, and what the equations tell of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rover_pipeline.odometry.observations import Sweep
+
+#: No directions.
+NOWHERE = np.zeros((0, 6))
+
+
+class PointWeights(NamedTuple):
+    """Which points of a sweep are used, and how much they count.
+
+    Attributes:
+        gate: largest distance of a point from its plane, metres.
+        noise: standard deviation of a range, metres.
+        scale: of the robust weight of Geman and McClure, in standard deviations; see `SCALE`.
+        stride: one point in so many is used.
+        thick: largest distance of a point from a thick plane, in thicknesses, if that is more than the gate.
+        extent: smallest extent of a plane along its shorter side, relative to its voxel.
+        depth: f8 (level,), how far rays get into the thick planes of each size of voxel, see `Shared`; or f8 (0,): not
+            at all, and there are no equations of it.
+        common: correlations of the errors of points on one plane, and on different planes of one part of a surface.
+        tilt: variance of the direction of a plane, relative to that of its points over its extent, rad2. What planes
+            with a wrong direction seem to tell of a motion along them is taken away from the matrices (errors in
+            variables; W. A. Fuller, "Measurement Error Models", 1987).
+        directions: f8 (6, 6), a displacement and a rotation in each row, that `Statistics.one_place` is of; f8 (0, 6):
+            it is 0.
+    """
+
+    gate: float
+    noise: float
+    scale: float
+    stride: int
+    thick: float
+    extent: float
+    depth: np.ndarray
+    common: tuple[float, float] = (0.0, 0.0)
+    tilt: float = 0.0
+    directions: np.ndarray = NOWHERE
+
+
+#: Unknowns that all points of a recording have in common; see `Shared`. From the last one on, one for each size of
+#: voxel.
+ELEVATION, DEPTH = 0, 1
+
+
+class PointErrors(NamedTuple):
+    """What is known about the errors of points, from the pass before.
+
+    Attributes:
+        shared: f8 (1 + level,), the unknowns of `Shared`; f8 (0,) = they are 0, and no unknowns.
+        common: see `PointWeights`.
+    """
+
+    shared: np.ndarray
+    common: tuple[float, float] = (0.0, 0.0)
+
+    @property
+    def depth(self) -> np.ndarray:
+        """How far rays get into thick planes, f8 (level,)."""
+        return self.shared[DEPTH:]
+
+    def removed(self, sweep: Sweep) -> Sweep:
+        """The sweep with its points where they are if its beams point where they seem to."""
+        return sweep.raised(float(self.shared[ELEVATION])) if len(self.shared) and self.shared[ELEVATION] else sweep
+
+
+#: Before anything is known.
+NO_ERRORS = PointErrors(np.zeros(0))
+
+
+class Shared(NamedTuple):
+    """Normal equations of the unknowns that all points of a recording have in common.
+
+    - By how much all beams point higher than `lidar.json` says, rad.
+    - How far rays get into thick planes, in thicknesses. A ray meets leaves behind the face that it comes from. Those
+      of the other side of a bush are seen from there. So a plane of leaves lies deeper along each ray, by a multiple
+      of its thickness, and what passes by seems to be longer than it is. The thickness that noise of ranges gives to
+      every plane does not count. The multiple is another one for each size of voxel, whose faces cut deep foliage off.
+
+    If all beams are raised, the planes of the map rise as well, as their points do.
+
+    Attributes:
+        cross: f8 (K, C, 6), of the unknowns with each pose.
+        information, right: f8 (K, K), (K,), of the unknowns alone.
+    """
+
+    cross: np.ndarray
+    information: np.ndarray
+    right: np.ndarray
+
+
+class Statistics(NamedTuple):
+    """How well points lie on a map.
+
+    Attributes:
+        points: number of points that were used.
+        inliers: number of those that lie on a plane.
+        squared_distances: sum of the squared distances of the inliers from their planes, m2.
+        cut_off: the same sum, with distances that are cut off at the gate: thick planes have inliers beyond it.
+        normalised: sum of the squared distances, each divided by its expected variance and cut off at 9.
+        even: as `cut_off`, if each part of a surface had as many points as any other one.
+        pairs: number of planes on which two inliers or more lie, and sum over them of the mean product of the distances
+            of two different points, divided by their expected variances; the same of the parts of surfaces that have
+            points on two planes or more, of points on different planes. Products of independent errors are 0 on
+            average.
+        one_place: the most that anything up to a metre wide tells of each of the directions that are asked for, at the
+            default sizes of voxels.
+    """
+
+    points: float
+    inliers: float
+    squared_distances: float
+    cut_off: float
+    normalised: float
+    even: float = 0.0
+    pairs: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+    one_place: tuple[float, float, float, float, float, float] = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
