@@ -51,7 +51,7 @@ _MOVES = 4.0
 _SAME = 1.0
 
 
-#: By how much further passes may raise the beams, if they are to be left out, rad: it moves a point in 40 m by 2 cm.
+#: Passes go on while they would raise the beams by more than this angle, rad: it moves a point 40 m away by 2 cm.
 _LEVEL = np.radians(0.03)
 #: How many times as many points are registered where sweeps tell little.
 _DENSER = 2
@@ -188,8 +188,12 @@ def _repeated(
     for _ in range(passes):
         further = mixed(done, best.band)
         left = moves_left(done, best.band)
-        level = reader.options.passes is not None or left * _raised(best, done) < _LEVEL
-        if len(done) > 1 and level and has_settled(reader.options, best.trajectory, further, reader.times, left):
+        beams_settled = reader.options.passes is not None or left * _elevation_change(best, done) < _LEVEL
+        if (
+            len(done) > 1
+            and beams_settled
+            and has_settled(reader.options, best.trajectory, further, reader.times, left)
+        ):
             return _as_settled(best, reader.times, done, left)
         batch, since = _pass(reader, further, ranges, gyro, done[-1].errors), done
         if len(done) > 1 and is_worse(best.fits, batch.fits):
@@ -215,11 +219,11 @@ def _as_settled(best: Batch, ts: np.ndarray, done: Sequence[Pass], left: float, 
     told = done if refused is None else [*done, Pass(refused.trajectory, *refused.refined())]
     move = mixed(done, best.band).at(ts).pos - best.trajectory.at(ts).pos
     unsettled = left * np.linalg.norm(move, axis=1)
-    raised = left * _raised(best, done)
+    raised = left * _elevation_change(best, done)
     return best._replace(follows=rate(told, best.band), unsettled=unsettled, open_elevation=raised)
 
 
-def _raised(best: Batch, done: Sequence[Pass]) -> float:
+def _elevation_change(best: Batch, done: Sequence[Pass]) -> float:
     """By how much the pass that begins at this trajectory raises the beams, rad."""
     return float(abs(done[-1].errors.shared[ELEVATION] - best.errors.shared[ELEVATION]))
 

@@ -41,8 +41,8 @@ _CONTROLS = 1024
 #: How far rays get into thick planes, in thicknesses (see `Shared`): standard deviation before anything is measured,
 #: and the most. Where leaves are all alike, and all rays are from one side, it is 1.
 _DEPTH, _MAX_DEPTH = 1.0, 4.0
-#: Standard deviation of the elevation of all beams before anything is measured, and of what stays open because single
-#: beams differ: data sheets allow 0.1 degrees for all, and 0.05 for one of the dozens that tell, rad.
+#: Standard deviations, rad: of the elevation of all beams before anything is measured, for which data sheets allow 0.1
+#: degrees; and of its mean, because single beams differ by 0.05 degrees, and about 25 of them see what tells.
 _ELEVATION, _ONE_BEAM = np.radians(0.1), np.radians(0.01)
 #: Edge of the largest voxels whose planes can be leaves, metres. In larger ones they are of several bodies.
 _LEAVES = 1.0
@@ -225,8 +225,12 @@ class SplineSystem:
         return moves, cov
 
     def _reduced(self, scale: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Which of the common unknowns are told of, i8 (L,); the control points' step without them, f8 (6 M,); the step
-        that each of them takes back, f8 (L, 6 M); and what is left of their information, f8 (L, L) (Schur complement).
+        """The common unknowns without the control points (Schur complement).
+
+        Returns:
+            i8 (L,), numbers of those unknowns that some points depend on; f8 (6 M,), the step of the control points
+            where the unknowns stay; f8 (L, 6 M), by how much this step shrinks for each unit of an unknown; f8 (L, L),
+            the information of the unknowns.
         """
         known = np.flatnonzero((np.diagonal(self.of_shared.information) > 0) & (self.most > 0))
         right = np.empty((1 + len(known), *self.right.shape))

@@ -219,7 +219,10 @@ def _of_several(
 
 
 def _agreement(cost: float) -> float:
-    """By how much a cost is below that of points without any plane, m2: points of places that no other sweep saw."""
+    """By how much a cost is below that of points without any plane, m2.
+
+    Points of places that no other sweep has seen make no difference to the ratio of two.
+    """
     return _GATE**2 - cost
 
 

@@ -154,8 +154,8 @@ def pose_equations(
         room *= 2
     plane_keys, on_plane = np.full((room, 1), EMPTY, np.int64), np.zeros((room, 4))
     part_keys, on_part = np.full((room, 1), EMPTY, np.int64), np.zeros((room, 4))
-    asked = 4 * room if len(directions) > 0 else 1
-    column_keys, told = np.full((asked, 1), EMPTY, np.int64), np.zeros((asked, 6))
+    columns = 4 * room if len(directions) > 0 else 1
+    column_keys, told = np.full((columns, 1), EMPTY, np.int64), np.zeros((columns, 6))
     for n in range(0, len(points), stride):
         c = column[n]
         x, y, z = np.float64(points[n, 0]), np.float64(points[n, 1]), np.float64(points[n, 2])
