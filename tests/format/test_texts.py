@@ -95,7 +95,8 @@ def test_json_that_no_sidecar_holds_is_refused(text: str, problem: str) -> None:
     [
         (_ALIASES, "more than 100,000 values once its aliases are filled in"),
         ("a: &a [*a]", "more than 100,000 values once its aliases are filled in"),
-        ("[" * 100_000, "nested more than 32 deep"),
+        ("[" * 33 + "]" * 33, "nested more than 32 deep"),
+        ("[" * 100_000, "nest"),  # libyaml from 0.2.6 on has a limit of its own, and words of its own for it
         ("- " * 100_000 + "a", "nested more than 32 deep"),
         ("a: 0x" + "f" * 100, "holds an integer of 400 bits"),
         ("a: 2024-02-31", "is no YAML"),
