@@ -28,21 +28,10 @@ from rover_pipeline.odometry.gaps import LONGEST, gaps
 from rover_pipeline.odometry.inertial import Imu, Samples, calibrated, contradicted_by, level_of, with_accelerometer
 from rover_pipeline.odometry.mirror import mirrored
 from rover_pipeline.odometry.options import OdometryOptions
-from rover_pipeline.odometry.quality import (
-    Quality,
-    as_measured,
-    brief,
-    implausible,
-    largest_part,
-    largest_stretch,
-    largest_world,
-    unbridged,
-    widened,
-)
+from rover_pipeline.odometry.quality import Quality, Refusal, as_measured, largest_part, trusted, unconnected
 from rover_pipeline.odometry.refinement import refine_in_batch
 from rover_pipeline.odometry.registration.covariance import relative_to
 from rover_pipeline.odometry.remarks import (
-    TOO_DEEP,
     beam_warnings,
     companion_warnings,
     contradiction_warnings,
@@ -156,8 +145,9 @@ def _estimate(
     if dropped:
         imu = imu.without(dropped)
     state, cov = batch.states(times), batch.covariances(times)
-    quality = Quality.of(batch, cov)
+    quality = Quality.of(batch, cov, state.rot, times)
     cov = as_measured(cov, batch.fits, batch.noise, times)
+    used = np.isfinite(quality.inliers)
     summaries = [seam_summary(seam) for seam in seams]
     measured: dict[str, Any] = {
         "segments": len(segments),
@@ -177,33 +167,34 @@ def _estimate(
         # Its imports, such as OpenCV, would make every start half a second slower.
         close_loops = load("rover_pipeline.odometry.loops.closure:close_loops")
         usable = quality.usable_for_loops(options) & (recording.valid != 0)
-        usable &= largest_world(seams, np.isfinite(quality.inliers))
+        usable &= largest_part(unconnected(seams), used)
         errors = np.full(len(usable), np.inf)
         errors[usable] = quality.information[usable] ** -0.5
         state, measured["loops"] = close_loops(
             state, times, usable, errors, options, sweeps=reader.select, map_ranges=recording.map
         )
 
-    # Poses are valid where the sweep fits the map, in the largest of the worlds of segments that are not connected.
-    companions = quality.among_companions(options, state, times)
-    valid = quality.valid(options, state, times) & (recording.valid != 0)
-    traffic = quality.among_traffic(state, times)
-    valid &= ~traffic & largest_world(seams, valid)
-    unsure = companions | traffic | ~(quality.information >= options.max_error**-2)
-    degeneracy = Degeneracy.of(batch.fits, batch.noise, state, unsure, options.max_error)
+    refusals = quality.refused(options, state, times)
+    by_rule = {refusal.rule: refusal.frames for refusal in refusals}
     against, mirror = np.zeros(len(times), bool), ""
     if options.imu and samples is not None:
-        # Between the sweeps at both sides of a gap the motion is a guess, which the accelerometer may well contradict.
-        trusted = Trajectory(times, state, valid, max_gap=LONGEST)
-        against, mirror = contradicted_by(samples, imu, mount, trusted), mirrored(samples, imu, mount, rates, trusted)
-    lost = widened(companions | traffic | implausible(state, times) | quality.torn(options, times) | against, times)
+        # What the ranges alone do not tell is no measure for the accelerometer, nor is the guess across a gap.
+        known = trusted(refusals, times, recording.valid != 0, used, seams, np.zeros(0, int))
+        motion = Trajectory(times, state, known, max_gap=LONGEST)
+        against, mirror = contradicted_by(samples, imu, mount, motion), mirrored(samples, imu, mount, rates, motion)
     differ = np.zeros(len(times), bool) if rival is None else disagreement(state, rival, times, options.max_error)
-    lost |= differ | unbridged(np.isfinite(quality.inliers), times, {seam.frame for seam in seams})
-    valid &= largest_stretch(lost, valid)
+    refusals += [
+        Refusal("accelerometer", against, parts=True),
+        Refusal("own_returns", differ, parts=True),
+        Refusal("mirrored", np.full(len(times), bool(mirror))),
+    ]
     after = jumps(recorded)
-    valid &= largest_part(after, valid) & (not mirror)
-    valid &= not batch.system.too_deep
-    valid &= ~brief(valid, np.isfinite(quality.inliers), times)
+    valid = trusted(refusals, times, recording.valid != 0, used, seams, after)
+    measured["refused"] = {refusal.rule: int(refusal.frames.sum()) for refusal in refusals if refusal.frames.any()}
+    companions, traffic = by_rule["companions"], by_rule["traffic"]
+    degeneracy = Degeneracy.of(
+        batch.fits, batch.noise, state, companions | traffic | by_rule["uncertain"], options.max_error
+    )
     first = int(np.argmax(valid)) if valid.any() else 0
     world = state.rot[first].T
     if options.world == "gravity" and valid.any():
@@ -230,7 +221,6 @@ def _estimate(
         *imu.notes,
         *([mirror] if mirror else []),
         *contradiction_warnings(against),
-        *([TOO_DEEP] if batch.system.too_deep else []),
         *lidar_clock.remarks("lidar"),
         *companion_warnings(companions),
         *traffic_warnings(traffic),

@@ -16,13 +16,7 @@ from rover_pipeline.kinematics.state import State
 from rover_pipeline.odometry.gaps import gaps
 from rover_pipeline.odometry.observations import NO_POINTS, Points, one_in
 from rover_pipeline.odometry.options import OdometryOptions
-from rover_pipeline.odometry.quality import (
-    Quality,
-    as_measured,
-    largest_stretch,
-    unbridged,
-    widened,
-)
+from rover_pipeline.odometry.quality import Quality, Refusal, as_measured, trusted, unbridged
 from rover_pipeline.odometry.registration.batch import _banded
 from rover_pipeline.odometry.registration.covariance import _inverse_blocks
 from rover_pipeline.odometry.registration.judge import NO_FIT, SweepFit, _move, _unfollowed, is_worse, tell_little
@@ -99,7 +93,7 @@ def test_more_points_are_registered_only_where_sweeps_tell_little() -> None:
 
 def test_a_rig_that_stands_where_small_bodies_alone_tell_so_may_be_among_companions() -> None:
     ts, ones = 0.1 * np.arange(30), np.ones(30)
-    bare = Quality(ones, 0.01 * ones, 1e6 * ones, 1e-3 * ones, 1e3 * ones, 1e-3 * ones, ones, 0.05 * ones)
+    bare = Quality(ones, 0.01 * ones, 1e6 * ones, 1e-3 * ones, 1e-3 * ones, 1e3 * ones)
     nothing = np.zeros((30, 3))
     still = State(pos=nothing, rot=np.tile(np.eye(3), (30, 1, 1)), vel=nothing, acc=nothing, avel=nothing)
     walks = still._replace(pos=ts[:, None] * [1.0, 0.0, 0.0])
@@ -108,25 +102,24 @@ def test_a_rig_that_stands_where_small_bodies_alone_tell_so_may_be_among_compani
     assert not bare.among_companions(OdometryOptions(), walks, ts).any()
     walled = bare._replace(structure=1e5 * ones)
     assert not walled.among_companions(OdometryOptions(), still, ts).any()
-    assert bare._replace(surprise=9.0 * ones).among_companions(OdometryOptions(), walks, ts).all()
 
 
 def test_a_rig_that_glides_without_a_turn_where_small_bodies_alone_tell_so_may_stand_among_traffic() -> None:
     ts, ones, nothing = 0.1 * np.arange(60), np.ones(60), np.zeros((60, 3))
-    bodies = Quality(ones, 0.01 * ones, 5e6 * ones, 1e-3 * ones, 3e4 * ones, 1e-3 * ones, ones, 0.05 * ones)
+    bodies = Quality(ones, 0.01 * ones, 5e6 * ones, 1e-3 * ones, 1e-3 * ones, 1e3 * ones)
     # It stands for two seconds, glides for two at 1.7 m/s, and stands again.
     way = np.clip(ts - 2.0, 0.0, 2.0) * 1.7
     gliding = State(pos=way[:, None] * [1.0, 0.0, 0.0], rot=np.tile(np.eye(3), (60, 1, 1)), vel=nothing, acc=nothing,
                     avel=nothing + 1e-3)  # fmt: skip
-    among = bodies.among_traffic(gliding, ts)
+    among = bodies.among_traffic(OdometryOptions(), gliding, ts)
     assert among[16:44].all() and not among[:15].any() and not among[46:].any()
     assert "seems to glide without a turn" in traffic_warnings(among)[0]
     # A trolley on a smooth floor turns by 0.6 degrees a second.
-    assert not bodies.among_traffic(gliding._replace(avel=nothing + 0.006), ts).any()
+    assert not bodies.among_traffic(OdometryOptions(), gliding._replace(avel=nothing + 0.006), ts).any()
     # Walls do not move, but the sides of a train do: a rig that has turned while it moved is among walls.
     walls, turns = bodies._replace(structure=4e6 * ones), np.where((ts > 2.0) & (ts < 3.1), 0.02, 1e-3)
-    assert walls.among_traffic(gliding, ts)[16:44].all()
-    assert not walls.among_traffic(gliding._replace(avel=nothing + turns[:, None]), ts).any()
+    assert walls.among_traffic(OdometryOptions(), gliding, ts)[16:44].all()
+    assert not walls.among_traffic(OdometryOptions(), gliding._replace(avel=nothing + turns[:, None]), ts).any()
 
 
 def test_of_points_in_a_voxel_one_stays_whatever_their_number() -> None:
@@ -186,19 +179,11 @@ def test_covariances_of_a_long_trajectory_that_little_is_known_about_are_those_o
 @pytest.mark.parametrize(("change", "worse"), [(0.0, False), (1e-5, False), (1e-3, True), (-1e-3, False)])
 def test_a_trajectory_is_worse_only_beyond_chance(change: float, worse: bool) -> None:
     rng = np.random.default_rng(0)
-    fits = [SweepFit(0.9, 0.01, cost, 1.0, 1e6, 1e-4, 1.0) for cost in rng.normal(2e-3, 2e-4, 40)]
+    fits = [SweepFit(0.9, 0.01, cost, 1.0, 1e-4, 1.0) for cost in rng.normal(2e-3, 2e-4, 40)]
     later = [
         fit._replace(cost=fit.cost + change + noise) for fit, noise in zip(fits, rng.normal(0, 1e-4, 40), strict=True)
     ]
     assert is_worse([*fits, NO_FIT], [*later, NO_FIT]) is worse
-
-
-def quality(shift: np.ndarray) -> Quality:
-    """Of frames that fit well, but would rather be elsewhere by so many metres."""
-    ones = np.ones(len(shift))
-    return Quality(
-        0.9 * ones, 0.01 * ones, 1e6 * ones, 1e-3 * ones, 1e6 * ones, shift, (shift / 0.005) ** 2, 0.05 * ones
-    )
 
 
 def test_a_sweep_moves_as_its_points_say_and_little_where_they_say_nothing() -> None:
@@ -219,7 +204,7 @@ def test_a_covariance_holds_the_vibration_that_the_trajectory_does_not_follow(am
         move = np.zeros((columns, 6))
         move[:, 4] = amplitude * np.sin(2 * np.pi * 15 * times)
         right = np.einsum("cab,cb->ca", matrix, move) + rng.normal(size=(columns, 6)) * np.sqrt(matrix[0].diagonal())
-        fits.append(SweepFit(0.9, 0.01, 1e-4, 1.0, 1e6, 1e-4, 1.0, _unfollowed(matrix, right, rot)))
+        fits.append(SweepFit(0.9, 0.01, 1e-4, 1.0, 1e-4, 1.0, _unfollowed(matrix, right, rot)))
     cov = np.tile(1e-8 * np.eye(6), (frames, 1, 1))
     wider = as_measured(cov, fits, 1.0, 0.1 * np.arange(frames)) - cov
     np.testing.assert_allclose(wider[:, 4, 4], added, rtol=0.3, atol=1e-12)
@@ -228,21 +213,22 @@ def test_a_covariance_holds_the_vibration_that_the_trajectory_does_not_follow(am
 
 def test_a_covariance_grows_where_sweeps_disagree_by_more_than_chance() -> None:
     cov, ts = np.tile(1e-8 * np.eye(6), (20, 1, 1)), 0.1 * np.arange(20)
-    fits = [SweepFit(0.9, 0.01, 1e-4, 1.0, 1e6, 1e-4, surprise) for surprise in [1.0] * 10 + [18.0] * 10]
+    fits = [SweepFit(0.9, 0.01, 1e-4, 1.0, 1e-4, surprise) for surprise in [1.0] * 10 + [18.0] * 10]
     wider = as_measured(cov, fits, 2.0, ts)
     np.testing.assert_allclose(wider[:5], cov[:5])
     np.testing.assert_allclose(wider[15:], 9 * cov[15:])
 
 
-def test_poses_on_one_side_of_a_torn_stretch_are_trusted_only() -> None:
-    ts, shift = 0.1 * np.arange(60), np.full(60, 0.003)
-    assert not quality(shift).torn(OdometryOptions(), ts).any()
-    shift[20:25] = 0.03
-    torn = quality(shift).torn(OdometryOptions(), ts)
-    assert torn[20:25].all()
-    assert not torn[:10].any() and not torn[40:].any()
-    trusted = largest_stretch(widened(torn, ts), np.ones(60, bool))
-    assert trusted[40:].all() and not trusted[:26].any()
+def test_of_a_trajectory_that_is_lost_in_between_only_the_longer_side_is_trusted() -> None:
+    ts, every, lost = 0.1 * np.arange(60), np.ones(60, bool), np.zeros(60, bool)
+    lost[20:25] = True
+    apart = trusted([Refusal("diverged", lost, parts=True)], ts, every, every, [], np.zeros(0, int))
+    # The means that show where it is lost are those of a second.
+    assert np.flatnonzero(apart).tolist() == [*range(30, 60)]
+    same_world = trusted([Refusal("uncertain", lost)], ts, every, every, [], np.zeros(0, int))
+    assert np.flatnonzero(~same_world).tolist() == [20, 21, 22, 23, 24]
+    # A clock that jumps cuts a recording in the same way.
+    assert np.flatnonzero(trusted([], ts, every, every, [], np.array([40]))).tolist() == [*range(40)]
 
 
 def test_the_sides_of_a_second_without_usable_sweeps_are_not_both_trusted() -> None:
@@ -252,5 +238,5 @@ def test_the_sides_of_a_second_without_usable_sweeps_are_not_both_trusted() -> N
     used[20:30] = False
     lost = unbridged(used, ts)
     assert lost[20:34].all() and not lost[:20].any() and not lost[34:].any()
-    assert not largest_stretch(lost, used)[:20].any()
+    assert not trusted([], ts, used, used, [], np.zeros(0, int))[:20].any()
     assert not unbridged(used, ts, {33}).any(), "both sides have been joined by what they have seen"

@@ -39,10 +39,6 @@ _SIGNIFICANT = 2.0
 _GATE = 0.05
 #: Standard deviation of the rotation that `_move` expects, rad.
 _TURN = 0.02
-#: From a pose to others that are wrong, metres in the world: no plane is parallel to both ways.
-_AWAY = np.array([[0.5, 0.5, 0.3], [-0.5, 0.5, -0.3]])
-#: One point in so many tells how well a sweep fits at a wrong pose.
-_AWAY_STRIDE = 2
 #: Standard deviation of a sweep's position by its own points, m, above which more of them are worth their time. It is
 #: 0.2 to 0.3 mm among walls, and 0.9 to 1.9 mm in parks, among bushes and on a real drive.
 _LITTLE = 4e-4
@@ -61,33 +57,28 @@ class SweepFit(NamedTuple):
         noise: mean of the squared distances, each relative to its expected variance: 1 where the noise is as expected.
         common: the part of it that points on one plane have in common, and those on different planes of one part of a
             surface; see `point_terms.Statistics`.
-        structure: smallest eigenvalue of the information that large planes alone give, 1/m2; see `smallest_eigenvalue`.
         shift: how far its points would move the whole sweep, metres: its distance from the map of other sweeps.
         surprise: the square of this move, normalised by the information, per degree of freedom; `noise` is expected.
         motion: f8 (2, 6, 6), mean products of the moves of short parts of the sweep with themselves and with the next
             part, in the lidar frame, m and rad; see `_unfollowed`.
         large: f8 (6, 6), the information that large planes alone give, of a displacement in the world (1/m2) and of a
             rotation in the lidar frame (1/rad2).
-        chance: how well the sweep fits at poses half a metre away relative to here, by how much its plain cost is below
-            that of points without any plane: 1 where it fits as well there.
     """
 
     inliers: float
     residual: float
     cost: float
     noise: float
-    structure: float
     shift: float
     surprise: float
     motion: np.ndarray = np.zeros((2, 6, 6))
     large: np.ndarray = np.zeros((6, 6))
-    chance: float = 0.0
     common: tuple[float, float] = (0.0, 0.0)
     plain: float = 0.0
 
 
 _OPEN = float("nan")
-NO_FIT = SweepFit(_OPEN, _OPEN, _OPEN, _OPEN, _OPEN, _OPEN, _OPEN)
+NO_FIT = SweepFit(_OPEN, _OPEN, _OPEN, _OPEN, _OPEN, _OPEN)
 
 
 def packed(fits: Sequence[SweepFit]) -> list[SweepFit]:
@@ -155,8 +146,7 @@ def judge(
 
     Args:
         errors: of the points, as far as they are known.
-        brief: leave out what takes most of the time, and what trajectories are not compared by: `structure`, `motion`,
-            `large` and `chance`.
+        brief: leave out what takes most of the time, and what trajectories are not compared by: `motion` and `large`.
     """
     poses = trajectory.poses(trajectory.locate(sweep.times))
     depth = errors.depth if errors.depth.any() else np.zeros(0)
@@ -181,18 +171,13 @@ def judge(
     _, _, there, _ = pose_equations(
         *sweep.judged, poses[0] + move[:3], matmul(poses[1], exp(move[None, 3:])[0]), others.tables, weights
     )
-    thinned = weights._replace(stride=_AWAY_STRIDE)
-    away = [pose_equations(*sweep.judged, poses[0] + way, poses[1], others.tables, thinned)[2] for way in _AWAY]
     # Bodies that move along with the rig make no large planes: floors, walls and ground do.
     large_map = others.large
     wide = weights._replace(extent=_WIDE, depth=np.zeros(0), tilt=_TILT)
     large = _of_several(sweep, poses, large_map, wide) * len(sweep.points) / max(len(sweep.judged.points), 1)
     return fit._replace(
-        structure=smallest_eigenvalue(large),
         motion=_unfollowed(matrix, right, poses[1]),
         large=large,
-        chance=_agreement(float(np.mean([_cost(each, each.cut_off) for each in away])))
-        / max(_agreement(fit.plain), 1e-12),
         common=(there.pairs[1] / max(there.pairs[0], 1), there.pairs[3] / max(there.pairs[2], 1)),
     )
 
@@ -216,14 +201,6 @@ def _of_several(
     one_place = pose_equations(*sweep.judged, *poses, surfels.tables, asked)[2].one_place
     back = vectors / scale[:, None]
     return information - matmul(back * one_place, back.T)
-
-
-def _agreement(cost: float) -> float:
-    """By how much a cost is below that of points without any plane, m2.
-
-    Points of places that no other sweep has seen make no difference to the ratio of two.
-    """
-    return _GATE**2 - cost
 
 
 def _unfollowed(matrix: np.ndarray, right: np.ndarray, rot: np.ndarray) -> np.ndarray:
