@@ -15,9 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from rover_pipeline.kinematics.options import OwnRegion
-from rover_pipeline.kinematics.state import Poses, State
 from rover_pipeline.lidar.ranges import CLIPPED
-from rover_pipeline.numerics.linear import matmul
 
 #: Sweeps that are looked at, spread over the recording, and the smallest number that shows anything.
 SWEEPS, _FEWEST = 32, 8
@@ -34,8 +32,6 @@ _ENOUGH, _STILL = 0.02, 0.002
 _SMALL, _PART = 0.02, 0.05
 #: Degrees of azimuth without candidates that end a part.
 _GAP_DEGREES = 3
-#: Seconds over which both trajectories have to agree.
-_SPAN = 1.0
 
 
 def outside(points: np.ndarray, regions: Sequence[OwnRegion]) -> np.ndarray:
@@ -112,37 +108,12 @@ def regions_of(ranges: np.ndarray, start: np.ndarray, direction: np.ndarray) -> 
     return tuple(found)
 
 
-def disagreement(first: State, second: Poses, times: np.ndarray, limit: float) -> np.ndarray:
-    """Where two trajectories of the same sweeps differ in how far the lidar went, bool (frame,).
-
-    Args:
-        times: f8 (frame,), rising, s.
-        limit: largest difference of the displacements over a second, m.
-    """
-    later = np.minimum(np.searchsorted(times, times + _SPAN), len(times) - 1)
-    ways = [
-        matmul(np.swapaxes(each.rot, 1, 2), (each.pos[later] - each.pos)[..., None])[..., 0] for each in (first, second)
-    ]
-    apart = ~(np.linalg.norm(ways[0] - ways[1], axis=1) <= limit)
-    steps = np.zeros(len(times) + 1, int)
-    np.add.at(steps, np.flatnonzero(apart), 1)
-    np.add.at(steps, later[apart] + 1, -1)
-    return np.cumsum(steps)[:-1] > 0
-
-
-def warnings_of_candidates(regions: Sequence[OwnRegion], differ: np.ndarray) -> list[str]:
-    """A line for the user where something that nobody declared may belong to the rig.
-
-    Args:
-        differ: bool (frame,), where the trajectories with and without it disagree.
-    """
+def warnings_of_candidates(regions: Sequence[OwnRegion]) -> list[str]:
+    """A line for the user where something that nobody declared may belong to the rig."""
     if not regions:
         return []
     found = json.dumps([each.model_dump(exclude_defaults=True) for each in regions])
-    effect = "with and without it the trajectory is the same"
-    if differ.any():
-        effect = f"with and without it the trajectory differs at {int(differ.sum())} sweeps, which are not valid"
     return [
         f"part of the view stays in place while what is farther away passes by: it belongs to the rig, or moves along; "
-        f"{effect}; set `rig.own: {found}` if it is the rig, `rig.own: []` if nothing of the rig is in view"
+        f"set `rig.own: {found}` if it is the rig, `rig.own: []` if nothing of the rig is in view"
     ]

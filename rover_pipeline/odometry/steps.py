@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,6 @@ from rover_pipeline.engine.step import Inspection
 from rover_pipeline.kinematics.clock import clock
 from rover_pipeline.kinematics.gravity import remove_tilt
 from rover_pipeline.kinematics.mount import find_mount
-from rover_pipeline.kinematics.options import OwnRegion
-from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.kinematics.stated import find_own
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.lidar.sweeps import lidar_reader
@@ -41,7 +38,7 @@ from rover_pipeline.odometry.remarks import (
     warnings_of,
 )
 from rover_pipeline.odometry.segments import Registration, SweepReader, merge, split, without_overlap
-from rover_pipeline.odometry.self_returns import disagreement, warnings_of_candidates
+from rover_pipeline.odometry.self_returns import warnings_of_candidates
 
 #: Knots of the longest trajectory, which take 400 MB: 400,000 are 10 h.
 _MAX_KNOTS = 4_000_000
@@ -73,37 +70,8 @@ def odom(
     if recording.count == 0:
         raise ValueError("there is no sweep")
     declared = find_own(options.rig, config)
-    seen = ScanReader(recording, options, metadata).may_be_own() if declared is None else ()
-    estimate = functools.partial(
-        _estimate, recording, options=options, metadata=metadata, config=config,
-        imu_ts=imu_ts, imu_avel=imu_avel, imu_acc=imu_acc, imu_valid=imu_valid,
-    )  # fmt: skip
-    if not seen:
-        return estimate(own=declared or ())
-    rival = estimate(own=seen)[0]
-    return estimate(own=(), seen=seen, rival=Poses(rival["rot"], rival["pos"]))
-
-
-def _estimate(
-    recording: Recording,
-    *,
-    own: tuple[OwnRegion, ...],
-    seen: tuple[OwnRegion, ...] = (),
-    rival: Poses | None = None,
-    options: OdometryOptions,
-    metadata: str,
-    config: str | None,
-    imu_ts: np.ndarray | None,
-    imu_avel: np.ndarray | None,
-    imu_acc: np.ndarray | None,
-    imu_valid: np.ndarray | None,
-) -> tuple[dict[str, np.ndarray], Inspection]:
-    """The same, where it is settled what belongs to the rig.
-
-    Args:
-        own: where the rig itself is seen, which is left out.
-        seen: where it may be seen, which is not left out; rival: the poses where it is.
-    """
+    scans = ScanReader(recording, options, metadata)
+    seen = scans.may_be_own() if declared is None else ()
     if options.loops:
         load("rover_pipeline.odometry.loops.pose_graph:load_gtsam")()  # an error now, not after the registration
     lidar_clock = clock("lidar", recording.ts, options.times)
@@ -115,7 +83,7 @@ def _estimate(
     if times[-1] > _MAX_KNOTS * options.knots:
         hours = f"{recording.count} sweeps span {times[-1] / 3600:.1f} h"
         raise ValueError(f"{hours}, more than any recording; split it where lidar/ts has gaps")
-    remarks = rate_remarks(ScanReader(recording, options, metadata))
+    remarks = rate_remarks(scans)
     mount = find_mount("imu", options.rig, config)
     samples = None
     if imu_ts is not None and imu_avel is not None and len(imu_ts) > 1:
@@ -123,7 +91,7 @@ def _estimate(
     if options.world == "gravity":
         with_accelerometer(samples)  # an error now, not after the registration
     lidar = lidar_reader(metadata, options.lidar.ts_reference)
-    reader = SweepReader(recording, times, *lidar.span, options, metadata, own)
+    reader = SweepReader(recording, times, *lidar.span, options, metadata, declared or ())
     if recording.forks:
         # Each of the processes that are forked from this one would have to compile the kernels.
         prepare(["odometry"])
@@ -182,10 +150,8 @@ def _estimate(
         known = trusted(refusals, times, recording.valid != 0, used, seams, np.zeros(0, int))
         motion = Trajectory(times, state, known, max_gap=LONGEST)
         against, mirror = contradicted_by(samples, imu, mount, motion), mirrored(samples, imu, mount, rates, motion)
-    differ = np.zeros(len(times), bool) if rival is None else disagreement(state, rival, times, options.max_error)
     refusals += [
         Refusal("accelerometer", against, parts=True),
-        Refusal("own_returns", differ, parts=True),
         Refusal("mirrored", np.full(len(times), bool(mirror))),
     ]
     after = jumps(recorded)
@@ -216,7 +182,7 @@ def _estimate(
         *lidar.notes,
         *remarks,
         *(held.warnings() if held is not None else []),
-        *warnings_of_candidates(seen, differ),
+        *warnings_of_candidates(seen),
         *jump_warnings(recorded, after),
         *imu.notes,
         *([mirror] if mirror else []),

@@ -11,10 +11,8 @@ import yaml
 from pydantic import ValidationError
 
 from rover_pipeline.kinematics.options import OwnRegion, RigOptions
-from rover_pipeline.kinematics.rotation import exp
-from rover_pipeline.kinematics.state import Poses, State
 from rover_pipeline.kinematics.stated import find_own
-from rover_pipeline.odometry.self_returns import candidates, disagreement, outside, regions_of
+from rover_pipeline.odometry.self_returns import candidates, outside, regions_of
 from tests.campaign import hostile
 
 COUNT, BEAMS, COLUMNS = 30, 16, 128
@@ -117,19 +115,6 @@ def test_the_recording_may_declare_what_the_configuration_does_not() -> None:
 def test_a_region_without_a_limit_or_with_limits_that_fall_is_an_error(wrong: dict[str, object]) -> None:
     with pytest.raises(ValidationError, match="must have"):
         OwnRegion.model_validate(wrong)
-
-
-def test_trajectories_disagree_where_their_displacements_over_a_second_do_whatever_their_worlds() -> None:
-    times = np.arange(0, 10, 0.1)
-    pos = np.stack([times, 0 * times, 0 * times], 1)
-    rot = np.broadcast_to(np.eye(3), (len(times), 3, 3))
-    zero = np.zeros_like(pos)
-    walked = State(pos, rot, zero, zero, zero)
-    turned = exp(np.array([[0.1, 0.2, 2.0]]))[0]
-    assert not disagreement(walked, Poses(turned @ rot, pos @ turned.T + 5), times, 0.05).any()
-    stood = np.where((times > 4)[:, None] & (times < 5)[:, None], pos[40], pos)
-    differ = disagreement(walked, Poses(rot, stood), times, 0.05)
-    assert differ[(times > 4.2) & (times < 5)].all() and not differ[(times < 2.9) | (times > 6.1)].any()
 
 
 @pytest.mark.parametrize("number", [0, 1])
