@@ -118,7 +118,7 @@ class RigOptions(Options):
         description="Where the lidar sees the rig itself, or whoever carries it: `_odom` leaves out what is there. A "
         "list of `{azimuth: [from, to], elevation: [from, to], range: m}`, degrees to the left and upward, and of "
         "`{box: [[x, y, z], [x, y, z]]}`, m, in the lidar's frame. [] = nowhere. null = not known: where something "
-        "stays in place, poses are valid that are the same with and without it.",
+        "stays in place, a note proposes what to declare.",
     )
 
     @model_validator(mode="before")

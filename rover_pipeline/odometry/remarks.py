@@ -12,11 +12,6 @@ from rover_pipeline.odometry.segments import Seam
 _WIDE_SEAM = 0.05, 0.5
 #: Elevation of all beams that data sheets allow, degrees.
 _ELEVATION = 0.1
-#: What the user is told where the depth of planes ends at its bound; see `SplineSystem.too_deep`.
-TOO_DEEP = (
-    "surfaces seem to be deeper along the rays than leaves can be: most of what is seen moves, or the trajectory is "
-    "lost; no pose is trusted"
-)
 
 
 def jump_warnings(ts: np.ndarray, after: np.ndarray) -> list[str]:

@@ -2,8 +2,8 @@
 
 Half a view of them holds a rig where it is. People who walk along stand still in the lidar's frame as well, and ranges
 cannot tell them from a board. So only what the user declares (`rig.own`) is left out. Where ranges show something of
-the kind that nobody declared, the trajectory is computed twice, with it and without it, and only poses about which both
-agree are valid.
+the kind that nobody declared, the lines to declare it with are proposed. Whether a rig that seems to stand is believed
+does not depend on it: large planes of the world decide.
 """
 
 from __future__ import annotations

@@ -119,12 +119,6 @@ def test_a_wrong_scale_of_ranges_makes_the_way_uncertain_and_nothing_else() -> N
     assert not cov.any()
 
 
-def test_planes_of_all_sizes_that_are_deeper_than_the_prior_allows_are_noticed() -> None:
-    options, trajectory = OdometryOptions(), SplineTrajectory.at_rest(0.0, 1.0, 0.1)
-    assert not SplineSystem(trajectory, options, np.array([0.1, 4.0, 3.0, 1.0, 0.0])).too_deep
-    assert SplineSystem(trajectory, options, np.array([0.1, 4.0, 4.0, 4.0, 0.0])).too_deep
-
-
 def test_a_single_body_and_the_tilt_of_walls_tell_nothing_of_a_motion_along_a_corridor() -> None:
     """Walls with points that are 1 cm off seem to tell of it, and so does one side of a body that walks ahead."""
     rng, surfels = np.random.default_rng(5), SurfelMap((0.5, 1.0, 2.0))

@@ -152,15 +152,6 @@ class SplineSystem:
         self.trajectory, self.information = trajectory, 1 / (options.jerk * trajectory.step**3) ** 2
         self.band, self.right = np.zeros((6 * ORDER, count, 6)), np.zeros((count, 6))
 
-    @property
-    def too_deep(self) -> bool:
-        """Whether planes of all sizes seem to be deeper than the prior allows: by four standard deviations.
-
-        Leaves are not. What moves is blurred in the map, and looks so. Of one size alone a few points may say so.
-        """
-        bound = self.most[DEPTH:] > 0
-        return bool(bound.any() and (self.shared >= self.most)[DEPTH:][bound].all())
-
     def copy(self) -> SplineSystem:
         """The same equations, to which others can be added, but none of what all points have in common."""
         other = copy(self)
