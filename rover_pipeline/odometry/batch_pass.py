@@ -10,8 +10,8 @@ import numpy as np
 from rover_pipeline.engine.exchange import Exchange
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.registration.batch import normal_equations
-from rover_pipeline.odometry.registration.judge import NO_FIT, SweepFit, TwoMaps, judge, world_rays
-from rover_pipeline.odometry.registration.point_terms import PointErrors, Shared
+from rover_pipeline.odometry.registration.cross_validation import NO_FIT, SweepFit, TwoMaps, evaluate, world_rays
+from rover_pipeline.odometry.registration.point_terms import Nuisance, PointErrors
 from rover_pipeline.odometry.registration.spline_equations import SplineEquations
 from rover_pipeline.odometry.segments import SweepReader
 from rover_pipeline.odometry.shake import Shake
@@ -48,8 +48,8 @@ class BatchPass:
         for half, surfels in enumerate(maps.maps):
             self.store.put(f"{segment}-{half}", surfels.sums())
 
-    def equations(self, start: int, stop: int) -> tuple[SplineEquations, list[SweepFit], list[np.ndarray], Shared]:
-        """Normal equations of a segment, how well its sweeps fit the others, their information, and `Shared`."""
+    def equations(self, start: int, stop: int) -> tuple[SplineEquations, list[SweepFit], list[np.ndarray], Nuisance]:
+        """Normal equations of a segment, how well its sweeps fit the others, their information, and `Nuisance`."""
         reader, options = self.reader, self.reader.options
         maps = TwoMaps(options, len(reader.times))
         segment = self.ranges.index((start, stop))
@@ -64,11 +64,11 @@ class BatchPass:
             for number, (sweep, _) in enumerate(reader.read(start, stop), start):
                 sweep = self._corrected(sweep) if sweep else None
                 others = maps.others(number)
-                fits.append(judge(sweep, trajectory, others, options, self.errors) if sweep else NO_FIT)
+                fits.append(evaluate(sweep, trajectory, others, options, self.errors) if sweep else NO_FIT)
                 yield sweep, maps.target(number)
 
-        equations, information, shared = normal_equations(sweeps(), trajectory, options, errors=self.errors)
-        return equations._replace(first=equations.first + low), fits, information, shared
+        equations, information, nuisance = normal_equations(sweeps(), trajectory, options, errors=self.errors)
+        return equations._replace(first=equations.first + low), fits, information, nuisance
 
     def _corrected(self, sweep: Sweep) -> Sweep:
         return self.shake.removed(self.errors.removed(sweep))

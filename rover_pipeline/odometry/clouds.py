@@ -22,7 +22,7 @@ _BLOCK = 8
 #: Columns of equal time that points are sorted into. A walker moves by a millimetre from one to the next.
 _COLUMNS = 512
 #: Of the points that are not registered, one in so many tells how good the registration is, as of the pixels of images.
-_LEFT_OUT = 4
+_HELD_OUT = 4
 
 
 class Cloud(NamedTuple):
@@ -83,9 +83,9 @@ class ScanReader:
             found = self._images.sweep(scan, number, stamp)
         if not self.own:
             return found
-        kept, judged = (outside(each.points, self.own) for each in (found, found.left_out))
-        left_out = Points(found.left_out.points[judged], found.left_out.column[judged])
-        return found._replace(points=found.points[kept], column=found.column[kept], left_out=left_out)
+        kept, judged = (outside(each.points, self.own) for each in (found, found.held_out))
+        held_out = Points(found.held_out.points[judged], found.held_out.column[judged])
+        return found._replace(points=found.points[kept], column=found.column[kept], held_out=held_out)
 
     def may_be_own(self) -> tuple[OwnRegion, ...]:
         """Where images show what may be the rig itself; see `self_returns.candidates`. Nothing for points."""
@@ -135,10 +135,10 @@ class CloudSelection:
         inside = np.flatnonzero((distance >= self._limits[0]) & (distance <= self._limits[1]))
         every = one_in(len(inside), self._points, self._density)
         chosen = inside[number % every :: every]
-        left_out = NO_POINTS
+        held_out = NO_POINTS
         if every > 1:
-            left_out = Points(*_in_order(cloud, inside[(number + every // 2) % every :: every][::_LEFT_OUT]))
-        return Sweep(*_in_order(cloud, chosen), stamp + self._times, stamp, left_out)
+            held_out = Points(*_in_order(cloud, inside[(number + every // 2) % every :: every][::_HELD_OUT]))
+        return Sweep(*_in_order(cloud, chosen), stamp + self._times, stamp, held_out)
 
 
 def is_same(scan: Scan, other: Scan) -> bool:

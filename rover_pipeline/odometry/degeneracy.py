@@ -13,7 +13,7 @@ import numpy as np
 
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.numerics.linear import eigh, matmul
-from rover_pipeline.odometry.registration.judge import SweepFit, per_distance
+from rover_pipeline.odometry.registration.cross_validation import SweepFit, per_distance
 
 #: Largest standard deviation that an open direction is given, m: nothing is known beyond it.
 _LARGEST = 10.0

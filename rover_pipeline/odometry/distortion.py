@@ -14,7 +14,7 @@ import numpy as np
 from rover_pipeline.lidar.spin import Turning, share_of_turn
 from rover_pipeline.odometry.clouds import ScanReader
 from rover_pipeline.odometry.observations import NO_POINTS, Sweep
-from rover_pipeline.odometry.registration.judge import judged
+from rover_pipeline.odometry.registration.cross_validation import cross_validate
 from rover_pipeline.odometry.segments import SweepReader
 from rover_pipeline.odometry.spline import SplineTrajectory
 
@@ -77,7 +77,7 @@ def distortion(reader: SweepReader, trajectory: SplineTrajectory, period: float)
     costs = []
     for share in (0.0, 1.0, -1.0):
         held = [sweep._replace(times=sweep.end + share * turn) for sweep in sweeps]
-        costs.append([fit.plain for fit in judged(held, trajectory, reader.options)])
+        costs.append([fit.mean_cost for fit in cross_validate(held, trajectory, reader.options)])
     undone, clockwise, counterclockwise = np.array(costs)
     # The parabola through the three mean costs is lowest at the share. Where it is not clearly bent, nothing is known.
     bend, bend_error = _mean(clockwise + counterclockwise - 2 * undone)
@@ -129,4 +129,4 @@ def _by_azimuth(sweep: Sweep) -> Sweep:
     column = np.clip((share * _COLUMNS).astype("i4"), 0, _COLUMNS - 1)
     order = np.argsort(column, kind="stable")
     points = np.ascontiguousarray(sweep.points[order])
-    return sweep._replace(points=points, column=column[order], left_out=NO_POINTS)
+    return sweep._replace(points=points, column=column[order], held_out=NO_POINTS)

@@ -18,7 +18,7 @@ from rover_pipeline.odometry.spline import SplineTrajectory
 #: Largest number of columns of a sweep that are used. A walker moves by a millimetre from one to the next.
 _MAX_COLUMNS = 512
 #: Of the columns that are used, one in so many has pixels that are left out of the registration.
-_LEFT_OUT = 4
+_HELD_OUT = 4
 #: Largest time without a rate at either end of an interval whose rotation the gyroscope tells, seconds.
 _MAX_GAP = 0.05
 #: Smallest number of rates that a bias is estimated from.
@@ -79,39 +79,39 @@ class Sweep(NamedTuple):
         column: i4 (N,), rising, into `times`.
         times: f8 (C,), rising, seconds.
         end: the instant that the sweep's pose refers to, seconds.
-        left_out: other points, which are not registered. They tell how good the registration is.
+        held_out: other points, which are not registered. They tell how good the registration is.
     """
 
     points: np.ndarray
     column: np.ndarray
     times: np.ndarray
     end: float
-    left_out: Points = NO_POINTS
+    held_out: Points = NO_POINTS
 
     @property
-    def judged(self) -> Points:
+    def evaluated(self) -> Points:
         """The points that tell how well the sweep fits: those left out, or all where none are."""
-        return self.left_out if len(self.left_out.points) else Points(self.points, self.column)
+        return self.held_out if len(self.held_out.points) else Points(self.points, self.column)
 
     def backwards(self) -> Sweep:
         """The same from its last column to its first one, at negative instants."""
         last = len(self.times) - 1
-        points, left_out = (
+        points, held_out = (
             Points(each.points[::-1].copy(), last - each.column[::-1])
-            for each in (Points(self.points, self.column), self.left_out)
+            for each in (Points(self.points, self.column), self.held_out)
         )
         times = -self.times[::-1]
-        return Sweep(*points, times, float(times[-1]), left_out)
+        return Sweep(*points, times, float(times[-1]), held_out)
 
     def raised(self, angle: float) -> Sweep:
         """The sweep with all of its beams raised by an angle, rad."""
-        left_out = self.left_out._replace(points=_raised(self.left_out.points, angle))
-        return self._replace(points=_raised(self.points, angle), left_out=left_out)
+        held_out = self.held_out._replace(points=_raised(self.held_out.points, angle))
+        return self._replace(points=_raised(self.points, angle), held_out=held_out)
 
     def one_a_voxel(self, size: float) -> Sweep:
         """The sweep with one of its points in each voxel; see `Points.one_a_voxel`."""
         points, column = Points(self.points, self.column).one_a_voxel(size)
-        return self._replace(points=points, column=column, left_out=self.left_out.one_a_voxel(size))
+        return self._replace(points=points, column=column, held_out=self.held_out.one_a_voxel(size))
 
 
 def _raised(points: np.ndarray, angle: float) -> np.ndarray:
@@ -172,7 +172,7 @@ class PointSelection:
             column = used[number]
             self._patterns.append(_Pixels(beam, column, number, start[beam, column], direction[beam, column]))
         # Where all pixels are registered, none are left out.
-        self._left_out = [each.of_columns(_LEFT_OUT) for each in self._patterns] if every > 1 else []
+        self._left_out = [each.of_columns(_HELD_OUT) for each in self._patterns] if every > 1 else []
         self._times = begin + period * used / columns
         self._range_mm = options.min_range * 1000, options.max_range * 1000
 
@@ -186,10 +186,10 @@ class PointSelection:
         """
         count = len(self._patterns)
         points, column = _project(ranges, self._patterns[number % count], *self._range_mm)
-        left_out = NO_POINTS
+        held_out = NO_POINTS
         if self._left_out:
-            left_out = Points(*_project(ranges, self._left_out[(number + count // 2) % count], *self._range_mm))
-        return Sweep(points, column, stamp + self._times, stamp, left_out)
+            held_out = Points(*_project(ranges, self._left_out[(number + count // 2) % count], *self._range_mm))
+        return Sweep(points, column, stamp + self._times, stamp, held_out)
 
 
 @compiled

@@ -17,7 +17,7 @@ from rover_pipeline.numerics.linear import cholesky, eigh, eigvalsh, inv, matmul
 from rover_pipeline.odometry.gaps import LONGEST
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.refinement import Batch
-from rover_pipeline.odometry.registration.judge import PARTS, SweepFit, smallest_eigenvalue
+from rover_pipeline.odometry.registration.cross_validation import PARTS, SweepFit, smallest_eigenvalue
 from rover_pipeline.odometry.segments import Seam
 
 #: Time over which sweeps are averaged, s. The maps that judge a sweep change every half second, so that errors between
@@ -69,7 +69,7 @@ class Quality(NamedTuple):
         # Seconds without a sweep leave the motion open by more than numbers can say.
         known, error = np.isfinite(cov).all(axis=(1, 2)), np.full(len(cov), np.inf)
         error[known] = np.sqrt(np.maximum(eigvalsh(cov[known][:, :3, :3])[:, -1], 0.0))
-        error = np.hypot(np.hypot(error, batch.unsettled), disagreement)
+        error = np.hypot(np.hypot(error, batch.remaining), disagreement)
         # Rotations of the lidar frame become those of the world, in which sweeps are averaged.
         into_world = np.tile(np.eye(6), (len(fits), 1, 1))
         into_world[:, 3:, 3:] = rot
@@ -186,8 +186,8 @@ def _disagreement(fits: Sequence[SweepFit], noise: float, ts: np.ndarray) -> np.
     Of a mean square move with a mean normalised square of s, noise explains the part 1 / s.
     """
     squares = _within(np.array([fit.shift for fit in fits]) ** 2, ts)
-    surprise = _within(np.array([fit.surprise for fit in fits]) / noise, ts)
-    beyond: np.ndarray = np.sqrt(_BLOCKS * squares * np.maximum(1 - 1 / np.maximum(surprise, 1e-9), 0.0))
+    nis = _within(np.array([fit.nis for fit in fits]) / noise, ts)
+    beyond: np.ndarray = np.sqrt(_BLOCKS * squares * np.maximum(1 - 1 / np.maximum(nis, 1e-9), 0.0))
     return beyond
 
 
@@ -221,7 +221,7 @@ def as_measured(cov: np.ndarray, fits: Sequence[SweepFit], noise: float, ts: np.
         fits: of the frames; noise: variance of the points' distances, relative to the expected one.
         ts: f8 (frame,), seconds.
     """
-    surprise = _within(np.array([fit.surprise for fit in fits]) / noise, ts)
+    nis = _within(np.array([fit.nis for fit in fits]) / noise, ts)
     motion = np.array([fit.motion for fit in fits]).reshape(-1, 72)
     own, next_one = np.stack([_within(each, ts) for each in motion.T], axis=1).reshape(-1, 2, 6, 6).swapaxes(0, 1)
     # Correlations of the moves of neighbouring parts, in directions that are independent: none has a unit.
@@ -229,7 +229,7 @@ def as_measured(cov: np.ndarray, fits: Sequence[SweepFit], noise: float, ts: np.
     inverse = inv(root)
     values, vectors = eigh(matmul(inverse, next_one, np.swapaxes(inverse, 1, 2)))
     values = np.where(values > _BEYOND_CHANCE / np.sqrt(PARTS * _number(ts))[:, None], values, 0.0)
-    wider: np.ndarray = cov * np.maximum(surprise, 1.0)[:, None, None]
+    wider: np.ndarray = cov * np.maximum(nis, 1.0)[:, None, None]
     wider += matmul(root, vectors * values[:, None], np.swapaxes(matmul(root, vectors), 1, 2))
     return wider
 

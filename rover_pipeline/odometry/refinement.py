@@ -1,4 +1,4 @@
-"""The whole trajectory at once: it is refined against the map of all its sweeps, and judged.
+"""The whole trajectory at once: it is refined against the map of all its sweeps, and cross-validated.
 
 Segments contribute to one map and to one system of equations, in any process, so that the result has no seams.
 """
@@ -20,23 +20,23 @@ from rover_pipeline.odometry.inertial import Imu
 from rover_pipeline.odometry.observations import Gyro
 from rover_pipeline.odometry.registration.batch import SplineSystem, rate_equations
 from rover_pipeline.odometry.registration.convergence import (
-    MOST_LEFT,
+    MAX_REMAINING,
     Pass,
     banded_product,
     difference,
     mixed,
-    moves_left,
     rate,
+    remaining_moves,
 )
 from rover_pipeline.odometry.registration.covariance import covariances
-from rover_pipeline.odometry.registration.judge import (
+from rover_pipeline.odometry.registration.cross_validation import (
     SweepFit,
     correlations,
     is_worse,
     mean_difference,
     noise_scale,
     packed,
-    tell_little,
+    weakly_constrained,
 )
 from rover_pipeline.odometry.registration.point_terms import DEPTH, ELEVATION, PointErrors
 from rover_pipeline.odometry.registration.register import batch_passes, has_settled
@@ -68,9 +68,10 @@ class Batch(NamedTuple):
         noise: variance of the points' distances from their planes, relative to the expected one.
         errors: of points, which the equations took for known.
         shake: rotations of the lidar about the trajectory.
-        follows: share of an error that a pass leaves, because the map follows the trajectory; see `convergence.rate`.
-        unsettled: f8 (frame,), how far further passes would move the positions, if there were any, m.
-        open_elevation: how far they would raise the beams, rad.
+        missing_information: share of an error that a pass leaves, because the map follows the trajectory; see
+            `convergence.rate`.
+        remaining: f8 (frame,), how far further passes would move the positions, if there were any, m.
+        remaining_elevation: how far they would raise the beams, rad.
     """
 
     trajectory: SplineTrajectory
@@ -80,9 +81,9 @@ class Batch(NamedTuple):
     noise: float
     errors: PointErrors
     shake: Shake = NO_SHAKE
-    follows: float = 0.0
-    unsettled: np.ndarray | float = 0.0
-    open_elevation: float = 0.0
+    missing_information: float = 0.0
+    remaining: np.ndarray | float = 0.0
+    remaining_elevation: float = 0.0
 
     @property
     def band(self) -> np.ndarray:
@@ -92,13 +93,16 @@ class Batch(NamedTuple):
 
     def covariances(self, ts: np.ndarray) -> np.ndarray:
         """Of the poses at some instants, f8 (frame, 6, 6); see `registration.covariance.covariances`."""
-        return covariances(self.system, self.noise, ts) / (1 - self.follows)
+        return covariances(self.system, self.noise, ts) / (1 - self.missing_information)
 
     def beams(self) -> dict[str, float]:
         """By how much all beams point higher than `lidar.json` says, and the standard deviation, degrees."""
         _, cov = self.system.considered(self.noise)
-        deviation = np.sqrt(cov[ELEVATION, ELEVATION] / (1 - self.follows))
-        found = {"elevation": self.errors.shared[ELEVATION], "deviation": np.hypot(deviation, self.open_elevation)}
+        deviation = np.sqrt(cov[ELEVATION, ELEVATION] / (1 - self.missing_information))
+        found = {
+            "elevation": self.errors.nuisance[ELEVATION],
+            "deviation": np.hypot(deviation, self.remaining_elevation),
+        }
         return {name: round(float(np.degrees(value)), 3) for name, value in found.items()}
 
     def states(self, ts: np.ndarray) -> State:
@@ -121,8 +125,8 @@ class Batch(NamedTuple):
 
     def refined(self) -> tuple[SplineTrajectory, PointErrors]:
         """The trajectory that solves the equations, and what it tells about the errors of points."""
-        trajectory, shared = self.system.solve(self.noise)
-        return trajectory, PointErrors(shared, correlations(self.fits))
+        trajectory, nuisance = self.system.solve(self.noise)
+        return trajectory, PointErrors(nuisance, correlations(self.fits))
 
 
 def refine_in_batch(
@@ -144,7 +148,7 @@ def refine_in_batch(
     passes = batch_passes(reader.options) if len(reader.times) > 1 else 0
     spans = _spans(reader, ranges) if len(imu.gyro.times) else []
     first = _at_once(reader, trajectory, ranges, None)
-    if passes and tell_little(first.information):
+    if passes and weakly_constrained(first.information):
         reader = replace(reader, density=_DENSER)
         first = _at_once(reader, trajectory, ranges, None)
     if not passes or not spans:
@@ -154,7 +158,7 @@ def refine_in_batch(
     best, used = _with_gyro(reader, first, ranges, spans, imu)
     dropped = "" if used else "points that were left out fit better without it"
     if is_worse(first.fits, best.fits):
-        kept = _as_settled(first, reader.times, [Pass(first.trajectory, *first.refined())], MOST_LEFT, best)
+        kept = _as_settled(first, reader.times, [Pass(first.trajectory, *first.refined())], MAX_REMAINING, best)
         return kept, dropped or "points that were left out fit the first trajectory better"
     # What turns with a shake is another trajectory than the first one: nothing can be learned from the two.
     before = [] if len(imu.shake.times) else [Pass(first.trajectory, best.trajectory, best.errors)]
@@ -187,7 +191,7 @@ def _repeated(
     done = [*before, Pass(best.trajectory, *best.refined())]
     for _ in range(passes):
         further = mixed(done, best.band)
-        left = moves_left(done, best.band)
+        left = remaining_moves(done, best.band)
         beams_settled = reader.options.passes is not None or left * _elevation_change(best, done) < _LEVEL
         if (
             len(done) > 1
@@ -203,7 +207,7 @@ def _repeated(
             return _as_settled(best, reader.times, done, left, batch)
         best, done = batch, [*since, Pass(batch.trajectory, *batch.refined())]
     # What has not settled in so many passes is not expected to do so in the next ones.
-    left = MOST_LEFT if reader.options.passes is None else moves_left(done, best.band)
+    left = MAX_REMAINING if reader.options.passes is None else remaining_moves(done, best.band)
     return _as_settled(best, reader.times, done, left)
 
 
@@ -218,14 +222,14 @@ def _as_settled(best: Batch, ts: np.ndarray, done: Sequence[Pass], left: float, 
     """
     told = done if refused is None else [*done, Pass(refused.trajectory, *refused.refined())]
     move = mixed(done, best.band).at(ts).pos - best.trajectory.at(ts).pos
-    unsettled = left * np.linalg.norm(move, axis=1)
+    remaining = left * np.linalg.norm(move, axis=1)
     raised = left * _elevation_change(best, done)
-    return best._replace(follows=rate(told, best.band), unsettled=unsettled, open_elevation=raised)
+    return best._replace(missing_information=rate(told, best.band), remaining=remaining, remaining_elevation=raised)
 
 
 def _elevation_change(best: Batch, done: Sequence[Pass]) -> float:
     """By how much the pass that begins at this trajectory raises the beams, rad."""
-    return float(abs(done[-1].errors.shared[ELEVATION] - best.errors.shared[ELEVATION]))
+    return float(abs(done[-1].errors.nuisance[ELEVATION] - best.errors.nuisance[ELEVATION]))
 
 
 def _pass(
@@ -301,13 +305,13 @@ def _at_once(
     fits: list[SweepFit] = []
     information: list[np.ndarray] = []
     errors = PointErrors(np.zeros(DEPTH + len(options.voxels))) if errors is None else errors
-    system = SplineSystem(trajectory, options, errors.shared)
+    system = SplineSystem(trajectory, options, errors.nuisance)
     with recording.exchange() as store:
         segments = BatchPass(reader, trajectory, ranges, store, errors, shake)
         deque(recording.map(segments.put_map, ranges, "map", processes=True), maxlen=0)
-        for equations, part_fits, part, shared in recording.map(segments.equations, ranges, "refine", processes=True):
+        for equations, part_fits, part, nuisance in recording.map(segments.equations, ranges, "refine", processes=True):
             system.add(equations)
-            system.add_shared(shared, equations.first)
+            system.add_nuisance(nuisance, equations.first)
             fits += packed(part_fits)
             information.append(np.reshape(part, (-1, 6, 6)))
     scale = noise_scale(fits)

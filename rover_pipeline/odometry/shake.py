@@ -61,10 +61,10 @@ class Shake(NamedTuple):
         if not len(self.times):
             return sweep
         turn = exp(self.at(sweep.times)[0])
-        left_out = sweep.left_out
-        if len(left_out.points):
-            left_out = Points(_turned(left_out.points, left_out.column, turn), left_out.column)
-        return sweep._replace(points=_turned(sweep.points, sweep.column, turn), left_out=left_out)
+        held_out = sweep.held_out
+        if len(held_out.points):
+            held_out = Points(_turned(held_out.points, held_out.column, turn), held_out.column)
+        return sweep._replace(points=_turned(sweep.points, sweep.column, turn), held_out=held_out)
 
 
 NO_SHAKE = Shake(np.zeros(0), np.zeros((0, 3)), np.zeros((0, 3)))

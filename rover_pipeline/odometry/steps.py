@@ -126,7 +126,7 @@ def odom(
         "depth": batch.errors.depth.round(2).tolist(),
         "beams": batch.beams(),
         "correlation": np.round(batch.errors.common, 3).tolist(),
-        "follows": round(batch.follows, 3),
+        "missing_information": round(batch.missing_information, 3),
     }
     held = None if lidar.duration else distortion(reader, batch.trajectory, lidar.period)
     if held is not None:

@@ -8,9 +8,8 @@ import pytest
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometryOptions
-from rover_pipeline.odometry.registration.batch import SplineSystem
 from rover_pipeline.odometry.registration.covariance import relative_to
-from rover_pipeline.odometry.registration.judge import judge
+from rover_pipeline.odometry.registration.cross_validation import evaluate
 from rover_pipeline.odometry.registration.point_terms import PointWeights, Statistics
 from rover_pipeline.odometry.registration.point_to_plane import SCALE, THICK, pose_equations
 from rover_pipeline.odometry.registration.transforms import transform_rays
@@ -60,7 +59,7 @@ def surfels() -> SurfelMap:
 
 def judged(points: np.ndarray, surfels: SurfelMap, common: tuple[float, float]) -> tuple[np.ndarray, Statistics]:
     """The information of the pose of a sweep, f8 (6, 6), and how its points lie on the map."""
-    weights = PointWeights(0.1, NOISE, SCALE, 1, THICK, 0.0, np.zeros(0), common)
+    weights = PointWeights(0.1, NOISE, SCALE, 1, THICK, np.zeros(0), common)
     column = np.zeros(len(points), "i4")
     matrix, _, statistics, _ = pose_equations(points, column, ORIGIN, TURN, surfels.tables, weights)
     return matrix[0], statistics
@@ -99,7 +98,7 @@ def test_the_error_of_a_mean_of_points_is_what_its_information_says(surfels: Sur
     sizes = []
     for seed in range(60):
         points = sweep(np.random.default_rng(seed), 0.5, NOISE)
-        weights = PointWeights(0.1, NOISE, 1e6, 1, THICK, 0.0, np.zeros(0), (0.5, 0.0))
+        weights = PointWeights(0.1, NOISE, 1e6, 1, THICK, np.zeros(0), (0.5, 0.0))
         matrix, right, statistics, _ = pose_equations(
             points, np.zeros(len(points), "i4"), ORIGIN, TURN, surfels.tables, weights
         )
@@ -138,7 +137,7 @@ def test_a_single_body_and_the_tilt_of_walls_tell_nothing_of_a_motion_along_a_co
         surfels.insert(transform_rays(points, np.zeros(len(points), "i4"), ORIGIN, TURN))
     points = corridor()
     sweep = Sweep(points, np.zeros(len(points), "i4"), np.zeros(1), 0.0)
-    fit = judge(sweep, SplineTrajectory.at_rest(-1.0, 1.0, 0.1), surfels, OdometryOptions())
+    fit = evaluate(sweep, SplineTrajectory.at_rest(-1.0, 1.0, 0.1), surfels, OdometryOptions())
     _, statistics = judged(points, surfels, (0.0, 0.0))
     assert statistics.inliers > 0.9 * len(points)
     assert fit.large[1, 1] > 0.005**-2

@@ -9,15 +9,15 @@ from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.odometry.degeneracy import Degeneracy, degeneracy_warnings
 from rover_pipeline.odometry.registration.convergence import (
-    MOST_LEFT,
+    MAX_REMAINING,
     Pass,
     difference,
     mixed,
     moved,
-    moves_left,
     rate,
+    remaining_moves,
 )
-from rover_pipeline.odometry.registration.judge import NO_FIT, SweepFit
+from rover_pipeline.odometry.registration.cross_validation import NO_FIT, SweepFit
 from rover_pipeline.odometry.registration.point_terms import NO_ERRORS
 from rover_pipeline.odometry.spline import SplineTrajectory
 
@@ -60,13 +60,13 @@ def test_an_error_is_no_larger_than_what_further_passes_are_expected_to_move(slo
     for count in range(2, len(done) + 1):
         known = done[:count]
         move = np.linalg.norm(difference(known[-1].before, mixed(known, BAND)))
-        assert errors[count - 1] <= moves_left(known, BAND) * move
+        assert errors[count - 1] <= remaining_moves(known, BAND) * move
 
 
 def test_most_is_expected_to_be_left_until_passes_have_told_how_the_map_follows() -> None:
     done, _ = passes(np.full(BAND.shape[1], 0.8), 4, mix=False)
-    left = [moves_left(done[:count], BAND) for count in range(1, 5)]
-    assert left == pytest.approx([MOST_LEFT, MOST_LEFT, 5.0, 3.0], rel=0.1)
+    left = [remaining_moves(done[:count], BAND) for count in range(1, 5)]
+    assert left == pytest.approx([MAX_REMAINING, MAX_REMAINING, 5.0, 3.0], rel=0.1)
 
 
 def test_a_trajectory_that_runs_away_is_not_extrapolated_without_end() -> None:

@@ -10,7 +10,7 @@ from rover_pipeline.odometry.observations import NO_GYRO, Gyro, Points, Sweep
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.quality import brief
 from rover_pipeline.odometry.registration import register
-from rover_pipeline.odometry.registration.judge import SweepFit
+from rover_pipeline.odometry.registration.cross_validation import SweepFit
 from rover_pipeline.odometry.spline import SplineTrajectory
 
 OPTIONS = OdometryOptions()
@@ -41,7 +41,7 @@ def test_backwards_is_the_same_motion_at_negative_instants() -> None:
     np.testing.assert_allclose(turned.times[turned.column], -one.times[one.column[::-1]])
     again = turned.backwards()
     np.testing.assert_array_equal(again.points, one.points)
-    np.testing.assert_array_equal(again.left_out.column, one.left_out.column)
+    np.testing.assert_array_equal(again.held_out.column, one.held_out.column)
     gyro = Gyro(ts, np.arange(12.0).reshape(4, 3), 0.01).backwards()
     assert (np.diff(gyro.times) > 0).all() and gyro.rates[0, 0] == -9.0
 
@@ -74,12 +74,12 @@ def test_of_both_directions_and_the_guess_the_one_that_fits_best_is_taken(
         first = some[0].end > 0
         return (ways["forth"] if first else ways["back"].backwards()), [first] + [True] * (len(some) - 1)
 
-    def judged(some: list[Sweep], found: SplineTrajectory, options: OdometryOptions) -> list[SweepFit]:
+    def cross_validate(some: list[Sweep], found: SplineTrajectory, options: OdometryOptions) -> list[SweepFit]:
         (name,) = (each for each, known in ways.items() if np.allclose(found.pos, known.pos))
         return [SweepFit(0.9, 0.01, costs[name], 1.0, shift, 1.0) for _ in some]
 
     monkeypatch.setattr(register, "_register_to_map", registered)
-    monkeypatch.setattr(register, "judged", judged)
+    monkeypatch.setattr(register, "cross_validate", cross_validate)
     monkeypatch.setattr(register, "_refined", lambda sweeps, trajectory, options, gyro: trajectory)
     found, fits = register._register_sweeps(sweeps, ways["guess"], OPTIONS, NO_GYRO)
     np.testing.assert_allclose(found.pos, ways[taken].pos, atol=1e-12)

@@ -11,7 +11,7 @@ from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.importers.ros.record import Options, import_ros
-from rover_pipeline.odometry.registration.judge import NO_FIT, noise_scale
+from rover_pipeline.odometry.registration.cross_validation import NO_FIT, noise_scale
 from rover_pipeline.table import find_step
 from tests.importers import bags
 from tests.importers.bags import START, Sent, header

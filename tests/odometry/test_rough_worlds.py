@@ -19,7 +19,14 @@ from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.quality import Quality, Refusal, as_measured, trusted, unbridged
 from rover_pipeline.odometry.registration.batch import _banded
 from rover_pipeline.odometry.registration.covariance import _inverse_blocks
-from rover_pipeline.odometry.registration.judge import NO_FIT, SweepFit, _move, _unfollowed, is_worse, tell_little
+from rover_pipeline.odometry.registration.cross_validation import (
+    NO_FIT,
+    SweepFit,
+    _move,
+    _unmodelled_motion,
+    is_worse,
+    weakly_constrained,
+)
 from rover_pipeline.odometry.remarks import companion_warnings, traffic_warnings
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.record import simulate
@@ -84,8 +91,10 @@ def test_companions_who_give_most_of_the_points_do_not_hold_a_rig_that_walks_in_
 def test_more_points_are_registered_only_where_sweeps_tell_little() -> None:
     scale = np.diag([1.0, 1.0, 1.0, 25.0, 25.0, 25.0])
     sharp, rough = (0.2e-3**-2 * scale, 1e-3**-2 * scale)
-    assert not tell_little(np.stack([sharp, sharp, rough])) and tell_little(np.stack([sharp, rough, rough]))
-    assert not tell_little(np.zeros((3, 6, 6))) and not tell_little(np.full((3, 6, 6), np.nan))
+    assert not weakly_constrained(np.stack([sharp, sharp, rough])) and weakly_constrained(
+        np.stack([sharp, rough, rough])
+    )
+    assert not weakly_constrained(np.zeros((3, 6, 6))) and not weakly_constrained(np.full((3, 6, 6), np.nan))
     # Some points are always left to judge by, if there were any.
     assert [one_in(65536, 8192, density) for density in (1, 2, 16)] == [8, 4, 2]
     assert one_in(8192, 8192, 2) == 1 and one_in(500, 8192, 1) == 1
@@ -204,7 +213,7 @@ def test_a_covariance_holds_the_vibration_that_the_trajectory_does_not_follow(am
         move = np.zeros((columns, 6))
         move[:, 4] = amplitude * np.sin(2 * np.pi * 15 * times)
         right = np.einsum("cab,cb->ca", matrix, move) + rng.normal(size=(columns, 6)) * np.sqrt(matrix[0].diagonal())
-        fits.append(SweepFit(0.9, 0.01, 1e-4, 1.0, 1e-4, 1.0, _unfollowed(matrix, right, rot)))
+        fits.append(SweepFit(0.9, 0.01, 1e-4, 1.0, 1e-4, 1.0, _unmodelled_motion(matrix, right, rot)))
     cov = np.tile(1e-8 * np.eye(6), (frames, 1, 1))
     wider = as_measured(cov, fits, 1.0, 0.1 * np.arange(frames)) - cov
     np.testing.assert_allclose(wider[:, 4, 4], added, rtol=0.3, atol=1e-12)
@@ -213,7 +222,7 @@ def test_a_covariance_holds_the_vibration_that_the_trajectory_does_not_follow(am
 
 def test_a_covariance_grows_where_sweeps_disagree_by_more_than_chance() -> None:
     cov, ts = np.tile(1e-8 * np.eye(6), (20, 1, 1)), 0.1 * np.arange(20)
-    fits = [SweepFit(0.9, 0.01, 1e-4, 1.0, 1e-4, surprise) for surprise in [1.0] * 10 + [18.0] * 10]
+    fits = [SweepFit(0.9, 0.01, 1e-4, 1.0, 1e-4, nis) for nis in [1.0] * 10 + [18.0] * 10]
     wider = as_measured(cov, fits, 2.0, ts)
     np.testing.assert_allclose(wider[:5], cov[:5])
     np.testing.assert_allclose(wider[15:], 9 * cov[15:])

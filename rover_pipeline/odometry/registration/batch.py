@@ -15,14 +15,14 @@ from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.numerics import linear
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro, Sweep
 from rover_pipeline.odometry.options import OdometrySection
-from rover_pipeline.odometry.registration.judge import TwoMaps, world_rays
+from rover_pipeline.odometry.registration.cross_validation import TwoMaps, world_rays
 from rover_pipeline.odometry.registration.point_terms import (
     DEPTH,
     ELEVATION,
     NO_ERRORS,
+    Nuisance,
     PointErrors,
     PointWeights,
-    Shared,
 )
 from rover_pipeline.odometry.registration.point_to_plane import SCALE, THICK, pose_equations
 from rover_pipeline.odometry.registration.spline_equations import (
@@ -38,7 +38,7 @@ from rover_pipeline.odometry.surfels import SurfelMap
 
 #: Control points whose prior is computed at once.
 _CONTROLS = 1024
-#: How far rays get into thick planes, in thicknesses (see `Shared`): standard deviation before anything is measured,
+#: How far rays get into thick planes, in thicknesses (see `Nuisance`): standard deviation before anything is measured,
 #: and the most. Where leaves are all alike, and all rays are from one side, it is 1.
 _DEPTH, _MAX_DEPTH = 1.0, 4.0
 #: Standard deviations, rad: of the elevation of all beams before anything is measured, for which data sheets allow 0.1
@@ -74,7 +74,7 @@ def normal_equations(
     options: OdometrySection,
     gyro: Gyro = NO_GYRO,
     errors: PointErrors = NO_ERRORS,
-) -> tuple[SplineEquations, list[np.ndarray], Shared]:
+) -> tuple[SplineEquations, list[np.ndarray], Nuisance]:
     """Normal equations of the trajectory's control points from sweeps and rates, and the information of each sweep.
 
     Args:
@@ -88,9 +88,9 @@ def normal_equations(
         control points of the equations.
     """
     equations = _no_equations(trajectory)
-    weights = PointWeights(_GATE, options.range_noise, SCALE, 1, THICK, 0.0, errors.depth, errors.common)
-    count = len(errors.shared)
-    shared = Shared(np.zeros((count, *equations.right.shape)), np.zeros((count, count)), np.zeros(count))
+    weights = PointWeights(_GATE, options.range_noise, SCALE, 1, THICK, errors.depth, errors.common)
+    count = len(errors.nuisance)
+    nuisance = Nuisance(np.zeros((count, *equations.right.shape)), np.zeros((count, count)), np.zeros(count))
     information: list[np.ndarray] = []
     ranges: list[tuple[int, int]] = []
     for sweep, surfels in sweeps:
@@ -101,9 +101,9 @@ def normal_equations(
         pos, rot = trajectory.poses(instants)
         matrix, right, _, found = pose_equations(sweep.points, sweep.column, pos, rot, surfels.tables, weights)
         add_poses(matrix, right, instants.first, instants.weights(), equations)
-        add_vectors(found.cross, instants.first, instants.weights(), shared.cross)
-        shared.information[:] += found.information
-        shared.right[:] += found.right
+        add_vectors(found.cross, instants.first, instants.weights(), nuisance.cross)
+        nuisance.information[:] += found.information
+        nuisance.right[:] += found.right
         ranges.append(instants.control_range())
         information.append(matrix.sum(0))
     if len(gyro.times):
@@ -113,7 +113,7 @@ def normal_equations(
     low = min((first for first, _ in ranges), default=0)
     part = slice(low, max((end for _, end in ranges), default=0))
     of_part = SplineEquations(low, equations.blocks[part].copy(), equations.right[part].copy())
-    return of_part, information, shared._replace(cross=shared.cross[:, part].copy())
+    return of_part, information, nuisance._replace(cross=nuisance.cross[:, part].copy())
 
 
 def gyro_rates(trajectory: SplineTrajectory, gyro: Gyro) -> AngularRates:
@@ -136,15 +136,15 @@ class SplineSystem:
     f8 (M, 6). The prior is computed where it is needed.
 
     Args:
-        shared: f8 (K,), what all points have in common, which the equations are about as well; see `Shared`.
+        nuisance: f8 (K,), what all points have in common, which the equations are about as well; see `Nuisance`.
     """
 
     def __init__(
-        self, trajectory: SplineTrajectory, options: OdometrySection, shared: np.ndarray | None = None
+        self, trajectory: SplineTrajectory, options: OdometrySection, nuisance: np.ndarray | None = None
     ) -> None:
         count, unknowns = len(trajectory.pos), DEPTH + len(options.voxels)
-        self.shared = np.zeros(unknowns) if shared is None else shared
-        self.of_shared = Shared(np.zeros((unknowns, count, 6)), np.zeros((unknowns, unknowns)), np.zeros(unknowns))
+        self.nuisance = np.zeros(unknowns) if nuisance is None else nuisance
+        self.of_nuisance = Nuisance(np.zeros((unknowns, count, 6)), np.zeros((unknowns, unknowns)), np.zeros(unknowns))
         self.expected = np.full(unknowns, _DEPTH)
         self.expected[ELEVATION] = _ELEVATION
         deepest = np.where(np.array(options.voxels) > _LEAVES, 0.0, _MAX_DEPTH)
@@ -164,11 +164,11 @@ class SplineSystem:
         self.band[:, rows] += weight * _banded(part.blocks)
         self.right[rows] += weight * part.right
 
-    def add_shared(self, part: Shared, first: int) -> None:
+    def add_nuisance(self, part: Nuisance, first: int) -> None:
         """Add the equations of what all points have in common, with control points from number `first` on."""
-        self.of_shared.cross[:, first : first + part.cross.shape[1]] += part.cross
-        self.of_shared.information[:] += part.information
-        self.of_shared.right[:] += part.right
+        self.of_nuisance.cross[:, first : first + part.cross.shape[1]] += part.cross
+        self.of_nuisance.information[:] += part.information
+        self.of_nuisance.right[:] += part.right
 
     def matrix(self, scale: float) -> np.ndarray:
         """The information of all control points, f8 (24, 6 M), in the order of memory in which LAPACK works in place.
@@ -191,16 +191,16 @@ class SplineSystem:
             scale: as above.
         """
         known, alone, through, information = self._reduced(scale)
-        wanted = self.of_shared.right[known] / scale - self.shared[known] * self.expected[known] ** -2
-        wanted -= linear.matmul(self.of_shared.cross[known].reshape(len(known), alone.size) / scale, alone)
-        shared = self.shared.copy()
-        least = np.where(np.arange(len(shared)) < DEPTH, -np.inf, 0.0)
-        after = shared[known] + linear.solve(information, wanted)
-        shared[known] = np.clip(after, least[known], self.most[known])
-        update = (alone - linear.matmul(through.T, shared[known] - self.shared[known])).reshape(-1, 6)
+        wanted = self.of_nuisance.right[known] / scale - self.nuisance[known] * self.expected[known] ** -2
+        wanted -= linear.matmul(self.of_nuisance.cross[known].reshape(len(known), alone.size) / scale, alone)
+        nuisance = self.nuisance.copy()
+        least = np.where(np.arange(len(nuisance)) < DEPTH, -np.inf, 0.0)
+        after = nuisance[known] + linear.solve(information, wanted)
+        nuisance[known] = np.clip(after, least[known], self.most[known])
+        update = (alone - linear.matmul(through.T, nuisance[known] - self.nuisance[known])).reshape(-1, 6)
         before = self.trajectory
         pos, rot = before.pos + update[:, :3], linear.matmul(before.rot, exp(update[:, 3:]))
-        return SplineTrajectory(before.start, before.step, pos, rot), shared
+        return SplineTrajectory(before.start, before.step, pos, rot), nuisance
 
     def considered(self, scale: float) -> tuple[np.ndarray, np.ndarray]:
         """What the control points do not know because of what all points have in common.
@@ -209,7 +209,7 @@ class SplineSystem:
             f8 (K, M, 6), how each unknown moves the control points; f8 (K, K), the covariance of the unknowns.
         """
         known, _, through, information = self._reduced(scale)
-        moves, cov = np.zeros(self.of_shared.cross.shape), np.zeros((len(self.shared), len(self.shared)))
+        moves, cov = np.zeros(self.of_nuisance.cross.shape), np.zeros((len(self.nuisance), len(self.nuisance)))
         moves[known] = -through.reshape(len(known), *self.right.shape)
         cov[np.ix_(known, known)] = linear.inv(information)
         cov[ELEVATION, ELEVATION] += _ONE_BEAM**2
@@ -223,14 +223,14 @@ class SplineSystem:
             where the unknowns stay; f8 (L, 6 M), by how much this step shrinks for each unit of an unknown; f8 (L, L),
             the information of the unknowns.
         """
-        known = np.flatnonzero((np.diagonal(self.of_shared.information) > 0) & (self.most > 0))
+        known = np.flatnonzero((np.diagonal(self.of_nuisance.information) > 0) & (self.most > 0))
         right = np.empty((1 + len(known), *self.right.shape))
         for start, stop in self._parts():
             right[0, start:stop] = self._prior(start, stop).right + self.right[start:stop] / scale
-            right[1:, start:stop] = self.of_shared.cross[known, start:stop] / scale
+            right[1:, start:stop] = self.of_nuisance.cross[known, start:stop] / scale
         flat = right.reshape(len(right), -1)
         solved = linear.solveh_banded(self.matrix(scale), flat.T).T
-        information = self.of_shared.information[np.ix_(known, known)] / scale + np.diag(self.expected[known] ** -2)
+        information = self.of_nuisance.information[np.ix_(known, known)] / scale + np.diag(self.expected[known] ** -2)
         return known, solved[0], solved[1:], information - linear.matmul(flat[1:], solved[1:].T)
 
     def _parts(self) -> Iterator[tuple[int, int]]:

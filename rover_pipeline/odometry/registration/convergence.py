@@ -29,7 +29,7 @@ _MEMORY = 2
 #: Largest rate: an extrapolation goes no farther than ten times the last move, and a covariance grows no more.
 _MAX_RATE = 0.9
 #: The most that further passes would move a trajectory, relative to the next move.
-MOST_LEFT = 1 / (1 - _MAX_RATE)
+MAX_REMAINING = 1 / (1 - _MAX_RATE)
 #: Mixed passes leave this share of the move of the pass before, once the passes that are mixed are `_MEMORY` and one,
 #: and none of them began at the first trajectory: no pass has made that one, so that its errors are others, and the way
 #: from there to the second one tells nothing about the map.
@@ -114,10 +114,10 @@ def rate(passes: Sequence[Pass], band: np.ndarray) -> float:
     return float(np.clip(matmul(weighted, difference(first.after, second.after)) / size, 0.0, _MAX_RATE))
 
 
-def moves_left(passes: Sequence[Pass], band: np.ndarray) -> float:
+def remaining_moves(passes: Sequence[Pass], band: np.ndarray) -> float:
     """How many times the next move all further passes would move a trajectory; see `mixed` for the arguments."""
     if len(passes) < _MEMORY + 1:
-        return MOST_LEFT
+        return MAX_REMAINING
     share = _MIXED_RATE if len(passes) > _MEMORY + 1 else max(_MIXED_RATE, rate(passes, band))
     return 1 / (1 - share)
 

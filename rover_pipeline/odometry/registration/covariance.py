@@ -41,9 +41,9 @@ def covariances(system: SplineSystem, scale: float, ts: np.ndarray) -> np.ndarra
             term = (weights[:, k] * weights[:, other])[:, None, None] * blocks[instants.first + k, k - other]
             cov += term if k == other else term + np.swapaxes(term, 1, 2)
     # Errors that all points have in common move all poses together (S. F. Schmidt, 1966).
-    moves, shared = system.considered(scale)
+    moves, nuisance = system.considered(scale)
     of_poses = sum(weights[:, k, None] * moves[:, instants.first + k] for k in range(ORDER)).swapaxes(0, 1)
-    cov += matmul(np.swapaxes(of_poses, 1, 2), shared, of_poses)
+    cov += matmul(np.swapaxes(of_poses, 1, 2), nuisance, of_poses)
     rot = trajectory.at(ts).rot
     into_lidar = np.zeros_like(cov)
     into_lidar[:, :3, :3], into_lidar[:, 3:, 3:] = np.swapaxes(rot, 1, 2), np.eye(3)

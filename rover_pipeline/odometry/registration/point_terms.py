@@ -21,15 +21,14 @@ class PointWeights(NamedTuple):
         scale: of the robust weight of Geman and McClure, in standard deviations; see `SCALE`.
         stride: one point in so many is used.
         thick: largest distance of a point from a thick plane, in thicknesses, if that is more than the gate.
-        extent: smallest extent of a plane along its shorter side, relative to its voxel.
-        depth: f8 (level,), how far rays get into the thick planes of each size of voxel, see `Shared`; or f8 (0,): not
+        depth: f8 (level,), how far rays get into the thick planes of each size of voxel, see `Nuisance`; f8 (0,): not
             at all, and there are no equations of it.
         common: correlations of the errors of points on one plane, and on different planes of one part of a surface.
         tilt: variance of the direction of a plane, relative to that of its points over its extent, rad2. What planes
             with a wrong direction seem to tell of a motion along them is taken away from the matrices (errors in
             variables; W. A. Fuller, "Measurement Error Models", 1987).
-        directions: f8 (6, 6), a displacement and a rotation in each row, that `Statistics.one_place` is of; f8 (0, 6):
-            it is 0.
+        directions: f8 (6, 6), a displacement and a rotation in each row, that `Statistics.single_body` is of;
+            f8 (0, 6): it is 0.
     """
 
     gate: float
@@ -37,14 +36,13 @@ class PointWeights(NamedTuple):
     scale: float
     stride: int
     thick: float
-    extent: float
     depth: np.ndarray
     common: tuple[float, float] = (0.0, 0.0)
     tilt: float = 0.0
     directions: np.ndarray = NOWHERE
 
 
-#: Unknowns that all points of a recording have in common; see `Shared`. From the last one on, one for each size of
+#: Unknowns that all points of a recording have in common; see `Nuisance`. From the last one on, one for each size of
 #: voxel.
 ELEVATION, DEPTH = 0, 1
 
@@ -53,29 +51,31 @@ class PointErrors(NamedTuple):
     """What is known about the errors of points, from the pass before.
 
     Attributes:
-        shared: f8 (1 + level,), the unknowns of `Shared`; f8 (0,) = they are 0, and no unknowns.
+        nuisance: f8 (1 + level,), the unknowns of `Nuisance`; f8 (0,) = they are 0, and no unknowns.
         common: see `PointWeights`.
     """
 
-    shared: np.ndarray
+    nuisance: np.ndarray
     common: tuple[float, float] = (0.0, 0.0)
 
     @property
     def depth(self) -> np.ndarray:
         """How far rays get into thick planes, f8 (level,)."""
-        return self.shared[DEPTH:]
+        return self.nuisance[DEPTH:]
 
     def removed(self, sweep: Sweep) -> Sweep:
         """The sweep with its points where they are if its beams point where they seem to."""
-        return sweep.raised(float(self.shared[ELEVATION])) if len(self.shared) and self.shared[ELEVATION] else sweep
+        return (
+            sweep.raised(float(self.nuisance[ELEVATION])) if len(self.nuisance) and self.nuisance[ELEVATION] else sweep
+        )
 
 
 #: Before anything is known.
 NO_ERRORS = PointErrors(np.zeros(0))
 
 
-class Shared(NamedTuple):
-    """Normal equations of the unknowns that all points of a recording have in common.
+class Nuisance(NamedTuple):
+    """Normal equations of the nuisance parameters, which all points of a recording have in common.
 
     - By how much all beams point higher than `lidar.json` says, rad.
     - How far rays get into thick planes, in thicknesses. A ray meets leaves behind the face that it comes from. Those
@@ -104,13 +104,13 @@ class Statistics(NamedTuple):
         squared_distances: sum of the squared distances of the inliers from their planes, m2.
         cut_off: the same sum, with distances that are cut off at the gate: thick planes have inliers beyond it.
         normalised: sum of the squared distances, each divided by its expected variance and cut off at 9.
-        even: as `cut_off`, if each part of a surface had as many points as any other one.
+        balanced: as `cut_off`, if each part of a surface had as many points as any other one.
         pairs: number of planes on which two inliers or more lie, and sum over them of the mean product of the distances
             of two different points, divided by their expected variances; the same of the parts of surfaces that have
             points on two planes or more, of points on different planes. Products of independent errors are 0 on
             average.
-        one_place: the most that anything up to a metre wide tells of each of the directions that are asked for, at the
-            default sizes of voxels.
+        single_body: the most that anything up to a metre wide tells of each of the directions that are asked for, at
+            the default sizes of voxels.
     """
 
     points: float
@@ -118,6 +118,6 @@ class Statistics(NamedTuple):
     squared_distances: float
     cut_off: float
     normalised: float
-    even: float = 0.0
+    balanced: float = 0.0
     pairs: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
-    one_place: tuple[float, float, float, float, float, float] = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    single_body: tuple[float, float, float, float, float, float] = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)

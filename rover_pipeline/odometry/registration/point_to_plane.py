@@ -8,7 +8,13 @@ import numpy as np
 
 from rover_pipeline.numerics.compiled import compiled, inlined
 from rover_pipeline.numerics.voxel_table import EMPTY, find_slot, voxel_key
-from rover_pipeline.odometry.registration.point_terms import DEPTH, ELEVATION, PointWeights, Shared, Statistics
+from rover_pipeline.odometry.registration.point_terms import (
+    DEPTH,
+    ELEVATION,
+    Nuisance,
+    PointWeights,
+    Statistics,
+)
 from rover_pipeline.odometry.registration.transforms import raised_by
 from rover_pipeline.odometry.surfel_voxels import EXTENT, FACING, IS_PLANE, RISE, THICKNESS, SurfelTables, surfel_key
 
@@ -21,7 +27,7 @@ THICK = 3.0
 
 
 @compiled
-def _plane_of(x: float, y: float, z: float, size: float, slots: np.ndarray, planes: np.ndarray, extent: float) -> int:
+def _plane_of(x: float, y: float, z: float, size: float, slots: np.ndarray, planes: np.ndarray) -> int:
     """Row of the plane in the voxel of one size that a point of the world lies in; -1 where there is none.
 
     It is no `inlined` function: that would count references to the tables at each call.
@@ -29,7 +35,7 @@ def _plane_of(x: float, y: float, z: float, size: float, slots: np.ndarray, plan
     key = surfel_key(x, y, z, size)
     slot = find_slot(slots, key)
     row = slots[slot, 1]
-    if slots[slot, 0] != key or planes[row, IS_PLANE] <= 0 or planes[row, EXTENT] < extent * size:
+    if slots[slot, 0] != key or planes[row, IS_PLANE] <= 0:
         return -1
     return int(row)
 
@@ -118,7 +124,7 @@ def pose_equations(
     rot: np.ndarray,
     tables: SurfelTables,
     weights: PointWeights,
-) -> tuple[np.ndarray, np.ndarray, Statistics, Shared]:
+) -> tuple[np.ndarray, np.ndarray, Statistics, Nuisance]:
     """Normal equations of each column's pose, from the squared distances of its points from planes of the map.
 
     A point's plane is that of the finest voxel that has one within the gate. Unknowns are a displacement in the world
@@ -136,8 +142,8 @@ def pose_equations(
         have in common, whose K is 0 where `weights.depth` is empty.
     """
     matrix, right = np.zeros((len(pos), 6, 6)), np.zeros((len(pos), 6))
-    total, inliers, squared_distances, cut_off, normalised, even = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    gate, noise, scale, stride, thick, extent, depth, common, tilt, directions = weights
+    total, inliers, squared_distances, cut_off, normalised, balanced = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    gate, noise, scale, stride, thick, depth, common, tilt, directions = weights
     levels = len(depth)
     unknowns = DEPTH + levels if levels > 0 else 0
     cross = np.zeros((unknowns, len(pos), 6))
@@ -164,7 +170,7 @@ def pose_equations(
         wz = pos[c, 2] + rot[c, 2, 0] * x + rot[c, 2, 1] * y + rot[c, 2, 2] * z
         total += 1
         for level in range(len(sizes)):
-            row = _plane_of(wx, wy, wz, sizes[level], slots[level], planes[level], extent)
+            row = _plane_of(wx, wy, wz, sizes[level], slots[level], planes[level])
             if row < 0:
                 continue
             p = planes[level]
@@ -205,7 +211,7 @@ def pose_equations(
         squared_distances += distance * distance
         squared = min(distance * distance, gate * gate)
         cut_off += squared
-        even += squared / (on_same + on_others)
+        balanced += squared / (on_same + on_others)
         normalised += min(distance * distance / variance, _CUT_OFF)
         # The derivative by the rotation is the point times the normal, as a cross product in the lidar frame.
         u = rot[c, 0, 0] * nx + rot[c, 1, 0] * ny + rot[c, 2, 0] * nz
@@ -252,10 +258,10 @@ def pose_equations(
     parts = 0.0
     for slot in range(len(on_part)):
         parts += on_part[slot, 0] > 0
-    one_place = (
+    single_body = (
         told[:, 0].max(), told[:, 1].max(), told[:, 2].max(), told[:, 3].max(), told[:, 4].max(), told[:, 5].max(),
     )  # fmt: skip
     statistics = Statistics(
-        total, inliers, squared_distances, cut_off, normalised, inliers * even / max(parts, 1.0), pairs, one_place
+        total, inliers, squared_distances, cut_off, normalised, inliers * balanced / max(parts, 1.0), pairs, single_body
     )
-    return matrix, right, statistics, Shared(cross, information, wanted)
+    return matrix, right, statistics, Nuisance(cross, information, wanted)

@@ -19,8 +19,8 @@ from rover_pipeline.odometry.observations import NO_GYRO, Gyro, Sweep
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.registration.backends import make_backend
 from rover_pipeline.odometry.registration.batch import build_map, normal_equations, on_others, solve
-from rover_pipeline.odometry.registration.convergence import MOST_LEFT
-from rover_pipeline.odometry.registration.judge import SweepFit, is_worse, judged, world_rays
+from rover_pipeline.odometry.registration.convergence import MAX_REMAINING
+from rover_pipeline.odometry.registration.cross_validation import SweepFit, cross_validate, is_worse, world_rays
 from rover_pipeline.odometry.registration.spline_equations import AngularRates, register_sweep
 from rover_pipeline.odometry.spline import ORDER, SplineTrajectory, fit_spline
 from rover_pipeline.odometry.surfels import SurfelMap
@@ -104,9 +104,9 @@ def register_at_once(sweeps: Sequence[Sweep], ts: np.ndarray, options: OdometryS
         equations, _, _ = normal_equations(on_others(sweeps, trajectory, options), trajectory, options)
         refined = solve(trajectory, equations, options)
         some = sweeps[::_JUDGED]
-        if is_worse(judged(some, trajectory, options), judged(some, refined, options)):
+        if is_worse(cross_validate(some, trajectory, options), cross_validate(some, refined, options)):
             break
-        settled, trajectory = has_settled(options, trajectory, refined, ts, MOST_LEFT), refined
+        settled, trajectory = has_settled(options, trajectory, refined, ts, MAX_REMAINING), refined
         if settled:
             break
     return trajectory.at(ts)
@@ -120,7 +120,7 @@ def has_settled(
     Args:
         before, after: between which a pass moves the trajectory.
         ts: f8 (frame,), instants of the poses, seconds.
-        left: how many times this move all further passes make at most; see `convergence.moves_left`.
+        left: how many times this move all further passes make at most; see `convergence.remaining_moves`.
     """
     moved = after.at(ts).pos - before.at(ts).pos
     return options.passes is None and left * float(np.sqrt((moved**2).sum(1).mean())) < _SETTLED
@@ -140,7 +140,7 @@ def _register_sweeps(
     """
     some = sweeps[::_JUDGED]
     forth, fits = _register_to_map(sweeps, guess, options, gyro)
-    quality = judged(some, forth, options)
+    quality = cross_validate(some, forth, options)
     if all(fits) and all(fit.shift < _AGREE * options.max_error for fit in quality):
         return forth, fits
     turned, turned_fits = _register_to_map(
@@ -148,7 +148,7 @@ def _register_sweeps(
     )
     found = [(forth, fits), (turned.backwards(), turned_fits[::-1]), (guess, [True] * len(fits))]
     refined = [(_refined(sweeps, trajectory, options, gyro), used) for trajectory, used in found]
-    return min(refined, key=lambda each: _mean_cost(judged(some, each[0], options)))
+    return min(refined, key=lambda each: _mean_cost(cross_validate(some, each[0], options)))
 
 
 def _mean_cost(fits: Sequence[SweepFit]) -> float:
@@ -186,7 +186,7 @@ def _register_to_map(
         for _ in range(_MAX_BATCH_PASSES if known else 2):
             equations, _, _ = normal_equations(on_others(first, trajectory, options), trajectory, options, gyro)
             before, trajectory = trajectory, solve(trajectory, equations, options)
-            if known and has_settled(options, before, trajectory, ends, MOST_LEFT):
+            if known and has_settled(options, before, trajectory, ends, MAX_REMAINING):
                 break
     middle = len(first) // 2
     guess = _continued(trajectory, guess, first[-1].end)

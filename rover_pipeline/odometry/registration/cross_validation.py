@@ -1,7 +1,7 @@
-"""How good a trajectory is, judged by what did not make it: points that were left out, on maps of other sweeps.
+"""Cross-validation of a trajectory: how well held-out points fit maps of other sweeps.
 
 A sweep always fits a map that it has built itself, also at a wrong pose. So the sweeps build two maps, in blocks that
-alternate, and each sweep is judged by the map of the other blocks.
+alternate, and each sweep is evaluated on the map of the other blocks.
 """
 
 from __future__ import annotations
@@ -27,9 +27,6 @@ from rover_pipeline.odometry.surfels import SurfelMap
 _BLOCK = 5
 #: Number of sweeps below which half of them make too poor a map to register the others to.
 _FEW = 2 * _BLOCK
-#: Smallest extent of a large plane along its shorter side, relative to its voxel. That of a wall is 0.29, and that of a
-#: person 0.15 in a voxel of 1 m.
-_WIDE = 0.22
 #: Variance of the direction of a plane, relative to that of its points over its extent. Of n independent points it is
 #: 1 / n; planes of two halves of two real drives have 0.13, because errors of single beams are no noise.
 _TILT = 0.13
@@ -53,14 +50,14 @@ class SweepFit(NamedTuple):
         inliers: fraction of its points that lie on planes.
         residual: root mean square distance of those from their planes, metres.
         cost: mean squared distance of all points from their planes, cut off at 5 cm, m2, as if each part of a surface
-            had as many points as any other one; plain: the same, with as many as it has.
+            had as many points as any other one; mean_cost: the same, with as many as it has.
         noise: mean of the squared distances, each relative to its expected variance: 1 where the noise is as expected.
         common: the part of it that points on one plane have in common, and those on different planes of one part of a
             surface; see `point_terms.Statistics`.
         shift: how far its points would move the whole sweep, metres: its distance from the map of other sweeps.
-        surprise: the square of this move, normalised by the information, per degree of freedom; `noise` is expected.
+        nis: the square of this move, normalised by the information, per degree of freedom; `noise` is expected.
         motion: f8 (2, 6, 6), mean products of the moves of short parts of the sweep with themselves and with the next
-            part, in the lidar frame, m and rad; see `_unfollowed`.
+            part, in the lidar frame, m and rad; see `_unmodelled_motion`.
         large: f8 (6, 6), the information that large planes alone give, of a displacement in the world (1/m2) and of a
             rotation in the lidar frame (1/rad2).
     """
@@ -70,11 +67,11 @@ class SweepFit(NamedTuple):
     cost: float
     noise: float
     shift: float
-    surprise: float
+    nis: float
     motion: np.ndarray = np.zeros((2, 6, 6))
     large: np.ndarray = np.zeros((6, 6))
     common: tuple[float, float] = (0.0, 0.0)
-    plain: float = 0.0
+    mean_cost: float = 0.0
 
 
 _OPEN = float("nan")
@@ -133,7 +130,7 @@ def world_rays(sweep: Sweep, trajectory: SplineTrajectory) -> np.ndarray:
     return transform_rays(sweep.points, sweep.column, *trajectory.poses(trajectory.locate(sweep.times)))
 
 
-def judge(
+def evaluate(
     sweep: Sweep,
     trajectory: SplineTrajectory,
     others: SurfelMap,
@@ -150,8 +147,8 @@ def judge(
     """
     poses = trajectory.poses(trajectory.locate(sweep.times))
     depth = errors.depth if errors.depth.any() else np.zeros(0)
-    weights = PointWeights(_GATE, options.range_noise, SCALE, 1, THICK, 0.0, depth, errors.common)
-    matrix, right, statistics, _ = pose_equations(*sweep.judged, *poses, others.tables, weights)
+    weights = PointWeights(_GATE, options.range_noise, SCALE, 1, THICK, depth, errors.common)
+    matrix, right, statistics, _ = pose_equations(*sweep.evaluated, *poses, others.tables, weights)
     total, inliers, squared_distances, _, normalised, *_ = statistics
     if not np.isfinite(squared_distances) or not total:
         return NO_FIT
@@ -159,24 +156,24 @@ def judge(
     fit = NO_FIT._replace(
         inliers=inliers / total,
         residual=float(np.sqrt(squared_distances / max(inliers, 1))),
-        cost=_cost(statistics, statistics.even),
-        plain=_cost(statistics, statistics.cut_off),
+        cost=_cost(statistics, statistics.balanced),
+        mean_cost=_cost(statistics, statistics.cut_off),
         noise=normalised / max(inliers, 1),
         shift=float(np.linalg.norm(move[:3], axis=0)),
-        surprise=float(matmul(right.sum(0), move)) / len(move),
+        nis=float(matmul(right.sum(0), move)) / len(move),
     )
     if brief:
         return fit
     # What the sweep's own pose adds to all its points is no error of a surface.
     _, _, there, _ = pose_equations(
-        *sweep.judged, poses[0] + move[:3], matmul(poses[1], exp(move[None, 3:])[0]), others.tables, weights
+        *sweep.evaluated, poses[0] + move[:3], matmul(poses[1], exp(move[None, 3:])[0]), others.tables, weights
     )
     # Bodies that move along with the rig make no large planes: floors, walls and ground do.
-    large_map = others.large
-    wide = weights._replace(extent=_WIDE, depth=np.zeros(0), tilt=_TILT)
-    large = _of_several(sweep, poses, large_map, wide) * len(sweep.points) / max(len(sweep.judged.points), 1)
+    planes = weights._replace(depth=np.zeros(0), tilt=_TILT)
+    share = len(sweep.points) / max(len(sweep.evaluated.points), 1)
+    large = share * _without_single_bodies(sweep, poses, others.large, planes)
     return fit._replace(
-        motion=_unfollowed(matrix, right, poses[1]),
+        motion=_unmodelled_motion(matrix, right, poses[1]),
         large=large,
         common=(there.pairs[1] / max(there.pairs[0], 1), there.pairs[3] / max(there.pairs[2], 1)),
     )
@@ -187,23 +184,23 @@ def _cost(fit: Statistics, squares: float) -> float:
     return (squares + (fit.points - fit.inliers) * _GATE**2) / fit.points
 
 
-def _of_several(
+def _without_single_bodies(
     sweep: Sweep, poses: tuple[np.ndarray, np.ndarray], surfels: SurfelMap, weights: PointWeights
 ) -> np.ndarray:
     """What planes tell, f8 (6, 6), without what any single place tells of each direction.
 
-    A body that moves along with the rig may be there; see `point_terms.Statistics.one_place`.
+    A body that moves along with the rig may be there; see `point_terms.Statistics.single_body`.
     """
-    information = pose_equations(*sweep.judged, *poses, surfels.tables, weights)[0].sum(0)
+    information = pose_equations(*sweep.evaluated, *poses, surfels.tables, weights)[0].sum(0)
     scale = per_distance(information)
     _, vectors = eigh(information * scale[:, None] * scale)
     asked = weights._replace(directions=np.ascontiguousarray((scale[:, None] * vectors).T))
-    one_place = pose_equations(*sweep.judged, *poses, surfels.tables, asked)[2].one_place
+    single_body = pose_equations(*sweep.evaluated, *poses, surfels.tables, asked)[2].single_body
     back = vectors / scale[:, None]
-    return information - matmul(back * one_place, back.T)
+    return information - matmul(back * single_body, back.T)
 
 
-def _unfollowed(matrix: np.ndarray, right: np.ndarray, rot: np.ndarray) -> np.ndarray:
+def _unmodelled_motion(matrix: np.ndarray, right: np.ndarray, rot: np.ndarray) -> np.ndarray:
     """Products of the moves of short parts of a sweep from where the trajectory has them, f8 (2, 6, 6), lidar frame.
 
     Vibration and steps are faster than the knots of a trajectory, whose poses are wrong by as much as these move the
@@ -246,7 +243,7 @@ def smallest_eigenvalue(information: np.ndarray) -> float:
     return float(max(eigvalsh(information * scale[:, None] * scale)[0], 0.0))
 
 
-def tell_little(information: np.ndarray) -> bool:
+def weakly_constrained(information: np.ndarray) -> bool:
     """Whether half of the sweeps or more tell so little of their positions that more points are worth their time.
 
     Args:
@@ -266,7 +263,7 @@ def per_distance(information: np.ndarray) -> np.ndarray:
 
 
 def is_worse(before: Sequence[SweepFit], after: Sequence[SweepFit]) -> bool:
-    """Whether left-out points say that a trajectory became worse, beyond what chance explains.
+    """Whether held-out points say that a trajectory became worse, beyond what chance explains.
 
     The test is that of paired differences, one for each sweep. Neighbouring sweeps are not independent: a block of them
     counts as one.
@@ -282,7 +279,7 @@ def is_worse(before: Sequence[SweepFit], after: Sequence[SweepFit]) -> bool:
 
 
 def mean_difference(before: Sequence[SweepFit], after: Sequence[SweepFit]) -> float:
-    """By how much the cost of left-out points grew on average, m2; negative if it became smaller."""
+    """By how much the cost of held-out points grew on average, m2; negative if it became smaller."""
     differences = _differences(before, after)
     return float(differences.mean()) if len(differences) else 0.0
 
@@ -293,12 +290,14 @@ def _differences(before: Sequence[SweepFit], after: Sequence[SweepFit]) -> np.nd
     return differences[np.isfinite(differences)]
 
 
-def judged(sweeps: Sequence[Sweep], trajectory: SplineTrajectory, options: OdometrySection) -> list[SweepFit]:
+def cross_validate(sweeps: Sequence[Sweep], trajectory: SplineTrajectory, options: OdometrySection) -> list[SweepFit]:
     """How well each of some sweeps fits the others, in brief."""
     maps = TwoMaps(options, len(sweeps))
     for number, sweep in enumerate(sweeps):
         maps.insert(number, world_rays(sweep, trajectory))
-    return [judge(sweep, trajectory, maps.others(number), options, brief=True) for number, sweep in enumerate(sweeps)]
+    return [
+        evaluate(sweep, trajectory, maps.others(number), options, brief=True) for number, sweep in enumerate(sweeps)
+    ]
 
 
 def noise_scale(fits: Sequence[SweepFit]) -> float:
