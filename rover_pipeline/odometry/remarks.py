@@ -14,6 +14,13 @@ _WIDE_SEAM = 0.05, 0.5
 _ELEVATION = 0.1
 
 
+#: What the user is told where `SplineSystem.is_implausible`.
+IMPLAUSIBLE = (
+    "surfaces seem to be deeper along the rays than leaves can be, or beams to point elsewhere than beams can: most of "
+    "what is seen moves, or the trajectory is lost, or lidar.json is of another lidar; no pose is trusted"
+)
+
+
 def jump_warnings(ts: np.ndarray, after: np.ndarray) -> list[str]:
     """A line for each jump of the clock.
 

@@ -8,6 +8,7 @@ import pytest
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.odometry.observations import Sweep
 from rover_pipeline.odometry.options import OdometryOptions
+from rover_pipeline.odometry.registration.batch import SplineSystem
 from rover_pipeline.odometry.registration.covariance import relative_to
 from rover_pipeline.odometry.registration.cross_validation import evaluate
 from rover_pipeline.odometry.registration.point_terms import PointWeights, Statistics
@@ -59,7 +60,7 @@ def surfels() -> SurfelMap:
 
 def judged(points: np.ndarray, surfels: SurfelMap, common: tuple[float, float]) -> tuple[np.ndarray, Statistics]:
     """The information of the pose of a sweep, f8 (6, 6), and how its points lie on the map."""
-    weights = PointWeights(0.1, NOISE, SCALE, 1, THICK, np.zeros(0), common)
+    weights = PointWeights(0.1, NOISE, SCALE, 1, THICK, 0.0, np.zeros(0), common)
     column = np.zeros(len(points), "i4")
     matrix, _, statistics, _ = pose_equations(points, column, ORIGIN, TURN, surfels.tables, weights)
     return matrix[0], statistics
@@ -98,7 +99,7 @@ def test_the_error_of_a_mean_of_points_is_what_its_information_says(surfels: Sur
     sizes = []
     for seed in range(60):
         points = sweep(np.random.default_rng(seed), 0.5, NOISE)
-        weights = PointWeights(0.1, NOISE, 1e6, 1, THICK, np.zeros(0), (0.5, 0.0))
+        weights = PointWeights(0.1, NOISE, 1e6, 1, THICK, 0.0, np.zeros(0), (0.5, 0.0))
         matrix, right, statistics, _ = pose_equations(
             points, np.zeros(len(points), "i4"), ORIGIN, TURN, surfels.tables, weights
         )
@@ -116,6 +117,18 @@ def test_a_wrong_scale_of_ranges_makes_the_way_uncertain_and_nothing_else() -> N
     np.testing.assert_allclose(np.sqrt(cov[:, 0, 0]), 0.0015 * pos[:, 0])
     cov[:, 0, 0] = 0
     assert not cov.any()
+
+
+def test_depths_and_elevations_that_no_surfaces_and_no_beams_have_are_noticed() -> None:
+    options, trajectory = OdometryOptions(), SplineTrajectory.at_rest(0.0, 1.0, 0.1)
+
+    def implausible(elevation: float, *depth: float) -> bool:
+        return SplineSystem(trajectory, options, np.array([np.radians(elevation), *depth])).is_implausible
+
+    # Beams that are 0.3 degrees off, among bushes.
+    assert not implausible(0.3, 1.2, 1.5, 1.0, 0.0)
+    # Everything around the rig drives.
+    assert implausible(0.84, 4.0, 4.0, 4.0, 0.0) and implausible(0.0, 4.0, 4.0, 4.0, 0.0)
 
 
 def test_a_single_body_and_the_tilt_of_walls_tell_nothing_of_a_motion_along_a_corridor() -> None:

@@ -55,7 +55,7 @@ def scene() -> tuple[list[np.ndarray], SurfelMap]:
 
 
 def weights(depth: np.ndarray) -> PointWeights:
-    return PointWeights(0.05, 0.01, SCALE, 1, THICK, depth)
+    return PointWeights(0.05, 0.01, SCALE, 1, THICK, 0.0, depth)
 
 
 def test_who_takes_the_depth_into_account_moves_neither_before_a_hedge_nor_behind_it(
@@ -93,7 +93,7 @@ def test_the_equations_of_the_depth_are_the_derivatives_of_the_distances(
     (points, _), surfels = scene
     column, small = np.zeros(len(points), "i4"), 1e-4
     # Without a robust weight and a gate the sum of squares is a parabola.
-    plain = PointWeights(10.0, 0.01, 1e6, 1, 0.0, np.array([0.3, 0.5]))
+    plain = PointWeights(10.0, 0.01, 1e6, 1, 0.0, 0.0, np.array([0.3, 0.5]))
 
     def right(depth: np.ndarray) -> tuple[np.ndarray, ...]:
         _, poses, _, shared = pose_equations(

@@ -52,7 +52,7 @@ def test_the_equations_know_that_the_map_rises_with_the_beams() -> None:
     column = np.zeros(len(first), "i4")
     surfels = SurfelMap((1.0, 2.0))
     surfels.insert(transform_rays(first, column, np.array([eyes[0]]), TURN))
-    weights = PointWeights(0.5, 0.01, SCALE, 1, 0.0, np.zeros(2))
+    weights = PointWeights(0.5, 0.01, SCALE, 1, 0.0, 0.0, np.zeros(2))
     _, _, _, shared = pose_equations(second, column, np.array([eyes[1]]), TURN, surfels.tables, weights)
     found = shared.right[ELEVATION] / shared.information[ELEVATION, ELEVATION]
     assert found == pytest.approx(wrong, rel=0.1)

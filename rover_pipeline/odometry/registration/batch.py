@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 
 import numpy as np
+from scipy import special
 
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.numerics import linear
@@ -44,6 +45,8 @@ _DEPTH, _MAX_DEPTH = 1.0, 4.0
 #: Standard deviations, rad: of the elevation of all beams before anything is measured, for which data sheets allow 0.1
 #: degrees; and of its mean, because single beams differ by 0.05 degrees, and about 25 of them see what tells.
 _ELEVATION, _ONE_BEAM = np.radians(0.1), np.radians(0.01)
+#: Share of recordings whose nuisance parameters would be called implausible by chance.
+_FALSE_ALARM = 1e-6
 #: Edge of the largest voxels whose planes can be leaves, metres. In larger ones they are of several bodies.
 _LEAVES = 1.0
 #: Largest distance of a point from its plane, metres. The trajectory is nearly right before a batch pass.
@@ -88,7 +91,7 @@ def normal_equations(
         control points of the equations.
     """
     equations = _no_equations(trajectory)
-    weights = PointWeights(_GATE, options.range_noise, SCALE, 1, THICK, errors.depth, errors.common)
+    weights = PointWeights(_GATE, options.range_noise, SCALE, 1, THICK, 0.0, errors.depth, errors.common)
     count = len(errors.nuisance)
     nuisance = Nuisance(np.zeros((count, *equations.right.shape)), np.zeros((count, count)), np.zeros(count))
     information: list[np.ndarray] = []
@@ -151,6 +154,16 @@ class SplineSystem:
         self.most = np.concatenate([[np.inf], deepest])
         self.trajectory, self.information = trajectory, 1 / (options.jerk * trajectory.step**3) ** 2
         self.band, self.right = np.zeros((6 * ORDER, count, 6)), np.zeros((count, 6))
+
+    @property
+    def is_implausible(self) -> bool:
+        """Whether the nuisance parameters contradict what was known of them before (a chi-square test).
+
+        Where most of what is seen moves, or where the trajectory is lost, the map is blurred. Surfaces seem to be as deep
+        as no leaves are, or beams to point where no beams do.
+        """
+        normalised = (self.nuisance / self.expected)[self.most > 0]
+        return bool(linear.matmul(normalised, normalised) > special.chdtri(len(normalised), _FALSE_ALARM))
 
     def copy(self) -> SplineSystem:
         """The same equations, to which others can be added, but none of what all points have in common."""

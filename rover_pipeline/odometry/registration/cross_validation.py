@@ -27,6 +27,9 @@ from rover_pipeline.odometry.surfels import SurfelMap
 _BLOCK = 5
 #: Number of sweeps below which half of them make too poor a map to register the others to.
 _FEW = 2 * _BLOCK
+#: Smallest extent of a large plane along its shorter side, relative to its voxel. That of a wall is 0.29, and that of a
+#: person 0.15 in a voxel of 1 m. Without it, companions in a corridor pass as walls.
+_WIDE = 0.22
 #: Variance of the direction of a plane, relative to that of its points over its extent. Of n independent points it is
 #: 1 / n; planes of two halves of two real drives have 0.13, because errors of single beams are no noise.
 _TILT = 0.13
@@ -147,7 +150,7 @@ def evaluate(
     """
     poses = trajectory.poses(trajectory.locate(sweep.times))
     depth = errors.depth if errors.depth.any() else np.zeros(0)
-    weights = PointWeights(_GATE, options.range_noise, SCALE, 1, THICK, depth, errors.common)
+    weights = PointWeights(_GATE, options.range_noise, SCALE, 1, THICK, 0.0, depth, errors.common)
     matrix, right, statistics, _ = pose_equations(*sweep.evaluated, *poses, others.tables, weights)
     total, inliers, squared_distances, _, normalised, *_ = statistics
     if not np.isfinite(squared_distances) or not total:
@@ -169,7 +172,7 @@ def evaluate(
         *sweep.evaluated, poses[0] + move[:3], matmul(poses[1], exp(move[None, 3:])[0]), others.tables, weights
     )
     # Bodies that move along with the rig make no large planes: floors, walls and ground do.
-    planes = weights._replace(depth=np.zeros(0), tilt=_TILT)
+    planes = weights._replace(extent=_WIDE, depth=np.zeros(0), tilt=_TILT)
     share = len(sweep.points) / max(len(sweep.evaluated.points), 1)
     large = share * _without_single_bodies(sweep, poses, others.large, planes)
     return fit._replace(

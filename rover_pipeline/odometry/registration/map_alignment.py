@@ -56,6 +56,6 @@ def plane_distances(
 ) -> tuple[np.ndarray, np.ndarray, Statistics]:
     """Normal equations of one pose, (1, 3) and (1, 3, 3), of a map in another; see `pose_equations`."""
     column, no_depth = np.zeros(len(centres), "i4"), np.zeros(0)
-    weights = PointWeights(gate, noise, SCALE, 1, 0.0, no_depth)
+    weights = PointWeights(gate, noise, SCALE, 1, 0.0, 0.0, no_depth)
     matrix, right, statistics, _ = pose_equations(centres.astype("f4"), column, pos, rot, tables, weights)
     return matrix, right, statistics

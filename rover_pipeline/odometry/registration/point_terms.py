@@ -21,6 +21,7 @@ class PointWeights(NamedTuple):
         scale: of the robust weight of Geman and McClure, in standard deviations; see `SCALE`.
         stride: one point in so many is used.
         thick: largest distance of a point from a thick plane, in thicknesses, if that is more than the gate.
+        extent: smallest extent of a plane along its shorter side, relative to its voxel.
         depth: f8 (level,), how far rays get into the thick planes of each size of voxel, see `Nuisance`; f8 (0,): not
             at all, and there are no equations of it.
         common: correlations of the errors of points on one plane, and on different planes of one part of a surface.
@@ -36,6 +37,7 @@ class PointWeights(NamedTuple):
     scale: float
     stride: int
     thick: float
+    extent: float
     depth: np.ndarray
     common: tuple[float, float] = (0.0, 0.0)
     tilt: float = 0.0

@@ -27,7 +27,7 @@ THICK = 3.0
 
 
 @compiled
-def _plane_of(x: float, y: float, z: float, size: float, slots: np.ndarray, planes: np.ndarray) -> int:
+def _plane_of(x: float, y: float, z: float, size: float, slots: np.ndarray, planes: np.ndarray, extent: float) -> int:
     """Row of the plane in the voxel of one size that a point of the world lies in; -1 where there is none.
 
     It is no `inlined` function: that would count references to the tables at each call.
@@ -35,7 +35,7 @@ def _plane_of(x: float, y: float, z: float, size: float, slots: np.ndarray, plan
     key = surfel_key(x, y, z, size)
     slot = find_slot(slots, key)
     row = slots[slot, 1]
-    if slots[slot, 0] != key or planes[row, IS_PLANE] <= 0:
+    if slots[slot, 0] != key or planes[row, IS_PLANE] <= 0 or planes[row, EXTENT] < extent * size:
         return -1
     return int(row)
 
@@ -143,7 +143,7 @@ def pose_equations(
     """
     matrix, right = np.zeros((len(pos), 6, 6)), np.zeros((len(pos), 6))
     total, inliers, squared_distances, cut_off, normalised, balanced = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    gate, noise, scale, stride, thick, depth, common, tilt, directions = weights
+    gate, noise, scale, stride, thick, extent, depth, common, tilt, directions = weights
     levels = len(depth)
     unknowns = DEPTH + levels if levels > 0 else 0
     cross = np.zeros((unknowns, len(pos), 6))
@@ -170,7 +170,7 @@ def pose_equations(
         wz = pos[c, 2] + rot[c, 2, 0] * x + rot[c, 2, 1] * y + rot[c, 2, 2] * z
         total += 1
         for level in range(len(sizes)):
-            row = _plane_of(wx, wy, wz, sizes[level], slots[level], planes[level])
+            row = _plane_of(wx, wy, wz, sizes[level], slots[level], planes[level], extent)
             if row < 0:
                 continue
             p = planes[level]
