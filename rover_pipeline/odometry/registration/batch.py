@@ -159,8 +159,8 @@ class SplineSystem:
     def is_implausible(self) -> bool:
         """Whether the nuisance parameters contradict what was known of them before (a chi-square test).
 
-        Where most of what is seen moves, or where the trajectory is lost, the map is blurred. Surfaces seem to be as deep
-        as no leaves are, or beams to point where no beams do.
+        Where most of what is seen moves, or where the trajectory is lost, the map is blurred. Surfaces seem to be as
+        deep as no leaves are, or beams to point where no beams do.
         """
         normalised = (self.nuisance / self.expected)[self.most > 0]
         return bool(linear.matmul(normalised, normalised) > special.chdtri(len(normalised), _FALSE_ALARM))
