@@ -73,11 +73,12 @@ def seam_summary(seam: Seam) -> dict[str, Any]:
     }
 
 
-def warnings_of(seams: list[Seam], valid: np.ndarray, raw: np.ndarray) -> list[str]:
+def warnings_of(seams: list[Seam], valid: np.ndarray, raw: np.ndarray, refused: dict[str, int]) -> list[str]:
     """What the user is warned of.
 
     Args:
         valid, raw: bool and u1 (frame,), whether the poses and the raw sweeps are valid.
+        refused: number of poses that each rule refuses.
     """
     warnings = []
     for seam in seams:
@@ -93,5 +94,7 @@ def warnings_of(seams: list[Seam], valid: np.ndarray, raw: np.ndarray) -> list[s
             )
     lost = int((~valid & (raw != 0)).sum())
     if lost:
-        warnings.append(f"{lost} of {len(valid)} sweeps are not to be trusted: see inliers, residual and information")
+        rules = ", ".join(f"{rule} {count}" for rule, count in sorted(refused.items(), key=lambda each: -each[1]))
+        why = f"refused: {rules}" if rules else "they are not in one world with the others"
+        warnings.append(f"{lost} of {len(valid)} sweeps are not to be trusted ({why})")
     return warnings

@@ -195,6 +195,6 @@ def odom(
         *traffic_warnings(traffic),
         *beam_warnings(**measured["beams"]),
         *degeneracy_warnings(degenerate),
-        *warnings_of(seams, valid, recording.valid),
+        *warnings_of(seams, valid, recording.valid, measured["refused"]),
     ]
     return result, Inspection(measured, warnings)
