@@ -242,8 +242,12 @@ def _number(ts: np.ndarray) -> np.ndarray:
 
 
 def _window(ts: np.ndarray, seconds: float = _WINDOW) -> tuple[np.ndarray, np.ndarray]:
-    """The first frame within a time around each frame, and one after the last one, i8 (frame,)."""
-    return np.searchsorted(ts, ts - seconds / 2), np.searchsorted(ts, ts + seconds / 2, side="right")
+    """The first frame within a time around each frame, and one after the last one, i8 (frame,).
+
+    At the ends of a recording the time lies within it, so that a mean is never one of a few frames only.
+    """
+    begin = np.clip(ts - seconds / 2, ts[0], max(ts[0], ts[-1] - seconds))
+    return np.searchsorted(ts, begin), np.searchsorted(ts, begin + seconds, side="right")
 
 
 def largest_part(starts: Sequence[int] | np.ndarray, counted: np.ndarray) -> np.ndarray:
