@@ -16,7 +16,7 @@ from rover_pipeline.kinematics.state import State
 from rover_pipeline.odometry.gaps import gaps
 from rover_pipeline.odometry.observations import NO_POINTS, Points, one_in
 from rover_pipeline.odometry.options import OdometryOptions
-from rover_pipeline.odometry.quality import Quality, Refusal, as_measured, trusted, unbridged
+from rover_pipeline.odometry.quality import Quality, Refusal, _disagreement, as_measured, trusted, unbridged
 from rover_pipeline.odometry.registration.batch import _banded
 from rover_pipeline.odometry.registration.covariance import _inverse_blocks
 from rover_pipeline.odometry.registration.cross_validation import (
@@ -76,7 +76,9 @@ def test_in_bushes_a_lidar_of_32_beams_is_not_held_by_planes_that_its_own_beams_
 
 def test_a_second_without_sweeps_is_bridged_by_what_both_sides_have_seen(tmp_path: Path) -> None:
     trace = recording(tmp_path / "gap", "tiny", 4.0, "lidar-silence=1")
-    (seam,) = json.loads((trace / "_odom" / PROVENANCE).read_text())["measured"]["seams"]
+    measured = json.loads((trace / "_odom" / PROVENANCE).read_text())["measured"]
+    (seam,) = measured["seams"]
+    assert set(measured["refused"]) <= {"inliers", "uncertain"}, "in the gap"
     assert seam["certain"] and seam["metres"] is None
     assert Sensor(trace / "_odom").channel("valid").read().all()
     assert errors(state_of(trace / "_odom"), state_of(trace / "_truth")).pos < 0.005
@@ -226,6 +228,15 @@ def test_a_covariance_grows_where_sweeps_disagree_by_more_than_chance() -> None:
     wider = as_measured(cov, fits, 2.0, ts)
     np.testing.assert_allclose(wider[:5], cov[:5])
     np.testing.assert_allclose(wider[15:], 9 * cov[15:])
+
+
+def test_held_out_points_disagree_by_what_their_own_noise_does_not_explain() -> None:
+    ts = 0.1 * np.arange(40)
+    fits = [SweepFit(0.9, 0.01, 1e-4, 1.0, 0.005, nis) for nis in [0.8] * 20 + [8.0] * 20]
+    disagreement = _disagreement(fits, 2.0, ts)
+    assert not disagreement[:10].any(), "leaves move each sweep by 5 mm, which is the noise of its points"
+    # Over two seconds, errors of four maps add up; a quarter of the squares is noise.
+    np.testing.assert_allclose(disagreement[30:], 2 * 0.005 * np.sqrt(0.75))
 
 
 def test_of_a_trajectory_that_is_lost_in_between_only_the_longer_side_is_trusted() -> None:
