@@ -26,8 +26,8 @@ _NEAR, _MAX_PLANES = 30.0, 1500
 #: Largest error of the guess that is searched: m for each second of gap, and degrees; and the steps of the search.
 _SPEED_ERROR, _TURN_ERROR, _STEP, _TURN_STEP = 1.5, 30.0, 0.6, 10.0
 _MAX_STEPS = 3
-#: Largest distances of a plane's centre from its plane, metres, for each iteration.
-_GATES = (1.0, 0.6, 0.3, 0.2, 0.1, 0.05, 0.05)
+#: Largest distance of a plane's centre from its plane at first, metres.
+_GATE = 1.0
 #: Weak prior: it holds the directions that no plane tells of.
 _DEVIATIONS = np.array([1.0] * 3 + [0.5] * 3)
 #: Smallest share of the planes that fit, and largest share that fit at another pose, relative to the best one. Poses
@@ -86,7 +86,7 @@ def join(
         # The search turns about the first pose after the gap, so that a rotation does not move it.
         start = Poses(matmul(exp(angle[None])[0], guess_rot, first.rot[0].T), guess_pos + shift)
         pose, information, statistics = align(
-            centres, before[1].tables, guess=start, expected=start, deviations=_DEVIATIONS, gates=_GATES
+            centres, before[1].tables, guess=start, expected=start, deviations=_DEVIATIONS, gate=_GATE
         )
         results.append((statistics.inliers, pose, information))
     results.sort(key=lambda each: -each[0])

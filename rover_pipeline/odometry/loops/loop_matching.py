@@ -18,7 +18,7 @@ from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.odometry.observations import Sweep
-from rover_pipeline.odometry.registration.map_alignment import CENTRE_NOISE, align, plane_distances
+from rover_pipeline.odometry.registration.map_alignment import CENTRE_NOISE, FINEST_GATE, align, plane_distances
 from rover_pipeline.odometry.registration.transforms import transform_rays
 from rover_pipeline.odometry.surfel_voxels import NORMAL
 from rover_pipeline.odometry.surfels import SurfelMap
@@ -33,8 +33,8 @@ _ANGLE_STEP, _MAX_STEPS = np.radians(1.0), 8
 _WALL, _FLOOR = 0.5, 0.9
 #: Smallest number of walls of a map that can be matched.
 _MIN_WALLS = 6
-#: Largest distances of a plane's centre from another plane, metres, for each iteration.
-_GATES = (0.5, 0.3, 0.2, 0.1, 0.05, 0.05, 0.05, 0.05)
+#: Largest distance of a plane's centre from another plane at first, metres.
+_GATE = 0.5
 #: How much larger the fraction of inliers has to be at another location than at the estimated one. Where walls repeat,
 #: the nearest match is the most likely one.
 _CLEARLY_BETTER = 0.1
@@ -100,7 +100,7 @@ def match(first: LocalMap, second: LocalMap, bound: float, angle: float) -> Matc
     if len(second.walls) < _MIN_WALLS or len(first.walls) < _MIN_WALLS:
         return None
     best = _aligned(first, second, _UNMOVED, bound, angle)
-    if bound > _GATES[0] / 2:
+    if bound > _GATE / 2:
         other = _aligned(first, second, _search(first, second, bound, angle), bound, angle)
         if other.inliers > best.inliers + _CLEARLY_BETTER:
             best = other
@@ -156,7 +156,7 @@ def _aligned(first: LocalMap, second: LocalMap, guess: Poses, bound: float, angl
     """The match after the planes of the later visit are aligned with those of the earlier one."""
     deviations = np.array([bound] * 3 + [angle] * 3)
     (rot, pos), information, _ = align(
-        second.centres, first.tables, guess=guess, expected=_UNMOVED, deviations=deviations, gates=_GATES
+        second.centres, first.tables, guess=guess, expected=_UNMOVED, deviations=deviations, gate=_GATE
     )
     there, back = Poses(rot[None], pos[None]), Poses(rot.T[None], -matmul(rot.T, pos)[None])
     fractions, inliers, squares = [], 0, 0.0
@@ -171,5 +171,5 @@ def _aligned(first: LocalMap, second: LocalMap, guess: Poses, bound: float, angl
 
 def _inliers(centres: np.ndarray, other: LocalMap, pose: Poses) -> tuple[int, float]:
     """How many planes lie on planes of the other map, and the sum of their squared distances, m2."""
-    *_, statistics = plane_distances(centres, other.tables, pose.pos, pose.rot, _GATES[-1], CENTRE_NOISE)
+    *_, statistics = plane_distances(centres, other.tables, pose.pos, pose.rot, FINEST_GATE, CENTRE_NOISE)
     return int(statistics.inliers), statistics.squared_distances

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from rover_pipeline.kinematics.rotation import exp, log
@@ -15,6 +13,8 @@ from rover_pipeline.odometry.surfel_voxels import SurfelTables
 
 #: Standard deviation of the centre of a plane, metres.
 CENTRE_NOISE = 0.004
+#: Largest distance of a centre from its plane in the last iterations, metres, and the number of these.
+FINEST_GATE, _FINEST_ITERATIONS = 0.05, 3
 
 
 def align(
@@ -24,7 +24,7 @@ def align(
     guess: Poses,
     expected: Poses,
     deviations: np.ndarray,
-    gates: Sequence[float],
+    gate: float,
 ) -> tuple[Poses, np.ndarray, Statistics]:
     """The pose of a map in another one, by Gauss-Newton on the distances of its centres from the other's planes.
 
@@ -34,7 +34,8 @@ def align(
         guess: where the iterations begin, (3, 3) and (3,).
         expected, deviations: mean of the prior, and its standard deviations, f8 (6,), metres and radians. It decides in
             directions that the planes leave open.
-        gates: largest distances of a centre from its plane, metres, for each iteration, falling.
+        gate: largest distance of a centre from its plane in the first iteration, metres. It is halved in each of the next
+            ones, down to `FINEST_GATE`: a wide gate lets a wrong guess move, and outliers must not decide in the end.
 
     Returns:
         The pose, (3, 3) and (3,); the information of a displacement (1/m2) and of a rotation after it (1/rad2), with
@@ -42,9 +43,10 @@ def align(
     """
     information = deviations**-2
     pos, rot = guess.pos[None].copy(), guess.rot[None].copy()
-    for gate in gates:
-        noise = gate / 5 if gate > gates[-1] else CENTRE_NOISE
-        matrix, right, statistics = plane_distances(centres, tables, pos, rot, gate, noise)
+    halvings = max(0, int(np.ceil(np.log2(gate / FINEST_GATE))))
+    for each in [*(gate * 0.5 ** np.arange(halvings)).tolist(), *[FINEST_GATE] * _FINEST_ITERATIONS]:
+        noise = each / 5 if each > FINEST_GATE else CENTRE_NOISE
+        matrix, right, statistics = plane_distances(centres, tables, pos, rot, each, noise)
         deviation = np.concatenate([pos[0] - expected.pos, log(matmul(expected.rot.T[None], rot))[0]])
         update = solve(matrix[0] + np.diag(information), right[0] - information * deviation)
         pos, rot = pos + update[:3], matmul(rot, exp(update[None, 3:]))
