@@ -105,7 +105,7 @@ def orient(
     gyro_bias_at = gyro_bias([part for each in chosen for part in _parts(*each, period)]) if rests else None
     # A bias beyond VQF's limit of 2 degrees per second is removed first, from the longest segment.
     longest = max(segments, key=lambda segment: len(segment.times))
-    motion = None if rests else motion_bias(longest.times, longest.acc, longest.avel, period)
+    motion = None if rests else motion_bias(longest.times, longest.acc, longest.avel)
     coarse = np.zeros(3) if motion is None else motion.large()
     quat, without_bias = np.empty((len(times), 4)), np.empty((len(times), 3))
     bounds = [0, *(piece[0] for piece in pieces[1:]), len(times)]

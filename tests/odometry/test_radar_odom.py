@@ -9,10 +9,11 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from rover_pipeline.kinematics.mount import Mount
-from rover_pipeline.odometry.inertial_smoother import GRAVITY, without_prior
+from rover_pipeline.odometry import level
+from rover_pipeline.odometry.inertial_smoother import without_prior
 from rover_pipeline.odometry.options import RadarOdometryOptions
-from rover_pipeline.odometry.preintegration import ImuNoise, preintegrate
-from rover_pipeline.odometry.radar_steps import Estimate, avel_at, estimate
+from rover_pipeline.kinematics.preintegration import ImuNoise, preintegrate
+from rover_pipeline.odometry.radar_steps import Estimate, estimate
 from rover_pipeline.radar.options import VelocityOptions
 from rover_pipeline.radar.velocity import ego_velocity
 from rover_pipeline.simulate import PRESETS
@@ -20,6 +21,7 @@ from rover_pipeline.simulate.rig import MOUNTS, build
 from rover_pipeline.simulate.sensors import imu
 
 OPTIONS = RadarOdometryOptions()
+GRAVITY = np.array([0.0, 0.0, -level.GRAVITY])
 #: Pose of the radar in the IMU frame as the data set gives it: its frame there is right-forward-up, that of
 #: its points is front-left-up.
 HAND_RADAR = Mount(
@@ -175,7 +177,7 @@ def test_a_real_recording_carried_by_hand_returns_to_its_start_and_keeps_its_lev
         RadarOdometryOptions(vertical=1.0),
     )  # fmt: skip
     # The motion between the frames, by the IMU and all other velocities, is a witness of each of them.
-    rates = avel_at(np.array(radar_ts), np.array(imu_ts), np.array(avel) - bias) - found.motion.gyro_bias
+    rates = found.avel - found.motion.gyro_bias
     body = np.einsum("nji,nj->ni", found.motion.rot, found.motion.vel) + np.cross(rates, HAND_RADAR.translation)
     error = (vel - body @ HAND_RADAR.rotation)[np.isfinite(vel[:, 0]), :2]
     assert len(error) > 0.9 * len(vel)
