@@ -26,9 +26,9 @@ from rover_pipeline.numerics.linear import eigh, inv, matmul, solve
 _STEP_S = 0.05
 #: Durations of the windows of the first and the last iterations, s: a large bias must not turn gravity by a radian, and
 #: what is not known about the vertical must not turn the horizontal axes by much.
-_FIRST_WINDOW_S, _LEVEL_WINDOW_S, _LAST_WINDOW_S = 4.0, 10.0, 30.0
-#: Fewest windows that an estimate and its covariance are made from, and their shortest duration, s.
-_MIN_WINDOWS, _MIN_WINDOW_S = 8, 2.0
+_FIRST_WINDOW_S, _LAST_WINDOW_S = 2.0, 10.0
+#: Fewest windows that an estimate and its covariance are made from.
+_MIN_WINDOWS = 8
 #: Standard deviation of the gyroscope's bias that is always added, rad/s: errors of its scale do not average out.
 _FLOOR = 0.001
 #: Standard deviations known before: of the bias of a gyroscope, rad/s, and of an accelerometer, m/s2. MEMS gyroscopes
@@ -37,8 +37,8 @@ _PRIOR = np.array([0.2, 0.2, 0.2, 0.05, 0.05, 0.05])
 #: Largest mean square cosine between the vertical and a fixed axis of the IMU where the motion tells the bias about it:
 #: attitudes that vary by 20 degrees.
 _LEVEL = 0.88
-#: Standard deviation from which a bias is not known, and smallest bias that filters lose track of, rad/s.
-_KNOWN, _LARGE = 0.02, 0.02
+#: Standard deviation from which a bias is not known, and the smallest bias that filters lose track of, rad/s.
+_LARGE = 0.02
 #: Residual of a window, in medians of all windows, from which its weight falls (Huber's function).
 _HUBER = 1.5
 
@@ -62,7 +62,7 @@ class MotionBias(NamedTuple):
         """
         variance, axes = eigh(self.gyro_cov)
         parts = matmul(axes.T, self.gyro)
-        known = variance < _KNOWN**2
+        known = variance < _LARGE**2
         return np.asarray(matmul(axes, np.where(known & (known.all() | (np.abs(parts) > _LARGE)), parts, 0.0)))
 
 
@@ -77,15 +77,13 @@ def motion_bias(times: np.ndarray, acc: np.ndarray, avel: np.ndarray) -> MotionB
         None if the recording is too short.
     """
     count = int((times[-1] - times[0]) / _STEP_S)
-    longest_possible = count * _STEP_S / _MIN_WINDOWS
-    if longest_possible < _MIN_WINDOW_S:
+    longest = min(_LAST_WINDOW_S, count * _STEP_S / _MIN_WINDOWS)
+    if longest < _FIRST_WINDOW_S:
         return None
     steps = preintegrate(times[0] + _STEP_S * np.arange(count + 1), times, acc, avel)
     vertical = _vertical(steps.vel)
-    longest = min(_LEVEL_WINDOW_S if vertical.any() else _LAST_WINDOW_S, longest_possible)
-    first = min(_FIRST_WINDOW_S, longest)
     bias = np.zeros(6)
-    for length in [first] * 4 + [(first * longest) ** 0.5] * 2 + [longest] * 4:
+    for length in [_FIRST_WINDOW_S] * 4 + [longest] * 4:
         change, covariance = _improve(steps, bias, round(length / _STEP_S), vertical)
         bias = bias + change
     unknown = _PRIOR[0] ** 2 * np.outer(vertical, vertical) + _FLOOR**2 * np.eye(3)
