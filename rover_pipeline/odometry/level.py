@@ -27,8 +27,8 @@ GRAVITY, _GRAVITY_SIGMA = 9.80665, 0.05
 #: Standard deviations known before: bias of each axis of a MEMS accelerometer, m/s2, and a lever arm, m.
 _BIAS_SIGMA, _ARM_SIGMA = 0.2, 0.3
 #: Preintegrated intervals, s, and how many of them are between the instants of a second difference. A sweep that is off
-#: by 4 mm then changes an acceleration by 0.05 m/s2.
-_STEP, _LAG = 0.1, 4
+#: by 4 mm then changes an acceleration by 0.09 m/s2.
+_STEP, _LAG = 0.1, 3
 #: Fewest seconds of known motion that up is found from.
 _MIN_SECONDS = 2.0
 #: Largest standard deviation of a tilt that can be used, rad, and of the accelerations, relative to gravity.
