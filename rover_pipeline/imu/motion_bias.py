@@ -97,9 +97,7 @@ def _vertical(acc: np.ndarray) -> np.ndarray:
     return np.asarray(axes[:, 2] * (squares[2] > _LEVEL))
 
 
-def _improve(
-    parts: Preintegrated, bias: np.ndarray, steps: int, vertical: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _improve(parts: Preintegrated, bias: np.ndarray, steps: int, vertical: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """One iteration: the change of the biases, f8 (6,), and their covariance, f8 (6, 6).
 
     Args:

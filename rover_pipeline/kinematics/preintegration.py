@@ -19,7 +19,7 @@ from rover_pipeline.numerics.linear import matmul
 
 #: Intervals that are integrated at once, because the matrices of each take some kilobytes.
 AT_ONCE = 512
-#: Longest time between two samples over which they are interpolated, s. Walking changes accelerations within some tenths.
+#: Longest time between two samples that are interpolated, s: a step of a walk takes some tenths of a second.
 MAX_SILENCE = 0.1
 
 
@@ -80,7 +80,7 @@ def preintegrate(
     parts = np.diff(np.append(first, len(step)))
     sums = [np.empty((count, *shape)) for shape in ((3, 3), (3,), (3,), (9, 6), (9, 9))]
     for part in blocks(count, AT_ONCE):
-        found = _integrated(first[part], parts[part], step, rates, forces, noise)
+        found = _integrated((first[part], parts[part]), step, rates, forces, noise)
         for whole, values in zip(sums, found, strict=True):
             whole[part] = values
     return Preintegrated(np.diff(nodes), *sums, _longest_silence(nodes, ts))
@@ -95,15 +95,20 @@ def sampled(at: np.ndarray, ts: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def _integrated(
-    first: np.ndarray, parts: np.ndarray, step: np.ndarray, rates: np.ndarray, forces: np.ndarray, noise: ImuNoise | None
+    intervals: tuple[np.ndarray, np.ndarray],
+    step: np.ndarray,
+    rates: np.ndarray,
+    forces: np.ndarray,
+    noise: ImuNoise | None,
 ) -> tuple[np.ndarray, ...]:
     """The integrals over some intervals, in the order of `Preintegrated`.
 
     Args:
-        first, parts: i8 (N,), the first part of each interval, and how many it has.
+        intervals: i8 (N,) each, the first part of every interval, and how many parts it has.
         step: f8 (P,), s, rates: f8 (P, 3), rad/s, and forces: f8 (P, 3), m/s2, of all parts.
     """
-    count, identity = len(first), np.eye(3)
+    (first, parts), identity = intervals, np.eye(3)
+    count = len(first)
     rot, vel, pos = np.tile(identity, (count, 1, 1)), np.zeros((count, 3)), np.zeros((count, 3))
     jacobian, cov = np.zeros((count, 9, 6)), np.zeros((count, 9, 9))
     for n in range(int(parts.max(initial=0))):

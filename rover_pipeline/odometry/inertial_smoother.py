@@ -200,7 +200,9 @@ def _between(state: Smoothed, imu: Preintegrated) -> tuple[np.ndarray, np.ndarra
     turned = log(matmul(np.swapaxes(turn, 1, 2), into, rot[1:]))
     gained = np.einsum("nij,nj->ni", into, vel[1:] - vel[:-1] - gravity * seconds)
     moved = np.einsum("nij,nj->ni", into, pos[1:] - pos[:-1] - vel[:-1] * seconds - 0.5 * gravity * seconds**2)
-    residual = np.concatenate([turned, gained - gain, moved - move, np.diff(gyro, axis=0), np.diff(acc, axis=0)], axis=1)
+    residual = np.concatenate(
+        [turned, gained - gain, moved - move, np.diff(gyro, axis=0), np.diff(acc, axis=0)], axis=1
+    )
     # The inverse right Jacobian of a small rotation vector is the identity plus half of its cross product.
     small = np.eye(3) + 0.5 * skew(turned)
     before, after = np.zeros((2, count, 15, 15))
@@ -223,7 +225,7 @@ def _between(state: Smoothed, imu: Preintegrated) -> tuple[np.ndarray, np.ndarra
 
 
 def _solved(diagonal: np.ndarray, above: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The solution of a block tridiagonal system, f8 (N, 15), and the inverses of its pivots in place of its diagonal."""
+    """The solution of a block tridiagonal system, f8 (N, 15), and inverses of its pivots, in place of its diagonal."""
     inverses, solution = diagonal, right.copy()
     inverses[0] = inv(diagonal[0])
     for n in range(1, len(right)):

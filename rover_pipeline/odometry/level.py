@@ -1,8 +1,8 @@
 """The direction of up in the world of a trajectory, from an accelerometer that was carried along it.
 
 An accelerometer measures R'(a + u) + b, with its rotation R, its acceleration a in the world, up u, which has the size
-of gravity, and its bias b. Integrated twice over two neighbouring intervals of duration T, this has a second difference,
-which needs no velocity. Divided by T^2 it is a mean acceleration:
+of gravity, and its bias b. Integrated twice over two neighbouring intervals of duration T, it has a second difference
+that needs no velocity. Divided by T^2 this is a mean acceleration:
 
     (p0 - 2 p1 + p2) / T^2 = mean of (R f) - u - (mean of R) b,
 
@@ -26,9 +26,9 @@ from rover_pipeline.numerics.linear import eigh, eigvalsh, inv, matmul, solve
 GRAVITY, _GRAVITY_SIGMA = 9.80665, 0.05
 #: Standard deviations known before: bias of each axis of a MEMS accelerometer, m/s2, and a lever arm, m.
 _BIAS_SIGMA, _ARM_SIGMA = 0.2, 0.3
-#: Preintegrated intervals, s, and how many of them are between the instants of a second difference. A sweep that is off
-#: by 4 mm then changes an acceleration by 0.09 m/s2.
-_STEP, _LAG = 0.1, 3
+#: Preintegrated intervals, s, and how many of them a second difference spans, an even number. A sweep that is off by
+#: 4 mm then changes an acceleration by 0.09 m/s2.
+_STEP, _SPAN = 0.1, 6
 #: Fewest seconds of known motion that up is found from.
 _MIN_SECONDS = 2.0
 #: Largest standard deviation of a tilt that can be used, rad, and of the accelerations, relative to gravity.
@@ -95,48 +95,41 @@ class Accelerations(NamedTuple):
                 valid.
             rotation: f8 (3, 3), lidar-from-imu.
         """
-        good, mount = np.isfinite(acc).all(axis=1), Mount(np.zeros(3), rotation)
-        times, acc = times[good], acc[good]
+        mount, rates = Mount(np.zeros(3), rotation), np.empty_like(acc)
+        for part in blocks(len(times)):
+            rates[part] = trajectory.at(times[part], mount)[0].avel
+        # Where the motion is not known there are no samples either, which `longest` shows.
+        good = np.isfinite(acc).all(axis=1) & np.isfinite(rates).all(axis=1)
+        times, acc, rates = times[good], acc[good], rates[good]
         nodes = np.unique(np.floor(times / _STEP)) * _STEP
-        if len(nodes) <= 2 * _LAG:
+        if len(nodes) <= _SPAN:
             return cls(*(np.zeros((0, *shape)) for shape in ((), (), (3,), (3,), (3, 9), (), ())))
         state, known = trajectory.at(nodes, mount)
-        rates, lost = np.zeros_like(acc), np.zeros(len(times) + 1)
-        for part in blocks(len(times)):
-            at_samples, seen = trajectory.at(times[part], mount)
-            rates[part] = np.where(seen[:, None], at_samples.avel, 0.0)
-            lost[1:][part] = ~seen
         imu = preintegrate(nodes, times, acc, rates)
-        lost = np.cumsum(lost)[np.searchsorted(times, nodes)]
-        whole = known[1:] & known[:-1] & (np.diff(lost) == 0) & (imu.longest <= MAX_SILENCE)
-
+        whole = known[1:] & known[:-1] & (imu.longest <= MAX_SILENCE)
         # Columns of the specific force, and of its derivatives by the bias.
         rot = np.where(known[:, None, None], state.rot, 0.0)
         vel, pos = (
             matmul(rot[:-1], np.concatenate([integral[..., None], -jacobian], axis=2)) * whole[:, None, None]
             for integral, jacobian in ((imu.vel, imu.jacobian[:, 3:6, 3:]), (imu.pos, imu.jacobian[:, 6:, 3:]))
         )
-        before = _sums(vel)[:-1]
-        path = _sums(before * np.where(whole, imu.seconds, 0.0)[:, None, None] + pos)
-        mean_force = vel[..., 0] / _STEP
-        usual = np.median(mean_force[whole], axis=0) if whole.any() else np.zeros(3)
-        squares = ((mean_force - usual) ** 2).sum(axis=1) * whole
-
+        path = _sums(_sums(vel)[:-1] * (imu.seconds * whole)[:, None, None] + pos)
         lost = _sums(~whole)
-        chosen = lost[: -2 * _LAG] == lost[2 * _LAG :]
-        force = _second_difference(path)[chosen]
+        chosen = lost[:-_SPAN] == lost[_SPAN:]
+        integrals = _second_difference(path)[chosen]
         arm = _second_difference(matmul(rot, rotation.T))[chosen]
-        design = np.concatenate([np.tile(np.eye(3), (len(force), 1, 1)), force[..., 1:], arm], axis=2)
-        vibration, rate = (
-            ((sums[2 * _LAG :] - sums[: -2 * _LAG]) / (2 * _LAG))[chosen]
-            for sums in (_sums(squares), _sums(np.where(known, np.linalg.norm(state.avel, axis=1), 0.0)[:-1]))
-        )
-        middle = nodes[_LAG:-_LAG][chosen]
-        half = _LAG * _STEP / 2
+        usual = np.median(integrals[..., 0], axis=0) if len(integrals) else 0.0
+        unusual = vel[..., 0] / _STEP - usual
+        squares, turning = _sums((unusual**2).sum(axis=1)), _sums(np.linalg.norm(state.avel[:-1], axis=1) * whole)
         return cls(
-            middle - half, middle + half, _second_difference(state.pos)[chosen], force[..., 0], design,
-            np.sqrt(vibration), rate,
-        )  # fmt: skip
+            nodes[:-_SPAN][chosen] + _STEP * _SPAN / 4,
+            nodes[_SPAN:][chosen] - _STEP * _SPAN / 4,
+            _second_difference(state.pos)[chosen],
+            integrals[..., 0],
+            np.concatenate([np.tile(np.eye(3), (len(arm), 1, 1)), integrals[..., 1:], arm], axis=2),
+            np.sqrt((squares[_SPAN:] - squares[:-_SPAN]) / _SPAN)[chosen],
+            ((turning[_SPAN:] - turning[:-_SPAN]) / _SPAN)[chosen],
+        )
 
     def residual(self, unknowns: np.ndarray, sign: float = 1.0) -> np.ndarray:
         """Measured less expected specific force, f8 (K, 3), m/s2.
@@ -153,8 +146,9 @@ def _sums(values: np.ndarray) -> np.ndarray:
 
 
 def _second_difference(path: np.ndarray) -> np.ndarray:
-    """Mean accelerations (N - 2 lags, ...) of paths (N, ...)."""
-    return np.asarray((path[: -2 * _LAG] - 2 * path[_LAG:-_LAG] + path[2 * _LAG :]) / (_LAG * _STEP) ** 2)
+    """Mean accelerations (N - span, ...) of paths (N, ...)."""
+    middle = path[_SPAN // 2 : -_SPAN // 2]
+    return np.asarray((path[:-_SPAN] - 2 * middle + path[_SPAN:]) / (_STEP * _SPAN / 2) ** 2)
 
 
 def find_level(trajectory: Trajectory, times: np.ndarray, acc: np.ndarray, mount: Mount, mount_sigma: float) -> Level:
@@ -215,7 +209,7 @@ def _both(trajectory: Trajectory, times: np.ndarray, acc: np.ndarray, mount: Mou
         ValueError: there are too few windows.
     """
     found = Accelerations.of(trajectory, times, acc, mount.rotation)
-    if (len(found.moved) + 2 * _LAG) * _STEP < _MIN_SECONDS:
+    if (len(found.moved) + _SPAN) * _STEP < _MIN_SECONDS:
         raise ValueError(f"there are less than {_MIN_SECONDS:.0f} s with valid poses and accelerations")
     return _fit(found, 1.0), _fit(found, -1.0)
 
@@ -224,7 +218,7 @@ def _fit(found: Accelerations, sign: float) -> _Fit:
     """Up, bias and arm, f8 (9,), their covariance, and the root mean square residual of agreeing windows, m/s2."""
     prior = np.diag([0.0] * 3 + [_BIAS_SIGMA**-2.0] * 3 + [_ARM_SIGMA**-2.0] * 3)
     # Windows overlap, and are no independent measurements.
-    weight = np.full(len(found.moved), 0.5 / _LAG)
+    weight = np.full(len(found.moved), 1 / _SPAN)
     unknowns, variance, right = np.zeros(9), 1.0, found.residual(np.zeros(9), sign)
     for _ in range(_ITERATIONS):
         normal = np.einsum("k,kai,kaj->ij", weight, found.design, found.design) / variance + prior
@@ -239,5 +233,5 @@ def _fit(found: Accelerations, sign: float) -> _Fit:
         residual = np.linalg.norm(found.residual(unknowns, sign), axis=1)
         # The median of the sum of three squares of deviations is 2.366.
         variance = max(float(np.median(residual)) ** 2 / 2.366, 1e-8)
-        weight = np.minimum(1.0, _HUBER * np.sqrt(3 * variance) / np.maximum(residual, 1e-12)) / (2 * _LAG)
+        weight = np.minimum(1.0, _HUBER * np.sqrt(3 * variance) / np.maximum(residual, 1e-12)) / _SPAN
     return unknowns, inv(normal), float(np.sqrt(3 * variance))

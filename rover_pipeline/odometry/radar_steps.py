@@ -152,7 +152,7 @@ def estimate(
     first = remove_tilt(np.eye(3)[None], up / max(float(np.linalg.norm(up, axis=0)), 1e-9))[0]
     arm = radar.translation - at.translation
     motion = smooth(first, imu, RadarVelocities(measured, information, radar.rotation, arm, rates))
-    # The heading drifts, and with it the velocity in the world; what the radar measures is the velocity in its own frame.
+    # The heading drifts, and with it the velocity in the world. The radar measures the velocity in its own frame.
     into = np.swapaxes(motion.rot, 1, 2)
     sigma = np.empty(count)
     for part in blocks(count, AT_ONCE):
