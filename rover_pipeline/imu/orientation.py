@@ -13,6 +13,7 @@ from rover_pipeline.imu.bias import acc_bias, gyro_bias
 from rover_pipeline.imu.motion_bias import MotionBias, motion_bias
 from rover_pipeline.imu.options import ImuSection
 from rover_pipeline.imu.rests import Rest, agree, find_rests
+from rover_pipeline.kinematics.preintegration import sampled
 from rover_pipeline.numerics.blocks import blocks
 
 #: Maximum duration over which the gyroscope's bias is averaged, s, because it drifts.
@@ -130,7 +131,7 @@ def orient(
         for part in blocks(stop - first):
             its = slice(first + part.start, first + part.stop)
             quat[its] = _interpolate(orientation, (times[its] - grid[0]) / period)
-        without_bias[first:stop] = _resample(times[first:stop], grid, bias)
+        without_bias[first:stop] = sampled(times[first:stop], grid, bias)
         last = orientation[-1].copy()
     spans = [(rest.start, rest.stop) for rest in rests]
     bias = without_bias.mean(axis=0)
@@ -158,16 +159,8 @@ def _segment(times: np.ndarray, acc: np.ndarray, avel: np.ndarray, period: float
             f"imu/ts: {len(times):,} samples span {count:,} periods: its times are no steady rate; correct ts"
         )
     grid = times[0] + np.arange(count) * period
-    acc, avel = _resample(grid, times, acc), _resample(grid, times, avel)
+    acc, avel = sampled(grid, times, acc), sampled(grid, times, avel)
     return _Segment(grid, acc, avel, find_rests(acc, avel, period, options))
-
-
-def _resample(new_times: np.ndarray, times: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Values, (N, axis), interpolated linearly to other times; in C order, which `vqf` needs."""
-    found = np.empty((len(new_times), values.shape[1]))
-    for number, axis in enumerate(values.T):
-        found[:, number] = np.interp(new_times, times, axis)
-    return found
 
 
 def _filter(

@@ -87,7 +87,7 @@ def preintegrate(
 
 
 def sampled(at: np.ndarray, ts: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Samples f8 (M, 3) at `ts`, f8 (M,), s, interpolated linearly to the instants `at`, f8 (N,), s: f8 (N, 3)."""
+    """Samples f8 (M, 3) at `ts`, f8 (M,), s, interpolated linearly to instants f8 (N,), s: f8 (N, 3), in C order."""
     found = np.empty((len(at), 3))
     for axis in range(3):
         found[:, axis] = np.interp(at, ts, values[:, axis])
