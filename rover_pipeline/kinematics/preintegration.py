@@ -83,7 +83,7 @@ def preintegrate(
         found = _integrated((first[part], parts[part]), step, rates, forces, noise)
         for whole, values in zip(sums, found, strict=True):
             whole[part] = values
-    return Preintegrated(np.diff(nodes), *sums, _longest_silence(nodes, ts))
+    return Preintegrated._make([np.diff(nodes), *sums, _longest_silence(nodes, ts)])
 
 
 def sampled(at: np.ndarray, ts: np.ndarray, values: np.ndarray) -> np.ndarray:

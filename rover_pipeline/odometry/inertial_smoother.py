@@ -73,13 +73,13 @@ class Smoothed(NamedTuple):
     def unknown(count: int) -> Smoothed:
         """States that nothing is known of."""
         rows = [np.full((count, *shape), np.nan) for shape in ((3, 3), (3,), (3,), (3,), (3,), (15, 15))]
-        return Smoothed(*rows, np.zeros(count))
+        return Smoothed._make([*rows, np.zeros(count)])
 
     def moved(self, step: np.ndarray) -> Smoothed:
         """The states after a step of the unknowns, f8 (N, 15), in the order of `cov`."""
         turn, *others = np.split(step, 5, axis=1)
         vectors = (old + new for old, new in zip(self[1:5], others, strict=True))
-        return Smoothed(matmul(self.rot, exp(turn)), *vectors, self.cov, self.weight)
+        return Smoothed._make([matmul(self.rot, exp(turn)), *vectors, self.cov, self.weight])
 
 
 def without_prior(cov: np.ndarray, vel: np.ndarray, vertical: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
