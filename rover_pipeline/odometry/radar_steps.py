@@ -27,8 +27,6 @@ from rover_pipeline.radar.timing import frame_duration
 
 #: Seconds of the accelerometer that give the first tilt; an error of it is corrected later.
 _FIRST_TILT_S = 1.0
-#: Median length of accelerations below which they are in units of gravity.
-_LARGEST_G = 4.0
 #: Share of the radar's velocities that may contradict the IMU before nothing is believed.
 _CONTRADICTED = 0.3
 
@@ -72,7 +70,7 @@ def radar_odom(
     known = (recording.valid != 0) & np.isfinite(vel).all(axis=1)
     trusted = np.where(known[:, None], vel, np.nan)
     unit = float(np.median(np.linalg.norm(acc, axis=1))) if len(acc) else GRAVITY
-    in_g = unit < _LARGEST_G
+    in_g = unit < np.sqrt(GRAVITY)  # The ratio to 1 is smaller than that to 9.8.
     if in_g:
         acc = acc * GRAVITY
     result = estimate(ts + frame.middle, trusted, cov, times[good], acc, avel, (mount, imu_mount), options)
@@ -93,7 +91,7 @@ def radar_odom(
     }
     warnings = [*mount_warnings("radar", options.rig, mount), *mount_warnings("imu", options.rig, imu_mount)]
     warnings += frame.warnings
-    if in_g and len(acc):
+    if in_g:
         warnings.append(f"imu/acc has a median of {unit:.2f}: taken to be in g, not in m/s2")
     if contradicted:
         warnings.append(

@@ -136,6 +136,19 @@ def test_preintegration_is_what_integrating_the_motion_gives() -> None:
         np.testing.assert_allclose(found.pos[n], into @ moved, atol=1e-4)
 
 
+def test_biases_are_taken_from_what_was_integrated_with_them() -> None:
+    rig, ts, nodes = build(PRESETS["indoor"], 0).mounted("imu"), np.arange(2.0, 3.0, 0.01), np.array([2.1, 2.2, 2.6])
+    reading = imu.ideal_reading(rig.at(ts))
+    gyro, acc = np.array([0.02, -0.01, 0.03]), np.array([0.1, 0.2, -0.1])
+    right = preintegrate(nodes, ts, reading.acc, reading.avel)
+    biased = preintegrate(nodes, ts, reading.acc + acc, reading.avel + gyro)
+    rot, vel, pos = biased.corrected(gyro, acc)
+    np.testing.assert_allclose(rot, right.rot, atol=2e-5)
+    np.testing.assert_allclose(vel, right.vel, atol=1e-3)
+    np.testing.assert_allclose(pos, right.pos, atol=3e-4)
+    assert np.abs(biased.vel - right.vel).max() > 0.03
+
+
 def test_the_prior_of_no_vertical_velocity_is_taken_away() -> None:
     own = np.linalg.inv(np.diag([0.02, 0.03, 0.1]) ** 2)
     whole = np.linalg.inv(own + np.diag([0, 0, 25.0]))
