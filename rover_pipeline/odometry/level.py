@@ -122,13 +122,13 @@ class Accelerations(NamedTuple):
         unusual = vel[..., 0] / _STEP - usual
         squares, turning = _sums((unusual**2).sum(axis=1)), _sums(np.linalg.norm(state.avel[:-1], axis=1) * whole)
         return cls(
-            nodes[:-_SPAN][chosen] + _STEP * _SPAN / 4,
-            nodes[_SPAN:][chosen] - _STEP * _SPAN / 4,
-            _second_difference(state.pos)[chosen],
-            integrals[..., 0],
-            np.concatenate([np.tile(np.eye(3), (len(arm), 1, 1)), integrals[..., 1:], arm], axis=2),
-            np.sqrt((squares[_SPAN:] - squares[:-_SPAN]) / _SPAN)[chosen],
-            ((turning[_SPAN:] - turning[:-_SPAN]) / _SPAN)[chosen],
+            begin=nodes[:-_SPAN][chosen] + _STEP * _SPAN / 4,
+            end=nodes[_SPAN:][chosen] - _STEP * _SPAN / 4,
+            moved=_second_difference(state.pos)[chosen],
+            force=integrals[..., 0],
+            design=np.concatenate([np.tile(np.eye(3), (len(arm), 1, 1)), integrals[..., 1:], arm], axis=2),
+            vibration=np.sqrt((squares[_SPAN:] - squares[:-_SPAN]) / _SPAN)[chosen],
+            rate=((turning[_SPAN:] - turning[:-_SPAN]) / _SPAN)[chosen],
         )
 
     def residual(self, unknowns: np.ndarray, sign: float = 1.0) -> np.ndarray:
