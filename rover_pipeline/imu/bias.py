@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from rover_pipeline.imu.options import ImuSection
@@ -16,15 +14,14 @@ _WALK = 1e-4
 _GRAVITY_SIGMA = 0.005
 
 
-def gyro_bias(rests: list[Rest]) -> Callable[[np.ndarray], np.ndarray]:
-    """Bias of the gyroscope as a function of time: a random walk through the rests (maximum a posteriori estimate).
+def gyro_bias(rests: list[Rest]) -> tuple[np.ndarray, np.ndarray]:
+    """Bias of the gyroscope at each rest: a random walk through the rests (maximum a posteriori estimate).
 
     Args:
         rests: one or more, in the order of time.
 
     Returns:
-        A function from times, f8 (N,), s, to biases, f8 (N, 3), rad/s. It is linear between rests and constant before
-        the first and after the last one.
+        Times of the middle, f8 (M,), s, and biases, f8 (M, 3), rad/s.
     """
     times = np.array([(rest.start + rest.stop) / 2 for rest in rests])
     weights = np.array([rest.sigma for rest in rests]) ** -2.0
@@ -35,8 +32,7 @@ def gyro_bias(rests: list[Rest]) -> Callable[[np.ndarray], np.ndarray]:
     walk = max(_WALK**2, float(excess.sum() / steps.sum()) if len(steps) else 0.0)
     links = 1 / (walk * steps)
     diagonal = weights + np.pad(links, (0, 1)) + np.pad(links, (1, 0))
-    means = solveh_banded(np.stack([diagonal, np.pad(-links, (0, 1))]), weights[:, None] * rates)
-    return lambda at: np.stack([np.interp(at, times, axis) for axis in means.T], axis=1)
+    return times, solveh_banded(np.stack([diagonal, np.pad(-links, (0, 1))]), weights[:, None] * rates)
 
 
 def acc_bias(means: np.ndarray, options: ImuSection) -> np.ndarray:

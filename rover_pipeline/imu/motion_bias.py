@@ -9,8 +9,7 @@ that makes the lines of all windows straight (Gauss-Newton, with a robust weight
 A bias about the vertical bends nothing until the attitude changes, and by much: a carrier that leans into its turns
 bends the lines in the same way. So it is left unknown, and said to be, unless the attitude varies by 20 degrees.
 
-The accelerations are pre-integrated as by C. Forster et al., On-Manifold Preintegration for Real-Time Visual-Inertial
-Odometry, IEEE Transactions on Robotics 33(1), 2017.
+The samples are integrated over short steps once (`preintegrate`), which windows of any duration are chained from.
 """
 
 from __future__ import annotations
@@ -19,16 +18,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rover_pipeline.kinematics.rotation import exp
+from rover_pipeline.kinematics.preintegration import Preintegrated, preintegrate
+from rover_pipeline.kinematics.rotation import skew
 from rover_pipeline.numerics.linear import eigh, inv, matmul, solve
 
-#: Duration of the short intervals over which samples are integrated first, s.
+#: Duration of the preintegrated intervals, s.
 _STEP_S = 0.05
 #: Durations of the windows of the first and the last iterations, s: a large bias must not turn gravity by a radian, and
 #: what is not known about the vertical must not turn the horizontal axes by much.
-_FIRST_WINDOW_S, _LEVEL_WINDOW_S, _LAST_WINDOW_S = 4.0, 10.0, 30.0
-#: Fewest windows that an estimate and its covariance are made from, and the shortest duration of the recording, s.
-_MIN_WINDOWS, _MIN_DURATION_S = 8, 16.0
+_FIRST_WINDOW_S, _LAST_WINDOW_S = 2.0, 10.0
+#: Fewest windows that an estimate and its covariance are made from.
+_MIN_WINDOWS = 8
 #: Standard deviation of the gyroscope's bias that is always added, rad/s: errors of its scale do not average out.
 _FLOOR = 0.001
 #: Standard deviations known before: of the bias of a gyroscope, rad/s, and of an accelerometer, m/s2. MEMS gyroscopes
@@ -37,8 +37,8 @@ _PRIOR = np.array([0.2, 0.2, 0.2, 0.05, 0.05, 0.05])
 #: Largest mean square cosine between the vertical and a fixed axis of the IMU where the motion tells the bias about it:
 #: attitudes that vary by 20 degrees.
 _LEVEL = 0.88
-#: Standard deviation from which a bias is not known, and smallest bias that filters lose track of, rad/s.
-_KNOWN, _LARGE = 0.02, 0.02
+#: Standard deviation from which a bias is not known, and the smallest bias that filters lose track of, rad/s.
+_LARGE = 0.02
 #: Residual of a window, in medians of all windows, from which its weight falls (Huber's function).
 _HUBER = 1.5
 
@@ -62,38 +62,29 @@ class MotionBias(NamedTuple):
         """
         variance, axes = eigh(self.gyro_cov)
         parts = matmul(axes.T, self.gyro)
-        known = variance < _KNOWN**2
+        known = variance < _LARGE**2
         return np.asarray(matmul(axes, np.where(known & (known.all() | (np.abs(parts) > _LARGE)), parts, 0.0)))
 
 
-def motion_bias(
-    times: np.ndarray, acc: np.ndarray, avel: np.ndarray, period: float, gyro: np.ndarray | None = None
-) -> MotionBias | None:
-    """Biases that are constant over N equally spaced samples.
+def motion_bias(times: np.ndarray, acc: np.ndarray, avel: np.ndarray) -> MotionBias | None:
+    """Biases that are constant over a recording.
 
     Args:
-        times: f8 (N,), s; period: of the samples, s.
+        times: f8 (N,), s, increasing.
         acc, avel: f8 (N, 3), m/s2 with gravity, and rad/s.
-        gyro: f8 (3,), rad/s, a first guess of the gyroscope's bias; zero unless given.
 
     Returns:
         None if the recording is too short.
     """
-    per_step = max(1, round(_STEP_S / period))
-    count = len(acc) // per_step
-    duration = count * per_step * period
-    if duration < _MIN_DURATION_S:
+    count = int((times[-1] - times[0]) / _STEP_S)
+    longest = min(_LAST_WINDOW_S, count * _STEP_S / _MIN_WINDOWS)
+    if longest < _FIRST_WINDOW_S:
         return None
-    shape = (count, per_step, 3)
-    acc, avel = acc[: count * per_step].reshape(shape), avel[: count * per_step].reshape(shape)
-    bias = np.concatenate([np.zeros(3) if gyro is None else gyro, np.zeros(3)])
-    vertical = _vertical(acc.mean(axis=1))
-    longest = min(_LEVEL_WINDOW_S if vertical.any() else _LAST_WINDOW_S, duration / _MIN_WINDOWS)
-    first = min(_FIRST_WINDOW_S, longest)
-    lengths = [first] * 4 + [(first * longest) ** 0.5] * 2 + [longest] * 4
-    for length in lengths:
-        steps = round(length / (per_step * period))
-        change, covariance = _improve(acc, avel, period, bias, steps, vertical)
+    steps = preintegrate(times[0] + _STEP_S * np.arange(count + 1), times, acc, avel)
+    vertical = _vertical(steps.vel)
+    bias = np.zeros(6)
+    for length in [_FIRST_WINDOW_S] * 4 + [longest] * 4:
+        change, covariance = _improve(steps, bias, round(length / _STEP_S), vertical)
         bias = bias + change
     unknown = _PRIOR[0] ** 2 * np.outer(vertical, vertical) + _FLOOR**2 * np.eye(3)
     return MotionBias(bias[:3], bias[3:], covariance[:3, :3] + unknown)
@@ -106,35 +97,32 @@ def _vertical(acc: np.ndarray) -> np.ndarray:
     return np.asarray(axes[:, 2] * (squares[2] > _LEVEL))
 
 
-def _improve(
-    acc: np.ndarray, avel: np.ndarray, period: float, bias: np.ndarray, steps: int, vertical: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _improve(parts: Preintegrated, bias: np.ndarray, steps: int, vertical: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """One iteration: the change of the biases, f8 (6,), and their covariance, f8 (6, 6).
 
     Args:
-        acc, avel: f8 (S, K, 3), K samples of each of S steps; steps: number of them in a window.
+        bias: f8 (6,), rad/s and m/s2, of gyroscope and accelerometer; steps: number of `parts` in a window.
         vertical: f8 (3,), unit axis about which the gyroscope's bias does not change; zeros for none.
     """
-    windows = len(acc) // steps
-    parts = _steps(acc, avel, period, bias)
-    turn, speed, turned = (each[: windows * steps].reshape(windows, steps, *each.shape[1:]) for each in parts)
-    rot = np.tile(np.eye(3), (windows, 1, 1))
-    velocity, by_acc = np.zeros((windows, steps, 3)), np.zeros((windows, steps, 3, 3))
+    windows = len(parts.seconds) // steps
+    turns, speeds, _ = parts.corrected(bias[:3], bias[3:])
+    # Columns of the change of velocity, and of its derivative by the accelerometer's bias, in the frame of each window.
+    changes = np.concatenate([speeds[..., None], parts.jacobian[:, 3:6, 3:]], axis=2)
+    turns, changes = (each[: windows * steps].reshape(windows, steps, 3, -1) for each in (turns, changes))
+    rot, sums = np.tile(np.eye(3), (windows, 1, 1)), np.zeros((windows, steps, 3, 4))
     for n in range(steps):
-        velocity[:, n] = velocity[:, n - 1] + np.einsum("wij,wj->wi", rot, speed[:, n])
-        by_acc[:, n] = by_acc[:, n - 1] + matmul(rot, turned[:, n])
-        rot = matmul(rot, turn[:, n])
+        sums[:, n] = sums[:, n - 1] + matmul(rot, changes[:, n])
+        rot = matmul(rot, turns[:, n])
+    velocity, by_acc = sums[..., :1], sums[..., 1:]
     # A change of the gyroscope's bias turns the gravity of each step, which is the mean of the window.
-    gravity = velocity[:, -1] / steps
-    by_gyro = np.cumsum(matmul(_cross(gravity)[:, None], by_acc), axis=1)
-    lines = np.concatenate([by_gyro, -by_acc, velocity[..., None]], axis=3)
+    by_gyro = -np.cumsum(matmul(skew(velocity[:, -1, :, 0] / steps)[:, None], by_acc), axis=1)
+    lines = np.concatenate([by_gyro, by_acc, velocity], axis=3)
     basis = np.stack([np.ones(steps), np.arange(steps) - (steps - 1) / 2], axis=1)
     basis /= np.linalg.norm(basis, axis=0)
     bent = lines - matmul(basis, basis.T, lines.reshape(windows, steps, -1)).reshape(lines.shape)
     design, residual = bent[..., :6].reshape(windows, -1, 6), -bent[..., 6].reshape(windows, -1)
     size = np.sqrt((residual**2).mean(axis=1))
-    typical = np.median(size)
-    weight = 1 / np.maximum(1.0, size / (_HUBER * typical + 1e-12))
+    weight = 1 / np.maximum(1.0, size / (_HUBER * np.median(size) + 1e-12))
     design[..., :3] -= matmul(design[..., :3], np.outer(vertical, vertical))
     prior = np.diag(_PRIOR**-2.0)
     gradients = np.einsum("wni,wn->wi", design, residual) * weight[:, None]
@@ -146,23 +134,3 @@ def _improve(
     # A gait repeats itself, so what is wrong in all windows may have one sign: variances add up as if it had.
     spread = matmul(remaining.T, remaining) / variance**2 * windows + prior
     return change, matmul(inverse, spread, inverse)
-
-
-def _steps(
-    acc: np.ndarray, avel: np.ndarray, period: float, bias: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rotation over each step, (S, 3, 3), change of velocity, (S, 3), and integral of the rotation, (S, 3, 3)."""
-    rot = np.tile(np.eye(3), (len(acc), 1, 1))
-    speed, turned = np.zeros((len(acc), 3)), np.zeros((len(acc), 3, 3))
-    for n in range(acc.shape[1]):
-        speed += np.einsum("sij,sj->si", rot, acc[:, n] - bias[3:]) * period
-        turned += rot * period
-        rot = matmul(rot, exp((avel[:, n] - bias[:3]) * period))
-    return rot, speed, turned
-
-
-def _cross(vector: np.ndarray) -> np.ndarray:
-    """Matrices of the cross product, (N, 3, 3), of vectors, (N, 3)."""
-    matrix = np.zeros((len(vector), 3, 3))
-    matrix[:, 2, 1], matrix[:, 0, 2], matrix[:, 1, 0] = vector.T
-    return matrix - np.swapaxes(matrix, 1, 2)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import vqf
-from scipy.spatial.transform import Rotation
+from scipy.spatial.transform import Rotation, Slerp
 
 from rover_pipeline.imu.bias import acc_bias, gyro_bias
 from rover_pipeline.imu.motion_bias import MotionBias, motion_bias
 from rover_pipeline.imu.options import ImuSection
 from rover_pipeline.imu.rests import Rest, agree, find_rests
-from rover_pipeline.numerics.blocks import blocks
+from rover_pipeline.kinematics.preintegration import sampled
 
 #: Maximum duration over which the gyroscope's bias is averaged, s, because it drifts.
 _AVERAGING_S = 10.0
@@ -96,42 +96,48 @@ def orient(
     segments = [_segment(times[piece], acc[piece], avel[piece], period, options) for piece in pieces]
 
     at_rest = [(segment, part) for segment in segments for part in segment.rests]
-    found = [_rest(segment, part) for segment, part in at_rest]
+    found = [_rest(*each) for each in at_rest]
     agreement = agree(found)
     rests = [rest for rest, chosen in zip(found, agreement.chosen, strict=True) if chosen]
     turns = [(rest.start, rest.stop) for rest, chosen in zip(found, agreement.chosen, strict=True) if not chosen]
     acc_offset = acc_bias(np.array([rest.acc for rest in rests]), options)
-    chosen = [at_rest[number] for number in np.flatnonzero(agreement.chosen)]
-    gyro_bias_at = gyro_bias([part for each in chosen for part in _parts(*each, period)]) if rests else None
-    # A bias beyond VQF's limit of 2 degrees per second is removed first, from the longest segment.
-    longest = max(segments, key=lambda segment: len(segment.times))
-    motion = None if rests else motion_bias(longest.times, longest.acc, longest.avel, period)
-    coarse = np.zeros(3) if motion is None else motion.large()
+    settings = {"restBiasEstEnabled": False, "motionBiasEstEnabled": not rests, "tauAcc": options.settle}
+    motion = None
+    if rests:
+        parts = [_parts(*each, period) for each, chosen in zip(at_rest, agreement.chosen, strict=True) if chosen]
+        knots = gyro_bias([part for each in parts for part in each])
+    else:
+        # A bias beyond VQF's limit of 2 degrees per second is removed first, from the longest segment.
+        longest = max(segments, key=lambda segment: len(segment.times))
+        motion = motion_bias(longest.times, longest.acc, longest.avel)
+        coarse = np.zeros(3) if motion is None else motion.large()
+        knots = longest.times[:1], coarse[None]
+        settings["tauAcc"] /= 2
+        del longest
     quat, without_bias = np.empty((len(times), 4)), np.empty((len(times), 3))
     bounds = [0, *(piece[0] for piece in pieces[1:]), len(times)]
     gaps = steps[cuts - 1].tolist()
-    del steps, pieces, at_rest, chosen, longest
-    last: np.ndarray | None = None
+    del steps, pieces, at_rest
+    heading = 0.0
     for first, stop in pairwise(bounds):
-        segment = segments.pop(0)
-        grid = segment.times
-        if gyro_bias_at:
-            for part in blocks(len(grid)):
-                segment.avel[part] -= gyro_bias_at(grid[part])
-            settings = {"tauAcc": options.settle, "motionBiasEstEnabled": False}
-            orientation, _ = _filter(segment, acc_offset, period, settings)
-            bias = gyro_bias_at(grid)
-        else:
-            np.subtract(segment.avel, coarse, out=segment.avel)
-            orientation, bias = _filter(segment, np.zeros(3), period, {"tauAcc": options.settle / 2})
-            bias += coarse
-        del segment
-        _continue_heading(orientation, last)
-        for part in blocks(stop - first):
-            its = slice(first + part.start, first + part.stop)
-            quat[its] = _interpolate(orientation, (times[its] - grid[0]) / period)
-        without_bias[first:stop] = _resample(times[first:stop], grid, bias)
-        last = orientation[-1].copy()
+        grid, acc_at, avel_at, _ = segments.pop(0)
+        # The bias is linear between rests, and constant before the first and after the last one.
+        bias = sampled(grid, *knots)
+        avel_at -= bias
+        acc_at -= acc_offset
+        # VQF takes 230 bytes for each sample, so that little else should be held here.
+        result = vqf.offlineVQF(avel_at, acc_at, None, period, settings)
+        bias += result["bias"]
+        rotations = Rotation.from_quat(result["quat6D"][:, [1, 2, 3, 0]])
+        del acc_at, avel_at, result
+        # The heading after a gap is that before it.
+        rotations = Rotation.from_euler("z", heading - _heading(rotations[0])) * rotations
+        heading = _heading(rotations[-1])
+        part = slice(first, stop)
+        quat[part] = _interpolate(rotations, grid, times[part]).as_quat()
+        without_bias[part] = sampled(times[part], grid, bias)
+    # Signs are continuous.
+    quat[1:] *= np.cumprod(np.where((quat[1:] * quat[:-1]).sum(axis=1) < 0, -1.0, 1.0))[:, None]
     spans = [(rest.start, rest.stop) for rest in rests]
     bias = without_bias.mean(axis=0)
     np.subtract(avel, without_bias, out=without_bias)
@@ -158,64 +164,18 @@ def _segment(times: np.ndarray, acc: np.ndarray, avel: np.ndarray, period: float
             f"imu/ts: {len(times):,} samples span {count:,} periods: its times are no steady rate; correct ts"
         )
     grid = times[0] + np.arange(count) * period
-    acc, avel = _resample(grid, times, acc), _resample(grid, times, avel)
+    acc, avel = sampled(grid, times, acc), sampled(grid, times, avel)
     return _Segment(grid, acc, avel, find_rests(acc, avel, period, options))
 
 
-def _resample(new_times: np.ndarray, times: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Values, (N, axis), interpolated linearly to other times; in C order, which `vqf` needs."""
-    found = np.empty((len(new_times), values.shape[1]))
-    for number, axis in enumerate(values.T):
-        found[:, number] = np.interp(new_times, times, axis)
-    return found
+def _heading(rotation: Rotation) -> float:
+    """Angle of the sensor's x axis about the vertical, rad."""
+    ahead = rotation.as_matrix()[:, 0]
+    return float(np.arctan2(ahead[1], ahead[0]))
 
 
-def _filter(
-    segment: _Segment, acc_offset: np.ndarray, period: float, settings: dict[str, Any]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Orientations of a segment, f8 (M, 4) as w x y z, and the biases that VQF has found, f8 (M, 3), rad/s.
-
-    Args:
-        acc_offset: f8 (3,), bias of the accelerometer, m/s2, which is taken away from the segment's own samples.
-    """
-    np.subtract(segment.acc, acc_offset, out=segment.acc)
-    # VQF takes 230 bytes for each sample, so that nothing else should be held here. It would take slow turns for rests.
-    result = vqf.offlineVQF(segment.avel, segment.acc, None, period, {"restBiasEstEnabled": False, **settings})
-    return result["quat6D"], result["bias"]
-
-
-def _continue_heading(quat: np.ndarray, last: np.ndarray | None) -> None:
-    """Rotate orientations about the vertical until the first one has the heading of `last`, or heading 0 without it.
-
-    The signs of the quaternions are continuous.
-
-    Args:
-        quat: f8 (M, 4), as w x y z; afterwards as x y z w.
-    """
-    heading = np.zeros(1) if last is None else _heading(last)
-    turn = Rotation.from_euler("z", heading - _heading(quat[0, [1, 2, 3, 0]]))
-    before, sign = None, 1.0
-    for part in blocks(len(quat)):
-        rotated = (turn * Rotation.from_quat(quat[part][:, [1, 2, 3, 0]])).as_quat()
-        steps = np.concatenate([rotated[:1] if before is None else before, rotated])
-        signs = sign * np.cumprod(np.where((steps[1:] * steps[:-1]).sum(axis=1) < 0, -1.0, 1.0))
-        quat[part] = rotated * signs[:, None]
-        before, sign = rotated[-1:], signs[-1]
-
-
-def _heading(quat: np.ndarray) -> np.ndarray:
-    """Angle of the sensor's x axis about the vertical, rad, (1,)."""
-    ahead = Rotation.from_quat(quat).as_matrix()[..., 0]
-    return np.arctan2(ahead[1:2], ahead[:1])
-
-
-def _interpolate(quat: np.ndarray, position: np.ndarray) -> np.ndarray:
-    """Orientations at fractional sample numbers, constant before the first and after the last one.
-
-    Neighbouring orientations are so close that linear and spherical interpolation agree.
-    """
-    position = np.clip(position, 0, len(quat) - 1)
-    first = np.minimum(position.astype(int), max(0, len(quat) - 2))
-    fraction = (position - first)[:, None]
-    mixed = (1 - fraction) * quat[first] + fraction * quat[np.minimum(first + 1, len(quat) - 1)]
-    return mixed / np.linalg.norm(mixed, axis=1, keepdims=True)
+def _interpolate(rotations: Rotation, grid: np.ndarray, times: np.ndarray) -> Rotation:
+    """Orientations at `times`, f8 (N,), s, of those at `grid`, f8 (M,); constant before and after them."""
+    if len(grid) == 1:
+        return rotations[np.zeros(len(times), int)]
+    return Slerp(grid, rotations)(np.clip(times, grid[0], grid[-1]))

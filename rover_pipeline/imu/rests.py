@@ -18,26 +18,22 @@ from rover_pipeline.numerics.linear import matmul
 
 #: Samples are averaged over this time first, s: noise and vibration then do not depend on the sampling rate.
 _BLOCK_S = 0.02
-#: Largest standard deviation of the angular velocity at rest, in that of the quietest window of the recording.
-_QUIET = 10.0
 #: Largest share of samples that repeat the one before: more are a sensor that measures nothing.
 _FROZEN = 0.95
 #: Largest turn of gravity at rest, rad/s, beyond what noise explains, and the number of standard deviations of noise.
 _TURN, _SIGMAS = 0.002, 3.0
-#: Maximum difference of the mean magnitude of the acceleration of a rest from gravity, m/s2.
+#: Maximum difference of the mean magnitude of the acceleration of a rest from gravity, m/s2. Other units have more.
 _MAX_GRAVITY_ERROR = 0.5
-#: Largest difference of the biases of two rests, rad/s; its growth with the time between them by drift, rad/s2; and its
-#: limit, rad/s.
-_AGREE, _DRIFT, _AGREE_LIMIT = 0.02, 1e-4, 0.03
+#: Largest difference of the biases of two rests, and bias about the vertical that is believed of a single rest without
+#: a doubt, rad/s: 2 degrees per second, by which MEMS gyroscopes drift while they warm up.
+_AGREE = 0.03
 #: Time over which vibration at rest is correlated, s, and the bias instability of MEMS gyroscopes, rad/s, which no
 #: averaging removes: 20 degrees per hour.
 _CORRELATED_S, _INSTABILITY = 0.1, 1e-4
 #: Standard deviation of the biases of MEMS gyroscopes, rad/s, which decides where intervals contradict one another.
 _TYPICAL_BIAS = 0.1
-#: Rests that are farther apart than this, s, or whose directions of gravity are (radians), confirm one another.
-_APART_S, _APART_RAD = 1.0, 0.17
-#: Bias about the vertical that is believed of a single interval without a doubt, rad/s: 2 degrees per second.
-_UNDOUBTED = 0.03
+#: Rests with more than this between them, s, confirm one another. Less may be a steady turn with a jolt in it.
+_APART_S = 1.0
 
 
 class Rest(NamedTuple):
@@ -105,11 +101,7 @@ def find_rests(acc: np.ndarray, avel: np.ndarray, period: float, options: ImuSec
     at_rest = (rate_noise < options.still_gyro) & (size_std < options.still_acc)
     at_rest &= np.linalg.norm(rate, axis=1) < options.max_gyro_bias
     at_rest &= np.abs(size_mean - options.gravity) < _MAX_GRAVITY_ERROR
-    at_rest &= ~frozen
-    if not at_rest.any():
-        return []
-    at_rest &= rate_noise <= _QUIET * rate_noise[at_rest].min()
-    at_rest &= ~_turns(acc, window, size * period)
+    at_rest &= ~frozen & ~_turns(acc, window, size * period)
     # Samples near the ends belong to the first or last whole window.
     at_rest = np.pad(at_rest, (window // 2, window - 1 - window // 2), mode="edge")
     edges = np.flatnonzero(np.diff(np.pad(at_rest.astype("i1"), 1))).reshape(-1, 2)
@@ -120,30 +112,24 @@ def find_rests(acc: np.ndarray, avel: np.ndarray, period: float, options: ImuSec
 
 
 def agree(rests: list[Rest]) -> Agreement:
-    """The intervals whose angular velocities agree with one bias that drifts slowly.
+    """The intervals whose angular velocities agree with one bias.
 
     Where there are several such groups, the one of the longest duration is chosen, unless its angular velocity is
     improbable as a bias (the likelihood of a normal distribution of 0.1 rad/s stands for that).
     """
     if not rests:
         return Agreement(np.zeros(0, bool), 0.0)
-    times = np.array([(rest.start + rest.stop) / 2 for rest in rests])
-    durations = np.array([rest.stop - rest.start for rest in rests])
+    starts, stops = np.array([rest.start for rest in rests]), np.array([rest.stop for rest in rests])
     rates, ups = np.array([rest.rate for rest in rests]), np.array([rest.up for rest in rests])
-    same = cdist(rates, rates) < np.minimum(_AGREE + _DRIFT * np.abs(times[:, None] - times), _AGREE_LIMIT)
+    durations, same = stops - starts, cdist(rates, rates) < _AGREE
     vertical = np.abs((rates * ups).sum(axis=1))
-    score = np.log(matmul(same, durations)) - (vertical / _TYPICAL_BIAS) ** 2 / 2
-    best = int(np.argmax(score))
-    chosen = same[best]
-    believed = durations * np.exp(-((vertical / _TYPICAL_BIAS) ** 2) / 2)
+    likelihood = np.exp(-((vertical / _TYPICAL_BIAS) ** 2) / 2)
+    best = int(np.argmax(matmul(same, durations) * likelihood))
+    chosen, believed = same[best], durations * likelihood
     if 2 * believed[chosen].sum() < believed.sum():  # no majority: slow moments of a motion, which agree by chance
         return Agreement(np.zeros(len(rests), bool), 0.0)
-    group = np.flatnonzero(chosen)
-    starts, stops = np.array([rests[n].start for n in group]), np.array([rests[n].stop for n in group])
-    confirmed = bool((starts[1:] - stops[:-1] > _APART_S).any()) or bool(
-        (matmul(ups[group], ups[group].T) < np.cos(_APART_RAD)).any()
-    )
-    doubt = 0.0 if confirmed or vertical[best] < _UNDOUBTED else float(matmul(rates[best], ups[best]))
+    confirmed = (starts[chosen][1:] - stops[chosen][:-1] > _APART_S).any()
+    doubt = 0.0 if confirmed or vertical[best] < _AGREE else float(matmul(rates[best], ups[best]))
     return Agreement(chosen, doubt)
 
 

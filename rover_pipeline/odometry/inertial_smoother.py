@@ -14,28 +14,24 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.kinematics.preintegration import AT_ONCE, MAX_SILENCE, Preintegrated, sampled
 from rover_pipeline.kinematics.rotation import exp, log, skew
 from rover_pipeline.numerics.blocks import blocks
 from rover_pipeline.numerics.linear import eigh, inv, matmul
-from rover_pipeline.odometry.preintegration import AT_ONCE, Preintegrated
+from rover_pipeline.odometry.level import GRAVITY
 
-GRAVITY = np.array([0.0, 0.0, -9.80665])
-#: Numbers of a frame's unknowns: rotation, velocity, position, bias of the gyroscope, bias of the accelerometer.
-_ROT, _VEL, _POS, _GYRO, _ACC = (slice(3 * n, 3 * n + 3) for n in range(5))
-_SIZE = 15
-#: Change of the biases in a second, standard deviation: rad/s and m/s2.
-_GYRO_WALK, _ACC_WALK = 3e-4, 3e-3
+#: Change of the biases in a second, standard deviation: rad/s and m/s2. MEMS sensors that warm up.
+_WALK = 3e-4, 3e-3
 #: Standard deviations of the biases, rad/s and m/s2, and of the first tilt, rad. Position and heading begin at 0. The
 #: gyroscope's bias at rest has been removed before: one about the vertical is not seen by the radar.
 _GYRO_BIAS, _ACC_BIAS, _TILT, _GAUGE = 0.003, 0.2, 0.2, 1e-4
 #: Least standard deviation of a velocity of the radar, m/s: its errors of calibration are the same in all frames.
 _LEAST_ERROR = 0.01
-#: Squared normalised error at which a velocity counts half.
+#: Squared normalised error at which a velocity counts half: three standard deviations.
 _CAUCHY = 9.0
 #: Motion that is possible while the IMU is silent: turning, rad/s, and acceleration, m/s2, standard deviations.
 _SILENT_TURN, _SILENT_ACC = 0.5, 2.0
-#: Longest time between two measurements of the IMU, s.
-MAX_SILENCE = 0.1
+#: Iterations, and the change, in the units of the unknowns, after which there are no more.
 _ITERATIONS, _SMALL_STEP = 12, 1e-5
 
 
@@ -73,6 +69,18 @@ class Smoothed(NamedTuple):
     cov: np.ndarray
     weight: np.ndarray
 
+    @staticmethod
+    def unknown(count: int) -> Smoothed:
+        """States that nothing is known of."""
+        rows = [np.full((count, *shape), np.nan) for shape in ((3, 3), (3,), (3,), (3,), (3,), (15, 15))]
+        return Smoothed._make([*rows, np.zeros(count)])
+
+    def moved(self, step: np.ndarray) -> Smoothed:
+        """The states after a step of the unknowns, f8 (N, 15), in the order of `cov`."""
+        turn, *others = np.split(step, 5, axis=1)
+        vectors = (old + new for old, new in zip(self[1:5], others, strict=True))
+        return Smoothed._make([matmul(self.rot, exp(turn)), *vectors, self.cov, self.weight])
+
 
 def without_prior(cov: np.ndarray, vel: np.ndarray, vertical: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The velocities and their information, f8 (N, 3), (N, 3, 3), without the prior of no vertical velocity.
@@ -84,16 +92,15 @@ def without_prior(cov: np.ndarray, vel: np.ndarray, vertical: np.ndarray) -> tup
         vertical: f8 (N,), standard deviation of the prior, m/s.
     """
     known = np.isfinite(cov).all(axis=(1, 2)) & np.isfinite(vel).all(axis=1)
-    information = np.zeros((len(vel), 3, 3))
-    measured = np.zeros((len(vel), 3))
-    for n in np.flatnonzero(known):
-        whole = inv(cov[n])
-        own = whole - np.diag([0, 0, 1 / vertical[n] ** 2])
-        values, vectors = eigh((own + own.T) / 2)
-        # What is known worse than to a kilometre per second is not known.
-        values = np.maximum(values, 1e-6)
-        measured[n] = matmul(vectors, matmul(vectors.T, matmul(whole, vel[n])) / values)
-        information[n] = matmul(vectors, np.diag(1 / (1 / values + _LEAST_ERROR**2)), vectors.T)
+    measured, information = np.zeros((len(vel), 3)), np.zeros((len(vel), 3, 3))
+    whole = inv(cov[known])
+    own = (whole + np.swapaxes(whole, 1, 2)) / 2
+    own[:, 2, 2] -= 1 / vertical[known] ** 2
+    values, vectors = eigh(own)
+    # What is known worse than to a kilometre per second is not known.
+    values = np.maximum(values, 1e-6)
+    measured[known] = np.einsum("nij,nj,nkj,nkl,nl->ni", vectors, 1 / values, vectors, whole, vel[known])
+    information[known] = np.einsum("nij,nj,nkj->nik", vectors, 1 / (1 / values + _LEAST_ERROR**2), vectors)
     return measured, information
 
 
@@ -105,164 +112,127 @@ def smooth(rot: np.ndarray, imu: Preintegrated, radar: RadarVelocities) -> Smoot
         imu: of the N - 1 intervals between the frames.
     """
     state = _first_guess(rot, imu, radar)
-    weight = np.zeros(len(radar.vel))
     for _ in range(_ITERATIONS):
-        diagonal, above, right, weight = _equations(state, imu, radar, rot)
-        factors = _factorise(diagonal, above)
-        step = _solve(factors, above, right)
-        state = _moved(state, step)
-        del diagonal, above, factors  # they are kilobytes for each frame, and the next ones are made before these go
+        diagonal, above, right, _ = _equations(state, imu, radar, rot)
+        step, inverses = _solved(diagonal, above, right)
+        state = state.moved(step)
+        del diagonal, above, inverses  # they are kilobytes for each frame, and the next ones are made before these go
         if np.abs(step).max() < _SMALL_STEP:
             break
-    diagonal, above, _, weight = _equations(state, imu, radar, rot)
-    return Smoothed(*state, _covariances(_factorise(diagonal, above), above), weight)
+    diagonal, above, right, weight = _equations(state, imu, radar, rot)
+    cov = _solved(diagonal, above, right)[1]
+    # Diagonal blocks of the inverse, in the memory of the inverses of its pivots.
+    for n in range(len(cov) - 2, -1, -1):
+        gain = matmul(cov[n], above[n])
+        cov[n] += matmul(gain, cov[n + 1], gain.T)
+    return state._replace(cov=cov, weight=weight)
 
 
-_State = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-
-
-def _first_guess(rot: np.ndarray, imu: Preintegrated, radar: RadarVelocities) -> _State:
+def _first_guess(rot: np.ndarray, imu: Preintegrated, radar: RadarVelocities) -> Smoothed:
     count = len(radar.vel)
     rots = np.empty((count, 3, 3))
     rots[0] = rot
     for n in range(count - 1):
         rots[n + 1] = matmul(rots[n], imu.rot[n])
     known = np.flatnonzero(np.trace(radar.information, axis1=1, axis2=2) > 0)
-    vel = np.zeros((count, 3))
+    vel, zeros = np.zeros((count, 3)), np.zeros((count, 3))
     if len(known):
         own = np.einsum("nij,jk,nk->ni", rots, radar.rotation, radar.vel)
         # The direction that a radar does not see is not in its first guess.
         own[:, 2] = 0
-        vel = np.stack([np.interp(np.arange(count), known, own[known, axis]) for axis in range(3)], axis=-1)
+        vel = sampled(np.arange(count), known, own[known])
     pos = np.concatenate([np.zeros((1, 3)), np.cumsum(vel[:-1] * imu.seconds[:, None], axis=0)])
-    return rots, vel, pos, np.zeros((count, 3)), np.zeros((count, 3))
-
-
-def _moved(state: _State, step: np.ndarray) -> _State:
-    rot, vel, pos, gyro, acc = state
-    return (
-        matmul(rot, exp(step[:, _ROT])), vel + step[:, _VEL], pos + step[:, _POS],
-        gyro + step[:, _GYRO], acc + step[:, _ACC],
-    )  # fmt: skip
+    return Smoothed(rots, vel, pos, zeros, zeros, np.zeros((0, 15, 15)), np.zeros(count))
 
 
 def _equations(
-    state: _State, imu: Preintegrated, radar: RadarVelocities, first: np.ndarray
+    state: Smoothed, imu: Preintegrated, radar: RadarVelocities, first: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Blocks of the normal equations on and above the diagonal, right sides, and weights of the radar's velocities."""
-    rot, vel, pos, gyro, acc = state
-    count = len(rot)
+    count = len(state.rot)
     diagonal, above, right = np.zeros((count, 15, 15)), np.zeros((count - 1, 15, 15)), np.zeros((count, 15))
     for part in blocks(count - 1, AT_ONCE):
-        later = slice(part.start + 1, part.stop + 1)
-        around = slice(part.start, part.stop + 1)
-        own_state = rot[around], vel[around], pos[around], gyro[around], acc[around]
+        later, around = slice(part.start + 1, part.stop + 1), slice(part.start, part.stop + 1)
+        own_state = Smoothed(*(each[around] for each in state))
         residual, before, after, information = _between(own_state, Preintegrated(*(each[part] for each in imu)))
         weighted = matmul(np.swapaxes(before, 1, 2), information)
-        diagonal[part] += matmul(weighted, before)
-        above[part] += matmul(weighted, after)
-        right[part] -= np.einsum("nij,nj->ni", weighted, residual)
-        weighted = matmul(np.swapaxes(after, 1, 2), information)
-        diagonal[later] += matmul(weighted, after)
-        right[later] -= np.einsum("nij,nj->ni", weighted, residual)
+        above[part] = matmul(weighted, after)
+        _add(diagonal[part], right[part], weighted, before, residual)
+        _add(diagonal[later], right[later], matmul(np.swapaxes(after, 1, 2), information), after, residual)
 
     # The radar's velocity, in its own frame.
-    transposed = np.swapaxes(rot, 1, 2)
-    own = np.einsum("nij,nj->ni", transposed, vel)
-    error = matmul(own + np.cross(radar.avel - gyro, radar.arm), radar.rotation) - radar.vel
+    into, rotation = np.swapaxes(state.rot, 1, 2), radar.rotation.T
+    own = np.einsum("nij,nj->ni", into, state.vel)
+    error = matmul(own + np.cross(radar.avel - state.gyro_bias, radar.arm), radar.rotation) - radar.vel
     known = np.trace(radar.information, axis1=1, axis2=2) > 0
     weight = known / (1 + np.einsum("ni,nij,nj->n", error, radar.information, error) / _CAUCHY)
     for part in blocks(count, AT_ONCE):
         jacobian = np.zeros((part.stop - part.start, 3, 15))
-        jacobian[:, :, _ROT] = matmul(radar.rotation.T, skew(own[part]))
-        jacobian[:, :, _VEL] = matmul(radar.rotation.T, transposed[part])
-        jacobian[:, :, _GYRO] = matmul(radar.rotation.T, skew(radar.arm))
+        jacobian[..., :3], jacobian[..., 3:6] = matmul(rotation, skew(own[part])), matmul(rotation, into[part])
+        jacobian[..., 9:12] = matmul(rotation, skew(radar.arm))
         weighted = matmul(np.swapaxes(jacobian, 1, 2), radar.information[part] * weight[part, None, None])
-        diagonal[part] += matmul(weighted, jacobian)
-        right[part] -= np.einsum("nij,nj->ni", weighted, error[part])
+        _add(diagonal[part], right[part], weighted, jacobian, error[part])
 
-    # What is known of the first frame, whose position and heading are the origin of the world.
-    sigma = np.concatenate([[_TILT] * 3, [1e3] * 3, [_GAUGE] * 3, [_GYRO_BIAS] * 3, [_ACC_BIAS] * 3])
-    known_first = np.diag(1 / sigma**2)
-    up = matmul(rot[0].T, np.array([0.0, 0.0, 1.0]))
-    known_first[_ROT, _ROT] += np.outer(up, up) / _GAUGE**2
-    turned = log(matmul(first.T, rot[0])[None])[0]
+    # What is known of the first frame: a speed below 1 km/s, and position and heading, which are the world's origin.
+    known_first = np.diag(np.repeat([_TILT, 1e3, _GAUGE, _GYRO_BIAS, _ACC_BIAS], 3) ** -2.0)
+    up = state.rot[0, 2]
+    known_first[:3, :3] += np.outer(up, up) / _GAUGE**2
+    turned = log(matmul(first.T, state.rot[0])[None])[0]
     diagonal[0] += known_first
-    right[0] -= matmul(known_first, np.concatenate([turned, np.zeros(3), pos[0], gyro[0], acc[0]]))
+    right[0] -= matmul(known_first, np.concatenate([turned, *(each[0] for each in state[1:5])]))
     return diagonal, above, right, weight
 
 
-def _between(state: _State, imu: Preintegrated) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _add(
+    diagonal: np.ndarray, right: np.ndarray, weighted: np.ndarray, jacobian: np.ndarray, residual: np.ndarray
+) -> None:
+    """Add residuals, (N, k), to the blocks of their frames; `weighted` is the transposed Jacobian times information."""
+    diagonal += matmul(weighted, jacobian)
+    right -= np.einsum("nij,nj->ni", weighted, residual)
+
+
+def _between(state: Smoothed, imu: Preintegrated) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Errors of the intervals, f8 (N - 1, 15), derivatives by the frames before and after, and information."""
-    rot, vel, pos, gyro, acc = state
-    count, seconds = len(imu.seconds), imu.seconds[:, None]
+    rot, vel, pos, gyro, acc = state[:5]
+    count, seconds, gravity = len(imu.seconds), imu.seconds[:, None], np.array([0.0, 0.0, -GRAVITY])
     into = np.swapaxes(rot[:-1], 1, 2)
-    predicted = matmul(imu.rot, exp(np.einsum("nij,nj->ni", imu.rot_gyro, gyro[:-1])))
-    turned = log(matmul(np.swapaxes(predicted, 1, 2), into, rot[1:]))
-    gained = np.einsum("nij,nj->ni", into, vel[1:] - vel[:-1] - GRAVITY * seconds)
-    moved = np.einsum("nij,nj->ni", into, pos[1:] - pos[:-1] - vel[:-1] * seconds - 0.5 * GRAVITY * seconds**2)
+    turn, gain, move = imu.corrected(gyro[:-1], acc[:-1])
+    turned = log(matmul(np.swapaxes(turn, 1, 2), into, rot[1:]))
+    gained = np.einsum("nij,nj->ni", into, vel[1:] - vel[:-1] - gravity * seconds)
+    moved = np.einsum("nij,nj->ni", into, pos[1:] - pos[:-1] - vel[:-1] * seconds - 0.5 * gravity * seconds**2)
     residual = np.concatenate(
-        [
-            turned,
-            gained - imu.vel - _times(imu.vel_gyro, gyro[:-1]) - _times(imu.vel_acc, acc[:-1]),
-            moved - imu.pos - _times(imu.pos_gyro, gyro[:-1]) - _times(imu.pos_acc, acc[:-1]),
-            gyro[1:] - gyro[:-1],
-            acc[1:] - acc[:-1],
-        ],
-        axis=1,
+        [turned, gained - gain, moved - move, np.diff(gyro, axis=0), np.diff(acc, axis=0)], axis=1
     )
     # The inverse right Jacobian of a small rotation vector is the identity plus half of its cross product.
     small = np.eye(3) + 0.5 * skew(turned)
     before, after = np.zeros((2, count, 15, 15))
-    before[:, _ROT, _ROT] = matmul(-small, np.swapaxes(rot[1:], 1, 2), rot[:-1])
-    before[:, _ROT, _GYRO] = matmul(-small, np.swapaxes(exp(turned), 1, 2), imu.rot_gyro)
-    after[:, _ROT, _ROT] = small
-    before[:, _VEL, _ROT], before[:, _VEL, _VEL], after[:, _VEL, _VEL] = skew(gained), -into, into
-    before[:, _VEL, _GYRO], before[:, _VEL, _ACC] = -imu.vel_gyro, -imu.vel_acc
-    before[:, _POS, _ROT], before[:, _POS, _POS], after[:, _POS, _POS] = skew(moved), -into, into
-    before[:, _POS, _VEL] = -into * seconds[..., None]
-    before[:, _POS, _GYRO], before[:, _POS, _ACC] = -imu.pos_gyro, -imu.pos_acc
-    identity = np.eye(6)
-    before[:, 9:, 9:], after[:, 9:, 9:] = -identity, identity
+    before[:, :3, :3], after[:, :3, :3] = matmul(-small, np.swapaxes(rot[1:], 1, 2), rot[:-1]), small
+    before[:, :3, 9:] = matmul(-small, np.swapaxes(exp(turned), 1, 2), imu.jacobian[:, :3])
+    before[:, 3:6, :3], before[:, 6:9, :3] = skew(gained), skew(moved)
+    for rows in (slice(3, 6), slice(6, 9)):
+        before[:, rows, rows], after[:, rows, rows] = -into, into
+    before[:, 6:9, 3:6] = -into * seconds[..., None]
+    before[:, 3:9, 9:] = -imu.jacobian[:, 3:]
+    before[:, 9:, 9:], after[:, 9:, 9:] = -np.eye(6), np.eye(6)
     cov = np.zeros((count, 15, 15))
     cov[:, :9, :9] = imu.cov
-    silent = np.flatnonzero(imu.longest > MAX_SILENCE)
-    for n in silent:
-        span = imu.seconds[n]
-        extra = [(_SILENT_TURN * span) ** 2] * 3 + [(_SILENT_ACC * span) ** 2] * 3 + [(_SILENT_ACC * span**2) ** 2] * 3
-        cov[n, :9, :9] += np.diag(extra)
-    walk = np.repeat([_GYRO_WALK**2, _ACC_WALK**2], 3)
-    cov[:, range(9, 15), range(9, 15)] = walk * seconds
+    # While the IMU is silent, the rig may turn and accelerate.
+    silent = seconds * (imu.longest > MAX_SILENCE)[:, None]
+    free = silent * [_SILENT_TURN, _SILENT_ACC, _SILENT_ACC] * silent ** [0, 0, 1]
+    spread = np.concatenate([free**2, np.square(_WALK) * seconds], axis=1)
+    cov[:, range(15), range(15)] += np.repeat(spread, 3, axis=1)
     return residual, before, after, inv(cov)
 
 
-def _times(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    return np.asarray(np.einsum("nij,nj->ni", matrices, vectors))
-
-
-def _factorise(diagonal: np.ndarray, above: np.ndarray) -> np.ndarray:
-    """Inverses of the pivots of the block tridiagonal matrix, f8 (N, 15, 15), in the memory of its diagonal."""
-    inverses = diagonal
+def _solved(diagonal: np.ndarray, above: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The solution of a block tridiagonal system, f8 (N, 15), and inverses of its pivots, in place of its diagonal."""
+    inverses, solution = diagonal, right.copy()
     inverses[0] = inv(diagonal[0])
-    for n in range(1, len(diagonal)):
-        inverses[n] = inv(diagonal[n] - matmul(above[n - 1].T, inverses[n - 1], above[n - 1]))
-    return inverses
-
-
-def _solve(inverses: np.ndarray, above: np.ndarray, right: np.ndarray) -> np.ndarray:
-    solution = right.copy()
     for n in range(1, len(right)):
-        solution[n] -= matmul(above[n - 1].T, inverses[n - 1], solution[n - 1])
+        gain = matmul(above[n - 1].T, inverses[n - 1])
+        solution[n] -= matmul(gain, solution[n - 1])
+        inverses[n] = inv(diagonal[n] - matmul(gain, above[n - 1]))
     solution[-1] = matmul(inverses[-1], solution[-1])
     for n in range(len(right) - 2, -1, -1):
         solution[n] = matmul(inverses[n], solution[n] - matmul(above[n], solution[n + 1]))
-    return solution
-
-
-def _covariances(inverses: np.ndarray, above: np.ndarray) -> np.ndarray:
-    """Diagonal blocks of the inverse of the matrix, in the memory of the inverses of its pivots."""
-    cov = inverses
-    for n in range(len(cov) - 2, -1, -1):
-        gain = matmul(inverses[n], above[n])
-        cov[n] += matmul(gain, cov[n + 1], gain.T)
-    return cov
+    return solution, inverses

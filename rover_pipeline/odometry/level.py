@@ -1,45 +1,46 @@
 """The direction of up in the world of a trajectory, from an accelerometer that was carried along it.
 
 An accelerometer measures R'(a + u) + b, with its rotation R, its acceleration a in the world, up u, which has the size
-of gravity, and its bias b. Turned into the world and integrated over a window of time T, this is
+of gravity, and its bias b. Integrated twice over two neighbouring intervals of duration T, it has a second difference
+that needs no velocity. Divided by T^2 this is a mean acceleration:
 
-    integral of R f = change of velocity + T u + (integral of R) b,
+    (p0 - 2 p1 + p2) / T^2 = mean of (R f) - u - (mean of R) b,
 
-where the accelerometer's velocity is that of the lidar and what the lever arm between them adds: the change of
-R (w x arm). Up, bias and arm are unknown; what no turn of the rig separates is left to what is known of bias and arm
-before, and the covariance says so.
+where the accelerometer's position p is that of the lidar plus R times the lever arm. Up, bias and arm are unknown. What
+no turn of the rig separates is left to what is known of bias and arm before, and the covariance says so.
 """
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rover_pipeline.kinematics.mount import Mount
-from rover_pipeline.kinematics.rotation import skew
+from rover_pipeline.kinematics.preintegration import MAX_SILENCE, preintegrate
 from rover_pipeline.kinematics.trajectory import Trajectory
+from rover_pipeline.numerics.blocks import blocks
 from rover_pipeline.numerics.linear import eigh, eigvalsh, inv, matmul, solve
 
-#: Gravity, m/s2, and how much it and the scale of an accelerometer vary.
+#: Standard gravity, m/s2 (3rd CGPM, 1901), and how much it varies on the Earth with the scale of an accelerometer.
 GRAVITY, _GRAVITY_SIGMA = 9.80665, 0.05
 #: Standard deviations known before: bias of each axis of a MEMS accelerometer, m/s2, and a lever arm, m.
 _BIAS_SIGMA, _ARM_SIGMA = 0.2, 0.3
-#: Windows, s; fewest of them; and largest time between two samples, s.
-_WINDOW, _FEWEST, _MAX_GAP = 0.5, 4, 0.1
-#: Largest standard deviation of a tilt that can be used, rad, and of the velocities of windows, relative to gravity.
+#: Preintegrated intervals, s, and how many of them a second difference spans, an even number. A sweep that is off by
+#: 4 mm then changes an acceleration by 0.09 m/s2.
+_STEP, _SPAN = 0.1, 6
+#: Fewest seconds of known motion that up is found from.
+_MIN_SECONDS = 2.0
+#: Largest standard deviation of a tilt that can be used, rad, and of the accelerations, relative to gravity.
 _MAX_TILT, _MAX_RESIDUAL = np.radians(5.0), 0.15
-#: Samples that are turned into the world at once.
-_CHUNK = 20000
-#: Iterations, and residual in its deviation from which a window weighs less.
+#: Iterations, and residual in its deviation from which a window weighs less (Huber's loss).
 _ITERATIONS, _HUBER = 6, 2.0
-#: How many times smaller the squared residuals must be for a device that gives gravity, which points down.
-_DOWNWARD = 4.0
+#: How many times smaller the residuals must be for a device that gives gravity, which points down.
+_DOWNWARD = 2.0
 
 
 class Level(NamedTuple):
-    """Up, as an accelerometer tells it.
+    """Up, as an accelerometer measures it.
 
     Attributes:
         up: f8 (3,), unit vector in the world.
@@ -65,18 +66,89 @@ class Level(NamedTuple):
         }
 
 
-class _Windows(NamedTuple):
-    """Integrals over K windows.
+class Accelerations(NamedTuple):
+    """Mean accelerations over K windows, m/s2, world frame, from second differences.
 
     Attributes:
-        force: f8 (K, 3), of the specific force in the world, m/s; change: f8 (K, 3), of the lidar's velocity, m/s.
-        turned: f8 (K, 3, 3), of the rotation world-from-imu, s; arm: f8 (K, 3, 3), change of velocity by lever arm.
+        begin, end: f8 (K,), s, of the middle half of each window, which contributes most.
+        moved: f8 (K, 3), of the lidar, by the trajectory.
+        force: f8 (K, 3), the specific force that was measured.
+        design: f8 (K, 3, 9), derivatives of the specific force by up times gravity, the bias and the lever arm.
+        vibration: f8 (K,), root mean square deviation of the specific force over 0.1 s from that of the recording.
+        rate: f8 (K,), mean angular rate, rad/s.
     """
 
+    begin: np.ndarray
+    end: np.ndarray
+    moved: np.ndarray
     force: np.ndarray
-    change: np.ndarray
-    turned: np.ndarray
-    arm: np.ndarray
+    design: np.ndarray
+    vibration: np.ndarray
+    rate: np.ndarray
+
+    @classmethod
+    def of(cls, trajectory: Trajectory, times: np.ndarray, acc: np.ndarray, rotation: np.ndarray) -> Accelerations:
+        """Those of all windows in which the motion and the accelerations are known.
+
+        Args:
+            times: f8 (N,), rising, by the clock of the trajectory, s; acc: f8 (N, 3), m/s2, IMU frame, NaN where not
+                valid.
+            rotation: f8 (3, 3), lidar-from-imu.
+        """
+        mount, rates = Mount(np.zeros(3), rotation), np.empty_like(acc)
+        for part in blocks(len(times)):
+            rates[part] = trajectory.at(times[part], mount)[0].avel
+        # Where the motion is not known there are no samples either, which `longest` shows.
+        good = np.isfinite(acc).all(axis=1) & np.isfinite(rates).all(axis=1)
+        times, acc, rates = times[good], acc[good], rates[good]
+        nodes = np.unique(np.floor(times / _STEP)) * _STEP
+        if len(nodes) <= _SPAN:
+            return cls(*(np.zeros((0, *shape)) for shape in ((), (), (3,), (3,), (3, 9), (), ())))
+        state, known = trajectory.at(nodes, mount)
+        imu = preintegrate(nodes, times, acc, rates)
+        whole = known[1:] & known[:-1] & (imu.longest <= MAX_SILENCE)
+        # Columns of the specific force, and of its derivatives by the bias.
+        rot = np.where(known[:, None, None], state.rot, 0.0)
+        vel, pos = (
+            matmul(rot[:-1], np.concatenate([integral[..., None], -jacobian], axis=2)) * whole[:, None, None]
+            for integral, jacobian in ((imu.vel, imu.jacobian[:, 3:6, 3:]), (imu.pos, imu.jacobian[:, 6:, 3:]))
+        )
+        path = _sums(_sums(vel)[:-1] * (imu.seconds * whole)[:, None, None] + pos)
+        lost = _sums(~whole)
+        chosen = lost[:-_SPAN] == lost[_SPAN:]
+        integrals = _second_difference(path)[chosen]
+        arm = _second_difference(matmul(rot, rotation.T))[chosen]
+        usual = np.median(integrals[..., 0], axis=0) if len(integrals) else 0.0
+        unusual = vel[..., 0] / _STEP - usual
+        squares, turning = _sums((unusual**2).sum(axis=1)), _sums(np.linalg.norm(state.avel[:-1], axis=1) * whole)
+        return cls(
+            begin=nodes[:-_SPAN][chosen] + _STEP * _SPAN / 4,
+            end=nodes[_SPAN:][chosen] - _STEP * _SPAN / 4,
+            moved=_second_difference(state.pos)[chosen],
+            force=integrals[..., 0],
+            design=np.concatenate([np.tile(np.eye(3), (len(arm), 1, 1)), integrals[..., 1:], arm], axis=2),
+            vibration=np.sqrt((squares[_SPAN:] - squares[:-_SPAN]) / _SPAN)[chosen],
+            rate=((turning[_SPAN:] - turning[:-_SPAN]) / _SPAN)[chosen],
+        )
+
+    def residual(self, unknowns: np.ndarray, sign: float = 1.0) -> np.ndarray:
+        """Measured less expected specific force, f8 (K, 3), m/s2.
+
+        Args:
+            unknowns: f8 (9,), up times gravity, bias and lever arm; sign: -1 for a device that gives gravity.
+        """
+        return sign * self.force - self.moved - matmul(self.design, unknowns)
+
+
+def _sums(values: np.ndarray) -> np.ndarray:
+    """Sums of the first 0, 1, ... N of values (N, ...), (N + 1, ...)."""
+    return np.concatenate([np.zeros((1, *values.shape[1:])), np.cumsum(values, axis=0)])
+
+
+def _second_difference(path: np.ndarray) -> np.ndarray:
+    """Mean accelerations (N - span, ...) of paths (N, ...)."""
+    middle = path[_SPAN // 2 : -_SPAN // 2]
+    return np.asarray((path[:-_SPAN] - 2 * middle + path[_SPAN:]) / (_STEP * _SPAN / 2) ** 2)
 
 
 def find_level(trajectory: Trajectory, times: np.ndarray, acc: np.ndarray, mount: Mount, mount_sigma: float) -> Level:
@@ -95,10 +167,9 @@ def find_level(trajectory: Trajectory, times: np.ndarray, acc: np.ndarray, mount
     # Nearly all devices give the specific force, which points up at rest. The motion tells those that give gravity.
     upward = fits[1][2] * _DOWNWARD > fits[0][2]
     unknowns, covariance, residual = fits[0] if upward else fits[1]
+    if residual > _MAX_RESIDUAL * GRAVITY:
+        raise ValueError(f"the acceleration of the trajectory differs by {residual:.1f} m/s2 from the measured one")
     size = float(np.linalg.norm(unknowns[:3], axis=0))
-    deviation = float(np.sqrt(residual)) / _WINDOW
-    if deviation > _MAX_RESIDUAL * GRAVITY:
-        raise ValueError(f"the acceleration of the trajectory differs by {deviation:.1f} m/s2 from the measured one")
     up = unknowns[:3] / size
     level = eigh(np.outer(up, up))[1][:, :2].T
     tilt = np.sqrt(eigvalsh(matmul(level, covariance[:3, :3], level.T))[-1]) / size
@@ -119,13 +190,13 @@ def handedness(trajectory: Trajectory, times: np.ndarray, acc: np.ndarray, mount
         times, acc, mount: as for `find_level`.
     """
     try:
-        fit, opposite = _both(trajectory, times, acc, mount)
+        same, opposite = (fit[2] for fit in _both(trajectory, times, acc, mount))
     except ValueError:
         return 0
-    better, worse = sorted((fit[2], opposite[2]))
-    if better * _DOWNWARD > worse or np.sqrt(better) > _MAX_RESIDUAL * GRAVITY * _WINDOW:
+    better, worse = sorted((same, opposite))
+    if better * _DOWNWARD > worse or better > _MAX_RESIDUAL * GRAVITY:
         return 0
-    return 1 if fit[2] == better else -1
+    return 1 if same == better else -1
 
 
 _Fit = tuple[np.ndarray, np.ndarray, float]
@@ -137,58 +208,30 @@ def _both(trajectory: Trajectory, times: np.ndarray, acc: np.ndarray, mount: Mou
     Raises:
         ValueError: there are too few windows.
     """
-    good = np.isfinite(acc).all(axis=1)
-    windows = _integrated(trajectory, times[good], acc[good], mount)
-    if len(windows.force) < _FEWEST:
-        raise ValueError(f"there are less than {_FEWEST * _WINDOW:.0f} s with valid poses and accelerations")
-    design = np.concatenate([np.tile(_WINDOW * np.eye(3), (len(windows.force), 1, 1)), windows.turned, windows.arm], 2)
-    return _fit(design, windows.force - windows.change), _fit(design, -windows.force - windows.change)
+    found = Accelerations.of(trajectory, times, acc, mount.rotation)
+    if (len(found.moved) + _SPAN) * _STEP < _MIN_SECONDS:
+        raise ValueError(f"there are less than {_MIN_SECONDS:.0f} s with valid poses and accelerations")
+    return _fit(found, 1.0), _fit(found, -1.0)
 
 
-def _integrated(trajectory: Trajectory, times: np.ndarray, acc: np.ndarray, mount: Mount) -> _Windows:
-    """Integrals over all windows in which the motion and the accelerations are known."""
-    imu = Mount(np.zeros(3), mount.rotation)
-    parts: list[_Windows] = []
-    for start in range(0, len(times) - 1, _CHUNK):
-        # One sample of the next chunk closes the last interval.
-        part = slice(start, start + _CHUNK + 1)
-        state, known = trajectory.at(times[part], imu)
-        steps = np.diff(times[part])
-        whole = known[1:] & known[:-1] & (steps <= _MAX_GAP)
-        force = np.einsum("nij,nj->ni", state.rot, acc[part])
-        number = np.floor(times[part] / _WINDOW).astype("i8")
-        edges = np.flatnonzero(np.diff(number)) + 1
-        for first, last in pairwise(edges):
-            if not whole[first:last].all():
-                continue
-            weight, ends = steps[first:last, None] / 2, [first, last]
-            sums = [
-                (weight.reshape(-1, *[1] * (each.ndim - 1)) * (each[first:last] + each[first + 1 : last + 1])).sum(0)
-                for each in (force, state.rot)
-            ]
-            lever = matmul(state.rot[ends], skew(state.avel[ends]))
-            change = state.vel[last] - state.vel[first]
-            span = float(times[part][last] - times[part][first]) / _WINDOW
-            parts.append(_Windows(*(each / span for each in (sums[0], change, sums[1], lever[1] - lever[0]))))
-    return _Windows(*(np.array(each) for each in zip(*parts, strict=True))) if parts else _Windows(*[np.zeros(0)] * 4)
-
-
-def _fit(design: np.ndarray, force: np.ndarray) -> _Fit:
-    """Up, bias and arm, f8 (9,), their covariance, and the mean squared residual of the agreeing windows, m2/s2."""
+def _fit(found: Accelerations, sign: float) -> _Fit:
+    """Up, bias and arm, f8 (9,), their covariance, and the root mean square residual of agreeing windows, m/s2."""
     prior = np.diag([0.0] * 3 + [_BIAS_SIGMA**-2.0] * 3 + [_ARM_SIGMA**-2.0] * 3)
-    weight = np.ones(len(force))
-    unknowns, variance = np.zeros(9), 1.0
+    # Windows overlap, and are no independent measurements.
+    weight = np.full(len(found.moved), 1 / _SPAN)
+    unknowns, variance, right = np.zeros(9), 1.0, found.residual(np.zeros(9), sign)
     for _ in range(_ITERATIONS):
-        normal = np.einsum("k,kai,kaj->ij", weight, design, design) / variance + prior
-        right = np.einsum("k,kai,ka->i", weight, design, force) / variance
+        normal = np.einsum("k,kai,kaj->ij", weight, found.design, found.design) / variance + prior
+        gradient = np.einsum("k,kai,ka->i", weight, found.design, right) / variance
         up = unknowns[:3]
         if up.any():
             # The size of gravity is known, which tells the bias along it.
             row = up / np.linalg.norm(up, axis=0)
             normal[:3, :3] += np.outer(row, row) / _GRAVITY_SIGMA**2
-            right[:3] += row * GRAVITY / _GRAVITY_SIGMA**2
-        unknowns = solve(normal, right)
-        residual = np.linalg.norm(force - matmul(design, unknowns), axis=1)
+            gradient[:3] += row * GRAVITY / _GRAVITY_SIGMA**2
+        unknowns = solve(normal, gradient)
+        residual = np.linalg.norm(found.residual(unknowns, sign), axis=1)
+        # The median of the sum of three squares of deviations is 2.366.
         variance = max(float(np.median(residual)) ** 2 / 2.366, 1e-8)
-        weight = np.minimum(1.0, _HUBER * np.sqrt(3 * variance) / np.maximum(residual, 1e-12))
-    return unknowns, inv(normal), 3 * variance
+        weight = np.minimum(1.0, _HUBER * np.sqrt(3 * variance) / np.maximum(residual, 1e-12)) / _SPAN
+    return unknowns, inv(normal), float(np.sqrt(3 * variance))

@@ -5,35 +5,28 @@ It is for smoke, dust, tunnels and rigs without a lidar.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rover_pipeline.engine.recording import Recording
 from rover_pipeline.engine.step import Inspection
 from rover_pipeline.kinematics.clock import clock
+from rover_pipeline.kinematics.gravity import remove_tilt
 from rover_pipeline.kinematics.mount import Mount, find_mount, mount_warnings
+from rover_pipeline.kinematics.preintegration import AT_ONCE, MAX_SILENCE, ImuNoise, preintegrate, sampled
 from rover_pipeline.kinematics.rotation import exp, skew
 from rover_pipeline.kinematics.stated import mount_notes
 from rover_pipeline.numerics.blocks import blocks
 from rover_pipeline.numerics.linear import eigvalsh, matmul
-from rover_pipeline.odometry.inertial_smoother import (
-    GRAVITY,
-    MAX_SILENCE,
-    RadarVelocities,
-    Smoothed,
-    smooth,
-    without_prior,
-)
+from rover_pipeline.odometry.inertial_smoother import RadarVelocities, Smoothed, smooth, without_prior
+from rover_pipeline.odometry.level import GRAVITY
 from rover_pipeline.odometry.options import RadarOdometryOptions
-from rover_pipeline.odometry.preintegration import AT_ONCE, ImuNoise, preintegrate
 from rover_pipeline.radar.at_rest import vertical_sigma
 from rover_pipeline.radar.timing import frame_duration
 
 #: Seconds of the accelerometer that give the first tilt; an error of it is corrected later.
 _FIRST_TILT_S = 1.0
-#: Gravity, m/s2, and the median length of accelerations below which they are in units of it.
-_STANDARD, _LARGEST_G = 9.80665, 4.0
 #: Share of the radar's velocities that may contradict the IMU before nothing is believed.
 _CONTRADICTED = 0.3
 
@@ -76,15 +69,15 @@ def radar_odom(
     acc, avel = (matmul(values[good].astype("f8"), imu_mount.rotation.T) for values in (imu_acc, imu_avel))
     known = (recording.valid != 0) & np.isfinite(vel).all(axis=1)
     trusted = np.where(known[:, None], vel, np.nan)
-    unit = float(np.median(np.linalg.norm(acc, axis=1))) if len(acc) else _STANDARD
-    in_g = unit < _LARGEST_G
+    unit = float(np.median(np.linalg.norm(acc, axis=1))) if len(acc) else GRAVITY
+    in_g = unit < np.sqrt(GRAVITY)  # The ratio to 1 is smaller than that to 9.8.
     if in_g:
-        acc = acc * _STANDARD
+        acc = acc * GRAVITY
     result = estimate(ts + frame.middle, trusted, cov, times[good], acc, avel, (mount, imu_mount), options)
-    early = -frame.middle
-    channels = _channels(result, avel_at(ts + frame.middle, times[good], avel), (mount, imu_mount), early)
+    channels = _channels(result, (mount, imu_mount), -frame.middle)
     valid = result.valid & np.isfinite(channels["pos"]).all(axis=1)
-    used, doubted = int((result.motion.weight > 0.5).sum()), int((~(result.motion.weight > 0.5) & known).sum())
+    believed = result.motion.weight > 0.5
+    used, doubted = int(believed.sum()), int((~believed & known).sum())
     contradicted = doubted > _CONTRADICTED * max(used + doubted, 1)
     if contradicted:
         valid[:] = False
@@ -98,7 +91,7 @@ def radar_odom(
     }
     warnings = [*mount_warnings("radar", options.rig, mount), *mount_warnings("imu", options.rig, imu_mount)]
     warnings += frame.warnings
-    if in_g and len(acc):
+    if in_g:
         warnings.append(f"imu/acc has a median of {unit:.2f}: taken to be in g, not in m/s2")
     if contradicted:
         warnings.append(
@@ -112,11 +105,19 @@ def radar_odom(
     )
 
 
-class Estimate:
-    """The smoothed motion, what the accelerometer said at the frames, and which frames can be trusted."""
+class Estimate(NamedTuple):
+    """The smoothed motion of N frames.
 
-    def __init__(self, motion: Smoothed, force: np.ndarray, valid: np.ndarray) -> None:
-        self.motion, self.force, self.valid = motion, force, valid
+    Attributes:
+        motion: of the IMU.
+        force, avel: f8 (N, 3), m/s2 and rad/s, specific force and angular velocity that the IMU measured, rig frame.
+        valid: bool (N,), which frames can be trusted.
+    """
+
+    motion: Smoothed
+    force: np.ndarray
+    avel: np.ndarray
+    valid: np.ndarray
 
 
 def estimate(
@@ -138,78 +139,55 @@ def estimate(
     """
     count = len(ts)
     if count < 2 or len(imu_ts) < 2:
-        empty = np.full((count, 3), np.nan)
-        cov15 = np.full((count, 15, 15), np.nan)
-        motion = Smoothed(np.full((count, 3, 3), np.nan), empty, empty, empty, empty, cov15, np.zeros(count))
-        return Estimate(motion, empty, np.zeros(count, bool))
+        unknown = np.full((count, 3), np.nan)
+        return Estimate(Smoothed.unknown(count), unknown, unknown, np.zeros(count, bool))
     measured, information = without_prior(cov, vel, vertical_sigma(vel, options.vertical, options.pitch))
     imu = preintegrate(ts, imu_ts, acc, avel, ImuNoise(options.gyro_noise, options.acc_noise))
     radar, at = mounts
+    force, rates = sampled(ts, imu_ts, acc), sampled(ts, imu_ts, avel)
+    near = acc[np.abs(imu_ts - ts[0]) <= _FIRST_TILT_S]
+    up = near.mean(axis=0) if len(near) else np.array([0.0, 0.0, 1.0])
+    first = remove_tilt(np.eye(3)[None], up / max(float(np.linalg.norm(up, axis=0)), 1e-9))[0]
     arm = radar.translation - at.translation
-    rates = avel_at(ts, imu_ts, avel)
-    motion = smooth(
-        _first_tilt(ts[0], imu_ts, acc), imu, RadarVelocities(measured, information, radar.rotation, arm, rates)
-    )
-    force = np.stack([np.interp(ts, imu_ts, acc[:, axis]) for axis in range(3)], axis=-1)
-    # The heading drifts, and with it the velocity in the world; what the radar tells is the velocity in its own frame.
+    motion = smooth(first, imu, RadarVelocities(measured, information, radar.rotation, arm, rates))
+    # The heading drifts, and with it the velocity in the world. The radar measures the velocity in its own frame.
     into = np.swapaxes(motion.rot, 1, 2)
     sigma = np.empty(count)
     for part in blocks(count, AT_ONCE):
         change = np.concatenate([skew(np.einsum("nij,nj->ni", into[part], motion.vel[part])), into[part]], axis=2)
         own = matmul(change, motion.cov[part, :6, :6], np.swapaxes(change, 1, 2))
         sigma[part] = np.sqrt(np.maximum(eigvalsh(own)[:, -1], 0))
-    up = motion.rot[:, 2]
-    tilt = motion.cov[:, :3, :3] - np.einsum("ni,nj->nij", up, np.einsum("nij,nj->ni", motion.cov[:, :3, :3], up))
-    level = np.sqrt(np.maximum(np.trace(tilt, axis1=1, axis2=2), 0))
-    valid = (sigma <= options.max_error) & (level <= np.radians(options.max_tilt_error))
+    # The variance of the tilt is that of the rotation but for the part about the vertical.
+    vertical, turns = motion.rot[:, 2], motion.cov[:, :3, :3]
+    tilt = np.trace(turns, axis1=1, axis2=2) - np.einsum("ni,nij,nj->n", vertical, turns, vertical)
+    valid = (sigma <= options.max_error) & (tilt <= np.radians(options.max_tilt_error) ** 2)
     valid &= (ts >= imu_ts[0] - MAX_SILENCE) & (ts <= imu_ts[-1] + MAX_SILENCE)
     # Positions on both sides of a long silence of the IMU are not joined: the earlier part is kept.
-    broken = np.flatnonzero(imu.longest > options.max_silence)
-    inner = broken[(imu.seconds[broken] > 0) & (ts[broken] > imu_ts[0]) & (ts[broken + 1] < imu_ts[-1])]
-    if len(inner):
-        valid[inner[0] + 1 :] = False
-    return Estimate(motion, force, valid)
+    broken = np.flatnonzero((imu.longest > options.max_silence) & (ts[:-1] > imu_ts[0]) & (ts[1:] < imu_ts[-1]))
+    if len(broken):
+        valid[broken[0] + 1 :] = False
+    return Estimate(motion, force, rates, valid)
 
 
-def avel_at(ts: np.ndarray, imu_ts: np.ndarray, avel: np.ndarray) -> np.ndarray:
-    """Angular velocity at some instants, f8 (N, 3), rad/s; NaN if the IMU says nothing."""
-    if len(imu_ts) < 2:
-        return np.full((len(ts), 3), np.nan)
-    return np.stack([np.interp(ts, imu_ts, avel[:, axis]) for axis in range(3)], axis=-1)
-
-
-def _first_tilt(start: float, imu_ts: np.ndarray, acc: np.ndarray) -> np.ndarray:
-    """A rotation world-from-body, f8 (3, 3), without heading, from the mean of the accelerometer."""
-    chosen = np.abs(imu_ts - start) <= _FIRST_TILT_S
-    up = acc[chosen].mean(axis=0) if chosen.any() else np.array([0.0, 0.0, 1.0])
-    z = up / max(float(np.linalg.norm(up, axis=0)), 1e-9)
-    x = np.array([1.0, 0.0, 0.0]) - z[0] * z
-    x /= np.linalg.norm(x, axis=0)
-    return np.stack([x, np.cross(z, x), z])
-
-
-def _channels(result: Estimate, avel: np.ndarray, mounts: tuple[Mount, Mount], early: float) -> dict[str, np.ndarray]:
+def _channels(result: Estimate, mounts: tuple[Mount, Mount], early: float) -> dict[str, np.ndarray]:
     """The channels of the table, of the radar, at instants `early` seconds after those of the states.
 
     Args:
-        avel: f8 (N, 3), rad/s, by the gyroscope in the rig's frame; mounts: of the radar and the IMU.
+        mounts: of the radar and the IMU.
     """
     motion, (radar, imu) = result.motion, mounts
-    turn = avel - motion.gyro_bias
+    turn = result.avel - motion.gyro_bias
     arm = radar.translation - imu.translation
-    acc = _rotated(motion.rot, result.force - motion.acc_bias) + GRAVITY
-    acc = acc + _rotated(motion.rot, np.cross(turn, np.cross(turn, arm)))
-    pos = motion.pos + _rotated(motion.rot, arm)
-    vel = motion.vel + _rotated(motion.rot, np.cross(turn, arm))
+    swing = np.cross(turn, arm)
+    acc = _rotated(motion.rot, result.force - motion.acc_bias + np.cross(turn, swing)) - [0.0, 0.0, GRAVITY]
+    vel = motion.vel + _rotated(motion.rot, swing)
     # The stamp is some hundredths of a second before the middle of the chirps, over which the motion is steady.
+    pos = motion.pos + _rotated(motion.rot, np.broadcast_to(arm, turn.shape)) + vel * early + 0.5 * acc * early**2
     rot = np.full_like(motion.rot, np.nan)
     known = np.isfinite(turn).all(axis=1) & np.isfinite(motion.rot).all(axis=(1, 2))
     rot[known] = matmul(motion.rot[known], exp(turn[known] * early), radar.rotation)
-    pos = pos + vel * early + 0.5 * acc * early**2
-    vel = vel + acc * early
     origin = pos[known][0] if known.any() else np.zeros(3)
-    into = radar.rotation.T
-    cov = np.empty((len(pos), 6, 6), "f4")
+    into, cov = radar.rotation.T, np.empty((len(pos), 6, 6), "f4")
     for part in blocks(len(pos), AT_ONCE):
         change = np.zeros((part.stop - part.start, 6, 15))
         # A turn of the rig moves the radar, which is at the end of an arm.
@@ -220,7 +198,7 @@ def _channels(result: Estimate, avel: np.ndarray, mounts: tuple[Mount, Mount], e
     return {
         "pos": pos - origin,
         "rot": rot,
-        "vel": vel,
+        "vel": vel + acc * early,
         "acc": acc,
         "avel": matmul(turn, radar.rotation),
         "inliers": motion.weight.astype("f4"),
@@ -229,4 +207,4 @@ def _channels(result: Estimate, avel: np.ndarray, mounts: tuple[Mount, Mount], e
 
 
 def _rotated(rot: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    return np.asarray(np.einsum("nij,nj->ni", rot, np.broadcast_to(vectors, (len(rot), 3))))
+    return np.asarray(np.einsum("nij,nj->ni", rot, vectors))

@@ -10,7 +10,7 @@ STEPS = (
     Step(
         sensor="_odom",
         function="rover_pipeline.odometry.steps:odom",
-        version=16,
+        version=17,
         sections=("odometry", "lidar", "rig", "sync.times"),
         uses={"rig": ("name", "imu", "own")},
         options=OdometryOptions,
@@ -51,7 +51,7 @@ STEPS = (
     Step(
         sensor="_radar_odom",
         function="rover_pipeline.odometry.radar_steps:radar_odom",
-        version=3,
+        version=4,
         sections=("radar_odometry", "rig", "sync.times", "radar.velocity.vertical", "radar.velocity.pitch"),
         uses={"rig": ("name", "radar", "imu")},
         options=RadarOdometryOptions,

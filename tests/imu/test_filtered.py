@@ -146,7 +146,7 @@ def test_a_large_bias_is_known_without_a_rest_where_the_attitude_changes() -> No
     acc = rot.inv().apply([0, 0, 9.80665]) + rng.normal(0, 0.3, (6000, 3))
     turn = np.concatenate([(rot[:-1].inv() * rot[1:]).as_rotvec() * 100, [[0.0, 0.0, 0.0]]])
     bias = np.array([0.08, -0.12, 0.06])
-    estimate = motion_bias(times, acc, turn + bias, 0.01)
+    estimate = motion_bias(times, acc, turn + bias)
     assert estimate is not None
     error = estimate.gyro - bias
     assert np.abs(error).max() < 2e-3
@@ -159,7 +159,7 @@ def test_a_large_bias_is_known_without_a_rest_where_the_attitude_changes() -> No
 def test_the_motion_of_a_level_carrier_does_not_tell_the_bias_about_the_vertical() -> None:
     data = ride("outdoor", 60.0)
     data = data.only(data.ts - data.ts[0] > 6)
-    estimate = motion_bias(data.ts, data.acc, data.avel + np.array([0.06, 0, 0]), 0.01)
+    estimate = motion_bias(data.ts, data.acc, data.avel + np.array([0.06, 0, 0]))
     assert estimate is not None and estimate.gyro_cov[2, 2] > 0.03
     assert np.abs(estimate.gyro - data.errors.avel_bias - [0.06, 0, 0])[:2].max() < 0.004
 

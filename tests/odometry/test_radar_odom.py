@@ -9,10 +9,11 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from rover_pipeline.kinematics.mount import Mount
-from rover_pipeline.odometry.inertial_smoother import GRAVITY, without_prior
+from rover_pipeline.kinematics.preintegration import ImuNoise, preintegrate
+from rover_pipeline.odometry import level
+from rover_pipeline.odometry.inertial_smoother import without_prior
 from rover_pipeline.odometry.options import RadarOdometryOptions
-from rover_pipeline.odometry.preintegration import ImuNoise, preintegrate
-from rover_pipeline.odometry.radar_steps import Estimate, avel_at, estimate
+from rover_pipeline.odometry.radar_steps import Estimate, estimate
 from rover_pipeline.radar.options import VelocityOptions
 from rover_pipeline.radar.velocity import ego_velocity
 from rover_pipeline.simulate import PRESETS
@@ -20,6 +21,7 @@ from rover_pipeline.simulate.rig import MOUNTS, build
 from rover_pipeline.simulate.sensors import imu
 
 OPTIONS = RadarOdometryOptions()
+GRAVITY = np.array([0.0, 0.0, -level.GRAVITY])
 #: Pose of the radar in the IMU frame as the data set gives it: its frame there is right-forward-up, that of
 #: its points is front-left-up.
 HAND_RADAR = Mount(
@@ -134,6 +136,19 @@ def test_preintegration_is_what_integrating_the_motion_gives() -> None:
         np.testing.assert_allclose(found.pos[n], into @ moved, atol=1e-4)
 
 
+def test_biases_are_taken_from_what_was_integrated_with_them() -> None:
+    rig, ts, nodes = build(PRESETS["indoor"], 0).mounted("imu"), np.arange(2.0, 3.0, 0.01), np.array([2.1, 2.2, 2.6])
+    reading = imu.ideal_reading(rig.at(ts))
+    gyro, acc = np.array([0.02, -0.01, 0.03]), np.array([0.1, 0.2, -0.1])
+    right = preintegrate(nodes, ts, reading.acc, reading.avel)
+    biased = preintegrate(nodes, ts, reading.acc + acc, reading.avel + gyro)
+    rot, vel, pos = biased.corrected(gyro, acc)
+    np.testing.assert_allclose(rot, right.rot, atol=2e-5)
+    np.testing.assert_allclose(vel, right.vel, atol=1e-3)
+    np.testing.assert_allclose(pos, right.pos, atol=3e-4)
+    assert np.abs(biased.vel - right.vel).max() > 0.03
+
+
 def test_the_prior_of_no_vertical_velocity_is_taken_away() -> None:
     own = np.linalg.inv(np.diag([0.02, 0.03, 0.1]) ** 2)
     whole = np.linalg.inv(own + np.diag([0, 0, 25.0]))
@@ -175,7 +190,7 @@ def test_a_real_recording_carried_by_hand_returns_to_its_start_and_keeps_its_lev
         RadarOdometryOptions(vertical=1.0),
     )  # fmt: skip
     # The motion between the frames, by the IMU and all other velocities, is a witness of each of them.
-    rates = avel_at(np.array(radar_ts), np.array(imu_ts), np.array(avel) - bias) - found.motion.gyro_bias
+    rates = found.avel - found.motion.gyro_bias
     body = np.einsum("nji,nj->ni", found.motion.rot, found.motion.vel) + np.cross(rates, HAND_RADAR.translation)
     error = (vel - body @ HAND_RADAR.rotation)[np.isfinite(vel[:, 0]), :2]
     assert len(error) > 0.9 * len(vel)
