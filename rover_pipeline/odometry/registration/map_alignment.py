@@ -35,7 +35,7 @@ def align(
         expected, deviations: mean of the prior, and its standard deviations, f8 (6,), metres and radians. It decides in
             directions that the planes leave open.
         gate: largest distance of a centre from its plane in the first iteration, metres. It is halved in each of the
-            next ones, down to `FINEST_GATE`: a wide gate lets a wrong guess move, and outliers must not decide in the end.
+            next ones, down to `FINEST_GATE`: outliers must not decide in the end.
 
     Returns:
         The pose, (3, 3) and (3,); the information of a displacement (1/m2) and of a rotation after it (1/rad2), with
