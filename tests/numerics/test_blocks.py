@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from rover_pipeline.kinematics.timestamps import smooth_times
+from rover_pipeline.clocks.sampling_times import smooth_times
 from rover_pipeline.numerics.blocks import blocks
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.registration import batch

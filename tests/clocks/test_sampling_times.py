@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rover_pipeline.kinematics.timestamps import smooth_times
+from rover_pipeline.clocks.sampling_times import smooth_times
 from rover_pipeline.numerics.jumps import without_jumps
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.rig import build

@@ -3,12 +3,12 @@
 A sensor samples at a steady rate that drifts slowly against the host's clock. Some samples are lost, and every sample
 arrives with a varying latency that is never negative. The sampling time is a piecewise linear function of the sample's
 number, where lost samples have numbers too. The estimate is the highest such function that no arrival lies below
-(`rover_pipeline.kinematics.envelope`). The minimum latency cannot be estimated from arrivals, so it remains in the
+(`rover_pipeline.clocks.lower_envelope`). The minimum latency cannot be estimated from arrivals, so it remains in the
 times.
 
 A sensor that stops and starts again has another phase, a rate can change, and a host's clock can be set: a new line
 begins there. Where it begins, and how certain the phase is at every sample, follows from the probabilities of all
-phases (`rover_pipeline.kinematics.phases`). Where they do not decide, the recorded times stay, and `valid` says so.
+phases (`rover_pipeline.clocks.phase_posterior`). Where they do not decide, the recorded times stay, not valid.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rover_pipeline.kinematics.judged import FEWEST, STEP, Line
-from rover_pipeline.kinematics.lines import DRIFT, LineFit
-from rover_pipeline.kinematics.options import ClockModel
-from rover_pipeline.kinematics.rates import LEAST_CHANGE, RATE_WINDOW, rate_changes
+from rover_pipeline.clocks.clock_model import DRIFT, LineFit
+from rover_pipeline.clocks.error_bounds import FEWEST, STEP, Line
+from rover_pipeline.clocks.options import ClockModel
+from rover_pipeline.clocks.sampling_rate import LEAST_CHANGE, RATE_WINDOW, rate_changes
 from rover_pipeline.numerics.jumps import jumps
 
 #: Samples that come at less than this fraction of the usual interval, for less than so many seconds, have waited for a

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rover_pipeline.kinematics.numbers import Numbers
-from rover_pipeline.kinematics.phases import CHANCE, Phases
+from rover_pipeline.clocks.phase_posterior import CHANCE, Phases
+from rover_pipeline.clocks.sequence_numbers import Numbers
 from rover_pipeline.numerics.blocks import blocks
 
 #: Fewest arrivals of a line.

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
-from rover_pipeline.kinematics.options import ClockModel, RawSensor, TimesSection
+from rover_pipeline.clocks.options import ClockModel, RawSensor, TimesSection
 from rover_pipeline.lookup import load
 
 if TYPE_CHECKING:
-    from rover_pipeline.kinematics.timestamps import Times
+    from rover_pipeline.clocks.sampling_times import Times
 
 
 def clock(sensor: str, ts: np.ndarray, options: TimesSection, beside: Mapping[str, np.ndarray] | None = None) -> Times:
@@ -48,5 +48,5 @@ def odometry_clock(odometry: Mapping[str, np.ndarray], options: TimesSection) ->
 @functools.lru_cache(maxsize=8)
 def _fitted(recorded: tuple[bytes, ...], model: ClockModel, block: float, bend_ppm: float, max_error: float) -> Times:
     ts, *others = (np.frombuffer(each, "<f8") for each in recorded)
-    smooth_times = load("rover_pipeline.kinematics.timestamps:smooth_times")  # who asks for no time loads no kernels
+    smooth_times = load("rover_pipeline.clocks.sampling_times:smooth_times")  # who asks for no time loads no kernels
     return smooth_times(ts, model=model, block=block, bend_ppm=bend_ppm, max_error=max_error, others=tuple(others))

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rover_pipeline.kinematics.envelope import envelope
-from rover_pipeline.kinematics.judged import FEWEST, STEP, Candidate, Line, judged
-from rover_pipeline.kinematics.numbers import EARLY, number_samples
-from rover_pipeline.kinematics.options import ClockModel
-from rover_pipeline.kinematics.phases import Phases, estimate_phases
-from rover_pipeline.kinematics.rates import last_of_bursts, typical_period
+from rover_pipeline.clocks.error_bounds import FEWEST, STEP, Candidate, Line, judged
+from rover_pipeline.clocks.lower_envelope import envelope
+from rover_pipeline.clocks.options import ClockModel
+from rover_pipeline.clocks.phase_posterior import Phases, estimate_phases
+from rover_pipeline.clocks.sampling_rate import last_of_bursts, typical_period
+from rover_pipeline.clocks.sequence_numbers import EARLY, number_samples
 from rover_pipeline.numerics.blocks import blocks
 
 #: Bins of a phase in the largest error.
