@@ -4,7 +4,7 @@ The phase is a hidden state on a circle of one period, cut into bins. From sampl
 beside it, or, rarely, is any other, because the sensor restarted or the host's clock was set. Given the phase, an
 arrival is late by a latency whose distribution is that of the recording itself. The forward-backward algorithm
 (Rabiner, A tutorial on hidden Markov models, Proceedings of the IEEE 77, 1989) gives the probability of every bin at
-every sample from all arrivals before and after it. So nobody has to say how many arrivals make a restart: where they
+every sample from all arrivals before and after it. So no threshold says how many arrivals make a restart: where they
 do not decide, the probability is spread over more than one phase.
 """
 
@@ -13,37 +13,29 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy import ndimage
 
-from rover_pipeline.numerics.blocks import blocks
 from rover_pipeline.numerics.compiled import compiled
 
-#: Most bins of a period, and fewest.
-_BINS = (16, 4096)
+#: Largest difference of the rates of two clocks, or of one at two times: crystals keep within 100 ppm.
+DRIFT = 1e-4
 #: Probability that the phase is not within the bounds that are given for it.
-CHANCE = 1e-5
-#: Probability of a restart between two samples, without and with a missing sample between them.
+OUTSIDE = 1e-5
+#: Fewest and most bins of a period: a smooth distribution, and bounded work for sensors slower than a second.
+_BINS = (16, 4096)
+#: Probability of a restart between two samples, and of one where a sample is missing between them.
 _RESTART, _RESTART_IN_GAP = 1e-6, 0.01
-#: Drift that the phase may have, as a fraction of the time. Clocks differ by up to 1e-4.
-_DRIFT = 1e-4
-#: Largest probability of a drift by a bin from sample to sample.
-_MOST_DRIFT = 0.4
-#: Share of arrivals whose latency nothing tells.
-_ANY = 0.01
-#: Arrivals that are compared with the earliest of them, for the first estimate of the latencies.
-_LOCAL = 8
-#: Widths of the boxes that latencies are smeared with, in bins: few are rare, and rare ones are of any size near.
-_SMEARED = (1, 3, 9, 27, 81)
-#: Samples between two states of the forward pass that are kept.
-_KEPT = 512
+#: Share of arrivals whose latency can be any: so no single arrival excludes a phase.
+_UNIFORM = 0.01
 
 
-class Phases(NamedTuple):
+class PhasePosterior(NamedTuple):
     """Phases of the clock at M arrivals, as bins of a period.
 
     Attributes:
         bins: number of bins in a period; width: of a bin, seconds.
         mode: i4 (M,), the most probable bin.
-        below, above: i4 (M,), the true bin is at most so many before and after it, but for a chance of `CHANCE`.
+        below, above: i4 (M,), the true bin is at most so many before and after it, with probability 1 - `OUTSIDE`.
     """
 
     bins: int
@@ -53,106 +45,81 @@ class Phases(NamedTuple):
     above: np.ndarray
 
 
-def estimate_phases(arrivals: np.ndarray, period: float, resolution: float) -> Phases:
+def estimate_phases(arrivals: np.ndarray, period: float, resolution: float) -> PhasePosterior:
     """Phases of a clock of one nominal rate.
 
     Args:
-        arrivals: f8 (M,), seconds, increasing; M > 0. Those that waited for the host together with a later one tell
-            nothing and are left out.
+        arrivals: f8 (M,), seconds, increasing; M > 0. Those that waited for the host together with a later one do not
+            depend on the phase and are left out.
         period: seconds; resolution: largest width of a bin, seconds.
     """
-    bins, count = int(np.clip(np.ceil(period / resolution), *_BINS)), len(arrivals)
+    bins = int(np.clip(np.ceil(period / resolution), *_BINS))
     width = period / bins
-    position, passes = np.empty((2, count), "i4")
-    restart, drift = np.empty((2, count))
-    for part in blocks(count):
-        its = arrivals[part]
-        position[part] = np.floor(its / period % 1.0 * bins).astype("i4") % bins
-        steps = np.diff(its, prepend=arrivals[max(part.start - 1, 0)])
-        drifts = _DRIFT * np.maximum(steps, period) / width
-        # Over a long gap the phase drifts by many bins. Where it can be any, the sensor might as well have restarted.
-        far = drifts > bins / 8
-        restart[part] = np.where(far, 1.0, np.where(steps > 1.5 * period, _RESTART_IN_GAP, _RESTART))
-        passes[part] = np.where(far, 1, np.ceil((drifts / _MOST_DRIFT) ** 2).clip(1, None))
-        drift[part] = np.minimum(drifts, _MOST_DRIFT)
-    late = _local_latencies(arrivals, period)
-    for _ in range(2):
-        table = _table(late, width, bins)
-        mode, below, above = _posterior(position, table, restart, drift, passes, CHANCE)
-        late = np.empty(count)
-        for part in blocks(count):
-            late[part] = (position[part] - mode[part]) % bins * width
-    return Phases(bins, width, mode, below, above)
+    position = np.floor(arrivals / period % 1.0 * bins).astype("i4") % bins
+    latency = _local_latencies(arrivals, period)
+    for _ in range(2):  # the second time with the latencies after the phases of the first
+        probability = _latency_distribution(latency, width, bins)
+        mode, below, above = _posterior(arrivals, position, probability, period)
+        latency = (position - mode) % bins * width
+    return PhasePosterior(bins, width, mode, below, above)
 
 
 def _local_latencies(arrivals: np.ndarray, period: float) -> np.ndarray:
-    """Latencies after the earliest of a few arrivals, f8 (M,) seconds, from 0 to less than a period."""
-    count = min(_LOCAL, len(arrivals))
+    """Latencies after the earliest of eight arrivals, f8 (M,) seconds, from 0 to less than a period."""
+    count = min(8, len(arrivals))
     windows = arrivals[: len(arrivals) // count * count].reshape(-1, count)
-    late = np.empty(windows.shape)
-    for part in blocks(len(windows)):
-        angle = 2 * np.pi / period * (windows[part] - windows[part, :1])
-        middle = np.arctan2(np.sin(angle).mean(axis=1), np.cos(angle).mean(axis=1))[:, None]
-        around = (angle - middle + np.pi) % (2 * np.pi) - np.pi
-        late[part] = (around - around.min(axis=1, keepdims=True)) * period / (2 * np.pi) % period
-    return late.ravel()
+    angle = 2 * np.pi / period * (windows - windows[:, :1])
+    middle = np.arctan2(np.sin(angle).mean(axis=1), np.cos(angle).mean(axis=1))[:, None]
+    around = (angle - middle + np.pi) % (2 * np.pi) - np.pi
+    return ((around - around.min(axis=1, keepdims=True)) * period / (2 * np.pi) % period).ravel()
 
 
-def _table(late: np.ndarray, width: float, bins: int) -> np.ndarray:
+def _latency_distribution(latency: np.ndarray, width: float, bins: int) -> np.ndarray:
     """Probability of each latency, f8 (bins,), from latencies, f8 (M,) seconds, and the width of a bin. The last bins
     are arrivals before their time."""
-    counts = np.zeros(bins)
-    for part in blocks(len(late)):
-        counts += np.bincount(np.floor(late[part] / width + 0.5).astype("i8") % bins, minlength=bins)
-    smeared = np.zeros(bins)
-    boxes = [width for width in _SMEARED if width <= bins // 3]
-    for width in boxes:
-        sums = np.concatenate([[0.0], np.cumsum(np.tile(counts, 3))])
-        first = bins + np.arange(bins) - width // 2
-        smeared += (sums[first + width] - sums[first]) / width
-    smeared += counts.sum() / bins  # the widest box: a few arrivals tell little
-    table = smeared / smeared.sum()
-    return (1 - _ANY) * table + _ANY / bins
+    counts = np.bincount(np.floor(latency / width + 0.5).astype("i8") % bins, minlength=bins).astype("f8")
+    # Few arrivals are very late. Boxes of several widths keep the peak, and give a latency near a rare one a share.
+    boxes = [box for box in 3 ** np.arange(5) if box <= bins // 3]
+    smooth = sum(ndimage.uniform_filter1d(counts, box, mode="wrap") for box in boxes) + counts.mean()
+    return np.asarray((1 - _UNIFORM) * smooth / smooth.sum() + _UNIFORM / bins)
 
 
 @compiled
 def _posterior(
-    position: np.ndarray, table: np.ndarray, restart: np.ndarray, drift: np.ndarray, passes: np.ndarray, chance: float
+    arrivals: np.ndarray, position: np.ndarray, probability: np.ndarray, period: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The most probable bin of each arrival, and how many bins before and after it are not excluded.
+    """The most probable bin of each arrival, and how many bins before and after it are not excluded, i4 (M,) each.
 
     Args:
-        position: i4 (M,), bins of the arrivals; table: f8 (bins,), probability of a latency.
-        restart, drift: f8 (M,), probabilities of a restart, and of a drift by a bin, before each arrival.
-        passes: i4 (M,), how often the phase drifts before each arrival.
-        chance: probability that is not within the bounds.
+        arrivals: f8 (M,), seconds; position: i4 (M,), their bins; period: seconds.
+        probability: f8 (bins,), of each latency.
     """
-    count, bins = len(position), len(table)
+    count, bins = len(position), len(probability)
     mode, below, above = np.empty(count, np.int32), np.empty(count, np.int32), np.empty(count, np.int32)
-    kept = np.empty(((count + _KEPT - 1) // _KEPT, bins))
-    state, spare = np.full(bins, 1.0 / bins), np.empty(bins)
+    # Only every n-th state of the forward pass is kept; those between two of them are computed again.
+    stride = int(np.sqrt(count)) + 1
+    kept, forward = np.empty(((count + stride - 1) // stride, bins)), np.empty((stride, bins))
+    state, spare, after = np.full(bins, 1.0 / bins), np.empty(bins), np.full(bins, 1.0 / bins)
     for j in range(count):
         if j:
-            _move(state, spare, restart[j], drift[j], passes[j])
-        _weigh(state, table, position[j])
-        if j % _KEPT == 0:
+            _transition(state, spare, arrivals[j] - arrivals[j - 1], period)
+        _observe(state, probability, position[j])
+        if j % stride == 0:
             for k in range(bins):
-                kept[j // _KEPT, k] = state[k]
-    forward = np.empty((_KEPT, bins))
-    after = np.full(bins, 1.0 / bins)  # what the arrivals after a sample say of its phase
+                kept[j // stride, k] = state[k]
     for part in range(len(kept) - 1, -1, -1):
-        start, stop = part * _KEPT, min(count, (part + 1) * _KEPT)
+        start, stop = part * stride, min(count, (part + 1) * stride)
         for k in range(bins):
             state[k] = forward[0, k] = kept[part, k]
         for j in range(start + 1, stop):
-            _move(state, spare, restart[j], drift[j], passes[j])
-            _weigh(state, table, position[j])
+            _transition(state, spare, arrivals[j] - arrivals[j - 1], period)
+            _observe(state, probability, position[j])
             for k in range(bins):
                 forward[j - start, k] = state[k]
         for j in range(stop - 1, start - 1, -1):
-            if j + 1 < count:
-                _weigh(after, table, position[j + 1])
-                _move(after, spare, restart[j + 1], drift[j + 1], passes[j + 1])
+            if j + 1 < count:  # `after` is what the arrivals after a sample say of its phase
+                _observe(after, probability, position[j + 1])
+                _transition(after, spare, arrivals[j + 1] - arrivals[j], period)
             total, best = 0.0, 0
             for k in range(bins):
                 spare[k] = forward[j - start, k] * after[k]
@@ -161,7 +128,7 @@ def _posterior(
                     best = k
             left, right = best, best
             outside = total - spare[best]
-            while outside > chance * total and right - left < bins - 1:
+            while outside > OUTSIDE * total and right - left < bins - 1:
                 if spare[(left - 1) % bins] > spare[(right + 1) % bins]:
                     left -= 1
                     outside -= spare[left % bins]
@@ -173,21 +140,30 @@ def _posterior(
 
 
 @compiled
-def _weigh(state: np.ndarray, table: np.ndarray, position: int) -> None:
+def _observe(state: np.ndarray, probability: np.ndarray, position: int) -> None:
     """Multiply probabilities of phases, f8 (bins,), by that of an arrival, and scale them to a sum of 1."""
     bins, total = len(state), 0.0
     for k in range(bins):
-        late = position - k
-        state[k] *= table[late + bins if late < 0 else late]
+        latency = position - k
+        state[k] *= probability[latency + bins if latency < 0 else latency]
         total += state[k]
     for k in range(bins):
         state[k] /= total
 
 
 @compiled
-def _move(state: np.ndarray, spare: np.ndarray, restart: float, drift: float, passes: int) -> None:
-    """Probabilities of phases, f8 (bins,), after a step in which the phase drifts or the sensor restarts."""
+def _transition(state: np.ndarray, spare: np.ndarray, interval: float, period: float) -> None:
+    """Probabilities of phases, f8 (bins,), after an interval, seconds, in which the phase drifts or the sensor
+    restarts."""
     bins, total = len(state), 0.0
+    drift = DRIFT * max(interval, period) / (period / bins)
+    restart = _RESTART_IN_GAP if interval > 1.5 * period else _RESTART
+    # Over a long gap the phase drifts by many bins. Where it can be any, the sensor might as well have restarted.
+    if drift > bins / 8:
+        restart, drift = 1.0, 0.0
+    # A diffusion by many bins is computed in passes, each of which moves at most 0.4 to the bins beside.
+    passes = max(1, int(np.ceil((drift / 0.4) * (drift / 0.4))))
+    drift = min(drift, 0.4)
     for _ in range(passes):
         for k in range(bins):
             left, right = state[k - 1 if k else bins - 1], state[k + 1 if k < bins - 1 else 0]

@@ -9,18 +9,12 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 #: Intervals are too irregular for a rate when their median absolute deviation is above this fraction of their median.
 _IRREGULAR = 0.35
-#: Share of the intervals, the shortest ones, that have no breaks.
-_NO_BREAK = 0.9
-#: Arrivals within this fraction of a period after the one before have waited for the host together with it.
-_BURST = 0.25
 #: Samples of a window in which a rate is estimated; windows overlap by a half.
 RATE_WINDOW = 64
-#: A change of the rate is this many times its typical change, and at least this fraction of it.
-_RATE_NOISE, LEAST_CHANGE = 10.0, 0.002
-#: It moves the phase within half a window by this many times the largest error, or is a drift of the phase.
-_MOVED = 2.0
-#: Logarithm of the change of a rate that single intervals tell.
-_TELLING = 0.05
+#: Least change of a rate, as a fraction of it. Less is a drift, or an error of the estimate from a window.
+LEAST_CHANGE = 0.002
+#: A change of the rate is this many times the typical difference of the estimates from neighbouring windows.
+_SIGNIFICANT = 10.0
 
 
 class RateChange(NamedTuple):
@@ -37,11 +31,12 @@ class RateChange(NamedTuple):
 
 
 def last_of_bursts(ts: np.ndarray, period: float) -> np.ndarray:
-    """Which arrivals tell when a sample was taken, bool (N,): the last ones of those that come together.
+    """Which arrivals show when a sample was taken, bool (N,): the last ones of those that come together.
 
-    Samples that come together have waited for the host together, and all but the last one are late by whole periods.
+    Samples that come within a quarter of a period have waited for the host together, and all but the last one are late
+    by whole periods.
     """
-    return np.append(np.diff(ts) >= _BURST * period, True)
+    return np.append(np.diff(ts) >= 0.25 * period, True)
 
 
 def typical_period(ts: np.ndarray) -> tuple[float, bool]:
@@ -52,17 +47,11 @@ def typical_period(ts: np.ndarray) -> tuple[float, bool]:
     """
     steps = np.diff(ts)
     period = float(np.quantile(steps, 0.5, method="lower"))
-    # Where most samples come together with others, the typical interval is not the period.
-    mean = float(steps[steps <= np.quantile(steps, _NO_BREAK)].mean())
+    # Where most samples come together with others, the typical interval is not the period. The longest are breaks.
+    mean = float(steps[steps <= np.quantile(steps, 0.9)].mean())
     if np.quantile(np.abs(steps - period), 0.5, method="lower") > _IRREGULAR * period or period < mean / 2:
         return float((ts[-1] - ts[0]) / len(steps)), False
-    stride, longest = 1, max(1, len(ts) // 16)
-    while stride <= longest:
-        # Jitter is a smaller part of a longer interval. The last estimate gives the number of periods in it.
-        intervals = ts[stride:] - ts[:-stride]
-        period = float(np.median(intervals / np.maximum(np.round(intervals / period), 1)))
-        stride *= 2
-    return period, True
+    return float(_refined(ts, np.float64(period), max(1, len(ts) // 16))), True
 
 
 def rate_changes(ts: np.ndarray, max_error: float) -> list[RateChange]:
@@ -78,21 +67,17 @@ def rate_changes(ts: np.ndarray, max_error: float) -> list[RateChange]:
     periods = np.quantile(np.diff(windows, axis=1), 0.5, axis=1, method="lower")
     if (periods <= 0).any():
         return []
-    stride = 1
-    while stride <= hop:
-        intervals = windows[:, stride:] - windows[:, :-stride]
-        counts = np.maximum(np.round(intervals / periods[:, None]), 1)
-        periods = np.median(intervals / counts, axis=1)
-        stride *= 2
+    periods = _refined(windows, periods, hop)
     change = np.abs(np.log(periods[2:] / periods[:-2]))
-    moved = _MOVED * max_error / (hop * float(np.median(periods)))
-    limit = max(_RATE_NOISE * float(np.median(change)), LEAST_CHANGE, moved)
+    # What moves the phase by less than twice the largest error within half a window is a drift of the phase.
+    moved = 2 * max_error / (hop * float(np.median(periods)))
+    limit = max(_SIGNIFICANT * float(np.median(change)), LEAST_CHANGE, moved)
     found: list[RateChange] = []
     over = np.flatnonzero(change > limit)
     for group in np.split(over, np.flatnonzero(np.diff(over) > 2) + 1):
         if not len(group):
             continue
-        # The windows before and after are of the two rates; between them the intervals tell which is whose.
+        # The windows before and after are of the two rates; between them the intervals show which is whose.
         start, stop = int(group[0]) * hop, min(int(group[-1]) * hop + 2 * RATE_WINDOW, len(ts))
         before, after = periods[group[0]], periods[group[-1] + 2]
         if abs(np.log(after / before)) <= limit:
@@ -103,8 +88,25 @@ def rate_changes(ts: np.ndarray, max_error: float) -> list[RateChange]:
             for each in (before, after)
         ]
         total = np.concatenate([[0], np.cumsum(costs[0] - costs[1])])
-        large = abs(np.log(after / before)) > _TELLING
+        # Single intervals show a change by more than five per cent. A smaller one begins at the longest interval.
+        large = abs(np.log(after / before)) > 0.05
         first = start + 1 + int(np.argmin(total) if large else np.argmax(steps))
         found.append(RateChange(min(first, len(ts) - 1), max(start - hop, 0), stop))
-    # Changes so near to one another that their windows overlap are not told apart.
+    # Of changes so near to one another that their windows overlap, the first is taken.
     return [each for i, each in enumerate(found) if i == 0 or each.first > found[i - 1].first]
+
+
+def _refined(ts: np.ndarray, period: np.ndarray, longest: int) -> np.ndarray:
+    """Periods of rows of arrivals from intervals of up to `longest` samples, f8 (...), seconds.
+
+    Jitter is a smaller part of a longer interval. The last estimate gives the number of periods in it.
+
+    Args:
+        ts: f8 (..., N), seconds; period: f8 (...), first estimates, seconds.
+    """
+    stride = 1
+    while stride <= longest:
+        intervals = ts[..., stride:] - ts[..., :-stride]
+        period = np.median(intervals / np.maximum(np.round(intervals / period[..., None]), 1), axis=-1)
+        stride *= 2
+    return np.asarray(period)

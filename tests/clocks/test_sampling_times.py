@@ -303,3 +303,14 @@ def test_most_times_of_a_steady_clock_are_valid_and_better_than_the_recorded_one
         found = smooth_times(clock.ts)
         assert found.valid.mean() > 0.99, clock.about
         assert rms(found.smooth - clock.true) < rms(clock.ts - clock.true) / 3, clock.about
+
+
+def test_times_of_ten_minutes_of_an_imu_take_fewer_than_140_bytes_a_sample() -> None:
+    rng = np.random.default_rng(0)
+    ts = 1.7e9 + np.arange(60_000) / 100 + rng.exponential(3e-4, 60_000)
+    smooth_times(ts[:1000])  # kernels and imports
+    tracemalloc.start()
+    smooth_times(ts)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 140 * len(ts)
