@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.clocks.lower_envelope import lower_envelope
-from rover_pipeline.clocks.options import ClockModel
 
 #: Fraction of the largest error by which a phase changes at a restart. By less, a clock follows it.
 STEP = 0.5
@@ -16,12 +15,18 @@ _FOLLOWS = 0.98
 
 
 class ClockOptions(NamedTuple):
-    """Options of the estimate of a clock; the arguments of `smooth_times`."""
+    """Options of the estimate of a clock.
 
-    model: ClockModel
-    block: float
-    bend_ppm: float
-    max_error: float
+    Attributes:
+        block: the rate is constant for about so long, seconds; infinite = from restart to restart. The blocks of a
+            segment are equally long.
+        bend_ppm: largest change of the rate from one block to the next, in millionths.
+        max_error: times that can be wrong by more than this are not valid, seconds.
+    """
+
+    block: float = 30.0
+    bend_ppm: float = 50.0
+    max_error: float = 0.002
 
 
 class Segment(NamedTuple):
@@ -60,16 +65,16 @@ def fit_clock(
     latency = ts[used] - (begin + (numbers - first) * period)  # after equally spaced times
     best, most = (np.zeros(2), np.zeros(2)), -1.0
     # Where the model does not follow the clock, its blocks are made shorter, and the changes of its rate larger.
-    for finer in (1, 2, 4, 8) if options.model == "drifting" else (1,):
+    for finer in (1, 2, 4, 8):
         # No more blocks than arrivals, which could not determine them.
-        blocks = max(1, round(float(last - first) * period / options.block * finer))
-        knots = np.linspace(first, last, 1 + (1 if options.model == "constant" else min(blocks, len(latency))))
+        blocks = min(max(1, round(float(last - first) * period / options.block * finer)), len(latency))
+        knots = np.linspace(first, last, blocks + 1)
         values = lower_envelope(numbers, latency, knots, options.bend_ppm * 1e-6 * finer**3 * period)
         off = _piecewise_linear(numbers, knots, values) - phase
         share = float((np.abs(off - np.median(off)) <= STEP * options.max_error).mean())
         if share > most:
             best, most = (knots, values), share
-        if share >= _FOLLOWS:
+        if share >= _FOLLOWS or np.isinf(options.block):
             break
     knots, values = best
     smooth = begin + (number - first) * period + _piecewise_linear(number, knots, values)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy import ndimage
 
 from rover_pipeline.clocks.clock_model import STEP, Segment
 from rover_pipeline.clocks.phase_posterior import OUTSIDE
-from rover_pipeline.clocks.sequence_numbers import SequenceNumbers
+from rover_pipeline.clocks.sequence_numbers import FEWEST, SequenceNumbers
 
 #: Where more than this share of the arrivals is off by a quarter of a period, arrivals do not show a phase.
 _BLURRED = 0.1
@@ -21,7 +22,7 @@ class SegmentFit(NamedTuple):
         segment: its n samples, and ts: f8 (n,), their arrivals, seconds.
         last: bool (n,), arrivals that do not wait for the host together with later ones.
         numbers: of its samples.
-        index: i8 (m,), the arrivals that show the phase.
+        shown: i8 (m,), the arrivals that show the phase.
         low, high: f8 (m,), seconds, from where to where the sampling time by this phase is after that of the model.
     """
 
@@ -29,7 +30,7 @@ class SegmentFit(NamedTuple):
     ts: np.ndarray
     last: np.ndarray
     numbers: SequenceNumbers
-    index: np.ndarray
+    shown: np.ndarray
     low: np.ndarray
     high: np.ndarray
 
@@ -70,13 +71,14 @@ def _errors(fit: SegmentFit, offset: float, max_error: float) -> np.ndarray:
         offset: seconds, how far phases are after the model of their segment; max_error: as in `smooth_times`.
     """
     by_arrival = np.full(len(fit.ts), np.inf)
-    by_arrival[fit.index] = np.maximum(np.abs(fit.low - offset), np.abs(fit.high - offset))
+    by_arrival[fit.shown] = np.maximum(np.abs(fit.low - offset), np.abs(fit.high - offset))
     # A sample that waited for the host is as certain as the arrivals before and after it.
     known = np.concatenate([[np.inf], by_arrival[fit.last], [np.inf]])
     before = np.cumsum(fit.last, dtype="i4")
     error = np.maximum(known[before], known[before + 1 - fit.last])
-    # What arrived before it was taken is a fault of the host's clock, or of the model.
+    # One arrival before its time is a fault of the host's clock. Several show that the model is wrong around them.
     early = fit.ts - fit.segment.smooth < -STEP * max_error
+    early |= ndimage.convolve1d(early.astype("i1"), np.ones(2 * FEWEST + 1, "i1"), mode="constant") > 1
     error[early | ~fit.numbers.certain] = np.inf
     return error
 

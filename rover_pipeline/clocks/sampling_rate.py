@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
@@ -15,19 +13,6 @@ RATE_WINDOW = 64
 LEAST_CHANGE = 0.002
 #: A change of the rate is this many times the typical difference of the estimates from neighbouring windows.
 _SIGNIFICANT = 10.0
-
-
-class RateChange(NamedTuple):
-    """Where the rate changes.
-
-    Attributes:
-        first: the first sample of the other rate.
-        low, high: samples from `low` to before `high` can be of either rate.
-    """
-
-    first: int
-    low: int
-    high: int
 
 
 def last_of_bursts(ts: np.ndarray, period: float) -> np.ndarray:
@@ -51,14 +36,15 @@ def typical_period(ts: np.ndarray) -> tuple[float, bool]:
     mean = float(steps[steps <= np.quantile(steps, 0.9)].mean())
     if np.quantile(np.abs(steps - period), 0.5, method="lower") > _IRREGULAR * period or period < mean / 2:
         return float((ts[-1] - ts[0]) / len(steps)), False
-    return float(_refined(ts, np.float64(period), max(1, len(ts) // 16))), True
+    return float(_refined(ts, np.array(period), max(1, len(ts) // 16))), True
 
 
-def rate_changes(ts: np.ndarray, max_error: float) -> list[RateChange]:
-    """Where the rate of samples changes.
+def rate_changes(ts: np.ndarray) -> list[tuple[int, int, int]]:
+    """Where the rate of samples changes: the first sample of the other rate, and from where to before where samples can
+    be of either rate.
 
     Args:
-        ts: f8 (N,), arrivals, seconds, increasing; max_error: largest error of a time, seconds.
+        ts: f8 (N,), arrivals, seconds, increasing.
     """
     if len(ts) < 3 * RATE_WINDOW:
         return []
@@ -69,10 +55,8 @@ def rate_changes(ts: np.ndarray, max_error: float) -> list[RateChange]:
         return []
     periods = _refined(windows, periods, hop)
     change = np.abs(np.log(periods[2:] / periods[:-2]))
-    # What moves the phase by less than twice the largest error within half a window is a drift of the phase.
-    moved = 2 * max_error / (hop * float(np.median(periods)))
-    limit = max(_SIGNIFICANT * float(np.median(change)), LEAST_CHANGE, moved)
-    found: list[RateChange] = []
+    limit = max(_SIGNIFICANT * float(np.median(change)), LEAST_CHANGE)
+    found: list[tuple[int, int, int]] = []
     over = np.flatnonzero(change > limit)
     for group in np.split(over, np.flatnonzero(np.diff(over) > 2) + 1):
         if not len(group):
@@ -88,12 +72,9 @@ def rate_changes(ts: np.ndarray, max_error: float) -> list[RateChange]:
             for each in (before, after)
         ]
         total = np.concatenate([[0], np.cumsum(costs[0] - costs[1])])
-        # Single intervals show a change by more than five per cent. A smaller one begins at the longest interval.
-        large = abs(np.log(after / before)) > 0.05
-        first = start + 1 + int(np.argmin(total) if large else np.argmax(steps))
-        found.append(RateChange(min(first, len(ts) - 1), max(start - hop, 0), stop))
+        found.append((min(start + 1 + int(np.argmin(total)), len(ts) - 1), max(start - hop, 0), stop))
     # Of changes so near to one another that their windows overlap, the first is taken.
-    return [each for i, each in enumerate(found) if i == 0 or each.first > found[i - 1].first]
+    return [each for i, each in enumerate(found) if i == 0 or each[0] > found[i - 1][0]]
 
 
 def _refined(ts: np.ndarray, period: np.ndarray, longest: int) -> np.ndarray:

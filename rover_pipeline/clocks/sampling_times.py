@@ -21,12 +21,12 @@ from scipy import ndimage
 
 from rover_pipeline.clocks.clock_model import ClockOptions, Segment
 from rover_pipeline.clocks.latency import largest_latency, unexplained_latency
-from rover_pipeline.clocks.options import ClockModel
-from rover_pipeline.clocks.sampling_rate import RATE_WINDOW, rate_changes
+from rover_pipeline.clocks.sampling_rate import rate_changes
 from rover_pipeline.clocks.segments import segments_of_one_rate
 from rover_pipeline.clocks.sequence_numbers import FEWEST
 from rover_pipeline.numerics.jumps import jumps
 
+_DEFAULT = ClockOptions()
 #: A host that wakes takes all samples that came while it slept in less than this time, s.
 _WAKES_S = 2.0
 
@@ -69,15 +69,7 @@ class Times(NamedTuple):
         return remarks
 
 
-def smooth_times(
-    ts: np.ndarray,
-    *,
-    model: ClockModel = "drifting",
-    block: float = 30.0,
-    bend_ppm: float = 50.0,
-    max_error: float = 0.002,
-    others: tuple[np.ndarray, ...] = (),
-) -> Times:
+def smooth_times(ts: np.ndarray, options: ClockOptions = _DEFAULT, others: tuple[np.ndarray, ...] = ()) -> Times:
     """Times without the jitter of their arrival.
 
     How many samples were lost at a restart is not known, and none are counted. A phase that no restart and no clock
@@ -85,21 +77,18 @@ def smooth_times(
 
     Args:
         ts: f8 (N,), seconds, increasing; at least one.
-        model: "constant" = one rate from restart to restart, "drifting" = one rate for every block.
-        block: approximate length of a block, seconds; the blocks of a segment are equally long.
-        bend_ppm: largest change of the rate from one block to the next, in millionths.
-        max_error: times that can be wrong by more than this are not valid, seconds.
         others: f8 (M,) each, seconds, increasing: recorded times of other sensors by the same host's clock.
     """
-    options = ClockOptions(model, block, bend_ppm, max_error)
     segments, ambiguous = _segments(ts, options)
-    own = unexplained_latency(ts, segments, max_error)
+    own = unexplained_latency(ts, segments, options.max_error)
     latency = largest_latency(len(segments), own)
-    for other in others if latency.max() > max_error else ():
-        theirs = unexplained_latency(other, _segments(other, options)[0], max_error, float(np.median(np.diff(ts))))
+    for other in others if latency.max() > options.max_error else ():
+        theirs = unexplained_latency(
+            other, _segments(other, options)[0], options.max_error, float(np.median(np.diff(ts)))
+        )
         latency = min(latency, largest_latency(len(segments), own, theirs), key=np.max)
     error = np.concatenate([segment.error + most for segment, most in zip(segments, latency, strict=True)])
-    valid = (error <= max_error) & ~ambiguous
+    valid = (error <= options.max_error) & ~ambiguous
     if len(ts) >= FEWEST:  # A few samples that fit a clock amid others that do not fit it do so by chance.
         valid = ndimage.binary_opening(valid, np.ones(FEWEST, bool))
     smooth = np.where(valid, np.concatenate([segment.smooth for segment in segments]), ts)
@@ -121,14 +110,13 @@ def _segments(ts: np.ndarray, options: ClockOptions) -> tuple[list[Segment], np.
     """The segments of a sensor, and which samples can be of either of two rates, or of none, bool (N,)."""
     segments, ambiguous = [], np.zeros(len(ts), bool)
     for first, end in itertools.pairwise([0, *jumps(ts).tolist(), len(ts)]):
-        changes = rate_changes(ts[first:end], options.max_error)
-        for start, stop in itertools.pairwise([first, *(first + each.first for each in changes), end]):
+        changes = rate_changes(ts[first:end])
+        for start, stop in itertools.pairwise([first, *(first + change for change, _, _ in changes), end]):
             segments += segments_of_one_rate(ts[start:stop], options)
-            # A few samples between two changes show no rate, nor do those that come at once when a host wakes.
-            short = stop - start < RATE_WINDOW or ts[stop - 1] - ts[start] < _WAKES_S
-            ambiguous[start:stop] |= bool(changes) and short
-        for each in changes:
-            ambiguous[first + each.low : first + each.high] = True
+            # Samples that a host takes at once when it wakes show no rate.
+            ambiguous[start:stop] = bool(changes) and ts[stop - 1] - ts[start] < _WAKES_S
+        for _, low, high in changes:
+            ambiguous[first + low : first + high] = True
     return segments, ambiguous
 
 
