@@ -8,7 +8,7 @@ import numpy as np
 
 from rover_pipeline.clocks.clock_model import STEP, Segment
 from rover_pipeline.clocks.phase_posterior import DRIFT
-from rover_pipeline.clocks.sampling_rate import LEAST_CHANGE, RATE_WINDOW
+from rover_pipeline.clocks.sampling_rate import LEAST_CHANGE
 from rover_pipeline.clocks.sequence_numbers import FEWEST
 
 #: A sensor that starts anew is silent for so long beside its period, s: gyroscopes, the fastest, by their data sheets.
@@ -49,7 +49,7 @@ def unexplained_latency(
     step = passed - np.where(same, np.diff(number, prepend=number[:1]), count) * rate
     off = step - np.round(step / rate) * rate
     step = np.where(np.abs(off) <= STEP * max_error, off, step)
-    gap = np.roll(np.maximum.reduceat(np.diff(ts, append=ts[-1]), known), 1) * (count < RATE_WINDOW)
+    gap = np.roll(np.maximum.reduceat(np.diff(ts, append=ts[-1]), known), 1)
     changed = np.abs(np.diff(rate, prepend=0.0)) > LEAST_CHANGE * rate
     anew = ~same & (changed | (gap >= rate.max(initial=period) + _SILENT_S))
     latency = np.cumsum(step * ~anew * (~same | (np.abs(step) > DRIFT / 2 * passed)))
