@@ -49,6 +49,7 @@ def unexplained_latency(
     step = passed - np.where(same, np.diff(number, prepend=number[:1]), count) * rate
     off = step - np.round(step / rate) * rate
     step = np.where(np.abs(off) <= STEP * max_error, off, step)
+    # A restart is a new segment with another rate, or after a silence in which a sensor can start anew.
     gap = np.roll(np.maximum.reduceat(np.diff(ts, append=ts[-1]), known), 1)
     changed = np.abs(np.diff(rate, prepend=0.0)) > LEAST_CHANGE * rate
     anew = ~same & (changed | (gap >= rate.max(initial=period) + _SILENT_S))

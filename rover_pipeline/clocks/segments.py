@@ -28,7 +28,7 @@ def segments_of_one_rate(ts: np.ndarray, options: ClockOptions) -> list[Segment]
     last = np.flatnonzero(last_of_bursts(ts, period))
     # Seconds since the first arrival: those since 1970 have too few digits left for a phase.
     since = ts - ts[0]
-    for _ in range(2):
+    for _ in range(2):  # the second time with the period of the first clock model
         phases = estimate_phases(since[last], period, options.max_error / _RESOLUTION)
         runs = _runs(phases, period, since[last], options.max_error)
         if not runs:
@@ -43,7 +43,7 @@ def segments_of_one_rate(ts: np.ndarray, options: ClockOptions) -> list[Segment]
         better = max(segments, key=lambda segment: len(segment.number)).period
         if abs(better / period - 1) * since[-1] < STEP * options.max_error:
             break
-        period = better  # the phase stays over long gaps only if the period is right
+        period = better  # the phase is constant over long gaps only if the period is right
     for segment in segments:
         np.add(segment.smooth, ts[0], out=segment.smooth)
     return segments
