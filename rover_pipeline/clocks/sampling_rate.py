@@ -39,12 +39,12 @@ def typical_period(ts: np.ndarray) -> tuple[float, bool]:
     return float(_refined(ts, np.array(period), max(1, len(ts) // 16))), True
 
 
-def rate_changes(ts: np.ndarray) -> list[tuple[int, int, int]]:
+def rate_changes(ts: np.ndarray, max_error: float) -> list[tuple[int, int, int]]:
     """Where the rate of samples changes: the first sample of the other rate, and from where to before where samples can
     be of either rate.
 
     Args:
-        ts: f8 (N,), arrivals, seconds, increasing.
+        ts: f8 (N,), arrivals, seconds, increasing; max_error: largest error of a time, seconds.
     """
     if len(ts) < 3 * _WINDOW:
         return []
@@ -55,7 +55,9 @@ def rate_changes(ts: np.ndarray) -> list[tuple[int, int, int]]:
         return []
     periods = _refined(windows, periods, hop)
     change = np.abs(np.log(periods[2:] / periods[:-2]))
-    limit = max(_SIGNIFICANT * float(np.median(change)), LEAST_CHANGE)
+    # What moves the phase by less than twice the largest error within half a window is a drift of the phase.
+    moved = 2 * max_error / (hop * float(np.median(periods)))
+    limit = max(_SIGNIFICANT * float(np.median(change)), LEAST_CHANGE, moved)
     found: list[tuple[int, int, int]] = []
     over = np.flatnonzero(change > limit)
     for group in np.split(over, np.flatnonzero(np.diff(over) > 2) + 1):
@@ -72,7 +74,10 @@ def rate_changes(ts: np.ndarray) -> list[tuple[int, int, int]]:
             for each in (before, after)
         ]
         total = np.concatenate([[0], np.cumsum(costs[0] - costs[1])])
-        found.append((min(start + 1 + int(np.argmin(total)), len(ts) - 1), max(start - hop, 0), stop))
+        # Single intervals show a change by more than five per cent. A smaller one begins at the longest interval.
+        large = abs(np.log(after / before)) > 0.05
+        first = start + 1 + int(np.argmin(total) if large else np.argmax(steps))
+        found.append((min(first, len(ts) - 1), max(start - hop, 0), stop))
     # Of changes so near to one another that their windows overlap, the first is taken.
     return [each for i, each in enumerate(found) if i == 0 or each[0] > found[i - 1][0]]
 

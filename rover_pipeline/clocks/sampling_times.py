@@ -110,7 +110,7 @@ def _segments(ts: np.ndarray, options: ClockOptions) -> tuple[list[Segment], np.
     """The segments of a sensor, and which samples can be of either of two rates, or of none, bool (N,)."""
     segments, ambiguous = [], np.zeros(len(ts), bool)
     for first, end in itertools.pairwise([0, *jumps(ts).tolist(), len(ts)]):
-        changes = rate_changes(ts[first:end])
+        changes = rate_changes(ts[first:end], options.max_error)
         for start, stop in itertools.pairwise([first, *(first + change for change, _, _ in changes), end]):
             segments += segments_of_one_rate(ts[start:stop], options)
             # Samples that a host takes at once when it wakes show no rate.
