@@ -18,12 +18,12 @@ import numpy as np
 from benchmarks.measure import print_versions
 from benchmarks.odometry import Poses, errors, load, recording, step
 from benchmarks.results import record
+from rover_pipeline.clocks.sampling_times import smooth_times
 from rover_pipeline.engine.recording import Recording
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.kinematics.state import State
-from rover_pipeline.kinematics.timestamps import smooth_times
 from rover_pipeline.lidar.geometry import sensor_info, sweep_span
 from rover_pipeline.odometry.loops.closure import close_loops, path_length
 from rover_pipeline.odometry.loops.pose_graph import correct_trajectory

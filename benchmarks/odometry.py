@@ -24,9 +24,9 @@ from threadpoolctl import threadpool_limits
 from benchmarks.data import FOLDER
 from benchmarks.measure import print_versions, run, step_command
 from benchmarks.results import record
+from rover_pipeline.clocks.sampling_times import smooth_times
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.kinematics.state import State
-from rover_pipeline.kinematics.timestamps import smooth_times
 from rover_pipeline.lidar.geometry import rays, returns, sensor_info, sweep_span
 from rover_pipeline.lidar.ouster_slam import OusterOdometry
 from rover_pipeline.odometry.observations import PointSelection, Sweep

@@ -39,6 +39,7 @@ READING = {"open", "read_text", "read_bytes", "fromfile", "memmap", "imread"}
 #: Rooms that take arrays and give arrays.
 MATHS = {
     "camera",
+    "clocks",
     "imu",
     "kinematics",
     "lidar",
@@ -125,7 +126,6 @@ WITH_BLAS = {
     "camera/lens.py": "where a lens ends, in digits that do not depend on the processor",
     "report/read/references.py": "whether matrices are rotations",
     "export/l5kit/rules.py": "whether matrices are rotations",
-    "kinematics/judged.py": "the convolution of integers, for which BLAS has nothing",
     "validation/contents.py": "whether matrices are rotations and covariances",
 }
 #: Functions of NumPy that call BLAS or LAPACK, besides those of `np.linalg`.

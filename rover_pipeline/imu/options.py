@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from rover_pipeline.kinematics.options import TimesSection
+from rover_pipeline.clocks.options import TimesSection
 from rover_pipeline.options import Options
 
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from rover_pipeline.clocks.clock import clock
 from rover_pipeline.engine.recording import Recording
 from rover_pipeline.engine.step import Inspection
 from rover_pipeline.imu.motion_bias import MotionBias
 from rover_pipeline.imu.options import ImuOptions
 from rover_pipeline.imu.orientation import orient
-from rover_pipeline.kinematics.clock import clock
 from rover_pipeline.numerics.blocks import blocks
 from rover_pipeline.numerics.linear import eigvalsh
 

@@ -11,8 +11,8 @@ from copy import copy
 
 import numpy as np
 
-from rover_pipeline.kinematics.clock import odometry_clock
-from rover_pipeline.kinematics.options import TimesSection
+from rover_pipeline.clocks.clock import odometry_clock
+from rover_pipeline.clocks.options import TimesSection
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.kinematics.trajectory import Trajectory

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from rover_pipeline.kinematics.options import TimesSection
+from rover_pipeline.clocks.options import TimesSection
 from rover_pipeline.options import Options
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rover_pipeline.kinematics.options import TimesSection
+from rover_pipeline.clocks.options import TimesSection
 from rover_pipeline.kinematics.sweep import SweepMotion, odometry_motion
 from rover_pipeline.lidar.geometry import projection, sectors, sensor_info, stagger, sweep_span
 from rover_pipeline.lidar.ranges import CLIPPED

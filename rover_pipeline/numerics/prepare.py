@@ -21,7 +21,7 @@ from rover_pipeline.numerics.compiled import compile_for, listed
 _PACKAGE = "rover_pipeline"
 _LIST = Path(__file__).with_name("kernels.json")
 #: Rooms in the order in which a run needs them. With two processors the radar's steps begin when all this is done.
-ROOMS = ("simulate", "kinematics", "odometry", "occupancy", "numerics", "mapping", "radar")
+ROOMS = ("simulate", "clocks", "odometry", "occupancy", "numerics", "mapping", "radar")
 #: The kernels of `simulate` that are compiled here: those of surfaces in pictures. The demo's simulation compiles its
 #: other kernels meanwhile, and comes to these after those of the lidar. So both end at about the same time.
 OF_SIMULATE = ("_noise_along", "shade_along", "look_along", "_shade_sky")

@@ -6,7 +6,8 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from rover_pipeline.kinematics.options import RigOptions, TimesSection
+from rover_pipeline.clocks.options import TimesSection
+from rover_pipeline.kinematics.options import RigOptions
 from rover_pipeline.lidar.options import LidarOptions
 from rover_pipeline.options import Options
 

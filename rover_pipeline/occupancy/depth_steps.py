@@ -12,10 +12,10 @@ import numpy as np
 
 from rover_pipeline.camera.intrinsics import Intrinsics, read_intrinsics
 from rover_pipeline.camera.lens import Lens
+from rover_pipeline.clocks.clock import corrected
 from rover_pipeline.engine.step import Inspection
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.texts import parse_json
-from rover_pipeline.kinematics.clock import corrected
 from rover_pipeline.kinematics.mount import Mount, find_mount, mount_warnings
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.kinematics.stated import mount_notes

@@ -7,7 +7,8 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from rover_pipeline.camera.options import LensOptions
-from rover_pipeline.kinematics.options import RigOptions, TimesSection
+from rover_pipeline.clocks.options import TimesSection
+from rover_pipeline.kinematics.options import RigOptions
 from rover_pipeline.lidar.options import LidarOptions
 from rover_pipeline.options import Options
 

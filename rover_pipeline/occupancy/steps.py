@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from rover_pipeline.clocks.clock import clock, corrected, odometry_clock
 from rover_pipeline.engine.step import Inspection
-from rover_pipeline.kinematics.clock import clock, corrected, odometry_clock
 from rover_pipeline.kinematics.gravity import remove_tilt, up_of_gravity
 from rover_pipeline.kinematics.mount import IDENTITY, Mount, find_mount, mount_warnings
 from rover_pipeline.kinematics.state import Poses

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rover_pipeline.clocks.clock import clock
 from rover_pipeline.errors import ConfigError
 from rover_pipeline.imu.blocks import Means, white_noise
 from rover_pipeline.imu.calibration import Calibration, calibrate
-from rover_pipeline.kinematics.clock import clock
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.numerics.jumps import without_jumps

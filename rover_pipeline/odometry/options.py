@@ -6,7 +6,8 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from rover_pipeline.kinematics.options import RigOptions, TimesSection
+from rover_pipeline.clocks.options import TimesSection
+from rover_pipeline.kinematics.options import RigOptions
 from rover_pipeline.lidar.options import LidarOptions
 from rover_pipeline.options import Options
 from rover_pipeline.radar.options import VelocitySection

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from rover_pipeline.clocks.clock import clock
 from rover_pipeline.engine.recording import Recording
 from rover_pipeline.engine.step import Inspection
-from rover_pipeline.kinematics.clock import clock
 from rover_pipeline.kinematics.gravity import remove_tilt
 from rover_pipeline.kinematics.mount import find_mount
 from rover_pipeline.kinematics.stated import find_own

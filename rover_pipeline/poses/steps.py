@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from rover_pipeline.clocks.clock import clock
 from rover_pipeline.engine.recording import Recording
 from rover_pipeline.engine.step import Inspection
-from rover_pipeline.kinematics.clock import clock
 from rover_pipeline.kinematics.mount import find_mount, mount_warnings
 from rover_pipeline.kinematics.options import Mounted
 from rover_pipeline.kinematics.stated import mount_notes

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from rover_pipeline.clocks.clock import clock
+from rover_pipeline.clocks.options import RawSensor, TimesSection
+from rover_pipeline.clocks.sampling_times import Times
 from rover_pipeline.engine.recording import Recording
 from rover_pipeline.engine.step import Inspection
-from rover_pipeline.kinematics.clock import clock
-from rover_pipeline.kinematics.options import RawSensor, TimesSection
-from rover_pipeline.kinematics.timestamps import Times
 from rover_pipeline.numerics.nearest import nearest_samples
 from rover_pipeline.sync.options import SyncOptions
 
@@ -53,7 +53,7 @@ def matched(recording: Recording, *, options: SyncOptions, reference: RawSensor,
 
 
 def corrected_times(recording: Recording, *, sensor: RawSensor, options: TimesSection, beside: _Times) -> _Result:
-    """The times at which samples were taken, beside the recorded ones of all; see `kinematics.timestamps`.
+    """The times at which samples were taken, beside the recorded ones of all; see `clocks.sampling_times`.
 
     Returns:
         `smooth` f8, s since the Unix epoch; `number` i8, which counts lost samples; `segment` i4, which counts

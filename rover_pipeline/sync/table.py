@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, get_args
 
+from rover_pipeline.clocks.options import RawSensor, TimesSection
 from rover_pipeline.engine.step import Has, Output, Step
-from rover_pipeline.kinematics.options import RawSensor, TimesSection
 from rover_pipeline.sync.options import SyncOptions
 
 

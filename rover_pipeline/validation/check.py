@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import get_args
 
+from rover_pipeline.clocks.options import RawSensor
 from rover_pipeline.engine.options import DaskOptions
 from rover_pipeline.engine.parallel import frame_ranges, ordered_map
 from rover_pipeline.engine.progress import progress
@@ -26,7 +27,6 @@ from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import TS, VALID, Sensor
 from rover_pipeline.format.texts import read_json, read_text, read_yaml
 from rover_pipeline.format.trace import CONFIG, Trace, require_trace
-from rover_pipeline.kinematics.options import RawSensor
 from rover_pipeline.numerics.jumps import is_set, jumps
 from rover_pipeline.validation.contents import channel_problems, content_problems, point_problems
 from rover_pipeline.validation.origin import origin_problems, product_problems

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rover_pipeline.kinematics.timestamps import smooth_times
+from rover_pipeline.clocks.sampling_times import smooth_times
 
 EPOCH = 1_700_000_000.0
 RATES = (5.0, 10.0, 20.0, 30.0, 50.0, 100.0, 200.0, 285.7, 1000.0)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+from rover_pipeline.clocks.sampling_times import smooth_times
 from rover_pipeline.imu.options import ImuOptions
 from rover_pipeline.imu.orientation import orient
-from rover_pipeline.kinematics.timestamps import smooth_times
 
 highlevel = pytest.importorskip("rosbags.highlevel")
 

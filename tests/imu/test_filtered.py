@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+from rover_pipeline.clocks.sampling_times import smooth_times
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.errors import RoverError
 from rover_pipeline.format.meta import ChannelSpec
@@ -18,7 +19,6 @@ from rover_pipeline.format.trace import CONFIG
 from rover_pipeline.imu.motion_bias import motion_bias
 from rover_pipeline.imu.options import ImuOptions
 from rover_pipeline.imu.orientation import Filtered, orient
-from rover_pipeline.kinematics.timestamps import smooth_times
 from rover_pipeline.simulate.sensors.clocks import Clock
 from rover_pipeline.table import find_step
 from tests.imu.motion import Ride, heading_error, integrated_velocity, ride, tilt_error

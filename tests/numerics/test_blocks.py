@@ -2,43 +2,18 @@
 
 from __future__ import annotations
 
-import tracemalloc
-
 import numpy as np
 import pytest
 
-from rover_pipeline.kinematics.timestamps import smooth_times
 from rover_pipeline.numerics.blocks import blocks
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.registration import batch
 from rover_pipeline.odometry.spline import SplineTrajectory
-from tests.campaign.clocks import draw
 
 
 def test_parts_cover_every_sample_once_in_order() -> None:
     for count in (0, 1, 5, 6, 7):
         assert [n for part in blocks(count, 3) for n in range(count)[part]] == list(range(count))
-
-
-@pytest.mark.parametrize("seed", [1, 5, 9, 13])
-def test_times_are_the_same_whatever_the_size_of_the_parts(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    ts = draw(seed).ts
-    once = smooth_times(ts)
-    monkeypatch.setattr(blocks, "__defaults__", (64,))
-    parts = smooth_times(ts)
-    for name, whole, joined in zip(once._fields, once, parts, strict=True):
-        assert np.asarray(whole).tobytes() == np.asarray(joined).tobytes(), name
-
-
-def test_times_of_ten_minutes_of_an_imu_take_fewer_than_140_bytes_a_sample() -> None:
-    rng = np.random.default_rng(0)
-    ts = 1.7e9 + np.arange(60_000) / 100 + rng.exponential(3e-4, 60_000)
-    smooth_times(ts[:1000])  # kernels and imports
-    tracemalloc.start()
-    smooth_times(ts)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 140 * len(ts)
 
 
 def test_the_equations_of_a_trajectory_are_the_same_whatever_the_size_of_the_parts(

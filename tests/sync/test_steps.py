@@ -93,7 +93,7 @@ def test_corrected_times_come_with_the_recorded_ones(sensor: str, drive: Path) -
     ts, smooth, number = (made.channel(name).read() for name in ("ts", "smooth", "number"))
     assert (ts == Sensor(drive / sensor).channel("ts").read()).all()
     truth = Sensor(drive / ("_truth" if sensor == "lidar" else f"_truth_{sensor}")).channel("true_ts").read()
-    assert np.std(smooth - truth) < np.std(ts - truth) / 2  # two dozen arrivals; see test_timestamps for more of them
+    assert np.std(smooth - truth) < np.std(ts - truth) / 2  # two dozen arrivals; see tests/clocks for more of them
     assert number[0] == 0 and number[-1] == round((truth[-1] - truth[0]) / np.median(np.diff(truth)))
 
 

@@ -19,17 +19,6 @@ from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import Sensor
-from rover_pipeline.kinematics.accuracy import (
-    LEAST_ALIGNED,
-    Accuracy,
-    Relative,
-    compare,
-    covered,
-    heading,
-    positions_at,
-    rotations_at,
-)
-from rover_pipeline.kinematics.contradiction import Contradiction, contradictions
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.numerics.linear import matmul
@@ -48,6 +37,17 @@ from rover_pipeline.report.read.references import (
     stated_by,
 )
 from rover_pipeline.report.read.rig import SensorPoses, read_sensor_poses
+from rover_pipeline.validation.accuracy import (
+    LEAST_ALIGNED,
+    Accuracy,
+    Relative,
+    compare,
+    covered,
+    heading,
+    positions_at,
+    rotations_at,
+)
+from rover_pipeline.validation.contradiction import Contradiction, contradictions
 
 #: How long after its time a pose of a radar's frame is: what the step measured.
 _INSTANT = "radar_instant_after_ts_s"

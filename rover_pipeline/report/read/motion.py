@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from rover_pipeline.format.sensor import TS, VALID
-from rover_pipeline.kinematics import accuracy
 from rover_pipeline.report.read.sensors import SensorRecord
 from rover_pipeline.report.read.timestamps import plausible_or_nan
 from rover_pipeline.report.summary import Motion, RadarSpeed
+from rover_pipeline.validation import accuracy
 
 #: Channels of `_odom` with the states; all others tell how good these are.
 _STATE_CHANNELS = {TS, VALID, "pos", "rot", "vel", "acc", "avel"}

@@ -14,7 +14,6 @@ from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import TS, VALID, Sensor, time_problem
 from rover_pipeline.importers.reference import REFERENCE, read_poses
-from rover_pipeline.kinematics.accuracy import east_north_up
 from rover_pipeline.kinematics.mount import IDENTITY, Mount
 from rover_pipeline.kinematics.options import Mounted
 from rover_pipeline.kinematics.rotation import obliqueness
@@ -22,6 +21,7 @@ from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.numerics.nearest import nearest_samples
 from rover_pipeline.report.read.rig import made_with, read_sensor_poses, sensor_mount, whole_sensor
+from rover_pipeline.validation.accuracy import east_north_up
 
 TRUTH, GNSS = "_truth", "gnss"
 #: What is compared, and the sensor whose poses it holds.

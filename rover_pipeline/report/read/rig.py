@@ -14,14 +14,15 @@ import numpy as np
 
 from rover_pipeline.camera.intrinsics import read_intrinsics
 from rover_pipeline.camera.lens import Lens
+from rover_pipeline.clocks.clock import corrected, odometry_clock
+from rover_pipeline.clocks.options import TimesSection
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import TS, VALID, Sensor
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.format.trace import CONFIG, Trace
-from rover_pipeline.kinematics.clock import corrected, odometry_clock
 from rover_pipeline.kinematics.mount import Mount, find_mount
-from rover_pipeline.kinematics.options import Mounted, RigOptions, TimesSection
+from rover_pipeline.kinematics.options import Mounted, RigOptions
 from rover_pipeline.kinematics.state import Poses, State
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.lidar.options import PointsOptions

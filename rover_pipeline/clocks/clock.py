@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
-from rover_pipeline.kinematics.options import ClockModel, RawSensor, TimesSection
+from rover_pipeline.clocks.options import RawSensor, TimesSection
 from rover_pipeline.lookup import load
 
 if TYPE_CHECKING:
-    from rover_pipeline.kinematics.timestamps import Times
+    from rover_pipeline.clocks.sampling_times import Times
 
 
 def clock(sensor: str, ts: np.ndarray, options: TimesSection, beside: Mapping[str, np.ndarray] | None = None) -> Times:
@@ -23,10 +23,10 @@ def clock(sensor: str, ts: np.ndarray, options: TimesSection, beside: Mapping[st
         options: the models. A sensor that they do not name, such as one of the user's own, has a drifting clock.
         beside: recorded times of all sensors, f8 (M,) each: what a host's clock does, all of them show.
     """
-    model: ClockModel = getattr(options, sensor) if sensor in get_args(RawSensor) else "drifting"
+    constant = sensor in get_args(RawSensor) and getattr(options, sensor) == "constant"
     each_ts = [ts, *(other for name, other in (beside or {}).items() if name != sensor and len(other) > 1)]
     recorded = tuple(np.ascontiguousarray(each, "<f8").tobytes() for each in each_ts)
-    return _fitted(recorded, model, options.block, options.bend_ppm, options.max_error)
+    return _estimate(recorded, np.inf if constant else options.block, options.bend_ppm, options.max_error)
 
 
 def corrected(sensor: str, ts: np.ndarray, recorded: np.ndarray, options: TimesSection) -> np.ndarray:
@@ -46,7 +46,10 @@ def odometry_clock(odometry: Mapping[str, np.ndarray], options: TimesSection) ->
 
 # Cached, because a step is called for many ranges of frames with the same times.
 @functools.lru_cache(maxsize=8)
-def _fitted(recorded: tuple[bytes, ...], model: ClockModel, block: float, bend_ppm: float, max_error: float) -> Times:
+def _estimate(recorded: tuple[bytes, ...], block: float, bend_ppm: float, max_error: float) -> Times:
     ts, *others = (np.frombuffer(each, "<f8") for each in recorded)
-    smooth_times = load("rover_pipeline.kinematics.timestamps:smooth_times")  # who asks for no time loads no kernels
-    return smooth_times(ts, model=model, block=block, bend_ppm=bend_ppm, max_error=max_error, others=tuple(others))
+    # Loaded here, so that no kernels are loaded where no times are asked for.
+    options, smooth_times = (
+        load(f"rover_pipeline.clocks.{name}") for name in ("clock_model:ClockOptions", "sampling_times:smooth_times")
+    )
+    return smooth_times(ts, options(block, bend_ppm, max_error), tuple(others))

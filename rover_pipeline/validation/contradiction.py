@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import chdtrc, chdtri, fdtrc
 
-from rover_pipeline.kinematics import accuracy
 from rover_pipeline.kinematics.rotation import skew
 from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.numerics.linear import matmul, solve
+from rover_pipeline.validation import accuracy
 
 #: Probability that chance makes a contradiction, or a witness speak; variance of what is rounded, m2, rad2.
 _CHANCE, _ROUNDING = 1e-6, 0.5e-3**2

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rover_pipeline.kinematics.timestamps import smooth_times
+from rover_pipeline.clocks.clock_model import ClockOptions
+from rover_pipeline.clocks.sampling_times import smooth_times
 from rover_pipeline.numerics.jumps import without_jumps
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.rig import build
@@ -57,7 +58,7 @@ def test_a_clock_that_drifts_with_temperature_is_followed(seed: int) -> None:
     found = smooth_times(ts)
     assert rms(found.smooth - 1.7e9 - true[keep]) < rms(jitter) / 5
     assert (found.number == np.flatnonzero(keep) - np.flatnonzero(keep)[0]).all()
-    constant = smooth_times(ts, model="constant")
+    constant = smooth_times(ts, ClockOptions(block=np.inf))
     assert constant.drift_ppm == 0 and rms(constant.smooth - 1.7e9 - true[keep]) > rms(jitter)
 
 
@@ -303,3 +304,14 @@ def test_most_times_of_a_steady_clock_are_valid_and_better_than_the_recorded_one
         found = smooth_times(clock.ts)
         assert found.valid.mean() > 0.99, clock.about
         assert rms(found.smooth - clock.true) < rms(clock.ts - clock.true) / 3, clock.about
+
+
+def test_times_of_ten_minutes_of_an_imu_take_fewer_than_140_bytes_a_sample() -> None:
+    rng = np.random.default_rng(0)
+    ts = 1.7e9 + np.arange(60_000) / 100 + rng.exponential(3e-4, 60_000)
+    smooth_times(ts[:1000])  # kernels and imports
+    tracemalloc.start()
+    smooth_times(ts)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 140 * len(ts)

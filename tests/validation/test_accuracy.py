@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from rover_pipeline.kinematics.accuracy import Accuracy, align, compare, covered, positions_at, rotations_at, way
 from rover_pipeline.kinematics.state import Poses
+from rover_pipeline.validation.accuracy import Accuracy, align, compare, covered, positions_at, rotations_at, way
 from tests.campaign.hostile import judge
 
 START = 1.7e9

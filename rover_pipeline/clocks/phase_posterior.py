@@ -1,0 +1,176 @@
+"""The phase of a clock at each of its samples, and how certain it is, from the times at which samples arrived.
+
+The phase is a hidden state on a circle of one period, cut into bins. From sample to sample it stays, drifts to a bin
+beside it, or, rarely, is any other, because the sensor restarted or the host's clock was set. Given the phase, an
+arrival is late by a latency whose distribution is that of the recording itself. The forward-backward algorithm
+(Rabiner, A tutorial on hidden Markov models, Proceedings of the IEEE 77, 1989) gives the probability of every bin at
+every sample from all arrivals before and after it. So no threshold says how many arrivals make a restart: where they
+do not decide, the probability is spread over more than one phase.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import ndimage
+
+from rover_pipeline.numerics.compiled import compiled
+
+#: Largest difference of the rates of two clocks, or of one at two times: crystals keep within 100 ppm.
+DRIFT = 1e-4
+#: Probability that the phase is not within the bounds that are given for it.
+OUTSIDE = 1e-5
+#: Fewest and most bins of a period: a smooth distribution, and bounded work for sensors slower than a second.
+_BINS = (16, 4096)
+#: Probability of a restart between two samples, and of one where a sample is missing between them.
+_RESTART, _RESTART_IN_GAP = 1e-6, 0.01
+#: Share of arrivals whose latency can be any: so no single arrival excludes a phase.
+_UNIFORM = 0.01
+
+
+class PhasePosterior(NamedTuple):
+    """Phases of the clock at M arrivals, as bins of a period.
+
+    Attributes:
+        bins: number of bins in a period; width: of a bin, seconds.
+        mode: i4 (M,), the most probable bin.
+        below, above: i4 (M,), the true bin is at most so many before and after it, with probability 1 - `OUTSIDE`.
+    """
+
+    bins: int
+    width: float
+    mode: np.ndarray
+    below: np.ndarray
+    above: np.ndarray
+
+
+def estimate_phases(arrivals: np.ndarray, period: float, resolution: float) -> PhasePosterior:
+    """Phases of a clock of one nominal rate.
+
+    Args:
+        arrivals: f8 (M,), seconds, increasing; M > 0. Those that waited for the host together with a later one do not
+            depend on the phase and are left out.
+        period: seconds; resolution: largest width of a bin, seconds.
+    """
+    bins = int(np.clip(np.ceil(period / resolution), *_BINS))
+    width = period / bins
+    position = np.floor(arrivals / period % 1.0 * bins).astype("i4") % bins
+    latency = _local_latencies(arrivals, period)
+    for _ in range(2):  # the second time with the latencies after the phases of the first
+        probability = _latency_distribution(latency, width, bins)
+        mode, below, above = _posterior(arrivals, position, probability, period)
+        latency = (position - mode) % bins * width
+    return PhasePosterior(bins, width, mode, below, above)
+
+
+def _local_latencies(arrivals: np.ndarray, period: float) -> np.ndarray:
+    """Latencies after the earliest of eight arrivals, f8 (M,) seconds, from 0 to less than a period."""
+    count = min(8, len(arrivals))
+    windows = arrivals[: len(arrivals) // count * count].reshape(-1, count)
+    angle = 2 * np.pi / period * (windows - windows[:, :1])
+    middle = np.arctan2(np.sin(angle).mean(axis=1), np.cos(angle).mean(axis=1))[:, None]
+    around = (angle - middle + np.pi) % (2 * np.pi) - np.pi
+    return ((around - around.min(axis=1, keepdims=True)) * period / (2 * np.pi) % period).ravel()
+
+
+def _latency_distribution(latency: np.ndarray, width: float, bins: int) -> np.ndarray:
+    """Probability of each latency, f8 (bins,), from latencies, f8 (M,) seconds, and the width of a bin. The last bins
+    are arrivals before their time."""
+    counts = np.bincount(np.floor(latency / width + 0.5).astype("i8") % bins, minlength=bins).astype("f8")
+    # Few arrivals are very late. Boxes of several widths keep the peak, and give a latency near a rare one a share.
+    boxes = [box for box in 3 ** np.arange(5) if box <= bins // 3]
+    smooth = sum(ndimage.uniform_filter1d(counts, box, mode="wrap") for box in boxes) + counts.mean()
+    return np.asarray((1 - _UNIFORM) * smooth / smooth.sum() + _UNIFORM / bins)
+
+
+@compiled
+def _posterior(
+    arrivals: np.ndarray, position: np.ndarray, probability: np.ndarray, period: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The most probable bin of each arrival, and how many bins before and after it are not excluded, i4 (M,) each.
+
+    Args:
+        arrivals: f8 (M,), seconds; position: i4 (M,), their bins; period: seconds.
+        probability: f8 (bins,), of each latency.
+    """
+    count, bins = len(position), len(probability)
+    mode, below, above = np.empty(count, np.int32), np.empty(count, np.int32), np.empty(count, np.int32)
+    # Only every n-th state of the forward pass is kept; those between two of them are computed again.
+    stride = int(np.sqrt(count)) + 1
+    kept, forward = np.empty(((count + stride - 1) // stride, bins)), np.empty((stride, bins))
+    state, spare, after = np.full(bins, 1.0 / bins), np.empty(bins), np.full(bins, 1.0 / bins)
+    for j in range(count):
+        if j:
+            _transition(state, spare, arrivals[j] - arrivals[j - 1], period)
+        _observe(state, probability, position[j])
+        if j % stride == 0:
+            for k in range(bins):
+                kept[j // stride, k] = state[k]
+    for part in range(len(kept) - 1, -1, -1):
+        start, stop = part * stride, min(count, (part + 1) * stride)
+        for k in range(bins):
+            state[k] = forward[0, k] = kept[part, k]
+        for j in range(start + 1, stop):
+            _transition(state, spare, arrivals[j] - arrivals[j - 1], period)
+            _observe(state, probability, position[j])
+            for k in range(bins):
+                forward[j - start, k] = state[k]
+        for j in range(stop - 1, start - 1, -1):
+            if j + 1 < count:  # `after` is what the arrivals after a sample say of its phase
+                _observe(after, probability, position[j + 1])
+                _transition(after, spare, arrivals[j + 1] - arrivals[j], period)
+            total, best = 0.0, 0
+            for k in range(bins):
+                spare[k] = forward[j - start, k] * after[k]
+                total += spare[k]
+                if spare[k] > spare[best]:
+                    best = k
+            left, right = best, best
+            outside = total - spare[best]
+            while outside > OUTSIDE * total and right - left < bins - 1:
+                if spare[(left - 1) % bins] > spare[(right + 1) % bins]:
+                    left -= 1
+                    outside -= spare[left % bins]
+                else:
+                    right += 1
+                    outside -= spare[right % bins]
+            mode[j], below[j], above[j] = best, best - left, right - best
+    return mode, below, above
+
+
+@compiled
+def _observe(state: np.ndarray, probability: np.ndarray, position: int) -> None:
+    """Multiply probabilities of phases, f8 (bins,), by that of an arrival, and scale them to a sum of 1."""
+    bins, total = len(state), 0.0
+    for k in range(bins):
+        latency = position - k
+        state[k] *= probability[latency + bins if latency < 0 else latency]
+        total += state[k]
+    for k in range(bins):
+        state[k] /= total
+
+
+@compiled
+def _transition(state: np.ndarray, spare: np.ndarray, interval: float, period: float) -> None:
+    """Probabilities of phases, f8 (bins,), after an interval, seconds, in which the phase drifts or the sensor
+    restarts."""
+    bins, total = len(state), 0.0
+    drift = DRIFT * max(interval, period) / (period / bins)
+    restart = _RESTART_IN_GAP if interval > 1.5 * period else _RESTART
+    # Over a long gap the phase drifts by many bins. Where it can be any, the sensor might as well have restarted.
+    if drift > bins / 8:
+        restart, drift = 1.0, 0.0
+    # A diffusion by many bins is computed in passes, each of which moves at most 0.4 to the bins beside.
+    passes = max(1, int(np.ceil((drift / 0.4) * (drift / 0.4))))
+    drift = min(drift, 0.4)
+    for _ in range(passes):
+        for k in range(bins):
+            left, right = state[k - 1 if k else bins - 1], state[k + 1 if k < bins - 1 else 0]
+            spare[k] = state[k] + drift / 2 * (left - 2 * state[k] + right)
+        for k in range(bins):
+            state[k] = spare[k]
+    for k in range(bins):
+        total += state[k]
+    for k in range(bins):
+        state[k] = (1 - restart) * state[k] + restart * total / bins

@@ -1,0 +1,98 @@
+"""The rate of a sensor: its typical period, and where it changes."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+#: Intervals are too irregular for a rate when their median absolute deviation is above this fraction of their median.
+_IRREGULAR = 0.35
+#: Samples of a window in which a rate is estimated; windows overlap by a half.
+_WINDOW = 64
+#: Least change of a rate, as a fraction of it. Less is a drift, or an error of the estimate from a window.
+LEAST_CHANGE = 0.002
+#: A change of the rate is this many times the typical difference of the estimates from neighbouring windows.
+_SIGNIFICANT = 10.0
+
+
+def last_of_bursts(ts: np.ndarray, period: float) -> np.ndarray:
+    """Which arrivals show when a sample was taken, bool (N,): the last ones of those that come together.
+
+    Samples that come within a quarter of a period have waited for the host together, and all but the last one are late
+    by whole periods.
+    """
+    return np.append(np.diff(ts) >= 0.25 * period, True)
+
+
+def typical_period(ts: np.ndarray) -> tuple[float, bool]:
+    """The sampling period, seconds, and whether the intervals are regular enough for one.
+
+    Args:
+        ts: f8 (N,), arrivals, seconds, increasing; N > 1.
+    """
+    steps = np.diff(ts)
+    period = float(np.quantile(steps, 0.5, method="lower"))
+    # Where most samples come together with others, the typical interval is not the period. The longest are breaks.
+    mean = float(steps[steps <= np.quantile(steps, 0.9)].mean())
+    if np.quantile(np.abs(steps - period), 0.5, method="lower") > _IRREGULAR * period or period < mean / 2:
+        return float((ts[-1] - ts[0]) / len(steps)), False
+    return float(_refined(ts, np.array(period), max(1, len(ts) // 16))), True
+
+
+def rate_changes(ts: np.ndarray, max_error: float) -> list[tuple[int, int, int]]:
+    """Where the rate of samples changes: the first sample of the other rate, and from where to before where samples can
+    be of either rate.
+
+    Args:
+        ts: f8 (N,), arrivals, seconds, increasing; max_error: largest error of a time, seconds.
+    """
+    if len(ts) < 3 * _WINDOW:
+        return []
+    hop = _WINDOW // 2
+    windows = sliding_window_view(ts, _WINDOW)[::hop]
+    periods = np.quantile(np.diff(windows, axis=1), 0.5, axis=1, method="lower")
+    if (periods <= 0).any():
+        return []
+    periods = _refined(windows, periods, hop)
+    change = np.abs(np.log(periods[2:] / periods[:-2]))
+    # What moves the phase by less than twice the largest error within half a window is a drift of the phase.
+    moved = 2 * max_error / (hop * float(np.median(periods)))
+    limit = max(_SIGNIFICANT * float(np.median(change)), LEAST_CHANGE, moved)
+    found: list[tuple[int, int, int]] = []
+    over = np.flatnonzero(change > limit)
+    for group in np.split(over, np.flatnonzero(np.diff(over) > 2) + 1):
+        if not len(group):
+            continue
+        # The windows before and after are of the two rates; between them the intervals show which is whose.
+        start, stop = int(group[0]) * hop, min(int(group[-1]) * hop + 2 * _WINDOW, len(ts))
+        before, after = periods[group[0]], periods[group[-1] + 2]
+        if abs(np.log(after / before)) <= limit:
+            continue  # a change of the phase only, in the windows between
+        steps = np.diff(ts[start:stop])
+        costs = [
+            np.minimum(np.abs(steps / each - np.maximum(np.round(steps / each), 1)) * each, before)
+            for each in (before, after)
+        ]
+        total = np.concatenate([[0], np.cumsum(costs[0] - costs[1])])
+        # Single intervals show a change by more than five per cent. A smaller one begins at the longest interval.
+        large = abs(np.log(after / before)) > 0.05
+        first = start + 1 + int(np.argmin(total) if large else np.argmax(steps))
+        found.append((min(first, len(ts) - 1), max(start - hop, 0), stop))
+    # Of changes so near to one another that their windows overlap, the first is taken.
+    return [each for i, each in enumerate(found) if i == 0 or each[0] > found[i - 1][0]]
+
+
+def _refined(ts: np.ndarray, period: np.ndarray, longest: int) -> np.ndarray:
+    """Periods of rows of arrivals from intervals of up to `longest` samples, f8 (...), seconds.
+
+    Jitter is a smaller part of a longer interval. The last estimate gives the number of periods in it.
+
+    Args:
+        ts: f8 (..., N), seconds; period: f8 (...), first estimates, seconds.
+    """
+    stride = 1
+    while stride <= longest:
+        intervals = ts[..., stride:] - ts[..., :-stride]
+        period = np.median(intervals / np.maximum(np.round(intervals / period[..., None]), 1), axis=-1)
+        stride *= 2
+    return np.asarray(period)

@@ -1,0 +1,131 @@
+"""Times at which samples were taken, estimated from the times at which they arrived at the host.
+
+A sensor samples at a steady rate that drifts slowly against the host's clock. Some samples are lost, and every sample
+arrives with a varying latency that is never negative. The sampling time is a piecewise linear function of the sample's
+number, where lost samples have numbers too. The estimate is the highest such function that no arrival lies below
+(`rover_pipeline.clocks.lower_envelope`). The minimum latency cannot be estimated from arrivals, so it remains in the
+times.
+
+A sensor that stops and starts again has another phase, a rate can change, and a host's clock can be set: a new segment
+begins there. Where it begins, and how certain the phase is at every sample, follows from the probabilities of all
+phases (`rover_pipeline.clocks.phase_posterior`). Where they do not decide, the recorded times stay, not valid.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+from scipy import ndimage
+
+from rover_pipeline.clocks.clock_model import ClockOptions, Segment
+from rover_pipeline.clocks.latency import largest_latency, unexplained_latency
+from rover_pipeline.clocks.sampling_rate import rate_changes
+from rover_pipeline.clocks.segments import segments_of_one_rate
+from rover_pipeline.clocks.sequence_numbers import FEWEST
+from rover_pipeline.numerics.jumps import jumps
+
+_DEFAULT = ClockOptions()
+#: A host that wakes takes all samples that came while it slept in less than this time, s.
+_WAKES_S = 2.0
+
+
+class Times(NamedTuple):
+    """Corrected times of N samples.
+
+    Attributes:
+        smooth: f8 (N,), seconds, increasing where the recorded times do.
+        number: i8 (N,), number of each sample from 0 on; lost samples are counted, but not those at a restart.
+        segment: i4 (N,), rising: number of the segment that a sample is in. A restart begins a new one.
+        valid: bool (N,). False where it is not known when the sample was taken: `smooth` is then what was recorded.
+        error: f8 (N,), seconds, largest error of `smooth` but for the least latency; infinite where `valid` is False.
+        period: sampling period of the longest segment, seconds; NaN for a single sample.
+        drift_ppm: how much longer the period of the last block of that segment is than that of its first one, in
+            millionths.
+    """
+
+    smooth: np.ndarray
+    number: np.ndarray
+    segment: np.ndarray
+    valid: np.ndarray
+    error: np.ndarray
+    period: float
+    drift_ppm: float
+
+    @property
+    def steady(self) -> bool:
+        """Whether the times of all samples are known."""
+        return bool(self.valid.all())
+
+    def remarks(self, sensor: str) -> list[str]:
+        """What the user of these times has to know, one line each."""
+        remarks = []
+        if restarts := int(self.segment[-1]):
+            remarks.append(f"{sensor}: its clock begins anew {restarts} times: it restarted, or the host's was set")
+        if unknown := int((~self.valid).sum()):
+            share = f"{unknown} of {len(self.valid)} samples"
+            remarks.append(f"{sensor}: when {share} were taken is not certain; they keep their recorded times")
+        return remarks
+
+
+def smooth_times(ts: np.ndarray, options: ClockOptions = _DEFAULT, others: tuple[np.ndarray, ...] = ()) -> Times:
+    """Times without the jitter of their arrival.
+
+    How many samples were lost at a restart is not known, and none are counted. A phase that no restart and no clock
+    explains is the host's clock where another sensor shows it too, and else a latency.
+
+    Args:
+        ts: f8 (N,), seconds, increasing; at least one.
+        others: f8 (M,) each, seconds, increasing: recorded times of other sensors by the same host's clock.
+    """
+    segments, ambiguous = _segments(ts, options)
+    own = unexplained_latency(ts, segments, options.max_error)
+    latency = largest_latency(len(segments), own)
+    for other in others if latency.max() > options.max_error else ():
+        theirs = unexplained_latency(
+            other, _segments(other, options)[0], options.max_error, float(np.median(np.diff(ts)))
+        )
+        latency = min(latency, largest_latency(len(segments), own, theirs), key=np.max)
+    error = np.concatenate([segment.error + most for segment, most in zip(segments, latency, strict=True)])
+    valid = (error <= options.max_error) & ~ambiguous
+    if len(ts) >= FEWEST:  # A few samples that fit a clock amid others that do not fit it do so by chance.
+        valid = ndimage.binary_opening(valid, np.ones(FEWEST, bool))
+    smooth = np.where(valid, np.concatenate([segment.smooth for segment in segments]), ts)
+    _restore_order(smooth, ts, valid)
+    longest = max(segments, key=lambda segment: len(segment.number))
+    first = np.cumsum([0, *(segment.number[-1] + 1 for segment in segments[:-1])])
+    return Times(
+        smooth,
+        np.concatenate([segment.number + start for segment, start in zip(segments, first, strict=True)]),
+        np.repeat(np.arange(len(segments), dtype="i4"), [len(segment.number) for segment in segments]),
+        valid,
+        np.where(valid, error, np.inf),
+        longest.period,
+        longest.drift_ppm,
+    )
+
+
+def _segments(ts: np.ndarray, options: ClockOptions) -> tuple[list[Segment], np.ndarray]:
+    """The segments of a sensor, and which samples can be of either of two rates, or of none, bool (N,)."""
+    segments, ambiguous = [], np.zeros(len(ts), bool)
+    for first, end in itertools.pairwise([0, *jumps(ts).tolist(), len(ts)]):
+        changes = rate_changes(ts[first:end], options.max_error)
+        for start, stop in itertools.pairwise([first, *(first + change for change, _, _ in changes), end]):
+            segments += segments_of_one_rate(ts[start:stop], options)
+            # Samples that a host takes at once when it wakes show no rate.
+            ambiguous[start:stop] = bool(changes) and ts[stop - 1] - ts[start] < _WAKES_S
+        for _, low, high in changes:
+            ambiguous[first + low : first + high] = True
+    return segments, ambiguous
+
+
+def _restore_order(smooth: np.ndarray, ts: np.ndarray, valid: np.ndarray) -> None:
+    """Take recorded times beside recorded times until all times increase, which recorded ones do."""
+    wrong = np.flatnonzero(np.diff(smooth) <= 0)
+    while len(wrong):
+        both = np.concatenate([wrong, wrong + 1])
+        if (smooth[both] == ts[both]).all():
+            return  # the recorded times themselves do not increase
+        smooth[both], valid[both] = ts[both], False
+        wrong = np.flatnonzero(np.diff(smooth) <= 0)
