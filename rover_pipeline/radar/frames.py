@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 
 from rover_pipeline.engine.shared import Shared
 from rover_pipeline.radar.coupling import Coupling
-from rover_pipeline.radar.health import clipped_share
-from rover_pipeline.radar.interference import Excise, excise, samples_of
+from rover_pipeline.radar.health import Excise, clipped_share, excise
 from rover_pipeline.radar.options import RangeDopplerOptions
-from rover_pipeline.radar.prepare import make_transform
+from rover_pipeline.radar.spectrum import RangeDoppler, samples_of
 
 
 class Frames:
@@ -91,3 +90,33 @@ class Frames:
             last.clear()
             last[self._how] = self._transform.spectrum_and_power(self.cleaned(i))
         return last[self._how]
+
+
+def make_transform(
+    shape: tuple[int, ...], options: RangeDopplerOptions, real: bool, coupling: Coupling | None = None
+) -> RangeDoppler:
+    """The range-Doppler transform of a step: the same object for all steps whose transform is the same."""
+    return _transform(
+        shape,
+        (options.range_window, options.doppler_window),
+        real,
+        options.sample_order,
+        (getattr(options, "doppler_bins", 0), getattr(options, "range_bins", 0)),
+        getattr(options, "remove_static", False),
+        coupling,
+    )
+
+
+@lru_cache(maxsize=8)
+def _transform(
+    shape: tuple[int, ...],
+    windows: tuple[str, str],
+    real: bool,
+    order: str,
+    bins: tuple[int, int],
+    remove_static: bool,
+    coupling: Coupling | None,
+) -> RangeDoppler:
+    samples = shape[-1] // (1 if real else 2)
+    signal = None if coupling is None else coupling.signal(samples, real)
+    return RangeDoppler(shape, *windows, real, order=order, bins=bins, remove_static=remove_static, coupling=signal)

@@ -8,11 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rover_pipeline.radar.angles import virtual_antennas
-from rover_pipeline.radar.artefacts import find_artefacts
+from rover_pipeline.radar.angles import coherence, deviations, unit_vectors, virtual_antennas
 from rover_pipeline.radar.boards import Board
-from rover_pipeline.radar.coherence import coherence, deviations, unit_vectors
-from rover_pipeline.radar.detect import Peaks, Search, ca_noise, caso_noise, find_os_peaks, find_peaks
+from rover_pipeline.radar.detect import Peaks, Search, ca_noise, caso_noise, find_artefacts, find_os_peaks, find_peaks
 from rover_pipeline.radar.options import PointsOptions
 from rover_pipeline.radar.point_kernels import strongest_beams
 from rover_pipeline.radar.resolve import Resolver

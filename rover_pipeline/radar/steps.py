@@ -21,8 +21,8 @@ from rover_pipeline.kinematics.mount import find_mount
 from rover_pipeline.kinematics.options import RigOptions
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.radar.angles import Magnitudes, RangeAzimuth
-from rover_pipeline.radar.axes import resolutions
-from rover_pipeline.radar.boards import find_board
+from rover_pipeline.radar.axes import is_real, resolutions
+from rover_pipeline.radar.boards import find_board, placed_board
 from rover_pipeline.radar.coupling import near_zero
 from rover_pipeline.radar.frames import Frames
 from rover_pipeline.radar.half import as_half
@@ -34,8 +34,7 @@ from rover_pipeline.radar.options import (
     SpectrumOptions,
 )
 from rover_pipeline.radar.points import PointFinder
-from rover_pipeline.radar.prepare import Prepared, placed_board
-from rover_pipeline.radar.sidecar import is_real
+from rover_pipeline.radar.prepare import Prepared
 from rover_pipeline.radar.spectrum import decibel
 
 #: Power over noise of targets that show the coherence of the array (20 dB), and the fewest of them.

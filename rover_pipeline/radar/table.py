@@ -1,14 +1,18 @@
-"""Declarations of the virtual sensors that are made from the radar."""
+"""Declarations of the virtual sensors that are made from the radar.
+
+They are written for a radar that records samples. Those of recordings of a radar that sends points, with their Doppler
+velocity, read the points instead, and say what they cannot make.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from rover_pipeline.engine.step import Output, Step
+from rover_pipeline.engine.step import Has, Output, Step
 from rover_pipeline.kinematics.references import ODOMETRY
-from rover_pipeline.radar.kinds import from_points, only_of_samples, with_points_sidecar
 from rover_pipeline.radar.options import (
     PointsOptions,
     RangeAzimuthOptions,
@@ -25,6 +29,50 @@ def _guided(options: PointsOptions) -> Mapping[str, Any]:
     return {"inputs": {"ts": "radar/ts"}, "whole": {"odometry": tuple(f"{name}?" for name in ODOMETRY)}}
 
 
+#: Why a step cannot be made of points.
+NO_SAMPLES = "has a radar of points and no samples (radar/iq)"
+#: What the import of such a radar writes beside its channels.
+POINTS_SIDECAR = "radar/points.json"
+
+
+def _has_points(has: Has) -> bool:
+    """Whether a recording's radar is points."""
+    return has("radar/xyz") and not has("radar/iq")
+
+
+def only_of_samples(step: Step, has: Has) -> Step:
+    """A step that reads the samples."""
+    return replace(step, unfit=NO_SAMPLES) if _has_points(has) else step
+
+
+def from_points(step: Step, has: Has) -> Step:
+    """`_radar_points` of a radar that is points: the same ones, strongest first."""
+    if not _has_points(has):
+        return step
+    strength = next((each for each in ("snr", "intensity") if has(f"radar/{each}")), None)
+    described = "Signal over noise, dB" if strength == "snr" else "Strength in the unit of the radar"
+    return replace(
+        step,
+        function="rover_pipeline.radar.steps:sent_points",
+        inputs={
+            **{name: f"radar/{name}" for name in ("xyz", "doppler", "count")},
+            **({"strength": f"radar/{strength}"} if strength else {}),
+            "whole": "radar/valid",
+        },
+        files={},
+        outputs={**step.outputs, "snr": Output(f"{described}. [point], falling.", type="f4", unit="")},
+        variant=None,
+        prepare=None,
+        inspect=None,
+        shares="",
+    )
+
+
+def with_points_sidecar(step: Step, has: Has) -> Step:
+    """A step that needs to know how large Doppler bins are."""
+    return replace(step, files={"sidecar": POINTS_SIDECAR}) if _has_points(has) else step
+
+
 #: The pass over `radar/iq` that makes the products which share its decoding and its transform.
 SHARED = "radar"
 _FILES = {"sidecar": "radar/radar.json?", "config": "config.yaml?"}
@@ -35,7 +83,7 @@ _spectra = partial(
     inputs={"iq": "radar/iq"},
     files=_FILES,
     prepare="rover_pipeline.radar.prepare:prepare",
-    inspect="rover_pipeline.radar.inspection:inspect_spectra",
+    inspect="rover_pipeline.radar.prepare:inspect_spectra",
     sidecars=("axes.json",),
     shares=SHARED,
     adapt=only_of_samples,
@@ -126,7 +174,7 @@ STEPS = (
         },
         variant=_guided,
         prepare="rover_pipeline.radar.prepare:prepare",
-        inspect="rover_pipeline.radar.inspection:check_order",
+        inspect="rover_pipeline.radar.prepare:check_order",
         shares=SHARED,
         adapt=from_points,
         default=True,
