@@ -60,7 +60,7 @@ class Prepared(NamedTuple):
         calibrated: whether the coupling is the one of the calibration.
         coherence: of the array; NaN if there are too few strong echoes. See `array_coherence`.
         error: share of an echo's power that the phases and gains of the array do not explain.
-        imbalance: factors of the receivers; see `rover_pipeline.radar.artefacts`.
+        imbalance: factors of the receivers; see `rover_pipeline.radar.detect`.
     """
 
     coupling: Coupling | None = None
@@ -87,10 +87,9 @@ def prepare(
         shared: what other radar steps have estimated from the same frames.
     """
     real = is_real(iq.shape[-1], sidecar)
+    size, mps = resolutions(sidecar) or (None, None)
     coupling, calibrated = None, False
     if options.coupling == "remove":
-        bins = resolutions(sidecar)
-        size = None if bins is None else bins[0]
         samples = iq.shape[-1] // (1 if real else 2)
         coupling = _calibrated(options, size, samples, (iq.shape[2], iq.shape[3]))
         calibrated = coupling is not None
@@ -99,8 +98,8 @@ def prepare(
             coupling = find() if shared is None else shared.once(("coupling", options.sample_order, real, size), find)
     if not (isinstance(options, PointsOptions) and len(iq)):
         return Prepared(coupling, calibrated)
-    board, bins = placed_board(options, config, iq.shape[1:]), resolutions(sidecar)
-    finder = PointFinder(board, options.model_copy(update={"estimator": "beam"}), bin_mps=bins[1] if bins else None)
+    board = placed_board(options, config, iq.shape[1:])
+    finder = PointFinder(board, options.model_copy(update={"estimator": "beam"}), bin_mps=mps)
     least, echoes, pairs = 10 ** (STRONG_DB / 10), [], []
     for frame in map(make_transform(iq.shape[1:], options, real, coupling).spectrum_and_power, iq):
         echoes.append(finder.coherence(*frame, least))

@@ -29,8 +29,8 @@ from rover_pipeline.radar.angles import plane_waves
 from rover_pipeline.radar.at_rest import level_velocities, vertical_sigma
 from rover_pipeline.radar.boards import Board
 from rover_pipeline.radar.detect import Peaks
-from rover_pipeline.radar.fold_kernels import refine_rest, rest_odds, rest_scores, variance_at
 from rover_pipeline.radar.options import VelocitySection
+from rover_pipeline.radar.point_kernels import refine_rest, rest_odds, rest_scores, variance_at
 
 #: Folds beyond those of a target that are tried for the velocity of the radar itself.
 _BEYOND = 3
@@ -129,9 +129,8 @@ class Unfolder:
         open_ = np.flatnonzero(~_phases_decide(share, peaks.snr, self._antennas, self._likeness))
         others = len(self._remainders)
         if len(open_) and others:
-            tried = Peaks(*(np.tile(values[open_], others) for values in peaks))
-            tried = tried._replace(doppler=tried.doppler + np.repeat(self._remainders, len(open_)) * float(bins))
-            found, shares = echoes(tried, False)
+            tried = peaks.select(np.tile(open_, others))
+            found, shares = echoes(tried.moved(np.repeat(self._remainders, len(open_)) * float(bins)), False)
             directions[open_, 1:] = np.swapaxes(found.reshape(others, -1, 3), 0, 1)
             explained[open_, 1:] = shares.reshape(others, -1).T
         likelihood = _phase_likelihood(explained, peaks.snr, self._antennas)
@@ -147,9 +146,7 @@ class Unfolder:
         folds = self._folds[fold]
         some = np.flatnonzero(folds)
         if len(some):
-            folded = Peaks(*(values[some] for values in peaks))
-            folded = folded._replace(doppler=folded.doppler + folds[some] * float(bins))
-            direction[some], _ = echoes(folded, True)
+            direction[some], _ = echoes(peaks.moved(folds * float(bins)).select(some), True)
         return folds, certain, direction
 
 
