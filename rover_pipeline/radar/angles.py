@@ -35,9 +35,9 @@ def centred_sines(bins: int, spacing: float = 1.0) -> np.ndarray:
     return (np.arange(bins) - bins // 2) * (2 / bins) / spacing
 
 
-def steering_weights(sines: np.ndarray, spacing: float, antennas: int) -> np.ndarray:
-    """Weights that steer a line of antennas, `spacing` half wavelengths apart, to each sine, c16 (bin, antenna)."""
-    return np.exp(-2j * np.pi * (sines[:, None] * spacing / 2 * np.arange(antennas)))
+def steering_weights(sines: np.ndarray, antennas: int) -> np.ndarray:
+    """Weights that steer a line of antennas, half a wavelength apart, to each sine, c16 (bin, antenna)."""
+    return np.exp(-2j * np.pi * (sines[:, None] / 2 * np.arange(antennas)))
 
 
 def array_window(size: int, window: str) -> np.ndarray:
@@ -125,7 +125,7 @@ class Magnitudes:
         _require_bins(azimuths, width, "azimuth", "columns")
         _require_bins(elevations, count, "elevation", "rows")
         # The weights of an antenna for the azimuths hold both windows, so the elevation weights need none.
-        steering = steering_weights(centred_sines(azimuths), 1, width) * array_window(width, windows[1])
+        steering = steering_weights(centred_sines(azimuths), width) * array_window(width, windows[1])
         steering = steering[:, columns] * array_window(count, windows[0])[rows] / len(rows)
         # The kernel takes antennas of one row in groups of four; a shorter group is filled up with weights of zero.
         groups, weights = [], []
@@ -138,7 +138,7 @@ class Magnitudes:
         self._groups = np.array(groups)
         self._azimuth = np.stack(weights, axis=1).astype("c8")
         # The kernel needs two rows or more; a second row of weight zero is added to a board with one row.
-        elevation = steering_weights(centred_sines(elevations), 1, count)
+        elevation = steering_weights(centred_sines(elevations), count)
         self._elevation = np.pad(elevation, ((0, 0), (0, max(2 - count, 0)))).astype("c8")
         self._phases = _fft_order(antenna_phases(board, doppler_bins, compensate_tdm))
         self._thread = threading.local()

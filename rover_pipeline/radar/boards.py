@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -58,21 +59,16 @@ class Board:
         Raises:
             ValueError: the board has no such antenna, or one is named twice.
         """
-        if tx in (None, tuple(range(1, len(self.tx) + 1))) and rx in (None, tuple(range(1, len(self.rx) + 1))):
-            return self
-        chosen = []
+        indices = []
         for kind, numbers, count in (("TX", tx, len(self.tx)), ("RX", rx, len(self.rx))):
             numbers = tuple(range(1, count + 1)) if numbers is None else numbers
             if not numbers or len(set(numbers)) < len(numbers) or not all(1 <= n <= count for n in numbers):
                 raise ValueError(f"{kind} {list(numbers)}: must be different ones of the board's 1 to {count}")
-            chosen.append([n - 1 for n in numbers])
-        return replace(
-            self,
-            tx=tuple(self.tx[n] for n in chosen[0]),
-            rx=tuple(self.rx[n] for n in chosen[1]),
-            polarity=tuple(self.polarity[n] for n in chosen[0]) if self.polarity else (),
-            rx_polarity=tuple(self.rx_polarity[n] for n in chosen[1]) if self.rx_polarity else (),
-        )
+            indices.append([n - 1 for n in numbers])
+        parts = {"tx": indices[0], "rx": indices[1], "polarity": indices[0], "rx_polarity": indices[1]}
+        given = {name: getattr(self, name) for name in parts}
+        chosen: dict[str, Any] = {name: tuple(given[name][n] for n in parts[name]) for name in parts if given[name]}
+        return replace(self, **chosen)
 
     @cached_property
     def antennas(self) -> np.ndarray:

@@ -99,14 +99,10 @@ def antenna_power(samples: np.ndarray) -> np.ndarray:
 def conclude(results: Mapping[str, np.ndarray]) -> Inspection:
     """What the user should know of all frames, from the channels of `_radar_quality`."""
     used = results["valid"] != 0
-    return Inspection(*_findings({name: values[used] for name, values in results.items()}))
-
-
-def _findings(found: Mapping[str, np.ndarray]) -> tuple[dict[str, Any], list[str]]:
-    """Figures for provenance, and warnings, about the frames that are whole."""
+    found = {name: values[used] for name, values in results.items()}
     count = len(found["clipped"])
     if not count:
-        return {}, []
+        return Inspection({})
     clipped, interfered = int((found["clipped"] > 0).sum()), int((found["interfered"] > 0).sum())
     power = np.median(found["antenna_power"], axis=0)
     known = found["coherence"][np.isfinite(found["coherence"])]
@@ -139,7 +135,7 @@ def _findings(found: Mapping[str, np.ndarray]) -> tuple[dict[str, Any], list[str
             f"radar: the array explains {coherence:.0%} of the power of strong targets: its phases are not those of "
             "the board's design, and directions are wrong by more than usual"
         )
-    return measured, warnings
+    return Inspection(measured, warnings)
 
 
 # --- Interference -------------------------------------------------------------------------------------------------

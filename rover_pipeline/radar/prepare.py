@@ -3,14 +3,13 @@
 Estimated are the coupling of the antennas, and how coherent the array is. Looked at are the order of the samples and
 whether the board is a guess.
 
-Arguments mean the same as in `rover_pipeline.radar.steps`.
+Arguments mean the same as in `rover_pipeline.radar.steps`; others that a step has are not looked at.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -76,10 +75,8 @@ def prepare(
     options: CaptureOptions,
     sidecar: str | None = None,
     config: str | None = None,
-    whole: np.ndarray | None = None,
-    ts: np.ndarray | None = None,
-    odometry: Mapping[str, np.ndarray] | None = None,
     shared: Shared | None = None,
+    **_others: Any,
 ) -> Prepared:
     """The coupling, from the options' calibration or else from the frames, and for points the array's coherence.
 
@@ -141,10 +138,8 @@ def check_order(
     options: RangeDopplerOptions,
     sidecar: str | None = None,
     config: str | None = None,
-    whole: np.ndarray | None = None,
-    ts: np.ndarray | None = None,
-    odometry: Mapping[str, np.ndarray] | None = None,
     prepared: Prepared | None = None,
+    **_others: Any,
 ) -> Inspection:
     """Measure the energy at negative beat frequencies; tell when I and Q seem swapped or the board is a guess.
 

@@ -76,17 +76,18 @@ def with_points_sidecar(step: Step, has: Has) -> Step:
 #: The pass over `radar/iq` that makes the products which share its decoding and its transform.
 SHARED = "radar"
 _FILES = {"sidecar": "radar/radar.json?", "config": "config.yaml?"}
-#: Declares spectra of the samples.
-_spectra = partial(
+#: Declares what is made from the samples.
+_of_samples = partial(
     Step,
-    version=5,
     inputs={"iq": "radar/iq"},
     files=_FILES,
     prepare="rover_pipeline.radar.prepare:prepare",
-    inspect="rover_pipeline.radar.prepare:inspect_spectra",
-    sidecars=("axes.json",),
     shares=SHARED,
     adapt=only_of_samples,
+)
+#: Declares spectra of the samples.
+_spectra = partial(
+    _of_samples, version=5, inspect="rover_pipeline.radar.prepare:inspect_spectra", sidecars=("axes.json",)
 )
 
 STEPS = (
@@ -138,7 +139,7 @@ STEPS = (
         },
         summary="Magnitude of the four-dimensional spectrum, ADC counts.",
     ),
-    Step(
+    _of_samples(
         sensor="_radar_points",
         function="rover_pipeline.radar.steps:points",
         version=9,
@@ -173,9 +174,7 @@ STEPS = (
             "excised": Output("Share of the samples that `radar.interference` replaced, 0 to 1.", type="f4"),
         },
         variant=_guided,
-        prepare="rover_pipeline.radar.prepare:prepare",
         inspect="rover_pipeline.radar.prepare:check_order",
-        shares=SHARED,
         adapt=from_points,
         default=True,
         summary="Targets in the radar frame, front-left-up, strongest first; NaN past `count`.",
@@ -205,15 +204,13 @@ STEPS = (
         default=True,
         summary="The radar's own velocity over ground, m/s, front-left-up.",
     ),
-    Step(
+    _of_samples(
         sensor="_radar_quality",
         function="rover_pipeline.radar.steps:quality",
         version=4,
         sections=("radar.points", "rig"),
         uses={"rig": ("name", "radar")},
         options=PointsOptions,
-        inputs={"iq": "radar/iq"},
-        files=_FILES,
         outputs={
             "clipped": Output("Share of the I and Q values that are at the rails of the converter, 0 to 1.", type="f4"),
             "interfered": Output(
@@ -232,10 +229,7 @@ STEPS = (
                 "Power of each virtual antenna over that of the median one, dB. [tx, rx]", type="f4", unit="dB"
             ),
         },
-        prepare="rover_pipeline.radar.prepare:prepare",
         conclude="rover_pipeline.radar.health:conclude",
-        shares=SHARED,
-        adapt=only_of_samples,
         summary="How far a frame can be trusted: clipped samples, interference, the array's coherence, its antennas.",
     ),
 )

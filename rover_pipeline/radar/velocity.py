@@ -56,9 +56,6 @@ _LEAST_VOLUME = 1e-3
 _STEEPEST = 1.0
 #: Rivals that are compared with the estimate on all points.
 _COMPARED = 64
-#: Rivals that are refined by least squares before they are compared: from two or three points alone, they look worse
-#: than they are.
-_REFINED = 2
 
 
 class Velocity(NamedTuple):
@@ -260,20 +257,13 @@ def _strongest_rival(
         against, of_estimate = np.maximum(more, 0).sum(axis=1), np.maximum(-more, 0).sum(axis=1)
         return against / np.maximum(of_estimate, 1e-9)
 
-    evidence = shares(rivals)
-    best, left = None, np.ones(len(rivals), bool)
-    for _ in range(_REFINED):
-        if not left.any():
-            break
-        start = rivals[np.flatnonzero(left)[evidence[left].argmax()]]
-        refined = fit(echoes, start, doppler_sigma, options)
-        tried = start[None] if refined is None else np.stack([start, refined.vel])
-        tried = tried[_level_distance(tried, velocity) > distance]
-        for other, share in zip(tried, shares(tried), strict=True):
-            if best is None or share > best[1]:
-                best = other, float(share)
-            left &= _level_distance(rivals, other) > distance
-    return best
+    # From two or three points alone a rival looks worse than it is, so it is refined by least squares.
+    start = rivals[shares(rivals).argmax()]
+    refined = fit(echoes, start, doppler_sigma, options)
+    tried = start[None] if refined is None else np.stack([start, refined.vel])
+    tried = tried[_level_distance(tried, velocity) > distance]
+    evidence = shares(tried)
+    return tried[evidence.argmax()], float(evidence.max())
 
 
 def _of_triples(direction: np.ndarray, doppler: np.ndarray, triples: np.ndarray) -> np.ndarray:
