@@ -59,6 +59,8 @@ class Board:
         Raises:
             ValueError: the board has no such antenna, or one is named twice.
         """
+        if tx is None and rx is None:
+            return self
         indices = []
         for kind, numbers, count in (("TX", tx, len(self.tx)), ("RX", rx, len(self.rx))):
             numbers = tuple(range(1, count + 1)) if numbers is None else numbers
