@@ -19,8 +19,8 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.measure import print_versions
 from benchmarks.results import record
+from rover_pipeline.radar.angles import plane_waves
 from rover_pipeline.radar.boards import BOARDS
-from rover_pipeline.radar.coherence import plane_waves
 from rover_pipeline.radar.resolve import Resolver
 
 BOARD = BOARDS["AWR1843"]

@@ -17,18 +17,16 @@ from rover_pipeline.format.sensor import VALID, Sensor
 from rover_pipeline.format.stale import run_command
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.format.trace import CONFIG
-from rover_pipeline.radar.axes import max_doppler, resolutions
-from rover_pipeline.radar.boards import BOARDS, assumed_board, recorded_board
-from rover_pipeline.radar.calibration import CalibrationFile
-from rover_pipeline.radar.coherence import coherence
+from rover_pipeline.radar.angles import coherence
+from rover_pipeline.radar.axes import is_real, max_doppler, resolutions
+from rover_pipeline.radar.boards import BOARDS, assumed_board, centre_frequency, placed_board, recorded_board
 from rover_pipeline.radar.coupling import Coupling
 from rover_pipeline.radar.detect import Peaks
-from rover_pipeline.radar.options import PointsOptions
+from rover_pipeline.radar.frames import make_transform
+from rover_pipeline.radar.options import CalibrationFile, PointsOptions
 from rover_pipeline.radar.points import PointFinder
-from rover_pipeline.radar.prepare import make_transform, placed_board, prepare
+from rover_pipeline.radar.prepare import prepare
 from rover_pipeline.radar.selfcal import Fit, fit_gains, fit_moving, strongest_directions
-from rover_pipeline.radar.sidecar import is_real
-from rover_pipeline.radar.waveform import centre_frequency
 
 #: Frames of a recording that are looked at, evenly spread; and those that the coupling is estimated from.
 _FRAMES, _PREPARED = 80, 16

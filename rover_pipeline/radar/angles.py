@@ -1,5 +1,7 @@
 """From virtual antennas to directions: steering weights, TDM compensation, transforms over azimuth and elevation.
 
+And how well the echoes that an array receives fit plane waves, and how well their directions are known.
+
 Axes are `tx, rx, doppler, range` before and `doppler, elevation, azimuth, range` after. Bins are equally spaced in the
 sine of the angle: azimuth bin `n // 2` is straight ahead, larger bins are to the right; elevation bin `n // 2` is
 level, larger bins are up. Antennas are at multiples of the half wavelength that the board was designed for, which is
@@ -12,7 +14,7 @@ import threading
 
 import numpy as np
 
-from rover_pipeline.numerics.linear import matmul
+from rover_pipeline.numerics.linear import inv, matmul
 from rover_pipeline.radar.boards import Board
 from rover_pipeline.radar.kernels import angle_magnitudes, lag_products
 from rover_pipeline.radar.spectrum import window_weights
@@ -33,9 +35,9 @@ def centred_sines(bins: int, spacing: float = 1.0) -> np.ndarray:
     return (np.arange(bins) - bins // 2) * (2 / bins) / spacing
 
 
-def steering_weights(sines: np.ndarray, spacing: float, antennas: int) -> np.ndarray:
-    """Weights that steer a line of antennas, `spacing` half wavelengths apart, to each sine, c16 (bin, antenna)."""
-    return np.exp(-2j * np.pi * (sines[:, None] * spacing / 2 * np.arange(antennas)))
+def steering_weights(sines: np.ndarray, antennas: int) -> np.ndarray:
+    """Weights that steer a line of antennas, half a wavelength apart, to each sine, c16 (bin, antenna)."""
+    return np.exp(-2j * np.pi * (sines[:, None] / 2 * np.arange(antennas)))
 
 
 def array_window(size: int, window: str) -> np.ndarray:
@@ -123,7 +125,7 @@ class Magnitudes:
         _require_bins(azimuths, width, "azimuth", "columns")
         _require_bins(elevations, count, "elevation", "rows")
         # The weights of an antenna for the azimuths hold both windows, so the elevation weights need none.
-        steering = steering_weights(centred_sines(azimuths), 1, width) * array_window(width, windows[1])
+        steering = steering_weights(centred_sines(azimuths), width) * array_window(width, windows[1])
         steering = steering[:, columns] * array_window(count, windows[0])[rows] / len(rows)
         # The kernel takes antennas of one row in groups of four; a shorter group is filled up with weights of zero.
         groups, weights = [], []
@@ -136,7 +138,7 @@ class Magnitudes:
         self._groups = np.array(groups)
         self._azimuth = np.stack(weights, axis=1).astype("c8")
         # The kernel needs two rows or more; a second row of weight zero is added to a board with one row.
-        elevation = steering_weights(centred_sines(elevations), 1, count)
+        elevation = steering_weights(centred_sines(elevations), count)
         self._elevation = np.pad(elevation, ((0, 0), (0, max(2 - count, 0)))).astype("c8")
         self._phases = _fft_order(antenna_phases(board, doppler_bins, compensate_tdm))
         self._thread = threading.local()
@@ -167,3 +169,68 @@ def virtual_antennas(spectrum: np.ndarray) -> np.ndarray:
 def _fft_order(phases: np.ndarray) -> np.ndarray:
     """c8 (doppler, antenna), zero Doppler first, as spectra are."""
     return np.ascontiguousarray(np.fft.ifftshift(phases, axes=0).astype("c8"))
+
+
+# --- Echoes as plane waves ----------------------------------------------------------------------------------------
+
+
+def plane_waves(board: Board, right: np.ndarray, up: np.ndarray) -> np.ndarray:
+    """What the antennas would receive from directions if all had the same phase and gain, c16 (echo, antenna).
+
+    Args:
+        right, up: f8 (echo,), sines of azimuth and elevation.
+    """
+    rows, columns = board.grid.T
+    cycles = board.spacing * columns * right[:, None] + board.row_spacing * rows * up[:, None]
+    return np.exp(1j * np.pi * cycles) * board.signs
+
+
+def coherence(board: Board, snapshots: np.ndarray, right: np.ndarray, up: np.ndarray) -> np.ndarray:
+    """Power of the beam towards each echo over the power if all antennas were in phase, f8 (echo,), 0 to 1.
+
+    Args:
+        snapshots: c16 (echo, antenna), TDM-compensated.
+    """
+    corrected = snapshots * board.corrections * board.signs
+    beam = np.abs((corrected * plane_waves(board, right, up).conj()).sum(axis=1)) ** 2
+    most = (board.corrections != 0).sum() * (np.abs(corrected) ** 2).sum(axis=1)
+    return beam / np.maximum(most, 1e-30)
+
+
+def deviations(
+    board: Board, snapshots: np.ndarray, snr: np.ndarray, right: np.ndarray, up: np.ndarray, array_error: float
+) -> np.ndarray:
+    """Standard deviations of the sines of azimuth and elevation, f8 (echo, 2); NaN where the array tells none.
+
+    By the Cramer-Rao bound of an array (P. Stoica and A. Nehorai, MUSIC, maximum likelihood, and Cramer-Rao bound, IEEE
+    Transactions on Acoustics, Speech and Signal Processing, 1989). The phases at the antennas err by the noise of the
+    echo and by what the array's own phases are off. A second target in the cell shows in the coherence of the echo.
+
+    Args:
+        snapshots: c16 (echo, antenna), TDM-compensated; snr: f8 (echo,), power of an antenna over its noise.
+        right, up: f8 (echo,), sines of azimuth and elevation.
+        array_error: share of an echo's power that the array does not explain, of echoes of one target.
+    """
+    rows, columns = board.grid.T
+    at = np.pi * np.stack([board.spacing * columns, board.row_spacing * rows], axis=1)[board.corrections != 0]
+    at = at - at.mean(axis=0)
+    spans, information = np.ptp(at, axis=0) > 0, matmul(at.T, at)
+    # Antennas on one oblique line tell one angle, and neither of the two.
+    if spans.all() and np.prod(np.diag(information)) - information[0, 1] ** 2 < 1e-9 * information[0, 0] ** 2:
+        spans = np.zeros(2, bool)
+    inverse = np.full(2, np.nan)
+    if spans.any():
+        inverse[spans] = np.diag(inv(information[np.ix_(spans, spans)]))
+    # Of the phases, one for each antenna, the fit takes that of the echo and those of its direction.
+    free = max(len(at) - 1 - int(spans.sum()), 0)
+    left = np.append(array_error, 1 - coherence(board, snapshots, right, up))
+    variance = left / np.maximum(1 - left, 1e-3) * len(at) / free if free else 0.0 * left
+    # Half of the power of noise, and of another target, is in phase with the echo and changes no phase.
+    return np.sqrt(np.maximum(variance[0] + 0.5 / snr, 0.5 * variance[1:])[:, None] * inverse)
+
+
+def unit_vectors(right: np.ndarray, up: np.ndarray) -> np.ndarray:
+    """Unit vectors front-left-up, f8 (echo, 3), of sines of azimuth and elevation."""
+    ahead = np.sqrt(np.maximum(1 - right**2 - up**2, 0))
+    direction = np.stack([ahead, -right, up], axis=-1)
+    return direction / np.linalg.norm(direction, axis=-1, keepdims=True)

@@ -1,4 +1,4 @@
-"""What the Doppler of points at rest says of the radar's velocity: errors of residuals, and weighted least squares.
+"""What the Doppler of points at rest says of the radar's velocity: candidates, errors of residuals, least squares.
 
 A static point in direction u recedes at -u . v when the radar moves at v. Radar frame, front-left-up.
 """
@@ -123,3 +123,19 @@ def information(matrix: np.ndarray, prior: float) -> np.ndarray:
     matrix.flat[::4] += _REGULARISATION
     matrix[2, 2] += 1 / prior**2
     return matrix
+
+
+def level_velocities(direction: np.ndarray, doppler: np.ndarray, pairs: np.ndarray, least_angle: float) -> np.ndarray:
+    """Level velocities at which both points of a pair would be at rest, f8 (velocity, 3), m/s.
+
+    Args:
+        direction: f8 (point, 3), unit vectors; doppler: f8 (point,), m/s.
+        pairs: i8 (2, pair), numbers of points; least_angle: sine of the smallest angle between the two of a pair.
+    """
+    first, second = direction[pairs, :2]
+    cross = first[:, 0] * second[:, 1] - first[:, 1] * second[:, 0]
+    usable = np.abs(cross) > least_angle
+    first, second, cross = first[usable], second[usable], cross[usable]
+    a, b = -doppler[pairs[:, usable]]
+    level = np.stack([a * second[:, 1] - b * first[:, 1], b * first[:, 0] - a * second[:, 0]], axis=-1) / cross[:, None]
+    return np.append(level, np.zeros((len(level), 1)), axis=1)

@@ -1,20 +1,51 @@
-"""The values of the bins of a radar product, published beside it as `axes.json`."""
+"""What `radar.json` and `config.yaml` say of the samples, and the values of bins, published as `axes.json`."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
 
 from rover_pipeline.errors import FormatError
+from rover_pipeline.format.collection import parse_collection
 from rover_pipeline.format.texts import parse_json
 
 T = TypeVar("T")
 
 #: File beside the channels: axis -> its unit and the value of each bin.
 AXES = "axes.json"
+
+
+@lru_cache(maxsize=8)
+def chirp_settings(config: str | None) -> Mapping[str, Any]:
+    """The section `radar.args.radar` of a `config.yaml`: board, antennas and chirps; empty if there is none."""
+    section: Any = parse_collection(config)
+    for key in ("radar", "args", "radar"):
+        section = section.get(key) if isinstance(section, dict) else None
+    return section if isinstance(section, dict) else {}
+
+
+def is_real(words: int, sidecar: str | None) -> bool:
+    """Whether samples are real instead of complex; complex if there is no sidecar.
+
+    Args:
+        words: of a chirp; sidecar: `radar.json`.
+
+    Raises:
+        ValueError: it does not say, or something else than the words do.
+    """
+    if sidecar is None:
+        return False
+    try:
+        samples = int(parse_json(sidecar, "radar.json")["shape"][-1])
+    except (ValueError, LookupError, TypeError, ArithmeticError) as error:
+        raise ValueError("radar.json must be an object with a `shape` of [chirps, tx, rx, samples]") from error
+    if words not in (samples, 2 * samples):
+        raise ValueError(f"radar.json says {samples} samples a chirp, iq holds {words} words; neither real nor complex")
+    return words == samples
 
 
 def resolutions(sidecar: str | None) -> tuple[float, float] | None:

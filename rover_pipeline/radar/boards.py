@@ -1,4 +1,7 @@
-"""A table of radar boards: the positions of their antennas and the kind of their samples. A new board is a new row."""
+"""The radar's board: a table of the antennas and samples of boards, and which one a recording is of.
+
+A new board is a new row.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from rover_pipeline.errors import ConfigError, did_you_mean
-from rover_pipeline.format.collection import parse_collection
+from rover_pipeline.radar.axes import chirp_settings
+from rover_pipeline.radar.options import CalibrationFile, CaptureOptions
 
 #: Frequency that the antennas of boards at 76 to 81 GHz are taken to be placed for, GHz: the middle of the band, as no
 #: manual says it. A calibration measures what they really are.
@@ -49,31 +53,24 @@ class Board:
         """The board at the centre frequency of a recording; as designed if that is not known."""
         return self if hertz is None else replace(self, spacing=hertz / (self.design_ghz * 1e9))
 
-    def calibrated(self, gains: tuple[complex, ...], spacing: float) -> Board:
-        """The board with measured gains of its virtual antennas and spacing at the centre frequency."""
-        return replace(self, gains=gains, spacing=spacing)
-
     def select(self, tx: tuple[int, ...] | None, rx: tuple[int, ...] | None) -> Board:
         """The board with some of its antennas, numbered from 1, in this order; None = all of them.
 
         Raises:
             ValueError: the board has no such antenna, or one is named twice.
         """
-        if tx in (None, tuple(range(1, len(self.tx) + 1))) and rx in (None, tuple(range(1, len(self.rx) + 1))):
+        if tx is None and rx is None:
             return self
-        chosen = []
+        indices = []
         for kind, numbers, count in (("TX", tx, len(self.tx)), ("RX", rx, len(self.rx))):
             numbers = tuple(range(1, count + 1)) if numbers is None else numbers
             if not numbers or len(set(numbers)) < len(numbers) or not all(1 <= n <= count for n in numbers):
                 raise ValueError(f"{kind} {list(numbers)}: must be different ones of the board's 1 to {count}")
-            chosen.append([n - 1 for n in numbers])
-        return replace(
-            self,
-            tx=tuple(self.tx[n] for n in chosen[0]),
-            rx=tuple(self.rx[n] for n in chosen[1]),
-            polarity=tuple(self.polarity[n] for n in chosen[0]) if self.polarity else (),
-            rx_polarity=tuple(self.rx_polarity[n] for n in chosen[1]) if self.rx_polarity else (),
-        )
+            indices.append([n - 1 for n in numbers])
+        parts = {"tx": indices[0], "rx": indices[1], "polarity": indices[0], "rx_polarity": indices[1]}
+        given = {name: getattr(self, name) for name in parts}
+        chosen: dict[str, Any] = {name: tuple(given[name][n] for n in parts[name]) for name in parts if given[name]}
+        return replace(self, **chosen)
 
     @cached_property
     def antennas(self) -> np.ndarray:
@@ -238,29 +235,59 @@ def assumed_board(shape: tuple[int, ...]) -> str | None:
     return next((name for name, board in BOARDS.items() if (len(board.tx), len(board.rx)) == shape[1:3]), None)
 
 
-@lru_cache(maxsize=8)
 def recorded_board(config: str | None) -> str | None:
     """The board that the text of a `config.yaml` names; None if it names none."""
-    try:
-        return str(parse_collection(config)["radar"]["args"]["radar"]["device"])
-    except (KeyError, TypeError):
-        return None
+    chirps = chirp_settings(config)
+    return str(chirps["device"]) if "device" in chirps else None
 
 
-@lru_cache(maxsize=8)
-def _recorded_antennas(config: str | None) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
+def _recorded_antennas(config: str | None) -> list[tuple[int, ...] | None]:
     """Numbers, from 1, of the transmitters in the order that they fire and of the receivers; None = all of the board.
 
     Raises:
         ValueError: the text of `config.yaml` holds something else there.
     """
-    section: Any = parse_collection(config)
-    for key in ("radar", "args", "radar"):
-        section = section.get(key) if isinstance(section, dict) else None
-    numbers = []
-    for key in ("tx", "rx"):
-        given = section.get(key) if isinstance(section, dict) else None
+    numbers = {key: chirp_settings(config).get(key) for key in ("tx", "rx")}
+    for key, given in numbers.items():
         if given is not None and not (isinstance(given, list) and all(type(n) is int for n in given)):
             raise ValueError(f"{key}: must be a list of numbers of antennas, from 1")
-        numbers.append(None if given is None else tuple(given))
-    return numbers[0], numbers[1]
+    return [None if given is None else tuple(given) for given in numbers.values()]
+
+
+def centre_frequency(config: str | None, samples: int | None = None) -> float | None:
+    """Frequency in the middle of the sampled part of a chirp, Hz; None if `config.yaml` does not tell.
+
+    The chirp starts at `frequency`, and the ADC samples its part from `adc_start_time` on. That middle can be 3 % above
+    the start, and so are phases, velocities and the distance of the antennas in wavelengths.
+
+    Args:
+        config: text of `config.yaml`.
+        samples: of a chirp; None = as `config.yaml` says.
+    """
+    try:
+        chirp = chirp_settings(config)
+        count = samples or float(chirp["adc_samples"])
+        microseconds = float(chirp.get("adc_start_time") or 0) + count / float(chirp["sample_rate"]) * 1e3 / 2
+        hertz = float(chirp["frequency"]) * 1e9 + float(chirp["freq_slope"]) * 1e6 * microseconds
+    except (KeyError, TypeError, ValueError, ArithmeticError):
+        return None
+    return hertz if 1e9 < hertz < 1e12 else None
+
+
+@lru_cache(maxsize=8)
+def placed_board(options: CaptureOptions, config: str | None, shape: tuple[int, ...]) -> Board:
+    """The board with its antennas at the recording's centre frequency, and with the gains of the calibration.
+
+    Raises:
+        ConfigError: the board is unknown, or the calibration is of another one.
+    """
+    hertz = centre_frequency(config)
+    return calibrated_board(find_board(options.board, config, shape).placed(hertz), hertz, options.calibration)
+
+
+def calibrated_board(board: Board, hertz: float | None, file: CalibrationFile | None) -> Board:
+    """A board with the gains and the spacing of a calibration, which scales with the centre frequency."""
+    if file is None:
+        return board
+    scale = 1.0 if hertz is None else hertz / (file.centre_ghz * 1e9)
+    return replace(board, gains=file.gains(len(board.tx), len(board.rx)), spacing=file.spacing.value * scale)

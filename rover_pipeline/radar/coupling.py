@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 from rover_pipeline.numerics.linear import matmul, solve
-from rover_pipeline.radar.spectrum import complex_samples, unit_gain_window, window_weights
+from rover_pipeline.radar.spectrum import samples_of, unit_gain_window, window_weights
 
 #: Distance within which the coupling seems to be, m.
 REACH_M = 0.15
@@ -79,7 +79,7 @@ def find_coupling(frames: np.ndarray, order: str, real: bool, bin_m: float | Non
     if not len(frames):
         return None
     # One frame at a time: a frame of floats is eight times as large as its words.
-    means = np.stack([complex_samples(frame[None], order, real)[0].mean(axis=0) for frame in frames])
+    means = np.stack([samples_of(frame, real, order).mean(axis=0) for frame in frames])
     mean = means.mean(axis=0)
     samples = mean.shape[-1]
     reach = REACH_M / bin_m if bin_m else _REACH_BINS

@@ -3,17 +3,23 @@
 CFAR (constant false-alarm rate) compares each cell with a noise estimate from the training cells around it; guard cells
 between the two keep the target's own main lobe out of the estimate. Maps are (doppler, range), linear power. The
 Doppler axis is periodic; the range axis is not.
+
+Some peaks are no targets: images by unequal I and Q, and coupling of the antennas that wraps around. A receiver whose I
+and Q differ adds its conjugated signal times a small factor: opposite to a target, at minus its beat frequency and
+minus its Doppler, is the conjugate of the target's cell times it (M. Valkama et al., Advanced methods for I/Q imbalance
+compensation in communication receivers, IEEE Transactions on Signal Processing 49, 2001).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import cv2
 import numpy as np
 
-from rover_pipeline.radar.point_kernels import local_maxima, maxima_above_rank, measure_peaks, smallest_of_averages
+from rover_pipeline.radar.point_kernels import few_from, measure_peaks
 
 #: Number of cells on each side of the cell under test, (doppler, range).
 Cells = tuple[int, int]
@@ -22,6 +28,8 @@ Cells = tuple[int, int]
 _SIDELOBE_MARGIN = 4.0
 #: Doppler bins on each side of zero that hold what stands still: half the main lobe of a Hann window.
 STATIC_BINS = 2
+#: Iterations of reweighted least squares for the imbalance of I and Q.
+_ITERATIONS = 20
 
 
 class Peaks(NamedTuple):
@@ -38,6 +46,14 @@ class Peaks(NamedTuple):
     doppler: np.ndarray
     range: np.ndarray
     snr: np.ndarray
+
+    def select(self, chosen: Any) -> Peaks:
+        """Some of the peaks, by a mask, numbers or a slice."""
+        return Peaks(*(values[chosen] for values in self))
+
+    def moved(self, bins: Any) -> Peaks:
+        """The same with a number of bins, of each peak or of all, added to their Doppler."""
+        return self._replace(doppler=self.doppler + bins)
 
 
 def ca_noise(power: np.ndarray, guard: Cells, train: Cells, wrap: bool = True) -> np.ndarray:
@@ -62,9 +78,24 @@ def caso_noise(power: np.ndarray, guard: Cells, train: Cells) -> np.ndarray:
     detectors, IEEE Transactions on Aerospace and Electronic Systems 14, 1978). A cell above it stands out along both
     axes.
     """
-    noise = np.empty(power.shape)
-    smallest_of_averages(power, guard, train, noise)
+    noise: np.ndarray = np.maximum(
+        _smaller_side(power, guard[0], train[0], axis=0, mode="wrap"),
+        _smaller_side(power, guard[1], train[1], axis=1, mode="reflect"),
+    )
     return noise
+
+
+def _smaller_side(power: np.ndarray, guard: int, train: int, axis: int, mode: Literal["wrap", "reflect"]) -> np.ndarray:
+    """The smaller of the means of the training cells on the two sides of each cell, f8 (doppler, range)."""
+    edge = guard + train
+    padded = np.moveaxis(
+        np.pad(power, [(edge, edge) if each == axis else (0, 0) for each in (0, 1)], mode=mode), axis, 0
+    )
+    count, sums = power.shape[axis], np.zeros((2, *padded[edge:-edge].shape))
+    for step in range(train):
+        sums[0] += padded[step : step + count]
+        sums[1] += padded[edge + guard + 1 + step : edge + guard + 1 + step + count]
+    return np.moveaxis(sums.min(axis=0) / train, 0, axis)
 
 
 class Search(NamedTuple):
@@ -85,8 +116,7 @@ class Search(NamedTuple):
 
 def find_peaks(power: np.ndarray, noise: np.ndarray, search: Search) -> Peaks:
     """Local maxima above the noise that are not sidelobes of a stronger one; both maps are (doppler, range)."""
-    cells = np.empty(power.size, "i8")
-    cells = cells[: local_maxima(power, noise, search.threshold, search.first_bin, cells)]
+    cells = np.flatnonzero(_maxima(power, search.first_bin) & (noise > 0) & (power > search.threshold * noise))
     return _measured(power, noise.ravel()[cells].astype("f8"), cells, search)
 
 
@@ -94,14 +124,33 @@ def find_os_peaks(power: np.ndarray, guard: Cells, train: Cells, rank: float, se
     """As `find_peaks` with the noise of OS-CFAR: the power at a relative rank, 0 to 1, among the training cells.
 
     Neighbouring targets do not raise it (H. Rohling, Radar CFAR thresholding in clutter and multiple target situations,
-    IEEE Transactions on Aerospace and Electronic Systems 19, 1983). Maps are as in `find_peaks`.
+    IEEE Transactions on Aerospace and Electronic Systems 19, 1983). Maps are as in `find_peaks`; beyond its ends the
+    range axis is mirrored.
     """
-    inner, outer = (np.prod([2 * n + 1 for n in each]) for each in (guard, np.add(guard, train)))
-    ring = int(outer - inner)
-    cells, noise = np.empty(power.size, "i8"), np.empty(power.size)
-    index = min(int(rank * ring), ring - 1)
-    count = maxima_above_rank(power, guard, train, index, search.threshold, search.first_bin, cells, noise)
-    return _measured(power, noise[:count], cells[:count], search)
+    rows, edge = guard[0] + train[0], guard[1] + train[1]
+    padded = np.pad(np.pad(power, ((rows, rows), (0, 0)), mode="wrap"), ((0, 0), (edge, edge)), mode="symmetric")
+    away = np.abs(np.mgrid[-rows : rows + 1, -edge : edge + 1])
+    ring = np.flatnonzero((away[0] > guard[0]) | (away[1] > guard[1]))
+    index = min(int(rank * len(ring)), len(ring) - 1)
+    cells = np.array(np.nonzero(_maxima(power, search.first_bin)))
+    # A cell is above the noise if more than `index` of its training cells are below its power over the threshold. To
+    # count them takes a fraction of the time of sorting them, so only those that are above it are ranked.
+    few, limits = np.empty(cells.shape[1], bool), (power[tuple(cells)].astype("f8") / search.threshold).astype("f4")
+    few_from(padded, cells, limits, guard, train, len(ring) - index, few)
+    cells = cells[:, few]
+    around = np.lib.stride_tricks.sliding_window_view(padded, away.shape[1:])[tuple(cells)].reshape(-1, away[0].size)
+    noise = np.partition(around[:, ring], index, axis=1)[:, index].astype("f8")
+    found = (noise > 0) & (power[tuple(cells)] > search.threshold * noise)
+    return _measured(power, noise[found], cells[0, found] * power.shape[1] + cells[1, found], search)
+
+
+def _maxima(power: np.ndarray, first_bin: int) -> np.ndarray:
+    """Whether a cell is not below any of its neighbours, bool (doppler, range); not before the first range bin."""
+    # The Doppler axis is periodic; beyond the ends of the range axis OpenCV takes cells to be below all others.
+    wrapped = np.take(power, range(-1, len(power) + 1), axis=0, mode="wrap")
+    maxima: np.ndarray = power >= cv2.dilate(wrapped, np.ones((3, 3), "u1"))[1:-1]
+    maxima[:, :first_bin] = False
+    return maxima
 
 
 def _measured(power: np.ndarray, noise: np.ndarray, cells: np.ndarray, search: Search) -> Peaks:
@@ -147,3 +196,59 @@ def _ring_sums(power: np.ndarray, guard: Cells, train: Cells) -> np.ndarray:
 @lru_cache(maxsize=8)
 def _ring_counts(shape: tuple[int, int], guard: Cells, train: Cells) -> np.ndarray:
     return _ring_sums(np.ones(shape), guard, train)
+
+
+# --- Artefacts ----------------------------------------------------------------------------------------------------
+
+
+def cell_pairs(spectrum: np.ndarray, power: np.ndarray, peaks: Peaks, least_snr: float = 0.0) -> tuple[np.ndarray, ...]:
+    """Cells of peaks and the conjugates of the opposite ones, c8 (tx, rx, peak); noise f8 and range bin i8 (peak,)."""
+    peaks = peaks.select(peaks.snr >= least_snr)
+    doppler, beat = peaks.doppler_bin - len(power) // 2, peaks.range_bin
+    noise = power[peaks.doppler_bin, beat] / peaks.snr
+    return spectrum[:, :, doppler, beat], spectrum[:, :, -doppler, -beat].conj(), noise, beat
+
+
+def imbalance(pairs: Sequence[tuple[np.ndarray, ...]], least: float) -> tuple[complex, ...]:
+    """Factor of each receiver, by `cell_pairs` of the strong peaks of frames; one zero if these do not agree on it.
+
+    Its power must be `least` times its jackknife variance over range bins: what is still tells no more in many frames.
+    """
+    own, other, noise, beat = (np.concatenate(parts, axis=-1) for parts in zip(*pairs, strict=True))
+    bins, share = np.unique(beat), np.zeros((own.shape[1], 1), "c16")
+    if len(bins) < 2:
+        return (0.0,)
+    for _ in range(_ITERATIONS):
+        # Opposite cells that hold something else count little, as by a Cauchy distribution.
+        weight = 1 / (noise + _power(other - share * own))
+        above, below = (weight * other * own.conj()).sum(axis=0), (weight * np.abs(own) ** 2).sum(axis=0)
+        share = above.sum(axis=1, keepdims=True) / below.sum(axis=1, keepdims=True)
+    without = np.stack([above[:, beat != n].sum(axis=1) / below[:, beat != n].sum(axis=1) for n in bins])
+    enough = (np.abs(share) ** 2).sum() >= least * (len(bins) - 1) * without.var(axis=0).sum()
+    return tuple(share.conj().ravel().tolist()) if enough else (0.0,)
+
+
+def find_artefacts(
+    spectrum: np.ndarray, power: np.ndarray, peaks: Peaks, known: tuple[Sequence[complex], Any], least: float
+) -> np.ndarray:
+    """What is no target among peaks of complex samples, u1 (peak,): 1 = image, 2 = coupling, 3 = both.
+
+    An image is most of its peak, and what it leaves is below `least` times the noise. Coupling is the slope of a static
+    peak at zero range, as it was before the coupling was subtracted. Known are the factors of `imbalance`, and the
+    power of that coupling, f8 (range,).
+    """
+    shares, removed = known
+    own, other, noise, beat = cell_pairs(spectrum, power, peaks)
+    image = np.reshape(shares, (-1, 1)) * other
+    is_image = _power(own - image) < np.minimum(least * noise, _power(image))
+    away = np.abs(np.arange(len(power)) - len(power) // 2)
+    static = power[away <= STATIC_BINS].max(axis=0) + removed
+    # The least power from the next bin to the end of the axis and, around it, at zero range.
+    beyond = np.minimum.accumulate(np.roll(static, -1)[::-1])[::-1]
+    is_slope = beyond[beat] > (power + removed)[peaks.doppler_bin, beat]
+    is_slope &= (beat > power.shape[1] // 2) & (away[peaks.doppler_bin] <= STATIC_BINS)
+    return np.asarray(is_image + 2 * is_slope, "u1")
+
+
+def _power(values: np.ndarray) -> np.ndarray:
+    return np.asarray((np.abs(values) ** 2).mean(axis=(0, 1)))

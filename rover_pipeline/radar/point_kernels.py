@@ -1,4 +1,4 @@
-"""Compiled kernels of CFAR detection and of the directions of peaks."""
+"""Compiled kernels of points: CFAR detection, directions, and the velocity at which points with folds are at rest."""
 
 from __future__ import annotations
 
@@ -14,165 +14,40 @@ from rover_pipeline.radar.kernels import add_scaled
 
 
 @compiled_with_fma
-def smallest_of_averages(power: np.ndarray, guard: tuple[int, int], train: tuple[int, int], out: np.ndarray) -> None:
-    """CASO-CFAR: along each axis the smaller of the means on the two sides of each cell, then the larger of the axes.
-
-    Args:
-        power: f4 (doppler, range). Doppler is periodic; beyond its ends the range axis is mirrored.
-        guard, train: numbers of guard and training cells on each side, along (doppler, range).
-        out: f8 (doppler, range).
-    """
-    dopplers, bins = power.shape
-    before, after = np.empty(bins), np.empty(bins)
-    edge = guard[1] + train[1]
-    padded = np.empty(bins + 2 * edge)
-    mirror = max(1, 2 * (bins - 1))
-    for doppler in range(dopplers):
-        line = out[doppler]
-        before[:] = 0
-        after[:] = 0
-        for k in range(guard[0] + 1, guard[0] + train[0] + 1):
-            _add(power[(doppler - k) % dopplers], before)
-            _add(power[(doppler + k) % dopplers], after)
-        for r in range(bins):
-            line[r] = min(before[r], after[r]) / train[0]
-        for r in range(bins):
-            padded[edge + r] = power[doppler, r]
-        for k in range(1, edge + 1):
-            padded[edge - k] = power[doppler, min(k % mirror, -k % mirror)]
-            padded[edge + bins - 1 + k] = power[doppler, min((bins - 1 + k) % mirror, -(bins - 1 + k) % mirror)]
-        before[:] = 0
-        after[:] = 0
-        for k in range(train[1]):
-            _add(padded[k : k + bins], before)
-            _add(padded[edge + guard[1] + 1 + k : edge + guard[1] + 1 + k + bins], after)
-        for r in range(bins):
-            line[r] = max(line[r], min(before[r], after[r]) / train[1])
-
-
-@compiled_with_fma
-def _add(values: np.ndarray, total: np.ndarray) -> None:
-    for r in range(len(total)):
-        total[r] += values[r]
-
-
-@compiled_with_fma
-def local_maxima(power: np.ndarray, noise: np.ndarray, threshold: float, first_bin: int, cells: np.ndarray) -> int:
-    """Find the cells that are above the noise and not below any of their neighbours; returns their number.
-
-    Args:
-        power, noise: (doppler, range); Doppler is periodic.
-        threshold: minimum power over noise.
-        first_bin: first range bin to search.
-        cells: i8 (cell,), receives the flat index of each into (doppler, range), rising.
-    """
-    dopplers, bins = power.shape
-    count = 0
-    for doppler in range(dopplers):
-        for r in range(first_bin, bins):
-            value = power[doppler, r]
-            if noise[doppler, r] > 0 and value > threshold * noise[doppler, r] and _is_peak(power, doppler, r):
-                cells[count] = doppler * bins + r
-                count += 1
-    return count
-
-
-@compiled_with_fma
-def _is_peak(power: np.ndarray, doppler: Any, r: Any) -> Any:
-    """Whether a cell is not below any of its neighbours."""
-    dopplers, bins = power.shape
-    value = power[doppler, r]
-    for step in range(-1, 2):
-        line = power[(doppler + step) % dopplers]
-        for neighbour in range(max(r - 1, 0), min(r + 2, bins)):
-            if line[neighbour] > value:
-                return False
-    return True
-
-
-@compiled_with_fma
-def maxima_above_rank(
-    power: np.ndarray,
+def few_from(
+    padded: np.ndarray,
+    cells: np.ndarray,
+    limits: np.ndarray,
     guard: tuple[int, int],
     train: tuple[int, int],
-    index: int,
-    threshold: float,
-    first_bin: int,
-    cells: np.ndarray,
-    noise: np.ndarray,
-) -> int:
-    """As `local_maxima` with the noise of OS-CFAR, which is computed only where a maximum is above it.
-
-    A cell is above the noise if more than `index` of its training cells are below its power over the threshold: to
-    count them takes a fraction of the time of sorting them.
+    most: int,
+    few: np.ndarray,
+) -> None:
+    """Whether fewer than `most` of the training cells of each cell are not below its limit.
 
     Args:
-        index: rank of the training cell that is the noise, from 0.
-        noise: f8 (cell,), receives the noise of each cell found.
+        padded: f4 (doppler + 2 * rows, range + 2 * edge), a map with as many rows and cells around it as training cells
+            lie beyond a cell.
+        cells: i8 (2, cell), (doppler, range) in the map; limits: f4 (cell,).
+        guard, train: numbers of guard and training cells on each side, along (doppler, range).
+        few: bool (cell,), result.
     """
-    dopplers, bins = power.shape
     rows, edge = guard[0] + train[0], guard[1] + train[1]
-    ring = np.empty((2 * rows + 1) * (2 * edge + 1) - (2 * guard[0] + 1) * (2 * guard[1] + 1), np.float32)
-    padded = np.empty((dopplers + 2 * rows, bins + 2 * edge), power.dtype)
-    _extend(power, rows, edge, padded)
-    most = len(ring) - index
-    count = 0
-    for doppler in range(dopplers):
-        middle = doppler + rows
-        before, line, after = padded[middle - 1], padded[middle], padded[middle + 1]
-        for r in range(first_bin, bins):
-            k = r + edge
-            value = line[k]
-            # As `_is_peak`: beyond its ends a line has the value of the cell at its end, which is not above it.
-            if line[k - 1] > value or line[k + 1] > value or before[k] > value or after[k] > value:
-                continue
-            if before[k - 1] > value or before[k + 1] > value or after[k - 1] > value or after[k + 1] > value:
-                continue
-            limit = np.float32(value / threshold)
-            # Rows without guard cells come first: most maxima of noise fail after a few of them.
-            above, n = 0, 0
-            while n <= rows and above < most:
-                d = (n + guard[0] + 1) % (rows + 1)
-                for sign in range(1 if d == 0 else 2):
-                    near = padded[middle + (d if sign else -d)]
-                    if d > guard[0]:
-                        above += _count_from(near[r : r + 2 * edge + 1], limit)
-                    else:
-                        above += _count_from(near[r : r + train[1]], limit)
-                        above += _count_from(near[k + guard[1] + 1 : k + edge + 1], limit)
-                n += 1
-            if above < most:
-                n = 0
-                for d in range(-rows, rows + 1):
-                    near = padded[middle + d]
-                    for j in range(-edge, edge + 1):
-                        if abs(d) > guard[0] or abs(j) > guard[1]:
-                            ring[n] = near[k + j]
-                            n += 1
-                level = _ranked(ring, index)
-                if level > 0 and value > threshold * level:
-                    cells[count] = doppler * bins + r
-                    noise[count] = level
-                    count += 1
-    return count
-
-
-@compiled_with_fma
-def _extend(power: np.ndarray, rows: int, edge: int, padded: np.ndarray) -> None:
-    """Copy a map with more rows and cells around it, (doppler + 2 * rows, range + 2 * edge).
-
-    Doppler is periodic; the range axis is mirrored beyond its ends: d c b a | a b c d | d c b a.
-    """
-    dopplers, bins = power.shape
-    for n in range(dopplers + 2 * rows):
-        line, wide = power[(n - rows) % dopplers], padded[n]
-        for r in range(bins):
-            wide[edge + r] = line[r]
-        for k in range(edge):
-            m = (k - edge) % (2 * bins)
-            wide[k] = line[m if m < bins else 2 * bins - 1 - m]
-            m = (bins + k) % (2 * bins)
-            wide[edge + bins + k] = line[m if m < bins else 2 * bins - 1 - m]
+    for cell in range(len(limits)):
+        middle, r, limit = cells[0, cell] + rows, cells[1, cell], limits[cell]
+        # Rows without guard cells come first: most maxima of noise fail after a few of them.
+        above, n = 0, 0
+        while n <= rows and above < most:
+            d = (n + guard[0] + 1) % (rows + 1)
+            for sign in range(1 if d == 0 else 2):
+                near = padded[middle + (d if sign else -d)]
+                if d > guard[0]:
+                    above += _count_from(near[r : r + 2 * edge + 1], limit)
+                else:
+                    above += _count_from(near[r : r + train[1]], limit)
+                    above += _count_from(near[r + edge + guard[1] + 1 : r + 2 * edge + 1], limit)
+            n += 1
+        few[cell] = above < most
 
 
 @compiled_with_fma
@@ -182,34 +57,6 @@ def _count_from(values: np.ndarray, limit: Any) -> Any:
     for n in range(len(values)):
         count += values[n] >= limit
     return count
-
-
-@compiled_with_fma
-def _ranked(values: np.ndarray, rank: int) -> Any:
-    """The value of a rank, from 0, by Hoare's quickselect, which reorders the values.
-
-    `np.partition` gives the same, but takes ten seconds to compile.
-    """
-    left, right = 0, len(values) - 1
-    while left < right:
-        pivot = values[(left + right) // 2]
-        i, j = left, right
-        while i <= j:
-            while values[i] < pivot:
-                i += 1
-            while pivot < values[j]:
-                j -= 1
-            if i <= j:
-                values[i], values[j] = values[j], values[i]
-                i += 1
-                j -= 1
-        if rank <= j:
-            right = j
-        elif rank >= i:
-            left = i
-        else:
-            break
-    return values[rank]
 
 
 @compiled_with_fma
@@ -226,7 +73,7 @@ def measure_peaks(
     Args:
         power: (doppler, range); Doppler is periodic.
         noise: f8 (peak,), of each cell.
-        cells: i8 (peak,), as `local_maxima` gives them.
+        cells: i8 (peak,), flat indices into (doppler, range).
         sidelobes: largest power of a sidelobe over that of its tone, f8, by distance along (doppler, range).
         snr: f8 (peak,), result.
         position: f8 (2, peak), result: bins of (doppler, range).
@@ -337,3 +184,123 @@ def _refine(sines: np.ndarray, beam: Any, power: np.ndarray) -> Any:
     if 0 < beam < len(sines) - 1:
         return sines[beam] + _vertex(power[beam - 1], power[beam], power[beam + 1]) * (sines[1] - sines[0])
     return sines[beam]
+
+
+# --- Velocities at which points are at rest, with folded Doppler --------------------------------------------------
+
+
+@compiled_with_fma
+def variance_at(vx: float, vy: float, errors: tuple[float, float]) -> Any:
+    """Variance of the Doppler of a point at rest, m2/s2: of its own error, and of the direction's by the speed.
+
+    Args:
+        errors: variance of the Doppler, m2/s2, and of the direction, as a share of the squared speed.
+    """
+    return errors[0] + errors[1] * (vx * vx + vy * vy)
+
+
+@compiled_with_fma
+def rest_odds(variance: float, span: float) -> Any:
+    """Logarithm of the odds that a point is at rest whose Doppler is just that of the velocity.
+
+    A point that moves has any Doppler of the span. Without this, a fast velocity, which tells the Doppler of points
+    less accurately, would explain any points.
+
+    Args:
+        variance: of the Doppler, m2/s2; span: of Doppler, m/s, times the odds that a point is at rest.
+    """
+    return max(math.log(span / math.sqrt(2 * math.pi * variance)), 0.0)
+
+
+@compiled_with_fma
+def rest_scores(
+    direction: np.ndarray,
+    doppler: np.ndarray,
+    likelihood: np.ndarray,
+    velocities: np.ndarray,
+    errors: tuple[float, float],
+    span: float,
+    pitch: float,
+    scores: np.ndarray,
+) -> None:
+    """How much better each velocity explains the points than that none of them is at rest.
+
+    Args:
+        direction: f8 (point, fold, 3), unit vectors; doppler, likelihood: f8 (point, fold), m/s, logarithm.
+        velocities: f8 (velocity, 3), front-left-up, m/s.
+        errors: see `variance_at`; span: see `rest_odds`.
+        pitch: what the vertical velocity may be off by, as a share of the speed; 0 = it is known.
+        scores: f8 (velocity,), result.
+    """
+    points, folds = doppler.shape
+    for n in range(len(velocities)):
+        vx, vy, vz = velocities[n, 0], velocities[n, 1], velocities[n, 2]
+        variance = variance_at(vx, vy, errors)
+        odds = rest_odds(variance, span)
+        vertical = pitch * pitch * (vx * vx + vy * vy)
+        total = 0.0
+        for p in range(points):
+            best = -odds
+            for k in range(folds):
+                if likelihood[p, k] > best:
+                    up = direction[p, k, 2]
+                    residual = doppler[p, k] + vx * direction[p, k, 0] + vy * direction[p, k, 1] + vz * up
+                    square = residual * residual / (variance + vertical * up * up)
+                    best = max(best, likelihood[p, k] - 0.5 * square)
+            total += best + odds
+        scores[n] = total
+
+
+@compiled_with_fma
+def refine_rest(
+    direction: np.ndarray,
+    doppler: np.ndarray,
+    likelihood: np.ndarray,
+    errors: tuple[float, float],
+    span: float,
+    vertical: float,
+    velocity: np.ndarray,
+) -> None:
+    """Replaces a velocity, f8 (3,), by that of least squares over the points at rest at it; see `rest_scores`.
+
+    Args:
+        vertical: prior standard deviation of the vertical velocity, m/s.
+    """
+    points, folds = doppler.shape
+    for _ in range(3):
+        vx, vy, vz = velocity[0], velocity[1], velocity[2]
+        variance = variance_at(vx, vy, errors)
+        weight, odds = 0.5 / variance, rest_odds(variance, span)
+        prior = variance / (vertical * vertical)
+        # The prior of 1e-3 about the level velocity so far only keeps the matrix regular.
+        xx, xy, yy, xz, yz, zz = 1e-3, 0.0, 1e-3, 0.0, 0.0, prior
+        x, y, z, count = 0.0, 0.0, prior * vz, 0
+        for p in range(points):
+            least, at, off = odds, -1, 0.0
+            for k in range(folds):
+                residual = doppler[p, k] + vx * direction[p, k, 0] + vy * direction[p, k, 1] + vz * direction[p, k, 2]
+                total = weight * residual * residual - likelihood[p, k]
+                if total < least:
+                    least, at, off = total, k, residual
+            if at >= 0:
+                a, b, c = direction[p, at, 0], direction[p, at, 1], direction[p, at, 2]
+                xx += a * a
+                xy += a * b
+                yy += b * b
+                xz += a * c
+                yz += b * c
+                zz += c * c
+                x += a * off
+                y += b * off
+                z += c * off
+                count += 1
+        if count < 3:
+            break
+        # The vertical velocity is eliminated first: the prior keeps its diagonal above zero.
+        xx, xy, yy = xx - xz * xz / zz, xy - xz * yz / zz, yy - yz * yz / zz
+        x, y = x - xz * z / zz, y - yz * z / zz
+        determinant = xx * yy - xy * xy
+        forward, left = (yy * x - xy * y) / determinant, (xx * y - xy * x) / determinant
+        velocity[0] -= forward
+        velocity[1] -= left
+        velocity[2] -= (z - xz * forward - yz * left) / zz

@@ -8,11 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rover_pipeline.radar.angles import virtual_antennas
-from rover_pipeline.radar.artefacts import find_artefacts
+from rover_pipeline.radar.angles import coherence, deviations, unit_vectors, virtual_antennas
 from rover_pipeline.radar.boards import Board
-from rover_pipeline.radar.coherence import coherence, deviations, unit_vectors
-from rover_pipeline.radar.detect import Peaks, Search, ca_noise, caso_noise, find_os_peaks, find_peaks
+from rover_pipeline.radar.detect import Peaks, Search, ca_noise, caso_noise, find_artefacts, find_os_peaks, find_peaks
 from rover_pipeline.radar.options import PointsOptions
 from rover_pipeline.radar.point_kernels import strongest_beams
 from rover_pipeline.radar.resolve import Resolver
@@ -36,7 +34,7 @@ class Found(NamedTuple):
         folds: i8 (point,), spans of Doppler to add; certain: bool (point,), whether their number is certain, and the
             direction within the search, and the point a target; artefact: u1 (point,), see `find_artefacts`.
         deviation: f8 (point, 2), standard deviations of the sines of azimuth and elevation; NaN where the array does
-            not tell them, or the direction is at an edge of the search. Empty before they are known.
+            not tell them, or the direction is at an edge of the search.
     """
 
     peaks: Peaks
@@ -44,7 +42,7 @@ class Found(NamedTuple):
     folds: np.ndarray
     certain: np.ndarray
     artefact: np.ndarray
-    deviation: np.ndarray = np.zeros((0, 2))
+    deviation: np.ndarray
 
 
 class _Beams(NamedTuple):
@@ -99,46 +97,41 @@ class PointFinder:
             power: f4 (doppler, range), its mean over antennas, zero Doppler in the middle.
             guide: f8 (3,), velocity of the radar by odometry, m/s, in its own frame; None = not known.
         """
-        most = self._options.max_points
-        peaks = self.detect(power)
-        peaks = Peaks(*(values[:most] for values in peaks))
+        most, bins = self._options.max_points, float(spectrum.shape[2])
+        peaks = self.detect(power).select(slice(most))
         artefact = find_artefacts(spectrum, power, peaks, self._unwanted, self._search.threshold)
         artefact *= not self._board.real
-        if self._unfolder is None:
-            folds, certain = np.zeros(len(peaks.snr), "i8"), np.ones(len(peaks.snr), bool)
-        else:
+        if self._unfolder is not None:
             echoes = partial(self._echoes, spectrum)
             folds, certain, direction = self._unfolder(echoes, peaks, spectrum.shape[2], guide)
-        if self._resolver is None:
-            if self._unfolder is None:
-                direction = unit_vectors(*self._strongest(spectrum, peaks, self._fine))
-            return self._judged(Found(peaks, direction, folds, certain, artefact), spectrum)
-        unfolded = peaks._replace(doppler=peaks.doppler + folds * float(spectrum.shape[2]))
-        strength = power[peaks.doppler_bin, peaks.range_bin] / peaks.snr
-        found = self._resolver(self.snapshots(spectrum, unfolded), strength)
-        snr = found.power / strength[found.cell]
-        # A second target is a point if it would be one on its own; the first one of a cell always is.
-        order = np.lexsort((-snr, found.cell))
-        first = np.zeros(len(snr), bool)
-        first[np.unique(found.cell[order], return_index=True)[1]] = True
-        kept = order[first | (snr[order] >= self._search.threshold)]
-        kept = kept[np.argsort(-snr[kept], kind="stable")][:most]
-        cell = found.cell[kept]
-        expanded = Peaks(*(values[cell] for values in peaks))._replace(snr=snr[kept])
-        direction = unit_vectors(found.right[kept], found.up[kept])
-        return self._judged(Found(expanded, direction, folds[cell], certain[cell], artefact[cell]), spectrum)
-
-    def _judged(self, found: Found, spectrum: np.ndarray) -> Found:
-        """The same with deviations. At an edge of the search nothing says where the strongest beam would be."""
-        ahead, left, up = found.direction.T
+        else:
+            folds, certain = np.zeros(len(peaks.snr), "i8"), np.ones(len(peaks.snr), bool)
+            direction = unit_vectors(*self._strongest(spectrum, peaks, self._fine))
+        if self._resolver is not None:
+            strength = power[peaks.doppler_bin, peaks.range_bin] / peaks.snr
+            found = self._resolver(self.snapshots(spectrum, peaks.moved(folds * bins)), strength)
+            snr = found.power / strength[found.cell]
+            # A second target is a point if it would be one on its own; the first one of a cell always is.
+            order = np.lexsort((-snr, found.cell))
+            first = np.zeros(len(snr), bool)
+            first[np.unique(found.cell[order], return_index=True)[1]] = True
+            kept = order[first | (snr[order] >= self._search.threshold)]
+            kept = kept[np.argsort(-snr[kept], kind="stable")][:most]
+            cell = found.cell[kept]
+            peaks, direction = (
+                peaks.select(cell)._replace(snr=snr[kept]),
+                unit_vectors(found.right[kept], found.up[kept]),
+            )
+            folds, certain, artefact = folds[cell], certain[cell], artefact[cell]
+        ahead, left, up = direction.T
+        # At an edge of the search nothing says where the strongest beam would be.
         edge = ahead <= _EDGE
         for value, sines in zip((left, up), self._fine.sines, strict=True):
             edge |= (np.abs(value) >= sines[-1] - _EDGE) & (len(sines) > 1)
-        peaks = found.peaks._replace(doppler=found.peaks.doppler + found.folds * float(spectrum.shape[2]))
-        echoes = self.snapshots(spectrum, peaks), peaks.snr, -left, up
-        deviation = deviations(self._board, *echoes, self._array_error)
+        snapshots = self.snapshots(spectrum, peaks.moved(folds * bins))
+        deviation = deviations(self._board, snapshots, peaks.snr, -left, up, self._array_error)
         deviation[edge] = np.nan
-        return found._replace(certain=found.certain & ~edge & (found.artefact == 0), deviation=deviation)
+        return Found(peaks, direction, folds, certain & ~edge & (artefact == 0), artefact, deviation)
 
     def detect(self, power: np.ndarray) -> Peaks:
         """The peaks of a map of power, by the CFAR of the options."""
@@ -163,9 +156,8 @@ class PointFinder:
         """
         found = self(spectrum, power)
         strong = found.certain & (found.peaks.snr >= least_snr)
-        peaks = Peaks(*(values[strong] for values in found.peaks))
-        shifted = peaks._replace(doppler=peaks.doppler + found.folds[strong] * float(spectrum.shape[2]))
-        return self._echoes(spectrum, shifted, True)[1]
+        peaks = found.peaks.moved(found.folds * float(spectrum.shape[2])).select(strong)
+        return self._echoes(spectrum, peaks, True)[1]
 
     def _tdm_phases(self, peaks: Peaks, bins: int) -> np.ndarray:
         """Phase that each peak gained until the chirp of each antenna, radians, f8 (peak, antenna)."""

@@ -1,27 +1,35 @@
-"""What is estimated once for all frames of a recording: the coupling of its antennas, and how coherent its array is.
+"""What comes before the frames of a recording: what is estimated once for all of them, and a look at some of them.
 
-Arguments mean the same as in `rover_pipeline.radar.steps`.
+Estimated are the coupling of the antennas, and how coherent the array is. Looked at are the order of the samples and
+whether the board is a guess.
+
+Arguments mean the same as in `rover_pipeline.radar.steps`; others that a step has are not looked at.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import lru_cache, partial
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rover_pipeline.engine.shared import Shared
-from rover_pipeline.radar.artefacts import cell_pairs, imbalance
-from rover_pipeline.radar.axes import resolutions
-from rover_pipeline.radar.boards import Board, find_board
-from rover_pipeline.radar.calibration import CalibrationFile
+from rover_pipeline.engine.step import Inspection
+from rover_pipeline.radar.angles import centred_sines
+from rover_pipeline.radar.axes import AXES, describe_axes, is_real, resolutions
+from rover_pipeline.radar.boards import assumed_board, placed_board, recorded_board
 from rover_pipeline.radar.coupling import Coupling, find_coupling
-from rover_pipeline.radar.options import CaptureOptions, PointsOptions, RangeDopplerOptions
+from rover_pipeline.radar.detect import cell_pairs, imbalance
+from rover_pipeline.radar.frames import make_transform
+from rover_pipeline.radar.options import (
+    CaptureOptions,
+    PointsOptions,
+    RangeAzimuthOptions,
+    RangeDopplerOptions,
+    SpectrumOptions,
+)
 from rover_pipeline.radar.points import PointFinder
-from rover_pipeline.radar.sidecar import is_real
-from rover_pipeline.radar.spectrum import RangeDoppler
-from rover_pipeline.radar.waveform import centre_frequency
+from rover_pipeline.radar.spectrum import RangeDoppler, decibel
 
 #: Echoes this much above the noise have a phase at each antenna that the noise does not change by more than 3 degrees.
 STRONG_DB = 25.0
@@ -29,6 +37,18 @@ STRONG_DB = 25.0
 _MIN_ECHOES = 5
 #: Largest relative difference of range bins for which a calibrated coupling is that of a recording.
 _SAME_BINS = 1e-3
+#: Ratio of the energy at negative beat frequencies to that at positive ones, above which I and Q seem swapped. Complex
+#: samples resolve ranges over the whole spectrum, so the far walls of a room alone give a ratio of 2 to 3; recordings
+#: of whole rooms with swapped words gave 10 and more.
+_SWAPPED_RATIO = 8.0
+#: Least ratio of the energy in the last quarter of the spectrum to that in the quarter before it. Echoes weaken with
+#: distance, so a room whose walls are all beyond half of the range has 0.2 to 0.5. With swapped words what is near is
+#: at the end of the spectrum: a real room gave 31.
+_SWAPPED_END = 1.0
+#: Coherence below which an array without a calibration is named.
+_INCOHERENT = 0.85
+#: Range bins left out at both ends of each half: leakage of the antenna coupling, and the edge of the ADC's filter.
+_EDGE = 4
 
 
 class Prepared(NamedTuple):
@@ -39,7 +59,7 @@ class Prepared(NamedTuple):
         calibrated: whether the coupling is the one of the calibration.
         coherence: of the array; NaN if there are too few strong echoes. See `array_coherence`.
         error: share of an echo's power that the phases and gains of the array do not explain.
-        imbalance: factors of the receivers; see `rover_pipeline.radar.artefacts`.
+        imbalance: factors of the receivers; see `rover_pipeline.radar.detect`.
     """
 
     coupling: Coupling | None = None
@@ -55,10 +75,8 @@ def prepare(
     options: CaptureOptions,
     sidecar: str | None = None,
     config: str | None = None,
-    whole: np.ndarray | None = None,
-    ts: np.ndarray | None = None,
-    odometry: Mapping[str, np.ndarray] | None = None,
     shared: Shared | None = None,
+    **_others: Any,
 ) -> Prepared:
     """The coupling, from the options' calibration or else from the frames, and for points the array's coherence.
 
@@ -66,10 +84,9 @@ def prepare(
         shared: what other radar steps have estimated from the same frames.
     """
     real = is_real(iq.shape[-1], sidecar)
+    size, mps = resolutions(sidecar) or (None, None)
     coupling, calibrated = None, False
     if options.coupling == "remove":
-        bins = resolutions(sidecar)
-        size = None if bins is None else bins[0]
         samples = iq.shape[-1] // (1 if real else 2)
         coupling = _calibrated(options, size, samples, (iq.shape[2], iq.shape[3]))
         calibrated = coupling is not None
@@ -78,8 +95,8 @@ def prepare(
             coupling = find() if shared is None else shared.once(("coupling", options.sample_order, real, size), find)
     if not (isinstance(options, PointsOptions) and len(iq)):
         return Prepared(coupling, calibrated)
-    board, bins = placed_board(options, config, iq.shape[1:]), resolutions(sidecar)
-    finder = PointFinder(board, options.model_copy(update={"estimator": "beam"}), bin_mps=bins[1] if bins else None)
+    board = placed_board(options, config, iq.shape[1:])
+    finder = PointFinder(board, options.model_copy(update={"estimator": "beam"}), bin_mps=mps)
     least, echoes, pairs = 10 ** (STRONG_DB / 10), [], []
     for frame in map(make_transform(iq.shape[1:], options, real, coupling).spectrum_and_power, iq):
         echoes.append(finder.coherence(*frame, least))
@@ -100,26 +117,6 @@ def _calibrated(options: CaptureOptions, bin_m: float | None, samples: int, pair
     return Coupling(tones.bins, tuple((numbers[:, 0] + 1j * numbers[:, 1]).tolist()), pairs, tones.reach)
 
 
-@lru_cache(maxsize=8)
-def placed_board(options: CaptureOptions, config: str | None, shape: tuple[int, ...]) -> Board:
-    """The board with its antennas at the recording's centre frequency, and with the gains of the calibration.
-
-    Raises:
-        ConfigError: the board is unknown, or the calibration is of another one.
-    """
-    board = find_board(options.board, config, shape)
-    hertz = centre_frequency(config)
-    return calibrated_board(board.placed(hertz), hertz, options.calibration)
-
-
-def calibrated_board(board: Board, hertz: float | None, file: CalibrationFile | None) -> Board:
-    """A board with the gains and the spacing of a calibration, which scales with the centre frequency."""
-    if file is None:
-        return board
-    scale = 1.0 if hertz is None else hertz / (file.centre_ghz * 1e9)
-    return board.calibrated(file.gains(len(board.tx), len(board.rx)), file.spacing.value * scale)
-
-
 def array_coherence(echoes: np.ndarray) -> tuple[float, float]:
     """How coherent the array is, and the share of an echo's power that its model does not explain.
 
@@ -135,31 +132,99 @@ def array_coherence(echoes: np.ndarray) -> tuple[float, float]:
     return float(np.median(echoes)), float(1 - np.quantile(echoes, 0.75))
 
 
-def make_transform(
-    shape: tuple[int, ...], options: RangeDopplerOptions, real: bool, coupling: Coupling | None = None
-) -> RangeDoppler:
-    """The range-Doppler transform of a step: the same object for all steps whose transform is the same."""
-    return _transform(
-        shape,
-        (options.range_window, options.doppler_window),
-        real,
-        options.sample_order,
-        (getattr(options, "doppler_bins", 0), getattr(options, "range_bins", 0)),
-        getattr(options, "remove_static", False),
-        coupling,
+def check_order(
+    iq: np.ndarray,
+    *,
+    options: RangeDopplerOptions,
+    sidecar: str | None = None,
+    config: str | None = None,
+    prepared: Prepared | None = None,
+    **_others: Any,
+) -> Inspection:
+    """Measure the energy at negative beat frequencies; tell when I and Q seem swapped or the board is a guess.
+
+    And what was prepared: how strong the coupling is, and how coherent the array.
+    """
+    shape = iq.shape[1:]
+    warnings = []
+    if type(options) is not RangeDopplerOptions and not (options.board or recorded_board(config)):
+        warnings.append(
+            f"config.yaml names no radar.args.radar.device; taken for {assumed_board(shape)}, which has {shape[1]} TX "
+            f"and {shape[2]} RX too. Set radar.board if it is another"
+        )
+    measured: dict[str, object] = {}
+    real = is_real(shape[-1], sidecar)
+    if prepared is not None and prepared.coupling is not None:
+        samples = shape[-1] // (1 if real else 2)
+        measured["coupling_db"] = round(float(decibel(prepared.coupling.power(samples, real)).max()), 1)
+        measured["coupling_from"] = "calibration" if prepared.calibrated else "recording"
+    if prepared is not None and np.isfinite(prepared.coherence):
+        measured["array_coherence"] = round(prepared.coherence, 3)
+        if prepared.coherence < _INCOHERENT and options.calibration is None:
+            warnings.append(
+                f"the coherence of the array is {prepared.coherence:.2f}: its phases are not those of its design, or "
+                'cells hold several targets; the manual says under "Calibrate a radar" how to measure them'
+            )
+    if not len(iq) or real:
+        return Inspection(measured, warnings)
+    share, end = _mirrored_energy_ratio(iq, make_transform(shape, options, False))
+    measured["mirrored_range_energy"] = float(f"{share:.3g}") if np.isfinite(share) else None
+    if share > _SWAPPED_RATIO and end > _SWAPPED_END:
+        other = "iiqq" if options.sample_order == "qqii" else "qqii"
+        warnings.append(
+            f"radar/iq: the mirrored half of the range spectrum holds {share:.1f} times the energy of the other; "
+            f"unless all there is lies beyond half of the range, I and Q seem swapped: try radar.sample_order: {other}"
+        )
+    return Inspection(measured, warnings)
+
+
+def _mirrored_energy_ratio(frames: np.ndarray, transform: RangeDoppler) -> tuple[float, float]:
+    """Energy at negative beat frequencies over energy at positive ones, and how it rises towards the end.
+
+    Args:
+        frames: i2, (frame, chirp, tx, rx, word), complex samples.
+
+    Returns:
+        The ratio, and that of the last quarter of the spectrum to the quarter before it; NaN if there is no energy.
+    """
+    profile = sum(transform.power(frame).sum(axis=0, dtype="f8") for frame in frames)
+    half = transform.samples // 2
+    edge = min(_EDGE, half // 4)
+    middle = half + half // 2
+    before, last = (float(np.sum(profile[a:b])) for a, b in ((half + edge, middle), (middle, 2 * half - edge)))
+    positive = float(np.sum(profile[1 + edge : half - edge]))
+    nan = float("nan")
+    return (before + last) / positive if positive > 0 else nan, last / before if before > 0 else nan
+
+
+def inspect_spectra(
+    iq: np.ndarray,
+    *,
+    options: RangeDopplerOptions,
+    sidecar: str | None = None,
+    config: str | None = None,
+    prepared: Prepared | None = None,
+) -> Inspection:
+    """The check of the order, and the axes of the product in `axes.json`."""
+    shape = iq.shape[1:]
+    axes: dict[str, np.ndarray] = {}
+    if isinstance(options, RangeAzimuthOptions):
+        axes["azimuth"] = centred_sines(options.azimuth_bins)
+    elif isinstance(options, SpectrumOptions):
+        board = placed_board(options, config, shape)
+        rows, columns = board.grid.max(axis=0) + 1
+        axes["elevation"] = centred_sines(options.elevation_bins or int(rows), board.row_spacing)
+        axes["azimuth"] = centred_sines(options.azimuth_bins or int(columns), board.spacing)
+    transform = make_transform(shape, options, is_real(shape[-1], sidecar))
+    text = describe_axes(
+        sidecar,
+        chirps=transform.chirps,
+        samples=transform.samples,
+        doppler=0 if isinstance(options, RangeAzimuthOptions) else transform.doppler_bins,
+        range_bins=transform.range_bins,
+        range_length=transform.fft_length,
+        range_bias=options.calibration.range_bias.value if options.calibration else 0.0,
+        **axes,
     )
-
-
-@lru_cache(maxsize=8)
-def _transform(
-    shape: tuple[int, ...],
-    windows: tuple[str, str],
-    real: bool,
-    order: str,
-    bins: tuple[int, int],
-    remove_static: bool,
-    coupling: Coupling | None,
-) -> RangeDoppler:
-    samples = shape[-1] // (1 if real else 2)
-    signal = None if coupling is None else coupling.signal(samples, real)
-    return RangeDoppler(shape, *windows, real, order=order, bins=bins, remove_static=remove_static, coupling=signal)
+    checked = check_order(iq, options=options, sidecar=sidecar, config=config, prepared=prepared)
+    return checked._replace(files={AXES: text})

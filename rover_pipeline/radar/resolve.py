@@ -71,13 +71,11 @@ class Resolver:
         max_elevation: float,
         array_error: float,
     ) -> None:
-        rows, columns = board.grid.T
+        columns = board.grid[:, 1]
         self._method, self._error = method, array_error
         self._corrections = board.corrections
-        lines = [np.flatnonzero(rows == row) for row in range(rows.max() + 1)]
-        lines = [line[np.argsort(columns[line])] for line in lines]
-        self._rows = [(line, columns[line]) for line in lines]
-        runs = [_longest_run(line, columns) for line in lines]
+        self._rows = [(line, columns[line]) for line in _rows(board)]
+        runs = _longest_runs(board)
         size = max(len(run) for run in runs)
         #: The longest rows: (row, antenna). Their columns follow one another on every board of the table, but not those
         #: of some antennas of a board: then the longest part of each row that does.
@@ -95,9 +93,7 @@ class Resolver:
     @staticmethod
     def can_resolve(board: Board) -> bool:
         """Whether a row of the array has three antennas that follow one another, which two targets need."""
-        rows, columns = board.grid.T
-        lines = [np.flatnonzero(rows == row) for row in np.unique(rows)]
-        return any(len(_longest_run(line[np.argsort(columns[line])], columns)) >= _FEWEST for line in lines)
+        return max(map(len, _longest_runs(board))) >= _FEWEST
 
     def __call__(self, snapshots: np.ndarray, noise: np.ndarray) -> Directions:
         """The targets of each cell.
@@ -223,14 +219,17 @@ class Resolver:
         return self._up[power.argmax(axis=2)]
 
 
-def _longest_run(line: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """The longest part of a row of antennas, i8 (antenna,), whose columns follow one another without a gap.
+def _rows(board: Board) -> list[np.ndarray]:
+    """Numbers of the antennas of each row of the array, in the order of their columns, i8 (antenna,)."""
+    rows, columns = board.grid.T
+    lines = [np.flatnonzero(rows == row) for row in range(rows.max() + 1)]
+    return [line[np.argsort(columns[line])] for line in lines]
 
-    Args:
-        line: i8 (antenna,), numbers of the row's antennas in the order of their columns; columns: i8, of all antennas.
-    """
-    parts = np.split(line, np.flatnonzero(np.diff(columns[line]) != 1) + 1)
-    return max(parts, key=len)
+
+def _longest_runs(board: Board) -> list[np.ndarray]:
+    """The longest part of each row whose columns follow one another without a gap, i8 (antenna,)."""
+    columns = board.grid[:, 1]
+    return [max(np.split(line, np.flatnonzero(np.diff(columns[line]) != 1) + 1), key=len) for line in _rows(board)]
 
 
 def _fitted(steering: np.ndarray, lines: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -18,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.numerics.linear import eigh, inv, matmul, solve
+from rover_pipeline.radar.angles import coherence, plane_waves, unit_vectors
 from rover_pipeline.radar.boards import Board
-from rover_pipeline.radar.coherence import coherence, plane_waves, unit_vectors
 
 #: Directions that are tried for each echo: sines of azimuth and elevation.
 _AZIMUTHS, _ELEVATIONS, _HIGHEST = 65, 13, 0.6

@@ -23,18 +23,31 @@ def window_weights(size: int, window: str) -> np.ndarray:
     return np.hanning(size + 2)[1:-1] if window == "hann" else np.ones(size)
 
 
-def complex_samples(frames: np.ndarray, order: str, real: bool) -> np.ndarray:
-    """Samples of stored frames, c8 (frame, chirp, tx, rx, sample), or f4 of real samples.
+def samples_of(words: np.ndarray, real: bool, order: str) -> np.ndarray:
+    """Samples of stored words, c8 (..., sample), or f4 where they are real.
 
     Args:
-        frames: i2, (frame, chirp, tx, rx, word); order: of words, "qqii" or "iiqq".
+        words: i2 (..., word), in groups of `Q Q I I` (order "qqii") or `I I Q Q`, or real samples.
     """
     if real:
-        return frames.astype("f4")
-    groups = frames.reshape(*frames.shape[:-1], -1, 2, 2)
-    imag, real_part = (0, 1) if order == "qqii" else (1, 0)
-    samples = groups[..., real_part, :] + np.complex64(1j) * groups[..., imag, :]
-    return samples.reshape(*frames.shape[:-1], -1).astype("c8")
+        return words.astype("f4")
+    groups = words.reshape(*words.shape[:-1], -1, 2, 2)
+    i, q = (1, 0) if order == "qqii" else (0, 1)
+    samples = np.empty((*words.shape[:-1], words.shape[-1] // 2), "c8")
+    samples.real = groups[..., i, :].reshape(samples.shape)
+    samples.imag = groups[..., q, :].reshape(samples.shape)
+    return samples
+
+
+def words_of(samples: np.ndarray, real: bool, order: str) -> np.ndarray:
+    """The inverse of `samples_of`, rounded, i2."""
+    limits = np.iinfo("i2")
+    if real:
+        return np.clip(np.rint(samples), limits.min, limits.max).astype("i2")
+    parts = [samples.imag, samples.real] if order == "qqii" else [samples.real, samples.imag]
+    groups = np.stack([part.reshape(*samples.shape[:-1], -1, 2) for part in parts], axis=-2)
+    words = np.clip(np.rint(groups), limits.min, limits.max).astype("i2")
+    return words.reshape(*samples.shape[:-1], -1)
 
 
 def unit_gain_window(size: int, window: str) -> np.ndarray:

@@ -21,12 +21,12 @@ from rover_pipeline.kinematics.mount import find_mount
 from rover_pipeline.kinematics.options import RigOptions
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.radar.angles import Magnitudes, RangeAzimuth
-from rover_pipeline.radar.axes import resolutions
-from rover_pipeline.radar.boards import find_board
+from rover_pipeline.radar.axes import is_real, resolutions
+from rover_pipeline.radar.boards import Board, placed_board
 from rover_pipeline.radar.coupling import near_zero
 from rover_pipeline.radar.frames import Frames
-from rover_pipeline.radar.half import as_half
 from rover_pipeline.radar.health import frame_health
+from rover_pipeline.radar.kernels import as_half
 from rover_pipeline.radar.options import (
     PointsOptions,
     RangeAzimuthOptions,
@@ -34,8 +34,7 @@ from rover_pipeline.radar.options import (
     SpectrumOptions,
 )
 from rover_pipeline.radar.points import PointFinder
-from rover_pipeline.radar.prepare import Prepared, placed_board
-from rover_pipeline.radar.sidecar import is_real
+from rover_pipeline.radar.prepare import Prepared
 from rover_pipeline.radar.spectrum import decibel
 
 #: Power over noise of targets that show the coherence of the array (20 dB), and the fewest of them.
@@ -60,8 +59,7 @@ def range_doppler(
 
     Samples are complex where there is no sidecar.
     """
-    coupling = prepared.coupling if prepared else None
-    frames = Frames(iq, options, is_real(iq.shape[-1], sidecar), coupling, shared)
+    frames = Frames(iq, options, is_real(iq.shape[-1], sidecar), (prepared or Prepared()).coupling, shared)
     return np.stack([decibel(frames.power(i)) for i in range(len(frames))])
 
 
@@ -75,8 +73,8 @@ def range_azimuth(
     shared: Shared | None = None,
 ) -> np.ndarray:
     """Power of each frame by direction and distance, f4 (frame, azimuth, range), dB re one squared ADC count."""
-    azimuth = _azimuth(iq.shape[1:], options, config)
-    frames = _frames(iq, options, sidecar, config, prepared, shared)
+    board, frames = _board_and_frames(iq, options, sidecar, config, prepared, shared)
+    azimuth = _azimuth(board, iq.shape[1], options)
     return np.stack([decibel(azimuth.power(frames.spectrum(i))) for i in range(len(frames))])
 
 
@@ -95,8 +93,8 @@ def spectrum(
         f2, (frame, doppler, elevation, azimuth, range), ADC counts: divided by the coherent gain of chirps, samples
         and antennas.
     """
-    magnitudes = _magnitudes(iq.shape[1:], options, config)
-    frames = _frames(iq, options, sidecar, config, prepared, shared)
+    board, frames = _board_and_frames(iq, options, sidecar, config, prepared, shared)
+    magnitudes = _magnitudes(board, iq.shape[1], options)
     result = []
     for i in range(len(frames)):
         amplitude = magnitudes(frames.spectrum(i))
@@ -128,15 +126,14 @@ def points(
         and `artefact` u1 (frame, point), `deviation` f4 (frame, point, 2), `excised` f4 (frame,), the share of the
         samples that was replaced, and `valid`, False where the receiver was saturated.
     """
-    shape = iq.shape[1:]
     metres, mps = resolutions(sidecar) or (0.0, 0.0)
     if not metres:
         raise ValueError("radar.json must give range_resolution and doppler_resolution, both above zero")
-    frames = _frames(iq, options, sidecar, config, prepared, shared)
-    find = _finder(shape, options, config, frames.real, prepared, mps)
+    board, frames = _board_and_frames(iq, options, sidecar, config, prepared, shared)
+    find = _finder(board, options, frames.transform.samples, frames.real, prepared or Prepared(), mps)
     guides = _velocities(ts, odometry, options.rig, config)
     bias = options.calibration.range_bias.value if options.calibration else 0.0
-    made = _no_points(len(iq), options.max_points)
+    made, chirps = _no_points(len(iq), options.max_points), iq.shape[1]
     for i in np.flatnonzero(whole).tolist():
         made["excised"][i] = frames.excised_share(i)
         found = find(*frames.spectrum_and_power(i), guides.get(i))
@@ -145,7 +142,7 @@ def points(
         for name in ("folds", "certain", "artefact", "deviation"):
             made[name][i, :n] = getattr(found, name)
         made["xyz"][i, :n] = found.direction * np.maximum(peaks.range * metres - bias, 0)[:, None]
-        made["doppler"][i, :n] = (peaks.doppler - shape[0] // 2 + found.folds * float(shape[0])) * mps
+        made["doppler"][i, :n] = (peaks.doppler - chirps // 2 + found.folds * float(chirps)) * mps
         made["snr"][i, :n] = 10 * np.log10(peaks.snr)
     return made | {"valid": frames.clipped() <= options.max_clipped}
 
@@ -218,9 +215,11 @@ def quality(
     real = is_real(iq.shape[-1], sidecar)
     # What is left in a frame is what is looked for.
     plain = options.model_copy(update={"estimator": "beam", "interference": "keep"})
-    frames = Frames(iq, plain, real, prepared.coupling if prepared else None, shared)
+    prepared = prepared or Prepared()
+    frames = Frames(iq, plain, real, prepared.coupling, shared)
     try:
-        find = _finder(iq.shape[1:], plain, config, real, prepared, (resolutions(sidecar) or (0.0, 1.0))[1])
+        board, mps = placed_board(plain, config, iq.shape[1:]), (resolutions(sidecar) or (0.0, 1.0))[1]
+        find = _finder(board, plain, frames.transform.samples, real, prepared, mps)
     except ConfigError:
         find = None  # without the board nothing is known of the array, but of the samples all the same
 
@@ -239,29 +238,35 @@ def quality(
     }
 
 
-def _frames(
+def _board_and_frames(
     iq: np.ndarray,
     options: RangeDopplerOptions,
     sidecar: str | None,
     config: str | None,
     prepared: Prepared | None,
     shared: Shared | None,
-) -> Frames:
-    real = _has_real_samples(iq.shape[1:], options, sidecar, config)
-    return Frames(iq, options, real, prepared.coupling if prepared else None, shared)
+) -> tuple[Board, Frames]:
+    board = placed_board(options, config, iq.shape[1:])
+    real = board.real if sidecar is None else is_real(iq.shape[-1], sidecar)
+    if real != board.real:
+        kinds = ("complex", "real")
+        raise ValueError(
+            f"radar.json says that samples are {kinds[real]}, the board makes {kinds[board.real]} ones; is radar.board "
+            "right?"
+        )
+    return board, Frames(iq, options, real, (prepared or Prepared()).coupling, shared)
 
 
 @functools.lru_cache(maxsize=8)
-def _azimuth(shape: tuple[int, ...], options: RangeAzimuthOptions, config: str | None) -> RangeAzimuth:
-    board = placed_board(options, config, shape)
-    return RangeAzimuth(board, shape[0], options.azimuth_bins, options.azimuth_window, options.compensate_tdm)
+def _azimuth(board: Board, chirps: int, options: RangeAzimuthOptions) -> RangeAzimuth:
+    return RangeAzimuth(board, chirps, options.azimuth_bins, options.azimuth_window, options.compensate_tdm)
 
 
 @functools.lru_cache(maxsize=8)
-def _magnitudes(shape: tuple[int, ...], options: SpectrumOptions, config: str | None) -> Magnitudes:
+def _magnitudes(board: Board, chirps: int, options: SpectrumOptions) -> Magnitudes:
     return Magnitudes(
-        placed_board(options, config, shape),
-        options.doppler_bins or shape[0],
+        board,
+        options.doppler_bins or chirps,
         (options.elevation_bins, options.azimuth_bins),
         (options.elevation_window, options.azimuth_window),
         options.compensate_tdm,
@@ -270,32 +275,10 @@ def _magnitudes(shape: tuple[int, ...], options: SpectrumOptions, config: str | 
 
 @functools.lru_cache(maxsize=8)
 def _finder(
-    shape: tuple[int, ...],
-    options: PointsOptions,
-    config: str | None,
-    real: bool,
-    prepared: Prepared | None,
-    bin_mps: float,
+    board: Board, options: PointsOptions, samples: int, real: bool, prepared: Prepared, bin_mps: float
 ) -> PointFinder:
-    prepared = prepared or Prepared()
     blind, removed = None, np.zeros(1)
     if prepared.coupling is not None:
-        samples = shape[-1] // (1 if real else 2)
         blind = near_zero(prepared.coupling, samples, real)
         removed = prepared.coupling.power(samples, real, options.range_window)
-    known = prepared.imbalance, removed
-    return PointFinder(placed_board(options, config, shape), options, blind, prepared.error, bin_mps, known)
-
-
-def _has_real_samples(
-    shape: tuple[int, ...], options: RangeDopplerOptions, sidecar: str | None, config: str | None
-) -> bool:
-    board = find_board(options.board, config, shape)
-    real = board.real if sidecar is None else is_real(shape[-1], sidecar)
-    if real != board.real:
-        kinds = ("complex", "real")
-        raise ValueError(
-            f"radar.json says that samples are {kinds[real]}, the board makes {kinds[board.real]} ones; is radar.board "
-            "right?"
-        )
-    return real
+    return PointFinder(board, options, blind, prepared.error, bin_mps, (prepared.imbalance, removed))

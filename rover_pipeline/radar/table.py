@@ -1,14 +1,18 @@
-"""Declarations of the virtual sensors that are made from the radar."""
+"""Declarations of the virtual sensors that are made from the radar.
+
+They are written for a radar that records samples. Those of recordings of a radar that sends points, with their Doppler
+velocity, read the points instead, and say what they cannot make.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from rover_pipeline.engine.step import Output, Step
+from rover_pipeline.engine.step import Has, Output, Step
 from rover_pipeline.kinematics.references import ODOMETRY
-from rover_pipeline.radar.kinds import from_points, only_of_samples, with_points_sidecar
 from rover_pipeline.radar.options import (
     PointsOptions,
     RangeAzimuthOptions,
@@ -25,20 +29,65 @@ def _guided(options: PointsOptions) -> Mapping[str, Any]:
     return {"inputs": {"ts": "radar/ts"}, "whole": {"odometry": tuple(f"{name}?" for name in ODOMETRY)}}
 
 
+#: Why a step cannot be made of points.
+NO_SAMPLES = "has a radar of points and no samples (radar/iq)"
+#: What the import of such a radar writes beside its channels.
+POINTS_SIDECAR = "radar/points.json"
+
+
+def _has_points(has: Has) -> bool:
+    """Whether a recording's radar is points."""
+    return has("radar/xyz") and not has("radar/iq")
+
+
+def only_of_samples(step: Step, has: Has) -> Step:
+    """A step that reads the samples."""
+    return replace(step, unfit=NO_SAMPLES) if _has_points(has) else step
+
+
+def from_points(step: Step, has: Has) -> Step:
+    """`_radar_points` of a radar that is points: the same ones, strongest first."""
+    if not _has_points(has):
+        return step
+    strength = next((each for each in ("snr", "intensity") if has(f"radar/{each}")), None)
+    described = "Signal over noise, dB" if strength == "snr" else "Strength in the unit of the radar"
+    return replace(
+        step,
+        function="rover_pipeline.radar.steps:sent_points",
+        inputs={
+            **{name: f"radar/{name}" for name in ("xyz", "doppler", "count")},
+            **({"strength": f"radar/{strength}"} if strength else {}),
+            "whole": "radar/valid",
+        },
+        files={},
+        outputs={**step.outputs, "snr": Output(f"{described}. [point], falling.", type="f4", unit="")},
+        variant=None,
+        prepare=None,
+        inspect=None,
+        shares="",
+    )
+
+
+def with_points_sidecar(step: Step, has: Has) -> Step:
+    """A step that needs to know how large Doppler bins are."""
+    return replace(step, files={"sidecar": POINTS_SIDECAR}) if _has_points(has) else step
+
+
 #: The pass over `radar/iq` that makes the products which share its decoding and its transform.
 SHARED = "radar"
 _FILES = {"sidecar": "radar/radar.json?", "config": "config.yaml?"}
-#: Declares spectra of the samples.
-_spectra = partial(
+#: Declares what is made from the samples.
+_of_samples = partial(
     Step,
-    version=5,
     inputs={"iq": "radar/iq"},
     files=_FILES,
     prepare="rover_pipeline.radar.prepare:prepare",
-    inspect="rover_pipeline.radar.inspection:inspect_spectra",
-    sidecars=("axes.json",),
     shares=SHARED,
     adapt=only_of_samples,
+)
+#: Declares spectra of the samples.
+_spectra = partial(
+    _of_samples, version=5, inspect="rover_pipeline.radar.prepare:inspect_spectra", sidecars=("axes.json",)
 )
 
 STEPS = (
@@ -90,7 +139,7 @@ STEPS = (
         },
         summary="Magnitude of the four-dimensional spectrum, ADC counts.",
     ),
-    Step(
+    _of_samples(
         sensor="_radar_points",
         function="rover_pipeline.radar.steps:points",
         version=9,
@@ -125,9 +174,7 @@ STEPS = (
             "excised": Output("Share of the samples that `radar.interference` replaced, 0 to 1.", type="f4"),
         },
         variant=_guided,
-        prepare="rover_pipeline.radar.prepare:prepare",
-        inspect="rover_pipeline.radar.inspection:check_order",
-        shares=SHARED,
+        inspect="rover_pipeline.radar.prepare:check_order",
         adapt=from_points,
         default=True,
         summary="Targets in the radar frame, front-left-up, strongest first; NaN past `count`.",
@@ -157,15 +204,13 @@ STEPS = (
         default=True,
         summary="The radar's own velocity over ground, m/s, front-left-up.",
     ),
-    Step(
+    _of_samples(
         sensor="_radar_quality",
         function="rover_pipeline.radar.steps:quality",
         version=4,
         sections=("radar.points", "rig"),
         uses={"rig": ("name", "radar")},
         options=PointsOptions,
-        inputs={"iq": "radar/iq"},
-        files=_FILES,
         outputs={
             "clipped": Output("Share of the I and Q values that are at the rails of the converter, 0 to 1.", type="f4"),
             "interfered": Output(
@@ -184,10 +229,7 @@ STEPS = (
                 "Power of each virtual antenna over that of the median one, dB. [tx, rx]", type="f4", unit="dB"
             ),
         },
-        prepare="rover_pipeline.radar.prepare:prepare",
         conclude="rover_pipeline.radar.health:conclude",
-        shares=SHARED,
-        adapt=only_of_samples,
         summary="How far a frame can be trusted: clipped samples, interference, the array's coherence, its antennas.",
     ),
 )

@@ -8,8 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from rover_pipeline.format.collection import parse_collection
-from rover_pipeline.radar.axes import frame_shape, resolutions
+from rover_pipeline.radar.axes import chirp_settings, frame_shape, resolutions
 
 SPEED_OF_LIGHT = 299_792_458.0
 #: Carrier of a board whose name holds one of these, GHz: the middle of its band.
@@ -55,30 +54,19 @@ def frame_duration(ts: np.ndarray, config: str | None, sidecar: str | None, meta
         config: `config.yaml`; sidecar: `radar.json`; meta: the radar's `meta.json`, for the shape of frames.
     """
     period = float(ts[-1] - ts[0]) / (len(ts) - 1) if len(ts) > 1 else math.inf
-    chirps = _chirps(config)
-    for source, seconds in (
-        ("config.yaml", _of_chirps(chirps, frame_shape(sidecar, meta))),
-        ("radar.json", _of_doppler(chirps, sidecar)),
+    chirps = chirp_settings(config)
+    for found in (
+        FrameDuration(_of_chirps(chirps, frame_shape(sidecar, meta)) or 0.0, "config.yaml"),
+        FrameDuration(_of_doppler(chirps, sidecar) or 0.0, "radar.json"),
     ):
-        if seconds is not None and 0 < seconds <= _LONGEST * period:
-            return FrameDuration(seconds, "config.yaml" if source == "config.yaml" else "radar.json")
-    return FrameDuration(
-        0.0,
-        "unknown",
-        (
-            "neither radar.args.radar of config.yaml (idle_time, ramp_end_time, frame_length) nor radar.json "
-            "(doppler_resolution) tells how long the chirps of a frame last: taken at ts, when its first packet came, "
-            "and not at their middle",
-        ),
+        if 0 < found.seconds <= _LONGEST * period:
+            return found
+    warning = (
+        "neither radar.args.radar of config.yaml (idle_time, ramp_end_time, frame_length) nor radar.json "
+        "(doppler_resolution) tells how long the chirps of a frame last: taken at ts, when its first packet came, and "
+        "not at their middle"
     )
-
-
-def _chirps(config: str | None) -> Mapping[str, Any]:
-    """The section of `config.yaml` that describes the chirps; empty if there is none."""
-    section: Any = parse_collection(config)
-    for key in ("radar", "args", "radar"):
-        section = section.get(key) if isinstance(section, Mapping) else None
-    return section if isinstance(section, Mapping) else {}
+    return FrameDuration(0.0, "unknown", (warning,))
 
 
 def _of_chirps(chirps: Mapping[str, Any], shape: tuple[int, ...] | None) -> float | None:

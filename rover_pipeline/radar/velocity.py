@@ -2,21 +2,38 @@
 
 A static point in direction u recedes at -u . v when the radar moves at v. A consensus over pairs of points separates
 static points from moving ones; weighted least squares over the static points then gives the velocity (D. Kellner et
-al., Instantaneous ego-motion estimation using Doppler radar, ITSC 2013). It is valid if the other points agree on no
-other velocity (`rivals.py`). Radar frame, front-left-up.
+al., Instantaneous ego-motion estimation using Doppler radar, ITSC 2013). Radar frame, front-left-up.
+
+**Competing hypotheses.** Points that move together look like a world at rest that is seen from a radar with another
+velocity. So it is not enough that many points agree on the estimate. The points that contradict it must not agree on
+another one, level or not. The evidence of a point for a velocity is the logarithm of how much more likely its Doppler
+is if it is at rest at that velocity than if it moves, and has any Doppler of `_SPAN`; a point that moves is no
+evidence. What is compared is the evidence of the points that one of the two explains better, and what the prior of the
+vertical velocity says. Points that move together are not independent: their evidence must not be a certain number but a
+share of the one for the estimate (`radar.velocity.max_rival`).
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
 from rover_pipeline.numerics.linear import eigvalsh, inv, matmul
-from rover_pipeline.radar.at_rest import OUTLIER, Echoes, Fit, fit, information, slopes
+from rover_pipeline.radar.at_rest import (
+    OUTLIER,
+    Echoes,
+    Fit,
+    fit,
+    information,
+    level_velocities,
+    residual_variance,
+    slopes,
+    vertical_sigma,
+)
 from rover_pipeline.radar.axes import doppler_bin, max_doppler
 from rover_pipeline.radar.options import VelocityOptions, VelocitySection
-from rover_pipeline.radar.rivals import level_velocities, strongest_rival
 
 #: Mean square of a standard normal variable truncated at `OUTLIER`.
 _TRUNCATED_VARIANCE = 0.973
@@ -30,6 +47,15 @@ _SLACK = 1.1
 _ROUNDED = 1e-3
 #: Velocities that least squares begins with: that of the consensus, and rivals that explain far more.
 _STARTS = 3
+#: Span of the Doppler of points that move, m/s. A span of 4 or of 30 m/s gives nearly the same results.
+_SPAN = 10.0
+_LOG_SPAN = float(np.log(_SPAN / np.sqrt(2 * np.pi)))
+#: Volume of the smallest triple of directions that tells a velocity: of three that are 6 degrees apart, for example.
+_LEAST_VOLUME = 1e-3
+#: Largest vertical velocity of a rival, as a share of the level speed: a radar that looks 45 degrees down.
+_STEEPEST = 1.0
+#: Rivals that are compared with the estimate on all points.
+_COMPARED = 64
 
 
 class Velocity(NamedTuple):
@@ -111,7 +137,7 @@ def ego_velocity(
         deviation: f8 (point, 2), standard deviations of the sines of azimuth and elevation; NaN, None = not known.
 
     Returns:
-        Not `determined` either where another velocity explains the points about as well; see `strongest_rival`.
+        Not `determined` either where another velocity explains the points about as well; see `_strongest_rival`.
     """
     if len(doppler) < options.min_inliers:
         return _NOTHING
@@ -128,14 +154,14 @@ def ego_velocity(
         shared = known[found.inlier].min(axis=0)
         estimate = _estimate(direction, found, rounding, shared, options)
         distance = 2 * _largest_error(estimate.vel, options)
-        rival = strongest_rival(echoes, estimate.vel, distance, doppler_sigma, options)
-        if rival is None or rival.evidence <= options.max_rival:
+        rival = _strongest_rival(echoes, estimate.vel, distance, doppler_sigma, options)
+        if rival is None or rival[1] <= options.max_rival:
             return estimate
-        if rival.evidence * options.max_rival < 1:
+        if rival[1] * options.max_rival < 1:
             break
         # The first consensus takes the motion for level. Of a radar that looks up or down, another velocity may explain
         # so much more that it is the estimate, and the first one a rival that is too weak.
-        start = rival.vel
+        start = rival[0]
     return estimate._replace(determined=False)
 
 
@@ -195,10 +221,88 @@ def _consensus(
 
     The cost of a point is its squared residual, at most the squared `tolerance` (m/s): all outliers cost the same.
     """
-    level = level_velocities(direction, doppler, options)
+    level = level_velocities(direction, doppler, _draws(len(doppler), 2, options.trials), options.least_angle)
     if not len(level):
         return None
     residual = doppler + matmul(level[:, :2], direction[:, :2].T)
     cost = np.minimum(residual**2, tolerance**2).sum(axis=1)
     best: np.ndarray = level[cost.argmin()]
     return best
+
+
+def _strongest_rival(
+    echoes: Echoes, velocity: np.ndarray, distance: float, doppler_sigma: float, options: VelocitySection
+) -> tuple[np.ndarray, float] | None:
+    """The velocity with the largest evidence against the estimate, and that as a share of the one for it; None if none.
+
+    Args:
+        velocity: f8 (3,), the estimate, m/s.
+        distance: level distance of a rival from the estimate, m/s; one that is nearer is no other velocity.
+        doppler_sigma: standard deviation of the Doppler, m/s.
+    """
+    direction, doppler, _ = echoes
+    variance = residual_variance(echoes, velocity, doppler_sigma)
+    moving = np.flatnonzero((doppler + matmul(direction, velocity)) ** 2 >= OUTLIER**2 * variance)
+    rivals = _velocities(direction, doppler, moving, options)
+    rivals = rivals[_level_distance(rivals, velocity) > distance]
+    if not len(rivals):
+        return None
+    # What contradicts the estimate is mostly what moves at it, so the rivals that explain most of that are compared.
+    gained = _evidence(echoes.select(moving), rivals, doppler_sigma, options).sum(axis=1)
+    rivals = rivals[np.argsort(-gained, kind="stable")[:_COMPARED]]
+    own = _evidence(echoes, velocity, doppler_sigma, options)
+
+    def shares(others: np.ndarray) -> np.ndarray:
+        more = _evidence(echoes, others, doppler_sigma, options) - own
+        against, of_estimate = np.maximum(more, 0).sum(axis=1), np.maximum(-more, 0).sum(axis=1)
+        return against / np.maximum(of_estimate, 1e-9)
+
+    # From two or three points alone a rival looks worse than it is, so it is refined by least squares.
+    start = rivals[shares(rivals).argmax()]
+    refined = fit(echoes, start, doppler_sigma, options)
+    tried = start[None] if refined is None else np.stack([start, refined.vel])
+    tried = tried[_level_distance(tried, velocity) > distance]
+    evidence = shares(tried)
+    return tried[evidence.argmax()], float(evidence.max())
+
+
+def _of_triples(direction: np.ndarray, doppler: np.ndarray, triples: np.ndarray) -> np.ndarray:
+    """Velocities at which triples of points would be at rest, f8 (velocity, 3), m/s; triples: i8 (3, triple)."""
+    first, second, third = direction[triples]
+    normals = np.stack([np.cross(second, third), np.cross(third, first), np.cross(first, second)])
+    volume = (first * normals[0]).sum(axis=1)
+    usable = np.abs(volume) > _LEAST_VOLUME
+    sums = -(doppler[triples[:, usable], None] * normals[:, usable]).sum(axis=0)
+    velocities: np.ndarray = sums / volume[usable, None]
+    return velocities[np.abs(velocities[:, 2]) <= _STEEPEST * np.hypot(velocities[:, 0], velocities[:, 1])]
+
+
+def _velocities(direction: np.ndarray, doppler: np.ndarray, moving: np.ndarray, options: VelocitySection) -> np.ndarray:
+    """Velocities at which a point of some, i8 (moving,), and one or two of all would be at rest, f8 (velocity, 3)."""
+    if not len(moving):
+        return np.empty((0, 3))
+    pairs, triples = (_draws(len(doppler), size, options.trials).copy() for size in (2, 3))
+    pairs[0] = triples[0] = moving[_draws(len(moving), 1, options.trials)[0]]
+    level = level_velocities(direction, doppler, pairs, options.least_angle)
+    return np.concatenate([level, _of_triples(direction, doppler, triples)])
+
+
+@lru_cache(maxsize=512)
+def _draws(points: int, size: int, trials: int) -> np.ndarray:
+    """Random points, i8 (size, trial); always the same for the same number of points."""
+    return np.random.default_rng(points).integers(0, points, (trials, size)).T.copy()
+
+
+def _evidence(echoes: Echoes, velocity: np.ndarray, doppler_sigma: float, options: VelocitySection) -> np.ndarray:
+    """What each point says for velocities, f8 (..., 3), and last what the prior says, f8 (..., point + 1)."""
+    variance = residual_variance(echoes, velocity, doppler_sigma)
+    squares = (echoes.doppler + matmul(velocity, echoes.direction.T)) ** 2 / variance
+    points = np.maximum(_LOG_SPAN - 0.5 * (np.log(variance) + squares), 0)
+    prior = -0.5 * (velocity[..., 2] / vertical_sigma(velocity, options.vertical, options.pitch)) ** 2
+    return np.concatenate([points, prior[..., None]], axis=-1)
+
+
+def _level_distance(velocities: np.ndarray, velocity: np.ndarray) -> np.ndarray:
+    """f8 (velocity,), m/s."""
+    distance: np.ndarray = np.hypot(velocities[:, 0] - velocity[0], velocities[:, 1] - velocity[1])
+    return distance

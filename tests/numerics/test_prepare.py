@@ -13,7 +13,6 @@ import pytest
 
 from rover_pipeline.numerics import compiled, prepare
 from rover_pipeline.numerics.compiled import compile_for, listed
-from rover_pipeline.radar.point_kernels import _ranked
 
 PACKAGE = Path(compiled.__file__).parents[1]
 
@@ -106,12 +105,3 @@ def test_kernels_call_nothing_that_takes_seconds_to_compile(path: Path) -> None:
                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
             }
             assert not called & SLOW, f"{function.name} calls {called & SLOW}"
-
-
-def test_the_value_of_a_rank_is_that_of_the_sorted_values() -> None:
-    random = np.random.default_rng(5)
-    for size in (1, 2, 3, 40, 133):
-        for values in (random.random(size), random.integers(0, 4, size), np.arange(size), -np.arange(size)):
-            ring = values.astype("f4")
-            for rank in {0, size // 2, 3 * size // 4, size - 1}:
-                assert _ranked(ring.copy(), rank) == np.sort(ring)[rank]

@@ -7,9 +7,9 @@ import pytest
 
 from rover_pipeline.errors import ConfigError
 from rover_pipeline.radar.boards import BOARDS, find_board
-from rover_pipeline.radar.inspection import check_order
 from rover_pipeline.radar.options import PointsOptions, RangeAzimuthOptions, RangeDopplerOptions
 from rover_pipeline.radar.points import PointFinder
+from rover_pipeline.radar.prepare import check_order
 
 XWR = {
     "AWR1843": "AWR1843Boost",

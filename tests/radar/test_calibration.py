@@ -14,12 +14,11 @@ from rover_pipeline.calibrate.radar import Reflector, calibrate_radar
 from rover_pipeline.errors import ConfigError, RoverError
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor, SensorWriter
 from rover_pipeline.format.trace import CONFIG
+from rover_pipeline.radar.angles import coherence, plane_waves
 from rover_pipeline.radar.boards import BOARDS, Board
-from rover_pipeline.radar.calibration import CalibrationFile
-from rover_pipeline.radar.coherence import coherence, plane_waves
-from rover_pipeline.radar.options import PointsOptions, RangeAzimuthOptions
+from rover_pipeline.radar.frames import make_transform
+from rover_pipeline.radar.options import CalibrationFile, PointsOptions, RangeAzimuthOptions
 from rover_pipeline.radar.points import PointFinder
-from rover_pipeline.radar.prepare import make_transform
 from rover_pipeline.radar.selfcal import fit_gains, fit_moving, strongest_directions
 from rover_pipeline.radar.steps import points, range_azimuth
 from rover_pipeline.simulate.sensors import radar

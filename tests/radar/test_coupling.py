@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from rover_pipeline.radar.coupling import find_coupling
+from rover_pipeline.radar.frames import make_transform
 from rover_pipeline.radar.options import PointsOptions
-from rover_pipeline.radar.prepare import make_transform, prepare
+from rover_pipeline.radar.prepare import prepare
 from rover_pipeline.radar.steps import points
 from rover_pipeline.simulate.sensors.chirps import Chirps
 from rover_pipeline.simulate.sensors.radar import NOISE

@@ -11,9 +11,9 @@ import pytest
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor
-from rover_pipeline.radar.health import antenna_power, clipped_share
-from rover_pipeline.radar.interference import excise, find_bursts, interfered_share, samples_of, words_of
+from rover_pipeline.radar.health import antenna_power, clipped_share, excise, find_bursts, interfered_share
 from rover_pipeline.radar.options import PointsOptions
+from rover_pipeline.radar.spectrum import samples_of, words_of
 from rover_pipeline.radar.steps import points
 from rover_pipeline.simulate.sensors import radar
 from rover_pipeline.simulate.sensors.chirps import Chirps

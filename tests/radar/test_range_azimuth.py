@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rover_pipeline.radar.inspection import check_order
 from rover_pipeline.radar.options import RangeAzimuthOptions
+from rover_pipeline.radar.prepare import check_order
 from rover_pipeline.radar.steps import range_azimuth
 from tests.radar.scenes import Target, chirps, texts, words
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rover_pipeline.radar.angles import plane_waves
 from rover_pipeline.radar.boards import BOARDS
-from rover_pipeline.radar.coherence import plane_waves
 from rover_pipeline.radar.options import PointsOptions
 from rover_pipeline.radar.prepare import prepare
 from rover_pipeline.radar.resolve import Resolver

@@ -13,8 +13,8 @@ from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.importers.dca1000 import import_dca1000
 from rover_pipeline.radar.angles import Magnitudes
 from rover_pipeline.radar.boards import BOARDS
-from rover_pipeline.radar.inspection import inspect_spectra
 from rover_pipeline.radar.options import SpectrumOptions
+from rover_pipeline.radar.prepare import inspect_spectra
 from rover_pipeline.radar.spectrum import RangeDoppler
 from rover_pipeline.radar.steps import spectrum
 from tests.radar.scenes import Target, chirps, texts, words
