@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.clocks.lower_envelope import lower_envelope
+from rover_pipeline.clocks.phase_posterior import DRIFT
 
 #: Fraction of the largest error by which a phase changes at a restart. By less, a clock follows it.
 STEP = 0.5
@@ -51,23 +52,34 @@ class Segment(NamedTuple):
 
 
 def fit_clock(
-    number: np.ndarray, ts: np.ndarray, used: np.ndarray, phase: np.ndarray, period: float, options: ClockOptions
+    number: np.ndarray,
+    ts: np.ndarray,
+    used: np.ndarray,
+    phase: np.ndarray,
+    period: float,
+    alone: bool,
+    options: ClockOptions,
 ) -> Segment:
     """The segment whose clock is the lower envelope of some arrivals. Its errors are not known yet.
 
     Args:
         number: i8 (n,); ts: f8 (n,), arrivals, seconds.
         used: bool (n,), the m arrivals that the clock is below; phase: f8 (m,), of these, seconds.
-        period: nominal, seconds.
+        period: of the whole recording, seconds; alone: whether this segment has most of its arrivals.
     """
     numbers, begin = number[used], ts[used][0]
     first, last = numbers[0], numbers[-1]
     latency = ts[used] - (begin + (numbers - first) * period)  # after equally spaced times
+    length = float(last - first) * period
+    if length * DRIFT < options.max_error / 8 and not alone:
+        # So short a segment does not show its rate better than the whole recording does.
+        smooth = begin + (number - first) * period + latency.min()
+        return Segment(number, smooth, np.broadcast_to(np.inf, len(number)), period, 0.0)
     best, most = (np.zeros(2), np.zeros(2)), -1.0
     # Where the model does not follow the clock, its blocks are made shorter, and the changes of its rate larger.
     for finer in (1, 2, 4, 8):
         # No more blocks than arrivals, which could not determine them.
-        blocks = min(max(1, round(float(last - first) * period / options.block * finer)), len(latency))
+        blocks = min(max(1, round(length / options.block * finer)), len(latency))
         knots = np.linspace(first, last, blocks + 1)
         values = lower_envelope(numbers, latency, knots, options.bend_ppm * 1e-6 * finer**3 * period)
         off = _piecewise_linear(numbers, knots, values) - phase

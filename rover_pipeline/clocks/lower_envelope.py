@@ -12,6 +12,11 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import csr_array, vstack
 
+#: An arrival this many median absolute deviations before the median is a fault of the host's clock.
+_OUTLIER = 8.0
+#: Fewest arrivals from which a median absolute deviation is estimated.
+_MIN_ARRIVALS = 30
+
 
 def lower_envelope(number: np.ndarray, latency: np.ndarray, knots: np.ndarray, bend: float) -> np.ndarray:
     """Values at the knots of the highest piecewise linear function that no arrival lies below, f8 (knot,) seconds.
@@ -21,12 +26,17 @@ def lower_envelope(number: np.ndarray, latency: np.ndarray, knots: np.ndarray, b
         knots: f8 (knot,), numbers at which the slope may change, equally spaced.
         bend: largest change of the slope at a knot, seconds per number.
     """
+    # The solver's tolerances are absolute, and they are small in units of the spread of the arrivals.
+    unit = float(np.ptp(latency)) or 1.0
     block = np.searchsorted(np.ceil(knots[1:-1]), number, side="right")
-    fraction = (number - knots[block]) / np.diff(knots)[block]  # of the way from a knot to the one after it
-    gain = np.bincount(block, 1 - fraction, len(knots)) + np.bincount(block + 1, fraction, len(knots))
-    # Only the corners of the convex hull of a block's arrivals can limit a line.
     edges = [0, *(1 + np.flatnonzero(np.diff(block))).tolist(), len(number)]
-    corners = np.concatenate([i + _lower_hull(number[i:j], latency[i:j]) for i, j in itertools.pairwise(edges)])
+    used = np.concatenate([_not_early(latency[start:stop]) for start, stop in itertools.pairwise(edges)])
+    fraction = (number - knots[block]) / np.diff(knots)[block]  # of the way from a knot to the one after it
+    gain = np.bincount(block, (1 - fraction) * used, len(knots))
+    gain += np.bincount(block + 1, fraction * used, len(knots))
+    # Only the corners of the convex hull of a block's arrivals can limit a line.
+    parts = (start + np.flatnonzero(used[start:stop]) for start, stop in itertools.pairwise(edges))
+    corners = np.concatenate([part[_lower_hull(number[part], latency[part])] for part in parts])
     block = block[corners]
     weights = np.stack([1 - fraction[corners], fraction[corners]], 1)
     columns = np.stack([block, block + 1], 1)
@@ -36,12 +46,18 @@ def lower_envelope(number: np.ndarray, latency: np.ndarray, knots: np.ndarray, b
         change = _rows(np.tile([1.0, -2.0, 1.0], (len(columns), 1)), columns, len(knots))
         limits += [change, -change]
         bounds += [np.full(2 * len(columns), bend * (knots[1] - knots[0]))]
-    # The solver's tolerances are absolute, and they are small in units of the spread of the arrivals.
-    unit = float(np.ptp(latency)) or 1.0
     solution = linprog(-gain, vstack(limits), np.concatenate(bounds) / unit, bounds=(None, None), method="highs")
     if not solution.success:
         raise ValueError(f"no line fits below the arrivals: {solution.message}")
     return np.asarray(solution.x * unit)
+
+
+def _not_early(latency: np.ndarray) -> np.ndarray:
+    """Arrivals that are not far earlier than the others of their block, bool (n,)."""
+    if len(latency) < _MIN_ARRIVALS:
+        return np.ones(len(latency), bool)
+    median = np.median(latency)
+    return np.asarray(latency >= median - max(_OUTLIER * np.median(np.abs(latency - median)), 1e-6))
 
 
 def _rows(values: np.ndarray, columns: np.ndarray, width: int) -> csr_array:
@@ -61,4 +77,4 @@ def _lower_hull(x: np.ndarray, y: np.ndarray) -> np.ndarray:
                 break
             kept.pop()
         kept.append(i)
-    return np.array(kept)
+    return np.array(kept, int)

@@ -8,7 +8,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 #: Intervals are too irregular for a rate when their median absolute deviation is above this fraction of their median.
 _IRREGULAR = 0.35
 #: Samples of a window in which a rate is estimated; windows overlap by a half.
-_WINDOW = 64
+RATE_WINDOW = 64
 #: Least change of a rate, as a fraction of it. Less is a drift, or an error of the estimate from a window.
 LEAST_CHANGE = 0.002
 #: A change of the rate is this many times the typical difference of the estimates from neighbouring windows.
@@ -46,10 +46,10 @@ def rate_changes(ts: np.ndarray, max_error: float) -> list[tuple[int, int, int]]
     Args:
         ts: f8 (N,), arrivals, seconds, increasing; max_error: largest error of a time, seconds.
     """
-    if len(ts) < 3 * _WINDOW:
+    if len(ts) < 3 * RATE_WINDOW:
         return []
-    hop = _WINDOW // 2
-    windows = sliding_window_view(ts, _WINDOW)[::hop]
+    hop = RATE_WINDOW // 2
+    windows = sliding_window_view(ts, RATE_WINDOW)[::hop]
     periods = np.quantile(np.diff(windows, axis=1), 0.5, axis=1, method="lower")
     if (periods <= 0).any():
         return []
@@ -64,7 +64,7 @@ def rate_changes(ts: np.ndarray, max_error: float) -> list[tuple[int, int, int]]
         if not len(group):
             continue
         # The windows before and after are of the two rates; between them the intervals show which is whose.
-        start, stop = int(group[0]) * hop, min(int(group[-1]) * hop + 2 * _WINDOW, len(ts))
+        start, stop = int(group[0]) * hop, min(int(group[-1]) * hop + 2 * RATE_WINDOW, len(ts))
         before, after = periods[group[0]], periods[group[-1] + 2]
         if abs(np.log(after / before)) <= limit:
             continue  # a change of the phase only, in the windows between

@@ -21,7 +21,7 @@ from scipy import ndimage
 
 from rover_pipeline.clocks.clock_model import ClockOptions, Segment
 from rover_pipeline.clocks.latency import largest_latency, unexplained_latency
-from rover_pipeline.clocks.sampling_rate import rate_changes
+from rover_pipeline.clocks.sampling_rate import RATE_WINDOW, rate_changes
 from rover_pipeline.clocks.segments import segments_of_one_rate
 from rover_pipeline.clocks.sequence_numbers import FEWEST
 from rover_pipeline.numerics.jumps import jumps
@@ -113,11 +113,19 @@ def _segments(ts: np.ndarray, options: ClockOptions) -> tuple[list[Segment], np.
         changes = rate_changes(ts[first:end], options.max_error)
         for start, stop in itertools.pairwise([first, *(first + change for change, _, _ in changes), end]):
             segments += segments_of_one_rate(ts[start:stop], options)
-            # Samples that a host takes at once when it wakes show no rate.
-            ambiguous[start:stop] = bool(changes) and ts[stop - 1] - ts[start] < _WAKES_S
+            ambiguous[start:stop] = bool(changes) and _shows_no_rate(ts, start, stop)
         for _, low, high in changes:
             ambiguous[first + low : first + high] = True
     return segments, ambiguous
+
+
+def _shows_no_rate(ts: np.ndarray, start: int, stop: int) -> bool:
+    """Whether the samples between two changes of the rate show none: they are few, or they have waited for a host that
+    slept, and then came as fast as it could take them."""
+    if stop - start < RATE_WINDOW:
+        return True
+    fast = np.median(np.diff(ts[start:stop])) < 0.25 * np.median(np.diff(ts))
+    return bool(fast and ts[stop - 1] - ts[start] < _WAKES_S)
 
 
 def _restore_order(smooth: np.ndarray, ts: np.ndarray, valid: np.ndarray) -> None:

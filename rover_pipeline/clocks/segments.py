@@ -121,7 +121,7 @@ def _fit(
     by_phase = ts[index] + (numbers.number[index] - position[index]) * period
     del position  # the longest array in memory is that of a whole recording
     np.subtract(numbers.number, numbers.number[0], out=numbers.number)
-    segment = fit_clock(numbers.number, ts, used, phase[used], period, options)
+    segment = fit_clock(numbers.number, ts, used, phase[used], period, used.sum() >= len(phases.mode) / 2, options)
     after = by_phase - segment.smooth[index]
     low, high = after - phases.below[run] * phases.width, after + (phases.above[run] + 1) * phases.width
     return SegmentFit(segment, ts, last, numbers, index, low, high)
