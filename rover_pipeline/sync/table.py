@@ -27,7 +27,7 @@ STEPS = (
     Step(
         sensor="_sync",
         function="rover_pipeline.sync.steps:matched",
-        version=3,
+        version=4,
         sections=("sync",),
         options=SyncOptions,
         whole={"times": "*/ts"},
@@ -49,7 +49,7 @@ STEPS = (
         Step(
             sensor=f"_{sensor}_times",
             function="rover_pipeline.sync.steps:corrected_times",
-            version=3,
+            version=4,
             sections=("sync.times",),
             options=TimesSection,
             inputs={"ts": f"{sensor}/ts"},
