@@ -24,6 +24,11 @@ from rover_pipeline.numerics.linear import eigh, inv, matmul, solve
 
 #: Order of the autoregressive filter: errors of a trajectory are correlated over the sweeps of a second.
 _ORDER = 10
+#: Standard deviations of the steps from the model that is known before, f8 (11,): any rotation; s, clocks without
+#: synchronisation; rad/s, MEMS gyroscopes without calibration; 3 % of scale, as data sheets say; kernels of 0.1 s.
+PRIOR_SIGMA = np.array([3.0] * 3 + [0.5] + [0.3] * 3 + [0.03] * 3 + [0.01])
+#: Standard deviation of a rotation that somebody gave, rad: extrinsics are measured to some degrees.
+MOUNT_SIGMA = np.radians(2.0)
 #: Residual of an axis, in its robust standard deviation, above which an interval is an outlier. Normal residuals reach
 #: it once in 100,000 times.
 _OUTLIER = 4.5
@@ -67,34 +72,6 @@ class Model(NamedTuple):
         return np.concatenate([turn, [other.offset - self.offset], other.bias - self.bias, scale, [smoothing]])
 
 
-class Prior(NamedTuple):
-    """What is known from elsewhere: a model, and the standard deviations of the steps from it, f8 (11,)."""
-
-    mean: Model
-    sigma: np.ndarray
-
-    @classmethod
-    def of(
-        cls,
-        *,
-        rotation: tuple[np.ndarray, float] | None = None,
-        bias: tuple[np.ndarray, float] | None = None,
-    ) -> Prior:
-        """What data sheets say, and what is given.
-
-        Without more, any rotation is possible, biases are up to 0.3 rad/s, scales are off by up to 3 %, and clocks by
-        half a second. Kernels of a trajectory that is too smooth last up to 0.1 s.
-
-        Args:
-            rotation: f8 (3, 3), lidar-from-imu, and its standard deviation about each axis, rad.
-            bias: f8 (3,), rad/s, IMU frame, and its standard deviation of each axis, rad/s.
-        """
-        turn, turn_sigma = rotation or (np.eye(3), 3.0)
-        rate, rate_sigma = bias or (np.zeros(3), 0.3)
-        sigma = np.concatenate([np.full(3, turn_sigma), [0.5], np.full(3, rate_sigma), np.full(3, 0.03), [0.01]])
-        return cls(Model(turn, 0.0, rate, np.ones(3)), sigma)
-
-
 class Fit(NamedTuple):
     """The result of an alignment.
 
@@ -112,7 +89,12 @@ class Fit(NamedTuple):
 
 
 def align(
-    reference: np.ndarray, known: np.ndarray, gyro: GyroMeans, noise: GyroMeans, start: Model, prior: Prior
+    reference: np.ndarray,
+    known: np.ndarray,
+    gyro: GyroMeans,
+    noise: GyroMeans,
+    start: Model,
+    mount: np.ndarray | None = None,
 ) -> Fit:
     """The model that agrees best with the reference.
 
@@ -122,34 +104,37 @@ def align(
         noise: means of noise like the gyroscope's own over any intervals. As the gyroscope is the regressor, its noise
             looks like motion, and its part of the equations is taken away.
         start: a guess, with the rotation to some degrees and the offset to some hundredths of a second.
-        prior: what is known besides.
+        mount: f8 (3, 3), lidar-from-imu as somebody gave it; None if nobody did.
     """
-    model, information, whiten = start, np.diag(prior.sigma**-2.0), np.zeros((0, 3))
+    before, sigma = Model(np.eye(3) if mount is None else mount, 0.0, np.zeros(3), np.ones(3)), PRIOR_SIGMA.copy()
+    if mount is not None:
+        sigma[:3] = MOUNT_SIGMA
+    model, information, whiten = start, np.diag(sigma**-2.0), np.zeros((0, 3))
     for iteration in range(12):
         rows, measured = _rows(model, gyro, reference)
         compared = known & measured
         # The first iterations choose the intervals that agree, and weigh axes by their residuals.
         if iteration < 6:
-            sigma = _deviation(rows[compared, :, 0])
-            used = compared & ~_widened(compared & (np.abs(rows[:, :, 0]) > _OUTLIER * sigma).any(axis=1))
+            spread = _deviation(rows[compared, :, 0])
+            used = compared & ~_widened(compared & (np.abs(rows[:, :, 0]) > _OUTLIER * spread).any(axis=1))
         else:
             whiten = _autoregression(rows[:, :, 0], used)
         whole = _whole(used, len(whiten))
         rows = _filtered(rows, whiten)[whole]
         alone = _rows(model, noise, np.zeros(3))[0]
         alone = _filtered(alone - alone.mean(axis=0), whiten)[len(whiten) :]
-        deviation = np.maximum(rows[:, :, 0].std(axis=0), 1e-6) if len(whiten) else sigma
+        deviation = np.maximum(rows[:, :, 0].std(axis=0), 1e-6) if len(whiten) else spread
         rows, alone = rows / deviation[:, None], alone / deviation[:, None]
         data = np.einsum("kai,kaj->ij", rows, rows)
         false = np.einsum("kai,kaj->ij", alone, alone) * len(rows) / len(alone)
         weight, normal = _signal(data[1:, 1:], false[1:, 1:], information)
-        step = matmul(weight, (data - false)[1:, 0]) + matmul(information, model.step_to(prior.mean))
+        step = matmul(weight, (data - false)[1:, 0]) + matmul(information, model.step_to(before))
         step = solve(normal, step)
         # A step of the rotation beyond a radian leaves the range of its linearisation.
         model = model.changed(step * min(1.0, 0.5 / max(np.abs(step[:3]).max(), 1e-9)))
     gradients = matmul(np.einsum("kai,ka->ki", rows[:, :, 1:], rows[:, :, 0]), weight.T)
     cov = _covariance(gradients, matmul(weight, data[1:, 1:], weight.T), information, normal)
-    return Fit(model, cov, used, compared, sigma)
+    return Fit(model, cov, used, compared, spread)
 
 
 def _rows(model: Model, gyro: GyroMeans, reference: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -197,7 +182,7 @@ def _filtered(rows: np.ndarray, whiten: np.ndarray) -> np.ndarray:
 def _autoregression(residual: np.ndarray, used: np.ndarray) -> np.ndarray:
     """Coefficients, (order, 3), that predict residuals of each axis, (K, 3), from those before; none if too few."""
     whole = np.flatnonzero(_whole(used, _ORDER))
-    if len(whole) < 2 * _ORDER:
+    if len(whole) < 5 * _ORDER:
         return np.zeros((0, 3))
     past = np.stack([residual[whole - lag].T for lag in range(1, _ORDER + 1)], axis=2)
     ridge = 1e-3 * (residual[used] ** 2).sum(axis=0)[:, None, None] * np.eye(_ORDER)

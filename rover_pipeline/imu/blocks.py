@@ -12,6 +12,8 @@ import numpy as np
 
 #: Intervals over which rates are averaged and compared, s: short beside the turns of a person who walks.
 INTERVAL = 0.1
+#: Integral of the square of the smoothing kernel, in 1 / INTERVAL: that of a quadratic B-spline.
+MEAN_SQUARE = 0.55
 
 #: Samples of an interval are missing where none is found for this long, s: IMUs of 10 Hz have some jitter.
 _MAX_GAP_S = 0.12

@@ -11,11 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rover_pipeline.imu.alignment import Fit, GyroMeans, Model, Prior, align
+from rover_pipeline.imu.alignment import MOUNT_SIGMA, PRIOR_SIGMA, Fit, GyroMeans, Model, align
 from rover_pipeline.imu.blocks import INTERVAL, Damage, Means, find_damage, intervals, white_noise
 from rover_pipeline.imu.correlation import MAX_OFFSET, correlate, decisive
-from rover_pipeline.imu.options import ImuSection
-from rover_pipeline.imu.rests import Rest, agree, find_rests
 from rover_pipeline.kinematics.rotation import log
 from rover_pipeline.numerics.linear import eigh, matmul, solve
 
@@ -25,11 +23,8 @@ _FEWEST = 50
 _UNITS, _UNIT_RATIO = {"rad/s": 1.0, "deg/s": np.pi / 180}, 1.35
 #: Standard deviation of the lidar's rates over an interval, rad/s: lidar odometry of a single pass where it is worst.
 _REFERENCE_SIGMA = 0.1
-#: Standard deviation of a rotation that somebody gave, rad: extrinsics are measured to some degrees.
-MOUNT_SIGMA = np.radians(2.0)
-#: Standard deviation of the change of a gyroscope's bias between rest and motion, rad/s, by acceleration, temperature
-#: and drift. MEMS gyroscopes feel 0.001 rad/s and less per m/s2.
-_BIAS_CHANGE = 5e-4
+#: Standard deviation of a bias in motion that no averaging removes, rad/s: acceleration and temperature change it.
+_INSTABILITY = 3e-4
 #: Squared difference, normalised by its covariance, that three numbers exceed once in a hundred times by chance.
 _CHI_SQUARE = 11.3
 #: Largest standard deviations of an IMU that can be used: rotation, rad; time offset, s; bias, rad/s.
@@ -110,7 +105,6 @@ def calibrate(
     reference: np.ndarray,
     *,
     reference_sigma: float = _REFERENCE_SIGMA,
-    acc: np.ndarray | None = None,
     mount: np.ndarray | None = None,
 ) -> Calibration:
     """Calibrates a gyroscope.
@@ -122,7 +116,6 @@ def calibrate(
         reference: f8 (M, 3), rad/s, angular velocity of the lidar in its own frame, as it was estimated without the
             gyroscope. NaN where the lidar was lost; other outliers are found.
         reference_sigma: standard deviation of its means over 0.1 s, rad/s.
-        acc: f8 (N, 3), m/s2: with it, rests tell the bias too.
         mount: f8 (3, 3), lidar-from-imu as somebody gave it: it helps where the motion does not tell the rotation.
 
     Returns:
@@ -136,8 +129,8 @@ def calibrate(
         notes.append(f"it saturates at {damage.limit:.4g} in its unit: {share}")
 
     def refused(reason: str, *, contradicts: bool = True) -> Calibration:
-        prior, nothing = Prior.of(), np.zeros(0, bool)
-        fit = Fit(prior.mean, np.diag(prior.sigma**2), nothing, nothing, np.full(3, np.nan))
+        model, nothing = Model(np.eye(3), 0.0, np.zeros(3), np.ones(3)), np.zeros(0, bool)
+        fit = Fit(model, np.diag(PRIOR_SIGMA**2), nothing, nothing, np.full(3, np.nan))
         return _calibration(fit, reason, contradicts, notes, "rad/s", damage)
 
     if len(rates) and damage.frozen.mean() > 0.5:
@@ -150,28 +143,29 @@ def calibrate(
     near = moments.near()
     if not len(near.count) or near.count.max() < _FEWEST:
         return refused("there are less than 5 s in which both were measured", contradicts=False)
-    rotations, mirrored = near.rotation(), near.unexplained(near.reflection()).min()
+    rotations = near.rotation()
     costs, elsewhere = near.unexplained(rotations), moments.unexplained(moments.rotation())
-    at, far = int(np.argmin(costs)), abs(float(moments.offset[np.argmin(elsewhere)]))
-    cost, turns, count, rotation = float(costs[at]), float(near.lidar[at]), int(near.count[at]), rotations[at]
-    if decisive(mirrored, min(cost, turns), count):
+    at, count = int(costs.argmin()), int(near.count[costs.argmin()])
+    turns, rotation, factor = near.lidar[at], rotations[at], max(float(near.factor(rotations)[at]), 1e-9)
+    if decisive(near.unexplained(near.reflection()).min(), min(costs[at], turns), count):
         return refused(
             "its axes are mirrored: a reflection fits the lidar's turns, and no rotation does (determinant -1); two "
             "axes are exchanged, or the sign of one is wrong"
         )
-    if decisive(elsewhere.min(), cost, count):
-        return refused(f"its clock differs from the lidar's by {far:.1f} s or more")
-    factor = max(float(near.factor(rotations)[at]), 1e-9)
+    if decisive(elsewhere.min(), costs[at], count):
+        late = abs(moments.offset[elsewhere.argmin()])
+        return refused(f"its clock differs from the lidar's by {late:.1f} s or more")
     unit = min(_UNITS, key=lambda name: abs(np.log(factor / _UNITS[name])))
-    value, follows = _UNITS[unit], decisive(cost, turns, count)
-    if not 1 / _UNIT_RATIO < factor / value < _UNIT_RATIO:
-        if follows and cost < turns / 2:
-            ratio = f"its rates are {1 / factor:.3g} times those of the lidar in rad/s"
-            late = f"unless its clock differs by more than {MAX_OFFSET} s"
-            return refused(f"it is neither in rad/s nor in degrees per second: {ratio}, {late}")
-        unit, value, follows = "rad/s", 1.0, False
+    known_unit = 1 / _UNIT_RATIO < factor / _UNITS[unit] < _UNIT_RATIO
+    if not known_unit and costs[at] < turns / 2:
+        ratio = f"its rates are {1 / factor:.3g} times those of the lidar in rad/s"
+        late = f"unless its clock differs by more than {MAX_OFFSET} s"
+        return refused(f"it is neither in rad/s nor in degrees per second: {ratio}, {late}")
+    follows = known_unit and decisive(costs[at], turns, count)
+    unit = unit if follows else "rad/s"
     if unit != "rad/s":
         notes.append(f"the gyroscope is in {unit}: its rates are {1 / factor:.1f} times those of the lidar in rad/s")
+    value = _UNITS[unit]
 
     def gyro(offset: float) -> tuple[np.ndarray, np.ndarray]:
         means, measured = own.over(begin - offset, INTERVAL)
@@ -179,19 +173,21 @@ def calibrate(
 
     noise = _noise_like(times, value * rates[damage.good])
     bias = value * near.gyro_mean[at] - matmul(near.lidar_mean[at], rotation)
-    start, prior = Model(rotation, float(near.offset[at]), bias, np.ones(3)), Prior.of()
-    fit = align(reference, known, gyro, noise, start, prior)
-    rest = None if acc is None else _rest_bias(times, value * rates, acc, damage.good)
-    given, more = _agreeing(fit, None if mount is None else (mount, MOUNT_SIGMA), rest)
-    notes += more
-    if given:
-        prior, start = Prior.of(**given), fit.model
-        if "rotation" in given:
-            start = start._replace(rotation=given["rotation"][0])
-        fit = align(reference, known, gyro, noise, start, prior)
+    fit = align(reference, known, gyro, noise, Model(rotation, float(near.offset[at]), bias, np.ones(3)))
+    sigma = PRIOR_SIGMA[:4]
+    if mount is not None:
+        turn = log(matmul(mount[None], fit.model.rotation.T))[0]
+        if matmul(turn, solve(fit.cov[:3, :3] + MOUNT_SIGMA**2 * np.eye(3), turn)) < _CHI_SQUARE:
+            fit = align(reference, known, gyro, noise, fit.model._replace(rotation=mount), mount)
+            sigma = np.append(np.full(3, MOUNT_SIGMA), sigma[3])
+        else:
+            degrees = np.degrees(np.linalg.norm(turn, axis=0))
+            notes.append(
+                f"the given rotation to the lidar is wrong by {degrees:.1f} degrees, and the measured one is used"
+            )
     if not follows:
         # Where nothing shows that both measure the same turns, the fit is one of many.
-        fit.cov[:4, :4] += np.diag(prior.sigma[:4] ** 2)
+        fit.cov[:4, :4] += np.diag(sigma**2)
     predicted = fit.model.predict(gyro(fit.model.offset)[0])[fit.compared]
     contradiction = _contradiction(fit, predicted, reference[fit.compared], reference_sigma)
     return _calibration(fit, contradiction or _unknown(fit), bool(contradiction), notes, unit, damage)
@@ -203,54 +199,6 @@ def _noise_like(times: np.ndarray, rates: np.ndarray) -> GyroMeans:
     noise = np.random.default_rng(0).normal(0, white_noise(rates), (len(instants), 3))
     means = Means(instants, noise, np.ones(len(instants), bool)).smoothed(INTERVAL)
     return lambda offset: means.over(np.arange(2.0, 198.0, INTERVAL) - offset, INTERVAL)
-
-
-def _rest_bias(
-    times: np.ndarray, rates: np.ndarray, acc: np.ndarray, good: np.ndarray
-) -> tuple[np.ndarray, float] | None:
-    """Bias in the rests, f8 (3,), rad/s, and its standard deviation as that in motion; None without rests."""
-    used = good & np.isfinite(acc).all(axis=1)
-    if used.sum() < 3:
-        return None
-    times, rates, acc = times[used], rates[used], acc[used]
-    parts = find_rests(acc, rates, float(np.median(np.diff(times))), ImuSection())
-    rests = [Rest.of(times[part], acc[part], rates[part]) for part in parts]
-    rests = [rest for rest, chosen in zip(rests, agree(rests).chosen, strict=True) if chosen]
-    if not rests:
-        return None
-    weights = np.array([rest.sigma**-2.0 for rest in rests])
-    mean = matmul(weights / weights.sum(), np.array([rest.rate for rest in rests]))
-    return mean, float(np.hypot(weights.sum() ** -0.5, _BIAS_CHANGE))
-
-
-def _agreeing(
-    fit: Fit, mount: tuple[np.ndarray, float] | None, rest: tuple[np.ndarray, float] | None
-) -> tuple[dict[str, tuple[np.ndarray, float]], list[str]]:
-    """What is known besides, as far as the fit does not contradict it, for `Prior.of`; and notes on contradictions."""
-    given, notes = {}, []
-    if rest is not None:
-        difference = rest[0] - fit.model.bias
-        if _chi_square(difference, fit.cov[4:7, 4:7], rest[1]) < _CHI_SQUARE:
-            given["bias"] = rest
-        else:
-            size = np.linalg.norm(difference, axis=0)
-            notes.append(
-                f"its bias at rest and in motion differ by {size:.3f} rad/s: it turned in what looks like a rest"
-            )
-    if mount is not None:
-        turn = log(matmul(mount[0][None], fit.model.rotation.T))[0]
-        if _chi_square(turn, fit.cov[:3, :3], mount[1]) < _CHI_SQUARE:
-            given["rotation"] = mount
-        else:
-            degrees = np.degrees(np.linalg.norm(turn, axis=0))
-            notes.append(
-                f"the given rotation to the lidar is wrong by {degrees:.1f} degrees, and the measured one is used"
-            )
-    return given, notes
-
-
-def _chi_square(difference: np.ndarray, cov: np.ndarray, sigma: float) -> float:
-    return float(matmul(difference, solve(cov + sigma**2 * np.eye(3), difference)))
 
 
 def _contradiction(fit: Fit, predicted: np.ndarray, reference: np.ndarray, sigma: float) -> str:
@@ -297,7 +245,7 @@ def _calibration(fit: Fit, reason: str, contradicts: bool, notes: list[str], uni
         offset_sigma=float(offset[0]),
         bias=model.bias,
         # A bias in motion changes by what no averaging removes.
-        bias_sigma=np.hypot(bias, _BIAS_CHANGE),
+        bias_sigma=np.hypot(bias, _INSTABILITY),
         scale=model.scale,
         scale_sigma=model.scale * scale,
         unit=unit,
