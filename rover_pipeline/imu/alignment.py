@@ -116,7 +116,9 @@ def align(
         # The first iterations choose the intervals that agree, and weigh axes by their residuals.
         if iteration < 6:
             spread = _deviation(rows[compared, :, 0])
-            used = compared & ~_widened(compared & (np.abs(rows[:, :, 0]) > _OUTLIER * spread).any(axis=1))
+            # Neighbours of an outlier share a part of its samples.
+            far = np.pad(compared & (np.abs(rows[:, :, 0]) > _OUTLIER * spread).any(axis=1), 1)
+            used = compared & ~(far[:-2] | far[1:-1] | far[2:])
         else:
             whiten = _autoregression(rows[:, :, 0], used)
         whole = _whole(used, len(whiten))
@@ -155,14 +157,6 @@ def _deviation(residual: np.ndarray) -> np.ndarray:
     if not len(residual):
         return np.full(3, np.inf)
     return np.maximum(1.4826 * np.median(np.abs(residual), axis=0), 1e-6)
-
-
-def _widened(flags: np.ndarray) -> np.ndarray:
-    """Flags, bool (K,), with their neighbours, which share a part of the same samples."""
-    wide = flags.copy()
-    wide[1:] |= flags[:-1]
-    wide[:-1] |= flags[1:]
-    return wide
 
 
 def _whole(used: np.ndarray, before: int) -> np.ndarray:

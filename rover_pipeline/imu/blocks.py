@@ -12,8 +12,6 @@ import numpy as np
 
 #: Intervals over which rates are averaged and compared, s: short beside the turns of a person who walks.
 INTERVAL = 0.1
-#: Integral of the square of the smoothing kernel, in 1 / INTERVAL: that of a quadratic B-spline.
-MEAN_SQUARE = 0.55
 
 #: Samples of an interval are missing where none is found for this long, s: IMUs of 10 Hz have some jitter.
 _MAX_GAP_S = 0.12
@@ -102,6 +100,12 @@ def white_noise(rates: np.ndarray, length: int = 512) -> float:
     count = power.shape[1]
     band = np.median(power[:, count // 4 : count // 2] / (window**2).sum(), axis=(0, 1))
     return float(np.sqrt(band.max() / np.log(2)))
+
+
+def white_noise_of_means(deviation: float, period: float) -> float:
+    """Standard deviation of samples, with a period in s, of white noise whose smoothed means have this deviation."""
+    # The mean over an interval of what was averaged twice is a quadratic B-spline. The integral of its square is 0.55.
+    return deviation * float(np.sqrt(INTERVAL / (0.55 * period)))
 
 
 class Damage(NamedTuple):

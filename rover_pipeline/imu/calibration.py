@@ -137,9 +137,7 @@ def calibrate(
         return refused(f"it is dead: {100 * damage.frozen.mean():.0f} % of its samples repeat the one before")
     begin, own, lidar = intervals(times, rates, damage.good, reference_times, reference)
     reference, known = lidar.over(begin, INTERVAL)
-    # Some thousand intervals are enough for first values.
-    some = slice(None, None, 1 + len(begin) // 2000)
-    moments = correlate(reference[some], known[some], lambda offset: own.over(begin[some] - offset, INTERVAL))
+    moments = correlate(begin, own, lidar)
     near = moments.near()
     if not len(near.count) or near.count.max() < _FEWEST:
         return refused("there are less than 5 s in which both were measured", contradicts=False)

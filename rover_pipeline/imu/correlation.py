@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rover_pipeline.imu.alignment import GyroMeans
-from rover_pipeline.imu.blocks import INTERVAL
+from rover_pipeline.imu.blocks import INTERVAL, Means
 from rover_pipeline.kinematics.rotation import nearest
 from rover_pipeline.numerics.linear import matmul
 
@@ -66,7 +65,7 @@ class Moments(NamedTuple):
         return np.maximum((turn * self.products).sum(axis=(1, 2)), 0.0) / np.maximum(self.gyro, 1e-18)
 
     def unexplained(self, turn: np.ndarray) -> np.ndarray:
-        """Mean squared residuals, f8 (O,), with a rotation or reflection, f8 ([O,] 3, 3), the best factor and a bias."""
+        """Mean squared residuals, f8 (O,), of rotations or reflections, f8 ([O,] 3, 3), a factor and a bias."""
         return np.maximum(self.lidar - self.factor(turn) ** 2 * self.gyro, 1e-12 + 1e-6 * self.lidar)
 
     def near(self) -> Moments:
@@ -79,29 +78,30 @@ def decisive(better: float, worse: float, count: int) -> bool:
     return bool((worse - better) * count > _DECISIVE * better)
 
 
-def correlate(reference: np.ndarray, known: np.ndarray, gyro: GyroMeans) -> Moments:
+def correlate(begin: np.ndarray, gyro: Means, lidar: Means) -> Moments:
     """Moments at time offsets in steps of 0.05 s; none where few intervals are measured by both.
 
     Args:
-        reference: f8 (K, 3), rad/s, lidar frame; known: bool (K,).
-        gyro: means of the gyroscope by time offset, in its own unit.
+        begin: f8 (K,), s, of the intervals; some thousand of them are used.
+        gyro: rates by the clock and in the frame and the unit of the IMU; lidar: rates in its own frame, rad/s.
     """
-    steps = round(4 * MAX_OFFSET / (INTERVAL / 2))
-    offsets = INTERVAL / 2 * np.arange(-steps, steps + 1)
-    tried = [gyro(offset) for offset in offsets]
-    means, used = np.array([each for each, _ in tried]), known & np.array([measured for _, measured in tried])
+    begin, steps = begin[:: 1 + len(begin) // 2000], round(4 * MAX_OFFSET / (INTERVAL / 2))
+    offsets, (reference, known) = INTERVAL / 2 * np.arange(-steps, steps + 1), lidar.over(begin, INTERVAL)
+    means, used = (np.array(each) for each in zip(*(gyro.over(begin - one, INTERVAL) for one in offsets), strict=True))
+    used &= known
     enough = used.sum(axis=1) >= max(10, used.sum(axis=1).max() // 2)
     offsets, means, used = offsets[enough], means[enough], used[enough]
-    reference = np.where(known[:, None], reference, 0.0)
-    weight = _huber(reference - np.median(reference[known], axis=0), known) if known.any() else known
-    found = Moments.of(offsets, weight * used, reference, means)
-    for _ in range(2 * len(offsets[:1])):
+    if not len(offsets):
+        return Moments.of(offsets, used, reference, means)
+    residual, kept = reference - np.median(reference[known], axis=0), known
+    for _ in range(3):
+        found = Moments.of(offsets, _huber(residual, kept) * used, reference, means)
         turns = np.stack([found.rotation(), found.reflection()])
         costs = np.stack([found.unexplained(turn) for turn in turns])
         hand, best = np.unravel_index(np.argmin(costs), costs.shape)
-        turn, factor = turns[hand, best], found.factor(turns[hand])[best]
-        expected = found.lidar_mean[best] + factor * matmul(means[best] - found.gyro_mean[best], turn.T)
-        found = Moments.of(offsets, _huber(reference - expected, used[best]) * used, reference, means)
+        turn, factor, kept = turns[hand, best], found.factor(turns[hand])[best], used[best]
+        predicted = factor * matmul(means[best] - found.gyro_mean[best], turn.T)
+        residual = reference - found.lidar_mean[best] - predicted
     return found
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from rover_pipeline.errors import ConfigError
 from rover_pipeline.imu.alignment import MOUNT_SIGMA
-from rover_pipeline.imu.blocks import INTERVAL, MEAN_SQUARE, white_noise
+from rover_pipeline.imu.blocks import INTERVAL, white_noise, white_noise_of_means
 from rover_pipeline.imu.calibration import Calibration, calibrate
 from rover_pipeline.kinematics.clock import clock
 from rover_pipeline.kinematics.mount import Mount
@@ -25,8 +25,6 @@ from rover_pipeline.odometry.spline import SplineTrajectory
 
 #: Largest angular rate that can be true, rad/s. Larger ones, and NaN, are damage: no gyroscope of a rig measures them.
 _MAX_RATE = 100.0
-#: Distance of the lidar's angular velocities that the gyroscope is compared with, s: short beside the spline's knots.
-_REFERENCE = 0.02
 #: Largest ratio of gravity and the median of an accelerometer that is carried, either way.
 _GRAVITY_RATIO = 1.6
 #: What the user is told where `odometry.world: gravity` is asked for in vain.
@@ -121,15 +119,15 @@ def reference_rates(
         segments: trajectories, with the first instant that each of them is taken for, and one after the last.
         begin, end: f8 (sweep,), s, of the sweeps that may be used.
     """
-    first, last = segments[0][1], segments[-1][2]
-    times = first + _REFERENCE * np.arange(max(0, int((last - first) / _REFERENCE)))
+    first, last, step = segments[0][1], segments[-1][2], INTERVAL / 5
+    times = first + step * np.arange(max(0, int((last - first) / step)))
     rates = np.full((len(times), 3), np.nan)
     for trajectory, start, stop in segments:
         part = slice(*np.searchsorted(times, (start, stop)))
         rates[part] = trajectory.at(times[part]).avel
     before = np.searchsorted(begin, times, side="right") - 1
     latest = np.append(end, -np.inf)[before]  # Number -1 is that of no sweep.
-    rates[times > latest + _REFERENCE] = np.nan
+    rates[times > latest + step] = np.nan
     return times, rates
 
 
@@ -154,9 +152,9 @@ def calibrated(
     good = found.good & (np.abs(rates) <= _MAX_RATE).all(axis=1)
     times, rates = times[good], rates[good]
     noise = white_noise(rates)
-    # What the calibration leaves in the rates counts like white noise that has as large means over the intervals.
-    like = found.residual.max() * np.sqrt(INTERVAL / (MEAN_SQUARE * np.median(np.diff(times))))
-    gyro = Gyro(times, rates, options.gyro_noise or max(float(like), noise))
+    # What the calibration leaves in the rates counts like white noise that has as large means.
+    like = white_noise_of_means(float(found.residual.max()), float(np.median(np.diff(times))))
+    gyro = Gyro(times, rates, options.gyro_noise or max(like, noise))
     summary["noise_rad_s"] = [round(noise, 5), round(gyro.noise, 5)]
     slow, shake = split_rates(times, rates, 0.0, options.knots)
     if worth_while(shake, noise, options.knots):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rover_pipeline.imu.blocks import INTERVAL, find_damage, intervals
+from rover_pipeline.imu.blocks import find_damage, intervals
 from rover_pipeline.imu.correlation import correlate, half_turn
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.trajectory import Trajectory
@@ -62,7 +62,5 @@ def mirrored(
 
 def half_turn_of(samples: Samples, lidar: tuple[np.ndarray, np.ndarray], mount: Mount) -> np.ndarray | None:
     """The half turn, f8 (3, 3), by which the gyroscope's rotation differs from its mount; see `half_turn`."""
-    damage = find_damage(samples.times, samples.rates)
-    begin, own, seen = intervals(samples.times, samples.rates, damage.good, *lidar)
-    moments = correlate(*seen.over(begin, INTERVAL), lambda offset: own.over(begin - offset, INTERVAL))
-    return half_turn(moments, mount.rotation)
+    good = find_damage(samples.times, samples.rates).good
+    return half_turn(correlate(*intervals(samples.times, samples.rates, good, *lidar)), mount.rotation)
