@@ -125,7 +125,7 @@ def align(
         rows = _filtered(rows, whiten)[whole]
         alone = _rows(model, noise, np.zeros(3))[0]
         alone = _filtered(alone - alone.mean(axis=0), whiten)[len(whiten) :]
-        deviation = np.maximum(rows[:, :, 0].std(axis=0), 1e-6) if len(whiten) else spread
+        deviation = np.maximum(rows[:, :, 0].std(axis=0, ddof=len(whiten)), 1e-6) if len(whiten) else spread
         rows, alone = rows / deviation[:, None], alone / deviation[:, None]
         data = np.einsum("kai,kaj->ij", rows, rows)
         false = np.einsum("kai,kaj->ij", alone, alone) * len(rows) / len(alone)

@@ -54,6 +54,8 @@ class Means:
         Args:
             begin: f8 (K,), s; duration: of every block, s.
         """
+        if len(self._times) < 2:
+            return np.zeros((len(begin), 3)), np.zeros(len(begin), bool)
         (first, low), (second, high) = self._at(begin), self._at(begin + duration)
         inside = (begin >= self._times[0]) & (begin + duration <= self._times[-1])
         known = inside & (self._bad[high + 1] == self._bad[low])
@@ -81,8 +83,8 @@ def intervals(
     """
     span = lidar_times[-1] - lidar_times[0] if len(lidar_times) and len(times) > 1 else 0.0
     begin = (lidar_times[0] if span else 0.0) + INTERVAL * np.arange(int(span / INTERVAL))
-    known = np.isfinite(lidar).all(axis=1)
-    return begin, *(Means(*each).smoothed(INTERVAL) for each in ((times, rates, good), (lidar_times, lidar, known)))
+    own, seen = Means(times, rates, good), Means(lidar_times, lidar, np.isfinite(lidar).all(axis=1))
+    return begin, own.smoothed(INTERVAL), seen.smoothed(INTERVAL)
 
 
 def white_noise(rates: np.ndarray, length: int = 512) -> float:

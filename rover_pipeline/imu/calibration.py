@@ -139,18 +139,19 @@ def calibrate(
     reference, known = lidar.over(begin, INTERVAL)
     moments = correlate(begin, own, lidar)
     near = moments.near()
-    if not len(near.count) or near.count.max() < _FEWEST:
+    if not len(near.number) or near.number.max() < _FEWEST:
         return refused("there are less than 5 s in which both were measured", contradicts=False)
     rotations = near.rotation()
     costs, elsewhere = near.unexplained(rotations), moments.unexplained(moments.rotation())
-    at, count = int(costs.argmin()), int(near.count[costs.argmin()])
+    at = int(costs.argmin())
+    number = int(near.number[at])
     turns, rotation, factor = near.lidar[at], rotations[at], max(float(near.factor(rotations)[at]), 1e-9)
-    if decisive(near.unexplained(near.reflection()).min(), min(costs[at], turns), count):
+    if decisive(near.unexplained(near.reflection()).min(), min(costs[at], turns), number):
         return refused(
             "its axes are mirrored: a reflection fits the lidar's turns, and no rotation does (determinant -1); two "
             "axes are exchanged, or the sign of one is wrong"
         )
-    if decisive(elsewhere.min(), costs[at], count):
+    if decisive(elsewhere.min(), costs[at], number):
         late = abs(moments.offset[elsewhere.argmin()])
         return refused(f"its clock differs from the lidar's by {late:.1f} s or more")
     unit = min(_UNITS, key=lambda name: abs(np.log(factor / _UNITS[name])))
@@ -159,7 +160,7 @@ def calibrate(
         ratio = f"its rates are {1 / factor:.3g} times those of the lidar in rad/s"
         late = f"unless its clock differs by more than {MAX_OFFSET} s"
         return refused(f"it is neither in rad/s nor in degrees per second: {ratio}, {late}")
-    follows = known_unit and decisive(costs[at], turns, count)
+    follows = known_unit and decisive(costs[at], turns, number)
     unit = unit if follows else "rad/s"
     if unit != "rad/s":
         notes.append(f"the gyroscope is in {unit}: its rates are {1 / factor:.1f} times those of the lidar in rad/s")

@@ -29,13 +29,13 @@ class Moments(NamedTuple):
 
     Attributes:
         offset: f8 (O,), s, to be added to the times of the gyroscope.
-        count: i8 (O,), number of intervals.
+        number: i8 (O,), of intervals.
         lidar_mean, gyro_mean: f8 (O, 3); lidar, gyro: f8 (O,), mean squares; products: f8 (O, 3, 3), means of lidar
             times gyroscope.
     """
 
     offset: np.ndarray
-    count: np.ndarray
+    number: np.ndarray
     lidar_mean: np.ndarray
     gyro_mean: np.ndarray
     lidar: np.ndarray
@@ -48,9 +48,9 @@ class Moments(NamedTuple):
         share = (weight / weight.sum(axis=1, keepdims=True))[:, :, None]
         lidar_mean, gyro_mean = (share * lidar).sum(axis=1), (share * gyro).sum(axis=1)
         y, x = lidar - lidar_mean[:, None], gyro - gyro_mean[:, None]
-        squares = ((share * each**2).sum(axis=(1, 2)) for each in (y, x))
-        count = (weight > 0).sum(axis=1)
-        return cls(offset, count, lidar_mean, gyro_mean, *squares, np.einsum("oki,okj->oij", share * y, x))
+        lidar_square, gyro_square = ((share * each**2).sum(axis=(1, 2)) for each in (y, x))
+        products, number = np.einsum("oki,okj->oij", share * y, x), (weight > 0).sum(axis=1)
+        return cls(offset, number, lidar_mean, gyro_mean, lidar_square, gyro_square, products)
 
     def rotation(self) -> np.ndarray:
         """The rotations lidar-from-imu that fit best, f8 (O, 3, 3)."""
@@ -73,9 +73,9 @@ class Moments(NamedTuple):
         return Moments(*(each[np.abs(self.offset) <= MAX_OFFSET] for each in self))
 
 
-def decisive(better: float, worse: float, count: int) -> bool:
+def decisive(better: float, worse: float, number: int) -> bool:
     """Whether one of two mean squared residuals over so many intervals is smaller by more than chance."""
-    return bool((worse - better) * count > _DECISIVE * better)
+    return bool((worse - better) * number > _DECISIVE * better)
 
 
 def correlate(begin: np.ndarray, gyro: Means, lidar: Means) -> Moments:
@@ -127,10 +127,10 @@ def half_turn(moments: Moments, mount: np.ndarray) -> np.ndarray | None:
         return None
     turns = 2 * np.einsum("ij,ik->ijk", np.eye(3), np.eye(3)) - np.eye(3)
     costs = np.stack([near.unexplained(matmul(turn, mount)) for turn in turns])
-    number, at = np.unravel_index(np.argmin(costs), costs.shape)
+    best, at = np.unravel_index(np.argmin(costs), costs.shape)
     # Another hand of the axes is an error of the IMU: no lidar that sees a mirrored world makes it.
     cost, hand, right = costs.min(), near.unexplained(near.reflection()).min(), moments.unexplained(mount).min()
-    count = int(near.count[at])
-    if decisive(hand, cost, count) or not decisive(cost, right, count) or cost > near.lidar[at] / 2:
+    number = int(near.number[at])
+    if decisive(hand, cost, number) or not decisive(cost, right, number) or cost > near.lidar[at] / 2:
         return None
-    return turns[number]
+    return np.asarray(turns[best])

@@ -151,6 +151,22 @@ def test_a_gyroscope_that_contradicts_the_lidar_is_refused() -> None:
     assert all(each.reason for each in (other, still, noise, dead))
 
 
+def test_a_clock_that_is_a_second_off_is_named_and_not_used() -> None:
+    data = walk(seconds=40.0)
+    refused = data._replace(times=data.times + 1.0).calibrated()
+    assert (
+        not refused.usable and refused.contradicts and "its clock differs from the lidar's by 1.0 s" in refused.reason
+    )
+    assert data._replace(times=data.times + 0.4).calibrated().usable
+
+
+def test_nothing_to_compare_is_no_contradiction() -> None:
+    data, none = walk(seconds=10.0), np.zeros((0, 3))
+    for each in (data._replace(times=none[:, 0], rates=none), data._replace(lidar_times=none[:, 0], lidar=none)):
+        refused = each.calibrated()
+        assert not refused.usable and not refused.contradicts and "less than 5 s" in refused.reason
+
+
 def test_vibration_that_only_the_gyroscope_measures_does_not_matter() -> None:
     data = walk()
     shaking = 0.5 * np.sin(2 * np.pi * 15.3 * data.times)[:, None] * [0.3, 0.8, 0.5]
