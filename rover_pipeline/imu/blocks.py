@@ -104,12 +104,6 @@ def white_noise(rates: np.ndarray, length: int = 512) -> float:
     return float(np.sqrt(band.max() / np.log(2)))
 
 
-def white_noise_of_means(deviation: float, period: float) -> float:
-    """Standard deviation of samples, with a period in s, of white noise whose smoothed means have this deviation."""
-    # The mean over an interval of what was averaged twice is a quadratic B-spline. The integral of its square is 0.55.
-    return deviation * float(np.sqrt(INTERVAL / (0.55 * period)))
-
-
 class Damage(NamedTuple):
     """Samples of a gyroscope that measure nothing.
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from rover_pipeline.errors import ConfigError
 from rover_pipeline.imu.alignment import MOUNT_SIGMA
-from rover_pipeline.imu.blocks import INTERVAL, white_noise, white_noise_of_means
+from rover_pipeline.imu.blocks import INTERVAL, Means, white_noise
 from rover_pipeline.imu.calibration import Calibration, calibrate
 from rover_pipeline.kinematics.clock import clock
 from rover_pipeline.kinematics.mount import Mount
@@ -152,9 +152,7 @@ def calibrated(
     good = found.good & (np.abs(rates) <= _MAX_RATE).all(axis=1)
     times, rates = times[good], rates[good]
     noise = white_noise(rates)
-    # What the calibration leaves in the rates counts like white noise that has as large means.
-    like = white_noise_of_means(float(found.residual.max()), float(np.median(np.diff(times))))
-    gyro = Gyro(times, rates, options.gyro_noise or max(like, noise))
+    gyro = Gyro(times, rates, options.gyro_noise or max(_noise(times, rates, reference), noise))
     summary["noise_rad_s"] = [round(noise, 5), round(gyro.noise, 5)]
     slow, shake = split_rates(times, rates, 0.0, options.knots)
     if worth_while(shake, noise, options.knots):
@@ -163,6 +161,23 @@ def calibrated(
     else:
         shake = NO_SHAKE
     return Imu("used", gyro, shake, summary, [f"imu: {note}" for note in found.notes], found)
+
+
+def _noise(times: np.ndarray, rates: np.ndarray, reference: tuple[np.ndarray, np.ndarray]) -> float:
+    """Standard deviation of a rate as if errors were independent, rad/s, from differences between gyroscope and lidar.
+
+    The lidar's angles have errors of bounded size, so those of its mean rates become small over some tenths of a
+    second. What a calibration leaves in the gyroscope's rates, and what is wrong with them besides, stays.
+    """
+    long = 3 * INTERVAL
+    begin, known = np.arange(times[0], times[-1] - long, long), np.isfinite(reference[1]).all(axis=1)
+    own, measured = Means(times, rates, np.ones(len(times), bool)).over(begin, long)
+    lidar, seen = Means(*reference, known).over(begin, long)
+    differences = (own - lidar)[measured & seen]
+    if not len(differences):
+        return np.inf
+    deviation = 1.4826 * np.median(np.abs(differences - np.median(differences, axis=0)), axis=0).max()
+    return float(deviation * np.sqrt(long / np.median(np.diff(times))))
 
 
 def level_of(samples: Samples | None, imu: Imu, mount: Mount, trajectory: Trajectory) -> Level:
