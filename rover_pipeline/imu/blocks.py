@@ -1,7 +1,7 @@
-"""Angular velocities averaged over equal blocks of time, which is where a gyroscope and a trajectory are compared.
+"""Angular velocities averaged over equal intervals of time, which is where a gyroscope and a trajectory are compared.
 
-A mean over a block is a rotation divided by its duration. It needs no common sampling rate, it is exact for any time
-offset, and it damps vibration that only one of both can measure.
+A mean over an interval is a rotation divided by its duration. It needs no common sampling rate, it is exact for any
+time offset, and it damps vibration that only one of both can measure.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-#: Samples of a block are missing where none is found for this long, s.
+#: Intervals over which rates are averaged and compared, s: short beside the turns of a person who walks.
+INTERVAL = 0.1
+
+#: Samples of an interval are missing where none is found for this long, s: IMUs of 10 Hz have some jitter.
 _MAX_GAP_S = 0.12
-#: Fewest equal extreme samples in a row that are saturation, and fewest of them altogether.
-_RUN, _FLAT = 3, 6
-#: Least distance of saturation from the median, in the smallest steps of the sensor.
+#: Fewest equal extreme samples in a row that are saturation, of which there must be two: noise makes none.
+_RUN = 3
+#: Least distance of saturation from the median, in the smallest steps of the sensor: noise at rest has fewer.
 _COUNTS = 20
-#: Samples that the spectrum of the noise is computed from.
-_SPECTRUM = 512
-#: A gyroscope that repeats its sample for this long is frozen, s.
+#: A gyroscope that repeats its sample for this long is frozen, s: no driver repeats one for so long.
 _FROZEN_S = 0.3
 
 
@@ -41,9 +42,11 @@ class Means:
         self._bad = np.concatenate([[0], np.cumsum(bad)])
 
     def smoothed(self, duration: float) -> Means:
-        """The means of vectors that were averaged over a time around each sample before, s, against vibration."""
-        values, known = self.over(self._times - duration / 2, duration)
-        return Means(self._times, values, known)
+        """The means of vectors that were averaged twice over a time around each sample before, s, against vibration."""
+        means = self
+        for _ in range(2):
+            means = Means(self._times, *means.over(self._times - duration / 2, duration))
+        return means
 
     def over(self, begin: np.ndarray, duration: float) -> tuple[np.ndarray, np.ndarray]:
         """Means over blocks that begin at some times, f8 (K, 3), and whether they are known, bool (K,).
@@ -51,6 +54,8 @@ class Means:
         Args:
             begin: f8 (K,), s; duration: of every block, s.
         """
+        if len(self._times) < 2:
+            return np.zeros((len(begin), 3)), np.zeros(len(begin), bool)
         (first, low), (second, high) = self._at(begin), self._at(begin + duration)
         inside = (begin >= self._times[0]) & (begin + duration <= self._times[-1])
         known = inside & (self._bad[high + 1] == self._bad[low])
@@ -65,11 +70,32 @@ class Means:
         return self._integral[before] + span[:, None] * part * (start + slope * part / 2), before
 
 
-def white_noise(rates: np.ndarray) -> float:
-    """Standard deviation of the noise of a sample of the noisiest axis, from rates f8 (N, 3) at equal distances."""
+def intervals(
+    times: np.ndarray, rates: np.ndarray, good: np.ndarray, lidar_times: np.ndarray, lidar: np.ndarray
+) -> tuple[np.ndarray, Means, Means]:
+    """Begins of intervals of 0.1 s, f8 (K,), s, and what both sensors measure, smoothed alike.
+
+    Vibration that only the gyroscope measures must not reach the intervals, where it would look like slow motion.
+
+    Args:
+        times, rates: f8 (N,), s, and (N, 3), of the gyroscope; good: bool (N,), samples that are used.
+        lidar_times, lidar: f8 (M,), s, and (M, 3), of the lidar; NaN where it was lost.
+    """
+    span = lidar_times[-1] - lidar_times[0] if len(lidar_times) and len(times) > 1 else 0.0
+    begin = (lidar_times[0] if span else 0.0) + INTERVAL * np.arange(int(span / INTERVAL))
+    own, seen = Means(times, rates, good), Means(lidar_times, lidar, np.isfinite(lidar).all(axis=1))
+    return begin, own.smoothed(INTERVAL), seen.smoothed(INTERVAL)
+
+
+def white_noise(rates: np.ndarray, length: int = 512) -> float:
+    """Standard deviation of the noise of a sample of the noisiest axis, from rates f8 (N, 3) at equal distances.
+
+    Args:
+        length: of the parts whose spectra are averaged, samples.
+    """
     # Medians leave out a part of the recording that is damaged, and vibration, which has few frequencies. The window
     # keeps slow motion out of high frequencies.
-    length = min(len(rates), _SPECTRUM)
+    length = min(len(rates), length)
     parts = rates[: len(rates) // length * length].reshape(-1, length, 3)
     window = np.hanning(length)[:, None]
     power = np.abs(np.fft.rfft((parts - parts.mean(axis=1, keepdims=True)) * window, axis=1)) ** 2
@@ -82,10 +108,11 @@ class Damage(NamedTuple):
     """Samples of a gyroscope that measure nothing.
 
     Attributes:
-        saturated, frozen: bool (N,).
+        good: bool (N,), samples that are finite, not saturated and not frozen; saturated, frozen: bool (N,).
         limit: f8, the value at which it saturates, in its own unit; NaN if it does not.
     """
 
+    good: np.ndarray
     saturated: np.ndarray
     frozen: np.ndarray
     limit: float
@@ -95,25 +122,26 @@ def find_damage(times: np.ndarray, rates: np.ndarray) -> Damage:
     """Samples that are flat at the extreme value of an axis, and samples that repeat the one before for long.
 
     Args:
-        times: f8 (N,), s; rates: f8 (N, 3), in any unit.
+        times: f8 (N,), s; rates: f8 (N, 3), in any unit; NaN where not valid.
     """
-    repeated = np.concatenate([[False], (np.diff(rates, axis=0) == 0).all(axis=1)])
-    saturated, limit = np.zeros(len(rates), bool), np.nan
+    good, limit = np.isfinite(rates).all(axis=1), np.nan
+    finite, frozen, saturated = rates[good], np.zeros(len(rates), bool), np.zeros(len(rates), bool)
+    if len(finite) < 3:
+        return Damage(good, saturated, frozen, limit)
+    repeated = np.concatenate([[False], (np.diff(finite, axis=0) == 0).all(axis=1)])
+    period = float(np.median(np.diff(times[good])))
+    frozen[good] = _runs(repeated, max(3, round(_FROZEN_S / max(period, 1e-6))))
     # Samples that a driver repeats because it is faster than the sensor count once.
     number = np.cumsum(~repeated) - 1
-    for axis in rates[~repeated].T:
+    for axis in finite[~repeated].T:
         levels = np.unique(axis)
-        if len(levels) < 3:
-            continue
-        count = np.diff(levels).min()
-        for value in (levels[0], levels[-1]):
+        for value in levels[[0, -1]] if len(levels) > 2 else ():
             flat = _runs(axis == value, _RUN)
             # A sensor that counts in coarse steps repeats its extreme value at rest too, near its middle.
-            if flat.sum() >= _FLAT and abs(value - np.median(axis)) > _COUNTS * count:
-                saturated |= flat[number]
+            if flat.sum() >= 2 * _RUN and abs(value - np.median(axis)) > _COUNTS * np.diff(levels).min():
+                saturated[good] |= flat[number]
                 limit = float(np.nanmin([limit, abs(value)]))
-    period = float(np.median(np.diff(times))) if len(times) > 1 else 1.0
-    return Damage(saturated, _runs(repeated, max(3, round(_FROZEN_S / max(period, 1e-6)))), limit)
+    return Damage(good & ~saturated & ~frozen, saturated, frozen, limit)
 
 
 def _runs(flags: np.ndarray, length: int) -> np.ndarray:

@@ -11,39 +11,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rover_pipeline.imu.alignment import BIAS, OFFSET, PRIOR_SIGMA, ROTATION, SCALE, Fit, GyroMeans, Model, Prior, align
-from rover_pipeline.imu.blocks import Damage, Means, find_damage, white_noise
-from rover_pipeline.imu.coarse import find_coarse
-from rover_pipeline.imu.options import ImuSection
-from rover_pipeline.imu.rests import Rest, agree, find_rests
-from rover_pipeline.imu.verdict import MAX_OFFSET, contradiction_of, unknown_of
+from rover_pipeline.imu.alignment import MOUNT_SIGMA, PRIOR_SIGMA, Fit, GyroMeans, Model, align
+from rover_pipeline.imu.blocks import INTERVAL, Damage, Means, find_damage, intervals, white_noise
+from rover_pipeline.imu.correlation import MAX_OFFSET, correlate, decisive
 from rover_pipeline.kinematics.rotation import log
-from rover_pipeline.numerics.linear import matmul, solve
+from rover_pipeline.numerics.linear import eigh, matmul, solve
 
-#: Duration of the blocks, s, fewest of them, and the number that first values are found from.
-_BLOCK, _MIN_BLOCKS, _COARSE_BLOCKS = 0.1, 50, 2000
-#: Longest trajectory, s: 100 hours are no recording, and would fill the memory.
-_MAX_SPAN = 3.6e5
-#: Units by their value in rad/s, and how far the measured factor may be from one, as a ratio.
+#: Fewest intervals that are compared: 5 s.
+_FEWEST = 50
+#: Units by their value in rad/s, and how far the measured factor may be from one, as a ratio: beyond any scale error.
 _UNITS, _UNIT_RATIO = {"rad/s": 1.0, "deg/s": np.pi / 180}, 1.35
-#: Explained over unexplained variance, times the number of blocks, from which the gyroscope is seen to follow the
-#: lidar.
-_FOLLOWS = 200.0
-#: Least share of the lidar's variance that a gyroscope in an unknown unit explains.
-_EXPLAINED = 0.5
-#: Standard deviation of the reference, rad/s, where it states none: lidar odometry of a single pass.
+#: Standard deviation of the lidar's rates over an interval, rad/s: lidar odometry of a single pass where it is worst.
 _REFERENCE_SIGMA = 0.1
-#: Standard deviation of a rotation that somebody gave, rad: extrinsics are measured to some degrees.
-_MOUNT_SIGMA = np.radians(3.0)
-#: Error of a measured rotation, rad, that its covariance does not contain, because the lidar smooths the motion.
-_ROTATION_ERROR = np.radians(1.0)
-#: Squared difference over its variance, of three numbers, that is a contradiction; and how much a bias may differ
-#: between rest and motion, rad/s, because gyroscopes feel accelerations.
-_CONTRADICTS, _BIAS_MARGIN = 30.0, 0.002
-#: Share of samples that only repeat the one before, from which a gyroscope is dead.
-_DEAD = 0.5
-#: Drift of a bias after a rest that it was measured in, rad/s in a second, growing with the root of time.
-_WALK = 1e-4
+#: Standard deviation of a bias in motion that no averaging removes, rad/s: acceleration and temperature change it.
+_INSTABILITY = 3e-4
+#: Squared difference, normalised by its covariance, that three numbers exceed once in a hundred times by chance.
+_CHI_SQUARE = 11.3
+#: Largest standard deviations of an IMU that can be used: rotation, rad; time offset, s; bias, rad/s.
+_MAX_SIGMA = {"rotation": np.radians(3.0), "offset": 0.02, "bias": 0.02}
 
 
 class Calibration(NamedTuple):
@@ -119,8 +104,7 @@ def calibrate(
     reference_times: np.ndarray,
     reference: np.ndarray,
     *,
-    reference_sigma: float | None = None,
-    acc: np.ndarray | None = None,
+    reference_sigma: float = _REFERENCE_SIGMA,
     mount: np.ndarray | None = None,
 ) -> Calibration:
     """Calibrates a gyroscope.
@@ -131,180 +115,142 @@ def calibrate(
         reference_times: f8 (M,), s, rising, at least every 0.1 s.
         reference: f8 (M, 3), rad/s, angular velocity of the lidar in its own frame, as it was estimated without the
             gyroscope. NaN where the lidar was lost; other outliers are found.
-        reference_sigma: standard deviation of its means over 0.1 s, rad/s, if it is known.
-        acc: f8 (N, 3), m/s2: with it, rests tell the bias too.
+        reference_sigma: standard deviation of its means over 0.1 s, rad/s.
         mount: f8 (3, 3), lidar-from-imu as somebody gave it: it helps where the motion does not tell the rotation.
 
     Returns:
         A calibration in any case; see `usable` and `reason`.
     """
     rates = np.asarray(rates, "f8")
-    good = np.isfinite(rates).all(axis=1)
-    damage = find_damage(times[good], rates[good]) if good.sum() > 2 else Damage(good[good], good[good], np.nan)
-    notes = [] if np.isnan(damage.limit) else [_saturation(damage)]
-    if len(damage.frozen) and damage.frozen.mean() > _DEAD:
-        reason = f"it is dead: {100 * damage.frozen.mean():.0f} % of its samples repeat the one before"
-        return _refused(reason, good, notes, contradicts=True)
-    good[good] = ~(damage.saturated | damage.frozen)
-    span = float(reference_times[-1] - reference_times[0]) if len(reference_times) else 0.0
-    if min(span / _BLOCK, int(good.sum())) < _MIN_BLOCKS:
-        return _refused("there are less than 5 s in which both were measured", good, notes)
-    if span > _MAX_SPAN:
-        return _refused(f"the trajectory spans {span / 3600:.0f} h: its clock was set", good, notes)
-    begin = reference_times[0] + _BLOCK * np.arange(int(span / _BLOCK))
-    # Vibration that only the gyroscope measures must not reach the blocks, where it would look like slow motion.
-    own = Means(times, rates, good).smoothed(_BLOCK).smoothed(_BLOCK)
-    lidar = Means(reference_times, reference, np.isfinite(reference).all(axis=1)).smoothed(_BLOCK).smoothed(_BLOCK)
-    reference, known = lidar.over(begin, _BLOCK)
-    # Some thousand blocks are enough for first values.
-    some = slice(None, None, max(1, len(begin) // _COARSE_BLOCKS))
-    first = find_coarse(reference[some], known[some], lambda offset: own.over(begin[some] - offset, _BLOCK))
-    compared = int((known & own.over(begin - first.offset, _BLOCK)[1]).sum())
-    if compared < _MIN_BLOCKS:
-        return _refused("there are less than 5 s in which both were measured", good, notes)
-    stated = _REFERENCE_SIGMA if reference_sigma is None else reference_sigma
-    follows = first.explained * compared > _FOLLOWS * (1 - first.explained)
-    unit = _unit(first.factor) if follows else "rad/s"
-    if unit is None and first.explained < _EXPLAINED:
-        reason = f"it does not follow the lidar's turns at any time offset up to {MAX_OFFSET} s"
-        return _refused(reason, good, notes, contradicts=_turns(reference[known], stated))
-    if unit is None:
-        ratio = f"its rates are {1 / max(first.factor, 1e-9):.3g} times those of the lidar in rad/s"
-        late = f"unless its clock differs by more than {MAX_OFFSET} s"
-        reason = f"it is neither in rad/s nor in degrees per second: {ratio}, {late}"
-        return _refused(reason, good, notes, contradicts=True)
-    value = _UNITS[unit]
-    if unit != "rad/s":
-        notes.append(
-            f"the gyroscope is in {unit}: its rates are {1 / first.factor:.1f} times those of the lidar in rad/s"
+    damage = find_damage(times, rates)
+    notes: list[str] = []
+    if not np.isnan(damage.limit):
+        share = f"{100 * damage.saturated.mean():.2f} % of its samples are flat and left out"
+        notes.append(f"it saturates at {damage.limit:.4g} in its unit: {share}")
+
+    def refused(reason: str, *, contradicts: bool = True) -> Calibration:
+        model, nothing = Model(np.eye(3), 0.0, np.zeros(3), np.ones(3)), np.zeros(0, bool)
+        fit = Fit(model, np.diag(PRIOR_SIGMA**2), nothing, nothing, np.full(3, np.nan))
+        return _calibration(fit, reason, contradicts, notes, "rad/s", damage)
+
+    if len(rates) and damage.frozen.mean() > 0.5:
+        return refused(f"it is dead: {100 * damage.frozen.mean():.0f} % of its samples repeat the one before")
+    begin, own, lidar = intervals(times, rates, damage.good, reference_times, reference)
+    reference, known = lidar.over(begin, INTERVAL)
+    moments = correlate(begin, own, lidar)
+    near = moments.near()
+    if not len(near.number) or near.number.max() < _FEWEST:
+        return refused("there are less than 5 s in which both were measured", contradicts=False)
+    rotations = near.rotation()
+    costs, elsewhere = near.unexplained(rotations), moments.unexplained(moments.rotation())
+    at = int(costs.argmin())
+    number = int(near.number[at])
+    turns, rotation, factor = near.lidar[at], rotations[at], max(float(near.factor(rotations)[at]), 1e-9)
+    if decisive(near.unexplained(near.reflection()).min(), min(costs[at], turns), number):
+        return refused(
+            "its axes are mirrored: a reflection fits the lidar's turns, and no rotation does (determinant -1); two "
+            "axes are exchanged, or the sign of one is wrong"
         )
+    if decisive(elsewhere.min(), costs[at], number):
+        late = abs(moments.offset[elsewhere.argmin()])
+        return refused(f"its clock differs from the lidar's by {late:.1f} s or more")
+    unit = min(_UNITS, key=lambda name: abs(np.log(factor / _UNITS[name])))
+    known_unit = 1 / _UNIT_RATIO < factor / _UNITS[unit] < _UNIT_RATIO
+    if not known_unit and costs[at] < turns / 2:
+        ratio = f"its rates are {1 / factor:.3g} times those of the lidar in rad/s"
+        late = f"unless its clock differs by more than {MAX_OFFSET} s"
+        return refused(f"it is neither in rad/s nor in degrees per second: {ratio}, {late}")
+    follows = known_unit and decisive(costs[at], turns, number)
+    unit = unit if follows else "rad/s"
+    if unit != "rad/s":
+        notes.append(f"the gyroscope is in {unit}: its rates are {1 / factor:.1f} times those of the lidar in rad/s")
+    value = _UNITS[unit]
 
     def gyro(offset: float) -> tuple[np.ndarray, np.ndarray]:
-        means, measured = own.over(begin - offset, _BLOCK)
+        means, measured = own.over(begin - offset, INTERVAL)
         return value * means, measured
 
-    instants = np.arange(0, _COARSE_BLOCKS * _BLOCK, float(np.median(np.diff(times))))
-    noise = np.random.default_rng(0).normal(0, white_noise(value * rates[good]), (len(instants), 3))
-    alike = Means(instants, noise, np.ones(len(instants), bool)).smoothed(_BLOCK).smoothed(_BLOCK)
-
-    def noise_alone(offset: float) -> tuple[np.ndarray, np.ndarray]:
-        return alike.over(2.0 + _BLOCK * np.arange(_COARSE_BLOCKS - 40) - offset, _BLOCK)
-
-    start = Model(first.rotation, first.offset, value / max(first.factor, 1e-9) * first.bias, np.ones(3))
-    fit = align(reference, known, gyro, noise_alone, start._replace(bias=_bias(reference, known, gyro, start)))
-    prior, more = _prior(fit, mount, None if acc is None else _rest_bias(times, value * rates, acc, good))
-    notes += more
-    if prior is not None:
-        start = fit.model if prior.rotation_sigma == np.inf else fit.model._replace(rotation=prior.rotation)
-        fit = align(reference, known, gyro, noise_alone, start, prior)
-    if not follows and (prior is None or np.isinf(prior.rotation_sigma)):
-        fit.covariance[:4, :4] += np.diag(PRIOR_SIGMA[:4] ** 2)  # rotation and offset
-    predicted = fit.model.predict(gyro(fit.model.offset)[0])[fit.compared]
-    contradiction = contradiction_of(fit, first.mirrored if follows else 0.0, predicted, stated)
-    reason = contradiction or unknown_of(fit)
-    return _calibration(fit, reason, notes, unit, good, value * damage.limit, contradicts=bool(contradiction))
-
-
-def _unit(factor: float) -> str | None:
-    """The unit of a gyroscope whose rates times `factor` are rad/s; None if it is none of the known ones."""
-    for name, value in _UNITS.items():
-        if value / _UNIT_RATIO < factor < value * _UNIT_RATIO:
-            return name
-    return None
-
-
-def _bias(reference: np.ndarray, known: np.ndarray, gyro: GyroMeans, model: Model) -> np.ndarray:
-    """Robust bias of a gyroscope of known rotation and offset, f8 (3,), rad/s."""
-    means, measured = gyro(model.offset)
-    used = known & measured
-    return np.asarray(np.median(means[used] - matmul(reference[used], model.rotation), axis=0))
-
-
-def _rest_bias(
-    times: np.ndarray, rates: np.ndarray, acc: np.ndarray, good: np.ndarray
-) -> tuple[np.ndarray, float] | None:
-    """Bias in the rests, f8 (3,), rad/s, and its standard deviation as that of the whole recording; None without."""
-    used = good & np.isfinite(acc).all(axis=1)
-    if used.sum() < _MIN_BLOCKS:
-        return None
-    times, rates, acc = times[used], rates[used], acc[used]
-    parts = find_rests(acc, rates, float(np.median(np.diff(times))), ImuSection())
-    rests = [Rest.of(times[part], acc[part], rates[part]) for part in parts]
-    rests = [rest for rest, chosen in zip(rests, agree(rests).chosen, strict=True) if chosen]
-    if not rests:
-        return None
-    weights = np.array([rest.sigma**-2.0 for rest in rests])
-    mean = (weights[:, None] * [rest.rate for rest in rests]).sum(axis=0) / weights.sum()
-    seconds = float(times[-1] - times[0])
-    return mean, float(np.sqrt(1 / weights.sum() + _WALK**2 * seconds / (2 * len(rests))))
-
-
-def _prior(fit: Fit, mount: np.ndarray | None, rest: tuple[np.ndarray, float] | None) -> tuple[Prior | None, list[str]]:
-    """What is known besides, as far as the fit does not contradict it, and sentences about contradictions."""
-    notes, prior = [], Prior(fit.model.rotation, np.inf, fit.model.bias, np.inf)
-    if rest is not None:
-        covariance = fit.covariance[BIAS, BIAS] + np.eye(3) * (rest[1] ** 2 + _BIAS_MARGIN**2)
-        difference = rest[0] - fit.model.bias
-        if matmul(difference, solve(covariance, difference)) < _CONTRADICTS:
-            prior = prior._replace(bias=rest[0], bias_sigma=rest[1])
-        else:
-            size = np.linalg.norm(difference, axis=0)
-            notes.append(
-                f"its bias at rest and in motion differ by {size:.3f} rad/s: it turned in what looks like a rest"
-            )
+    noise = _noise_like(times, value * rates[damage.good])
+    bias = value * near.gyro_mean[at] - matmul(near.lidar_mean[at], rotation)
+    fit = align(reference, known, gyro, noise, Model(rotation, float(near.offset[at]), bias, np.ones(3)))
+    sigma = PRIOR_SIGMA[:4]
     if mount is not None:
         turn = log(matmul(mount[None], fit.model.rotation.T))[0]
-        covariance = fit.covariance[ROTATION, ROTATION] + np.eye(3) * _ROTATION_ERROR**2
-        if matmul(turn, solve(covariance, turn)) < _CONTRADICTS:
-            prior = prior._replace(rotation=mount, rotation_sigma=_MOUNT_SIGMA)
+        if matmul(turn, solve(fit.cov[:3, :3] + MOUNT_SIGMA**2 * np.eye(3), turn)) < _CHI_SQUARE:
+            fit = align(reference, known, gyro, noise, fit.model._replace(rotation=mount), mount)
+            sigma = np.append(np.full(3, MOUNT_SIGMA), sigma[3])
         else:
             degrees = np.degrees(np.linalg.norm(turn, axis=0))
             notes.append(
                 f"the given rotation to the lidar is wrong by {degrees:.1f} degrees, and the measured one is used"
             )
-    known = np.isfinite(prior.rotation_sigma) or np.isfinite(prior.bias_sigma)
-    return (prior if known else None), notes
+    if not follows:
+        # Where nothing shows that both measure the same turns, the fit is one of many.
+        fit.cov[:4, :4] += np.diag(sigma**2)
+    predicted = fit.model.predict(gyro(fit.model.offset)[0])[fit.compared]
+    contradiction = _contradiction(fit, predicted, reference[fit.compared], reference_sigma)
+    return _calibration(fit, contradiction or _unknown(fit), bool(contradiction), notes, unit, damage)
 
 
-def _calibration(
-    fit: Fit, reason: str, notes: list[str], unit: str, good: np.ndarray, limit: float, *, contradicts: bool
-) -> Calibration:
-    sigma, model = np.sqrt(np.diag(fit.covariance)), fit.model
+def _noise_like(times: np.ndarray, rates: np.ndarray) -> GyroMeans:
+    """Means of white noise that is as large as that of rates, f8 (N, 3), rad/s, with the samples' period."""
+    instants = np.arange(0, 200.0, max(float(np.median(np.diff(times))), 1e-4))
+    noise = np.random.default_rng(0).normal(0, white_noise(rates), (len(instants), 3))
+    means = Means(instants, noise, np.ones(len(instants), bool)).smoothed(INTERVAL)
+    return lambda offset: means.over(np.arange(2.0, 198.0, INTERVAL) - offset, INTERVAL)
+
+
+def _contradiction(fit: Fit, predicted: np.ndarray, reference: np.ndarray, sigma: float) -> str:
+    """How the gyroscope contradicts the lidar; empty if it does not.
+
+    Args:
+        predicted, reference: f8 (K, 3), rad/s, rates of the lidar by the gyroscope and its own.
+        sigma: standard deviation of the lidar's own rates, rad/s.
+    """
+    share, worst = fit.used.sum() / max(fit.compared.sum(), 1), float(fit.residual.max())
+    if share < 0.6:
+        return f"it contradicts the lidar: only {100 * share:.0f} % of the time they agree"
+    moves = max(float(np.sqrt(rates.var(axis=0).sum())) for rates in (predicted, reference))
+    if worst > max(sigma, moves / 2):
+        return f"it contradicts the lidar: they differ by {worst:.3f} rad/s, more than the lidar's error of {sigma:.3f}"
+    return ""
+
+
+def _unknown(fit: Fit) -> str:
+    """What the motion does not tell of the gyroscope, so that it cannot be used; empty if it can."""
+    variance, axes = eigh(fit.cov[:3, :3])
+    offset, bias = np.sqrt(fit.cov[3, 3]), np.sqrt(np.diag(fit.cov)[4:7].max())
+    if variance[2] > _MAX_SIGMA["rotation"] ** 2:
+        axis, degrees = " ".join(f"{value:.2f}" for value in axes[:, 2]), np.degrees(np.sqrt(variance[2]))
+        known = "nothing of it is known" if degrees > 90 else f"it is known to {degrees:.1f} degrees"
+        return f"not enough rotation about two axes: of its rotation to the lidar about [{axis}] {known}"
+    if offset > _MAX_SIGMA["offset"]:
+        return f"not enough changes of the rotation: its time offset is known to {1000 * offset:.0f} ms only"
+    return f"its bias is known to {bias:.3f} rad/s only" if bias > _MAX_SIGMA["bias"] else ""
+
+
+def _calibration(fit: Fit, reason: str, contradicts: bool, notes: list[str], unit: str, damage: Damage) -> Calibration:
+    """The calibration of a fit; it is usable if there is no reason why not."""
+    model, compared = fit.model, int(fit.compared.sum())
+    _, offset, bias, scale, _ = np.split(np.sqrt(np.diag(fit.cov)), [3, 4, 7, 10])
     return Calibration(
         usable=not reason,
         reason=reason,
         contradicts=contradicts,
         notes=notes,
         rotation=model.rotation,
-        rotation_cov=fit.covariance[ROTATION, ROTATION],
+        rotation_cov=fit.cov[:3, :3],
         offset=float(model.offset),
-        offset_sigma=float(sigma[OFFSET]),
+        offset_sigma=float(offset[0]),
         bias=model.bias,
-        bias_sigma=sigma[BIAS],
+        # A bias in motion changes by what no averaging removes.
+        bias_sigma=np.hypot(bias, _INSTABILITY),
         scale=model.scale,
-        scale_sigma=model.scale * sigma[SCALE],
+        scale_sigma=model.scale * scale,
         unit=unit,
         residual=fit.residual,
-        agreeing=float(fit.used.sum() / max(fit.compared.sum(), 1)),
-        blocks=int(fit.compared.sum()),
-        good=good,
-        saturated_at=limit,
+        agreeing=float(fit.used.sum() / max(compared, 1)),
+        blocks=compared,
+        good=damage.good,
+        saturated_at=_UNITS[unit] * damage.limit,
     )
-
-
-def _turns(reference: np.ndarray, stated: float) -> bool:
-    """Whether the lidar turns, so that a gyroscope must see it, from its angular velocities, f8 (K, 3)."""
-    return bool(len(reference)) and bool(reference.std(axis=0).max() > stated)
-
-
-def _refused(reason: str, good: np.ndarray, notes: list[str], *, contradicts: bool = False) -> Calibration:
-    """A calibration that knows nothing: standard deviations are those before any measurement."""
-    model = Model(np.eye(3), 0.0, np.zeros(3), np.ones(3))
-    nothing = np.zeros(0, bool)
-    fit = Fit(model, np.diag(PRIOR_SIGMA**2), nothing, nothing, np.full(3, np.nan))
-    return _calibration(fit, reason, notes, "rad/s", good, np.nan, contradicts=contradicts)
-
-
-def _saturation(damage: Damage) -> str:
-    share = 100 * damage.saturated.mean()
-    return f"it saturates at {damage.limit:.4g} in its unit: {share:.2f} % of its samples are flat and left out"

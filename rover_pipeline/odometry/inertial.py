@@ -9,7 +9,8 @@ import numpy as np
 
 from rover_pipeline.clocks.clock import clock
 from rover_pipeline.errors import ConfigError
-from rover_pipeline.imu.blocks import Means, white_noise
+from rover_pipeline.imu.alignment import MOUNT_SIGMA
+from rover_pipeline.imu.blocks import INTERVAL, Means, white_noise
 from rover_pipeline.imu.calibration import Calibration, calibrate
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.trajectory import Trajectory
@@ -22,19 +23,14 @@ from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.odometry.shake import NO_SHAKE, Shake, split_rates, worth_while
 from rover_pipeline.odometry.spline import SplineTrajectory
 
-#: Largest angular rate that can be true, in degrees per second, which is the larger of the units that a gyroscope may
-#: be in, and in rad/s. Larger ones, and NaN, are damage: no gyroscope of a rig measures them.
-_MAX_DEGREES, _MAX_RATE = 6000.0, 100.0
-#: Distance of the lidar's angular velocities that the gyroscope is compared with, s.
-_REFERENCE = 0.02
-#: What the median of an accelerometer that is carried is, relative to gravity.
-_ABOUT_GRAVITY = 0.6, 1.5
-#: Time over which the mean rates of gyroscope and lidar are compared, s.
-_COMPARED = 0.3
+#: Largest angular rate that can be true, rad/s. Larger ones, and NaN, are damage: no gyroscope of a rig measures them.
+_MAX_RATE = 100.0
+#: Largest ratio of gravity and the median of an accelerometer that is carried, either way.
+_GRAVITY_RATIO = 1.6
 #: What the user is told where `odometry.world: gravity` is asked for in vain.
 _NO_LEVEL, _FIRST_POSE = "odometry.world is gravity, which the accelerometer does not tell", "set it to first_pose"
-#: Standard deviation of a rotation that somebody gave and that was not measured, rad; least one of a measured rotation.
-_GIVEN_SIGMA, _LEAST_SIGMA = np.radians(2.0), np.radians(0.1)
+#: Least standard deviation of a measured rotation, rad: axes of gyroscope and accelerometer differ by as much.
+_LEAST_SIGMA = np.radians(0.1)
 
 
 class Samples(NamedTuple):
@@ -73,7 +69,8 @@ class Samples(NamedTuple):
         bad = np.zeros(len(ts), bool) if valid is None else valid == 0
         rates = avel.astype("f8")
         with np.errstate(invalid="ignore"):
-            rates[bad | ~(np.abs(rates) <= _MAX_DEGREES).all(axis=1)] = np.nan
+            # The unit is not known yet, and degrees per second are the larger one.
+            rates[bad | ~(np.abs(rates) <= np.degrees(_MAX_RATE)).all(axis=1)] = np.nan
         force, unit = np.full((len(ts), 3), np.nan), "none recorded"
         if acc is not None:
             force, unit = _in_si(np.where(bad[:, None], np.nan, acc.astype("f8")))
@@ -84,9 +81,8 @@ def _in_si(acc: np.ndarray) -> tuple[np.ndarray, str]:
     """Accelerations in m/s2, f8 (N, 3), and the unit that they were in, which gravity tells."""
     finite = np.isfinite(acc).all(axis=1)
     size = float(np.median(np.linalg.norm(acc[finite], axis=1))) if finite.any() else 0.0
-    low, high = _ABOUT_GRAVITY
     for unit, factor in (("m/s2", 1.0), ("g", GRAVITY)):
-        if low < size * factor / GRAVITY < high:
+        if 1 / _GRAVITY_RATIO < size * factor / GRAVITY < _GRAVITY_RATIO:
             return acc * factor, unit
     return np.full(acc.shape, np.nan), f"its median is {size:.3g}, which is gravity neither in m/s2 nor in g"
 
@@ -123,15 +119,15 @@ def reference_rates(
         segments: trajectories, with the first instant that each of them is taken for, and one after the last.
         begin, end: f8 (sweep,), s, of the sweeps that may be used.
     """
-    first, last = segments[0][1], segments[-1][2]
-    times = first + _REFERENCE * np.arange(max(0, int((last - first) / _REFERENCE)))
+    first, last, step = segments[0][1], segments[-1][2], INTERVAL / 5
+    times = first + step * np.arange(max(0, int((last - first) / step)))
     rates = np.full((len(times), 3), np.nan)
     for trajectory, start, stop in segments:
         part = slice(*np.searchsorted(times, (start, stop)))
         rates[part] = trajectory.at(times[part]).avel
     before = np.searchsorted(begin, times, side="right") - 1
     latest = np.append(end, -np.inf)[before]  # Number -1 is that of no sweep.
-    rates[times > latest + _REFERENCE] = np.nan
+    rates[times > latest + step] = np.nan
     return times, rates
 
 
@@ -146,18 +142,17 @@ def calibrated(
     """
     # Short gaps are interpolated, but a sample that is not valid makes all means around it unknown.
     finite = np.isfinite(samples.rates).all(axis=1)
-    samples = samples._replace(times=samples.times[finite], rates=samples.rates[finite], acc=samples.acc[finite])
-    acc = samples.acc if np.isfinite(samples.acc).any() else None
-    found = calibrate(samples.times, samples.rates, *reference, acc=acc, mount=mount.rotation if mount.known else None)
+    times, rates = samples.times[finite], samples.rates[finite]
+    found = calibrate(times, rates, *reference, mount=mount.rotation if mount.known else None)
     summary = found.summary()
     if not found.usable:
         notes = [f"imu: not used for the trajectory: {found.reason}"] if found.contradicts else []
         return Imu(f"not used: {found.reason}", summary=summary, notes=notes, calibration=found)
-    times, rates = found.apply(samples.times, samples.rates)
+    times, rates = found.apply(times, rates)
     good = found.good & (np.abs(rates) <= _MAX_RATE).all(axis=1)
     times, rates = times[good], rates[good]
     noise = white_noise(rates)
-    gyro = Gyro(times, rates, options.gyro_noise or _noise(times, rates, reference, noise))
+    gyro = Gyro(times, rates, options.gyro_noise or max(_noise(times, rates, reference), noise))
     summary["noise_rad_s"] = [round(noise, 5), round(gyro.noise, 5)]
     slow, shake = split_rates(times, rates, 0.0, options.knots)
     if worth_while(shake, noise, options.knots):
@@ -168,25 +163,21 @@ def calibrated(
     return Imu("used", gyro, shake, summary, [f"imu: {note}" for note in found.notes], found)
 
 
-def _noise(times: np.ndarray, rates: np.ndarray, reference: tuple[np.ndarray, np.ndarray], white: float) -> float:
+def _noise(times: np.ndarray, rates: np.ndarray, reference: tuple[np.ndarray, np.ndarray]) -> float:
     """Standard deviation of a rate as if errors were independent, rad/s, from differences between gyroscope and lidar.
 
     The lidar's angles have errors of bounded size, so those of its mean rates become small over some tenths of a
     second. What a calibration leaves in the gyroscope's rates, and what is wrong with them besides, stays.
-
-    Args:
-        times, rates: f8 (G,), s, and (G, 3), rad/s, of the gyroscope; reference: of the lidar.
-        white: standard deviation of the gyroscope's own noise, rad/s.
     """
-    begin = np.arange(times[0], times[-1] - _COMPARED, _COMPARED)
-    own, measured = Means(times, rates, np.ones(len(times), bool)).over(begin, _COMPARED)
-    known = np.isfinite(reference[1]).all(axis=1)
-    lidar, seen = Means(reference[0], reference[1], known).over(begin, _COMPARED)
+    long = 3 * INTERVAL
+    begin, known = np.arange(times[0], times[-1] - long, long), np.isfinite(reference[1]).all(axis=1)
+    own, measured = Means(times, rates, np.ones(len(times), bool)).over(begin, long)
+    lidar, seen = Means(*reference, known).over(begin, long)
     differences = (own - lidar)[measured & seen]
     if not len(differences):
         return np.inf
     deviation = 1.4826 * np.median(np.abs(differences - np.median(differences, axis=0)), axis=0).max()
-    return float(max(deviation * np.sqrt(_COMPARED / np.median(np.diff(times))), white))
+    return float(deviation * np.sqrt(long / np.median(np.diff(times))))
 
 
 def level_of(samples: Samples | None, imu: Imu, mount: Mount, trajectory: Trajectory) -> Level:
@@ -232,7 +223,7 @@ def _placed(imu: Imu, mount: Mount) -> tuple[Mount, float, float]:
     if not mount.known:
         reason = "odometry.imu is false" if found is None else found.reason
         raise ValueError(f"how the IMU is turned is not known: section rig does not say, and {reason}")
-    return mount, _GIVEN_SIGMA, 0.0
+    return mount, MOUNT_SIGMA, 0.0
 
 
 def with_accelerometer(samples: Samples | None) -> Samples:

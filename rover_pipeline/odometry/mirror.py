@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rover_pipeline.imu.opposite import Rates, half_turn
+from rover_pipeline.imu.blocks import find_damage, intervals
+from rover_pipeline.imu.correlation import correlate, half_turn
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.numerics.linear import matmul
@@ -36,7 +37,7 @@ def mirrored(
     if samples is None:
         return ""
     found = imu.calibration
-    turn = half_turn(Rates(samples.times, samples.rates), Rates(*lidar), mount.rotation) if mount.known else None
+    turn = half_turn_of(samples, lidar, mount) if mount.known else None
     if mount.known and turn is None:
         return ""
     if found is not None and found.usable:
@@ -57,3 +58,9 @@ def mirrored(
     if hand < 0:
         return f"{said}, and the accelerometer feels the opposite of its accelerations: {_REVERSED}; {_NOTHING}"
     return f"{said}: {_REVERSED}, or rig.imu is wrong by half a turn; {_NOTHING}"
+
+
+def half_turn_of(samples: Samples, lidar: tuple[np.ndarray, np.ndarray], mount: Mount) -> np.ndarray | None:
+    """The half turn, f8 (3, 3), by which the gyroscope's rotation differs from its mount; see `half_turn`."""
+    good = find_damage(samples.times, samples.rates).good
+    return half_turn(correlate(*intervals(samples.times, samples.rates, good, *lidar)), mount.rotation)

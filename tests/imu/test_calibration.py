@@ -12,7 +12,7 @@ import pytest
 from scipy.ndimage import gaussian_filter1d
 from scipy.spatial.transform import Rotation, RotationSpline
 
-from rover_pipeline.imu.alignment import BIAS, OFFSET, ROTATION, Model, align
+from rover_pipeline.imu.alignment import Model, align
 from rover_pipeline.imu.blocks import Means, find_damage
 from rover_pipeline.imu.calibration import Calibration, calibrate
 from rover_pipeline.kinematics.rotation import log
@@ -87,18 +87,12 @@ def test_standard_deviations_are_honest() -> None:
         lidar = Means(data.lidar_times, true + noise, np.ones(len(true), bool)).smoothed(0.1)
         gyro, silence = (
             lambda offset: means.over(begin - offset, 0.1),
-            lambda _: (np.zeros((50, 3)), np.zeros(50, bool)),
+            lambda _: (np.zeros((50, 3)), np.ones(50, bool)),
         )
         fit = align(*lidar.over(begin, 0.1), gyro, silence, first)
-        rotation, covariance = log(data.rotation[None] @ fit.model.rotation.T)[0], fit.covariance
-        bias = data.bias - fit.model.bias
-        errors.append(
-            [
-                rotation @ np.linalg.solve(covariance[ROTATION, ROTATION], rotation) / 3,
-                (data.offset - fit.model.offset) ** 2 / covariance[OFFSET, OFFSET],
-                bias @ np.linalg.solve(covariance[BIAS, BIAS], bias) / 3,
-            ]
-        )
+        parts = np.split(fit.model.step_to(first), [3, 4, 7, 10])
+        cov = [fit.cov[part, part] for part in (slice(0, 3), slice(3, 4), slice(4, 7), slice(7, 10))]
+        errors.append([step @ np.linalg.solve(c, step) / len(c) for step, c in zip(parts, cov, strict=False)])
     assert (np.mean(errors, axis=0) > 0.5).all() and (np.mean(errors, axis=0) < 2.0).all()
 
 
@@ -157,6 +151,22 @@ def test_a_gyroscope_that_contradicts_the_lidar_is_refused() -> None:
     assert all(each.reason for each in (other, still, noise, dead))
 
 
+def test_a_clock_that_is_a_second_off_is_named_and_not_used() -> None:
+    data = walk(seconds=40.0)
+    refused = data._replace(times=data.times + 1.0).calibrated()
+    assert (
+        not refused.usable and refused.contradicts and "its clock differs from the lidar's by 1.0 s" in refused.reason
+    )
+    assert data._replace(times=data.times + 0.4).calibrated().usable
+
+
+def test_nothing_to_compare_is_no_contradiction() -> None:
+    data, none = walk(seconds=10.0), np.zeros((0, 3))
+    for each in (data._replace(times=none[:, 0], rates=none), data._replace(lidar_times=none[:, 0], lidar=none)):
+        refused = each.calibrated()
+        assert not refused.usable and not refused.contradicts and "less than 5 s" in refused.reason
+
+
 def test_vibration_that_only_the_gyroscope_measures_does_not_matter() -> None:
     data = walk()
     shaking = 0.5 * np.sin(2 * np.pi * 15.3 * data.times)[:, None] * [0.3, 0.8, 0.5]
@@ -206,15 +216,6 @@ def test_given_extrinsics_that_the_motion_contradicts_are_named_and_not_used() -
     assert rotation_error(found.rotation, data.rotation) < 0.5
 
 
-def test_a_rest_tells_the_bias_where_the_lidar_is_noisy() -> None:
-    data = walk("outdoor", seconds=60.0, sigma=0.02)
-    noisy = data.lidar + gaussian_filter1d(np.random.default_rng(6).normal(0, 0.1, data.lidar.shape), 0.8, axis=0)
-    without = calibrate(data.times, data.rates, data.lidar_times, noisy)
-    found = calibrate(data.times, data.rates, data.lidar_times, noisy, acc=data.acc)
-    assert found.bias_sigma.max() < 1e-3 < without.bias_sigma.max()
-    assert np.abs(found.bias - data.bias).max() < 2e-3
-
-
 def test_a_walk_of_one_frequency_tells_no_scale_that_the_gyroscopes_own_noise_makes_up() -> None:
     """Each axis swings at a frequency of its own, so that a smoothing of the lidar and a scale look alike."""
     errors = []
@@ -239,6 +240,6 @@ def test_the_scale_of_an_imu_is_1_against_the_trajectory_that_was_made_with_it(s
     imu, path = (table[table[:, 0] < imu[0, 0] + seconds] for table in (imu, path))
     times = np.arange(path[0, 0], path[-1, 0], 0.02)
     lidar = RotationSpline(path[:, 0], Rotation.from_quat(path[:, 4:]))(times, 1)
-    found = calibrate(imu[:, 0], imu[:, 4:], times, lidar, acc=imu[:, 1:4])
+    found = calibrate(imu[:, 0], imu[:, 4:], times, lidar)
     assert found.usable and (np.abs(found.scale - 1) < 3 * found.scale_sigma).all()
     assert found.scale_sigma.max() < 0.005

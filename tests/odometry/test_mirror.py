@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rover_pipeline.imu.opposite import Rates, half_turn
 from rover_pipeline.kinematics.mount import IDENTITY, Mount
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.kinematics.state import State
@@ -13,7 +12,7 @@ from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.odometry.gaps import LONGEST
 from rover_pipeline.odometry.inertial import Samples, calibrated
 from rover_pipeline.odometry.level import GRAVITY
-from rover_pipeline.odometry.mirror import mirrored
+from rover_pipeline.odometry.mirror import half_turn_of, mirrored
 from rover_pipeline.odometry.options import OdometryOptions
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.rig import build
@@ -64,7 +63,7 @@ def test_a_mount_that_is_wrong_by_half_a_turn_is_no_mirror_where_the_acceleromet
     recorded = walk(4.0)
     for mirror in MIRRORS:
         wrong = MOUNT._replace(rotation=-mirror @ MOUNT.rotation)
-        assert half_turn(Rates(*recorded[0][:2]), Rates(*recorded[1]), wrong.rotation) is not None
+        assert half_turn_of(*recorded[:2], wrong) is not None
         assert not reason(recorded, wrong)
 
 
