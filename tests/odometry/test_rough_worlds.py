@@ -223,11 +223,11 @@ def test_a_covariance_holds_the_vibration_that_the_trajectory_does_not_follow(am
 
 
 def test_a_covariance_grows_where_sweeps_disagree_by_more_than_chance() -> None:
-    cov, ts = np.tile(1e-8 * np.eye(6), (20, 1, 1)), 0.1 * np.arange(20)
-    fits = [SweepFit(0.9, 0.01, 1e-4, 1.0, 1e-4, nis) for nis in [1.0] * 10 + [18.0] * 10]
+    cov, ts = np.tile(1e-8 * np.eye(6), (30, 1, 1)), 0.1 * np.arange(30)
+    fits = [SweepFit(0.9, 0.01, 1e-4, 1.0, 1e-4, nis) for nis in [1.0] * 15 + [18.0] * 15]
     wider = as_measured(cov, fits, 2.0, ts)
-    np.testing.assert_allclose(wider[:5], cov[:5])
-    np.testing.assert_allclose(wider[15:], 9 * cov[15:])
+    np.testing.assert_allclose(wider[:10], cov[:10])
+    np.testing.assert_allclose(wider[20:], 9 * cov[20:])
 
 
 def test_held_out_points_disagree_by_what_their_own_noise_does_not_explain() -> None:

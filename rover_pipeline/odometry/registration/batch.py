@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 
 import numpy as np
-from scipy import special
+from scipy.special import chdtri
 
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.numerics import linear
@@ -163,7 +163,7 @@ class SplineSystem:
         deep as no leaves are, or beams to point where no beams do.
         """
         normalised = (self.nuisance / self.expected)[self.most > 0]
-        return bool(linear.matmul(normalised, normalised) > special.chdtri(len(normalised), _FALSE_ALARM))
+        return bool(linear.matmul(normalised, normalised) > chdtri(len(normalised), _FALSE_ALARM))
 
     def copy(self) -> SplineSystem:
         """The same equations, to which others can be added, but none of what all points have in common."""
