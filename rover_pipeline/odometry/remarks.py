@@ -14,10 +14,10 @@ _WIDE_SEAM = 0.05, 0.5
 _ELEVATION = 0.1
 
 
-#: What the user is told where `SplineSystem.is_implausible`.
-IMPLAUSIBLE = (
-    "surfaces seem to be deeper along the rays than leaves can be, or beams to point elsewhere than beams can: most of "
-    "what is seen moves, or the trajectory is lost, or lidar.json is of another lidar; no pose is trusted"
+#: What the user is told where `SplineSystem.is_too_deep`.
+TOO_DEEP = (
+    "surfaces seem to be deeper along the rays than leaves can be: most of what is seen moves, or the trajectory is "
+    "lost; no pose is trusted"
 )
 
 

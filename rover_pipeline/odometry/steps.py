@@ -29,7 +29,7 @@ from rover_pipeline.odometry.quality import Quality, Refusal, as_measured, large
 from rover_pipeline.odometry.refinement import refine_in_batch
 from rover_pipeline.odometry.registration.covariance import relative_to
 from rover_pipeline.odometry.remarks import (
-    IMPLAUSIBLE,
+    TOO_DEEP,
     beam_warnings,
     companion_warnings,
     contradiction_warnings,
@@ -154,7 +154,7 @@ def odom(
     refusals += [
         Refusal("accelerometer", against, parts=True),
         Refusal("mirrored", np.full(len(times), bool(mirror))),
-        Refusal("implausible", np.full(len(times), batch.system.is_implausible)),
+        Refusal("too_deep", np.full(len(times), batch.system.is_too_deep)),
     ]
     after = jumps(recorded)
     valid = trusted(refusals, times, recording.valid != 0, used, seams, after)
@@ -189,7 +189,7 @@ def odom(
         *imu.notes,
         *([mirror] if mirror else []),
         *contradiction_warnings(against),
-        *([IMPLAUSIBLE] if batch.system.is_implausible else []),
+        *([TOO_DEEP] if batch.system.is_too_deep else []),
         *lidar_clock.remarks("lidar"),
         *companion_warnings(companions),
         *traffic_warnings(traffic),

@@ -119,16 +119,10 @@ def test_a_wrong_scale_of_ranges_makes_the_way_uncertain_and_nothing_else() -> N
     assert not cov.any()
 
 
-def test_depths_and_elevations_that_no_surfaces_and_no_beams_have_are_noticed() -> None:
+def test_planes_of_all_sizes_that_are_deeper_than_the_prior_allows_are_noticed() -> None:
     options, trajectory = OdometryOptions(), SplineTrajectory.at_rest(0.0, 1.0, 0.1)
-
-    def implausible(elevation: float, *depth: float) -> bool:
-        return SplineSystem(trajectory, options, np.array([np.radians(elevation), *depth])).is_implausible
-
-    # Beams that are 0.3 degrees off, among bushes.
-    assert not implausible(0.3, 1.2, 1.5, 1.0, 0.0)
-    # Everything around the rig drives.
-    assert implausible(0.84, 4.0, 4.0, 4.0, 0.0) and implausible(0.0, 4.0, 4.0, 4.0, 0.0)
+    assert not SplineSystem(trajectory, options, np.array([0.1, 4.0, 3.0, 4.0, 0.0])).is_too_deep
+    assert SplineSystem(trajectory, options, np.array([0.1, 4.0, 4.0, 4.0, 0.0])).is_too_deep
 
 
 def test_a_single_body_and_the_tilt_of_walls_tell_nothing_of_a_motion_along_a_corridor() -> None:

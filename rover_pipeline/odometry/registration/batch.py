@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 
 import numpy as np
-from scipy.special import chdtri
 
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.numerics import linear
@@ -45,8 +44,6 @@ _DEPTH, _MAX_DEPTH = 1.0, 4.0
 #: Standard deviations, rad: of the elevation of all beams before anything is measured, for which data sheets allow 0.1
 #: degrees; and of its mean, because single beams differ by 0.05 degrees, and about 25 of them see what tells.
 _ELEVATION, _ONE_BEAM = np.radians(0.1), np.radians(0.01)
-#: Share of recordings whose nuisance parameters would be called implausible by chance.
-_FALSE_ALARM = 1e-6
 #: Edge of the largest voxels whose planes can be leaves, metres. In larger ones they are of several bodies.
 _LEAVES = 1.0
 #: Largest distance of a point from its plane, metres. The trajectory is nearly right before a batch pass.
@@ -156,14 +153,14 @@ class SplineSystem:
         self.band, self.right = np.zeros((6 * ORDER, count, 6)), np.zeros((count, 6))
 
     @property
-    def is_implausible(self) -> bool:
-        """Whether the nuisance parameters contradict what was known of them before (a chi-square test).
+    def is_too_deep(self) -> bool:
+        """Whether planes of all sizes seem to be deeper than the prior allows: by four standard deviations.
 
-        Where most of what is seen moves, or where the trajectory is lost, the map is blurred. Surfaces seem to be as
-        deep as no leaves are, or beams to point where no beams do.
+        Leaves are not. What moves is blurred in the map, and looks so. Of one size alone a few points may say so, as
+        those of edges do while a rig stands.
         """
-        normalised = (self.nuisance / self.expected)[self.most > 0]
-        return bool(linear.matmul(normalised, normalised) > chdtri(len(normalised), _FALSE_ALARM))
+        bound = self.most[DEPTH:] > 0
+        return bool(bound.any() and (self.nuisance >= self.most)[DEPTH:][bound].all())
 
     def copy(self) -> SplineSystem:
         """The same equations, to which others can be added, but none of what all points have in common."""
