@@ -14,9 +14,9 @@ from rover_pipeline.odometry.registration.cross_validation import NO_FIT, SweepF
 from rover_pipeline.odometry.registration.point_terms import Nuisance, PointErrors
 from rover_pipeline.odometry.registration.spline_equations import SplineEquations
 from rover_pipeline.odometry.segments import SweepReader
-from rover_pipeline.odometry.shake import Shake
 from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.surfels import SurfelMap
+from rover_pipeline.odometry.vibration import Vibration
 
 
 @dataclass
@@ -26,7 +26,7 @@ class BatchPass:
     Attributes:
         store: the sums of the segments' maps, by the number of the segment.
         errors: of points, as far as they are known.
-        shake: rotations of the lidar about the trajectory.
+        vibration: rotations of the lidar about the trajectory.
     """
 
     reader: SweepReader
@@ -34,7 +34,7 @@ class BatchPass:
     ranges: Sequence[tuple[int, int]]
     store: Exchange
     errors: PointErrors
-    shake: Shake
+    vibration: Vibration
 
     def put_map(self, start: int, stop: int) -> None:
         """Make the map of a segment and put it into the store."""
@@ -71,4 +71,4 @@ class BatchPass:
         return equations._replace(first=equations.first + low), fits, information, nuisance
 
     def _corrected(self, sweep: Sweep) -> Sweep:
-        return self.shake.removed(self.errors.removed(sweep))
+        return self.vibration.removed(self.errors.removed(sweep))

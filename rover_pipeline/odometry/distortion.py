@@ -21,14 +21,14 @@ from rover_pipeline.odometry.spline import SplineTrajectory
 #: Sweeps that are asked: those of the stretch with the longest path.
 _SWEEPS = 40
 #: Smallest number of them that tells anything, and how many next to one another err alike.
-_LEAST, _BLOCK = 10, 5
+_MIN_SWEEPS, _BLOCK = 10, 5
 #: Columns of equal time of a sweep that is dated by azimuth.
 _COLUMNS = 512
 #: Share of the motion that points must hold, beyond two deviations, before the user is told.
-_TOLD = 0.3
+_WARNED = 0.3
 #: Smallest bend of the parabola through costs, in its standard deviations. It is 4 to 27 in simulated worlds, more
 #: than 2 in 22 sweeps of a real car, and less where voxels are too large for a room, so that they tell nothing.
-_BENT = 2.0
+_MIN_BEND = 2.0
 
 
 class Distortion(NamedTuple):
@@ -50,7 +50,7 @@ class Distortion(NamedTuple):
 
     def warnings(self) -> list[str]:
         """What to do about it; nothing where the points do not clearly tell."""
-        if not self.share - 2 * self.error > _TOLD:
+        if not self.share - 2 * self.error > _WARNED:
             return []
         return [
             f"the points hold about {self.share:.0%} of the motion within their sweeps, as those of a lidar that turns "
@@ -71,7 +71,7 @@ def distortion(reader: SweepReader, trajectory: SplineTrajectory, period: float)
     count = min(_SWEEPS, len(path))
     start = int(np.argmax(path[count - 1 :] - path[: len(path) - count + 1]))
     sweeps = [_by_azimuth(sweep) for sweep, _ in reader.read(start, start + count) if sweep]
-    if len(sweeps) < _LEAST:
+    if len(sweeps) < _MIN_SWEEPS:
         return None
     turn = period * ((np.arange(_COLUMNS) + 0.5) / _COLUMNS - 0.5)
     costs = []
@@ -81,7 +81,7 @@ def distortion(reader: SweepReader, trajectory: SplineTrajectory, period: float)
     undone, clockwise, counterclockwise = np.array(costs)
     # The parabola through the three mean costs is lowest at the share. Where it is not clearly bent, nothing is known.
     bend, bend_error = _mean(clockwise + counterclockwise - 2 * undone)
-    if not bend > _BENT * bend_error:
+    if not bend > _MIN_BEND * bend_error:
         return None
     share, error = (value / (2 * bend) for value in _mean(counterclockwise - clockwise))
     return Distortion("clockwise" if share >= 0 else "counterclockwise", abs(share), error)
@@ -97,7 +97,7 @@ def rate_remarks(scans: ScanReader) -> list[str]:
     none is missing.
     """
     intervals = np.diff(scans.recording.ts)
-    if "xyz" in scans.recording.arguments or len(intervals) < _LEAST:
+    if "xyz" in scans.recording.arguments or len(intervals) < _MIN_SWEEPS:
         return []
     stated, (short, long) = round(1 / scans.lidar.duration), np.percentile(intervals, (25, 75))
     if short * (stated - 0.5) <= 1 <= long * (stated + 0.5):

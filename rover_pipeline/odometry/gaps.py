@@ -20,7 +20,7 @@ from rover_pipeline.odometry.surfels import SurfelMap
 
 #: Longest time between two sweeps that the motion before it bridges, seconds. A walker's speed changes by 1 m/s
 #: in it, so that the guess is wrong by 0.2 m: the registration can still mend that.
-LONGEST = 0.45
+MAX_BRIDGED = 0.45
 #: Planes farther from the first pose after the gap than this, metres, are not searched for, nor more than so many.
 _NEAR, _MAX_PLANES = 30.0, 1500
 #: Largest error of the guess that is searched: m for each second of gap, and degrees; and the steps of the search.
@@ -58,7 +58,7 @@ def gaps(ts: np.ndarray, used: np.ndarray) -> list[int]:
         ts: f8 (frame,), seconds; used: bool (frame,), whether the sweep may be used.
     """
     frames = np.flatnonzero(used)
-    return [int(frame) for frame in frames[1:][np.diff(ts[frames]) > LONGEST]]
+    return [int(frame) for frame in frames[1:][np.diff(ts[frames]) > MAX_BRIDGED]]
 
 
 def join(
@@ -74,7 +74,7 @@ def join(
     """
     last, first = before[0], after[0]
     # Unknown motion goes on as it was, as far as that is likely.
-    turn = last.avel[0] * min(seconds, LONGEST) if rotation is None else rotation
+    turn = last.avel[0] * min(seconds, MAX_BRIDGED) if rotation is None else rotation
     guess_rot, guess_pos = matmul(last.rot[0], exp(turn[None])[0]), last.pos[0] + last.vel[0] * seconds
     centres = after[1].centres
     centres = centres[np.linalg.norm(centres - first.pos[0], axis=1) < _NEAR]
@@ -119,5 +119,5 @@ def bridged(before: SplineTrajectory, start: float) -> SplineTrajectory:
     steps = np.arange(1, count + 1)[:, None]
     move, turn = before.pos[-1] - before.pos[-2], log(matmul(before.rot[-2].T[None], before.rot[-1]))
     pos = np.concatenate([before.pos, before.pos[-1] + steps * move])
-    rot = np.concatenate([before.rot, matmul(before.rot[-1], exp(np.minimum(steps, LONGEST / before.step) * turn))])
+    rot = np.concatenate([before.rot, matmul(before.rot[-1], exp(np.minimum(steps, MAX_BRIDGED / before.step) * turn))])
     return SplineTrajectory(before.start, before.step, pos, rot)

@@ -20,8 +20,8 @@ from rover_pipeline.odometry.dead_reckoning import contradicted
 from rover_pipeline.odometry.level import GRAVITY, Level, find_level
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro
 from rover_pipeline.odometry.options import OdometryOptions
-from rover_pipeline.odometry.shake import NO_SHAKE, Shake, split_rates, worth_while
 from rover_pipeline.odometry.spline import SplineTrajectory
+from rover_pipeline.odometry.vibration import NO_VIBRATION, Vibration, split_rates, worth_while
 
 #: Largest angular rate that can be true, rad/s. Larger ones, and NaN, are damage: no gyroscope of a rig measures them.
 _MAX_RATE = 100.0
@@ -92,14 +92,14 @@ class Imu(NamedTuple):
 
     Attributes:
         used: "used", or why the gyroscope is not.
-        gyro: rates that the trajectory's spline can follow; shake: the rest.
+        gyro: rates that the trajectory's spline can follow; vibration: the rest.
         summary: for the provenance; notes: what the user is warned of.
         calibration: None where nothing was calibrated.
     """
 
     used: str
     gyro: Gyro = NO_GYRO
-    shake: Shake = NO_SHAKE
+    vibration: Vibration = NO_VIBRATION
     summary: dict[str, Any] | None = None
     notes: Sequence[str] = ()
     calibration: Calibration | None = None
@@ -107,7 +107,7 @@ class Imu(NamedTuple):
     def without(self, reason: str) -> Imu:
         """The same with its gyroscope left out."""
         notes = [*self.notes, f"imu: its angular rates are not used for the trajectory: {reason}"]
-        return self._replace(used=f"not used: {reason}", gyro=NO_GYRO, shake=NO_SHAKE, notes=notes)
+        return self._replace(used=f"not used: {reason}", gyro=NO_GYRO, vibration=NO_VIBRATION, notes=notes)
 
 
 def reference_rates(
@@ -154,13 +154,13 @@ def calibrated(
     noise = white_noise(rates)
     gyro = Gyro(times, rates, options.gyro_noise or max(_noise(times, rates, reference), noise))
     summary["noise_rad_s"] = [round(noise, 5), round(gyro.noise, 5)]
-    slow, shake = split_rates(times, rates, 0.0, options.knots)
-    if worth_while(shake, noise, options.knots):
-        summary["shake_deg"] = round(float(np.degrees(np.sqrt((shake.angle**2).sum(axis=1).mean()))), 4)
+    slow, vibration = split_rates(times, rates, 0.0, options.knots)
+    if worth_while(vibration, noise, options.knots):
+        summary["vibration_deg"] = round(float(np.degrees(np.sqrt((vibration.angle**2).sum(axis=1).mean()))), 4)
         gyro = gyro._replace(rates=slow)
     else:
-        shake = NO_SHAKE
-    return Imu("used", gyro, shake, summary, [f"imu: {note}" for note in found.notes], found)
+        vibration = NO_VIBRATION
+    return Imu("used", gyro, vibration, summary, [f"imu: {note}" for note in found.notes], found)
 
 
 def _noise(times: np.ndarray, rates: np.ndarray, reference: tuple[np.ndarray, np.ndarray]) -> float:

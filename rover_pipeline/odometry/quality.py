@@ -14,7 +14,7 @@ import numpy as np
 
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.numerics.linear import cholesky, eigh, eigvalsh, inv, matmul
-from rover_pipeline.odometry.gaps import LONGEST
+from rover_pipeline.odometry.gaps import MAX_BRIDGED
 from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.refinement import Batch
 from rover_pipeline.odometry.registration.cross_validation import PARTS, SweepFit, smallest_eigenvalue
@@ -303,6 +303,6 @@ def unbridged(used: np.ndarray, ts: np.ndarray, joined: Container[int] = ()) -> 
     lost = np.zeros(len(used), bool)
     frames = np.flatnonzero(used)
     for before, after in itertools.pairwise(frames):
-        if ts[after] - ts[before] > LONGEST and after not in joined:
+        if ts[after] - ts[before] > MAX_BRIDGED and after not in joined:
             lost[before + 1 : after + 1] = True
     return lost

@@ -41,8 +41,8 @@ from rover_pipeline.odometry.registration.cross_validation import (
 from rover_pipeline.odometry.registration.point_terms import DEPTH, ELEVATION, PointErrors
 from rover_pipeline.odometry.registration.register import batch_passes, has_settled
 from rover_pipeline.odometry.segments import SweepReader
-from rover_pipeline.odometry.shake import NO_SHAKE, Shake
 from rover_pipeline.odometry.spline import SplineTrajectory
+from rover_pipeline.odometry.vibration import NO_VIBRATION, Vibration
 
 #: Information by which the gyroscope may move a second of the trajectory against the lidar, for each of its unknowns,
 #: before it is asked whether the lidar alone fits better.
@@ -67,7 +67,7 @@ class Batch(NamedTuple):
         system: the equations of all control points.
         noise: variance of the points' distances from their planes, relative to the expected one.
         errors: of points, which the equations took for known.
-        shake: rotations of the lidar about the trajectory.
+        vibration: rotations of the lidar about the trajectory.
         missing_information: share of an error that a pass leaves, because the map follows the trajectory; see
             `convergence.rate`.
         remaining: f8 (frame,), how far further passes would move the positions, if there were any, m.
@@ -80,7 +80,7 @@ class Batch(NamedTuple):
     system: SplineSystem
     noise: float
     errors: PointErrors
-    shake: Shake = NO_SHAKE
+    vibration: Vibration = NO_VIBRATION
     missing_information: float = 0.0
     remaining: np.ndarray | float = 0.0
     remaining_elevation: float = 0.0
@@ -108,7 +108,7 @@ class Batch(NamedTuple):
     def states(self, ts: np.ndarray) -> State:
         """Of the lidar at some instants, f8 (frame,), s."""
         state = self.trajectory.at(ts)
-        angle, rate = self.shake.at(ts)
+        angle, rate = self.vibration.at(ts)
         turn = exp(angle)
         return state._replace(rot=matmul(state.rot, turn), avel=np.einsum("nji,nj->ni", turn, state.avel) + rate)
 
@@ -160,8 +160,8 @@ def refine_in_batch(
     if is_worse(first.fits, best.fits):
         kept = _as_settled(first, reader.times, [Pass(first.trajectory, *first.refined())], MAX_REMAINING, best)
         return kept, dropped or "points that were left out fit the first trajectory better"
-    # What turns with a shake is another trajectory than the first one: nothing can be learned from the two.
-    before = [] if len(imu.shake.times) else [Pass(first.trajectory, best.trajectory, best.errors)]
+    # What turns with a vibration is another trajectory than the first one: nothing can be learned from the two.
+    before = [] if len(imu.vibration.times) else [Pass(first.trajectory, best.trajectory, best.errors)]
     found = [best]
     del first, best
     if not used:
@@ -243,7 +243,7 @@ def _pass(
     if gyro is None:
         return _at_once(reader, trajectory, ranges, errors)
     imu, spans = gyro
-    return _at_once(reader, trajectory, ranges, errors, imu.shake).with_rates(imu.gyro, spans)
+    return _at_once(reader, trajectory, ranges, errors, imu.vibration).with_rates(imu.gyro, spans)
 
 
 def _with_gyro(
@@ -255,17 +255,17 @@ def _with_gyro(
 ) -> tuple[Batch, bool]:
     """The pass after the first trajectory with the gyroscope, or without it where that fits better; and which it is."""
     plain, turned = first.refined(), first.with_rates(imu.gyro, spans).refined()
-    batch = _at_once(reader, turned[0], ranges, turned[1], imu.shake).with_rates(imu.gyro, spans)
+    batch = _at_once(reader, turned[0], ranges, turned[1], imu.vibration).with_rates(imu.gyro, spans)
     moved = _moves(first.system.band / first.noise, plain[0], turned[0])
-    differs = len(imu.shake.times) or moved > _MOVES
+    differs = len(imu.vibration.times) or moved > _MOVES
     if differs or (moved > _SAME and is_worse(first.fits, batch.fits)):
         without = _at_once(reader, plain[0], ranges, plain[1])
-        if len(imu.shake.times):
+        if len(imu.vibration.times):
             # Turned points change the map so much that one pass does not tell which is better.
             trajectory, errors = without.refined()
             without = _at_once(reader, trajectory, ranges, errors)
             trajectory, errors = batch.refined()
-            batch = _at_once(reader, trajectory, ranges, errors, imu.shake).with_rates(imu.gyro, spans)
+            batch = _at_once(reader, trajectory, ranges, errors, imu.vibration).with_rates(imu.gyro, spans)
         if mean_difference(without.fits, batch.fits) > 0:
             return without, False
     return batch, True
@@ -298,7 +298,7 @@ def _at_once(
     trajectory: SplineTrajectory,
     ranges: Sequence[tuple[int, int]],
     errors: PointErrors | None,
-    shake: Shake = NO_SHAKE,
+    vibration: Vibration = NO_VIBRATION,
 ) -> Batch:
     """What all sweeps at once say about a trajectory."""
     recording, options = reader.recording, reader.options
@@ -307,7 +307,7 @@ def _at_once(
     errors = PointErrors(np.zeros(DEPTH + len(options.voxels))) if errors is None else errors
     system = SplineSystem(trajectory, options, errors.nuisance)
     with recording.exchange() as store:
-        segments = BatchPass(reader, trajectory, ranges, store, errors, shake)
+        segments = BatchPass(reader, trajectory, ranges, store, errors, vibration)
         deque(recording.map(segments.put_map, ranges, "map", processes=True), maxlen=0)
         for equations, part_fits, part, nuisance in recording.map(segments.equations, ranges, "refine", processes=True):
             system.add(equations)
@@ -315,4 +315,4 @@ def _at_once(
             fits += packed(part_fits)
             information.append(np.reshape(part, (-1, 6, 6)))
     scale = noise_scale(fits)
-    return Batch(trajectory, fits, np.concatenate(information) / scale, system, scale, errors, shake)
+    return Batch(trajectory, fits, np.concatenate(information) / scale, system, scale, errors, vibration)

@@ -18,18 +18,18 @@ from rover_pipeline.kinematics.options import OwnRegion
 from rover_pipeline.lidar.ranges import CLIPPED
 
 #: Sweeps that are looked at, spread over the recording, and the smallest number that shows anything.
-SWEEPS, _FEWEST = 32, 8
+SWEEPS, _MIN_SWEEPS = 32, 8
 #: Largest distance of what belongs to the rig, mm.
 _NEAR = 3000
 #: Largest change of a range that counts as the same, mm: twelve times the noise of a good lidar, four of a poor one.
 _SAME = 40
 #: Share of the sweeps in which a pixel has a return, and in which it is the same, so that a few may differ.
-_USUAL, _MOST = 0.9, 0.95
+_MIN_RETURNED, _MIN_SAME = 0.9, 0.95
 #: Smallest share of far pixels that shows anything, and the largest share of them that may be the same: below a trolley
 #: a smooth floor is the same near and far, and so is all where a rig stands.
-_ENOUGH, _STILL = 0.02, 0.002
+_MIN_FAR, _MAX_FAR_SAME = 0.02, 0.002
 #: Smallest share of pixels that is worth a second trajectory, and the smallest share of those that is a part.
-_SMALL, _PART = 0.02, 0.05
+_MIN_OWN, _MIN_PART = 0.02, 0.05
 #: Degrees of azimuth without candidates that end a part.
 _GAP_DEGREES = 3
 
@@ -62,18 +62,18 @@ def candidates(images: np.ndarray) -> np.ndarray | None:
         images: u2 (sweep, beam, column), mm, spread over a recording; 0 and 65535 = no return.
     """
     count = len(images)
-    if count < _FEWEST:
+    if count < _MIN_SWEEPS:
         return None
     ordered = np.sort(np.where(images == CLIPPED, 0, images), axis=0)
-    first = int(np.ceil((1 - _USUAL) * (count - 1)))
+    first = int(np.ceil((1 - _MIN_RETURNED) * (count - 1)))
     usual = ordered[first] > 0
-    same = usual & (ordered[int(_MOST * (count - 1))].astype("i4") - ordered[first] <= _SAME)
+    same = usual & (ordered[int(_MIN_SAME * (count - 1))].astype("i4") - ordered[first] <= _SAME)
     middle = ordered[(first + count) // 2]
     far = usual & (middle > _NEAR)
-    if far.mean() < _ENOUGH or same[far].mean() > _STILL:
+    if far.mean() < _MIN_FAR or same[far].mean() > _MAX_FAR_SAME:
         return None
     own = same & (middle <= _NEAR)
-    return np.where(own, middle, 0).astype("u2") if own.mean() >= _SMALL else None
+    return np.where(own, middle, 0).astype("u2") if own.mean() >= _MIN_OWN else None
 
 
 def regions_of(ranges: np.ndarray, start: np.ndarray, direction: np.ndarray) -> tuple[OwnRegion, ...]:
@@ -94,7 +94,7 @@ def regions_of(ranges: np.ndarray, start: np.ndarray, direction: np.ndarray) -> 
     found = []
     for part in np.split(degrees, np.flatnonzero(np.diff(degrees) > _GAP_DEGREES) + 1):
         held = points[np.isin(azimuth, part)]
-        if len(held) < _PART * len(points):
+        if len(held) < _MIN_PART * len(points):
             continue
         up = np.degrees(np.arctan2(held[:, 2], np.hypot(held[:, 0], held[:, 1])))
         first = (int(part[0]) + begin + 180) % 360 - 180

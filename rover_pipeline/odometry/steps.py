@@ -21,7 +21,7 @@ from rover_pipeline.numerics.prepare import prepare
 from rover_pipeline.odometry.clouds import ScanReader
 from rover_pipeline.odometry.degeneracy import Degeneracy, degeneracy_warnings
 from rover_pipeline.odometry.distortion import distortion, rate_remarks
-from rover_pipeline.odometry.gaps import LONGEST, gaps
+from rover_pipeline.odometry.gaps import MAX_BRIDGED, gaps
 from rover_pipeline.odometry.inertial import Imu, Samples, calibrated, contradicted_by, level_of, with_accelerometer
 from rover_pipeline.odometry.mirror import mirrored
 from rover_pipeline.odometry.options import OdometryOptions
@@ -149,7 +149,7 @@ def odom(
     if options.imu and samples is not None:
         # What the ranges alone do not tell is no measure for the accelerometer, nor is the guess across a gap.
         known = trusted(refusals, times, recording.valid != 0, used, seams, np.zeros(0, int))
-        motion = Trajectory(times, state, known, max_gap=LONGEST)
+        motion = Trajectory(times, state, known, max_gap=MAX_BRIDGED)
         against, mirror = contradicted_by(samples, imu, mount, motion), mirrored(samples, imu, mount, rates, motion)
     refusals += [
         Refusal("accelerometer", against, parts=True),
@@ -166,7 +166,7 @@ def odom(
     first = int(np.argmax(valid)) if valid.any() else 0
     world = state.rot[first].T
     if options.world == "gravity" and valid.any():
-        level = level_of(samples, imu, mount, Trajectory(times, state, valid, max_gap=LONGEST))
+        level = level_of(samples, imu, mount, Trajectory(times, state, valid, max_gap=MAX_BRIDGED))
         measured["gravity"] = level.summary()
         world = matmul(remove_tilt(state.rot[first, None], level.up)[0], world)
     degenerate = degeneracy.summary(world)

@@ -20,12 +20,12 @@ from rover_pipeline.kinematics.state import State
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.odometry import steps
 from rover_pipeline.odometry.dead_reckoning import contradicted
-from rover_pipeline.odometry.gaps import LONGEST
+from rover_pipeline.odometry.gaps import MAX_BRIDGED
 from rover_pipeline.odometry.inertial import Imu, Samples, calibrated
 from rover_pipeline.odometry.level import GRAVITY, Level, find_level
 from rover_pipeline.odometry.observations import Gyro
 from rover_pipeline.odometry.options import OdometryOptions
-from rover_pipeline.odometry.shake import split_rates, worth_while
+from rover_pipeline.odometry.vibration import split_rates, worth_while
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.motion.pace import Pace
 from rover_pipeline.simulate.record import simulate
@@ -155,14 +155,14 @@ def test_rates_are_split_into_what_a_spline_can_follow_and_small_rotations() -> 
     slow = 0.5 * np.sin(2 * np.pi * 0.8 * times)[:, None] * [0.2, 0.5, 1.0]
     angle = np.radians(0.3) * np.sin(2 * np.pi * 15 * times)[:, None] * [1.0, 0.0, -0.5]
     rates = slow + np.radians(0.3) * 2 * np.pi * 15 * np.cos(2 * np.pi * 15 * times)[:, None] * [1.0, 0.0, -0.5]
-    follows, shake = split_rates(times, rates, 0.0, 0.05)
+    follows, vibration = split_rates(times, rates, 0.0, 0.05)
     inner = slice(20, -20)
-    assert np.degrees(np.abs(shake.angle - angle)[inner].max()) < 0.03
+    assert np.degrees(np.abs(vibration.angle - angle)[inner].max()) < 0.03
     assert np.abs(follows - slow)[inner].max() < 0.03
     between = (times[1:] + times[:-1])[inner] / 2
     expected = np.radians(0.3) * np.sin(2 * np.pi * 15 * between)[:, None] * [1.0, 0.0, -0.5]
-    assert np.degrees(np.abs(shake.at(between)[0] - expected).max()) < 0.03
-    assert worth_while(shake, 0.002, 0.05)
+    assert np.degrees(np.abs(vibration.at(between)[0] - expected).max()) < 0.03
+    assert worth_while(vibration, 0.002, 0.05)
     quiet = slow + np.random.default_rng(1).normal(0, 0.002, slow.shape)
     assert not worth_while(split_rates(times, quiet, 0.0, 0.05)[1], 0.002, 0.05)
 
@@ -171,8 +171,8 @@ def test_nothing_is_integrated_over_a_gap_of_the_gyroscope() -> None:
     times = np.arange(0, 8, 0.01)
     rates = 0.5 * np.cos(2 * np.pi * 15 * times)[:, None] * [1.0, 0.0, 0.0]
     kept = (times < 3) | (times > 3.2)
-    _, shake = split_rates(times[kept], rates[kept], 0.0, 0.05)
-    angle, rate = shake.at(np.array([3.1, 2.0, -1.0, 9.0]))
+    _, vibration = split_rates(times[kept], rates[kept], 0.0, 0.05)
+    angle, rate = vibration.at(np.array([3.1, 2.0, -1.0, 9.0]))
     assert np.abs(angle[1]).max() > 0 and not angle[[0, 2, 3]].any() and not rate[[0, 2, 3]].any()
 
 
@@ -215,7 +215,7 @@ def test_an_accelerometer_contradicts_a_slip_and_neither_a_gap_nor_a_sweep_that_
 
     def against(state: State, frames: np.ndarray) -> np.ndarray:
         part = State(*(each[frames] for each in state))
-        trajectory = Trajectory(ts[frames], part, np.ones(len(frames)), max_gap=LONGEST)
+        trajectory = Trajectory(ts[frames], part, np.ones(len(frames)), max_gap=MAX_BRIDGED)
         return contradicted(trajectory, samples, acc, np.eye(3), level)
 
     every = np.arange(80)
@@ -244,7 +244,9 @@ def test_an_accelerometer_that_feels_nothing_contradicts_buses_that_set_off_in_m
             pos=path.value[:, None] * along, rot=np.tile(np.eye(3), (len(ts), 1, 1)), vel=path.rate[:, None] * along,
             acc=path.rate2[:, None] * along, avel=none + turning,
         )  # fmt: skip
-        return contradicted(Trajectory(ts, state, np.ones(len(ts)), max_gap=LONGEST), samples, acc, np.eye(3), level)
+        return contradicted(
+            Trajectory(ts, state, np.ones(len(ts)), max_gap=MAX_BRIDGED), samples, acc, np.eye(3), level
+        )
 
     # The motion goes on at a constant speed after they have set off, which is as wrong.
     assert against(rest)[15:-1].all() and not against(rest)[:5].any()

@@ -9,7 +9,7 @@ from rover_pipeline.kinematics.mount import IDENTITY, Mount
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.kinematics.trajectory import Trajectory
-from rover_pipeline.odometry.gaps import LONGEST
+from rover_pipeline.odometry.gaps import MAX_BRIDGED
 from rover_pipeline.odometry.inertial import Samples, calibrated
 from rover_pipeline.odometry.level import GRAVITY
 from rover_pipeline.odometry.mirror import half_turn_of, mirrored
@@ -39,7 +39,7 @@ def walk(seconds: float, mirror: np.ndarray = NO_MIRROR) -> tuple[Samples, Lidar
     state = State(
         seen.pos @ mirror, mirror @ seen.rot @ mirror, seen.vel @ mirror, seen.acc @ mirror, seen.avel @ turns
     )
-    trajectory = Trajectory(ts, state, np.ones(len(ts)), max_gap=LONGEST)
+    trajectory = Trajectory(ts, state, np.ones(len(ts)), max_gap=MAX_BRIDGED)
     return Samples(times + 0.02, rates, acc, "m/s2"), (times, lidar), trajectory
 
 

@@ -1,7 +1,7 @@
 """Rotation that is faster than the knots of the trajectory, such as vibration, as the gyroscope measures it.
 
 The rates are split by frequency. What a spline with the knots of the trajectory can follow is a measurement of the
-spline's angular velocity. The rest is integrated to small rotations between the spline and the lidar, which shakes
+spline's angular velocity. The rest is integrated to small rotations between the spline and the lidar, which vibrates
 about it. Points that are turned by them lie where a lidar that follows the spline would have measured them, so the
 registration needs no denser knots.
 """
@@ -20,14 +20,14 @@ from rover_pipeline.odometry.observations import Points, Sweep
 from rover_pipeline.odometry.spline import ORDER, THIRD_DIFFERENCE, SplineTrajectory
 
 #: Rates farther apart are not integrated, s, and fewest rates between two such gaps.
-_GAP, _FEWEST = 0.04, 20
+_GAP, _MIN_RATES = 0.04, 20
 #: Weight of the third differences that determine control points at the ends, relative to that of a sample.
 _ENDS = 1e-6
 #: Rotation that is worth while, rad, and relative to that of the gyroscope's noise.
-_LEAST, _NOISES = 3e-4, 4.0
+_MIN_ANGLE, _NOISES = 3e-4, 4.0
 
 
-class Shake(NamedTuple):
+class Vibration(NamedTuple):
     """Rotations of the lidar relative to the trajectory's spline.
 
     Attributes:
@@ -67,7 +67,7 @@ class Shake(NamedTuple):
         return sweep._replace(points=_turned(sweep.points, sweep.column, turn), held_out=held_out)
 
 
-NO_SHAKE = Shake(np.zeros(0), np.zeros((0, 3)), np.zeros((0, 3)))
+NO_VIBRATION = Vibration(np.zeros(0), np.zeros((0, 3)), np.zeros((0, 3)))
 
 
 @compiled
@@ -81,7 +81,7 @@ def _turned(points: np.ndarray, column: np.ndarray, turn: np.ndarray) -> np.ndar
     return out
 
 
-def split_rates(times: np.ndarray, rates: np.ndarray, start: float, step: float) -> tuple[np.ndarray, Shake]:
+def split_rates(times: np.ndarray, rates: np.ndarray, start: float, step: float) -> tuple[np.ndarray, Vibration]:
     """Rates that a spline can follow, f8 (G, 3), and the rest as rotations.
 
     Rotation vectors are integrated axis by axis. The rest is small and alternates within a few knots, so what this
@@ -94,31 +94,31 @@ def split_rates(times: np.ndarray, rates: np.ndarray, start: float, step: float)
     slow, angle, rest = rates.copy(), np.zeros_like(rates), np.zeros_like(rates)
     for part in np.split(np.arange(len(times)), np.flatnonzero(np.diff(times) > _GAP) + 1):
         # Between two knots there must be more rates than control points.
-        if len(part) < _FEWEST or np.median(np.diff(times[part])) > step / 2:
+        if len(part) < _MIN_RATES or np.median(np.diff(times[part])) > step / 2:
             continue
         # The integral of an interpolating spline keeps vibration that has only a few samples in a period.
         turned = CubicSpline(times[part], rates[part]).antiderivative()(times[part])
         value, slope = _smoothed(times[part], turned, start, step)
         slow[part], angle[part], rest[part] = slope, turned - value, rates[part] - slope
-    return slow, Shake(times, angle, rest)
+    return slow, Vibration(times, angle, rest)
 
 
-def worth_while(shake: Shake, noise: float, step: float) -> bool:
+def worth_while(vibration: Vibration, noise: float, step: float) -> bool:
     """Whether the rotations are larger than the errors that they have themselves, and larger than a lidar's.
 
     Args:
         noise: standard deviation of the gyroscope's white noise, rad/s; step: of the knots, s.
     """
-    moved = shake.angle[(shake.angle != 0).any(axis=1)]
+    moved = vibration.angle[(vibration.angle != 0).any(axis=1)]
     if not len(moved):
         return False
-    period = float(np.median(np.diff(shake.times)))
+    period = float(np.median(np.diff(vibration.times)))
     # White noise of density noise^2 * period, integrated, above the highest frequency that the knots follow.
     own = noise * np.sqrt(period * max(2 * step - 2 * period, 0.0) / (2 * np.pi**2))
-    # The largest of the means over tenths of the recording: a rig may shake for a while only.
+    # The largest of the means over tenths of the recording: a rig may vibration for a while only.
     parts = [part for part in np.array_split(moved, 10) if len(part)]
     largest = max(float(np.sqrt((part**2).mean(axis=0).max())) for part in parts)
-    return largest > max(_LEAST, _NOISES * own)
+    return largest > max(_MIN_ANGLE, _NOISES * own)
 
 
 def _smoothed(times: np.ndarray, values: np.ndarray, start: float, step: float) -> tuple[np.ndarray, np.ndarray]:
