@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from rover_pipeline.mapping.bev import picture
 from rover_pipeline.mapping.floor import Floor, find_floor, levelling
 from rover_pipeline.mapping.grid import FREE, OCCUPIED, CellCounts, Extent, Grid, classify, encoded, yaml_text
 from rover_pipeline.mapping.local_grid import LocalGrid
+from rover_pipeline.mapping.mirrors import Mirror, find_mirrors
 from rover_pipeline.mapping.options import MapStepOptions
 from rover_pipeline.mapping.ply import ply
 from rover_pipeline.mapping.removal import Boxes
@@ -184,7 +186,9 @@ def _files(
     cloud = voxels.cloud()
     trajectory = builder.motion.trajectory
     path = np.where(trajectory.valid[:, None], trajectory.states.pos[:, :2], np.nan)
-    measured = {
+    above_floor = cloud.xyz + np.array([0.0, 0.0, floor.height])
+    mirrors = find_mirrors(above_floor, trajectory.states.pos[trajectory.valid])
+    measured: dict[str, Any] = {
         "sweeps": used,
         "points": len(cloud.xyz),
         "voxel_m": voxels.edge,
@@ -196,6 +200,11 @@ def _files(
         "up": [round(float(value), 6) for value in floor.up],
         "heights_m": [round(float(low), 3), round(float(high), 3)],
         **({} if builder.boxes is None else {"returns_left_out": removed}),
+        **(
+            {"mirrors": [_described(mirror, int(mirror.seen_in(above_floor).sum()), floor.up) for mirror in mirrors]}
+            if mirrors
+            else {}
+        ),
     }
     remarks = (
         f"Seen from above: z is the direction {measured['up']} of _odom, the origin is that of _odom.",
@@ -213,7 +222,28 @@ def _files(
         "occupancy.yaml": yaml_text(grid.extent, "occupancy.pgm", remarks).encode(),
         "bev.png": picture(grid, cells, path, options.z_min, options.z_max),
     }
-    return files, Inspection(measured, _warnings(builder, voxels.edge))
+    warnings = [_mirror_warning(mirror, len(cloud.xyz)) for mirror in measured.get("mirrors", ())]
+    return files, Inspection(measured, _warnings(builder, voxels.edge) + warnings)
+
+
+def _described(mirror: Mirror, points: int, up: np.ndarray) -> dict[str, Any]:
+    """A mirror in the frame of `_odom`: its point that is nearest to the origin, its normal, and what it explains."""
+    normal = matmul(np.array([*mirror.normal, 0.0]), levelling(up))
+    return {
+        "point": [round(float(value), 3) for value in mirror.distance * normal],
+        "normal": [round(float(value), 4) for value in normal],
+        "explained": round(float(mirror.explained), 3),
+        "if_moved": round(float(mirror.moved), 3),
+        "points": points,
+    }
+
+
+def _mirror_warning(mirror: dict[str, Any], points: int) -> str:
+    point, normal = (", ".join(f"{value:.2f}" for value in mirror[key]) for key in ("point", "normal"))
+    return (
+        f"{mirror['points']} of {points} points are the mirror image of what stands before the plane through ({point}) "
+        f"with the normal ({normal}): there is a mirror or a window, unless the place is built symmetrically"
+    )
 
 
 def _warnings(builder: _MapBuilder, edge: float) -> list[str]:
