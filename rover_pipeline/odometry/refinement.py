@@ -157,16 +157,18 @@ def refine_in_batch(
         return _repeated(reader, found, ranges, passes), "" if not spans else "odometry.passes allows no further pass"
     best, used = _with_gyro(reader, first, ranges, spans, imu)
     dropped = "" if used else "points that were left out fit better without it"
-    if is_worse(first.fits, best.fits):
-        kept = _as_settled(first, reader.times, [Pass(first.trajectory, *first.refined())], MAX_REMAINING, best)
-        return kept, dropped or "points that were left out fit the first trajectory better"
     # What turns with a vibration is another trajectory than the first one: nothing can be learned from the two.
     before = [] if len(imu.vibration.times) else [Pass(first.trajectory, best.trajectory, best.errors)]
+    start, fits, doubtful = first.trajectory, first.fits, is_worse(first.fits, best.fits)
     found = [best]
     del first, best
-    if not used:
-        return _repeated(reader, found, ranges, passes - 1, before=before), dropped
-    return _repeated(reader, found, ranges, passes - 1, (imu, spans), before), ""
+    batch = _repeated(reader, found, ranges, passes - 1, (imu, spans) if used else None, before)
+    # The first of many passes may lead away for a moment: it is their end that is compared with the beginning.
+    if doubtful and is_worse(fits, batch.fits):
+        first = _at_once(reader, start, ranges, None)
+        kept = _as_settled(first, reader.times, [Pass(start, *first.refined())], MAX_REMAINING, batch)
+        return kept, dropped or "points that were left out fit the first trajectory better"
+    return batch, dropped
 
 
 def _repeated(

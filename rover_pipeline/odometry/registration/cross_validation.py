@@ -281,6 +281,11 @@ def is_worse(before: Sequence[SweepFit], after: Sequence[SweepFit]) -> bool:
     return bool(differences.mean() > _SIGNIFICANT * error)
 
 
+def mean_cost(fits: Sequence[SweepFit]) -> float:
+    """Mean cost of held-out points of the sweeps that have one, m2; infinite if none has."""
+    return float(np.mean([fit.cost for fit in fits if np.isfinite(fit.cost)] or [np.inf]))
+
+
 def mean_difference(before: Sequence[SweepFit], after: Sequence[SweepFit]) -> float:
     """By how much the cost of held-out points grew on average, m2; negative if it became smaller."""
     differences = _differences(before, after)

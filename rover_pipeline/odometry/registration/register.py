@@ -20,7 +20,8 @@ from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.odometry.registration.backends import make_backend
 from rover_pipeline.odometry.registration.batch import build_map, normal_equations, on_others, solve
 from rover_pipeline.odometry.registration.convergence import MAX_REMAINING
-from rover_pipeline.odometry.registration.cross_validation import SweepFit, cross_validate, is_worse, world_rays
+from rover_pipeline.odometry.registration.cross_validation import cross_validate, is_worse, mean_cost, world_rays
+from rover_pipeline.odometry.registration.speed_search import with_other_speeds
 from rover_pipeline.odometry.registration.spline_equations import AngularRates, register_sweep
 from rover_pipeline.odometry.spline import ORDER, SplineTrajectory, fit_spline
 from rover_pipeline.odometry.surfels import SurfelMap
@@ -43,6 +44,8 @@ _MAX_BATCH_PASSES, _SETTLED = 30, 0.002
 #: Distance of a sweep from the map of others, relative to the largest error of a valid pose, below which they agree:
 #: maps change every half second, so that such errors add up to half of the largest one over two seconds.
 _AGREE = 0.25
+#: Share of what is told of a position below which hardly any surface faces a direction; a third where all do alike.
+_FACING = 0.05
 #: Information that holds the first sweep in its place.
 _FIXED = 1e8
 
@@ -136,7 +139,7 @@ def _register_sweeps(
     place agree in their errors. From its end to its beginning the same motion has no such start. And where a fast rig
     leaves its map behind, nothing after that fits. So where sweeps do not lie on the map of the others, as they do
     among walls, the trajectories of both directions and the guess itself are refined in batch, and the one that the
-    points that were left out fit best is taken.
+    points that were left out fit best is taken. Where hardly any surface faces a direction, so are speeds along it.
     """
     some = sweeps[::_JUDGED]
     forth, fits = _register_to_map(sweeps, guess, options, gyro)
@@ -147,12 +150,13 @@ def _register_sweeps(
         [sweep.backwards() for sweep in reversed(sweeps)], guess.backwards(), options, gyro.backwards()
     )
     found = [(forth, fits), (turned.backwards(), turned_fits[::-1]), (guess, [True] * len(fits))]
+    _, information, _ = normal_equations(on_others(some, forth, options), forth, options)
+    told, directions = linear.eigh(np.sum(information, axis=0)[:3, :3])
+    if told[0] < _FACING * told.sum():
+        others = with_other_speeds(sweeps, guess, directions[:, 0])
+        found += [_register_to_map(sweeps, other, options, gyro) for other in others]
     refined = [(_refined(sweeps, trajectory, options, gyro), used) for trajectory, used in found]
-    return min(refined, key=lambda each: _mean_cost(cross_validate(some, each[0], options)))
-
-
-def _mean_cost(fits: Sequence[SweepFit]) -> float:
-    return float(np.mean([fit.cost for fit in fits if np.isfinite(fit.cost)] or [np.inf]))
+    return min(refined, key=lambda each: mean_cost(cross_validate(some, each[0], options)))
 
 
 def _refined(

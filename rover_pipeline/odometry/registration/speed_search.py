@@ -1,0 +1,59 @@
+"""First guesses of a motion along which little is seen, as along the aisle of a warehouse.
+
+Most surfaces there are parallel to the motion, and a registration that begins at another speed stays there. So speeds
+are searched by correlation, as E. Olson does with poses (Real-Time Correlative Scan Matching, ICRA 2009): the speed is
+right with which a second of sweeps fills the fewest cells. A pattern of few beams fills few cells at rest too, so that
+the best few speeds are told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from rover_pipeline.odometry.observations import Sweep
+from rover_pipeline.odometry.registration.cross_validation import world_rays
+from rover_pipeline.odometry.spline import SplineTrajectory
+
+#: Number of sweeps that are compared, and edge of the cells, m.
+_SWEEPS, _EDGE_M = 5, 0.1
+#: Largest speed, m/s: that of a car on a motorway is 36. Number of speeds that are told.
+_MAX_SPEED, _KEPT = 40.0, 3
+#: Number of points of a sweep that are compared.
+_POINTS = 2000
+
+
+def with_other_speeds(
+    sweeps: Sequence[Sweep], guess: SplineTrajectory, direction: np.ndarray
+) -> Iterator[SplineTrajectory]:
+    """Trajectories of one speed along a direction, and of the guess's motion otherwise.
+
+    Args:
+        sweeps: of which the first ones tell the speed.
+        direction: f8 (3,), unit vector in the world.
+    """
+    still = guess.copy()
+    still.pos[:] -= np.outer(((guess.pos - guess.pos[0]) * direction).sum(axis=1), direction)
+    first, places, since = sweeps[:_SWEEPS], [], []
+    for sweep in first:
+        part = slice(None, None, max(1, len(sweep.points) // _POINTS))
+        places.append(world_rays(sweep, still)[part, :3])
+        since.append(sweep.times[sweep.column[part]] - first[0].end)
+    place, time = np.concatenate(places), np.concatenate(since)
+    # From one speed to the next the last sweep moves by a cell.
+    step = _EDGE_M / max(float(np.ptp(time)), 1e-3)
+    speeds = step * np.arange(-int(_MAX_SPEED / step), int(_MAX_SPEED / step) + 1)
+    cells = np.array([_cells(place + np.outer(speed * time, direction)) for speed in speeds])
+    lowest = np.flatnonzero((cells[1:-1] <= cells[:-2]) & (cells[1:-1] <= cells[2:])) + 1
+    instants = guess.start + (np.arange(len(guess.pos)) - 1) * guess.step - first[0].end
+    for n in lowest[np.argsort(cells[lowest], kind="stable")][:_KEPT]:
+        moving = still.copy()
+        moving.pos[:] += np.outer(speeds[n] * instants, direction)
+        yield moving
+
+
+def _cells(places: np.ndarray) -> int:
+    """Number of cells that places, f8 (N, 3) m, fill."""
+    x, y, z = np.floor(places / _EDGE_M).astype("i8").T
+    return len(np.unique((x << 42) + (y << 21) + z))
