@@ -245,21 +245,3 @@ class MdaOptions(DatasetOptions):
             "camera/camera.json?",
             *quality,
         )
-
-
-class ExportSection(Options):
-    """Datasets in other formats."""
-
-    root: str | None = Field(
-        None,
-        description="Folder of the datasets that the workflow makes, ROOT/FORMAT. null = `exports` in the folder in "
-        "which the command was typed.",
-    )
-    splits: SplitOptions = Field(SplitOptions(), description="Training, validation and test, the same in every format.")
-    kitti: KittiOptions = Field(KittiOptions(), description="KITTI's odometry benchmark.")
-    edgefirst: EdgefirstOptions = Field(EdgefirstOptions(), description="EdgeFirst datasets.")
-    roverp: RoverpOptions = Field(RoverpOptions(), description="Poses as the I/Q-1M recordings have them.")
-    nerfstudio: NerfstudioOptions = Field(NerfstudioOptions(), description="Pictures with poses, for nerfstudio.")
-    l5kit: L5kitOptions = Field(L5kitOptions(), description="Scenes of L5Kit.")
-    rslearn: RslearnOptions = Field(RslearnOptions(), description="Windows of rslearn.")
-    mda: MdaOptions = Field(MdaOptions(), description="MDA files.")

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from rover_pipeline.export.dataset_output import (
     older_dataset,
     publish,
 )
+from rover_pipeline.export.layout import Layout
 from rover_pipeline.format.attempt import remove_left
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
@@ -123,9 +124,26 @@ class ExportJob:
         """Where the files of the dataset go."""
         return self.output.folder
 
+    @cached_property
+    def layout(self) -> Layout:
+        """The files of the format."""
+        layout: Layout = load(f"{self.format.module}:LAYOUT")
+        return layout
+
     def part(self, key: str, make: Callable[[], Iterable[Path]]) -> bool:
         """See `DatasetOutput.part`."""
         return self.output.part(key, make)
+
+    def save(self, kind: str, value: Any, **keys: object) -> Path:
+        """Write a file of the format's layout. Returns its path.
+
+        Args:
+            kind: the name of the file in the layout; value: its content; keys: of its path.
+        """
+        path = self.layout.path(self.folder, kind, **keys)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(self.layout[kind].content.encode(value))
+        return path
 
     def in_parts(
         self, name: str, items: Sequence[int], write: Callable[[int], Iterable[Path]], size: int, unit: str
@@ -193,7 +211,7 @@ def export_dataset(
         InTheWayError: something else is at `out`, or another process is making this dataset.
     """
     format = DATASETS[name]
-    options = options_model(name).parse(settings.get("options", {}), f"export.{name}")
+    options = format.options.parse(settings.get("options", {}), f"export.{name}")
     split_options = SplitOptions.parse(settings.get("splits", {}), "export.splits")
     out = out.absolute()
     if make:
@@ -237,12 +255,6 @@ def export_dataset(
             older_dataset(out, name, identity=identity, replace=True)  # nobody has come in between
             publish(output, out, provenance, stamp)
     return out
-
-
-def options_model(name: str) -> type[DatasetOptions]:
-    """The model of the options of a format."""
-    model: type[DatasetOptions] = load(f"rover_pipeline.datasets.options:{name.capitalize()}Options")
-    return model
 
 
 def dataset_settings(name: str, items: Sequence[str]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any
 from rover_pipeline.datasets.table import DATASETS, DatasetFormat
 from rover_pipeline.errors import FormatError, RoverError, one_line
 from rover_pipeline.export.dataset_output import known_states, merged_provenance, tree_state
+from rover_pipeline.export.layout import Layout
 from rover_pipeline.format.files import regular_size
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.trace import is_trace
@@ -46,7 +47,7 @@ def dataset_info(folder: Path) -> dict[str, Any]:
     format = _require(folder)
     provenance = _provenance(folder, format) or {}
     with _of_others(folder, format):
-        figures = load(f"{format.module}:describe")(folder)
+        figures = _of_module(format, "describe", load(f"{format.module}:LAYOUT").counts)(folder)
     return {
         "path": str(folder),
         "format": format.name,
@@ -94,9 +95,23 @@ def dataset_problems(folder: Path) -> Iterator[str]:
             )
     try:
         with _of_others(folder, format):
-            yield from load(f"{format.module}:problems")(folder)
+            yield from format_problems(format, folder)
     except FormatError as error:
         yield str(error)
+
+
+def format_problems(format: DatasetFormat, folder: Path) -> Iterator[str]:
+    """One line for each rule of its format that a folder breaks."""
+    layout: Layout = load(f"{format.module}:LAYOUT")
+    yield from layout.problems(folder, _of_module(format, "relations", None))
+
+
+def _of_module(format: DatasetFormat, name: str, otherwise: Any) -> Any:
+    """A function that the module of a format need not have."""
+    try:
+        return load(f"{format.module}:{name}")
+    except AttributeError:
+        return otherwise
 
 
 def _require_readable(folder: Path) -> None:

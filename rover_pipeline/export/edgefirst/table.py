@@ -168,24 +168,3 @@ def with_exif(jpeg: bytes, time: float, description: str) -> bytes:
     exif[IFD.Exif] = taken
     segment = exif.tobytes()
     return jpeg[:2] + b"\xff\xe1" + struct.pack(">H", len(segment) + 2) + segment + jpeg[2:]
-
-
-def pcd(fields: dict[str, np.ndarray]) -> bytes:
-    """A binary PCD 0.7 of f4 fields, little endian, (N,) each; points that are not finite are left out."""
-    table = np.column_stack(list(fields.values())).astype("<f4")
-    table = table[np.isfinite(table).all(1)]
-    count = len(table)
-    header = [
-        "# .PCD v0.7 - Point Cloud Data file format",
-        "VERSION 0.7",
-        f"FIELDS {' '.join(fields)}",
-        f"SIZE {' '.join('4' for _ in fields)}",
-        f"TYPE {' '.join('F' for _ in fields)}",
-        f"COUNT {' '.join('1' for _ in fields)}",
-        f"WIDTH {count}",
-        "HEIGHT 1",
-        "VIEWPOINT 0 0 0 1 0 0 0",
-        f"POINTS {count}",
-        "DATA binary",
-    ]
-    return ("\n".join(header) + "\n").encode() + table.tobytes()

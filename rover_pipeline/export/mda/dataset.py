@@ -17,8 +17,8 @@ from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError, SampleError
 from rover_pipeline.export.dataset import ExportJob, Recording
-from rover_pipeline.export.mda.codec import Item, append, encode
-from rover_pipeline.export.mda.files import describe, problems, read_bytes, read_item
+from rover_pipeline.export.mda.codec import Item, append
+from rover_pipeline.export.mda.files import LAYOUT, describe, read_bytes, read_item, relations
 from rover_pipeline.export.mda.payload import (
     SOURCES,
     Payloads,
@@ -35,7 +35,7 @@ from rover_pipeline.export.samples import find_samples
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import Sensor
 
-__all__ = ["describe", "problems", "write"]
+__all__ = ["LAYOUT", "describe", "relations", "write"]
 
 #: Key frames of one part, which survives an interruption.
 _PART = 200
@@ -106,7 +106,7 @@ def _write_part(
         groups = dict(before.groups) if before else {}
         for name, text in source.annotations(key).items():
             groups[name] = append(groups.get(name, ()), text)
-        path.write_bytes(encode(replace(item, groups=groups)))
+        job.save("items", replace(item, groups=groups), recording=folder.name, item=path.stem)
         if before and before.payload != item.payload:
             return path, "have another payload than before; their older revisions are of the older one"
         return path, ""
