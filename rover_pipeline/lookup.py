@@ -10,7 +10,7 @@ import importlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol, TypeVar
 
-from rover_pipeline.errors import ConfigError, did_you_mean, short
+from rover_pipeline.errors import ConfigError, did_you_mean, one_line, short
 
 
 class Named(Protocol):
@@ -64,7 +64,7 @@ class Registry(Mapping[str, Declared]):
             found = entry.load()
         except Exception as error:  # the package may run any code
             raise ConfigError(
-                f"{where} cannot be loaded: {type(error).__name__} {short(str(error), 200)}; {remedy}"
+                f"{where} cannot be loaded: {type(error).__name__} {one_line(str(error))[:200]}; {remedy}"
             ) from error
         if not isinstance(found, self._kind):
             raise ConfigError(f"{where} is a {type(found).__name__} and no {self._kind.__name__}; {remedy}")

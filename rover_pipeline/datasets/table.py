@@ -157,7 +157,7 @@ class ExportSection(Options):
             if name not in DATASETS:
                 unknown: Any = {"type": "extra_forbidden", "loc": (name,), "input": values[name]}
                 raise ValidationError.from_exception_data(cls.__name__, [unknown])
-            found[name] = DATASETS[name].options.model_validate(values[name])
+            found[name] = DATASETS[name].options.parse(values[name], f"export.{name}")
         return found
 
     def of(self, name: str) -> DatasetOptions:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rover_pipeline.datasets.table import DATASETS, DatasetFormat
-from rover_pipeline.errors import FormatError, RoverError, one_line
+from rover_pipeline.errors import ConfigError, FormatError, RoverError, one_line
 from rover_pipeline.export.dataset_output import known_states, merged_provenance, tree_state
 from rover_pipeline.export.layout import Layout
 from rover_pipeline.format.files import regular_size
@@ -26,16 +26,28 @@ def recognise(folder: Path) -> DatasetFormat | None:
     """The format of a dataset, ours or somebody else's; None when it is none of the known ones."""
     if not folder.is_dir():
         return None
-    for each in DATASETS.values():
-        with contextlib.suppress(FormatError):  # `dataset_problems` reports a provenance that cannot be read
-            if (_provenance(folder, each) or {}).get("format") == each.name:
-                return each
     is_recording = is_trace(folder)  # published recordings have such files too, and are traces first of all
-    for each in DATASETS.values():
-        marks = (mark.replace("{name}", glob.escape(folder.resolve().name)) for mark in each.marks)
-        if not (is_recording and each.kind == "merge") and all(_matches(folder, mark) for mark in marks):
-            return each
+    for format in (_exported_as, _marked_as):
+        for name in DATASETS.own if is_recording else DATASETS:
+            try:
+                if format(folder, DATASETS[name], is_recording):
+                    return DATASETS[name]
+            except ConfigError:  # of a package that is broken, which need not be the one of this folder
+                continue
     return None
+
+
+def _exported_as(folder: Path, format: DatasetFormat, is_recording: bool) -> bool:
+    with contextlib.suppress(FormatError):  # `dataset_problems` reports a provenance that cannot be read
+        return (_provenance(folder, format) or {}).get("format") == format.name
+    return False
+
+
+def _marked_as(folder: Path, format: DatasetFormat, is_recording: bool) -> bool:
+    marks = [mark.replace("{name}", glob.escape(folder.resolve().name)) for mark in format.marks]
+    return (
+        bool(marks) and not (is_recording and format.kind == "merge") and all(_matches(folder, each) for each in marks)
+    )
 
 
 def _matches(folder: Path, pattern: str) -> bool:

@@ -27,6 +27,8 @@ from rover_pipeline.importers.ros.poses import ReferenceSink, mounts
 from rover_pipeline.importers.ros.sinks import GnssSink, ImuSink, RadarSink, Sink
 from rover_pipeline.importers.ros.survey import Survey, Topic, survey
 from rover_pipeline.importers.ros.sweeps import CloudSink, LivoxSink, PacketSink, ScanSink
+from rover_pipeline.importers.table import say
+from rover_pipeline.importers.velodyne import model_of
 from rover_pipeline.importers.velodyne_models import Model
 from rover_pipeline.lookup import load
 from rover_pipeline.numerics.jumps import is_set
@@ -110,6 +112,22 @@ class _Stream:
             self.sink.add_exact(ns, prepared())
         except ValueError as error:
             self.damaged.append(f"the message at {ns / 1e9:.6f} s {error}")
+
+
+def import_bags(
+    bags: Sequence[Path],
+    out: Path,
+    topic: Sequence[str],
+    times: Times,
+    partial: bool,
+    doppler: str,
+    model: str | None,
+    calibration: Path | None,
+    meta: Path | None,
+) -> dict[str, int]:
+    """`import_ros` with the arguments of the command line."""
+    options = Options(topic, times, partial, doppler == "approaching", model_of(model, calibration), meta)
+    return import_ros(bags, out, options, say)
 
 
 def import_ros(bags: Sequence[Path], out: Path, options: Options, say: Callable[[str], object]) -> dict[str, int]:
