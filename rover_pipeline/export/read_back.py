@@ -26,28 +26,25 @@ def recognise(folder: Path) -> DatasetFormat | None:
     """The format of a dataset, ours or somebody else's; None when it is none of the known ones."""
     if not folder.is_dir():
         return None
-    is_recording = is_trace(folder)  # published recordings have such files too, and are traces first of all
-    for format in (_exported_as, _marked_as):
-        for name in DATASETS.own if is_recording else DATASETS:
-            try:
-                if format(folder, DATASETS[name], is_recording):
-                    return DATASETS[name]
-            except ConfigError:  # of a package that is broken, which need not be the one of this folder
-                continue
+    # Published recordings have files of a format that merges, and are traces first of all.
+    is_recording = is_trace(folder)
+    formats = [each for name in (DATASETS.own if is_recording else DATASETS) if (each := _loaded(name))]
+    for each in formats:
+        with contextlib.suppress(FormatError):  # `dataset_problems` reports a provenance that cannot be read
+            if (_provenance(folder, each) or {}).get("format") == each.name:
+                return each
+    for each in formats:
+        marks = [mark.replace("{name}", glob.escape(folder.resolve().name)) for mark in each.marks]
+        if marks and not (is_recording and each.kind == "merge") and all(_matches(folder, mark) for mark in marks):
+            return each
     return None
 
 
-def _exported_as(folder: Path, format: DatasetFormat, is_recording: bool) -> bool:
-    with contextlib.suppress(FormatError):  # `dataset_problems` reports a provenance that cannot be read
-        return (_provenance(folder, format) or {}).get("format") == format.name
-    return False
-
-
-def _marked_as(folder: Path, format: DatasetFormat, is_recording: bool) -> bool:
-    marks = [mark.replace("{name}", glob.escape(folder.resolve().name)) for mark in format.marks]
-    return (
-        bool(marks) and not (is_recording and format.kind == "merge") and all(_matches(folder, each) for each in marks)
-    )
+def _loaded(name: str) -> DatasetFormat | None:
+    """A format, unless its package is broken: it need not be the one of the folder that is looked at."""
+    with contextlib.suppress(ConfigError):
+        return DATASETS[name]
+    return None
 
 
 def _matches(folder: Path, pattern: str) -> bool:

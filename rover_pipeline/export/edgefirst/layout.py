@@ -11,24 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from rover_pipeline.export.edgefirst.table import arrow, read_table
+from rover_pipeline.export.edgefirst.table import COLUMNS, arrow, read_table, type_text
 from rover_pipeline.export.layout import Content, File, Files, Json, Layout
 from rover_pipeline.export.pictures import Pcd, Picture
 from rover_pipeline.format.files import opened_file
 
-#: Columns that a table must have, by the names that pyarrow gives their types; several are accepted.
-_REQUIRED = {"name": ("string", "large_string"), "group": ("dictionary",)}
-_TYPES = {
-    "frame": ("uint32", "uint64"),
-    "object_id": ("string", "large_string"),
-    "label": ("dictionary", "string", "large_string"),
-    "label_index": ("uint64",),
-    "box2d": ("fixed_size_list[4] of float",),
-    "box3d": ("fixed_size_list[6] of float",),
-    "size": ("fixed_size_list[2] of uint32",),
-    "pose": ("fixed_size_list[3] of float",),
-    "location": ("fixed_size_list[2] of float",),
-}
+#: Other types of columns that readers take, and a column of other programs.
+_ALSO = {"frame": "uint64", "label": "string"}
+_OTHERS = {"location": "float[2]"}
 _VERSIONS = ("2026.04", "2026.10")
 _READ_BYTES = 1 << 20
 _CAMERAS = ("camera.jpeg", "camera.png")
@@ -128,7 +118,7 @@ def relations(folder: Path, found: Files) -> Iterator[str]:
     samples = _samples(tables[0])
     on_disk: dict[tuple[str, int | None], set[str]] = defaultdict(set)
     for kind, each in ((kind, each) for kind, files in found.items() for each in files if "frame" in each.keys):
-        key = str(each.keys["sequence"]), int(each.keys["frame"] or 0)
+        key: tuple[str, int | None] = str(each.keys["sequence"]), int(each.keys["frame"] or 0)
         on_disk[key].add(kind)
         size = samples.get(key, ("", None))[1]
         if kind in _CAMERAS and each.kept and size is not None and tuple(size) != each.kept:
@@ -141,9 +131,9 @@ def relations(folder: Path, found: Files) -> Iterator[str]:
     for name, number in sorted(samples.keys() ^ on_disk.keys(), key=str):
         where = "has no file" if (name, number) in samples else "is not in the table"
         yield f"{folder}: sample {name} {number} {where}"
-    for key, kinds in sorted(on_disk.items(), key=str):
+    for (name, frame), kinds in sorted(on_disk.items(), key=str):
         if kinds.isdisjoint(_CAMERAS):
-            yield f"{folder}: sample {key[0]} {key[1]} has no camera picture, so that readers do not find it"
+            yield f"{folder}: sample {name} {frame} has no camera picture, so that readers do not find it"
     yield from _value_problems(folder, tables[0])
     for archive in (each for each in found["archive"] if each.kept is not None):
         container = folder / folder.resolve().name
@@ -167,27 +157,17 @@ def _samples(table: Any) -> dict[tuple[str, int | None], tuple[str, tuple[int, .
     return {(name, frame): (group, tuple(size) if size else None) for name, frame, group, size in rows}
 
 
-def _kind(type: Any) -> str:
-    """What a type of Arrow is, in short."""
-    types = arrow().types
-    if types.is_dictionary(type):
-        return "dictionary"
-    if types.is_fixed_size_list(type):
-        return f"fixed_size_list[{type.list_size}] of {type.value_type}"
-    return str(type)
-
-
 def _schema_problems(folder: Path, table: Any) -> Iterator[str]:
     path = LAYOUT.path(folder.resolve(), "table")
     metadata: Mapping[bytes, bytes] = table.schema.metadata or {}
     if (version := metadata.get(b"schema_version", b"").decode(errors="replace")) not in _VERSIONS:
         yield f"{path}: schema_version is {version or 'missing'}; known are {', '.join(_VERSIONS)}"
-    for name in _REQUIRED:
+    for name, wanted in {**COLUMNS, **_OTHERS}.items():
         if name not in table.column_names:
-            yield f"{path}: has no column {name}; export it again"
-    for name, known in {**_REQUIRED, **_TYPES}.items():
-        if name in table.column_names and (kind := _kind(table.schema.field(name).type)) not in known:
-            yield f"{path}: column {name} is {kind}, must be {known[0]}; export it again"
+            if name in ("name", "group"):
+                yield f"{path}: has no column {name}"
+        elif (kind := type_text(table.schema.field(name).type)) not in (wanted, _ALSO.get(name)):
+            yield f"{path}: column {name} is {kind}, must be {wanted}"
 
 
 def _value_problems(folder: Path, table: Any) -> Iterator[str]:
@@ -211,13 +191,9 @@ def _value_problems(folder: Path, table: Any) -> Iterator[str]:
 
 
 def _inside(box: list[float]) -> bool:
-    x, y, width, height = box
-    low, high = -1e-3, 1 + 1e-3
-    return (
-        min(width, height) > 0
-        and min(x - width / 2, y - height / 2) >= low
-        and max(x + width / 2, y + height / 2) <= high
-    )
+    """Whether a box is in the picture, but for the rounding of single precision."""
+    low, high = (np.array(box[:2]) + side * np.array(box[2:]) / 2 for side in (-1, 1))
+    return min(box[2:]) > 0 and low.min() >= -1e-3 and high.max() <= 1 + 1e-3
 
 
 def _checksum(path: Path) -> tuple[int, int]:
