@@ -238,19 +238,28 @@ class File:
         return re.compile(text.replace(r"\[", "(?:").replace(r"\]", ")?"))
 
     def broken(self, content: Any) -> Iterator[str]:
-        """What is told of the rules that a content breaks."""
+        """What is told of the rules that a content breaks. One that lacks what a rule is about breaks the rule, too."""
         for text, holds in self.rules.items():
-            kept = np.atleast_1d(holds(content))
-            if not kept.all():
-                at = int(np.argmin(kept))
+            holding = np.atleast_1d(_unless_lacking(holds, content, False))
+            if not holding.all():
+                at = int(np.argmin(holding))
                 yield text.format(at=at, line=at + 1)
+
+
+def _unless_lacking(function: Callable[[Any], Any], content: Any, otherwise: Any) -> Any:
+    """A function of what a file holds, or something else where that lacks what the function looks for."""
+    try:
+        return function(content)
+    except (LookupError, TypeError, ValueError, AttributeError):
+        return otherwise
 
 
 class Found(NamedTuple):
     """A file of a dataset.
 
     Attributes:
-        keys: of its path, as text; kept: what `File.keep` gives of its content, None where it cannot be read.
+        keys: of its path, as text.
+        kept: what `File.keep` gives of its content, None where that cannot be read or lacks it.
     """
 
     path: Path
@@ -330,7 +339,7 @@ class Layout:
                     yield str(error)
                     continue
                 yield from (_told(f"{each.path}: {text}") for text in file.broken(content))
-                found[name][at] = each._replace(kept=file.keep(content))
+                found[name][at] = each._replace(kept=_unless_lacking(file.keep, content, None))
         try:
             yield from map(_told, relations(folder, found) if relations else ())
         except FormatError as error:

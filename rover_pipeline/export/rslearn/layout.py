@@ -15,23 +15,6 @@ from rover_pipeline.export.layout import Content, File, Files, Json, Layout
 from rover_pipeline.format.files import regular_size
 
 
-class _Metadata(Json):
-    """Bounds, projection and times of a window."""
-
-    def decode(self, data: bytes) -> dict[str, Any]:
-        metadata = super().decode(data)
-        try:
-            bounds, projection = metadata["bounds"], metadata["projection"]
-            size = projection["x_resolution"], projection["y_resolution"]
-            right = len(bounds) == 4 and all(type(each) is int for each in bounds)
-            right &= bounds[0] < bounds[2] and bounds[1] < bounds[3] and bool(projection["crs"]) and 0 not in size
-        except (KeyError, TypeError):
-            right = False
-        if not right:
-            raise ValueError("must give bounds of four integers and a projection with crs, x_resolution, y_resolution")
-        return metadata
-
-
 class _Raster(Content):
     """A GeoTIFF: its values (band, row, column), types, transform, value of unknown pixels, and crs."""
 
@@ -54,29 +37,25 @@ class _Raster(Content):
             raise ValueError(f"cannot be read: {error}") from error
 
 
+def _grid(metadata: dict[str, Any]) -> tuple[list[int], float, float]:
+    """Bounds of a window, left, top, right and bottom, pixels, and the size of a pixel along x and y."""
+    (left, top, right, bottom), projection = metadata["bounds"], metadata["projection"]
+    size = projection["x_resolution"], projection["y_resolution"]
+    whole = all(type(each) is int for each in metadata["bounds"])
+    if not (whole and left < right and top < bottom and projection["crs"] and 0 not in size):
+        raise ValueError("no grid")
+    return [left, top, right, bottom], *size
+
+
 def _has_ordered_times(metadata: dict[str, Any]) -> bool:
     """Whether the times of a window, which it need not have, are two in their order, with their offset from UTC."""
-    try:
-        times = [datetime.fromisoformat(each) for each in metadata.get("time_range") or ()]
-        return not times or (len(times) == 2 and all(each.tzinfo for each in times) and times[0] <= times[1])
-    except (TypeError, ValueError):
-        return False
+    times = [datetime.fromisoformat(each) for each in metadata.get("time_range") or ()]
+    return not times or (len(times) == 2 and all(each.tzinfo for each in times) and times[0] <= times[1])
 
 
-def _finite_features(content: dict[str, Any]) -> list[bool]:
-    """Whether each feature has coordinates, and finite ones."""
-    finite = []
-    for feature in content["features"]:
-        try:
-            numbers = np.array(_flat(feature["geometry"]["coordinates"]), "f8")
-        except (KeyError, TypeError, ValueError):
-            numbers = np.array([np.nan])
-        finite.append(len(numbers) > 0 and bool(np.isfinite(numbers).all()))
-    return finite or [True]
-
-
-def _flat(values: Any) -> list[float]:
-    return [each for value in values for each in _flat(value)] if isinstance(values, list) else [values]
+def _coordinates(values: Any) -> list[float]:
+    """All numbers of the coordinates of a feature."""
+    return [each for value in values for each in _coordinates(value)] if isinstance(values, list) else [float(values)]
 
 
 _WINDOW = "windows/{group}/{window}/"
@@ -90,9 +69,14 @@ LAYOUT = Layout(
     ),
     windows=File(
         f"{_WINDOW}metadata.json",
-        _Metadata(),
-        {"time_range must be two ordered times with their offset from UTC": _has_ordered_times},
-        keep=lambda metadata: metadata,
+        Json(),
+        {
+            "must give bounds of four integers and a projection with crs, x_resolution, y_resolution": (
+                lambda metadata: len(_grid(metadata)) > 0
+            ),
+            "time_range must be two ordered times with their offset from UTC": _has_ordered_times,
+        },
+        keep=lambda metadata: {**metadata, "grid": _grid(metadata)},
     ),
     vectors=File(
         f"{_LAYER}data.geojson",
@@ -104,7 +88,10 @@ LAYOUT = Layout(
             "names no crs, so that its metres would be read as degrees": lambda content: (
                 content.get("properties") or content.get("crs")
             ),
-            "feature {at} has no finite coordinates": _finite_features,
+            "a feature has no finite coordinates": lambda content: all(
+                len(numbers) > 0 and np.isfinite(numbers).all()
+                for numbers in (_coordinates(each["geometry"]["coordinates"]) for each in content["features"])
+            ),
         },
         optional=True,
     ),
@@ -165,7 +152,7 @@ def relations(folder: Path, found: Files) -> Iterator[str]:
                     if raster not in rasters:
                         yield f"{raster}: is missing"
                     elif rasters[raster] and window.kept:
-                        yield from _grid_problems(raster, rasters[raster], bands, len(names), window.kept)
+                        yield from _grid_problems(raster, rasters[raster], bands, len(names), *window.kept["grid"])
     for place in sorted(complete.keys() - {window.path.parent for window in found["windows"]}):
         yield f"{place / 'metadata.json'}: is missing"
     for name in sorted(set(layers) - {name for names in complete.values() for name in names}):
@@ -173,10 +160,9 @@ def relations(folder: Path, found: Files) -> Iterator[str]:
 
 
 def _grid_problems(
-    path: Path, raster: dict[str, Any], bands: dict[str, Any], count: int, metadata: dict[str, Any]
+    path: Path, raster: dict[str, Any], bands: dict[str, Any], count: int, bounds: list[int], x: float, y: float
 ) -> Iterator[str]:
     """A raster must have the grid of its window exactly, or rslearn blends its pixels without a word."""
-    bounds, (x, y) = metadata["bounds"], (metadata["projection"][f"{axis}_resolution"] for axis in "xy")
     wanted = (x, 0, bounds[0] * x, 0, y, bounds[1] * y)
     shape = (bounds[3] - bounds[1], bounds[2] - bounds[0])
     if raster["values"][1:] != shape or not np.allclose(raster["transform"], wanted, atol=1e-9):
