@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -47,8 +47,11 @@ from rover_pipeline.format.trace import Trace, channels_of, link_trace
 from rover_pipeline.lookup import load
 from rover_pipeline.table import TABLE
 
+T = TypeVar("T")
 #: Ends a reference to a channel that is read where it is there.
 OPTIONAL = "?"
+#: Samples of a part of an export: some seconds of work, which an interruption costs at most.
+PART_ITEMS = 128
 
 
 @dataclass(frozen=True)
@@ -146,22 +149,23 @@ class ExportJob:
         return path
 
     def in_parts(
-        self, name: str, items: Sequence[int], write: Callable[[int], Iterable[Path]], size: int, unit: str
+        self, name: str, items: Sequence[T], write: Callable[[T], Iterable[Path]], unit: str, after: str = ""
     ) -> None:
         """Write the files of each item, in parts that survive an interruption, and show the progress.
 
         Args:
-            name: of the recording, or of what it is here; write: gives the paths of the files of an item.
-            size: number of items in a part; unit: what they are called.
+            name: of the recording, or of what it is here; unit: what the items are called.
+            write: gives the paths of the files of an item.
+            after: what else the files depend on that the identity of the dataset does not tell.
         """
 
-        def make(part: Sequence[int]) -> Iterator[Path]:
+        def make(part: Sequence[T]) -> Iterator[Path]:
             return chain.from_iterable(ordered_map(write, part, threads=self.threads, done=lambda item: advance(1)))
 
         with progress(f"export {name}", len(items), unit) as advance:
-            for start in range(0, len(items), size):
-                part = items[start : start + size]
-                if not self.part(f"{name} {start}", partial(make, part)):
+            for start in range(0, len(items), PART_ITEMS):
+                part = items[start : start + PART_ITEMS]
+                if not self.part(f"{name} {start} {after}", partial(make, part)):
                     advance(len(part))
 
     def note(self, text: str) -> None:

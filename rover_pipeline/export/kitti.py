@@ -29,8 +29,6 @@ from rover_pipeline.kinematics.rotation import obliqueness
 from rover_pipeline.numerics.linear import inv, matmul
 from rover_pipeline.report.read.rig import OPTICAL_FROM_FLU, camera_lens, sensor_mount
 
-#: Sweeps in a part of an export: some seconds of work.
-_PART = 256
 #: Rows of `calib.txt`.
 _MATRICES = ("P0", "P1", "P2", "P3", "Tr")
 
@@ -116,7 +114,7 @@ def _write_sequence(job: ExportJob, recording: Recording, name: str, sweeps: Pos
         reflectance = np.zeros(len(sweep.xyz)) if sweep.rfl is None else sweep.rfl / 255
         return [job.save("sweeps", {"xyz": sweep.xyz, "reflectance": reflectance}, sequence=name, frame=at)]
 
-    job.in_parts(recording.name, range(len(chosen)), write_sweep, _PART, "sweep")
+    job.in_parts(recording.name, range(len(chosen)), write_sweep, "sweep")
     times = sweeps.ts[chosen]
     job.save("times", times - times[0], sequence=name)
     camera_from_lidar = _camera_from_lidar(recording)

@@ -40,7 +40,6 @@ from rover_pipeline.report.read.rig import camera_lens, whole_sensor
 FLU_FROM_OPENGL = np.array([[0.0, 0.0, -1.0], [-1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
 #: From the middle of a pixel to its corner.
 _HALF = 0.5
-_PART = 128
 _LENS = ("fl_x", "fl_y", "cx", "cy", "w", "h")
 #: The lists of the splits: nerfstudio wants all three or none.
 _LISTS = ("train_filenames", "val_filenames", "test_filenames")
@@ -146,7 +145,7 @@ class _Scene:
 
     def write(self, splits: np.ndarray) -> None:
         """Write pictures, mask, seed cloud and `transforms.json`."""
-        self._job.in_parts(self._recording.name, self._chosen.tolist(), self._write_picture, _PART, "picture")
+        self._job.in_parts(self._recording.name, self._chosen.tolist(), self._write_picture, "picture")
         names = [f"images/{number:06d}.jpeg" for number in self._chosen.tolist()]
         frames = [
             {"file_path": name, "transform_matrix": self._matrix(number), "timestamp": float(self._ts[number])}

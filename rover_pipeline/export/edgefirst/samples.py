@@ -42,8 +42,6 @@ from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.mapping.grid import encoded
 from rover_pipeline.report.read.rig import camera_lens, sensor_mount, whole_sensor
 
-#: Samples of a part of an export: some ten seconds of work.
-_PART = 128
 _DATED = re.compile(r".*_\d{8}_\d{6}")
 _COPY_BYTES = 1 << 20
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
@@ -67,7 +65,7 @@ def write(job: ExportJob) -> None:
                 f"{sequence.recording.path}: no sample is left: nothing of it has all of {', '.join(sequence.kinds)}"
             )
             continue
-        job.in_parts(sequence.name, sequence.chosen.tolist(), partial(sequence.write, job), _PART, "sample")
+        job.in_parts(sequence.name, sequence.chosen.tolist(), partial(sequence.write, job), "sample")
     if not any(len(each.chosen) for each in sequences):
         raise FormatError(
             f"{job.recordings[0].path}: no sample has all of {', '.join(job.options.files)}; leave some out by `files`"

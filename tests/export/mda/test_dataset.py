@@ -127,7 +127,7 @@ def test_key_frames_that_are_not_exported_any_more_keep_their_history(trace: Pat
 def test_an_update_that_was_interrupted_gives_the_same_files_when_it_is_started_again(
     trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rover_pipeline.export.mda.dataset._PART", 1)
+    monkeypatch.setattr("rover_pipeline.export.dataset.PART_ITEMS", 1)
     export(trace, tmp_path / "out")
     shutil.copytree(tmp_path / "out", tmp_path / "undisturbed")
     process(trace, 1.0)
