@@ -157,3 +157,13 @@ def test_a_package_cannot_replace_a_format_of_ours(tmp_path: Path, monkeypatch: 
     install(tmp_path / "site", "kitti", EXPORTS, "other:FORMAT", {"other": "import nosuch"})
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
     assert DATASETS["kitti"].module == "rover_pipeline.export.kitti" and list(DATASETS).count("kitti") == 1
+
+
+def test_a_package_that_lies_in_the_folder_of_the_command_is_not_found(tmp_path: Path) -> None:
+    code = "import pathlib\npathlib.Path(__file__).with_name('ran').touch()\n"
+    install(tmp_path, "planted", EXPORTS, "planted:FORMAT", {"planted": code})
+    (tmp_path / "set").mkdir()
+    for words in (["check", "set"], ["info", "set"], ["export", "planted", "set", "-o", "out"], ["import", "planted"]):
+        line = [sys.executable, "-P", "-m", "rover_pipeline", *words]
+        done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode and not (tmp_path / "ran").exists(), words
