@@ -72,7 +72,7 @@ OPENERS = {
     ("engine/cage.py", "_restrict"): "a path, for Landlock; nothing is read",
     ("engine/execute.py", "run_step"): "no file: a step that is made",
     ("engine/together.py", "open"): "no file: a step that is made",
-    ("export/layout.py", "decode"): "text and bytes in memory",
+    ("export/contents.py", "decode"): "text and bytes in memory",
     ("simulate/faults.py", "*"): "a trace that this process has just made",
     ("engine/identity.py", "*"): "sources of the package and of a user's modules",
     ("table.py", "*"): "a document of the checkout",

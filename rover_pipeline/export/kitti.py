@@ -22,8 +22,9 @@ import numpy as np
 from rover_pipeline.datasets.options import KittiOptions
 from rover_pipeline.datasets.splits import SPLITS, Course
 from rover_pipeline.errors import FormatError
+from rover_pipeline.export.contents import Content, Lines, Numbers, Records
 from rover_pipeline.export.dataset import ExportJob, Recording
-from rover_pipeline.export.layout import Content, File, Files, Layout, Lines, Numbers, Records
+from rover_pipeline.export.layout import File, Files, Layout
 from rover_pipeline.export.sweeps import PosedSweeps
 from rover_pipeline.kinematics.rotation import obliqueness
 from rover_pipeline.numerics.linear import inv, matmul

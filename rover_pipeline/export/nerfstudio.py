@@ -25,8 +25,9 @@ from rover_pipeline.camera.pictures import undistort
 from rover_pipeline.datasets.options import NerfstudioOptions
 from rover_pipeline.datasets.splits import SPLITS, Course
 from rover_pipeline.errors import FormatError
+from rover_pipeline.export.contents import Json
 from rover_pipeline.export.dataset import ExportJob, Recording
-from rover_pipeline.export.layout import File, Files, Json, Layout
+from rover_pipeline.export.layout import File, Files, Layout
 from rover_pipeline.export.pictures import Cloud, Picture
 from rover_pipeline.export.points import read_map
 from rover_pipeline.format.channels.jpeg import PictureChannel, encode

@@ -10,7 +10,7 @@ from typing import Any
 import cv2
 import numpy as np
 
-from rover_pipeline.export.layout import Content
+from rover_pipeline.export.contents import Content
 from rover_pipeline.format.meta import MAX_SAMPLE_BYTES
 from rover_pipeline.mapping.ply import ply, read_ply
 

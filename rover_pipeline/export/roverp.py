@@ -22,8 +22,9 @@ import numpy as np
 
 from rover_pipeline.datasets.options import RoverpOptions
 from rover_pipeline.errors import FormatError
+from rover_pipeline.export.contents import Arrays, Table
 from rover_pipeline.export.dataset import ExportJob, Recording
-from rover_pipeline.export.layout import Arrays, File, Layout, Table
+from rover_pipeline.export.layout import File, Layout
 from rover_pipeline.format.meta import META, ChannelSpec
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor, SensorWriter
 from rover_pipeline.format.texts import read_json

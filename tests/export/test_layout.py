@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rover_pipeline.export.layout import Arrays, Content, File, Json, Layout, Lines, Numbers, Records, Table
+from rover_pipeline.export.contents import Arrays, Content, Json, Lines, Numbers, Records, Table
+from rover_pipeline.export.layout import File, Layout
 from rover_pipeline.export.pictures import Cloud, Pcd, Picture
 
 RNG = np.random.default_rng(0)

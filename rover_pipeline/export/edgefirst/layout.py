@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from rover_pipeline.export.contents import Content, Json
 from rover_pipeline.export.edgefirst.table import COLUMNS, arrow, read_table, type_text
-from rover_pipeline.export.layout import Content, File, Files, Json, Layout
+from rover_pipeline.export.layout import File, Files, Layout
 from rover_pipeline.export.pictures import Pcd, Picture
 from rover_pipeline.format.files import opened_file
 

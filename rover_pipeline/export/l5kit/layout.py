@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from rover_pipeline.export.contents import Content, Json
 from rover_pipeline.export.l5kit.agents import MAX_DISTANCE_M, MAX_TURN_RAD, MIN_FOOTPRINT_M2
 from rover_pipeline.export.l5kit.records import AGENT, ARRAYS, FORMAT_VERSION, FRAME, KEPT_LABELS, LABELS, SCENE
 from rover_pipeline.export.l5kit.zarr2 import array_length, read_array
-from rover_pipeline.export.layout import Content, File, Files, Json, Layout
+from rover_pipeline.export.layout import File, Files, Layout
 from rover_pipeline.kinematics.rotation import obliqueness
 
 #: Nothing that carries the sensors is so fast, m/s.

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from rover_pipeline.errors import FormatError, named_if_not_written
+from rover_pipeline.export.contents import Content
 from rover_pipeline.export.dataset_output import IDENTITY, known_states, tree_state
-from rover_pipeline.export.layout import Content, File, Files, Layout
+from rover_pipeline.export.layout import File, Files, Layout
 from rover_pipeline.export.mda.codec import BLOCK, Item, append, decode, encode, text_of
 from rover_pipeline.format.attempt import remove_tree, scratch
 from rover_pipeline.format.channels.base import sync_file, sync_new_name

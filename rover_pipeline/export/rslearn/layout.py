@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from rover_pipeline.errors import MissingExtraError
-from rover_pipeline.export.layout import Content, File, Files, Json, Layout
+from rover_pipeline.export.contents import Content, Json
+from rover_pipeline.export.layout import File, Files, Layout
 from rover_pipeline.format.files import regular_size
 
 
