@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug = bool(os.environ.get(DEBUG_VARIABLE))
     try:
         try:
-            arguments = (job_parser() if is_job else build_parser()).parse_args(given)
+            arguments = (job_parser() if is_job else build_parser(given)).parse_args(given)
             debug = debug or arguments.debug
             if "apart" in arguments:
                 return int(load("rover_pipeline.importers.apart:run_import")(arguments))
@@ -78,8 +78,8 @@ def job_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """All commands with their options."""
+def build_parser(given: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """All commands with their options. What is `given` decides whether imports of installed packages are looked for."""
     parser, commands = _begin_parser()
     run = commands.add_parser("run", help="process recordings", description="Process recordings with Snakemake.")
     run.add_argument("paths", nargs="+", metavar="PATH", help="a trace, a folder of traces, a glob, or a capture")
@@ -113,8 +113,8 @@ def build_parser() -> argparse.ArgumentParser:
     importer = commands.add_parser("import", help="turn a maker's capture into a trace")
     importer.set_defaults(apart=True)
     makers = importer.add_subparsers(required=True, metavar="FORMAT")
-    load("rover_pipeline.importers.arguments:add_parsers")(makers)
-    load("rover_pipeline.importers.ros.arguments:add_parsers")(makers)
+    asked = (*given, "")[1] if given[:1] == ["import"] else None
+    load("rover_pipeline.importers.table:add_parsers")(makers, asked)
 
     calibrate = commands.add_parser("calibrate", help="measure what a sensor is, from its recordings")
     sensors = calibrate.add_subparsers(required=True, metavar="SENSOR")

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ByteSize, Field, field_validator
 
 from rover_pipeline.camera.options import CameraOptions
-from rover_pipeline.datasets.options import ExportSection
+from rover_pipeline.datasets.table import ExportSection
 from rover_pipeline.engine.options import DaskOptions
 from rover_pipeline.errors import ConfigError, FormatError, describe, did_you_mean
 from rover_pipeline.format.texts import read_yaml

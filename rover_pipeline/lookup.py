@@ -7,9 +7,70 @@ This is the one place that imports by name.
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Protocol, TypeVar
 
-from rover_pipeline.errors import ConfigError, did_you_mean, short
+from rover_pipeline.errors import ConfigError, did_you_mean, one_line, short
+
+
+class Named(Protocol):
+    """A declaration that knows what it is called."""
+
+    @property
+    def name(self) -> str:
+        """The name that users type."""
+
+
+Declared = TypeVar("Declared", bound=Named)
+
+
+class Registry(Mapping[str, Declared]):
+    """Declarations of one kind by name: ours, and those that installed packages add by entry points.
+
+    An entry point is looked for only where a name is not one of ours, because that reads the metadata of all packages.
+
+    Args:
+        group: of the entry points. Each is called like the declaration that it stands for.
+        kind: class of the declarations.
+        own: our declarations. No package can replace one of them.
+    """
+
+    def __init__(self, group: str, kind: type[Declared], own: Iterable[Declared]) -> None:
+        self.group, self._kind = group, kind
+        self.own = {each.name: each for each in own}
+
+    def __getitem__(self, name: str) -> Declared:
+        """Raises KeyError, and ConfigError where the package that adds it is broken."""
+        return self.own[name] if name in self.own else self._load(self._entries()[name])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.own or name in self._entries()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self.own, **self._entries()})
+
+    def __len__(self) -> int:
+        return len({**self.own, **self._entries()})
+
+    def _entries(self) -> dict[str, Any]:
+        metadata = importlib.import_module("importlib.metadata")  # few commands need it
+        return {each.name: each for each in metadata.entry_points(group=self.group)}
+
+    def _load(self, entry: Any) -> Declared:
+        package = f"{entry.dist.name} {entry.dist.version}" if entry.dist else "a package without a name"
+        where = f"{entry.name}: the package {package} adds it by {entry.value}, which"
+        remedy = "correct or update the package, or uninstall it"
+        try:
+            found = entry.load()
+        except Exception as error:  # the package may run any code
+            raise ConfigError(
+                f"{where} cannot be loaded: {type(error).__name__} {one_line(str(error))[:200]}; {remedy}"
+            ) from error
+        if not isinstance(found, self._kind):
+            raise ConfigError(f"{where} is a {type(found).__name__} and no {self._kind.__name__}; {remedy}")
+        if found.name != entry.name:
+            raise ConfigError(f"{where} is called {short(found.name)}; {remedy}")
+        return found
 
 
 def load(name: str) -> Any:

@@ -72,7 +72,7 @@ OPENERS = {
     ("engine/cage.py", "_restrict"): "a path, for Landlock; nothing is read",
     ("engine/execute.py", "run_step"): "no file: a step that is made",
     ("engine/together.py", "open"): "no file: a step that is made",
-    ("export/kitti.py", "_numbers"): "text in memory",
+    ("export/contents.py", "decode"): "text and bytes in memory",
     ("simulate/faults.py", "*"): "a trace that this process has just made",
     ("engine/identity.py", "*"): "sources of the package and of a user's modules",
     ("table.py", "*"): "a document of the checkout",
@@ -84,10 +84,9 @@ OPENERS = {
     ("lidar/captures.py", "imu_packets"): "ouster-sdk opens by a name; looked at before",
     ("camera/model.py", "__init__"): "onnxruntime opens by a name; its digest was taken before",
     ("export/edgefirst/table.py", "read_table"): "pyarrow opens by a name; looked at before",
-    ("export/edgefirst/check.py", "_archive_problems"): "what is open already",
-    ("export/rslearn/rules.py", "_raster_problems"): "rasterio opens by a name; looked at before",
+    ("export/edgefirst/layout.py", "read"): "what is open already",
+    ("export/rslearn/layout.py", "read"): "rasterio opens by a name; looked at before",
     ("export/rslearn/rasters.py", "geotiff"): "a file in memory",
-    ("export/roverp.py", "_load"): "what is open already",
     ("mapping/ply.py", "read_ply"): "what is open already",
     ("engine/exchange.py", "get"): "what is open already",
     ("cli.py", "main"): "the null device",
@@ -125,7 +124,6 @@ PARSERS = {
 WITH_BLAS = {
     "camera/lens.py": "where a lens ends, in digits that do not depend on the processor",
     "report/read/references.py": "whether matrices are rotations",
-    "export/l5kit/rules.py": "whether matrices are rotations",
     "validation/contents.py": "whether matrices are rotations and covariances",
 }
 #: Functions of NumPy that call BLAS or LAPACK, besides those of `np.linalg`.

@@ -52,7 +52,7 @@ class DatasetOptions(Options):
 
 
 #: The channels that a deskewed sweep and a pose are made from, of either kind of lidar, of images or of points.
-_SWEEPS = (
+SWEEPS = (
     *("lidar/ts", "lidar/rng?", "lidar/rfl?", "_odom/pos", "_odom/rot", "_odom/vel", "_odom/acc", "_odom/avel"),
     *("lidar/xyz?", "lidar/count?", "lidar/time?", "lidar/intensity?"),
 )
@@ -64,7 +64,7 @@ class KittiOptions(DatasetOptions):
     every: int = Field(1, ge=1, description="Only every n-th sweep.")
 
     def needs(self) -> tuple[str, ...]:
-        return (*_SWEEPS, "camera/video.avi?", "camera/camera.json?", "_camera_pose/rot?")
+        return (*SWEEPS, "camera/video.avi?", "camera/camera.json?", "_camera_pose/rot?")
 
 
 #: The channels of `_odom` that make a trajectory, and those of `_objects` that annotations are made from.
@@ -110,7 +110,7 @@ class EdgefirstOptions(DatasetOptions):
             else ()
         )
         camera = ("camera/video.avi", "_sync/camera")
-        return tuple(dict.fromkeys((*_SWEEPS, *camera, *of_files, *boxes)))
+        return tuple(dict.fromkeys((*SWEEPS, *camera, *of_files, *boxes)))
 
 
 #: Channels that hold the state of a sensor of the rig.
@@ -207,7 +207,7 @@ class RslearnOptions(DatasetOptions):
     def needs(self) -> tuple[str, ...]:
         radar = ("_radar_range_azimuth/power", "_radar_range_azimuth/axes.json", "_radar_pose/pos", "_radar_pose/rot")
         return (
-            *_SWEEPS,
+            *SWEEPS,
             "lidar/lidar.json",
             *(radar if self.radar else ()),
             *(_OBJECTS if self.objects else ()),
@@ -245,21 +245,3 @@ class MdaOptions(DatasetOptions):
             "camera/camera.json?",
             *quality,
         )
-
-
-class ExportSection(Options):
-    """Datasets in other formats."""
-
-    root: str | None = Field(
-        None,
-        description="Folder of the datasets that the workflow makes, ROOT/FORMAT. null = `exports` in the folder in "
-        "which the command was typed.",
-    )
-    splits: SplitOptions = Field(SplitOptions(), description="Training, validation and test, the same in every format.")
-    kitti: KittiOptions = Field(KittiOptions(), description="KITTI's odometry benchmark.")
-    edgefirst: EdgefirstOptions = Field(EdgefirstOptions(), description="EdgeFirst datasets.")
-    roverp: RoverpOptions = Field(RoverpOptions(), description="Poses as the I/Q-1M recordings have them.")
-    nerfstudio: NerfstudioOptions = Field(NerfstudioOptions(), description="Pictures with poses, for nerfstudio.")
-    l5kit: L5kitOptions = Field(L5kitOptions(), description="Scenes of L5Kit.")
-    rslearn: RslearnOptions = Field(RslearnOptions(), description="Windows of rslearn.")
-    mda: MdaOptions = Field(MdaOptions(), description="MDA files.")

@@ -13,10 +13,10 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from rover_pipeline.export.dataset_output import (
     older_dataset,
     publish,
 )
+from rover_pipeline.export.layout import Layout
 from rover_pipeline.format.attempt import remove_left
 from rover_pipeline.format.files import exists
 from rover_pipeline.format.meta import META
@@ -46,8 +47,11 @@ from rover_pipeline.format.trace import Trace, channels_of, link_trace
 from rover_pipeline.lookup import load
 from rover_pipeline.table import TABLE
 
+T = TypeVar("T")
 #: Ends a reference to a channel that is read where it is there.
 OPTIONAL = "?"
+#: Samples of a part of an export: some seconds of work, which an interruption costs at most.
+PART_ITEMS = 128
 
 
 @dataclass(frozen=True)
@@ -123,27 +127,45 @@ class ExportJob:
         """Where the files of the dataset go."""
         return self.output.folder
 
+    @cached_property
+    def layout(self) -> Layout:
+        """The files of the format."""
+        layout: Layout = load(f"{self.format.module}:LAYOUT")
+        return layout
+
     def part(self, key: str, make: Callable[[], Iterable[Path]]) -> bool:
         """See `DatasetOutput.part`."""
         return self.output.part(key, make)
 
+    def save(self, kind: str, value: Any, **keys: object) -> Path:
+        """Write a file of the format's layout. Returns its path.
+
+        Args:
+            kind: the name of the file in the layout; value: its content; keys: of its path.
+        """
+        path = self.layout.path(self.folder, kind, **keys)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(self.layout[kind].content.encode(value))
+        return path
+
     def in_parts(
-        self, name: str, items: Sequence[int], write: Callable[[int], Iterable[Path]], size: int, unit: str
+        self, name: str, items: Sequence[T], write: Callable[[T], Iterable[Path]], unit: str, after: str = ""
     ) -> None:
         """Write the files of each item, in parts that survive an interruption, and show the progress.
 
         Args:
-            name: of the recording, or of what it is here; write: gives the paths of the files of an item.
-            size: number of items in a part; unit: what they are called.
+            name: of the recording, or of what it is here; unit: what the items are called.
+            write: gives the paths of the files of an item.
+            after: what else the files depend on that the identity of the dataset does not tell.
         """
 
-        def make(part: Sequence[int]) -> Iterator[Path]:
+        def make(part: Sequence[T]) -> Iterator[Path]:
             return chain.from_iterable(ordered_map(write, part, threads=self.threads, done=lambda item: advance(1)))
 
         with progress(f"export {name}", len(items), unit) as advance:
-            for start in range(0, len(items), size):
-                part = items[start : start + size]
-                if not self.part(f"{name} {start}", partial(make, part)):
+            for start in range(0, len(items), PART_ITEMS):
+                part = items[start : start + PART_ITEMS]
+                if not self.part(f"{name} {start} {after}", partial(make, part)):
                     advance(len(part))
 
     def note(self, text: str) -> None:
@@ -193,7 +215,7 @@ def export_dataset(
         InTheWayError: something else is at `out`, or another process is making this dataset.
     """
     format = DATASETS[name]
-    options = options_model(name).parse(settings.get("options", {}), f"export.{name}")
+    options = format.options.parse(settings.get("options", {}), f"export.{name}")
     split_options = SplitOptions.parse(settings.get("splits", {}), "export.splits")
     out = out.absolute()
     if make:
@@ -237,12 +259,6 @@ def export_dataset(
             older_dataset(out, name, identity=identity, replace=True)  # nobody has come in between
             publish(output, out, provenance, stamp)
     return out
-
-
-def options_model(name: str) -> type[DatasetOptions]:
-    """The model of the options of a format."""
-    model: type[DatasetOptions] = load(f"rover_pipeline.datasets.options:{name.capitalize()}Options")
-    return model
 
 
 def dataset_settings(name: str, items: Sequence[str]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ without a valid pose are left out, so that their number in a sequence is not tha
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -22,18 +22,70 @@ import numpy as np
 from rover_pipeline.datasets.options import KittiOptions
 from rover_pipeline.datasets.splits import SPLITS, Course
 from rover_pipeline.errors import FormatError
+from rover_pipeline.export.contents import Content, Lines, Numbers, Records
 from rover_pipeline.export.dataset import ExportJob, Recording
+from rover_pipeline.export.layout import File, Files, Layout
 from rover_pipeline.export.sweeps import PosedSweeps
-from rover_pipeline.format.files import read_bounded
 from rover_pipeline.kinematics.rotation import obliqueness
 from rover_pipeline.numerics.linear import inv, matmul
 from rover_pipeline.report.read.rig import OPTICAL_FROM_FLU, camera_lens, sensor_mount
 
-#: Sweeps in a part of an export: some seconds of work.
-_PART = 256
-_POINT_BYTES = 16
-#: Bytes of a file that is read whole: a sweep has some megabytes, the poses of ten hours 60.
-_MAX_BYTES = 1 << 28
+#: Rows of `calib.txt`.
+_MATRICES = ("P0", "P1", "P2", "P3", "Tr")
+
+
+class _Calibration(Content):
+    """`NAME: 12 numbers` for each matrix, f8 (3, 4)."""
+
+    def encode(self, value: Mapping[str, np.ndarray]) -> bytes:
+        rows = ((name, " ".join(f"{each:.12e}" for each in value[name].reshape(-1))) for name in _MATRICES)
+        return "".join(f"{name}: {numbers}\n" for name, numbers in rows).encode()
+
+    def decode(self, data: bytes) -> dict[str, np.ndarray]:
+        lines = data.decode("utf-8", "replace").splitlines()
+        found = {name: text.split() for name, _, text in (line.partition(":") for line in lines)}
+        if lacking := [name for name in _MATRICES if len(found.get(name, ())) != 12]:
+            raise ValueError(f"must give 12 numbers for each of P0 to P3 and Tr; {lacking[0]} has not; export it again")
+        return {name: np.array(found[name], "f8").reshape(3, 4) for name in _MATRICES}
+
+
+LAYOUT = Layout(
+    sweeps=File(
+        "sequences/{sequence}/velodyne/{frame:06d}.bin",
+        Records(("xyz", "<f4", (3,)), ("reflectance", "<f4")),
+        {
+            "holds points further than 1 km away: is the byte order right?": lambda rows: np.abs(rows["xyz"]) <= 1000,
+            "reflectance must be from 0 to 1": lambda rows: (rows["reflectance"] >= 0) & (rows["reflectance"] <= 1),
+        },
+    ),
+    times=File(
+        "sequences/{sequence}/times.txt",
+        Numbers(1, "%.6e"),
+        {"times must begin with 0 and increase": lambda rows: np.diff(rows[:, 0], prepend=-rows[:1, 0] - 1e-9) > 0},
+        keep=lambda rows: rows[:, 0],
+    ),
+    calibration=File(
+        "sequences/{sequence}/calib.txt",
+        _Calibration(),
+        {
+            "Tr is no rigid transform": lambda matrices: obliqueness(matrices["Tr"][None, :, :3]) < 1e-5,
+            "Tr does not take the lidar's front to the camera's third axis; are the axes of a camera meant?": (
+                lambda matrices: matrices["Tr"][2, 0] >= 0.5
+            ),
+        },
+    ),
+    poses=File(
+        "poses/{sequence}.txt",
+        Numbers(12, "%.12e"),
+        {
+            "line {line} is no rigid transform": lambda rows: obliqueness(rows.reshape(-1, 3, 4)[:, :, :3]) < 1e-5,
+            "the first pose must be the identity": lambda rows: np.abs(rows[:1] - np.eye(3, 4).reshape(-1)) <= 1e-6,
+        },
+        keep=lambda rows: rows[:, 0],
+    ),
+    splits=File("splits/{split}.txt", Lines(), optional=True, keep=list),
+    recordings=File("recordings.txt", Lines(), optional=True),
+)
 
 
 def write(job: ExportJob) -> None:
@@ -49,41 +101,30 @@ def write(job: ExportJob) -> None:
         sequences.append(f"{number:02d}")
         courses.append(Course(recording.name, sweeps.ts[chosen], sweeps.poses.pos[chosen]))
     names = [each.name for each in job.recordings]
-    (job.folder / "recordings.txt").write_text(
-        "".join(f"{sequence} {name}\n" for sequence, name in zip(sequences, names, strict=True)), encoding="utf-8"
-    )
-    (job.folder / "splits").mkdir()
+    job.save("recordings", (f"{sequence} {name}" for sequence, name in zip(sequences, names, strict=True)))
     splits = job.split(courses)
     for code, split in enumerate(SPLITS):
-        lines = [
-            f"{sequence} {at:06d}\n"
-            for sequence, each in zip(sequences, splits, strict=True)
-            for at in np.flatnonzero(each == code)
-        ]
-        (job.folder / "splits" / f"{split}.txt").write_text("".join(lines), encoding="utf-8")
+        chosen_of = zip(sequences, splits, strict=True)
+        lines = (f"{sequence} {at:06d}" for sequence, each in chosen_of for at in np.flatnonzero(each == code))
+        job.save("splits", lines, split=split)
 
 
 def _write_sequence(job: ExportJob, recording: Recording, name: str, sweeps: PosedSweeps, chosen: np.ndarray) -> None:
-    folder = job.folder / "sequences" / name
-    (folder / "velodyne").mkdir(parents=True, exist_ok=True)
-
     def write_sweep(at: int) -> list[Path]:
         sweep = sweeps.read(int(chosen[at]))
         reflectance = np.zeros(len(sweep.xyz)) if sweep.rfl is None else sweep.rfl / 255
-        path = folder / "velodyne" / f"{at:06d}.bin"
-        path.write_bytes(np.column_stack([sweep.xyz, reflectance]).astype("<f4").tobytes())
-        return [path]
+        return [job.save("sweeps", {"xyz": sweep.xyz, "reflectance": reflectance}, sequence=name, frame=at)]
 
-    job.in_parts(recording.name, range(len(chosen)), write_sweep, _PART, "sweep")
+    job.in_parts(recording.name, range(len(chosen)), write_sweep, "sweep")
     times = sweeps.ts[chosen]
-    np.savetxt(folder / "times.txt", times - times[0], fmt="%.6e")
+    job.save("times", times - times[0], sequence=name)
     camera_from_lidar = _camera_from_lidar(recording)
-    _write_calibration(job, recording, folder / "calib.txt", camera_from_lidar)
+    matrices = {**dict.fromkeys(_MATRICES, _projection(job, recording)), "Tr": camera_from_lidar[:3]}
+    job.save("calibration", matrices, sequence=name)
     lidar = np.tile(np.eye(4), (len(chosen), 1, 1))
     lidar[:, :3, :3], lidar[:, :3, 3] = sweeps.poses.rot[chosen], sweeps.poses.pos[chosen]
     poses = matmul(camera_from_lidar, inv(lidar[0]), lidar, inv(camera_from_lidar))
-    (job.folder / "poses").mkdir(exist_ok=True)
-    np.savetxt(job.folder / "poses" / f"{name}.txt", poses[:, :3].reshape(-1, 12), fmt="%.12e")
+    job.save("poses", poses[:, :3].reshape(-1, 12), sequence=name)
 
 
 def _camera_from_lidar(recording: Recording) -> np.ndarray:
@@ -95,8 +136,8 @@ def _camera_from_lidar(recording: Recording) -> np.ndarray:
     return transform
 
 
-def _write_calibration(job: ExportJob, recording: Recording, path: Path, camera_from_lidar: np.ndarray) -> None:
-    """KITTI has four cameras in a row. We have one, so that all four projections are the same."""
+def _projection(job: ExportJob, recording: Recording) -> np.ndarray:
+    """The projection of all four cameras of KITTI, which are in a row; we have one. f8 (3, 4)."""
     projection = np.eye(3, 4)
     if recording.has("camera/video.avi") and recording.has("camera/camera.json"):
         lens = camera_lens(recording.path)
@@ -105,122 +146,49 @@ def _write_calibration(job: ExportJob, recording: Recording, path: Path, camera_
         job.note(f"{recording.path}: has no camera with a camera.json: P0 to P3 of calib.txt have no focal length")
     if not sensor_mount(recording.path, "camera").known:
         job.note(f"{recording.path}: nobody gave the pose of the camera: Tr turns the lidar's axes and moves nothing")
-    rows = [*((f"P{number}", projection) for number in range(4)), ("Tr", camera_from_lidar[:3])]
-    lines = (f"{name}: {' '.join(f'{value:.12e}' for value in matrix.reshape(-1))}\n" for name, matrix in rows)
-    path.write_text("".join(lines), encoding="utf-8")
+    return projection
 
 
 def describe(folder: Path) -> dict[str, object]:
     """Sequences, sweeps and the sizes of the splits."""
-    sequences = _sequences(folder)
-    splits = {split: len(_lines(folder / "splits" / f"{split}.txt")) for split in SPLITS}
+    frames = _frames(LAYOUT.find(folder))
+    found = LAYOUT.kept(folder, "times", "splits")
+    splits = {str(each.keys["split"]): len(each.kept) for each in found["splits"]}
     return {
-        "sequences": len(sequences),
-        "sweeps": {path.name: len(_scans(path)) for path in sequences},
-        "seconds": round(sum(_duration(path) for path in sequences), 3),
-        "splits": splits if any(splits.values()) else {},
+        "sequences": len(frames),
+        "sweeps": {name: len(each) for name, each in frames.items()},
+        "seconds": round(sum(float(each.kept[-1] - each.kept[0]) for each in found["times"] if len(each.kept)), 3),
+        "splits": {name: splits.get(name, 0) for name in SPLITS} if any(splits.values()) else {},
     }
 
 
-def problems(folder: Path) -> Iterator[str]:
-    """Breaches of the benchmark's rules, for each sequence."""
-    for sequence in _sequences(folder):
-        scans = _scans(sequence)
-        if [path.name for path in scans] != [f"{at:06d}.bin" for at in range(len(scans))]:
-            yield f"{sequence / 'velodyne'}: files are not numbered 000000.bin, 000001.bin and so on; number them anew"
-        yield from _time_problems(sequence / "times.txt", len(scans))
-        transform = yield from _calibration_problems(sequence / "calib.txt")
-        yield from _pose_problems(folder / "poses" / f"{sequence.name}.txt", len(scans), transform)
-        for path in scans:
-            yield from _scan_problems(path)
-    yield from _split_problems(folder)
+def _frames(found: Files) -> dict[str, list[str]]:
+    """The numbers of the sweeps of each sequence, as text, in their order."""
+    frames: dict[str, list[str]] = {}
+    for each in found["sweeps"]:
+        frames.setdefault(str(each.keys["sequence"]), []).append(str(each.keys["frame"]))
+    return frames
 
 
-def _sequences(folder: Path) -> list[Path]:
-    return sorted(path for path in (folder / "sequences").iterdir() if path.is_dir())
-
-
-def _scans(sequence: Path) -> list[Path]:
-    return sorted((sequence / "velodyne").glob("*.bin"))
-
-
-def _lines(path: Path) -> list[str]:
-    if not path.is_file():
-        return []
-    return read_bounded(path, _MAX_BYTES, "any list").decode("utf-8", "replace").splitlines()
-
-
-def _duration(sequence: Path) -> float:
-    lines = _lines(sequence / "times.txt")
-    return float(lines[-1]) - float(lines[0]) if lines else 0.0
-
-
-def _numbers(path: Path, columns: int) -> np.ndarray | None:
-    """A text file of numbers, f8 (row, columns); None where it is not."""
-    try:
-        rows = np.loadtxt(_lines(path) or ["nan"], ndmin=2)
-    except (OSError, FormatError, ValueError):
-        return None
-    return rows if rows.shape[1] == columns and np.isfinite(rows).all() else None
-
-
-def _time_problems(path: Path, count: int) -> Iterator[str]:
-    times = _numbers(path, 1)
-    if times is None or len(times) != count:
-        yield f"{path}: must hold a time, s, for each of the {count} sweeps; export it again"
-    elif times[0, 0] != 0 or (np.diff(times[:, 0]) <= 0).any():
-        yield f"{path}: times must begin with 0 and increase; export it again"
-
-
-def _calibration_problems(path: Path) -> Generator[str, None, np.ndarray | None]:
-    found = dict(line.split(":", 1) for line in _lines(path) if ":" in line)
-    values = {name: found[name].split() for name in ("P0", "P1", "P2", "P3", "Tr") if name in found}
-    lacking = [name for name in ("P0", "P1", "P2", "P3", "Tr") if len(values.get(name, ())) != 12]
-    if lacking:
-        yield f"{path}: must give 12 numbers for each of P0 to P3 and Tr; {lacking[0]} has not; export it again"
-        return None
-    transform = np.array(values["Tr"], "f8").reshape(3, 4)
-    if obliqueness(transform[None, :, :3])[0] >= 1e-5:
-        yield f"{path}: Tr is no rigid transform; export it again"
-    elif matmul(transform[2, :3], [1, 0, 0]) < 0.5:
-        yield f"{path}: Tr does not take the lidar's front to the camera's third axis; are the axes of a camera meant?"
-    return transform
-
-
-def _pose_problems(path: Path, count: int, transform: np.ndarray | None) -> Iterator[str]:
-    poses = _numbers(path, 12)
-    if poses is None or len(poses) != count:
-        yield f"{path}: must hold 12 numbers for each of the {count} sweeps; export it again"
-        return
-    matrices = poses.reshape(-1, 3, 4)
-    bad = np.flatnonzero(obliqueness(matrices[:, :, :3]) >= 1e-5)
-    if len(bad):
-        yield f"{path}: line {bad[0] + 1} is no rigid transform; export it again"
-    if np.abs(matrices[0] - np.eye(3, 4)).max(initial=0) > 1e-6:
-        yield f"{path}: the first pose must be the identity; export it again"
-
-
-def _scan_problems(path: Path) -> Iterator[str]:
-    size = path.stat().st_size
-    if size % _POINT_BYTES:
-        yield f"{path}: has {size} bytes, which is no multiple of the {_POINT_BYTES} of a point; export it again"
-        return
-    points = np.frombuffer(read_bounded(path, _MAX_BYTES, "any sweep"), "<f4").reshape(-1, 4)
-    if not np.isfinite(points).all() or np.abs(points[:, :3]).max(initial=0) > 1000:
-        yield f"{path}: holds points that are not finite or further than 1 km away: is the byte order right?"
-    elif points[:, 3].min(initial=0) < 0 or points[:, 3].max(initial=0) > 1:
-        yield f"{path}: reflectance must be from 0 to 1"
-
-
-def _split_problems(folder: Path) -> Iterator[str]:
-    seen: dict[str, str] = {}
-    for split in SPLITS:
-        for line in _lines(folder / "splits" / f"{split}.txt"):
-            sequence, _, frame = line.partition(" ")
-            if line in seen:
-                yield f"{folder / 'splits'}: {line} is in {seen[line]} and in {split}; export it again"
-                return
-            seen[line] = split
-            if not (folder / "sequences" / sequence / "velodyne" / f"{frame}.bin").is_file():
-                yield f"{folder / 'splits' / split}.txt: {line} is no sweep of the dataset; export it again"
-                return
+def relations(folder: Path, found: Files) -> Iterator[str]:
+    """Files whose lengths differ within a sequence, and splits that name other sweeps, or one twice."""
+    frames = _frames(found)
+    lengths = {each.path: each.kept for name in ("times", "poses") for each in found[name] if each.kept is not None}
+    for sequence, numbers in frames.items():
+        if numbers != [f"{at:06d}" for at in range(len(numbers))]:
+            place = LAYOUT.path(folder, "sweeps", sequence=sequence, frame=0).parent
+            yield f"{place}: files are not numbered 000000.bin, 000001.bin and so on; number them anew"
+        for name, what in (("times", "a time, s,"), ("poses", "12 numbers")):
+            path = LAYOUT.path(folder, name, sequence=sequence)
+            if np.size(lengths.get(path, ())) != len(numbers):
+                yield f"{path}: must hold {what} for each of the {len(numbers)} sweeps"
+        if not LAYOUT.path(folder, "calibration", sequence=sequence).is_file():
+            yield f"{LAYOUT.path(folder, 'calibration', sequence=sequence)}: is missing"
+    known = {f"{sequence} {number}" for sequence, numbers in frames.items() for number in numbers}
+    seen: dict[str, Path] = {}
+    for path, line in ((each.path, line) for each in found["splits"] for line in each.kept or ()):
+        if line in seen:
+            yield f"{path}: {line} is in {seen[line].name} too"
+        elif line not in known:
+            yield f"{path}: {line} is no sweep of the dataset"
+        seen[line] = path

@@ -16,8 +16,7 @@ from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError, RoverError
 from rover_pipeline.export import ExportOptions, panels
-from rover_pipeline.export.forecast import tell_duration
-from rover_pipeline.export.samples import find_samples
+from rover_pipeline.export.samples import find_samples, tell_duration
 
 WIDTH, HEIGHT = 1280, 720
 #: Pictures a second, unless the user asks for every n-th only. The video plays in real time.

@@ -13,7 +13,6 @@ recordings have a folder each, because each has a world of its own.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,27 +25,89 @@ from rover_pipeline.camera.pictures import undistort
 from rover_pipeline.datasets.options import NerfstudioOptions
 from rover_pipeline.datasets.splits import SPLITS, Course
 from rover_pipeline.errors import FormatError
+from rover_pipeline.export.contents import Json
 from rover_pipeline.export.dataset import ExportJob, Recording
+from rover_pipeline.export.layout import File, Files, Layout
+from rover_pipeline.export.pictures import Cloud, Picture
 from rover_pipeline.export.points import read_map
 from rover_pipeline.format.channels.jpeg import PictureChannel, encode
-from rover_pipeline.format.files import read_bounded
-from rover_pipeline.format.meta import MAX_SAMPLE_BYTES
 from rover_pipeline.format.names import below
-from rover_pipeline.format.texts import read_json
 from rover_pipeline.kinematics.rotation import obliqueness
 from rover_pipeline.mapping.grid import encoded
-from rover_pipeline.mapping.ply import ply, read_ply
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.report.read.rig import camera_lens, whole_sensor
 
-TRANSFORMS = "transforms.json"
 #: Its columns are the axes of an OpenGL camera, right, up and back, in front-left-up.
 FLU_FROM_OPENGL = np.array([[0.0, 0.0, -1.0], [-1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
 #: From the middle of a pixel to its corner.
 _HALF = 0.5
-_PART = 128
-_SPLITS = ("train", "val", "test")
-_MODELS = ("OPENCV", "OPENCV_FISHEYE", "PINHOLE")
+_LENS = ("fl_x", "fl_y", "cx", "cy", "w", "h")
+#: The lists of the splits: nerfstudio wants all three or none.
+_LISTS = ("train_filenames", "val_filenames", "test_filenames")
+
+
+class _Transforms(Json):
+    """A lens and frames with poses."""
+
+    def decode(self, data: bytes) -> dict[str, Any]:
+        content = super().decode(data)
+        try:
+            names = [str(frame["file_path"]) for frame in content["frames"]]
+            poses = np.array([frame["transform_matrix"] for frame in content["frames"]], "f8")
+            lens = np.array([content[key] for key in _LENS], "f8")
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"is no list of frames with poses and a lens: {type(error).__name__} {error}; export it again"
+            ) from error
+        if poses.shape != (len(names), 4, 4) or not len(names):
+            raise ValueError("must have a 4x4 transform_matrix for each of at least one frame")
+        return {**content, "names": names, "poses": poses, "lens": lens}
+
+
+LAYOUT = Layout(
+    transforms=File(
+        "[{recording}/]transforms.json",
+        _Transforms("frames", *_LENS, indent=1),
+        {
+            "camera_model must be OPENCV, OPENCV_FISHEYE or PINHOLE": lambda content: (
+                content.get("camera_model") in ("OPENCV", "OPENCV_FISHEYE", "PINHOLE")
+            ),
+            "the lens has numbers that are not finite, or no focal length": lambda content: (
+                np.isfinite(content["lens"]).all() and content["lens"][:2].min() > 0
+            ),
+            "the principal point is outside of the picture": lambda content: (
+                (content["lens"][2:4] > 0) & (content["lens"][2:4] < content["lens"][4:])
+            ),
+            "the pose of frame {at} is no rotation with a position": lambda content: (
+                (obliqueness(content["poses"][:, :3, :3]) <= 1e-5) & np.isfinite(content["poses"]).all((1, 2))
+            ),
+            "most cameras are upside down: are the poses those of an OpenGL camera, right-up-back?": lambda content: (
+                not np.median(content["poses"][:, 2, 1]) < 0
+            ),
+            "the lists of the splits name what is no frame": lambda content: (
+                {name for key in _LISTS for name in content.get(key, [])} <= {*content["names"]}
+            ),
+            "a frame is in train_filenames and in another list": lambda content: {
+                *content.get(_LISTS[0], [])
+            }.isdisjoint(name for key in _LISTS[1:] for name in content.get(key, [])),
+        },
+        keep=lambda content: content,
+    ),
+    pictures=File(
+        "[{recording}/]images/{number:06d}.jpeg",
+        Picture(cv2.IMREAD_REDUCED_GRAYSCALE_8),
+        optional=True,
+        keep=lambda picture: picture.shape,
+    ),
+    mask=File("[{recording}/]masks/mask.png", Picture(), optional=True),
+    seed=File(
+        "[{recording}/]seed.ply",
+        Cloud(),
+        {"has no colours, which nerfstudio needs": lambda cloud: {"red", "green", "blue"} <= set(cloud[1])},
+        optional=True,
+        keep=lambda cloud: np.median(cloud[0], 0) if len(cloud[0]) else None,
+    ),
+)
 
 
 def write(job: ExportJob) -> None:
@@ -63,7 +124,7 @@ class _Scene:
     def __init__(self, recording: Recording, job: ExportJob) -> None:
         self._options: NerfstudioOptions = job.options
         self._recording, self._job = recording, job
-        self._folder = job.folder / recording.name if len(job.recordings) > 1 else job.folder
+        self._name = recording.name if len(job.recordings) > 1 else None
         self._recorded_lens = camera_lens(recording.path)
         self._camera = recording.sensor("camera", "video.avi")
         self._pictures = self._camera.channel("video.avi")
@@ -85,9 +146,8 @@ class _Scene:
 
     def write(self, splits: np.ndarray) -> None:
         """Write pictures, mask, seed cloud and `transforms.json`."""
-        (self._folder / "images").mkdir(parents=True, exist_ok=True)
-        self._job.in_parts(self._recording.name, self._chosen.tolist(), self._write_picture, _PART, "picture")
-        names = [self._name(number) for number in self._chosen.tolist()]
+        self._job.in_parts(self._recording.name, self._chosen.tolist(), self._write_picture, "picture")
+        names = [f"images/{number:06d}.jpeg" for number in self._chosen.tolist()]
         frames = [
             {"file_path": name, "transform_matrix": self._matrix(number), "timestamp": float(self._ts[number])}
             for name, number in zip(names, self._chosen.tolist(), strict=True)
@@ -96,26 +156,18 @@ class _Scene:
             frames = [{**frame, "mask_path": mask} for frame in frames]
         content: dict[str, Any] = {**self._describe_lens(), **self._split_names(names, splits)}
         if self._options.points:
-            self._write_seed(self._folder / "seed.ply")
+            self._job.save("seed", self._seed(), recording=self._name)
             content["ply_file_path"] = "seed.ply"
-        text = json.dumps({**content, "frames": frames}, indent=1) + "\n"
-        (self._folder / TRANSFORMS).write_text(text, encoding="utf-8")
-
-    @staticmethod
-    def _name(number: int) -> str:
-        return f"images/{number:06d}.jpeg"
+        self._job.save("transforms", {**content, "frames": frames}, recording=self._name)
 
     def _write_picture(self, number: int) -> list[Path]:
         """The recorded JPEG itself, unless it has to be undistorted."""
-        path = self._folder / self._name(number)
-        if self._options.undistort:
-            picture = self._pictures.read(number, number + 1)[0]
-            path.write_bytes(encode(undistort(picture, self._recorded_lens)))
-        elif isinstance(self._pictures, PictureChannel):
-            path.write_bytes(self._pictures.jpeg(number))
+        if isinstance(self._pictures, PictureChannel) and not self._options.undistort:
+            jpeg = self._pictures.jpeg(number)
         else:
-            path.write_bytes(encode(self._pictures.read(number, number + 1)[0]))
-        return [path]
+            picture = self._pictures.read(number, number + 1)[0]
+            jpeg = encode(undistort(picture, self._recorded_lens) if self._options.undistort else picture)
+        return [self._job.save("pictures", jpeg, recording=self._name, number=number)]
 
     def _matrix(self, number: int) -> list[list[float]]:
         matrix = np.eye(4)
@@ -143,7 +195,7 @@ class _Scene:
         validation, test = listed["validation"] or listed["test"], listed["test"] or listed["validation"]
         if not listed["train"] or not test:
             return {}
-        return {"train_filenames": listed["train"], "val_filenames": validation, "test_filenames": test}
+        return dict(zip(_LISTS, (listed["train"], validation, test), strict=True))
 
     def _write_mask(self) -> str | None:
         if not self._options.undistort:
@@ -153,12 +205,11 @@ class _Scene:
         if seen.min() == 255:
             return None
         # A pixel that is mixed with black at the rim holds no colour of the world.
-        (self._folder / "masks").mkdir(exist_ok=True)
         mask = encoded(".png", np.where(seen == 255, seen, 0).astype("u1"))
-        (self._folder / "masks" / "mask.png").write_bytes(mask)
+        self._job.save("mask", mask, recording=self._name)
         return "masks/mask.png"
 
-    def _write_seed(self, path: Path) -> None:
+    def _seed(self) -> tuple[np.ndarray, str, dict[str, np.ndarray]]:
         """Every n-th point of the map. The map has no colours; reflectivity looks as bright as it is."""
         points = read_map(self._recording.path)
         step = max(1, -(-len(points.xyz) // self._options.points))
@@ -168,101 +219,37 @@ class _Scene:
         if brightness is not None and len(xyz):
             values = brightness[::step].astype("f8")
             grey = np.clip(255 * values / max(float(np.percentile(values, 99)), 1e-6), 0, 255).astype("u1")
-        path.write_bytes(ply(xyz, ("world of _odom, front-left-up, m",), red=grey, green=grey, blue=grey))
+        return xyz, "world of _odom, front-left-up, m", {"red": grey, "green": grey, "blue": grey}
 
 
 def describe(folder: Path) -> dict[str, object]:
     """Pictures, lens and splits of each scene."""
     scenes = {}
-    for path in _scenes(folder):
-        content = read_json(path)
-        splits = [f"{key} {len(content[f'{key}_filenames'])}" for key in _SPLITS if f"{key}_filenames" in content]
-        parts = (f"{len(content['frames'])} pictures", str(content.get("camera_model")), *splits)
-        scenes[path.parent.name] = ", ".join(parts)
+    for scene in LAYOUT.kept(folder, "transforms")["transforms"]:
+        splits = [f"{key.partition('_')[0]} {len(scene.kept[key])}" for key in _LISTS if key in scene.kept]
+        parts = (f"{len(scene.kept['frames'])} pictures", str(scene.kept.get("camera_model")), *splits)
+        scenes[scene.path.parent.name] = ", ".join(parts)
     return {"scenes": scenes}
 
 
-def _scenes(folder: Path) -> list[Path]:
-    return sorted(folder.glob(TRANSFORMS)) or sorted(folder.glob(f"*/{TRANSFORMS}"))
-
-
-def problems(folder: Path) -> Iterator[str]:
-    """Breaches of what nerfstudio's parser expects, for each scene."""
-    paths = _scenes(folder)
-    if not paths:
-        yield f"{folder}: has no {TRANSFORMS}; export it again"
-    for path in paths:
-        try:
-            content = read_json(path)
-            frames = content["frames"]
-            names = [str(frame["file_path"]) for frame in frames]
-            matrices = np.array([frame["transform_matrix"] for frame in frames], "f8")
-            numbers = np.array([content[key] for key in ("fl_x", "fl_y", "cx", "cy", "w", "h")], "f8")
-        except (FormatError, KeyError, TypeError, ValueError) as error:
-            yield f"{path}: is no list of frames with poses and a lens: {type(error).__name__} {error}; export it again"
-            continue
-        yield from _content_problems(path, content, names, numbers)
-        yield from _pose_problems(path, names, matrices)
-        yield from _picture_problems(path, names, int(numbers[4]), int(numbers[5]))
-        yield from _seed_problems(path, content, matrices)
-
-
-def _content_problems(path: Path, content: dict[str, Any], names: list[str], numbers: np.ndarray) -> Iterator[str]:
-    if content.get("camera_model") not in _MODELS:
-        yield f"{path}: camera_model is {content.get('camera_model')!r}, known are {', '.join(_MODELS)}"
-    if not np.isfinite(numbers).all() or numbers[:2].min() <= 0:
-        yield f"{path}: the lens has numbers that are not finite, or no focal length"
-    elif not (0 < numbers[2] < numbers[4] and 0 < numbers[3] < numbers[5]):
-        yield f"{path}: the principal point {numbers[2]:.1f}, {numbers[3]:.1f} is outside of the picture"
-    seen: set[str] = set()
-    for key in ("train_filenames", "val_filenames", "test_filenames"):
-        listed = content.get(key, [])
-        if unknown := sorted(set(listed) - set(names)):
-            yield f"{path}: {key} names {unknown[0]}, which is no frame"
-        if key == "train_filenames":
-            seen = set(listed)
-        elif both := sorted(seen & set(listed)):
-            yield f"{path}: {both[0]} is in train_filenames and in {key}"
-
-
-def _pose_problems(path: Path, names: list[str], matrices: np.ndarray) -> Iterator[str]:
-    if matrices.shape != (len(names), 4, 4) or not len(names):
-        yield f"{path}: must have a 4x4 transform_matrix for each of at least one frame"
-        return
-    rotation = matrices[:, :3, :3]
-    bad = np.flatnonzero((obliqueness(rotation) > 1e-5) | ~np.isfinite(matrices).all((1, 2)))
-    if len(bad):
-        yield f"{path}: the pose of {names[bad[0]]} is no rotation with a position"
-    elif np.median(rotation[:, 2, 1]) < 0:
-        yield f"{path}: most cameras are upside down: are the poses those of an OpenGL camera, right-up-back?"
-
-
-def _picture_problems(path: Path, names: list[str], width: int, height: int) -> Iterator[str]:
-    for name in names:
-        try:
-            target = below(path.parent, name)
-        except FormatError as error:
-            yield f"{path}: {error}"
-            continue
-        data = np.frombuffer(read_bounded(target, MAX_SAMPLE_BYTES, "any picture") if target.is_file() else b"", "u1")
-        picture = cv2.imdecode(data, cv2.IMREAD_REDUCED_GRAYSCALE_8) if len(data) else None
-        if picture is None:
-            yield f"{target}: is missing or no picture; export it again"
-        elif picture.shape != (-(-height // 8), -(-width // 8)):
-            yield f"{target}: is not of {width}x{height} pixels, as {TRANSFORMS} says"
-
-
-def _seed_problems(path: Path, content: dict[str, Any], matrices: np.ndarray) -> Iterator[str]:
-    name = content.get("ply_file_path")
-    if name is None:
-        return
-    try:
-        xyz, fields = read_ply(below(path.parent, name))
-    except (FormatError, OSError) as error:
-        yield f"{path.parent / str(name)}: is no cloud of points: {error}; export it again"
-        return
-    if not {"red", "green", "blue"} <= set(fields):
-        yield f"{path.parent / str(name)}: has no colours, which nerfstudio needs"
-    positions = matrices[:, :3, 3] if matrices.ndim == 3 else np.zeros((0, 3))
-    if len(xyz) and len(positions) and np.abs(np.median(xyz, 0) - np.median(positions, 0)).max() > 1000:
-        yield f"{path.parent / str(name)}: is more than 1 km away from the cameras: is it in another world?"
+def relations(folder: Path, found: Files) -> Iterator[str]:
+    """Pictures that are missing or of another size than `transforms.json` says, and seeds in another world."""
+    kept = {each.path: each.kept for name in ("pictures", "seed") for each in found[name]}
+    for scene in (each for each in found["transforms"] if each.kept):
+        width, height = (int(scene.kept[key]) for key in ("w", "h"))
+        for name in scene.kept["names"]:
+            try:
+                target = below(scene.path.parent, name)
+                # Others call their pictures as they like.
+                shape = kept[target] if target in kept else LAYOUT["pictures"].content.read(target).shape
+            except (FormatError, OSError, ValueError) as error:
+                yield f"{scene.path}: {name} cannot be read: {error}"
+                continue
+            if shape is not None and shape != (-(-height // 8), -(-width // 8)):
+                yield f"{target}: is not of {width}x{height} pixels, as {scene.path.name} says"
+        if name := scene.kept.get("ply_file_path"):
+            seed, middle = scene.path.parent / str(name), np.median(scene.kept["poses"][:, :3, 3], 0)
+            if seed not in kept and not seed.is_file():
+                yield f"{seed}: is missing"
+            elif kept.get(seed) is not None and np.abs(kept[seed] - middle).max() > 1000:
+                yield f"{seed}: is more than 1 km away from the cameras: is it in another world?"

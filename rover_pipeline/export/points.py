@@ -12,8 +12,7 @@ from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError, MissingExtraError
 from rover_pipeline.export import MAP, ExportOptions
-from rover_pipeline.export.forecast import tell_duration
-from rover_pipeline.export.samples import range_projector
+from rover_pipeline.export.samples import range_projector, tell_duration
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.mapping.ply import ply, read_ply

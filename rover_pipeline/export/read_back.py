@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from rover_pipeline.datasets.table import DATASETS, DatasetFormat
-from rover_pipeline.errors import FormatError, RoverError, one_line
+from rover_pipeline.errors import ConfigError, FormatError, RoverError, one_line
 from rover_pipeline.export.dataset_output import known_states, merged_provenance, tree_state
+from rover_pipeline.export.layout import Layout
 from rover_pipeline.format.files import regular_size
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.trace import is_trace
@@ -25,15 +26,24 @@ def recognise(folder: Path) -> DatasetFormat | None:
     """The format of a dataset, ours or somebody else's; None when it is none of the known ones."""
     if not folder.is_dir():
         return None
-    for each in DATASETS.values():
+    # Published recordings have files of a format that merges, and are traces first of all.
+    is_recording = is_trace(folder)
+    formats = [each for name in (DATASETS.own if is_recording else DATASETS) if (each := _loaded(name))]
+    for each in formats:
         with contextlib.suppress(FormatError):  # `dataset_problems` reports a provenance that cannot be read
             if (_provenance(folder, each) or {}).get("format") == each.name:
                 return each
-    is_recording = is_trace(folder)  # published recordings have such files too, and are traces first of all
-    for each in DATASETS.values():
-        marks = (mark.replace("{name}", glob.escape(folder.resolve().name)) for mark in each.marks)
-        if not (is_recording and each.kind == "merge") and all(_matches(folder, mark) for mark in marks):
+    for each in formats:
+        marks = [mark.replace("{name}", glob.escape(folder.resolve().name)) for mark in each.marks]
+        if marks and not (is_recording and each.kind == "merge") and all(_matches(folder, mark) for mark in marks):
             return each
+    return None
+
+
+def _loaded(name: str) -> DatasetFormat | None:
+    """A format, unless its package is broken: it need not be the one of the folder that is looked at."""
+    with contextlib.suppress(ConfigError):
+        return DATASETS[name]
     return None
 
 
@@ -46,7 +56,7 @@ def dataset_info(folder: Path) -> dict[str, Any]:
     format = _require(folder)
     provenance = _provenance(folder, format) or {}
     with _of_others(folder, format):
-        figures = load(f"{format.module}:describe")(folder)
+        figures = _of_module(format, "describe", load(f"{format.module}:LAYOUT").counts)(folder)
     return {
         "path": str(folder),
         "format": format.name,
@@ -94,9 +104,23 @@ def dataset_problems(folder: Path) -> Iterator[str]:
             )
     try:
         with _of_others(folder, format):
-            yield from load(f"{format.module}:problems")(folder)
+            yield from format_problems(format, folder)
     except FormatError as error:
         yield str(error)
+
+
+def format_problems(format: DatasetFormat, folder: Path) -> Iterator[str]:
+    """One line for each rule of its format that a folder breaks."""
+    layout: Layout = load(f"{format.module}:LAYOUT")
+    yield from layout.problems(folder, _of_module(format, "relations", None))
+
+
+def _of_module(format: DatasetFormat, name: str, otherwise: Any) -> Any:
+    """A function that the module of a format need not have."""
+    try:
+        return load(f"{format.module}:{name}")
+    except AttributeError:
+        return otherwise
 
 
 def _require_readable(folder: Path) -> None:

@@ -13,22 +13,18 @@ was smoothed or left out. OUT may be the recording itself. Files that are there 
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-import zlib
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from zipfile import BadZipFile
 
 import cv2
 import numpy as np
 
 from rover_pipeline.datasets.options import RoverpOptions
 from rover_pipeline.errors import FormatError
+from rover_pipeline.export.contents import Arrays, Table
 from rover_pipeline.export.dataset import ExportJob, Recording
-from rover_pipeline.format.files import opened_file
+from rover_pipeline.export.layout import File, Layout
 from rover_pipeline.format.meta import META, ChannelSpec
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor, SensorWriter
 from rover_pipeline.format.texts import read_json
@@ -40,77 +36,102 @@ _STATE = ("pos", "vel", "acc", "rot")
 _POSES = {"lidar": "_odom", "radar": "_radar_pose", "camera": "_camera_pose"}
 #: Values of the public files for a smoothing that was not done.
 _UNSMOOTHED = {"smoothing": 0.0, "start_threshold": 0.0, "filter_size": 1}
-_CSV = (
-    "field.header.stamp",
-    *(f"field.transform.translation.{axis}" for axis in "xyz"),
-    *(f"field.transform.rotation.{axis}" for axis in "xyzw"),
-)
+_STAMP = "field.header.stamp"
+_TRANSLATION = tuple(f"field.transform.translation.{axis}" for axis in "xyz")
+_ROTATION = tuple(f"field.transform.rotation.{axis}" for axis in "xyzw")
 _LABELS = "_camera_model"
 _CLASSES = "classes.json"
 #: Pictures that are read at once.
 _PICTURES = 64
 
+LAYOUT = Layout(
+    poses=File(
+        "[{recording}/]_{sensor}/pose.npz",
+        Arrays(
+            **{"t": ("f", "time"), "mask": ("b", "sample"), "rot": ("f", "time", 3, 3)},
+            **dict.fromkeys(("pos", "vel", "acc"), ("f", "time", 3)),
+        ),
+        {
+            "mask must mark as many samples as there are poses": lambda arrays: (
+                arrays["mask"].sum() == len(arrays["t"])
+            ),
+            "t must increase": lambda arrays: np.diff(arrays["t"]) > 0,
+            "t must be seconds since the epoch": lambda arrays: (arrays["t"] > 1e8) & (arrays["t"] < 1e11),
+            "rot holds matrices that are no rotations": lambda arrays: obliqueness(arrays["rot"]) <= 1e-4,
+        },
+        keep=lambda arrays: len(arrays["t"]),
+    ),
+    trajectory=File(
+        "[{recording}/]_slam/trajectory.csv",
+        Table({_STAMP: "d", **dict.fromkeys((*_TRANSLATION, *_ROTATION), ".9f")}),
+        {
+            "row {line}: stamps (ns) must increase": lambda rows: np.diff(rows[_STAMP], prepend=0) > 0,
+            "row {line}: quaternions must have the length 1": lambda rows: (
+                abs(np.linalg.norm([rows[name] for name in _ROTATION], axis=0) - 1) <= 1e-3
+            ),
+        },
+        optional=True,
+    ),
+    indices=File(
+        "[{recording}/]_fusion/indices.npz",
+        Arrays(sensors=("U", "sensor"), indices=("ui", "time", "sensor")),
+        optional=True,
+        keep=lambda arrays: len(arrays["indices"]),
+    ),
+)
+
 
 def write(job: ExportJob) -> None:
     """Write the files of one recording to the folder itself, of several to a folder each."""
     for recording in job.recordings:
-        folder = job.folder / recording.name if len(job.recordings) > 1 else job.folder
+        name = recording.name if len(job.recordings) > 1 else None
         for sensor, state in _POSES.items():
             if recording.has(f"{sensor}/{TS}"):
                 recording.require(f"{state}/pos", "roverp")
-                job.part(f"{recording.name} {sensor}", partial(_write_pose, recording, sensor, state, folder))
-        job.part(f"{recording.name} trajectory", partial(_write_trajectory, recording, folder))
-        job.part(f"{recording.name} fusion", partial(_write_indices, recording, folder))
+                job.part(f"{recording.name} {sensor}", partial(_write_pose, job, recording, sensor, state, name))
+        job.part(f"{recording.name} trajectory", partial(_write_trajectory, job, recording, name))
+        job.part(f"{recording.name} fusion", partial(_write_indices, job, recording, name))
         if (recording.path / _LABELS / META).exists():
-            job.part(f"{recording.name} labels", partial(_write_labels, recording, folder, job.options))
+            job.part(
+                f"{recording.name} labels", partial(_write_labels, recording, job.folder / (name or ""), job.options)
+            )
 
 
-def _write_pose(recording: Recording, sensor: str, source: str, folder: Path) -> list[Path]:
+def _write_pose(job: ExportJob, recording: Recording, sensor: str, source: str, name: str | None) -> list[Path]:
     state = whole_sensor(recording.path / source, *_STATE)
     raw = Sensor(recording.path / sensor).recorded_times()
     if not np.array_equal(raw[: len(state[TS])], state[TS]):
         raise FormatError(f"{recording.path / source}: is not of this {sensor}: their ts differ; make it again")
     known = state[VALID].astype(bool)
-    for name in _STATE:
-        known &= np.isfinite(state[name].reshape(len(known), -1)).all(1)
+    for each in _STATE:
+        known &= np.isfinite(state[each].reshape(len(known), -1)).all(1)
     mask = np.zeros(len(raw), bool)
     mask[: len(known)] = known
-    arrays = {name: state[name][known].astype("f8") for name in _STATE}
-    return [_write_npz(folder / f"_{sensor}" / "pose.npz", t=state[TS][known], **arrays, mask=mask, **_UNSMOOTHED)]
+    arrays = {each: state[each][known].astype("f8") for each in _STATE}
+    content = {"t": state[TS][known], **arrays, "mask": mask, **_UNSMOOTHED}
+    return [job.save("poses", content, recording=name, sensor=sensor)]
 
 
-def _write_npz(path: Path, **arrays: object) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("wb") as file:
-        np.savez(file, **arrays)  # type: ignore[arg-type]
-    return path
-
-
-def _write_trajectory(recording: Recording, folder: Path) -> list[Path]:
+def _write_trajectory(job: ExportJob, recording: Recording, name: str | None) -> list[Path]:
     state = whole_sensor(recording.path / "_odom", "pos", "rot")
     good = state[VALID].astype(bool) & np.isfinite(state["pos"]).all(1) & np.isfinite(state["rot"]).all((1, 2))
     if not good.any():
         raise FormatError(f"{recording.path / '_odom'}: none of its {len(good)} poses is valid")
     stamps = np.round(state[TS][good] * 1e9).astype("i8")
-    rows = np.column_stack([state["pos"][good], from_matrix(state["rot"][good]).as_quat()])
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(_CSV)
-    writer.writerows([stamp, *(f"{value:.9f}" for value in row)] for stamp, row in zip(stamps, rows, strict=True))
-    path = folder / "_slam" / "trajectory.csv"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text.getvalue(), encoding="utf-8")
-    return [path]
+    columns = np.column_stack([state["pos"][good], from_matrix(state["rot"][good]).as_quat()]).T
+    content = {_STAMP: stamps, **dict(zip((*_TRANSLATION, *_ROTATION), columns, strict=True))}
+    return [job.save("trajectory", content, recording=name)]
 
 
-def _write_indices(recording: Recording, folder: Path) -> list[Path]:
+def _write_indices(job: ExportJob, recording: Recording, name: str | None) -> list[Path]:
     """The rows of `_sync` in which every sensor has a sample; the reader has no number for none."""
     sync = Sensor(recording.path / "_sync")
-    sensors = [name for name in ("lidar", "radar", "camera", "imu") if name in sync.specs]
+    sensors = [each for each in ("lidar", "radar", "camera", "imu") if each in sync.specs]
     count = sync.length(channels=tuple(sensors))
-    matched = np.stack([sync.channel(name).read_whole(count) for name in sensors], axis=1)
+    matched = np.stack([sync.channel(each).read_whole(count) for each in sensors], axis=1)
     matched = matched[(matched >= 0).all(1) & sync.valid(count).astype(bool)]
-    return [_write_npz(folder / "_fusion" / "indices.npz", indices=matched.astype("u4"), sensors=np.array(sensors))]
+    content = {"indices": matched.astype("u4"), "sensors": np.array(sensors)}
+    return [job.save("indices", content, recording=name)]
 
 
 def _write_labels(recording: Recording, folder: Path, options: RoverpOptions) -> list[Path]:
@@ -143,72 +164,6 @@ def _write_labels(recording: Recording, folder: Path, options: RoverpOptions) ->
 
 def describe(folder: Path) -> dict[str, object]:
     """Poses of each sensor and matched samples."""
-    poses = {
-        str(path.parent.relative_to(folder)): len(_load(path)["t"]) for path in sorted(folder.glob("**/_*/pose.npz"))
-    }
-    matched = sum(len(_load(path)["indices"]) for path in folder.glob("**/_fusion/indices.npz"))
-    return {"poses": poses, "matched_samples": matched}
-
-
-def _load(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of an npz. Objects are refused: they could run code. Raises FormatError."""
-    try:
-        with opened_file(path) as file, np.load(file, allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in arrays.files}
-    except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error, NotImplementedError) as error:
-        raise FormatError(f"{path}: is no npz of arrays: {error}; export it again") from error
-
-
-def problems(folder: Path) -> Iterator[str]:
-    """Breaches of the layout of these files."""
-    for pattern, check in (("**/_*/pose.npz", _pose_problems), ("**/_fusion/indices.npz", _index_problems)):
-        for path in sorted(folder.glob(pattern)):
-            try:
-                yield from check(path, _load(path))
-            except FormatError as error:
-                yield str(error)
-    for path in sorted(folder.glob("**/_slam/trajectory.csv")):
-        yield from _trajectory_problems(path)
-
-
-def _pose_problems(path: Path, arrays: dict[str, np.ndarray]) -> Iterator[str]:
-    lacking = [name for name in ("t", *_STATE, "mask") if name not in arrays]
-    if lacking:
-        yield f"{path}: has no array {lacking[0]}; export it again"
-        return
-    count = len(arrays["t"])
-    for name, shape in {"pos": (3,), "vel": (3,), "acc": (3,), "rot": (3, 3)}.items():
-        if arrays[name].shape != (count, *shape) or not np.isfinite(arrays[name]).all():
-            yield f"{path}: {name} must be finite, {[count, *shape]}, is {list(arrays[name].shape)}; export it again"
-            return
-    if arrays["mask"].dtype != bool or arrays["mask"].sum() != count:
-        yield f"{path}: mask must be bool and mark {count} samples; export it again"
-    if (np.diff(arrays["t"]) <= 0).any() or (count and not 1e8 < arrays["t"][0] < 1e11):
-        yield f"{path}: t must increase and be seconds since the epoch; export it again"
-    if (obliqueness(arrays["rot"]) > 1e-4).any():
-        yield f"{path}: rot holds matrices that are no rotations; export it again"
-
-
-def _index_problems(path: Path, arrays: dict[str, np.ndarray]) -> Iterator[str]:
-    shape = arrays.get("indices", np.zeros(0)).shape
-    if "sensors" not in arrays or len(shape) != 2 or shape[1] != len(arrays["sensors"]):
-        yield f"{path}: must hold indices (time, sensor) and the names of the sensors; export it again"
-
-
-def _trajectory_problems(path: Path) -> Iterator[str]:
-    with opened_file(path) as file:
-        rows = csv.DictReader(io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline=""))
-        if not set(_CSV) <= set(rows.fieldnames or ()):
-            yield f"{path}: has no column {sorted(set(_CSV) - set(rows.fieldnames or ()))[0]}; export it again"
-            return
-        last = 0
-        for number, row in enumerate(rows, 2):
-            try:
-                stamp, norm = int(row[_CSV[0]]), np.linalg.norm([float(row[name]) for name in _CSV[4:]], axis=0)
-            except (ValueError, TypeError):
-                yield f"{path}: line {number} holds no numbers; export it again"
-                return
-            if stamp <= last or abs(norm - 1) > 1e-3:
-                yield f"{path}: line {number}: stamps (ns) must increase and quaternions have the length 1"
-                return
-            last = stamp
+    found = LAYOUT.kept(folder, "poses", "indices")
+    poses = {str(each.path.parent.relative_to(folder)): each.kept for each in found["poses"]}
+    return {"poses": poses, "matched_samples": sum(each.kept for each in found["indices"])}

@@ -18,9 +18,8 @@ from rover_pipeline.camera.lens import Lens
 from rover_pipeline.camera.pictures import resize, undistort
 from rover_pipeline.errors import FormatError, MissingExtraError
 from rover_pipeline.export import ExportOptions
-from rover_pipeline.export.forecast import tell_duration
 from rover_pipeline.export.output import piped
-from rover_pipeline.export.samples import Samples, find_radar_points, find_samples, find_sweeps
+from rover_pipeline.export.samples import Samples, find_radar_points, find_samples, find_sweeps, tell_duration
 from rover_pipeline.format.channels import jpeg
 from rover_pipeline.kinematics.options import Mounted
 from rover_pipeline.report.draw.images import height_colours, velocity_colours

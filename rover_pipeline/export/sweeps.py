@@ -33,82 +33,80 @@ class Sweep(NamedTuple):
 
 
 class RawSweeps:
-    """The sweeps of a lidar of either kind, as they were recorded. Can be shared by threads.
+    """The sweeps of a lidar of either kind as they were recorded, and the `_odom` of it. Can be shared by threads.
 
     Attributes:
-        sensor: that holds them; channels: of it, that they are read from.
-        reader: gives their places.
-
-    Raises:
-        FormatError: the lidar has neither ranges nor points.
-    """
-
-    def __init__(self, trace: Path, reference: str) -> None:
-        self.sensor = Sensor(trace / "lidar")
-        metadata = read_text(trace / "lidar" / "lidar.json")
-        has_points, known = lidar_channels(self.sensor)
-        self.channels = tuple(name for name in known if name not in ("rfl", "intensity"))
-        self.reader = lidar_reader(metadata, reference)
-        self._info = None if has_points else sensor_info(metadata)
-
-    def read(self, number: int) -> LidarSweep:
-        """One sweep. Raises SampleError when it cannot be decoded."""
-        stored = {name: self.sensor.channel(name).read(number, number + 1)[0] for name in self.channels}
-        if self._info is not None:
-            stored = {name: destagger(image[None], self._info)[0] for name, image in stored.items()}
-        return self.reader.sweep(stored)
-
-
-def lidar_channels(lidar: Sensor) -> tuple[bool, tuple[str, ...]]:
-    """Whether a lidar is points, and which channels its sweeps are read from.
-
-    Raises:
-        FormatError: it has neither ranges nor points.
-    """
-    has_points = "xyz" in lidar.specs and "rng" not in lidar.specs
-    known = ("xyz", "count", "time", "intensity") if has_points else ("rng", "rfl")
-    if known[0] not in lidar.specs:
-        raise FormatError(f"{lidar.path}: has neither ranges (rng) nor points (xyz); there are no sweeps")
-    return has_points, tuple(name for name in known if name in lidar.specs)
-
-
-class PosedSweeps:
-    """The sweeps whose pose is known. Can be shared by threads.
-
-    Attributes:
-        ts: f8 (N,), time stamps of all sweeps, s, as recorded.
-        poses: f8 (N, ...), world-from-lidar at `ts`.
-        good: indices of the sweeps that are valid and have a valid pose.
         has_points: whether the lidar is points and has no images.
+        options: of its clock; odometry: channels of `_odom`.
+        ts: f8 (N,), time stamps of all sweeps, s, as recorded.
+        valid: bool, which sweeps are valid: of those that have both a sample and a pose.
+        reader: gives the places of a sweep.
 
     Raises:
-        FormatError: no sweep has a valid pose.
+        FormatError: the lidar has neither ranges nor points, or `_odom` is of another one.
     """
 
-    def __init__(self, trace: Path) -> None:
-        self._lidar = Sensor(trace / "lidar")
-        self._metadata = read_text(trace / "lidar" / "lidar.json")
-        self._options = clock_options(trace)
-        self._odometry = whole_sensor(trace / "_odom", *State._fields)
-        self.has_points, self._channels = lidar_channels(self._lidar)
-        self.ts = self._odometry["ts"]
-        self.poses = Poses(self._odometry["rot"], self._odometry["pos"])
+    def __init__(self, trace: Path, intensity: bool = True) -> None:
+        """
+        Args:
+            intensity: whether the sweeps have it; a damaged one is none then.
+        """
+        self._lidar, self._metadata = Sensor(trace / "lidar"), read_text(trace / "lidar" / "lidar.json")
+        self._odom = trace / "_odom"
+        self.options = clock_options(trace)
+        self.odometry = whole_sensor(self._odom, *State._fields)
+        specs = self._lidar.specs
+        self.has_points = "xyz" in specs and "rng" not in specs
+        places, bright = (("xyz", "count", "time"), "intensity") if self.has_points else (("rng",), "rfl")
+        if places[0] not in specs:
+            raise FormatError(f"{self._lidar.path}: has neither ranges (rng) nor points (xyz); there are no sweeps")
+        self._channels = tuple(name for name in (*places, *((bright,) if intensity else ())) if name in specs)
+        self.ts = self.odometry["ts"]
+        self.reader = lidar_reader(self._metadata, self.options.ts_reference)
         count = min(len(self.ts), self._lidar.length(truncate=True, channels=self._channels))
         if not np.array_equal(self._lidar.times(count), self.ts[:count]):
-            raise FormatError(f"{trace / '_odom'}: is not of this lidar: their ts differ; make it again")
-        good = self._lidar.valid(count).astype(bool) & self._odometry["valid"][:count].astype(bool)
-        good &= np.isfinite(self.poses.pos[:count]).all(1) & np.isfinite(self.poses.rot[:count]).all((1, 2))
-        self.good = np.flatnonzero(good)
-        if not len(self.good):
-            raise FormatError(f"{trace / '_odom'}: none of its {len(self.ts)} poses is valid; nothing can be exported")
+            raise FormatError(f"{self._odom}: is not of this lidar: their ts differ; make it again")
+        self.valid = self._lidar.valid(count).astype(bool)
 
-    def read(self, number: int) -> Sweep:
-        """One of the `good` sweeps, deskewed. Raises SampleError when it cannot be decoded."""
-        return self.deskewed(number, self.images(number))
+    def known(self, has_pose: np.ndarray) -> np.ndarray:
+        """Indices of the valid sweeps of those with a pose, bool (N,). Raises FormatError where there is none."""
+        found = np.flatnonzero(self.valid & has_pose[: len(self.valid)])
+        if not len(found):
+            raise FormatError(f"{self._odom}: none of its {len(self.ts)} poses is valid; nothing can be exported")
+        return found
 
     def images(self, number: int) -> dict[str, np.ndarray]:
         """`rng`, u2 mm, and `rfl`, u1, where the lidar has it, (beam, column), columns in time order; or the points."""
         return {name: self._lidar.channel(name).read(number, number + 1)[0] for name in self._channels}
+
+    def places(self, number: int) -> LidarSweep:
+        """One sweep, as the lidar saw it. Raises SampleError when it cannot be decoded."""
+        stored = self.images(number)
+        if not self.has_points:
+            stored = {"rng": destagger(stored["rng"][None], sensor_info(self._metadata))[0]}
+        return self.reader.sweep(stored)
+
+
+class PosedSweeps(RawSweeps):
+    """The sweeps whose pose is known.
+
+    Attributes:
+        poses: f8 (N, ...), world-from-lidar at `ts`.
+        good: indices of the sweeps that are valid and have a valid pose.
+
+    Raises:
+        FormatError: no sweep has a valid pose, or as `RawSweeps`.
+    """
+
+    def __init__(self, trace: Path) -> None:
+        super().__init__(trace)
+        self.poses = Poses(self.odometry["rot"], self.odometry["pos"])
+        has_pose = np.isfinite(self.poses.pos).all(1) & np.isfinite(self.poses.rot).all((1, 2))
+        self.good = self.known(has_pose & self.odometry["valid"].astype(bool))
+
+    def read(self, number: int) -> Sweep:
+        """One of the `good` sweeps, deskewed. Raises SampleError when it cannot be decoded."""
+        return self.deskewed(number, self.images(number))
 
     def destaggered(self, images: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The same with columns at equal azimuth, and 0 where a range was clipped."""
@@ -128,9 +126,9 @@ class PosedSweeps:
             read.get("rfl", none),
             none,
             self.ts[number : number + 1],
-            options=self._options,
+            options=self.options,
             metadata=self._metadata,
-            odometry=self._odometry,
+            odometry=self.odometry,
         )
         is_return = np.isfinite(made["xyz"][0]).all(-1)
         return Sweep(made["xyz"][0][is_return], made["rfl"][0][is_return] if "rfl" in read else None)
@@ -140,9 +138,9 @@ class PosedSweeps:
         made = of_points(
             **{name: values[None] for name, values in stored.items() if name != "intensity"},
             ts=self.ts[number : number + 1],
-            options=self._options,
+            options=self.options,
             metadata=self._metadata,
-            odometry=self._odometry,
+            odometry=self.odometry,
         )
         xyz = made["xyz"][0][: int(stored["count"])]
         if "intensity" not in stored:

@@ -27,7 +27,7 @@ def run_import(arguments: argparse.Namespace) -> int:
         with redirect_stdout(io.StringIO()) as said:
             return int(arguments.run(arguments)), said.getvalue()
 
-    source = next(vars(arguments)[name] for name in ("capture", "adc", "folder", "drive", "bags") if name in arguments)
+    source = getattr(arguments, arguments.source)
     status, said = import_apart(work, arguments.out, source[0] if isinstance(source, list) else source)
     print(said, end="")  # now it is true
     return int(status)

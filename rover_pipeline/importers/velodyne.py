@@ -16,6 +16,7 @@ from rover_pipeline.format.files import opened_file
 from rover_pipeline.format.merge import imported_trace
 from rover_pipeline.importers.origin import write_config
 from rover_pipeline.importers.points import PointsWriter
+from rover_pipeline.importers.table import say
 from rover_pipeline.importers.velodyne_models import MODELS, NAMES, Model, calibrated_64
 from rover_pipeline.importers.velodyne_packets import PACKET_BYTES, is_data
 from rover_pipeline.importers.velodyne_sweeps import Sweep, SweepBuilder
@@ -56,6 +57,11 @@ def model_of(name: str | None, calibration: Path | None) -> Model | None:
     if name == "hdl64e":
         raise ConfigError("--model hdl64e: its lasers differ from device to device: give --calibration FILE too")
     return MODELS[NAMES[name]] if name else None
+
+
+def import_capture(capture: Path, out: Path, model: str | None, calibration: Path | None, partial: bool) -> int:
+    """`import_velodyne` with the arguments of the command line."""
+    return import_velodyne(capture, out, model_of(model, calibration), say, partial=partial)
 
 
 def import_velodyne(

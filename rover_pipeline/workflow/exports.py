@@ -30,15 +30,15 @@ class Exports:
     """The datasets of one run of the workflow.
 
     Attributes:
-        names: all formats, in the order of the table; each has a rule.
+        names: our formats, in the order of the table, and others that are wanted; each has a rule.
     """
 
     def __init__(self, flow: Flow, folder: Path | None = None) -> None:
         self.flow = flow
-        self.names = list(DATASETS)
         here = folder or Path.cwd()
         self.root = here / (flow.config.export.root or "exports")
         self.wanted = flow.config.exports
+        self.names = list(dict.fromkeys([*DATASETS.own, *self.wanted]))
         for name in self.wanted:
             if name not in DATASETS:
                 raise ConfigError(f"config: exports: there is no format {name!r}; {did_you_mean(name, DATASETS)}")
@@ -106,8 +106,7 @@ class Exports:
         return stamps
 
     def _options(self, name: str) -> DatasetOptions:
-        options: DatasetOptions = getattr(self.flow.config.export, name)
-        return options
+        return self.flow.config.export.of(name)
 
     def _options_and_splits(self, name: str) -> dict[str, Any]:
         section = self.flow.config.export

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from functools import partial
 from pathlib import Path
@@ -11,6 +10,7 @@ import numpy as np
 
 from rover_pipeline.datasets.table import DATASETS
 from rover_pipeline.engine.execute import Request, run_step
+from rover_pipeline.export import dataset
 from rover_pipeline.export.dataset import export_dataset
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
 from rover_pipeline.mapping.ply import ply
@@ -21,12 +21,7 @@ from tests.kit import small_trace, spec_of, times, write_odometry
 FRAMES = 14
 _STEPS = ("_sync", "_radar_pose", "_camera_pose", "_radar_points", "_camera_depth", "_radar_range_azimuth")
 #: The number of samples in a part of an export, so that a small recording has several parts.
-_PARTS = {
-    "kitti": ("rover_pipeline.export.kitti", 5),
-    "edgefirst": ("rover_pipeline.export.edgefirst.samples", 5),
-    "nerfstudio": ("rover_pipeline.export.nerfstudio", 5),
-    "mda": ("rover_pipeline.export.mda.dataset", 3),
-}
+_PART_ITEMS = 4
 _OPTIONS: dict[str, dict[str, object]] = {
     "nerfstudio": {"every": 1, "points": 100},
     "rslearn": {"slice_s": 0.4, "every": 1, "tile_px": 64, "resolution": 0.5, "min_share": 1e-3},
@@ -56,9 +51,7 @@ def prepare(folder: Path) -> None:
 
 def run(name: str, folder: Path, stamp: str, threads: int) -> None:
     """Export the recording. Another stamp gives another dataset, which replaces the one that is there."""
-    if name in _PARTS:
-        module, size = _PARTS[name]
-        importlib.import_module(module)._PART = size  # type: ignore[attr-defined]
+    dataset.PART_ITEMS = _PART_ITEMS
     seed = int(stamp != ".options-0")
     splits: dict[str, object] = {"block_s": 0.4, "gap_s": 0.0, "seed": seed} if DATASETS[name].splits else {}
     options = _OPTIONS.get(name, {})

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-import rover_pipeline.export.dataset as dataset
 from rover_pipeline.cli import main
 from rover_pipeline.datasets.table import DATASETS
 from rover_pipeline.errors import ConfigError, FormatError, InTheWayError
@@ -43,9 +42,8 @@ def export(traces: Path, out: Path, **more: object) -> Path:
 
 @pytest.mark.parametrize("name", DATASETS)
 def test_every_format_has_its_functions_its_options_and_a_summary(name: str) -> None:
-    for function in ("write", "describe", "problems"):
-        assert callable(load(f"{DATASETS[name].module}:{function}"))
-    assert DATASETS[name].summary and dataset.options_model(name)().needs()
+    assert callable(load(f"{DATASETS[name].module}:write")) and load(f"{DATASETS[name].module}:LAYOUT").files
+    assert DATASETS[name].summary and DATASETS[name].options().needs()
 
 
 def test_an_interrupted_export_continues_and_gives_the_same_bytes(
@@ -224,11 +222,11 @@ def test_whatever_a_parser_raises_is_one_line_about_the_dataset(
 ) -> None:
     out = export(traces, tmp_path / "out")
 
-    def broken(folder: Path) -> object:
+    def broken(folder: Path, found: object = None) -> object:
         raise LookupError("no\nsuch key")
 
     monkeypatch.setattr("rover_pipeline.export.kitti.describe", broken)
-    monkeypatch.setattr("rover_pipeline.export.kitti.problems", broken)
+    monkeypatch.setattr("rover_pipeline.export.kitti.relations", broken)
     assert main(["info", str(out)]) == 1
     assert "cannot be read as kitti: LookupError no such key; export it again" in capsys.readouterr().err
     assert main(["check", str(out)]) == 1

@@ -28,10 +28,11 @@ from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.errors import FormatError, MissingExtraError
 from rover_pipeline.export.dataset import export_dataset
 from rover_pipeline.export.dataset_output import tree_files
-from rover_pipeline.export.edgefirst import describe, problems, table
+from rover_pipeline.export.edgefirst import describe, table
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.table import find_step
 from tests.export.objects import EXTENT, write_objects
+from tests.export.rules import problems
 
 SETTINGS = {"splits": {"block_s": 0.5, "gap_s": 0.1}}
 STEPS = ("_lidar_image", "_sync", "_camera_pose", "_radar_points", "_camera_depth")
@@ -224,7 +225,7 @@ def test_boxes_in_pictures_hold_the_projection_of_the_body_at_the_pictures_insta
 
 
 def test_check_passes_it_and_the_archive_holds_the_same(dataset: Path) -> None:
-    assert list(problems(dataset)) == []
+    assert list(problems("edgefirst", dataset)) == []
     held = describe(dataset)
     assert held["archive"] is True and held["boxes"] == {"pedestrian": 3 * len(samples(dataset))}
 
@@ -263,7 +264,7 @@ def test_check_finds_damage(
     shutil.copytree(dataset, tmp_path / "rooms")
     for path in (tmp_path / "rooms").rglob(pattern):
         damage(path)
-    found = "\n".join(problems(tmp_path / "rooms"))
+    found = "\n".join(problems("edgefirst", tmp_path / "rooms"))
     assert any(part in found for part in problem.split("|")) and "rooms.zip: does not hold" in found
 
 
@@ -276,11 +277,12 @@ def test_a_table_of_another_schema_or_name_is_named(dataset: Path, tmp_path: Pat
     other = read.set_column(column, "frame", read.column("frame").cast(pyarrow.float32())).replace_schema_metadata({})
     with pyarrow.OSFile(str(copy / "rooms.arrow"), "wb") as out, pyarrow.ipc.new_file(out, other.schema) as writer:
         writer.write_table(other)
-    found = "\n".join(problems(copy))
+    found = "\n".join(problems("edgefirst", copy))
     assert "schema_version is missing" in found and "column frame is float, must be uint32" in found
     copy.rename(tmp_path / "other")
-    with pytest.raises(FormatError, match=r"other\.arrow: is no Arrow file"):
-        next(problems(tmp_path / "other"))
+    assert f"{tmp_path / 'other'}: has no other.arrow; export it again" in problems("edgefirst", tmp_path / "other")
+    (tmp_path / "other" / "other.arrow").write_bytes(b"ARROW1")
+    assert any("other.arrow: is no Arrow file" in line for line in problems("edgefirst", tmp_path / "other"))
 
 
 def test_threads_give_the_same_bytes(dataset: Path, trace: Path, tmp_path: Path) -> None:
@@ -297,7 +299,7 @@ def test_what_is_missing_is_named_and_files_can_be_left_out(trace: Path, tmp_pat
         export_dataset("edgefirst", [str(tmp_path / "walk")], tmp_path / "set", settings=SETTINGS)
     options = {"files": ["camera.jpeg", "lidar.pcd"], "zip": False}
     out = export_dataset("edgefirst", [str(tmp_path / "walk")], tmp_path / "set", settings={"options": options})
-    assert describe(out)["files"] == {"camera.jpeg": 24, "lidar.pcd": 24} and not list(problems(out))
+    assert describe(out)["files"] == {"camera.jpeg": 24, "lidar.pcd": 24} and not list(problems("edgefirst", out))
 
 
 def test_without_pyarrow_the_error_names_the_extra(

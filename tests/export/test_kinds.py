@@ -15,8 +15,7 @@ from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export import ExportOptions, export
 from rover_pipeline.export.dataset import export_dataset
-from rover_pipeline.export.edgefirst.check import problems as edgefirst_problems
-from rover_pipeline.export.edgefirst.check import read_cloud
+from rover_pipeline.export.edgefirst.layout import LAYOUT
 from rover_pipeline.export.mp4 import Picture
 from rover_pipeline.export.panels import range_image_panel
 from rover_pipeline.export.picture import save_picture
@@ -28,6 +27,7 @@ from rover_pipeline.table import find_step
 from rover_pipeline.validation.check import problems
 from tests.export.kinds import of_points
 from tests.export.objects import write_objects
+from tests.export.rules import problems as dataset_problems
 
 SPLITS = {"block_s": 0.5, "gap_s": 0.1}
 
@@ -91,9 +91,9 @@ def test_a_sample_of_edgefirst_has_the_same_cloud_and_a_note_for_each_file_that_
     clouds = []
     for trace in (images, points):
         out = export_dataset("edgefirst", [str(trace)], tmp_path / trace.parent.name / "rooms", settings=settings)
-        assert list(edgefirst_problems(out)) == []
+        assert dataset_problems("edgefirst", out) == []
         found = {path.name: path for path in (out / "rooms").rglob("*.lidar.pcd")}
-        clouds.append(read_cloud(found[min(found)].read_bytes()))
+        clouds.append(LAYOUT.read("lidar.pcd", found[min(found)]))
     ours, theirs = clouds
     assert ours and theirs
     (one, two) = (np.stack([each[axis] for axis in "xyz"], -1) for each in (ours, theirs))

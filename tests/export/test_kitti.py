@@ -14,10 +14,11 @@ from kiss_icp.datasets.kitti import KITTIOdometryDataset
 from scipy.spatial import cKDTree
 
 from rover_pipeline.export.dataset import export_dataset
-from rover_pipeline.export.kitti import describe, problems
+from rover_pipeline.export.kitti import describe
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.importers.points import Cloud, PointsWriter
 from rover_pipeline.lidar.geometry import returns, sensor_info, sweep_span
+from tests.export.rules import problems
 
 #: Splits of a recording of some seconds.
 SETTINGS = {"splits": {"block_s": 0.5, "gap_s": 0.2}}
@@ -118,17 +119,17 @@ def damaged(folder: Path, copy: Path, damage: Callable[[Path], None]) -> Path:
 
 
 def test_check_passes_it_and_finds_other_byte_orders_counts_and_frames(exported: Path, tmp_path: Path) -> None:
-    assert list(problems(exported)) == []
-    assert "is the byte order right?" in next(problems(damaged(exported, tmp_path / "bytes", swap_bytes)))
+    assert problems("kitti", exported) == []
+    assert "is the byte order right?" in problems("kitti", damaged(exported, tmp_path / "bytes", swap_bytes))[0]
     copy = tmp_path / "copy"
     shutil.copytree(exported, copy)
     (copy / "sequences" / "00" / "velodyne" / "000004.bin").unlink()
-    text = "\n".join(problems(copy))
+    text = "\n".join(problems("kitti", copy))
     assert "not numbered" in text and "times.txt: must hold a time" in text and "poses" in text
     calib = copy / "sequences" / "00" / "calib.txt"
     lines = calib.read_text().splitlines()
     calib.write_text("\n".join([*lines[:4], "Tr: 1 0 0 0 0 1 0 0 0 0 1 0"]) + "\n")
-    assert any("does not take the lidar's front" in line for line in problems(copy))
+    assert any("does not take the lidar's front" in line for line in problems("kitti", copy))
 
 
 def test_splits_name_sweeps_and_leave_gaps(exported: Path) -> None:

@@ -16,11 +16,12 @@ from plyfile import PlyData
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.dataset import export_dataset
-from rover_pipeline.export.nerfstudio import describe, problems
+from rover_pipeline.export.nerfstudio import describe
 from rover_pipeline.export.sweeps import PosedSweeps
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.mapping.ply import ply
 from rover_pipeline.table import find_step
+from tests.export.rules import problems
 
 OPTIONS = {"every": 2, "points": 20_000}
 SPLITS = {"block_s": 0.5, "gap_s": 0.1}
@@ -149,7 +150,7 @@ def test_splits_are_three_lists_of_frames_or_none(scene: Path, trace: Path, tmp_
 def test_check_passes_scenes_and_finds_mirrored_poses_other_sizes_and_worlds(
     scene: Path, straight: Path, tmp_path: Path
 ) -> None:
-    assert not list(problems(scene)) and not list(problems(straight))
+    assert not list(problems("nerfstudio", scene)) and not list(problems("nerfstudio", straight))
     assert "OPENCV_FISHEYE" in str(describe(scene)["scenes"])
     copy = tmp_path / "scene"
     shutil.copytree(scene, copy)
@@ -163,10 +164,10 @@ def test_check_passes_scenes_and_finds_mirrored_poses_other_sizes_and_worlds(
         return [{**frame, "transform_matrix": matrix.tolist()} for frame, matrix in pairs]
 
     path.write_text(json.dumps({**content, "frames": turned([1.0, -1.0, 1.0]), "w": 100}))
-    found = "\n".join(problems(copy))
+    found = "\n".join(problems("nerfstudio", copy))
     assert "is no rotation" in found and "is not of 100x144 pixels" in found
     path.write_text(json.dumps({**content, "frames": turned([1.0, -1.0, -1.0])}))  # OpenCV's axes
-    assert any("upside down" in line for line in problems(copy))
+    assert any("upside down" in line for line in problems("nerfstudio", copy))
 
 
 def test_what_is_missing_is_named(trace: Path, tmp_path: Path) -> None:

@@ -15,9 +15,10 @@ from rover_pipeline.cli import main
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.errors import FormatError, InTheWayError, RoverError
 from rover_pipeline.export.dataset import export_dataset
-from rover_pipeline.export.roverp import describe, problems
+from rover_pipeline.export.roverp import describe
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor, SensorWriter
 from rover_pipeline.table import find_step
+from tests.export.rules import problems
 from tests.kit import small_trace, snapshot, spec_of, write_odometry
 
 FRAMES = 12
@@ -141,11 +142,11 @@ def test_several_recordings_have_a_folder_each(trace: Path, tmp_path: Path) -> N
         shutil.copytree(trace, tmp_path / "in" / name)
     out = export(tmp_path / "in", tmp_path / "out")
     assert sorted(path.name for path in out.iterdir()) == [".roverp", "a", "b"]
-    assert not list(problems(out))
+    assert not list(problems("roverp", out))
 
 
 def test_check_finds_rotations_that_are_mirrored_and_times_that_are_no_seconds(exported: Path, tmp_path: Path) -> None:
-    assert not list(problems(exported))
+    assert not list(problems("roverp", exported))
     assert set(describe(exported)["poses"]) == {"_camera", "_lidar", "_radar"}  # type: ignore[call-overload]
     copy = tmp_path / "set"
     shutil.copytree(exported, copy)
@@ -155,7 +156,7 @@ def test_check_finds_rotations_that_are_mirrored_and_times_that_are_no_seconds(e
     np.savez(copy / "_radar" / "pose.npz", **{**arrays, "t": arrays["t"] * 1e9})
     text = (copy / "_slam" / "trajectory.csv").read_text().replace("header.stamp", "stamp")
     (copy / "_slam" / "trajectory.csv").write_text(text)
-    found = "\n".join(problems(copy))
+    found = "\n".join(problems("roverp", copy))
     assert "no rotations" in found and "seconds since the epoch" in found and "no column field.header.stamp" in found
 
 

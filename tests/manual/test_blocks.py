@@ -100,7 +100,7 @@ def test_metadata_in_pages_is_valid(page: Path) -> None:
 def test_every_block_is_run_or_says_why_not() -> None:
     marks = {f"{named(page)}:{block.line}": block for page in PAGES for block in blocks(page)}
     for place, block in marks.items():
-        assert block.language in ("", "sh", "python", "snakemake", "yaml", "json"), place
+        assert block.language in ("", "sh", "python", "snakemake", "yaml", "json", "toml"), place
         assert block.mark.partition(" ")[0] in ("", "save", "append", "skip"), place
         assert not block.mark.startswith("skip") or len(block.mark.split()) > 4, f"{place} does not say why"
     skipped = [place for place, block in marks.items() if block.mark.startswith("skip")]

@@ -18,7 +18,7 @@ box3d is the smallest box along its axes around an object, because the format ha
 (intrinsic z, y, x) of the lidar in the world of `_odom`, degrees.
 """
 
-from rover_pipeline.export.edgefirst.check import describe, problems
+from rover_pipeline.export.edgefirst.layout import LAYOUT, describe, relations
 from rover_pipeline.export.edgefirst.samples import write
 
-__all__ = ["describe", "problems", "write"]
+__all__ = ["LAYOUT", "describe", "relations", "write"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import zipfile
@@ -27,7 +26,6 @@ from rover_pipeline.export.edgefirst.table import (
     Row,
     arrow,
     has_huffman_table,
-    pcd,
     png16,
     track_id,
     with_exif,
@@ -44,8 +42,6 @@ from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.mapping.grid import encoded
 from rover_pipeline.report.read.rig import camera_lens, sensor_mount, whole_sensor
 
-#: Samples of a part of an export: some ten seconds of work.
-_PART = 128
 _DATED = re.compile(r".*_\d{8}_\d{6}")
 _COPY_BYTES = 1 << 20
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
@@ -62,7 +58,6 @@ def write(job: ExportJob) -> None:
             job.note(f"{sequence.recording.path}: {note}")
     splits = job.split([each.course() for each in sequences])
     classes = _classes(sequences)
-    container = job.folder / job.folder.name
     for sequence, split in zip(sequences, splits, strict=True):
         sequence.choose(split)
         if not len(sequence.chosen):
@@ -70,9 +65,7 @@ def write(job: ExportJob) -> None:
                 f"{sequence.recording.path}: no sample is left: nothing of it has all of {', '.join(sequence.kinds)}"
             )
             continue
-        (container / sequence.name).mkdir(parents=True, exist_ok=True)
-        write_sample = partial(sequence.write, container / sequence.name)
-        job.in_parts(sequence.name, sequence.chosen.tolist(), write_sample, _PART, "sample")
+        job.in_parts(sequence.name, sequence.chosen.tolist(), partial(sequence.write, job), "sample")
     if not any(len(each.chosen) for each in sequences):
         raise FormatError(
             f"{job.recordings[0].path}: no sample has all of {', '.join(job.options.files)}; leave some out by `files`"
@@ -81,11 +74,12 @@ def write(job: ExportJob) -> None:
     for sequence in sequences:
         if sequence.objects is None and job.options.annotations:
             job.note(f"{sequence.recording.path}: has no _objects: its samples have no boxes")
-    (job.folder / "sensors.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+    job.save("sensors", about)
     rows = (row for each in sequences for row in each.rows(classes))
-    write_table(job.folder / f"{job.folder.name}.arrow", rows, classes, {"sequences": about})
+    write_table(job.layout.path(job.folder, "table"), rows, classes, {"sequences": about})
     if job.options.zip:
-        job.part("zip", lambda: [_archive(container, job.folder / f"{job.folder.name}.zip")])
+        container, archive = job.folder / job.folder.name, job.layout.path(job.folder, "archive")
+        job.part("zip", lambda: [_archive(container, archive)])
 
 
 def _kinds(recording: Recording, options: EdgefirstOptions, has_points: bool) -> tuple[list[str], list[str]]:
@@ -187,9 +181,9 @@ class Sequence:
         self.chosen = self._candidates[inside]
         self._groups = {int(at): GROUPS[code] for at, code in zip(self.chosen, splits[inside], strict=True)}
 
-    def write(self, folder: Path, number: int) -> list[Path]:
+    def write(self, job: ExportJob, number: int) -> list[Path]:
         """Write the files of one sample; returns their paths."""
-        data: dict[str, bytes] = {}
+        data: dict[str, Any] = {}
         picture = int(self._picture_of[number])
         if "camera.jpeg" in self.kinds:
             data["camera.jpeg"] = self._jpeg(picture)
@@ -203,13 +197,8 @@ class Sequence:
             if "radar.png" in self.kinds:
                 data["radar.png"] = png16(self._radar.image(spectrum))
             if "radar.pcd" in self.kinds:
-                data["radar.pcd"] = pcd(self._radar.points(frame, power))
-        paths = []
-        for kind in self.kinds:
-            path = folder / f"{self.name}_{number:03d}.{kind}"
-            path.write_bytes(data[kind])
-            paths.append(path)
-        return paths
+                data["radar.pcd"] = self._radar.points(frame, power)
+        return [job.save(kind, data[kind], sequence=self.name, frame=number) for kind in self.kinds]
 
     def _jpeg(self, picture: int) -> bytes:
         """The recorded JPEG itself where it can stand alone."""
@@ -219,14 +208,14 @@ class Sequence:
             jpeg = encode(self._pictures.read(picture, picture + 1)[0])
         return with_exif(jpeg, float(self._camera_ts[picture]), f"{self.recording.name} camera sample {picture}")
 
-    def _lidar_files(self, number: int) -> dict[str, bytes]:
+    def _lidar_files(self, number: int) -> dict[str, Any]:
         images = self._sweeps.images(number)
-        data = {}
+        data: dict[str, Any] = {}
         if "lidar.pcd" in self.kinds:
             sweep = self._sweeps.deskewed(number, images)
             intensity = np.zeros(len(sweep.xyz)) if sweep.rfl is None else sweep.rfl
             x, y, z = sweep.xyz.T
-            data["lidar.pcd"] = pcd({"x": x, "y": y, "z": z, "intensity": intensity})
+            data["lidar.pcd"] = {"x": x, "y": y, "z": z, "intensity": intensity}
         if {"lidar.png", "lidar.jpeg"} & {*self.kinds}:
             aligned = self._sweeps.destaggered(images)
             data["lidar.png"] = png16(aligned["rng"])

@@ -23,6 +23,20 @@ from rover_pipeline.mapping.grid import encoded
 SCHEMA = "2026.04"
 #: The names that the splits have here.
 GROUPS = ("train", "val", "test")
+#: Columns of the table: types by their names in Arrow, `[N]` of them, or one of a few texts.
+COLUMNS = {
+    "name": "string",
+    "frame": "uint32",
+    "object_id": "string",
+    "label": "category",
+    "label_index": "uint64",
+    "group": "category",
+    "box2d": "float[4]",
+    "box3d": "float[6]",
+    "size": "uint32[2]",
+    "pose": "float[3]",
+    "timestamp": "double",
+}
 _BATCH = 4096
 #: Names of tracks are made from it and from the recording, so that they are the same in every export.
 _TRACKS = uuid.UUID("6f1f5b0e-6a55-4d1e-9a53-0e2f6f1f7d11")
@@ -70,44 +84,49 @@ def write_table(path: Path, rows: Iterable[Row], classes: Sequence[str], about: 
     """
     pa = arrow()
     labels, groups = pa.array(list(classes), pa.string()), pa.array(GROUPS, pa.string())
-    category = pa.dictionary(pa.int32(), pa.string())
-    columns = {
-        "name": pa.string(),
-        "frame": pa.uint32(),
-        "object_id": pa.string(),
-        "label": category,
-        "label_index": pa.uint64(),
-        "group": category,
-        "box2d": pa.list_(pa.float32(), 4),
-        "box3d": pa.list_(pa.float32(), 6),
-        "size": pa.list_(pa.uint32(), 2),
-        "pose": pa.list_(pa.float32(), 3),
-        "timestamp": pa.float64(),
-    }
     metadata = {
         "schema_version": SCHEMA,
         "labels": json.dumps(list(classes)),
         "category_metadata": json.dumps({name: {"id": number} for number, name in enumerate(classes)}),
         "rover_pipeline": json.dumps(about),
     }
-    schema = pa.schema([pa.field(name, kind) for name, kind in columns.items()], metadata)
+    schema = pa.schema([pa.field(name, _type(kind)) for name, kind in COLUMNS.items()], metadata)
     names = {"label": list(classes), "group": list(GROUPS)}
     position = {column: {name: at for at, name in enumerate(each)} for column, each in names.items()}
     total = 0
     with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, schema) as writer:
         for batch in _batches(rows):
             arrays = []
-            for name, kind in columns.items():
+            for name, kind in COLUMNS.items():
                 values = [getattr(row, name) for row in batch]
                 if name in position:  # all batches of a file must share a dictionary
                     indices = [None if value is None else position[name][value] for value in values]
                     dictionary = labels if name == "label" else groups
                     arrays.append(pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), dictionary))
                 else:
-                    arrays.append(pa.array(values, kind))
+                    arrays.append(pa.array(values, _type(kind)))
             writer.write_batch(pa.record_batch(arrays, schema=schema))
             total += len(batch)
     return total
+
+
+def _type(text: str) -> Any:
+    """The type of Arrow that a text of `COLUMNS` stands for."""
+    pa = arrow()
+    if text == "category":
+        return pa.dictionary(pa.int32(), pa.string())
+    name, _, size = text.removesuffix("]").partition("[")
+    return pa.list_(pa.type_for_alias(name), int(size)) if size else pa.type_for_alias(name)
+
+
+def type_text(type: Any) -> str:
+    """What a type of Arrow is, in the words of `COLUMNS`."""
+    types = arrow().types
+    if types.is_dictionary(type):
+        return "category"
+    if types.is_fixed_size_list(type):
+        return f"{type.value_type}[{type.list_size}]"
+    return str(type).removeprefix("large_")
 
 
 def read_table(path: Path) -> Any:
@@ -168,24 +187,3 @@ def with_exif(jpeg: bytes, time: float, description: str) -> bytes:
     exif[IFD.Exif] = taken
     segment = exif.tobytes()
     return jpeg[:2] + b"\xff\xe1" + struct.pack(">H", len(segment) + 2) + segment + jpeg[2:]
-
-
-def pcd(fields: dict[str, np.ndarray]) -> bytes:
-    """A binary PCD 0.7 of f4 fields, little endian, (N,) each; points that are not finite are left out."""
-    table = np.column_stack(list(fields.values())).astype("<f4")
-    table = table[np.isfinite(table).all(1)]
-    count = len(table)
-    header = [
-        "# .PCD v0.7 - Point Cloud Data file format",
-        "VERSION 0.7",
-        f"FIELDS {' '.join(fields)}",
-        f"SIZE {' '.join('4' for _ in fields)}",
-        f"TYPE {' '.join('F' for _ in fields)}",
-        f"COUNT {' '.join('1' for _ in fields)}",
-        f"WIDTH {count}",
-        "HEIGHT 1",
-        "VIEWPOINT 0 0 0 1 0 0 0",
-        f"POINTS {count}",
-        "DATA binary",
-    ]
-    return ("\n".join(header) + "\n").encode() + table.tobytes()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from rover_pipeline.datasets.splits import Course
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.dataset import ExportJob, Recording
 from rover_pipeline.export.l5kit.agents import Limits, agents_at, label_weights
+from rover_pipeline.export.l5kit.layout import LAYOUT, describe, relations
 from rover_pipeline.export.l5kit.records import (
     AGENT,
     ARRAYS,
@@ -24,16 +24,15 @@ from rover_pipeline.export.l5kit.records import (
     frame_times,
     scene_records,
 )
-from rover_pipeline.export.l5kit.rules import describe, problems
-from rover_pipeline.export.l5kit.zarr2 import ArrayWriter, write_json
+from rover_pipeline.export.l5kit.zarr2 import ArrayWriter
 from rover_pipeline.export.objects import ObjectReader
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.report.read.rig import lidar_clock, read_trajectory
 
-__all__ = ["describe", "problems", "write"]
+__all__ = ["LAYOUT", "describe", "relations", "write"]
 
 #: Stores of the splits, in the order of `splits.SPLITS`, by the names that l5kit's own datasets have.
-SPLIT_STORES = ("train.zarr", "validate.zarr", "test.zarr")
+SPLIT_STORES = ("train", "validate", "test")
 
 
 def write(job: ExportJob) -> None:
@@ -56,8 +55,8 @@ def write(job: ExportJob) -> None:
             for recording, trajectory, instants in zip(job.recordings, trajectories, times, strict=True)
         ]
     )
-    whole = _Store(job.folder)
-    stores = [_Store(job.folder / name) for name in SPLIT_STORES]
+    whole = _Store(job, None)
+    stores = [_Store(job, name) for name in SPLIT_STORES]
     for recording, trajectory, instants, split in zip(job.recordings, trajectories, times, splits, strict=True):
         scenes = cut_scenes(trajectory, instants, split, min_frames=options.min_frames, max_frames=options.max_frames)
         if not scenes:
@@ -92,11 +91,11 @@ class _Agents:
 
 
 class _Store:
-    """A zarr store that scenes are added to."""
+    """A zarr store that scenes are added to: of a split, or of all."""
 
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(exist_ok=True)
-        self._folder = folder
+    def __init__(self, job: ExportJob, split: str | None) -> None:
+        self._job, self._split = job, split
+        folder = job.save("group", {"zarr_format": 2}, split=split).parent
         self._arrays = {name: ArrayWriter(folder / name, dtype, chunk) for name, (dtype, chunk) in ARRAYS.items()}
         self._recordings: dict[str, list[int]] = {}
 
@@ -115,8 +114,7 @@ class _Store:
         for array in self._arrays.values():
             array.close()
         attributes: dict[str, Any] = {"format_version": FORMAT_VERSION, "labels": list(LABELS)}
-        write_json(self._folder / ".zattrs", attributes | {"recordings": self._recordings})
-        write_json(self._folder / ".zgroup", {"zarr_format": 2})
+        self._job.save("attributes", attributes | {"recordings": self._recordings}, split=self._split)
 
 
 def host_name(recording: str) -> str:

@@ -62,7 +62,8 @@ class ArrayWriter:
             "shape": [self.count],
             "zarr_format": 2,
         }
-        write_json(self._folder / ".zarray", description)
+        text = json.dumps(description, indent=4, sort_keys=True)
+        (self._folder / ".zarray").write_text(text, encoding="utf-8")
 
     def _flush(self) -> None:
         """Write the chunk. Every chunk is stored at its full length, the last one with zeros at its end."""
@@ -105,11 +106,6 @@ def array_length(folder: Path) -> int:
         return int(_description(folder)["shape"][0])
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise FormatError(f"{folder}: .zarray gives no shape") from error
-
-
-def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Write a small file of a zarr store."""
-    path.write_text(json.dumps(content, indent=4, sort_keys=True), encoding="utf-8")
 
 
 def _unpack(path: Path, compressor: dict[str, Any] | None, size: int) -> bytes:

@@ -85,6 +85,15 @@ def decode(data: bytes) -> Item:
     Raises:
         ValueError: the bytes are not an MDA file, or a part of it is damaged; the message names the byte.
     """
+    return _decode(data)[0]
+
+
+def entry_spans(data: bytes) -> dict[str, list[tuple[int, int]]]:
+    """Offset and length in bytes of each entry, by group. Raises ValueError as `decode`."""
+    return _decode(data)[1]
+
+
+def _decode(data: bytes) -> tuple[Item, dict[str, list[tuple[int, int]]]]:
     reader = _Reader(data)
     header_offset, payload_offset = reader.u64(), reader.u64()
     index = [(reader.text(), reader.u64(), reader.u64()) for _ in range(reader.count(24))]
@@ -95,43 +104,22 @@ def decode(data: bytes) -> Item:
     tag = reader.u32()
     if data_type not in DATA_TYPES or DATA_TYPES.index(data_type) != tag:
         raise ValueError(f"byte {payload_offset}: a payload with tag {tag} is not of the type {data_type[:20]!r}")
-    payload, groups = reader.bytes(), {}
+    payload, groups, spans = reader.bytes(), {}, {}
     for number, (name, headers, entries) in enumerate(index):
         if name in groups:
             raise ValueError(f"the group {name[:40]!r} is there twice")
         reader.expect(entries, f"the first entry of the group {name[:40]!r}")
         end = index[number + 1][2] if number + 1 < len(index) else len(data)
-        groups[name] = _read_group(reader, name, headers, end)
+        groups[name], spans[name] = _read_group(reader, name, headers, end)
     reader.expect(len(data), "the end of the file")
-    return Item(data_type, payload, metadata, tags, groups)
+    return Item(data_type, payload, metadata, tags, groups), spans
 
 
-def entry_spans(data: bytes) -> dict[str, list[tuple[int, int]]]:
-    """Offset and length in bytes of each entry, by group, as the headers of a file give them.
-
-    Raises:
-        ValueError: as `decode`.
-    """
-    item = decode(data)
-    spans: dict[str, list[tuple[int, int]]] = {}
-    end = 24 + sum(24 + len(name.encode()) for name in item.groups)
-    end += 8 + sum(8 + len(tag.encode()) for tag in item.tags) + 16 + len(item.data_type) + len(item.metadata.encode())
-    end += 12 + len(item.payload)
-    for name, entries in item.groups.items():
-        spans[name] = []
-        for entry in entries:
-            length = 20 + 8 * len(entry.index) + sum(16 + len(block) for _, block in entry.blocks)
-            spans[name].append((end, length))
-            end += length
-        end += _HEADER.size * len(entries)
-    return spans
-
-
-def _read_group(reader: _Reader, name: str, headers: int, end: int) -> tuple[Entry, ...]:
-    """The entries of a group, checked against its headers, which lie between the bytes `headers` and `end`."""
+def _read_group(reader: _Reader, name: str, headers: int, end: int) -> tuple[tuple[Entry, ...], list[tuple[int, int]]]:
+    """The entries of a group and their spans, checked against its headers between the bytes `headers` and `end`."""
     if not reader.position <= headers <= end <= len(reader.data) or (end - headers) % _HEADER.size:
         raise ValueError(f"group {name[:40]!r}: its headers cannot lie between bytes {headers} and {end}")
-    entries = []
+    entries, spans = [], []
     for revision in range((end - headers) // _HEADER.size):
         at = headers + _HEADER.size * revision
         stored, offset, length, snapshot = _HEADER.unpack_from(reader.data, at)
@@ -142,10 +130,11 @@ def _read_group(reader: _Reader, name: str, headers: int, end: int) -> tuple[Ent
             raise ValueError(f"byte {begin}: an entry of {name[:40]!r} is revision {number} instead of {revision}")
         index = tuple(reader.u64() for _ in range(reader.count(8)))
         entries.append(Entry(index, tuple((reader.u64(), reader.bytes()) for _ in range(reader.count(16)))))
+        spans.append((begin, length))
         reader.expect(begin + length, f"the end of revision {revision} of {name[:40]!r}")
     reader.expect(headers, f"the headers of {name[:40]!r}")
     reader.position = end
-    return tuple(entries)
+    return tuple(entries), spans
 
 
 def _entry(revision: int, entry: Entry) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,12 +13,10 @@ import numpy as np
 
 from rover_pipeline.datasets.options import MdaOptions
 from rover_pipeline.datasets.splits import SPLITS, Course
-from rover_pipeline.engine.parallel import ordered_map
-from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError, SampleError
 from rover_pipeline.export.dataset import ExportJob, Recording
-from rover_pipeline.export.mda.codec import Item, append, encode
-from rover_pipeline.export.mda.files import describe, problems, read_bytes, read_item
+from rover_pipeline.export.mda.codec import Item, append
+from rover_pipeline.export.mda.files import LAYOUT, describe, read_bytes, read_item, relations
 from rover_pipeline.export.mda.payload import (
     SOURCES,
     Payloads,
@@ -35,10 +33,8 @@ from rover_pipeline.export.samples import find_samples
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import Sensor
 
-__all__ = ["describe", "problems", "write"]
+__all__ = ["LAYOUT", "describe", "relations", "write"]
 
-#: Key frames of one part, which survives an interruption.
-_PART = 200
 #: Measures of the odometry, and the rows of its covariance that they are of.
 _SIGMAS = {"position_sd_m": slice(0, 3), "rotation_sd_rad": slice(3, 6)}
 #: Channels of `_radar_quality`, each a share or a coherence.
@@ -69,54 +65,36 @@ def write(job: ExportJob) -> None:
     options: MdaOptions = job.options
     sources = [_Source(recording, options) for recording in job.recordings]
     courses = [Course(each.recording.name, each.payloads.samples.ts[each.keys], each.positions()) for each in sources]
-    changes: Counter[str] = Counter()
+    changes: list[str] = []
     # Parts of an attempt that began before another dataset was put in place lack the revisions of that one.
     history = (read_provenance(job.older) or {}).get("identity") if job.older else None
     for source, course, split in zip(sources, courses, job.split(courses), strict=True):
-        folder = job.folder / source.recording.name
-        folder.mkdir(exist_ok=True)
         chosen = np.flatnonzero(split >= 0)
         keys = [_Key(int(source.keys[at]), float(course.ts[at]), int(split[at])) for at in chosen]
-        with progress(f"export {source.recording.name}", len(keys), "key frame") as advance:
-            for begin in range(0, len(keys), _PART):
-                part = keys[begin : begin + _PART]
-                make = partial(_write_part, job, source, folder, part, changes)
-                job.part(f"{source.recording.name} {begin} {history}", make)
-                advance(len(part))
+        job.in_parts(source.recording.name, keys, partial(_write_key, job, source, changes), "key frame", f"{history}")
     _keep_history(job)
     if not any(job.folder.glob("*/*.mda")):
         raise FormatError("export mda: none of the recordings has a key frame outside of the gaps between splits")
-    for problem, count in changes.items():
+    for problem, count in Counter(changes).items():
         job.note(f"{count} key frames {problem}")
 
 
-def _write_part(
-    job: ExportJob, source: _Source, folder: Path, keys: Sequence[_Key], changes: Counter[str]
-) -> list[Path]:
-    """Write the files of some key frames. Returns their paths."""
-
-    def make(key: _Key) -> tuple[Path, str]:
-        path = folder / f"{source.stem(key)}.mda"
-        older = job.older / folder.name / path.name if job.older else None
-        try:
-            item = source.item(key)
-        except SampleError:
-            return path, "have a picture that cannot be decoded, and are left out"
-        before = read_item(older) if older and older.exists() else None
-        groups = dict(before.groups) if before else {}
-        for name, text in source.annotations(key).items():
-            groups[name] = append(groups.get(name, ()), text)
-        path.write_bytes(encode(replace(item, groups=groups)))
-        if before and before.payload != item.payload:
-            return path, "have another payload than before; their older revisions are of the older one"
-        return path, ""
-
-    paths = []
-    for path, problem in ordered_map(make, list(keys), threads=job.threads):
-        changes.update([problem] if problem else [])
-        if path.exists():
-            paths.append(path)
-    return paths
+def _write_key(job: ExportJob, source: _Source, changes: list[str], key: _Key) -> list[Path]:
+    """Write the file of a key frame. Returns its path, or none; `changes` gets what should be told of it."""
+    keys = {"recording": source.recording.name, "item": source.stem(key)}
+    try:
+        item = source.item(key)
+    except SampleError:
+        changes.append("have a picture that cannot be decoded, and are left out")
+        return []
+    older = LAYOUT.path(job.older, "items", **keys) if job.older else None
+    before = read_item(older) if older and older.exists() else None
+    groups = dict(before.groups) if before else {}
+    for name, text in source.annotations(key).items():
+        groups[name] = append(groups.get(name, ()), text)
+    if before and before.payload != item.payload:
+        changes.append("have another payload than before; their older revisions are of the older one")
+    return [job.save("items", replace(item, groups=groups), **keys)]
 
 
 def _keep_history(job: ExportJob) -> None:

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from rover_pipeline.errors import FormatError, named_if_not_written
-from rover_pipeline.errors import describe as describe_error
+from rover_pipeline.export.contents import Content
 from rover_pipeline.export.dataset_output import IDENTITY, known_states, tree_state
+from rover_pipeline.export.layout import File, Files, Layout
 from rover_pipeline.export.mda.codec import BLOCK, Item, append, decode, encode, text_of
 from rover_pipeline.format.attempt import remove_tree, scratch
 from rover_pipeline.format.channels.base import sync_file, sync_new_name
@@ -134,20 +135,14 @@ def describe(folder: Path) -> dict[str, Any]:
     return {"files": files, "payload_bytes": payload, "most_revisions": revisions, "files_of_tag": dict(tags)}
 
 
-def problems(folder: Path) -> Iterator[str]:
-    """One line for each rule that a file breaks."""
+def relations(folder: Path, found: Files) -> Iterator[str]:
+    """Broken rules of each file, and files that are called alike."""
     stems: dict[str, Path] = {}
-    for path in item_paths(folder):
-        try:
-            item = read_item(path)
-            yield from (f"{path}: {problem}" for problem in _item_problems(item))
-            if encode(item) != read_bytes(path):
-                yield f"{path}: holds bytes that no reader expects"
-        except (FormatError, OSError) as error:
-            yield describe_error(error) if str(path) in str(error) else f"{path}: {describe_error(error)}"
-        if path.stem in stems:
-            yield f"{path}: has the stem of {stems[path.stem]}; what is extracted from both has one name"
-        stems[path.stem] = path
+    for each in found["items"]:
+        yield from (f"{each.path}: {problem}" for problem in each.kept or ())
+        if each.path.stem in stems:
+            yield f"{each.path}: has the stem of {stems[each.path.stem]}; what is extracted from both has one name"
+        stems[each.path.stem] = each.path
 
 
 def item_paths(folder: Path) -> list[Path]:
@@ -169,3 +164,19 @@ def _item_problems(item: Item) -> Iterator[str]:
                 text_of(entries, revision)
             except ValueError as error:
                 yield f"group {name}: {error}"
+
+
+class _Mda(Content):
+    """An MDA file."""
+
+    def encode(self, value: Item) -> bytes:
+        return encode(value)
+
+    def read(self, path: Path) -> Item:
+        item = read_item(path)
+        if encode(item) != read_bytes(path):
+            raise ValueError("holds bytes that no reader expects")
+        return item
+
+
+LAYOUT = Layout(items=File("{recording}/{item}.mda", _Mda(), keep=lambda item: list(_item_problems(item))))

@@ -5,34 +5,29 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-
 from rover_pipeline.datasets.options import RslearnOptions
 from rover_pipeline.datasets.splits import Course
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.dataset import ExportJob
+from rover_pipeline.export.rslearn.layout import LAYOUT, describe, relations
 from rover_pipeline.export.rslearn.rasters import geotiff
-from rover_pipeline.export.rslearn.rules import describe, problems
 from rover_pipeline.export.rslearn.source import Ground, Slice, cut_slices
 from rover_pipeline.export.rslearn.windows import (
     RASTERS,
     SPLIT_NAMES,
     VECTORS,
-    Tile,
-    collection_text,
-    config_text,
+    collection,
+    config,
     ground_crs,
-    metadata_text,
+    metadata,
     path_feature,
     tiles_of,
     track_features,
     window_name,
-    write_completed,
 )
-from rover_pipeline.mapping.grid import Extent
 
-__all__ = ["describe", "problems", "write"]
+__all__ = ["LAYOUT", "describe", "relations", "write"]
 
 
 def write(job: ExportJob) -> None:
@@ -60,15 +55,14 @@ def write(job: ExportJob) -> None:
         if not ground.floor.is_plane:
             job.note(f"{course.name}: no floor was found; heights are above its lowest points")
         slices = cut_slices(ground.ts, ground.numbers, split, options.slice_s)
-        group = job.folder / "windows" / course.name
         with progress(f"export {course.name}", len(slices), "slice") as advance:
             for part in slices:
-                make = partial(_write_slice, job, ground, group, part, layers, crs)
+                make = partial(_write_slice, job, ground, course.name, part, layers, crs)
                 job.part(f"{course.name} {part.number}", make)
                 advance(1)
     if not any(job.folder.glob("windows/*/*/metadata.json")):
         raise FormatError("export rslearn: no tile of the ground was observed enough; lower min_share or tile_px")
-    (job.folder / "config.json").write_text(config_text(layers), encoding="utf-8")
+    job.save("config", config(layers))
 
 
 def _layers(options: RslearnOptions) -> list[str]:
@@ -76,42 +70,27 @@ def _layers(options: RslearnOptions) -> list[str]:
     return names + [name for name in VECTORS if name != "tracks" or options.objects]
 
 
-def _write_slice(job: ExportJob, ground: Ground, group: Path, part: Slice, layers: list[str], crs: str) -> list[Path]:
+def _write_slice(job: ExportJob, ground: Ground, group: str, part: Slice, layers: list[str], crs: str) -> list[Path]:
     """Write the windows of a slice. Returns the paths of their files, of which `completed` is the last in each."""
     options: RslearnOptions = job.options
     extent, rasters = ground.rasters(part, job.threads)
     observed = rasters["occupancy"] != RASTERS["occupancy"][2]
     times = ground.times(part)
-    vectors = {"trajectory": collection_text([path_feature(times, ground.pos[part.numbers], {"kind": "rig"})], crs)}
+    vectors = {"trajectory": collection([path_feature(times, ground.pos[part.numbers], {"kind": "rig"})], crs)}
     objects = ground.objects(part)
     if objects is not None:
-        vectors["tracks"] = collection_text(track_features(objects, ground.classes), crs)
-    about = {"recording": group.name, "slice": part.number, "split": SPLIT_NAMES[part.split]}
+        vectors["tracks"] = collection(track_features(objects, ground.classes), crs)
+    about = {"recording": group, "slice": part.number, "split": SPLIT_NAMES[part.split]}
     files: list[Path] = []
     for tile in tiles_of(observed, extent, options.tile_px, options.min_share):
-        window = group / window_name(part.number, tile)
-        window.mkdir(parents=True, exist_ok=True)
-        files.append(window / "metadata.json")
-        files[-1].write_text(metadata_text(tile, crs, times[0], times[-1], about), encoding="utf-8")
+        keys = {"group": group, "window": window_name(part.number, tile)}
+        files.append(job.save("windows", metadata(tile, crs, times[0], times[-1], about), **keys))
         for name in layers:
-            files.append(_write_layer(window, name, tile, rasters.get(name), vectors.get(name, ""), (extent, crs)))
-        files += write_completed(window, layers)
+            if name in vectors:
+                files.append(job.save("vectors", vectors[name], layer=name, **keys))
+            else:
+                band, _, unknown = RASTERS[name]
+                tiff = geotiff(tile.cut(rasters[name], extent, unknown), tile, crs, unknown)
+                files.append(job.save("rasters", tiff, layer=name, bands=band, **keys))
+        files += [job.save("completed", b"", layer=name, **keys) for name in layers]  # the last of all
     return files
-
-
-def _write_layer(
-    window: Path, name: str, tile: Tile, raster: np.ndarray | None, vector: str, place: tuple[Extent, str]
-) -> Path:
-    """Write the file of a layer of a window. Returns its path."""
-    folder = window / "layers" / name
-    if raster is None:
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / "data.geojson"
-        path.write_text(vector, encoding="utf-8")
-        return path
-    extent, crs = place
-    band, _, unknown = RASTERS[name]
-    path = folder / band / "geotiff.tif"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(geotiff(tile.cut(raster, extent, unknown), tile, crs, unknown))
-    return path

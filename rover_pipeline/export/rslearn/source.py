@@ -16,7 +16,6 @@ from rover_pipeline.export.rslearn.rasters import RadarPower, height, occupancy
 from rover_pipeline.export.sweeps import RawSweeps
 from rover_pipeline.format.axes import AXES, read_axes
 from rover_pipeline.format.sensor import Sensor as Folder
-from rover_pipeline.kinematics.state import State
 from rover_pipeline.kinematics.sweep import SweepMotion
 from rover_pipeline.mapping.floor import Floor, find_floor, levelling
 from rover_pipeline.mapping.grid import Extent
@@ -24,7 +23,7 @@ from rover_pipeline.mapping.local_grid import LocalGrid
 from rover_pipeline.mapping.options import MapOptions
 from rover_pipeline.mapping.sweeps import max_distance, placed
 from rover_pipeline.numerics.linear import matmul
-from rover_pipeline.report.read.rig import clock_options, lidar_clock, read_trajectory, whole_sensor
+from rover_pipeline.report.read.rig import lidar_clock, read_trajectory, whole_sensor
 
 #: Number of sweeps that the floor is estimated from.
 _FLOOR_SWEEPS = 8
@@ -72,17 +71,10 @@ class Ground:
         self._options = options
         shared = ("min_range", "max_range", "z_min", "z_max")
         self._map = MapOptions(**{name: getattr(options, name) for name in shared})
-        clocks, odometry = clock_options(trace), whole_sensor(trace / "_odom", *State._fields)
-        self._sweeps = RawSweeps(trace, clocks.ts_reference)
-        lidar = self._sweeps.sensor
-        motion = self._sweeps.reader.motion(odometry, clocks.times)
-        self.ts = odometry["ts"]
-        count = min(len(self.ts), lidar.length(truncate=True, channels=self._sweeps.channels))
-        if not np.array_equal(lidar.times(count), self.ts[:count]):
-            raise FormatError(f"{trace / '_odom'}: is not of this lidar: their ts differ; make it again")
-        self.numbers = np.flatnonzero(motion.trajectory.valid[:count] & (lidar.valid(count) != 0))
-        if not len(self.numbers):
-            raise FormatError(f"{trace / '_odom'}: none of its {len(self.ts)} poses is valid; nothing can be exported")
+        self._sweeps = RawSweeps(trace, intensity=False)
+        motion = self._sweeps.reader.motion(self._sweeps.odometry, self._sweeps.options.times)
+        self.ts = self._sweeps.ts
+        self.numbers = self._sweeps.known(motion.trajectory.valid)
         self.floor = self._find_floor(motion)
         self._up = levelling(self.floor.up)
         self._motion = motion.rotated(self._up)
@@ -112,7 +104,7 @@ class Ground:
 
         def points(number: int) -> tuple[np.ndarray, np.ndarray] | None:
             try:
-                sweep = self._sweeps.read(number)
+                sweep = self._sweeps.places(number)
             except SampleError:
                 return None
             cloud = placed(sweep, poses[number], self._map.min_range, self._map.max_range)
@@ -153,7 +145,7 @@ class Ground:
         for number in chosen:
             poses = motion.columns(number, self._sweeps.reader.columns)
             try:
-                sweep = self._sweeps.read(number)
+                sweep = self._sweeps.places(number)
             except SampleError:
                 continue
             points = placed(sweep, poses, self._map.min_range, self._map.max_range)

@@ -6,10 +6,8 @@ right along x and downward against y, so that row 0 has the largest y.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -88,7 +86,7 @@ def window_name(number: int, tile: Tile) -> str:
     return f"{number:05d}_x{tile.x:+04d}_y{tile.y:+04d}"
 
 
-def config_text(layers: Sequence[str]) -> str:
+def config(layers: Sequence[str]) -> dict[str, Any]:
     """`config.json` of a dataset with some of the layers."""
     described: dict[str, Any] = {}
     for name in layers:
@@ -98,10 +96,10 @@ def config_text(layers: Sequence[str]) -> str:
             described[name] = {"type": "raster", "band_sets": [bands]}
         else:
             described[name] = {"type": "vector"}
-    return json.dumps({"layers": described}, indent=2) + "\n"
+    return {"layers": described}
 
 
-def metadata_text(tile: Tile, crs: str, begin: float, end: float, options: dict[str, Any]) -> str:
+def metadata(tile: Tile, crs: str, begin: float, end: float, options: dict[str, Any]) -> dict[str, Any]:
     """`metadata.json` of a window.
 
     Args:
@@ -109,13 +107,12 @@ def metadata_text(tile: Tile, crs: str, begin: float, end: float, options: dict[
         begin, end: first and last sweep that it shows, s.
         options: such as `split`.
     """
-    content = {
+    return {
         "bounds": list(tile.bounds),
         "options": options,
         "projection": {"crs": crs, "x_resolution": tile.resolution, "y_resolution": -tile.resolution},
         "time_range": [iso_time(begin), iso_time(end)],
     }
-    return json.dumps(content, indent=2) + "\n"
 
 
 def ground_crs(latitude: float, longitude: float) -> str:
@@ -133,21 +130,13 @@ def iso_time(ts: float) -> str:
     return datetime.fromtimestamp(round(ts * 1e6) / 1e6, UTC).isoformat(timespec="microseconds")
 
 
-def write_completed(window: Path, layers: Sequence[str]) -> list[Path]:
-    """Mark the layers of a window as complete: the last of all."""
-    paths = [window / "layers" / name / "completed" for name in layers]
-    for path in paths:
-        path.touch()
-    return paths
-
-
-def collection_text(features: Sequence[dict[str, Any]], crs: str) -> str:
+def collection(features: Sequence[dict[str, Any]], crs: str) -> dict[str, Any]:
     """A GeoJSON file whose coordinates are metres of the ground: pixels of one metre, with y upward.
 
     Without its `properties` readers would take the numbers for degrees.
     """
     properties = {"crs": crs, "x_resolution": 1, "y_resolution": 1}
-    return json.dumps({"type": "FeatureCollection", "properties": properties, "features": list(features)}) + "\n"
+    return {"type": "FeatureCollection", "properties": properties, "features": list(features)}
 
 
 def path_feature(ts: np.ndarray, pos: np.ndarray, properties: dict[str, Any]) -> dict[str, Any]:

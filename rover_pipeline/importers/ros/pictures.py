@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +10,6 @@ import numpy as np
 import simplejpeg
 
 from rover_pipeline.format.channels.jpeg import FACTORS, decode, encode, frame_size, marker_problem
-from rover_pipeline.format.files import replace_file
 from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, ChannelSpec
 from rover_pipeline.format.sensor import TS, TS_SPEC, SensorWriter
 from rover_pipeline.importers.ros.sinks import Sink
@@ -171,7 +169,3 @@ def lens_of(info: dict[str, Any], size: tuple[int, int], rectified: bool) -> tup
             return None, f"its lens is a {model} with a denominator ({len(d)} coefficients), which no model here has"
         return lens | {"model": "brown", "k": [*d[:2], *d[4:5]], "p": d[2:4]}, note
     return None, f"its lens is a {model[:40]!r} with {len(d)} coefficients, which is not known: no camera.json"
-
-
-def write_lens(folder: Path, lens: dict[str, Any]) -> None:
-    replace_file(folder / "camera.json", json.dumps(lens, indent=2) + "\n")

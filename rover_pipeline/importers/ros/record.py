@@ -17,16 +17,19 @@ from rover_pipeline.format.merge import imported_trace
 from rover_pipeline.format.provenance import fingerprint
 from rover_pipeline.importers.ahead import THREADS, InOrder
 from rover_pipeline.importers.origin import write_config
+from rover_pipeline.importers.pictures import describe_lens
 from rover_pipeline.importers.ros.bags import Recording
 from rover_pipeline.importers.ros.choice import Choice, choose_topics, metadata_of
 from rover_pipeline.importers.ros.clock import Stamps, choose_stamps
 from rover_pipeline.importers.ros.files import Message
 from rover_pipeline.importers.ros.messages import LIVOX, PACKETS, Decoder
-from rover_pipeline.importers.ros.pictures import CameraSink, lens_of, write_lens
+from rover_pipeline.importers.ros.pictures import CameraSink, lens_of
 from rover_pipeline.importers.ros.poses import ReferenceSink, mounts
 from rover_pipeline.importers.ros.sinks import GnssSink, ImuSink, RadarSink, Sink
 from rover_pipeline.importers.ros.survey import Survey, Topic, survey
 from rover_pipeline.importers.ros.sweeps import CloudSink, LivoxSink, PacketSink, ScanSink
+from rover_pipeline.importers.table import say
+from rover_pipeline.importers.velodyne import model_of
 from rover_pipeline.importers.velodyne_models import Model
 from rover_pipeline.lookup import load
 from rover_pipeline.numerics.jumps import is_set
@@ -110,6 +113,22 @@ class _Stream:
             self.sink.add_exact(ns, prepared())
         except ValueError as error:
             self.damaged.append(f"the message at {ns / 1e9:.6f} s {error}")
+
+
+def import_bags(
+    bags: Sequence[Path],
+    out: Path,
+    topic: Sequence[str],
+    times: Times,
+    partial: bool,
+    doppler: str,
+    model: str | None,
+    calibration: Path | None,
+    meta: Path | None,
+) -> dict[str, int]:
+    """`import_ros` with the arguments of the command line."""
+    options = Options(topic, times, partial, doppler == "approaching", model_of(model, calibration), meta)
+    return import_ros(bags, out, options, say)
 
 
 def import_ros(bags: Sequence[Path], out: Path, options: Options, say: Callable[[str], object]) -> dict[str, int]:
@@ -307,7 +326,7 @@ def _lens(trace: Path, choice: Choice, streams: Sequence[_Stream]) -> list[str]:
         return ["camera: no CameraInfo is beside its topic: no camera.json (--topic camera_info=TOPIC names one)"]
     lens, note = lens_of(info.first, sink.size, "rect" in choice.topics["camera"].name)
     if lens is not None:
-        write_lens(trace / "camera", lens)
+        describe_lens(trace / "camera", lens)
         note = note or f"intrinsics of {info.name}"
     return [f"camera: {note}"]
 

@@ -13,9 +13,10 @@ from rover_pipeline.datasets.options import SplitOptions
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.dataset import export_dataset
 from rover_pipeline.export.l5kit.dataset import host_name
+from rover_pipeline.export.l5kit.layout import describe, read_whole
 from rover_pipeline.export.l5kit.records import AGENT, FACE, FRAME, KEPT_LABELS, LABELS, SCENE
-from rover_pipeline.export.l5kit.rules import describe, problems, read_whole
 from rover_pipeline.export.l5kit.zarr2 import ArrayWriter, read_array
+from tests.export.rules import problems
 from tests.export.street import car, rig_state, street, walker
 from tests.kit import START_S
 
@@ -73,7 +74,7 @@ def test_what_l5kit_would_drop_is_not_there(exported: Path) -> None:
     agents = read_whole(exported / "agents", AGENT)
     assert (agents["label_probabilities"][:, KEPT_LABELS].sum(1) > 0.5).all()
     assert (agents["centroid"][:, 0] > -50).all()
-    assert list(problems(exported)) == []
+    assert list(problems("l5kit", exported)) == []
 
 
 def test_a_scene_ends_where_poses_are_not_known(tmp_path: Path) -> None:
@@ -85,7 +86,7 @@ def test_a_scene_ends_where_poses_are_not_known(tmp_path: Path) -> None:
     assert np.abs(frames["ego_translation"] - rig_state(times / 1e9)["pos"]).max() < 1e-4
     assert (scenes["start_time"] == times[[0, 29]]).all() and (scenes["end_time"] == times[[28, 71]]).all()
     assert frames["agent_index_interval"][-1, 1] == len(agents)
-    assert list(problems(tmp_path / "a.zarr")) == []
+    assert list(problems("l5kit", tmp_path / "a.zarr")) == []
 
 
 def test_scenes_of_each_split_are_in_its_own_store(tmp_path: Path) -> None:
@@ -100,7 +101,7 @@ def test_scenes_of_each_split_are_in_its_own_store(tmp_path: Path) -> None:
         assert np.abs(own[:, None] - others).min() >= 400_000_000
     whole = read_whole(out / "frames", FRAME)["timestamp"]
     assert sorted(np.concatenate(list(times.values()))) == whole.tolist()
-    assert list(problems(out)) == []
+    assert list(problems("l5kit", out)) == []
     assert describe(out)["frames"] == len(whole)
 
 
@@ -160,7 +161,7 @@ def test_a_broken_rule_is_named(damage: str, message: str, exported: Path, tmp_p
     (store / ".zattrs").write_text(json.dumps({"format_version": 2, "labels": labels}))
     if damage == "cut":
         (store / "agents" / "0").write_bytes((store / "agents" / "0").read_bytes()[:40])
-    assert any(message in problem for problem in problems(store))
+    assert any(message in problem for problem in problems("l5kit", store))
 
 
 def test_hosts_of_long_names_stay_apart() -> None:

@@ -20,7 +20,7 @@ from rover_pipeline.export.dataset import ExportJob, export_dataset
 from rover_pipeline.export.dataset_output import tree_files
 from rover_pipeline.export.mda import files
 from rover_pipeline.export.mda.codec import text_of
-from rover_pipeline.export.mda.files import add_revision, describe, problems, read_item
+from rover_pipeline.export.mda.files import add_revision, describe, read_item
 from rover_pipeline.export.mda.payload import key_frames, objects_text, pose_text
 from rover_pipeline.export.objects import Objects
 from rover_pipeline.format.attempt import PARTIAL
@@ -28,6 +28,7 @@ from rover_pipeline.format.channels.jpeg import PictureChannel
 from rover_pipeline.format.provenance import PROVENANCE
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.objects.options import CLASSES
+from tests.export.rules import problems
 from tests.export.street import car, object_channels, rig_state, write_sensor
 from tests.kit import START_S, small_trace, times
 
@@ -85,7 +86,7 @@ def test_a_key_frame_holds_the_recorded_picture_its_pose_and_the_objects_at_its_
     assert found["centre_m"] == pytest.approx(car(np.array([ts]))[0][0], abs=1e-3)
     assert objects["classes"] == list(CLASSES) and len(objects["objects"]) == 4
     assert quality["odometry_position_sd_m"] == pytest.approx(0.02, abs=1e-6)
-    assert list(problems(tmp_path / "out")) == []
+    assert list(problems("mda", tmp_path / "out")) == []
 
 
 def test_ranges_are_a_picture_of_sixteen_bits(trace: Path, tmp_path: Path) -> None:
@@ -126,7 +127,7 @@ def test_key_frames_that_are_not_exported_any_more_keep_their_history(trace: Pat
 def test_an_update_that_was_interrupted_gives_the_same_files_when_it_is_started_again(
     trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rover_pipeline.export.mda.dataset._PART", 1)
+    monkeypatch.setattr("rover_pipeline.export.dataset.PART_ITEMS", 1)
     export(trace, tmp_path / "out")
     shutil.copytree(tmp_path / "out", tmp_path / "undisturbed")
     process(trace, 1.0)

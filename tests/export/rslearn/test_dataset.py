@@ -15,10 +15,11 @@ from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.dataset import ExportJob, export_dataset
 from rover_pipeline.export.dataset_output import tree_files
-from rover_pipeline.export.rslearn.rules import describe, problems
+from rover_pipeline.export.rslearn.layout import describe
 from rover_pipeline.export.samples import range_projector
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.table import find_step
+from tests.export.rules import problems
 from tests.export.street import object_channels, write_sensor
 
 rasterio = pytest.importorskip("rasterio", reason="rasterio is not installed: pip install 'rover-pipeline[rslearn]'")
@@ -114,7 +115,7 @@ def test_a_dataset_is_described_and_follows_the_rules(exported: Path) -> None:
     figures = describe(exported)
     assert figures["windows_of_split"] == {"train": figures["windows"]}
     assert figures["layers"] == ["height", "occupancy", "radar_power", "tracks", "trajectory"]
-    assert list(problems(exported)) == []
+    assert list(problems("rslearn", exported)) == []
     for window in exported.glob("windows/*/*"):
         last = max(window.rglob("*"), key=lambda path: path.stat().st_mtime_ns * path.is_file())
         assert last.name == "completed"
@@ -144,7 +145,7 @@ def break_type(window: Path) -> None:
 def test_a_broken_rule_is_named(damage: Any, message: str, exported: Path, tmp_path: Path) -> None:
     shutil.copytree(exported, tmp_path / "set")
     damage(windows(tmp_path / "set")[0])
-    assert any(message in problem for problem in problems(tmp_path / "set"))
+    assert any(message in problem for problem in problems("rslearn", tmp_path / "set"))
 
 
 def test_an_interrupted_export_continues_and_gives_the_same_bytes_with_any_number_of_threads(

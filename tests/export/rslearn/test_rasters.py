@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
@@ -13,10 +11,10 @@ from rover_pipeline.export.rslearn.rasters import RadarPower, geotiff, height, o
 from rover_pipeline.export.rslearn.source import cut_slices
 from rover_pipeline.export.rslearn.windows import (
     Tile,
-    collection_text,
+    collection,
     ground_crs,
     iso_time,
-    metadata_text,
+    metadata,
     path_feature,
     tiles_of,
     track_features,
@@ -127,7 +125,7 @@ def test_a_rig_that_stands_still_is_a_point_and_times_are_those_of_the_corners()
     moving = path_feature(ts, np.array([[0, 0, 0], [0, 0.001, 0], [1, -2, 0]]), {"kind": "rig"})
     assert moving["geometry"]["coordinates"] == [[0.0, 0.0], [1.0, -2.0]]
     assert moving["properties"]["times"] == [iso_time(START_S), "2023-11-14T22:13:21.000000+00:00"]
-    content = json.loads(collection_text([moving], ground_crs(1, 2)))
+    content = collection([moving], ground_crs(1, 2))
     assert content["properties"] == {"crs": ground_crs(1, 2), "x_resolution": 1, "y_resolution": 1}
 
 
@@ -151,7 +149,7 @@ def test_a_track_has_its_way_and_its_box() -> None:
 
 
 def test_times_of_windows_have_an_offset_and_bounds_are_integers() -> None:
-    content = json.loads(metadata_text(Tile(0, -1, 256, 0.1), ground_crs(0, 0), START_S, START_S + 1, {"split": "val"}))
+    content = metadata(Tile(0, -1, 256, 0.1), ground_crs(0, 0), START_S, START_S + 1, {"split": "val"})
     assert content["bounds"] == [0, 0, 256, 256] and content["options"] == {"split": "val"}
     assert content["projection"]["y_resolution"] == -0.1
     assert content["time_range"][0] == "2023-11-14T22:13:20.000000+00:00"

@@ -1,34 +1,80 @@
-"""L5Kit datasets read back: what they hold, and the rules that their readers rely on."""
+"""The files of an L5Kit dataset, and the rules that their readers rely on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rover_pipeline.errors import FormatError
+from rover_pipeline.export.contents import Content, Json
 from rover_pipeline.export.l5kit.agents import MAX_DISTANCE_M, MAX_TURN_RAD, MIN_FOOTPRINT_M2
 from rover_pipeline.export.l5kit.records import AGENT, ARRAYS, FORMAT_VERSION, FRAME, KEPT_LABELS, LABELS, SCENE
 from rover_pipeline.export.l5kit.zarr2 import array_length, read_array
-from rover_pipeline.format.texts import read_json
+from rover_pipeline.export.layout import File, Files, Layout
+from rover_pipeline.kinematics.rotation import obliqueness
 
 #: Nothing that carries the sensors is so fast, m/s.
 _MAX_SPEED = 60.0
 
 
-def stores(folder: Path) -> list[Path]:
-    """The stores of a dataset: the folder itself and those of its splits."""
-    return [folder, *sorted(path for path in folder.glob("*.zarr") if path.is_dir())]
+class _Records(Content):
+    """All records of an array, which `.zarray` describes."""
+
+    def __init__(self, dtype: np.dtype) -> None:
+        self._dtype = dtype
+
+    def read(self, path: Path) -> np.ndarray:
+        return read_whole(path.parent, self._dtype)
+
+
+class _Length(Content):
+    """The number of records of an array."""
+
+    def read(self, path: Path) -> int:
+        return array_length(path.parent)
+
+
+def _array(name: str, rules: Mapping[str, Any] | None = None) -> dict[str, File]:
+    content = _Length() if name == "agents" else _Records(ARRAYS[name][0])
+    return {name: File(f"[{{split}}.zarr/]{name}/.zarray", content, rules or {}, keep=lambda records: records)}
+
+
+_STYLE: dict[str, Any] = {"indent": 4, "sort": True, "end": ""}
+LAYOUT = Layout(
+    attributes=File(
+        "[{split}.zarr/].zattrs",
+        Json("format_version", "labels", **_STYLE),
+        {
+            f"format_version is not {FORMAT_VERSION}": lambda content: content["format_version"] == FORMAT_VERSION,
+            "labels are not those of l5kit, in its order": lambda content: content["labels"] == list(LABELS),
+        },
+    ),
+    group=File("[{split}.zarr/].zgroup", Json(**_STYLE), optional=True),
+    **_array("scenes", {"scene {at} has no host": lambda scenes: scenes["host"] != ""}),
+    **_array(
+        "frames",
+        {
+            "ego_rotation is no rotation, first in frame {at}": lambda frames: (
+                obliqueness(frames["ego_rotation"]) <= 1e-5
+            ),
+            "ego_translation is not finite, first in frame {at}": lambda frames: np.isfinite(
+                frames["ego_translation"]
+            ).all(1),
+        },
+    ),
+    **_array("traffic_light_faces"),
+    **_array("agents"),
+)
 
 
 def describe(folder: Path) -> dict[str, Any]:
     """Figures of a dataset. Raises FormatError when an array is missing or damaged."""
-    frames = read_whole(folder / "frames", FRAME)
-    scenes = read_whole(folder / "scenes", SCENE)
+    frames, scenes = read_whole(folder / "frames", FRAME), read_whole(folder / "scenes", SCENE)
     seconds = float((scenes["end_time"] - scenes["start_time"]).sum() / 1e9)
     steps = np.diff(frames["timestamp"])
+    stores = sorted(path for path in folder.glob("*.zarr") if path.is_dir())
     return {
         "scenes": len(scenes),
         "frames": len(frames),
@@ -36,19 +82,8 @@ def describe(folder: Path) -> dict[str, Any]:
         "seconds": round(seconds, 1),
         "rate_hz": round(1e9 / float(np.median(steps)), 3) if len(steps) else None,
         "hosts": sorted(set(scenes["host"].tolist())),
-        "scenes_of_split": {
-            store.name.removesuffix(".zarr"): array_length(store / "scenes") for store in stores(folder)[1:]
-        },
+        "scenes_of_split": {path.stem: array_length(path / "scenes") for path in stores},
     }
-
-
-def problems(folder: Path) -> Iterator[str]:
-    """One line for each rule that a store of a dataset breaks."""
-    for store in stores(folder):
-        try:
-            yield from (f"{store}: {problem}" for problem in _store_problems(store))
-        except FormatError as error:
-            yield str(error)
 
 
 def read_whole(folder: Path, dtype: np.dtype) -> np.ndarray:
@@ -56,28 +91,27 @@ def read_whole(folder: Path, dtype: np.dtype) -> np.ndarray:
     return np.concatenate([np.empty(0, dtype), *read_array(folder, dtype)])
 
 
-def _store_problems(store: Path) -> Iterator[str]:
-    try:
-        attributes = read_json(store / ".zattrs")
-    except OSError as error:
-        raise FormatError(f"{store}: is no zarr store: .zattrs: {error.strerror}") from error
-    if not isinstance(attributes, dict) or attributes.get("format_version") != FORMAT_VERSION:
-        yield f".zattrs: format_version is not {FORMAT_VERSION}"
-    elif attributes.get("labels") != list(LABELS):
-        yield ".zattrs: labels are not those of l5kit, in its order"
-    scenes, frames = read_whole(store / "scenes", SCENE), read_whole(store / "frames", FRAME)
-    faces = sum(len(part) for part in read_array(store / "traffic_light_faces", ARRAYS["traffic_light_faces"][0]))
+def relations(folder: Path, found: Files) -> Iterator[str]:
+    """Intervals that do not fit the arrays that they are of, scenes without one step of time, and what l5kit drops."""
+    for store in sorted({each.path.parent for each in found["attributes"]}):
+        arrays = {name: each.kept for name in ARRAYS for each in found[name] if each.path == store / name / ".zarray"}
+        if lacking := [name for name in ARRAYS if arrays.get(name) is None]:
+            yield f"{store}: {', '.join(lacking)} cannot be read, so that the others are not compared with it"
+        else:
+            yield from (f"{store}: {problem}" for problem in _store_problems(store / "agents", arrays))
+
+
+def _store_problems(agents: Path, arrays: dict[str, Any]) -> Iterator[str]:
+    scenes, frames, faces = arrays["scenes"], arrays["frames"], len(arrays["traffic_light_faces"])
     yield from _interval_problems("scenes", "frame_index_interval", scenes, len(frames), empty=False)
-    agents = array_length(store / "agents")
-    yield from _interval_problems("frames", "agent_index_interval", frames, agents, empty=True)
+    yield from _interval_problems("frames", "agent_index_interval", frames, arrays["agents"], empty=True)
     lights = frames["traffic_light_faces_index_interval"]
     if (lights[:, 1] < lights[:, 0]).any() or lights.max(initial=0) > faces or lights.min(initial=0) < 0:
         yield f"frames: traffic_light_faces_index_interval leaves the {faces} faces that there are"
     for number, scene in enumerate(scenes):
         begin, end = scene["frame_index_interval"].tolist()
         yield from (f"scene {number}: {problem}" for problem in _scene_problems(scene, frames[begin:end]))
-    yield from _frame_problems(frames)
-    yield from _agent_problems(store / "agents", scenes, frames)
+    yield from _agent_problems(agents, scenes, frames)
 
 
 def _interval_problems(array: str, name: str, records: np.ndarray, count: int, *, empty: bool) -> Iterator[str]:
@@ -109,19 +143,6 @@ def _scene_problems(scene: np.ndarray, frames: np.ndarray) -> Iterator[str]:
         yield f"its first timestamp, {times[0]}, is no number of nanoseconds since the epoch"
     if not scene["start_time"] <= times[0] <= times[-1] <= scene["end_time"]:
         yield "start_time and end_time do not enclose its frames"
-    if not scene["host"]:
-        yield "has no host"
-
-
-def _frame_problems(frames: np.ndarray) -> Iterator[str]:
-    rot = frames["ego_rotation"]
-    with np.errstate(invalid="ignore"):
-        proper = np.isclose(np.linalg.det(rot), 1, atol=1e-5) if len(rot) else np.ones(0, bool)
-        wrong = ~proper | (np.abs(rot @ rot.transpose(0, 2, 1) - np.eye(3)).max((1, 2), initial=0) > 1e-5)
-    for name, bad in (("ego_rotation", wrong), ("ego_translation", ~np.isfinite(frames["ego_translation"]).all(1))):
-        if bad.any():
-            what = "is no rotation" if name == "ego_rotation" else "is not finite"
-            yield f"frames: {name} {what} in {int(bad.sum())} frames, first in frame {int(np.argmax(bad))}"
 
 
 def _agent_problems(folder: Path, scenes: np.ndarray, frames: np.ndarray) -> Iterator[str]:
