@@ -11,6 +11,7 @@ from collections.abc import Container, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import chdtri
 
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.numerics.linear import cholesky, eigh, eigvalsh, inv, matmul
@@ -26,6 +27,9 @@ _WINDOW, _BLOCKS = 1.0, 4
 #: Standard deviations above which a correlation of moves within sweeps is not chance, whose largest of six directions
 #: has 3.5; and the variance of a move that is none, m2 or rad2.
 _BEYOND_CHANCE, _NO_MOVE = 4.0, 1e-14
+#: Number of planes with errors of their own that a sweep sees, at least: noise of neighbouring sweeps differs by an
+#: eighth in good recordings; and how often chance may refuse a sweep of such a number.
+_INDEPENDENT, _FALSE_ALARMS = 100, 1e-3
 #: Mean speed over a second, below which a rig may stand, m/s.
 _STANDS = 0.3
 #: A rig that glides: faster than this, m/s, with an angular rate below this, rad/s, of which a trolley on a floor has
@@ -44,6 +48,8 @@ class Quality(NamedTuple):
             settled yet and with `disagreement`, metres.
         disagreement: f8 (frame,), how far held-out points would move a pose over two seconds, beyond chance, metres.
         structure: f8 (frame,), smallest eigenvalue of the mean information of large planes over a second, 1/m2.
+        misfit: f8 (frame,), mean square distance of held-out points from their planes, relative to the variance that is
+            expected, or that the recording shows where this is more.
     """
 
     inliers: np.ndarray
@@ -52,6 +58,7 @@ class Quality(NamedTuple):
     error: np.ndarray
     disagreement: np.ndarray
     structure: np.ndarray
+    misfit: np.ndarray
 
     @classmethod
     def of(cls, batch: Batch, cov: np.ndarray, rot: np.ndarray, ts: np.ndarray) -> Quality:
@@ -79,7 +86,8 @@ class Quality(NamedTuple):
         means = np.stack([_within(each, ts) for each in large.T], axis=1).reshape(-1, 6, 6)
         structure = np.array([smallest_eigenvalue(matrix) for matrix in means])
         structure[~np.isfinite(inliers)] = np.nan
-        return cls(inliers, residual, information, error, disagreement, structure)
+        misfit = np.array([fit.noise for fit in fits]) / max(1.0, batch.noise)
+        return cls(inliers, residual, information, error, disagreement, structure, misfit)
 
     def refused(self, options: OdometrySection, state: State, ts: np.ndarray) -> list[Refusal]:
         """The poses that each rule refuses.
@@ -91,7 +99,8 @@ class Quality(NamedTuple):
         return [
             Refusal("inliers", poor),
             Refusal("uncertain", ~(self.error <= options.max_error)),
-            # A trajectory that is lost leads into another world than that before it.
+            # A trajectory that is lost leads into another world than that before it. Its sweeps lie on no planes.
+            Refusal("misfit", self.misfit > chdtri(_INDEPENDENT, _FALSE_ALARMS) / _INDEPENDENT, parts=True),
             Refusal("diverged", self.disagreement > options.max_error, parts=True),
             Refusal("companions", self.among_companions(options, state, ts), parts=True),
             Refusal("traffic", self.among_traffic(options, state, ts), parts=True),

@@ -58,8 +58,10 @@ WORLDS: dict[str, tuple[str, ...]] = {
         )
     },
 }  # fmt: skip
-#: Seeds that are played besides those of the count, because they were wrong and sure.
-KNOWN: dict[str, tuple[int, ...]] = {"corridor_128": (304,), "corridor_128_no_imu": (207, 304)}
+#: Seeds that are played besides those of the count, because they were wrong and sure, or not valid without need.
+KNOWN: dict[str, tuple[int, ...]] = {
+    "corridor_128": (304,), "corridor_128_no_imu": (207, 304), "hall_slow": (409, 410), "park_16": (415,),
+}  # fmt: skip
 
 
 class Score(NamedTuple):

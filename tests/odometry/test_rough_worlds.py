@@ -104,7 +104,7 @@ def test_more_points_are_registered_only_where_sweeps_tell_little() -> None:
 
 def test_a_rig_that_stands_where_small_bodies_alone_tell_so_may_be_among_companions() -> None:
     ts, ones = 0.1 * np.arange(30), np.ones(30)
-    bare = Quality(ones, 0.01 * ones, 1e6 * ones, 1e-3 * ones, 1e-3 * ones, 1e3 * ones)
+    bare = Quality(ones, 0.01 * ones, 1e6 * ones, 1e-3 * ones, 1e-3 * ones, 1e3 * ones, ones)
     nothing = np.zeros((30, 3))
     still = State(pos=nothing, rot=np.tile(np.eye(3), (30, 1, 1)), vel=nothing, acc=nothing, avel=nothing)
     walks = still._replace(pos=ts[:, None] * [1.0, 0.0, 0.0])
@@ -115,9 +115,26 @@ def test_a_rig_that_stands_where_small_bodies_alone_tell_so_may_be_among_compani
     assert not walled.among_companions(OdometryOptions(), still, ts).any()
 
 
+def test_sweeps_whose_held_out_points_lie_on_no_plane_are_lost_and_so_is_what_follows() -> None:
+    ts, ones, nothing = 0.1 * np.arange(60), np.ones(60), np.zeros((60, 3))
+    misfit = np.where(np.arange(60) < 40, 0.9, 2.0)
+    quality = Quality(ones, 0.01 * ones, 5e6 * ones, 1e-3 * ones, 1e-3 * ones, 1e6 * ones, misfit)
+    state = State(pos=ts[:, None] * [1.0, 0, 0], rot=np.tile(np.eye(3), (60, 1, 1)), vel=nothing, acc=nothing,
+                  avel=nothing + 0.1)  # fmt: skip
+    refused = quality.refused(OdometryOptions(), state, ts)
+    assert {each.rule for each in refused if each.frames.any()} == {"misfit"}
+    every = np.ones(60, bool)
+    valid = trusted(refused, ts, every, every, [], np.zeros(0, int))
+    assert valid[:34].all() and not valid[36:].any()
+    # What noise explains refuses nothing.
+    assert not any(
+        each.frames.any() for each in quality._replace(misfit=1.3 * ones).refused(OdometryOptions(), state, ts)
+    )
+
+
 def test_a_rig_that_glides_without_a_turn_where_small_bodies_alone_tell_so_may_stand_among_traffic() -> None:
     ts, ones, nothing = 0.1 * np.arange(60), np.ones(60), np.zeros((60, 3))
-    bodies = Quality(ones, 0.01 * ones, 5e6 * ones, 1e-3 * ones, 1e-3 * ones, 1e3 * ones)
+    bodies = Quality(ones, 0.01 * ones, 5e6 * ones, 1e-3 * ones, 1e-3 * ones, 1e3 * ones, ones)
     # It stands for two seconds, glides for two at 1.7 m/s, and stands again.
     way = np.clip(ts - 2.0, 0.0, 2.0) * 1.7
     gliding = State(pos=way[:, None] * [1.0, 0.0, 0.0], rot=np.tile(np.eye(3), (60, 1, 1)), vel=nothing, acc=nothing,
