@@ -12,6 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import fft, ndimage
 
+from rover_pipeline.numerics.voxel_table import pack_key, unpack_key
+
 #: Edge of the cells that are compared, m: larger than the errors of a map, smaller than a chair.
 _EDGE_M = 0.2
 #: Heights above the floor of what is compared, m: above the floor's own cells, and below most ceilings.
@@ -22,8 +24,11 @@ _STANDING = 3
 _WINDOW, _ACROSS = 11, 0.12
 #: Step of the direction of planes, degrees: half of it displaces what is 10 m away by a cell.
 _STEP_DEG = 2.0
-#: Largest width of the image that is compared with itself: larger maps have larger cells there.
+#: Largest width of the image that is compared with itself, in cells: larger maps have larger cells there.
 _MAX_WIDTH = 512
+#: Largest number of columns of cells of a map in which mirrors are looked for, as a square of 400 m has. Larger maps
+#: are of streets, and would take gigabytes.
+_MAX_COLUMNS = 4_000_000
 #: Number of planes that are looked at closely: those about which the map is most symmetric.
 _CANDIDATES = 5
 #: Distances, m, by which the cells behind a plane are moved for comparison. Equal pillars or desks in rows are
@@ -68,19 +73,14 @@ class _Cells:
     """Cells in which points are."""
 
     def __init__(self, points: np.ndarray) -> None:
-        self._keys = np.unique(self._key(points))
+        self._keys = np.unique(_keys(points))
 
     def hold(self, points: np.ndarray) -> np.ndarray:
         """Which points are in one of the cells: bool (N,)."""
-        keys = self._key(points)
+        keys = _keys(points)
         if not len(self._keys):
             return np.zeros(len(points), bool)
         return self._keys[np.searchsorted(self._keys, keys).clip(max=len(self._keys) - 1)] == keys
-
-    @staticmethod
-    def _key(points: np.ndarray) -> np.ndarray:
-        x, y, z = np.floor(points / _EDGE_M).astype("i8").T
-        return (x << 42) + (y << 21) + z
 
 
 def find_mirrors(points: np.ndarray, positions: np.ndarray) -> list[Mirror]:
@@ -113,9 +113,9 @@ def find_mirrors(points: np.ndarray, positions: np.ndarray) -> list[Mirror]:
 
 def _free_standing(points: np.ndarray) -> np.ndarray:
     """The centres of the cells, f8 (N, 3) m, in which something is that stands on the floor and is no wall."""
-    cells = np.floor(points[(points[:, 2] > _LOW_M) & (points[:, 2] < _HIGH_M)] / _EDGE_M).astype("i8")
-    cells = np.unique(cells, axis=0)
-    if not len(cells):
+    keys = np.unique(_keys(points[(points[:, 2] > _LOW_M) & (points[:, 2] < _HIGH_M)]))
+    cells = np.stack(unpack_key(keys), axis=1)
+    if not len(cells) or np.prod(np.ptp(cells[:, :2], axis=0) + 1) > _MAX_COLUMNS:
         return np.empty((0, 3))
     row, column = (cells[:, :2] - cells[:, :2].min(axis=0)).T
     count = np.zeros((row.max() + 1, column.max() + 1))
@@ -188,3 +188,8 @@ def _near(mirror: Mirror, degrees: float, metres: float) -> Iterator[Mirror]:
 def _explained(mirror: Mirror, centres: np.ndarray, cells: _Cells) -> int:
     """How many of the cells behind a plane have their mirror image at one of the cells."""
     return int(cells.hold(mirror.image(centres[mirror.depth(centres) > _EDGE_M])).sum())
+
+
+def _keys(points: np.ndarray) -> np.ndarray:
+    """The keys of the cells that points, f8 (N, 3) m, are in, i8 (N,)."""
+    return np.asarray(pack_key(*np.floor(points / _EDGE_M).astype("i8").T))

@@ -27,8 +27,8 @@ _WINDOW, _BLOCKS = 1.0, 4
 #: Standard deviations above which a correlation of moves within sweeps is not chance, whose largest of six directions
 #: has 3.5; and the variance of a move that is none, m2 or rad2.
 _BEYOND_CHANCE, _NO_MOVE = 4.0, 1e-14
-#: Number of planes with errors of their own that a sweep sees, at least: noise of neighbouring sweeps differs by an
-#: eighth in good recordings; and how often chance may refuse a sweep of such a number.
+#: Smallest number of planes with independent errors that a sweep sees, because the mean square of n such errors varies
+#: by the root of 2 / n, and by an eighth between sweeps of good recordings. And the rate of false alarms of the test.
 _INDEPENDENT, _FALSE_ALARMS = 100, 1e-3
 #: Mean speed over a second, below which a rig may stand, m/s.
 _STANDS = 0.3

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -77,3 +79,12 @@ def test_a_lidar_that_went_to_the_other_side_saw_no_mirror_but_a_place_that_is_b
 def test_a_map_of_nothing_has_no_mirror() -> None:
     assert not find_mirrors(np.empty((0, 3)), PATH)
     assert not find_mirrors(np.zeros((5, 3)), PATH)
+
+
+def test_a_map_of_streets_takes_no_more_memory_than_a_room() -> None:
+    """The bounding box of two ends of a town has billions of cells."""
+    world = room(np.random.default_rng(0))
+    tracemalloc.start()
+    assert not find_mirrors(np.concatenate([world, world + np.array([9e4, 9e4, 0.0])]), PATH)
+    assert tracemalloc.get_traced_memory()[1] < 200e6
+    tracemalloc.stop()

@@ -44,7 +44,8 @@ _MAX_BATCH_PASSES, _SETTLED = 30, 0.002
 #: Distance of a sweep from the map of others, relative to the largest error of a valid pose, below which they agree:
 #: maps change every half second, so that such errors add up to half of the largest one over two seconds.
 _AGREE = 0.25
-#: Share of what is told of a position below which hardly any surface faces a direction; a third where all do alike.
+#: Share of the information about a position below which hardly any surface faces a direction. It is a third where
+#: surfaces face all directions alike.
 _FACING = 0.05
 #: Information that holds the first sweep in its place.
 _FIXED = 1e8
@@ -139,7 +140,8 @@ def _register_sweeps(
     place agree in their errors. From its end to its beginning the same motion has no such start. And where a fast rig
     leaves its map behind, nothing after that fits. So where sweeps do not lie on the map of the others, as they do
     among walls, the trajectories of both directions and the guess itself are refined in batch, and the one that the
-    points that were left out fit best is taken. Where hardly any surface faces a direction, so are speeds along it.
+    points that were left out fit best is taken. Where hardly any surface faces a direction, trajectories that begin
+    with other speeds along it are tried, too. One of these is taken only if the points fit it significantly better.
     """
     some = sweeps[::_JUDGED]
     forth, fits = _register_to_map(sweeps, guess, options, gyro)
@@ -155,8 +157,8 @@ def _register_sweeps(
         ((each, cross_validate(some, each[0], options)) for each in refined), key=lambda pair: mean_cost(pair[1])
     )
     _, information, _ = normal_equations(on_others(some, forth, options), forth, options)
-    told, directions = linear.eigh(np.sum(information, axis=0)[:3, :3])
-    if told[0] < _FACING * told.sum():
+    values, directions = linear.eigh(np.sum(information, axis=0)[:3, :3])
+    if values[0] < _FACING * values.sum():
         for other in with_other_speeds(sweeps, guess, directions[:, 0]):
             trajectory, used = _register_to_map(sweeps, other, options, gyro)
             trajectory = _refined(sweeps, trajectory, options, gyro)
