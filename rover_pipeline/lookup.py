@@ -40,8 +40,14 @@ class Registry(Mapping[str, Declared]):
         self.own = {each.name: each for each in own}
 
     def __getitem__(self, name: str) -> Declared:
-        """Raises KeyError, and ConfigError where the package that adds it is broken."""
-        return self.own[name] if name in self.own else self._load(self._entries()[name])
+        """Raises KeyError, and ConfigError where the package that adds it is broken, or where several add it."""
+        if name in self.own:
+            return self.own[name]
+        first, *others = self._entries()[name]
+        if others:
+            packages = ", ".join(sorted(_package(each) for each in (first, *others)))
+            raise ConfigError(f"{name}: several installed packages add it: {packages}; uninstall all but one")
+        return self._load(first)
 
     def __contains__(self, name: object) -> bool:
         return name in self.own or name in self._entries()
@@ -52,13 +58,16 @@ class Registry(Mapping[str, Declared]):
     def __len__(self) -> int:
         return len({**self.own, **self._entries()})
 
-    def _entries(self) -> dict[str, Any]:
+    def _entries(self) -> dict[str, list[Any]]:
+        """The entry points of installed packages by name. A package that is found twice on the path counts once."""
         metadata = importlib.import_module("importlib.metadata")  # few commands need it
-        return {each.name: each for each in metadata.entry_points(group=self.group)}
+        found: dict[str, dict[tuple[str, str], Any]] = {}
+        for each in metadata.entry_points(group=self.group):
+            found.setdefault(each.name, {}).setdefault((_package(each), each.value), each)
+        return {name: list(entries.values()) for name, entries in found.items()}
 
     def _load(self, entry: Any) -> Declared:
-        package = f"{entry.dist.name} {entry.dist.version}" if entry.dist else "a package without a name"
-        where = f"{entry.name}: the package {package} adds it by {entry.value}, which"
+        where = f"{entry.name}: the package {_package(entry)} adds it by {entry.value}, which"
         remedy = "correct or update the package, or uninstall it"
         try:
             found = entry.load()
@@ -71,6 +80,11 @@ class Registry(Mapping[str, Declared]):
         if found.name != entry.name:
             raise ConfigError(f"{where} is called {short(found.name)}; {remedy}")
         return found
+
+
+def _package(entry: Any) -> str:
+    """Name and version of the package that an entry point is from."""
+    return f"{entry.dist.name} {entry.dist.version}" if entry.dist else "a package without a name"
 
 
 def load(name: str) -> Any:

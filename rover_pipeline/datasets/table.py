@@ -43,7 +43,8 @@ class DatasetFormat:
             and where the layout does not say enough
 
             describe(folder: Path) -> dict[str, object]       figures for `rover-pipeline info`, as JSON can hold them
-            relations(folder: Path) -> Iterator[str]          problems between files, for `rover-pipeline check`
+            relations(folder: Path, found: rover_pipeline.export.layout.Files) -> Iterator[str]
+                                                              problems between files, for `rover-pipeline check`
 
         options: the model of its options, which also names the channels that it reads.
         version: raised whenever the same inputs and options give other bytes.

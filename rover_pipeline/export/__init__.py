@@ -99,7 +99,9 @@ def export(name: str, entries: Sequence[str], out: Path, options: ExportOptions)
     name = "kitti-poses" if name == "kitti" else name
     if name not in FORMATS:
         listed = {key: value.description for key, value in FORMATS.items()}
-        listed |= {key: value.summary for key, value in DATASETS.items()}
+        # A package that adds a format is not loaded for its summary: it may be broken.
+        listed |= dict.fromkeys(DATASETS, "of an installed package")
+        listed |= {key: value.summary for key, value in DATASETS.own.items()}
         known = "; ".join(f"{key}: {text}" for key, text in listed.items())
         raise ConfigError(f"export: unknown format {name!r}; {did_you_mean(name, listed)} Known are {known}")
     if options.sensor and not FORMATS[name].of_one:

@@ -14,11 +14,12 @@ import pytest
 
 from rover_pipeline.cli import main
 from rover_pipeline.config import Config
-from rover_pipeline.datasets.table import DATASETS
+from rover_pipeline.datasets.table import DATASETS, ExportSection
 from rover_pipeline.errors import ConfigError
 from rover_pipeline.export.read_back import recognise
 from rover_pipeline.format.sensor import Sensor
-from rover_pipeline.importers.table import IMPORTS
+from rover_pipeline.importers.table import _MODELS, IMPORTS
+from rover_pipeline.importers.velodyne_models import NAMES
 from rover_pipeline.validation.check import problems
 from tests.conftest import CHECKOUT
 from tests.kit import small_trace, write_odometry
@@ -167,3 +168,23 @@ def test_a_package_that_lies_in_the_folder_of_the_command_is_not_found(tmp_path:
         line = [sys.executable, "-P", "-m", "rover_pipeline", *words]
         done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode and not (tmp_path / "ran").exists(), words
+
+
+def test_two_packages_that_add_one_name_are_an_error_that_names_both(site: Path, tmp_path: Path) -> None:
+    install(site, "sweepset2", EXPORTS, "sweepset:FORMAT", {})
+    (site / "sweepset2-1.0.dist-info" / "entry_points.txt").write_text(f"[{EXPORTS}]\nsweepset = sweepset:FORMAT\n")
+    done = command("export", "sweepset", tmp_path, "-o", tmp_path / "out")
+    assert done.returncode != 0 and len(done.stderr.splitlines()) == 1
+    assert "several installed packages add it: sweepset 1.0, sweepset2 1.0; uninstall all but one" in done.stderr
+
+
+def test_a_misspelled_format_is_named_also_where_a_package_is_broken(site: Path, tmp_path: Path) -> None:
+    install(site, "broken", EXPORTS, "broken:FORMAT", {"broken": "raise RuntimeError('no')"})
+    done = command("export", "kiti", tmp_path, "-o", tmp_path / "out")
+    assert "unknown format 'kiti'" in done.stderr and "RuntimeError" not in done.stderr
+
+
+def test_each_of_our_formats_has_one_model_of_options_and_velodynes_one_list_of_models() -> None:
+    for name, each in DATASETS.own.items():
+        assert ExportSection.model_fields[name].annotation is each.options
+    assert set(_MODELS) == set(NAMES)
