@@ -36,12 +36,12 @@ def corrected(sensor: str, ts: np.ndarray, recorded: np.ndarray, options: TimesS
         ts: f8 (N,), as recorded, seconds.
         recorded: f8 (M,), recorded times of the whole recording.
     """
-    return ts + np.interp(ts, recorded, clock(sensor, recorded, options).smooth - recorded)
+    return ts + np.interp(ts, recorded, clock(sensor, recorded, options).best - recorded)
 
 
 def odometry_clock(odometry: Mapping[str, np.ndarray], options: TimesSection) -> np.ndarray:
     """Corrected times of the states of `_odom`, f8 (N,), seconds: they are those of the lidar's sweeps."""
-    return clock("lidar", odometry["ts"], options).smooth
+    return clock("lidar", odometry["ts"], options).best
 
 
 # Cached, because a step is called for many ranges of frames with the same times.

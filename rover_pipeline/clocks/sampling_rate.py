@@ -14,6 +14,12 @@ LEAST_CHANGE = 0.002
 #: A change of the rate is this many times the typical difference of the estimates from neighbouring windows.
 _SIGNIFICANT = 10.0
 
+#: Fewest arrivals that show that their jitter is independent, and the standard deviations of chance in that.
+_SHOWN, _CHANCE = 30, 3.0
+#: Times that a line is fitted to arrivals, each with less weight for those that are late; residuals, in median absolute
+#: deviations, beyond which they have less (P. J. Huber, Robust Statistics, 1981).
+_FITS, _LATE = 10, 2.0
+
 
 def last_of_bursts(ts: np.ndarray, period: float) -> np.ndarray:
     """Which arrivals show when a sample was taken, bool (N,): the last ones of those that come together.
@@ -37,6 +43,41 @@ def typical_period(ts: np.ndarray) -> tuple[float, bool]:
     if np.quantile(np.abs(steps - period), 0.5, method="lower") > _IRREGULAR * period or period < mean / 2:
         return float((ts[-1] - ts[0]) / len(steps)), False
     return float(_refined(ts, np.array(period), max(1, len(ts) // 16))), True
+
+
+def steady_times(ts: np.ndarray) -> np.ndarray | None:
+    """The times of the one rate that arrivals keep to, f8 (N,), seconds; None where they keep to none.
+
+    They keep to one rate if their residuals are independent, as jitter is. A phase that changes or a rate that drifts
+    makes neighbours alike (J. von Neumann, Distribution of the ratio of the mean square successive difference to the
+    variance, Annals of Mathematical Statistics 1941).
+
+    Args:
+        ts: f8 (N,), arrivals, seconds, increasing.
+    """
+    if len(ts) < _SHOWN:
+        return None
+    period, regular = typical_period(ts)
+    if not regular:
+        return None
+    steps = np.maximum(np.round(np.diff(ts) / period), 1)
+    number = np.concatenate([[0.0], np.cumsum(steps)])
+    since, weight = ts - ts[0], np.ones(len(ts))
+    for _ in range(_FITS):
+        total = weight.sum()
+        middle, mean = (weight * number).sum() / total, (weight * since).sum() / total
+        rate = (weight * (number - middle) * (since - mean)).sum() / (weight * (number - middle) ** 2).sum()
+        line = mean + rate * (number - middle)
+        size = np.abs(since - line)
+        limit = _LATE * np.median(size) + 1e-9
+        weight = limit / np.maximum(size, limit)
+    jitter = np.clip(since - line, -2 * limit, 2 * limit)
+    jitter -= jitter.mean()
+    ratio = (np.diff(jitter) ** 2).sum() / max((jitter**2).sum(), 1e-24)
+    if rate <= 0 or ratio < 2 - _CHANCE * 2 / np.sqrt(len(ts)):
+        return None
+    steady: np.ndarray = ts[0] + line
+    return steady
 
 
 def rate_changes(ts: np.ndarray, max_error: float) -> list[tuple[int, int, int]]:

@@ -21,7 +21,7 @@ from scipy import ndimage
 
 from rover_pipeline.clocks.clock_model import ClockOptions, Segment
 from rover_pipeline.clocks.latency import largest_latency, unexplained_latency
-from rover_pipeline.clocks.sampling_rate import RATE_WINDOW, rate_changes
+from rover_pipeline.clocks.sampling_rate import RATE_WINDOW, rate_changes, steady_times
 from rover_pipeline.clocks.segments import segments_of_one_rate
 from rover_pipeline.clocks.sequence_numbers import FEWEST
 from rover_pipeline.numerics.jumps import jumps
@@ -29,6 +29,10 @@ from rover_pipeline.numerics.jumps import jumps
 _DEFAULT = ClockOptions()
 #: A host that wakes takes all samples that came while it slept in less than this time, s.
 _WAKES_S = 2.0
+#: Standard deviation of a normal distribution, in median absolute deviations; and standard deviations that are chance.
+_NORMAL, _CHANCE = 1.4826, 3.0
+#: Share of the samples of a clock that neither restarted nor lost a sample, above which its model is certain enough.
+_ENOUGH = 0.95
 
 
 class Times(NamedTuple):
@@ -36,6 +40,8 @@ class Times(NamedTuple):
 
     Attributes:
         smooth: f8 (N,), seconds, increasing where the recorded times do.
+        best: f8 (N,), the same, and the most probable times where these may be wrong by more than is valid: those of
+            the clock's model where it has any, and those of one rate where all arrivals keep to it but for jitter.
         number: i8 (N,), number of each sample from 0 on; lost samples are counted, but not those at a restart.
         segment: i4 (N,), rising: number of the segment that a sample is in. A restart begins a new one.
         valid: bool (N,). False where it is not known when the sample was taken: `smooth` is then what was recorded.
@@ -46,6 +52,7 @@ class Times(NamedTuple):
     """
 
     smooth: np.ndarray
+    best: np.ndarray
     number: np.ndarray
     segment: np.ndarray
     valid: np.ndarray
@@ -65,7 +72,8 @@ class Times(NamedTuple):
             remarks.append(f"{sensor}: its clock begins anew {restarts} times: it restarted, or the host's was set")
         if unknown := int((~self.valid).sum()):
             share = f"{unknown} of {len(self.valid)} samples"
-            remarks.append(f"{sensor}: when {share} were taken is not certain; they keep their recorded times")
+            kept = f"`_{sensor}_times` has their recorded times"
+            remarks.append(f"{sensor}: when {share} were taken is not certain; {kept}")
         return remarks
 
 
@@ -97,6 +105,7 @@ def smooth_times(ts: np.ndarray, options: ClockOptions = _DEFAULT, others: tuple
     first = np.cumsum([0, *(segment.number[-1] + 1 for segment in segments[:-1])])
     return Times(
         smooth,
+        _most_probable(ts, smooth, segments),
         np.concatenate([segment.number + start for segment, start in zip(segments, first, strict=True)]),
         np.repeat(np.arange(len(segments), dtype="i4"), [len(segment.number) for segment in segments]),
         valid,
@@ -104,6 +113,39 @@ def smooth_times(ts: np.ndarray, options: ClockOptions = _DEFAULT, others: tuple
         longest.period,
         longest.drift_ppm,
     )
+
+
+def _most_probable(ts: np.ndarray, smooth: np.ndarray, segments: list[Segment]) -> np.ndarray:
+    """`Times.best`."""
+    best, known = smooth.copy(), np.isfinite(np.concatenate([segment.error for segment in segments]))
+    best[known] = np.concatenate([segment.smooth for segment in segments])[known]
+    undisturbed = len(segments) == 1 and bool((np.diff(segments[0].number) == 1).all())
+    for start, stop in itertools.pairwise([0, *jumps(ts).tolist(), len(ts)]):
+        part = slice(start, stop)
+        # What is not certain beside a restart may be before or after it. Where the phase is known of a few samples
+        # only, a restart is not certain, either: jitter looks like one.
+        enough = _ENOUGH if undisturbed else 0.5
+        if known[part].mean() > enough or (steady := steady_times(ts[part])) is None:
+            continue
+        fits = _fitting(ts[part] - steady, known[part])
+        # The clock's model is at the least latency, and a line through the arrivals at the usual one.
+        steady += np.median((best[part] - steady)[known[part]]) if known[part].any() else 0.0
+        best[part] = np.where(fits, steady, best[part])
+    return best if (np.diff(best) > 0).all() else smooth
+
+
+def _fitting(late: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Which samples a line fits, bool (n,): all of a run of samples whose time is known, or is not, are late alike.
+
+    Args:
+        late: f8 (n,), seconds after the line; known: bool (n,).
+    """
+    deviation = _NORMAL * float(np.median(np.abs(late - np.median(late))))
+    fits = np.ones(len(late), bool)
+    for first, end in itertools.pairwise([0, *(1 + np.flatnonzero(np.diff(known))).tolist(), len(known)]):
+        off = abs(float(np.median(late[first:end]) - np.median(late)))
+        fits[first:end] = known[first] or off < _CHANCE * deviation / np.sqrt(end - first)
+    return fits
 
 
 def _segments(ts: np.ndarray, options: ClockOptions) -> tuple[list[Segment], np.ndarray]:

@@ -32,11 +32,11 @@ def filtered(recording: Recording, *, options: ImuOptions) -> tuple[dict[str, np
     trusted = recording.valid != 0
     times = clock("imu", recording.ts, options.times)
     period = times.period if np.isfinite(times.period) else _PERIOD
-    result = orient(times.smooth, acc, avel, period, options, trusted)
+    result = orient(times.best, acc, avel, period, options, trusted)
     measured: dict[str, Any] = {
         "rate_hz": round(1 / period, 3),
-        "still_s": [[round(time - times.smooth[0], 3) for time in rest] for rest in result.rests],
-        "turning_s": [[round(time - times.smooth[0], 3) for time in turn] for turn in result.turns],
+        "still_s": [[round(time - times.best[0], 3) for time in rest] for rest in result.rests],
+        "turning_s": [[round(time - times.best[0], 3) for time in turn] for turn in result.turns],
         "gyro_bias_from": "rest" if result.rests else "motion",
         "gyro_bias_rad_s": result.gyro_bias.round(6).tolist(),
         "acc_bias_from": "rest" if result.rests and options.acc_bias_sigma else "none",

@@ -192,7 +192,7 @@ def _up(
     trajectory = Trajectory.of(odometry, odometry_clock(odometry, options.times))
     states, ts = trajectory.states.select(trajectory.valid), trajectory.ts[trajectory.valid]
     # Poses and accelerations at the same instants, by the clocks of their sensors.
-    imu, usable = trajectory.at(clock("imu", imu_ts, options.times).smooth, find_mount("imu", options.rig, config))
+    imu, usable = trajectory.at(clock("imu", imu_ts, options.times).best, find_mount("imu", options.rig, config))
     usable &= np.isfinite(imu_acc).all(axis=1)
     if imu_valid is not None:
         usable &= imu_valid > 0

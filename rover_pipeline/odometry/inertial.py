@@ -64,7 +64,7 @@ class Samples(NamedTuple):
             sweeps: f8 (frame,), times of the sweeps, s, which tell of jumps of the clock; origin: time of the first.
         """
         ts, avel, acc, valid = recorded
-        times = without_jumps(clock("imu", ts, options.times).smooth, sweeps) - origin
+        times = without_jumps(clock("imu", ts, options.times).best, sweeps) - origin
         known = np.isfinite(times)
         bad = np.zeros(len(ts), bool) if valid is None else valid == 0
         rates = avel.astype("f8")

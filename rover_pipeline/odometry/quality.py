@@ -44,8 +44,8 @@ class Quality(NamedTuple):
         inliers: f8 (frame,), fraction of points on planes.
         residual: f8 (frame,), root mean square of their distances, metres.
         information: f8 (frame,), smallest eigenvalue of the information matrix, 1/m2.
-        error: f8 (frame,), standard deviation of the position in its least certain direction, with how far it has not
-            settled yet and with `disagreement`, metres.
+        error: f8 (frame,), standard deviation of the position in its least certain direction, with `disagreement`,
+            metres.
         disagreement: f8 (frame,), how far held-out points would move a pose over two seconds, beyond chance, metres.
         structure: f8 (frame,), smallest eigenvalue of the mean information of large planes over a second, 1/m2.
         misfit: f8 (frame,), mean square distance of held-out points from their planes, relative to the variance that is
@@ -76,7 +76,7 @@ class Quality(NamedTuple):
         # Seconds without a sweep leave the motion open by more than numbers can say.
         known, error = np.isfinite(cov).all(axis=(1, 2)), np.full(len(cov), np.inf)
         error[known] = np.sqrt(np.maximum(eigvalsh(cov[known][:, :3, :3])[:, -1], 0.0))
-        error = np.hypot(np.hypot(error, batch.remaining), disagreement)
+        error = np.hypot(error, disagreement)
         # Rotations of the lidar frame become those of the world, in which sweeps are averaged.
         into_world = np.tile(np.eye(6), (len(fits), 1, 1))
         into_world[:, 3:, 3:] = rot

@@ -62,7 +62,7 @@ def radar_odom(
     frame = frame_duration(recording.ts, config, sidecar, radar)
     ts, times = recording.ts, imu_ts
     if options.smoothed:
-        ts, times = clock("radar", ts, options.times).smooth, clock("imu", times, options.times).smooth
+        ts, times = clock("radar", ts, options.times).best, clock("imu", times, options.times).best
     good = np.isfinite(imu_acc).all(axis=1) & np.isfinite(imu_avel).all(axis=1)
     good &= True if imu_valid is None else imu_valid != 0
     good &= np.append(True, np.diff(times) > 0)

@@ -25,10 +25,11 @@ from rover_pipeline.odometry.registration.convergence import (
     banded_product,
     difference,
     mixed,
+    pose_moves,
     rate,
     remaining_moves,
 )
-from rover_pipeline.odometry.registration.covariance import covariances
+from rover_pipeline.odometry.registration.covariance import covariances, in_deviations
 from rover_pipeline.odometry.registration.cross_validation import (
     SweepFit,
     correlations,
@@ -39,7 +40,7 @@ from rover_pipeline.odometry.registration.cross_validation import (
     weakly_constrained,
 )
 from rover_pipeline.odometry.registration.point_terms import DEPTH, ELEVATION, PointErrors
-from rover_pipeline.odometry.registration.register import batch_passes, has_settled
+from rover_pipeline.odometry.registration.register import batch_passes
 from rover_pipeline.odometry.segments import SweepReader
 from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.vibration import NO_VIBRATION, Vibration
@@ -49,10 +50,9 @@ from rover_pipeline.odometry.vibration import NO_VIBRATION, Vibration
 _MOVES = 4.0
 #: The same, below which the trajectories with and without it are one: they differ by less than the lidar's own error.
 _SAME = 1.0
-
-
-#: Passes go on while they would raise the beams by more than this angle, rad: it moves a point 40 m away by 2 cm.
-_LEVEL = np.radians(0.03)
+#: Root mean square of what further passes would move, in standard deviations, below which there are none. What they
+#: would move is added to the covariances.
+_SETTLED = 1.0
 #: How many times as many points are registered where sweeps tell little.
 _DENSER = 2
 
@@ -70,7 +70,8 @@ class Batch(NamedTuple):
         vibration: rotations of the lidar about the trajectory.
         missing_information: share of an error that a pass leaves, because the map follows the trajectory; see
             `convergence.rate`.
-        remaining: f8 (frame,), how far further passes would move the positions, if there were any, m.
+        remaining: f8 (frame, 6), how far further passes would move the poses, if there were any, m and then rad, in the
+            lidar frame.
         remaining_elevation: how far they would raise the beams, rad.
     """
 
@@ -82,7 +83,7 @@ class Batch(NamedTuple):
     errors: PointErrors
     vibration: Vibration = NO_VIBRATION
     missing_information: float = 0.0
-    remaining: np.ndarray | float = 0.0
+    remaining: np.ndarray = np.zeros((1, 6))
     remaining_elevation: float = 0.0
 
     @property
@@ -92,13 +93,20 @@ class Batch(NamedTuple):
         return band
 
     def covariances(self, ts: np.ndarray) -> np.ndarray:
-        """Of the poses at some instants, f8 (frame, 6, 6); see `registration.covariance.covariances`."""
-        return covariances(self.system, self.noise, ts) / (1 - self.missing_information)
+        """Of the poses of the frames, f8 (frame, 6, 6); ts: their instants, s. See `registration.covariance`."""
+        cov = covariances(self.system, self.noise, ts) / (1 - self.missing_information)
+        wider: np.ndarray = cov + self.remaining[:, :, None] * self.remaining[:, None]
+        return wider
+
+    @property
+    def elevation_deviation(self) -> float:
+        """Standard deviation of the elevation of all beams, as the equations of this pass have it, rad."""
+        _, cov = self.system.considered(self.noise)
+        return float(np.sqrt(cov[ELEVATION, ELEVATION]))
 
     def beams(self) -> dict[str, float]:
         """By how much all beams point higher than `lidar.json` says, and the standard deviation, degrees."""
-        _, cov = self.system.considered(self.noise)
-        deviation = np.sqrt(cov[ELEVATION, ELEVATION] / (1 - self.missing_information))
+        deviation = self.elevation_deviation / np.sqrt(1 - self.missing_information)
         found = {
             "elevation": self.errors.nuisance[ELEVATION],
             "deviation": np.hypot(deviation, self.remaining_elevation),
@@ -191,15 +199,13 @@ def _repeated(
     if not passes:
         return best
     done = [*before, Pass(best.trajectory, *best.refined())]
+    cov, deviation = covariances(best.system, best.noise, reader.times), best.elevation_deviation
     for _ in range(passes):
         further = mixed(done, best.band)
         left = remaining_moves(done, best.band)
-        beams_settled = reader.options.passes is not None or left * _elevation_change(best, done) < _LEVEL
-        if (
-            len(done) > 1
-            and beams_settled
-            and has_settled(reader.options, best.trajectory, further, reader.times, left)
-        ):
+        moves = in_deviations(pose_moves(best.trajectory, further, reader.times), cov)
+        largest = left * max(moves, _elevation_change(best, done) / deviation)
+        if reader.options.passes is None and len(done) > 1 and largest < _SETTLED:
             return _as_settled(best, reader.times, done, left)
         batch, since = _pass(reader, further, ranges, gyro, done[-1].errors), done
         if len(done) > 1 and is_worse(best.fits, batch.fits):
@@ -223,8 +229,7 @@ def _as_settled(best: Batch, ts: np.ndarray, done: Sequence[Pass], left: float, 
         refused: the batch of the next pass, if it is worse. How the map has followed tells of this one, too.
     """
     told = done if refused is None else [*done, Pass(refused.trajectory, *refused.refined())]
-    move = mixed(done, best.band).at(ts).pos - best.trajectory.at(ts).pos
-    remaining = left * np.linalg.norm(move, axis=1)
+    remaining = left * pose_moves(best.trajectory, mixed(done, best.band), ts)
     raised = left * _elevation_change(best, done)
     return best._replace(missing_information=rate(told, best.band), remaining=remaining, remaining_elevation=raised)
 

@@ -76,7 +76,7 @@ def odom(
     if options.loops:
         load("rover_pipeline.odometry.loops.pose_graph:load_gtsam")()  # an error now, not after the registration
     lidar_clock = clock("lidar", recording.ts, options.times)
-    recorded = lidar_clock.smooth
+    recorded = lidar_clock.best
     # The knots of the trajectory are uniform: over the years that a clock skipped they would fill the memory.
     times = without_jumps(recorded, recorded)
     # Seconds since the first sweep. Those since 1970 have too few digits left for a fraction of a microsecond.

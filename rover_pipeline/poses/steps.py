@@ -52,8 +52,8 @@ def poses(
         carried, source = mount.seen_from(find_mount("radar", options.rig, config)), "_radar_odom"
     if options.smoothed:
         times = clock(sensor, ts, options.times)
-        ts, remarks = times.smooth, times.remarks(sensor)
-        lidar_ts = clock(options.odometry, lidar_ts, options.times).smooth
+        ts, remarks = times.best, times.remarks(sensor)
+        lidar_ts = clock(options.odometry, lidar_ts, options.times).best
     frame = frame_duration(recording.ts, config, sidecar, radar) if sensor == "radar" else None
     instants = ts if frame is None else ts + frame.middle
     trajectory = Trajectory.of(odometry, lidar_ts, max_gap=options.max_gap)

@@ -315,3 +315,35 @@ def test_times_of_ten_minutes_of_an_imu_take_fewer_than_140_bytes_a_sample() -> 
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 140 * len(ts)
+
+
+@pytest.mark.parametrize("seconds", [8.0, 16.0, 60.0])
+def test_jitter_of_both_signs_that_is_too_large_for_certain_times_is_taken_out_all_the_same(seconds: float) -> None:
+    true, shares = 1.7e9 + np.arange(0, seconds, 0.1), []
+    for seed in range(12):
+        ts = true + 0.002 * np.random.default_rng(seed).normal(size=len(true))
+        found = smooth_times(ts)
+        assert (found.smooth == ts)[~found.valid].all()
+        shares.append(np.std(found.best - true) / np.std(ts - true))
+    assert np.median(shares) < 0.15 and max(shares) < 1
+
+
+def test_times_around_a_change_of_phase_that_jitter_hides_are_not_made_worse() -> None:
+    true, ratios = 1.7e9 + 0.1 * np.arange(200) + 0.012 * (np.arange(200) >= 90), []
+    for seed in range(12):
+        ts = true + 0.004 * np.random.default_rng(seed).normal(size=200)
+        ratios.append(np.std(smooth_times(ts).best - true) / np.std(ts - true))
+    assert np.median(ratios) <= 1.01 and max(ratios) < 1.3
+
+
+def test_the_most_probable_times_of_drawn_clocks_are_no_worse_than_the_recorded_ones() -> None:
+    better = 0
+    for seed in (*range(60), 65, 68, 79, 120, 125, 161, 192, 227, 245, 259):  # the last ones restart unseen
+        drawn = draw(seed)
+        if len(drawn.ts) > 6000:
+            continue
+        found = smooth_times(drawn.ts)
+        best, recorded = (np.std(times - drawn.true) for times in (found.best, found.smooth))
+        assert best < 1.02 * recorded + 5e-5, drawn.about
+        better += best < 0.95 * recorded
+    assert better > 5

@@ -7,6 +7,7 @@ import pytest
 
 from rover_pipeline.kinematics.rotation import exp
 from rover_pipeline.kinematics.state import State
+from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.odometry.degeneracy import Degeneracy, degeneracy_warnings
 from rover_pipeline.odometry.registration.convergence import (
     MAX_REMAINING,
@@ -14,9 +15,11 @@ from rover_pipeline.odometry.registration.convergence import (
     difference,
     mixed,
     moved,
+    pose_moves,
     rate,
     remaining_moves,
 )
+from rover_pipeline.odometry.registration.covariance import in_deviations
 from rover_pipeline.odometry.registration.cross_validation import NO_FIT, SweepFit
 from rover_pipeline.odometry.registration.point_terms import NO_ERRORS
 from rover_pipeline.odometry.spline import SplineTrajectory
@@ -97,3 +100,19 @@ def test_the_open_direction_of_a_tunnel_is_named_in_both_frames_and_cov_shows_it
     assert not found.cov[[0, 4]].any()
     walled = [fit._replace(large=1e6 * np.eye(6)) for fit in fits]
     assert degeneracy_warnings(Degeneracy.of(walled, 1.0, state, among, 0.02).summary(np.eye(3))) == []
+
+
+def test_moves_count_in_standard_deviations_and_only_where_these_are_known() -> None:
+    moves = np.tile([0.01, 0.0, 0.0, 0.0, 0.002, 0.0], (5, 1))
+    cov = np.tile(np.diag(np.array([0.005, 1.0, 1.0, 1.0, 0.001, 1.0]) ** 2), (5, 1, 1))
+    cov[3:] = np.inf
+    assert in_deviations(moves, cov) == pytest.approx(np.sqrt((2**2 + 2**2) / 6))
+    assert in_deviations(moves, np.full_like(cov, np.nan)) == 0.0
+
+
+def test_moves_of_poses_are_in_the_frame_of_the_lidar() -> None:
+    turned = START._replace(rot=matmul(START.rot, exp(np.array([[0.0, 0.0, np.pi / 2]]))))
+    ahead = turned._replace(
+        pos=turned.pos + np.array([0.0, 0.3, 0.0]), rot=matmul(turned.rot, exp(np.array([[0.1, 0.0, 0.0]])))
+    )
+    np.testing.assert_allclose(pose_moves(turned, ahead, np.array([0.5, 1.0])), [[0.3, 0, 0, 0.1, 0, 0]] * 2, atol=1e-9)

@@ -57,6 +57,14 @@ def difference(first: SplineTrajectory, second: SplineTrajectory) -> np.ndarray:
     return np.concatenate([second.pos - first.pos, turned], axis=1).ravel()
 
 
+def pose_moves(first: SplineTrajectory, second: SplineTrajectory, ts: np.ndarray) -> np.ndarray:
+    """From the poses of one trajectory to those of another at some instants, f8 (frame, 6): m and rad, lidar frame."""
+    here, there = first.at(ts), second.at(ts)
+    into_lidar = np.swapaxes(here.rot, 1, 2)
+    turned = log(matmul(into_lidar, there.rot))
+    return np.concatenate([matmul(into_lidar, (there.pos - here.pos)[..., None])[..., 0], turned], axis=1)
+
+
 def moved(trajectory: SplineTrajectory, by: np.ndarray) -> SplineTrajectory:
     """A trajectory whose control points are moved; see `difference`."""
     steps = by.reshape(-1, 6)

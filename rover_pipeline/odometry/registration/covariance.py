@@ -10,7 +10,7 @@ import numpy as np
 
 from rover_pipeline.kinematics.rotation import skew
 from rover_pipeline.kinematics.state import State
-from rover_pipeline.numerics.linear import cholesky_banded, inv, matmul
+from rover_pipeline.numerics.linear import cholesky_banded, inv, matmul, solve
 from rover_pipeline.odometry.registration.batch import SplineSystem
 from rover_pipeline.odometry.spline import ORDER
 
@@ -48,6 +48,18 @@ def covariances(system: SplineSystem, scale: float, ts: np.ndarray) -> np.ndarra
     into_lidar = np.zeros_like(cov)
     into_lidar[:, :3, :3], into_lidar[:, 3:, 3:] = np.swapaxes(rot, 1, 2), np.eye(3)
     return matmul(into_lidar, cov, np.swapaxes(into_lidar, 1, 2))
+
+
+def in_deviations(moves: np.ndarray, cov: np.ndarray) -> float:
+    """Root mean square of moves of poses, f8 (frame, 6), in the standard deviations of covariances, f8 (frame, 6, 6).
+
+    Poses that nothing holds do not count, whose covariances are more than numbers can say.
+    """
+    known = np.isfinite(cov).all(axis=(1, 2))
+    if not known.any():
+        return 0.0
+    squares = matmul(moves[known, None], solve(cov[known], moves[known][..., None]))[:, 0, 0] / _SIZE
+    return float(np.sqrt(squares.mean()))
 
 
 def relative_to(cov: np.ndarray, state: State, first: int) -> np.ndarray:
