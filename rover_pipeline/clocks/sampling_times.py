@@ -31,8 +31,6 @@ _DEFAULT = ClockOptions()
 _WAKES_S = 2.0
 #: Standard deviation of a normal distribution, in median absolute deviations; and standard deviations that are chance.
 _NORMAL, _CHANCE = 1.4826, 3.0
-#: Share of the samples of a clock that neither restarted nor lost a sample, above which its model is certain enough.
-_ENOUGH = 0.95
 
 
 class Times(NamedTuple):
@@ -124,8 +122,8 @@ def _most_probable(ts: np.ndarray, smooth: np.ndarray, segments: list[Segment]) 
         part = slice(start, stop)
         # What is not certain beside a restart may be before or after it. Where the phase is known of a few samples
         # only, a restart is not certain, either: jitter looks like one.
-        enough = _ENOUGH if undisturbed else 0.5
-        if known[part].mean() > enough or (steady := steady_times(ts[part])) is None:
+        certain = known[part].all() if undisturbed else known[part].mean() > 0.5
+        if certain or (steady := steady_times(ts[part])) is None:
             continue
         fits = _fitting(ts[part] - steady, known[part])
         # The clock's model is at the least latency, and a line through the arrivals at the usual one.
