@@ -1,8 +1,8 @@
 """Makes all pictures of the manual and the README: `python -m docs.make_pictures [--trace TRACE] [NAME...]`.
 
-Without a trace it first simulates six seconds of the preset `indoor`, which takes about an hour on one processor, and
-makes every virtual sensor of it. NAME is a virtual sensor without its underscore, `preview` (a frame of the MP4 video)
-or `rerun` (the Rerun viewer, with the recording that `export rrd` writes). It needs the extras `dev` and Chromium.
+Without a trace it first simulates six seconds of the preset `indoor` and makes every virtual sensor of it. NAME is a
+virtual sensor without its underscore, `preview` (a frame of the MP4 video) or `rerun` (the Rerun viewer, with the
+recording that `export rrd` writes). It needs the extras `dev` and Chromium.
 """
 
 from __future__ import annotations

@@ -41,6 +41,7 @@ READING = {"open", "read_text", "read_bytes", "fromfile", "memmap", "imread"}
 MATHS = {
     "camera",
     "clocks",
+    "draw",
     "imu",
     "kinematics",
     "lidar",

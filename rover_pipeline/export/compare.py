@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from rover_pipeline.draw import charts
 from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.export.output import new_output
 from rover_pipeline.format.files import exists
@@ -19,7 +20,6 @@ from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import PROVENANCE, is_source, read_provenance
 from rover_pipeline.format.trace import find_traces, is_trace
 from rover_pipeline.kinematics.mount import Mount
-from rover_pipeline.report.draw import charts
 from rover_pipeline.report.read.against import beside, fitting, plain
 from rover_pipeline.report.read.references import TRAJECTORIES, Against, Given, references
 from rover_pipeline.report.templating import environment

@@ -10,12 +10,12 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rover_pipeline.draw.formatting import count
 from rover_pipeline.errors import ConfigError, RoverError, describe, one_line, printable
 from rover_pipeline.export.read_back import as_text as dataset_as_text
 from rover_pipeline.export.read_back import dataset_info, dataset_problems, recognise
 from rover_pipeline.format.trace import is_trace, locate_traces
 from rover_pipeline.lookup import load
-from rover_pipeline.report.formatting import count
 
 if TYPE_CHECKING:
     from rover_pipeline.report.read.references import Against

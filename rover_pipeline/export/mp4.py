@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import av
 import numpy as np
 
+from rover_pipeline.draw.pixels import draw_caption
+from rover_pipeline.draw.theme import GROUND
 from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError, RoverError
@@ -118,13 +120,13 @@ class Picture:
         picture = np.empty((HEIGHT, WIDTH, 3), "u1")
         for name, (left, top, width, height) in self.areas.items():
             panel = self._panels[name](time, width, height)
-            panels.draw_caption(panel, _CAPTIONS[name])
-            panel[-1:], panel[:, -1:] = panels.BACKGROUND, panels.BACKGROUND  # a line between panels
+            draw_caption(panel, _CAPTIONS[name])
+            panel[-1:], panel[:, -1:] = GROUND, GROUND  # a line between panels
             picture[top : top + height, left : left + width] = panel
         now = datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S")
         first = next(iter(self.areas.values()))
         corner = picture[first.top + first.height - 28 : first.top + first.height, : first.width]
-        panels.draw_caption(corner, f"{self._name}   {now} UTC   {time - self._begin:6.1f} s")
+        draw_caption(corner, f"{self._name}   {now} UTC   {time - self._begin:6.1f} s")
         return picture
 
 

@@ -16,13 +16,14 @@ import numpy as np
 from rover_pipeline.camera.intrinsics import read_intrinsics
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.camera.pictures import resize, undistort
+from rover_pipeline.draw.scales import height_colours, velocity_colours
+from rover_pipeline.draw.theme import COLOUR_MAPS
 from rover_pipeline.errors import FormatError, MissingExtraError
 from rover_pipeline.export import ExportOptions
 from rover_pipeline.export.output import piped
 from rover_pipeline.export.samples import Samples, find_radar_points, find_samples, find_sweeps, tell_duration
 from rover_pipeline.format.channels import jpeg
 from rover_pipeline.kinematics.options import Mounted
-from rover_pipeline.report.draw.images import height_colours, velocity_colours
 from rover_pipeline.report.read.rig import read_optional, sensor_mount
 
 if TYPE_CHECKING:
@@ -271,7 +272,8 @@ def _blueprint() -> Any:
     """The first layout of the viewer: 3D to the left, pictures to the right, curves below."""
     import rerun.blueprint as rrb
 
-    colours = rrb.TensorScalarMapping(colormap="viridis", mag_filter="nearest")
+    colour_map: Any = COLOUR_MAPS["power"]  # a name of Rerun's too
+    colours = rrb.TensorScalarMapping(colormap=colour_map, mag_filter="nearest")
     pictures = rrb.Vertical(
         rrb.Spatial2DView(origin=f"{CAMERA}/image", name="camera"),
         rrb.TensorView(origin="radar/range_doppler", name="range-Doppler, dB", scalar_mapping=colours),

@@ -9,8 +9,8 @@ import cv2
 import numpy as np
 import pytest
 
-from rover_pipeline.report.draw.images import EmbeddedImage, embed_image, polar_to_cartesian, resize_image
-from rover_pipeline.report.draw.maps import read_floor_plan, read_map_view
+from rover_pipeline.draw.pixels import EmbeddedImage, embed_image, polar_to_cartesian, resize_image
+from rover_pipeline.report.read.map import read_floor_plan, read_map_view
 
 
 def decode(image: EmbeddedImage) -> np.ndarray:

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rover_pipeline.draw.formatting import count, percent
 from rover_pipeline.errors import unless_damaged
 from rover_pipeline.format.channels.jpeg import FACTORS, PictureChannel
 from rover_pipeline.format.trace import Trace
 from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.radar.health import clipped_share
-from rover_pipeline.report.formatting import count, percent
 from rover_pipeline.report.read.sensors import SensorRecord
 
 #: Samples of a channel that are looked at, evenly spaced.
