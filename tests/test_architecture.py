@@ -125,7 +125,7 @@ PARSERS = {
 #: Where BLAS and LAPACK may be called: nothing that is written follows from it but whether a limit is kept.
 WITH_BLAS = {
     "camera/lens.py": "where a lens ends, in digits that do not depend on the processor",
-    "report/read/references.py": "whether matrices are rotations",
+    "validation/against.py": "whether matrices are rotations",
     "validation/contents.py": "whether matrices are rotations and covariances",
 }
 #: Functions of NumPy that call BLAS or LAPACK, besides those of `np.linalg`.

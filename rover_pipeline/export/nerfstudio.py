@@ -34,7 +34,7 @@ from rover_pipeline.format.channels.jpeg import PictureChannel, encode
 from rover_pipeline.format.names import below
 from rover_pipeline.kinematics.rotation import obliqueness
 from rover_pipeline.numerics.linear import matmul
-from rover_pipeline.report.read.rig import camera_lens, whole_sensor
+from rover_pipeline.validation.rig import camera_lens, whole_sensor
 
 #: Its columns are the axes of an OpenGL camera, right, up and back, in front-left-up.
 FLU_FROM_OPENGL = np.array([[0.0, 0.0, -1.0], [-1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])

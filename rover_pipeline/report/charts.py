@@ -11,8 +11,7 @@ from rover_pipeline.draw.charts import Bar, Curve, Span
 from rover_pipeline.draw.figures import Chart
 from rover_pipeline.draw.theme import colour_name
 from rover_pipeline.report.read.motion import SpeedCurve, Track
-from rover_pipeline.report.read.sensors import SensorRecord
-from rover_pipeline.report.read.sync import Residuals
+from rover_pipeline.report.read.sensors import Residuals, SensorRecord
 from rover_pipeline.report.read.timestamps import fit_line, sample_numbers, sensor_intervals
 
 #: Largest number of stripes that mark invalid poses.

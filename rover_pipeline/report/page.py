@@ -16,14 +16,14 @@ from rover_pipeline.format.trace import Trace, channels_of, require_trace
 from rover_pipeline.options import PageOptions, ReportOptions
 from rover_pipeline.report import charts, findings
 from rover_pipeline.report.frames import draw_instants
-from rover_pipeline.report.read import motion, processing, sync
-from rover_pipeline.report.read.against import contradicted, own_comparisons
-from rover_pipeline.report.read.contents import look_into
+from rover_pipeline.report.read import motion, processing, sensors
+from rover_pipeline.report.read.contents import contradicted, look_into
 from rover_pipeline.report.read.map import read_floor_plan, read_map_view, read_view
-from rover_pipeline.report.read.outputs import exported_files, missing_outputs, used_channels
+from rover_pipeline.report.read.processing import exported_files, missing_outputs, used_channels
 from rover_pipeline.report.read.sensors import SensorRecord, is_simulated, read_sensors, read_sidecar
 from rover_pipeline.report.summary import Summary
 from rover_pipeline.report.templating import PAGE, REPORT, SUMMARY, environment
+from rover_pipeline.validation.against import own_comparisons
 from rover_pipeline.validation.check import problems
 
 _MAP = "_map"
@@ -82,7 +82,7 @@ class Contents:
         self.radar_speed = motion.read_speed(get("_radar_velocity"))
         self.radar_speed_sigma = motion.read_speed_sigma(get("_radar_velocity"))
         self.clocks = processing.measured_values(self.provenances.get("_sync", {}))
-        self.residuals = sync.read_residuals(get("_sync"), self.clocks)
+        self.residuals = sensors.read_residuals(get("_sync"), self.clocks)
 
 
 def _summarise(contents: Contents, options: PageOptions, threads: int = 1) -> Summary:
@@ -105,7 +105,7 @@ def _summarise(contents: Contents, options: PageOptions, threads: int = 1) -> Su
         explained=_explained(contents),
         steps=steps,
         radar_speed=radar_speed,
-        sync=[sync.summarise_sync(name, each, contents.clocks) for name, each in contents.residuals.items()],
+        sync=[sensors.summarise_sync(name, each, contents.clocks) for name, each in contents.residuals.items()],
         failed={
             each.output: each.reason.replace(f"{trace.path.absolute()}/", "").replace(f"{trace.path}/", "")
             for each in read_failures(trace.path)

@@ -18,8 +18,7 @@ from rover_pipeline.draw.theme import COLOURS
 from rover_pipeline.report import charts
 from rover_pipeline.report.fleet import Row
 from rover_pipeline.report.read.motion import QualityChannel, SpeedCurve, Track
-from rover_pipeline.report.read.sensors import SensorRecord
-from rover_pipeline.report.read.sync import Residuals
+from rover_pipeline.report.read.sensors import Residuals, SensorRecord
 from rover_pipeline.report.summary import Motion, SensorSummary, Summary
 from tests.kit import START_S, times
 

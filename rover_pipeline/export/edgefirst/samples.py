@@ -40,7 +40,7 @@ from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.kinematics.rotation import from_matrix
 from rover_pipeline.kinematics.state import Poses
-from rover_pipeline.report.read.rig import camera_lens, sensor_mount, whole_sensor
+from rover_pipeline.validation.rig import camera_lens, sensor_mount, whole_sensor
 
 _DATED = re.compile(r".*_\d{8}_\d{6}")
 _COPY_BYTES = 1 << 20

@@ -22,7 +22,7 @@ from rover_pipeline.export.objects import Objects
 from rover_pipeline.export.samples import Samples, find_samples
 from rover_pipeline.format.channels.jpeg import PictureChannel
 from rover_pipeline.kinematics.rotation import from_matrix
-from rover_pipeline.report.read.rig import camera_lens, sensor_mount
+from rover_pipeline.validation.rig import camera_lens, sensor_mount
 
 PayloadSensor = Literal["camera", "lidar", "radar"]
 #: Sensor -> the channel that pictures are made from, and the sensor that holds its poses.

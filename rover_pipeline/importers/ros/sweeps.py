@@ -19,10 +19,8 @@ from rover_pipeline.importers.ros.layouts import (
     vectors,
 )
 from rover_pipeline.importers.ros.sinks import Sink
-from rover_pipeline.importers.velodyne import Sweeps
-from rover_pipeline.importers.velodyne_models import Model
-from rover_pipeline.importers.velodyne_packets import PACKET_BYTES
-from rover_pipeline.importers.velodyne_sweeps import SweepBuilder
+from rover_pipeline.importers.velodyne import SweepBuilder, Sweeps
+from rover_pipeline.importers.velodyne_packets import PACKET_BYTES, Model
 
 _HEADER = "the stamp of its header; the sensor does not say when in the sweep that is"
 
