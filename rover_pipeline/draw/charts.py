@@ -29,26 +29,25 @@ _PATH_TOP, _PATH_BOTTOM, _PATH_WIDTH = 4, 40, 620.0
 _TIME_MARK_STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200)
 
 
-class Bar(NamedTuple):
-    """When a sensor ran: intervals of time in ascending order, f8 (interval, 2), s.
+class Intervals(NamedTuple):
+    """Time intervals of a sensor in ascending order, f8 (interval, 2), s.
 
     Attributes:
-        name: of the sensor; that of a virtual one begins with an underscore.
         period: median interval between samples, s.
-        running: one interval.
-        invalid: samples that are not valid; missing: where samples were lost.
+        running: from the first sample to one period after the last one; empty without samples.
+        invalid: one per sample with `valid` = 0, until the next sample, at most one period long.
+        missing: where samples were lost.
     """
 
-    name: str
     period: float
     running: np.ndarray
     invalid: np.ndarray
     missing: np.ndarray
 
 
-def timeline(bars: Sequence[Bar], span: Span) -> Chart:
-    """When each sensor ran: a bar per sensor, with its gaps and invalid samples."""
-    names = [bar.name for bar in bars]
+def timeline(sensors: Sequence[tuple[str, Intervals]], span: Span) -> Chart:
+    """When each sensor ran, by name: a bar, with its gaps and invalid samples."""
+    names = [name for name, _ in sensors]
     heights = np.array([11 if name.startswith("_") else 26 for name in names], float)
     # On a phone the name of a sensor is above its bar.
     pitches = {True: heights + 21, False: heights + 7}
@@ -63,14 +62,14 @@ def timeline(bars: Sequence[Bar], span: Span) -> Chart:
         axes.grid(axis="y", visible=False)
         axes.spines["left"].set_visible(False)
         centres = edges[1:] - heights / 2 - (0 if canvas.narrow else 4)
-        for bar, centre, height in zip(bars, centres, heights, strict=True):
+        for (name, bar), centre, height in zip(sensors, centres, heights, strict=True):
             top, bottom = centre - height / 2, centre + height / 2
             (begin, end), *_ = bar.running - span[0]
             # A single sample has no length, but it was there.
             least = max((span[1] - span[0]) / canvas.mark_bins, _LEAST_MARK_S)
             begin = max(0.0, min(begin, span[1] - span[0] - least))
             end = max(end, begin + least)
-            _draw_bars(axes, [(begin, end, top, bottom)], colour_name(bar.name))
+            _draw_bars(axes, [(begin, end, top, bottom)], colour_name(name))
             # Gaps hang from the upper edge, invalid samples stand on the lower edge.
             for each, edge, sign, colour in (
                 (bar.missing, top, 1, "bad"),
@@ -79,7 +78,7 @@ def timeline(bars: Sequence[Bar], span: Span) -> Chart:
                 marks = visible_marks(each, bar.period, span, canvas.mark_bins)
                 _draw_bars(axes, [(a, b, edge, edge + sign * height * share) for a, b, share in marks], colour)
             if canvas.narrow:
-                axes.text(0, top - 4, bar.name, va="bottom", ha="left", fontsize=12)
+                axes.text(0, top - 4, name, va="bottom", ha="left", fontsize=12)
         if canvas.narrow:
             axes.set_yticks([])
         else:

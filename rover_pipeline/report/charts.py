@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from rover_pipeline.draw import charts
-from rover_pipeline.draw.charts import Bar, Curve, Span
+from rover_pipeline.draw.charts import Curve, Span
 from rover_pipeline.draw.figures import Chart
 from rover_pipeline.draw.theme import colour_name
 from rover_pipeline.report.read.motion import SpeedCurve, Track
@@ -20,7 +20,7 @@ _MAX_STRIPES = 400
 
 def timeline(records: Sequence[SensorRecord], span: Span) -> Chart:
     """When each sensor ran, lost samples and was not valid."""
-    ran = [Bar(each.name, *sensor_intervals(each.ts, each.valid)) for each in records if len(each.ts)]
+    ran = [(each.name, sensor_intervals(each.ts, each.valid)) for each in records if len(each.ts)]
     return charts.timeline(ran, span)
 
 
