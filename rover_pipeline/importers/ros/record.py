@@ -261,7 +261,7 @@ def _sink(
         return PacketSink(trace / role, options.model, source)
     period = float(np.median(np.diff(stamps.times))) if len(stamps.times) > 1 else 0.1
     kinds = {"sensor_msgs/PointCloud2": CloudSink, "sensor_msgs/LaserScan": ScanSink, **dict.fromkeys(LIVOX, LivoxSink)}
-    return kinds[topic.type](trace / role, topic.points, period, stamps.source == "header", source)
+    return kinds[topic.type](trace / role, period, stamps.source == "header", source)
 
 
 def _ouster(folder: Path, role: str, topic: Topic, found: Survey, options: Options, source: str) -> Sink:
