@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from rover_pipeline.draw.charts import path
+from rover_pipeline.draw.scales import colourise
 from rover_pipeline.errors import one_line
 from rover_pipeline.format.failures import read_failures
 from rover_pipeline.format.provenance import is_source
@@ -198,6 +199,8 @@ def _template_values(contents: Contents, summary: Summary, options: ReportOption
         "residuals": charts.residuals(contents.residuals, sync_ts, span) if sync_ts is not None else None,
         "above": read_map_view(trace.path / _MAP),
         "view": read_view(trace.path / _MAP, track),
+        # Without the darkest ends of the scale, which cannot be seen on the dark ground.
+        "height_colours": colourise(np.linspace(0.1, 0.9, 9), 0, 1, "height").tolist(),
         "reference": contents.clocks.get("reference"),
         "work_s": processing.working_seconds(summary.steps),
         "marks": findings.marks(summary.findings, summary.steps),
