@@ -18,7 +18,8 @@ FULL_SPEED_MPS = 1.0
 #: Points this much above the lidar belong to ceilings, which would hide everything in a view from above, m.
 CEILING_M = 1.0
 
-_VELOCITY = LinearSegmentedColormap.from_list("velocity", np.array([APPROACHING, STILL, RECEDING]) / 255)
+#: Of an odd number of colours, so that one of them is `STILL`.
+_VELOCITY = LinearSegmentedColormap.from_list("velocity", np.array([APPROACHING, STILL, RECEDING]) / 255, 257)
 
 
 def colour_map(quantity: str) -> Colormap:
