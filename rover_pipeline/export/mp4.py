@@ -72,8 +72,8 @@ _TIMED_CHANNELS = (
     ("_lidar_image", "rng"),
     ("_radar_points", "xyz"),
 )
-#: A sample is shown until it is this old, s.
-_MAX_AGE = 0.5
+#: A sample is shown until it is this old, s, and the trajectory of so many seconds before.
+_MAX_AGE, _PAST_S = 0.5, 10.0
 
 
 class _Area(NamedTuple):
@@ -322,7 +322,7 @@ def _typical_range(sweeps: Sweeps | None) -> float:
     return float(np.clip(np.quantile(np.hypot(joined[:, 0], joined[:, 1]), 0.97), 4, 60)) if len(joined) else 10.0
 
 
-def _recent_positions(trace: Path, seconds: float = 10.0) -> Callable[[float], np.ndarray]:
+def _recent_positions(trace: Path) -> Callable[[float], np.ndarray]:
     """A function that gives the positions of the last seconds before a time, in the lidar frame then, f8 (N, 3)."""
     odom = find_samples(trace, "_odom", "pos", "rot")
     if odom is None or not len(odom):
@@ -333,7 +333,7 @@ def _recent_positions(trace: Path, seconds: float = 10.0) -> Callable[[float], n
         now = odom.latest(time, _MAX_AGE)
         if now is None:
             return np.empty((0, 3))
-        first = int(np.searchsorted(odom.ts, time - seconds))
+        first = int(np.searchsorted(odom.ts, time - _PAST_S))
         return matmul(pos[first : now + 1] - pos[now], rot[now])
 
     return positions

@@ -163,38 +163,35 @@ def write_sweeps(
     compensated: bool,
     compress: bool,
     source: str,
-    valid: np.ndarray | None = None,
 ) -> list[str]:
     """Write the sensor `lidar`, a sweep for each file, and return what the user should know of it.
 
     Args:
         stamps: f8 (file,), s, increasing.
-        valid: bool (file,); None = all are.
     """
-    usable = np.ones(len(files), bool) if valid is None else valid
     with progress(source, len(files), "sweep") as advance:
         # Points that are no returns are left out by the threads that read: it takes as long as reading.
         clouds = worked_ahead(lambda path: read(path).returns(), files)
-        sweeps = zip(stamps.tolist(), usable.tolist(), (cloud for _, cloud in clouds), strict=True)
+        sweeps = zip(stamps.tolist(), (cloud for _, cloud in clouds), strict=True)
         first = next(sweeps)
-        timed = first[2].time is not None
+        timed = first[1].time is not None
         if timed and compensated:
             raise ConfigError("--compensated: the points have times of their own, so they are not; leave it out")
         with PointsWriter(
             lidar,
-            intensity=None if first[2].intensity is None else "in the unit of the source",
-            ring=first[2].ring is not None,
+            intensity=None if first[1].intensity is None else "in the unit of the source",
+            ring=first[1].ring is not None,
             time=timed,
             compensated=compensated,
             instant="the end of the sweep" if timed else "the instant of the cloud",
             source=source,
             compress=compress,
         ) as writer:
-            for stamp, good, cloud in itertools.chain([first], sweeps):
+            for stamp, cloud in itertools.chain([first], sweeps):
                 after = 0.0
                 if timed:
                     cloud, after = _after(cloud, stamp).to_end()
-                writer.append(stamp + after, cloud, valid=good)
+                writer.append(stamp + after, cloud)
                 advance(1)
     if timed or compensated:
         return []

@@ -30,7 +30,8 @@ from rover_pipeline.numerics.compiled import compiled
 MAX_POINTS = MAX_SAMPLE_BYTES // 12
 #: Sweeps that are compressed at once.
 _BATCH = 8
-#: Largest intensities of the scales that sources use: shares, percent, bytes and words.
+#: Largest intensities of the scales that sources use: shares, percent, bytes and words. A map shows the smallest that
+#: none exceeds as its brightest.
 _SCALES = (1.0, 100.0, 255.0, 65535.0)
 
 
@@ -130,8 +131,6 @@ class PointsWriter(Closing):
         instant: the instant of a sweep that `ts` refers to, for its description.
         source: what the points came from, for the sidecar.
         compress: store `lzmaf` instead of `raw`. It takes half the space and twenty times as long.
-        full_intensity: that a map shows as its brightest; None = the
-            smallest of 1, 100, 255 and 65535 that none exceeds.
     """
 
     def __init__(
@@ -145,13 +144,12 @@ class PointsWriter(Closing):
         instant: str = "the end of the sweep",
         source: str = "",
         compress: bool = False,
-        full_intensity: float | None = None,
     ) -> None:
         path.mkdir(parents=True)
         self.path, self.count = path, 0
         self._instant, self._source, self._compress = instant, source, compress
         self._motion = "times" if time else ("compensated" if compensated else "unknown")
-        self._full, self._brightest, self._largest = full_intensity, 0.0, 0
+        self._brightest, self._largest = 0.0, 0
         self._span: tuple[float, float] | None = None
         self._ts: list[float] = []
         self._valid, self._counts = bytearray(), []  # type: ignore[var-annotated]
@@ -225,7 +223,7 @@ class PointsWriter(Closing):
             "motion": self._motion,
             "span_s": self._span or (0.0, 0.0),
             "period_s": float(np.median(steps)) if len(steps) else 0.1,
-            "full_intensity": self._full or next((n for n in _SCALES if self._brightest <= n), self._brightest),
+            "full_intensity": next((n for n in _SCALES if self._brightest <= n), self._brightest),
             "source": self._source[:400],
         }
         try:
