@@ -1,13 +1,15 @@
 """Makes all pictures of the manual and the README: `python -m docs.make_pictures [--trace TRACE] [NAME...]`.
 
-Without a trace it first simulates six seconds of the preset `indoor`, which takes about an hour on one processor, and
-makes every virtual sensor of it. NAME is a virtual sensor without its underscore, `preview` (a frame of the MP4 video)
-or `rerun` (the Rerun viewer, with the recording that `export rrd` writes). It needs the extras `dev` and Chromium.
+Without a trace it first simulates six seconds of the preset `indoor` and makes every virtual sensor of it. NAME is a
+virtual sensor without its underscore, `preview` (a frame of the MP4 video) or `rerun` (the Rerun viewer, with the
+recording that `export rrd` writes). It needs the extras `dev` and Chromium.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -151,7 +153,9 @@ def rerun(trace: Path, work: Path) -> None:
     if not exported.exists():
         command("export", "rrd", str(trace), "-o", str(exported), "--width", "640")
     program = [str(Path(sys.executable).with_name("rerun")), "--serve-web", "--bind", "127.0.0.1"]
-    server = subprocess.Popen([*program, "--port", "19876", "--web-viewer-port", "19090", str(exported)])
+    server = subprocess.Popen(
+        [*program, "--port", "19876", "--web-viewer-port", "19090", str(exported)], start_new_session=True
+    )
     try:
         time.sleep(10)
         with chromium(SOFTWARE_GRAPHICS, offline=False) as tab:
@@ -161,7 +165,7 @@ def rerun(trace: Path, work: Path) -> None:
             time.sleep(VIEWER_S)
             tab.screenshot(shown)
     finally:
-        server.terminate()
+        os.killpg(server.pid, signal.SIGTERM)  # the program starts another one
         server.wait()
     save_jpeg(Image.open(shown).crop((0, 0, *VIEWS)).resize((1300, 800), Image.Resampling.LANCZOS), "rerun")
 

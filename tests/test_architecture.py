@@ -41,6 +41,7 @@ READING = {"open", "read_text", "read_bytes", "fromfile", "memmap", "imread"}
 MATHS = {
     "camera",
     "clocks",
+    "draw",
     "imu",
     "kinematics",
     "lidar",
@@ -124,7 +125,7 @@ PARSERS = {
 #: Where BLAS and LAPACK may be called: nothing that is written follows from it but whether a limit is kept.
 WITH_BLAS = {
     "camera/lens.py": "where a lens ends, in digits that do not depend on the processor",
-    "report/read/references.py": "whether matrices are rotations",
+    "validation/against.py": "whether matrices are rotations",
     "validation/contents.py": "whether matrices are rotations and covariances",
 }
 #: Functions of NumPy that call BLAS or LAPACK, besides those of `np.linalg`.

@@ -1,8 +1,9 @@
-"""Resizing and undistortion of pictures."""
+"""Resizing, undistortion and encoding of pictures."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
 import cv2
 import numpy as np
@@ -36,3 +37,11 @@ def _undistortion_map(lens: Lens) -> tuple[np.ndarray, np.ndarray]:
     # What the lens does not see is taken from outside of the picture.
     columns, rows = np.nan_to_num(columns, nan=-2.0), np.nan_to_num(rows, nan=-2.0)
     return cv2.convertMaps(columns.astype("f4"), rows.astype("f4"), cv2.CV_16SC2)
+
+
+def encode_picture(suffix: str, image: np.ndarray, settings: Sequence[int] = ()) -> bytes:
+    """The file of a picture, u1 or u2 (row, column), or u1 (row, column, BGR or BGRA), with settings of OpenCV."""
+    done, data = cv2.imencode(suffix, np.ascontiguousarray(image), settings)
+    if not done:
+        raise ValueError(f"OpenCV cannot write a {suffix} of {image.shape}")
+    return data.tobytes()

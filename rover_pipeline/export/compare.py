@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from rover_pipeline.draw import charts
 from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.export.output import new_output
 from rover_pipeline.format.files import exists
@@ -19,11 +20,9 @@ from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import PROVENANCE, is_source, read_provenance
 from rover_pipeline.format.trace import find_traces, is_trace
 from rover_pipeline.kinematics.mount import Mount
-from rover_pipeline.report.draw import charts
-from rover_pipeline.report.read.against import beside, fitting, plain
-from rover_pipeline.report.read.references import TRAJECTORIES, Against, Given, references
 from rover_pipeline.report.templating import environment
 from rover_pipeline.validation.accuracy import LEAST_ALIGNED, compare, errors, relative_by_way
+from rover_pipeline.validation.against import TRAJECTORIES, Against, Given, beside, fitting, plain, references
 
 #: How paths are laid over one another, for the page.
 ALIGNED = "moved and turned as one, without a scale, so that its positions fit those of B best (Umeyama)"

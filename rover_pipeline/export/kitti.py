@@ -28,7 +28,7 @@ from rover_pipeline.export.layout import File, Files, Layout
 from rover_pipeline.export.sweeps import PosedSweeps
 from rover_pipeline.kinematics.rotation import obliqueness
 from rover_pipeline.numerics.linear import inv, matmul
-from rover_pipeline.report.read.rig import OPTICAL_FROM_FLU, camera_lens, sensor_mount
+from rover_pipeline.validation.rig import OPTICAL_FROM_FLU, camera_lens, sensor_mount
 
 #: Rows of `calib.txt`.
 _MATRICES = ("P0", "P1", "P2", "P3", "Tr")

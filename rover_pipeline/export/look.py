@@ -10,15 +10,15 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rover_pipeline.draw.formatting import count
 from rover_pipeline.errors import ConfigError, RoverError, describe, one_line, printable
 from rover_pipeline.export.read_back import as_text as dataset_as_text
 from rover_pipeline.export.read_back import dataset_info, dataset_problems, recognise
 from rover_pipeline.format.trace import is_trace, locate_traces
 from rover_pipeline.lookup import load
-from rover_pipeline.report.formatting import count
 
 if TYPE_CHECKING:
-    from rover_pipeline.report.read.references import Against
+    from rover_pipeline.validation.against import Against
 
 
 def print_info(entries: Sequence[str], as_json: bool) -> int:
@@ -80,7 +80,7 @@ def print_problems(entries: Sequence[str], as_json: bool, threads: int, against:
 def _compared(trace: Path, against: Against, comparisons: dict[str, Any], as_json: bool) -> Iterator[str]:
     """Compare a trace with its reference, print what is found or put it into `comparisons`, and give the problems."""
     compare_trace, text_of = (
-        load(f"rover_pipeline.report.read.against:{name}") for name in ("compare_trace", "text_of")
+        load(f"rover_pipeline.validation.against:{name}") for name in ("compare_trace", "text_of")
     )
     for each in compare_trace(trace, against):
         other = f"{each.sensor} against {Path(each.against).name}" if each.sensor in comparisons else each.sensor

@@ -12,11 +12,30 @@ from typing import Any, NamedTuple
 import av
 import numpy as np
 
+from rover_pipeline.camera.options import FramesOptions
+from rover_pipeline.camera.pictures import resize
+from rover_pipeline.camera.steps import smaller
+from rover_pipeline.draw.pixels import ViewFromAbove, blank, draw_caption, draw_text, fit, message_panel, range_picture
+from rover_pipeline.draw.scales import colourise, decibel_limits, distance_limits, metres
+from rover_pipeline.draw.theme import GROUND, REMARK
 from rover_pipeline.engine.parallel import ordered_map
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError, RoverError
-from rover_pipeline.export import ExportOptions, panels
-from rover_pipeline.export.samples import find_samples, tell_duration
+from rover_pipeline.export import ExportOptions
+from rover_pipeline.export.samples import (
+    Samples,
+    Sweeps,
+    find_radar_points,
+    find_samples,
+    find_sweeps,
+    read_evenly,
+    tell_duration,
+)
+from rover_pipeline.lidar.geometry import destagger, sensor_info
+from rover_pipeline.lidar.panorama import Panorama
+from rover_pipeline.lidar.sidecar import is_points
+from rover_pipeline.numerics.linear import matmul
+from rover_pipeline.validation.rig import read_optional, sensor_mount
 
 WIDTH, HEIGHT = 1280, 720
 #: Pictures a second, unless the user asks for every n-th only. The video plays in real time.
@@ -27,17 +46,6 @@ _ENCODERS: tuple[tuple[str, dict[str, str]], ...] = (
     ("libopenh264", {"b": "4000000"}),
     ("mpeg4", {"qscale": "4"}),
 )
-
-
-class _Area(NamedTuple):
-    """The area of a panel, pixels."""
-
-    left: int
-    top: int
-    width: int
-    height: int
-
-
 #: Captions of the panels.
 _CAPTIONS = {
     "camera": "camera",
@@ -64,6 +72,17 @@ _TIMED_CHANNELS = (
     ("_lidar_image", "rng"),
     ("_radar_points", "xyz"),
 )
+#: A sample is shown until it is this old, s, and the trajectory of so many seconds before.
+_MAX_AGE, _PAST_S = 0.5, 10.0
+
+
+class _Area(NamedTuple):
+    """The area of a panel, pixels."""
+
+    left: int
+    top: int
+    width: int
+    height: int
 
 
 def write(trace: Path, out: Path, options: ExportOptions) -> None:
@@ -103,28 +122,28 @@ class Picture:
             begin: time of the first picture, from which the clock in the pictures counts, s.
         """
         self._name, self._begin = trace.resolve().name, begin
-        self._panels: dict[str, panels.Panel] = {
-            "birds_eye": panels.birds_eye_panel(trace),
-            "range_image": panels.range_image_panel(trace),
-            "range_doppler": panels.power_panel(trace, "range_doppler"),
-            "range_azimuth": panels.power_panel(trace, "range_azimuth"),
+        self._panels: dict[str, Panel] = {
+            "birds_eye": birds_eye_panel(trace),
+            "range_image": range_image_panel(trace),
+            "range_doppler": power_panel(trace, "range_doppler"),
+            "range_azimuth": power_panel(trace, "range_azimuth"),
         }
         others = [name for name, panel in self._panels.items() if panel.shows]
         area = arrange(["camera", *others])["camera"]  # pictures are decoded no larger than this
-        self._panels["camera"] = panels.camera_panel(trace, area.width, area.height)
+        self._panels["camera"] = camera_panel(trace, area.width, area.height)
         self.areas = arrange([name for name, panel in self._panels.items() if panel.shows])
 
     def __call__(self, time: float) -> np.ndarray:
         picture = np.empty((HEIGHT, WIDTH, 3), "u1")
         for name, (left, top, width, height) in self.areas.items():
             panel = self._panels[name](time, width, height)
-            panels.draw_caption(panel, _CAPTIONS[name])
-            panel[-1:], panel[:, -1:] = panels.BACKGROUND, panels.BACKGROUND  # a line between panels
+            draw_caption(panel, _CAPTIONS[name])
+            panel[-1:], panel[:, -1:] = GROUND, GROUND  # a line between panels
             picture[top : top + height, left : left + width] = panel
         now = datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S")
         first = next(iter(self.areas.values()))
         corner = picture[first.top + first.height - 28 : first.top + first.height, : first.width]
-        panels.draw_caption(corner, f"{self._name}   {now} UTC   {time - self._begin:6.1f} s")
+        draw_caption(corner, f"{self._name}   {now} UTC   {time - self._begin:6.1f} s")
         return picture
 
 
@@ -169,3 +188,152 @@ def _add_stream(container: Any, rate: Fraction) -> Any:
         except (av.FFmpegError, ValueError):
             continue
     raise RoverError(f"preview: this FFmpeg has none of the encoders {', '.join(name for name, _ in _ENCODERS)}")
+
+
+class Panel(NamedTuple):
+    """Draws a sensor as u1 RGB (height, width, 3), from a time in s, the width and the height in pixels.
+
+    Attributes:
+        shows: whether the recording has a sample for it at any time.
+    """
+
+    draw: Callable[[float, int, int], np.ndarray]
+    shows: bool
+
+    def __call__(self, time: float, width: int, height: int) -> np.ndarray:
+        return self.draw(time, width, height)
+
+
+def _latest_sample_panel(
+    name: str, samples: Samples | None, draw: Callable[[dict[str, np.ndarray], int, int], np.ndarray]
+) -> Panel:
+    """A panel that draws the latest sample at a time, or says that there is none."""
+
+    def panel(time: float, width: int, height: int) -> np.ndarray:
+        if samples is None:
+            return message_panel(width, height, f"no {name}")
+        at = samples.latest(time, _MAX_AGE)
+        sample = None if at is None else samples.read(at)
+        return message_panel(width, height, f"{name}: no sample") if sample is None else draw(sample, width, height)
+
+    return Panel(panel, samples is not None and len(samples) > 0)
+
+
+def camera_panel(trace: Path, width: int, height: int) -> Panel:
+    """The camera's picture, decoded no larger than a panel of this size needs."""
+    video = find_samples(trace, "camera", "video.avi")
+    if video is not None:
+        video.replace("video.avi", lambda channel: smaller(channel, options=FramesOptions(width=width, height=height)))
+    return _latest_sample_panel("camera", video, lambda sample, width, height: fit(sample["video.avi"], width, height))
+
+
+def range_image_panel(trace: Path) -> Panel:
+    """The lidar's ranges by azimuth, ahead in the middle: near is warm, far is dark, no return is black."""
+    metadata = read_optional(trace / "lidar" / "lidar.json")
+    if metadata is not None and is_points(metadata):
+        return _points_panel(trace)
+    info = sensor_info(metadata) if metadata is not None else None
+    samples = image = find_samples(trace, "_lidar_image", "rng")
+    if image is None and info is not None:
+        samples = find_samples(trace, "lidar", "rng")
+    # All beams have this column shift in common: without it the sensor's rear is not at the edge of the picture.
+    ahead = round(np.mean(info.format.pixel_shift_by_row)) if info else 0
+    limits = distance_limits(np.array([metres(each["rng"]) for each in read_evenly(samples, 5)] if samples else []))
+
+    def draw(sample: dict[str, np.ndarray], width: int, height: int) -> np.ndarray:
+        ranges = sample["rng"] if image or info is None else destagger(sample["rng"][None], info)[0]
+        return range_picture(metres(np.roll(ranges, -ahead, axis=1)), limits, width, height)
+
+    return _latest_sample_panel("lidar ranges", samples, draw)
+
+
+def _points_panel(trace: Path) -> Panel:
+    """The same of a lidar that is points, in pixels that hold about one point each."""
+    samples = find_samples(trace, "lidar", "xyz", "count")
+    clouds = [each["xyz"][: int(each["count"])] for each in read_evenly(samples, 5)] if samples else []
+    panorama = Panorama.of(clouds)
+    if samples is None or panorama is None:
+        return Panel(lambda time, width, height: message_panel(width, height, "no lidar ranges"), False)
+    limits = distance_limits(np.concatenate([np.linalg.norm(cloud, axis=1) for cloud in clouds]))
+
+    def draw(sample: dict[str, np.ndarray], width: int, height: int) -> np.ndarray:
+        ranges = panorama.image(sample["xyz"][: int(sample["count"])])
+        return range_picture(metres(ranges), limits, width, height)
+
+    return _latest_sample_panel("lidar ranges", samples, draw)
+
+
+def power_panel(trace: Path, product: str) -> Panel:
+    """The radar's power, of the product `range_doppler` or `range_azimuth`.
+
+    In a range-Doppler panel range increases to the right and receding is up. In a range-azimuth panel range increases
+    upward and azimuth to the right.
+    """
+    samples = find_samples(trace, f"_radar_{product}", "power")
+    limits = decibel_limits(np.array([each["power"] for each in read_evenly(samples, 8)] if samples else []))
+
+    def draw(sample: dict[str, np.ndarray], width: int, height: int) -> np.ndarray:
+        power = sample["power"][::-1] if product == "range_doppler" else sample["power"].T[::-1]
+        return resize(colourise(power, *limits, "power"), width, height)
+
+    return _latest_sample_panel(product.replace("_", "-"), samples, draw)
+
+
+def birds_eye_panel(trace: Path, max_range: float | None = None) -> Panel:
+    """The lidar's points from above with ahead upward, the radar's points over them, and the trajectory so far.
+
+    Args:
+        max_range: from the lidar to the nearer edges of the panel, m; None = most points are inside.
+    """
+    sweeps = find_sweeps(trace)
+    edge = max_range or _typical_range(sweeps)
+    radar = find_radar_points(trace)
+    mount = sensor_mount(trace, "radar")
+    recent_positions = _recent_positions(trace)
+
+    def panel(time: float, width: int, height: int) -> np.ndarray:
+        if sweeps is None and radar is None:
+            return message_panel(width, height, "no points")
+        view = ViewFromAbove(blank(width, height), (width / 2, height / 2), min(width, height) / 2 / edge)
+        view.draw_rings(2 * edge)
+        at = sweeps.samples.latest(time, _MAX_AGE) if sweeps else None
+        points = sweeps.points(at) if sweeps and at is not None else None
+        if points is not None:
+            view.draw_lidar_points(points)
+        view.draw_rover(recent_positions(time))
+        at = radar.latest(time, _MAX_AGE) if radar else None
+        if radar and at is not None and (sample := radar.read(at)) is not None:
+            count = int(sample["count"])
+            points = matmul(sample["xyz"][:count], mount.rotation.T) + mount.translation
+            view.draw_radar_points(points, sample["doppler"][:count], 4, 1)
+            if not count:
+                draw_text(view.picture, "no radar point", (6, height - 8), REMARK, 0.4)
+        return view.picture
+
+    return Panel(panel, (sweeps is not None and len(sweeps.samples) > 0) or (radar is not None and len(radar) > 0))
+
+
+def _typical_range(sweeps: Sweeps | None) -> float:
+    """The horizontal distance within which most points of the recording lie, m."""
+    count = len(sweeps.samples) if sweeps else 0
+    chosen = np.linspace(0, count - 1, 5).astype(int).tolist() if count else []
+    clouds = [points for at in chosen if sweeps and (points := sweeps.points(at, 5000)) is not None]
+    joined = np.concatenate(clouds) if clouds else np.empty((0, 3))
+    return float(np.clip(np.quantile(np.hypot(joined[:, 0], joined[:, 1]), 0.97), 4, 60)) if len(joined) else 10.0
+
+
+def _recent_positions(trace: Path) -> Callable[[float], np.ndarray]:
+    """A function that gives the positions of the last seconds before a time, in the lidar frame then, f8 (N, 3)."""
+    odom = find_samples(trace, "_odom", "pos", "rot")
+    if odom is None or not len(odom):
+        return lambda time: np.empty((0, 3))
+    pos, rot = odom.read_all("pos"), odom.read_all("rot")
+
+    def positions(time: float) -> np.ndarray:
+        now = odom.latest(time, _MAX_AGE)
+        if now is None:
+            return np.empty((0, 3))
+        first = int(np.searchsorted(odom.ts, time - _PAST_S))
+        return matmul(pos[first : now + 1] - pos[now], rot[now])
+
+    return positions

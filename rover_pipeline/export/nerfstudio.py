@@ -21,7 +21,7 @@ import cv2
 import numpy as np
 
 from rover_pipeline.camera.lens import Lens
-from rover_pipeline.camera.pictures import undistort
+from rover_pipeline.camera.pictures import encode_picture, undistort
 from rover_pipeline.datasets.options import NerfstudioOptions
 from rover_pipeline.datasets.splits import SPLITS, Course
 from rover_pipeline.errors import FormatError
@@ -33,9 +33,8 @@ from rover_pipeline.export.points import read_map
 from rover_pipeline.format.channels.jpeg import PictureChannel, encode
 from rover_pipeline.format.names import below
 from rover_pipeline.kinematics.rotation import obliqueness
-from rover_pipeline.mapping.grid import encoded
 from rover_pipeline.numerics.linear import matmul
-from rover_pipeline.report.read.rig import camera_lens, whole_sensor
+from rover_pipeline.validation.rig import camera_lens, whole_sensor
 
 #: Its columns are the axes of an OpenGL camera, right, up and back, in front-left-up.
 FLU_FROM_OPENGL = np.array([[0.0, 0.0, -1.0], [-1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
@@ -205,7 +204,7 @@ class _Scene:
         if seen.min() == 255:
             return None
         # A pixel that is mixed with black at the rim holds no colour of the world.
-        mask = encoded(".png", np.where(seen == 255, seen, 0).astype("u1"))
+        mask = encode_picture(".png", np.where(seen == 255, seen, 0).astype("u1"))
         self._job.save("mask", mask, recording=self._name)
         return "masks/mask.png"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import cv2
 import numpy as np
 
 from rover_pipeline.export.contents import Content
+from rover_pipeline.format.channels.jpeg import png_size
 from rover_pipeline.format.meta import MAX_SAMPLE_BYTES
 from rover_pipeline.mapping.ply import ply, read_ply
 
@@ -27,9 +27,9 @@ class Picture(Content):
 
     def decode(self, data: bytes) -> np.ndarray:
         # OpenCV would take the memory that the header of a PNG asks for, before it sees that the pixels are missing.
-        claimed = [int.from_bytes(data[at : at + 4], "big") for at in (16, 20)] if data[1:4] == b"PNG" else [0]
-        if math.prod(claimed) > MAX_SAMPLE_BYTES:
-            raise ValueError(f"is no picture: it claims {claimed[0]}x{claimed[1]} pixels")
+        height, width = png_size(data) or (0, 0)
+        if height * width > MAX_SAMPLE_BYTES:
+            raise ValueError(f"is no picture: it claims {width}x{height} pixels")
         picture = cv2.imdecode(np.frombuffer(data, "u1"), self._flags) if data else None
         if picture is None:
             raise ValueError("is no picture")

@@ -29,7 +29,7 @@ from rover_pipeline.format.meta import META, ChannelSpec
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor, SensorWriter
 from rover_pipeline.format.texts import read_json
 from rover_pipeline.kinematics.rotation import from_matrix, obliqueness
-from rover_pipeline.report.read.rig import whole_sensor
+from rover_pipeline.validation.rig import whole_sensor
 
 _STATE = ("pos", "vel", "acc", "rot")
 #: Sensors with a pose of their own; the lidar's is `_odom`.

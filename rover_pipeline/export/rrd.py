@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rover_pipeline.camera.intrinsics import read_intrinsics
 from rover_pipeline.camera.lens import Lens
 from rover_pipeline.camera.pictures import resize, undistort
+from rover_pipeline.draw.scales import height_colours, velocity_colours
+from rover_pipeline.draw.theme import COLOUR_MAPS
 from rover_pipeline.errors import FormatError, MissingExtraError
 from rover_pipeline.export import ExportOptions
 from rover_pipeline.export.output import piped
 from rover_pipeline.export.samples import Samples, find_radar_points, find_samples, find_sweeps, tell_duration
 from rover_pipeline.format.channels import jpeg
 from rover_pipeline.kinematics.options import Mounted
-from rover_pipeline.report.draw.images import height_colours, velocity_colours
-from rover_pipeline.report.read.rig import read_optional, sensor_mount
+from rover_pipeline.validation.rig import camera_lens, sensor_mount
 
 if TYPE_CHECKING:
     import rerun
@@ -120,17 +120,17 @@ def _tell_duration(trace: Path, options: ExportOptions) -> None:
         count = len(range(0, len(sweeps.samples), options.every))
         work.append((count, "sweeps", lambda: sweeps.points(0, options.max_points)))
     if (video := find_samples(trace, "camera", "video.avi")) is not None and len(video):
-        size, lens = _picture(trace, video, options, tell=False)
+        size, lens = _picture(trace, video, options)
         work.append((len(range(0, len(video), options.every)), "pictures", lambda: _read_jpeg(video, 0, size, lens)))
     tell_duration(f"export rrd {trace.name}", work)
 
 
-def _picture(trace: Path, video: Samples, options: ExportOptions, *, tell: bool) -> tuple[tuple[int, int], Lens | None]:
-    """Width and height of pictures as they are written, and their lens. `tell`: print what is odd about it."""
+def _picture(trace: Path, video: Samples, options: ExportOptions) -> tuple[tuple[int, int], Lens | None]:
+    """Width and height of pictures as they are written, and their lens; None without `camera.json`."""
     height, width, _ = video.sensor.specs["video.avi"].shape
-    wanted = options.width
-    size = (width, height) if wanted is None else (wanted, max(1, round(height * wanted / width)))
-    return size, _lens(trace, width, height, size, tell=tell)
+    wanted = options.width or width
+    size = (wanted, max(1, round(height * wanted / width)))
+    return size, camera_lens(trace).resized(*size) if (trace / "camera" / "camera.json").exists() else None
 
 
 def _write_trajectory(recording: _Recording) -> None:
@@ -161,7 +161,7 @@ def _write_pictures(recording: _Recording) -> None:
         return
     entity = f"{CAMERA}/image"
     recording.write_mount(CAMERA, "camera")
-    size, lens = _picture(recording.trace, video, recording.options, tell=True)
+    size, lens = _picture(recording.trace, video, recording.options)
     if lens is not None:
         recording.stream.log(entity, _pinhole(recording.rr, lens), static=True)
     chosen = recording.chosen(video)
@@ -174,20 +174,6 @@ def _write_pictures(recording: _Recording) -> None:
             )
             recording.write(entity, video.ts[decodable], columns)
     recording.done("camera", video)
-
-
-def _lens(trace: Path, width: int, height: int, size: tuple[int, int], *, tell: bool) -> Lens | None:
-    """The lens of pictures that were recorded at one size, at another; None without `camera.json`."""
-    path = trace / "camera" / "camera.json"
-    if (text := read_optional(path)) is None:
-        return None
-    try:
-        found = read_intrinsics(text, width, height)
-    except ValueError as error:
-        raise FormatError(f"{path.parent}: {error}") from error
-    for warning in found.warnings if tell else ():
-        print(f"{path.parent}: {warning}", file=sys.stderr)
-    return found.lens.resized(*size)
 
 
 def _read_jpeg(video: Samples, at: int, size: tuple[int, int], lens: Lens | None) -> bytes | None:
@@ -271,7 +257,8 @@ def _blueprint() -> Any:
     """The first layout of the viewer: 3D to the left, pictures to the right, curves below."""
     import rerun.blueprint as rrb
 
-    colours = rrb.TensorScalarMapping(colormap="viridis", mag_filter="nearest")
+    colour_map: Any = COLOUR_MAPS["power"]  # a name of Rerun's too
+    colours = rrb.TensorScalarMapping(colormap=colour_map, mag_filter="nearest")
     pictures = rrb.Vertical(
         rrb.Spatial2DView(origin=f"{CAMERA}/image", name="camera"),
         rrb.TensorView(origin="radar/range_doppler", name="range-Doppler, dB", scalar_mapping=colours),

@@ -17,7 +17,7 @@ from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.lidar.sidecar import read_points
 from rover_pipeline.lidar.sweeps import Sweep as LidarSweep
 from rover_pipeline.lidar.sweeps import lidar_reader
-from rover_pipeline.report.read.rig import clock_options, whole_sensor
+from rover_pipeline.validation.rig import clock_options, whole_sensor
 
 
 class Sweep(NamedTuple):

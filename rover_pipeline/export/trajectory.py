@@ -12,7 +12,7 @@ from rover_pipeline.format.meta import META
 from rover_pipeline.format.stale import run_command
 from rover_pipeline.kinematics.rotation import from_matrix
 from rover_pipeline.kinematics.state import Poses
-from rover_pipeline.report.read.rig import read_sensor_poses
+from rover_pipeline.validation.rig import read_sensor_poses
 
 #: The sensor whose poses are exported unless another is asked for.
 _ODOMETRY = "_odom"

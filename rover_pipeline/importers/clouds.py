@@ -6,6 +6,7 @@ import itertools
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,12 +18,51 @@ from rover_pipeline.importers.cloud_files import READERS, read_cloud
 from rover_pipeline.importers.origin import write_config
 from rover_pipeline.importers.points import Cloud, PointsWriter
 from rover_pipeline.importers.reference import read_poses, write_reference
-from rover_pipeline.importers.spinning import dated, steady_turns
-from rover_pipeline.importers.times import natural_order, times_of_files
-from rover_pipeline.lidar.spin import Turning
+from rover_pipeline.importers.times import files_of, times_of_files
+from rover_pipeline.lidar.spin import Turning, share_of_turn
 
 #: Times of points are since 1970, and not after the sweep's own, above this, s.
 _ABSOLUTE_S = 1e8
+
+
+class Turn(NamedTuple):
+    """A turn of the beams from behind to behind, relative to the instant at which they look ahead.
+
+    Attributes:
+        begin, end: s; the first is negative.
+    """
+
+    begin: float
+    end: float
+
+
+def steady_turns(ts: np.ndarray) -> list[Turn]:
+    """Turns as long as the median time between them, f8 (sweep,), s."""
+    half = float(np.median(np.diff(ts))) / 2 if len(ts) > 1 else 0.05
+    return [Turn(-half, half)] * len(ts)
+
+
+def dated(cloud: Cloud, turn: Turn, turning: Turning) -> Cloud:
+    """The cloud with the instant of each point, after the one at which the beams look ahead.
+
+    Raises:
+        ConfigError: its points have times.
+    """
+    if cloud.time is not None:
+        raise ConfigError("--turning: the points have times of their own; leave it out")
+    share = share_of_turn(cloud.xyz, turning)
+    return cloud._replace(time=2 * share * np.where(share < 0, -turn.begin, turn.end))
+
+
+def raised(cloud: Cloud, degrees: float) -> Cloud:
+    """The cloud with every point at a larger elevation, at the same azimuth and distance from the origin."""
+    if not degrees:
+        return cloud
+    xyz, angle = np.asarray(cloud.xyz, "f8"), np.radians(degrees)
+    level = np.hypot(xyz[:, 0], xyz[:, 1])
+    shrunk = np.cos(angle) - np.sin(angle) * xyz[:, 2] / np.where(level > 0, level, np.inf)
+    height = np.cos(angle) * xyz[:, 2] + np.sin(angle) * level
+    return cloud._replace(xyz=np.column_stack([xyz[:, :2] * shrunk[:, None], height]))
 
 
 def import_clouds(
@@ -107,15 +147,11 @@ def cloud_files(folder: Path) -> list[Path]:
     Raises:
         FormatError: there is no such folder, it has none, or those of several formats.
     """
-    if not folder.is_dir():
-        raise FormatError(f"{folder}: no such folder")
-    found = [path for path in folder.iterdir() if path.suffix.lower() in READERS and not path.name.startswith(".")]
+    found = files_of(folder, sorted(READERS), "point clouds")
     kinds = sorted({path.suffix.lower() for path in found})
-    if not found:
-        raise FormatError(f"{folder}: holds no point clouds; known are files {', '.join(sorted(READERS))}")
     if len(kinds) > 1:
         raise FormatError(f"{folder}: holds {' and '.join(kinds)} files; move those away that are not the sweeps")
-    return sorted(found, key=natural_order)
+    return found
 
 
 def write_sweeps(
@@ -127,38 +163,35 @@ def write_sweeps(
     compensated: bool,
     compress: bool,
     source: str,
-    valid: np.ndarray | None = None,
 ) -> list[str]:
     """Write the sensor `lidar`, a sweep for each file, and return what the user should know of it.
 
     Args:
         stamps: f8 (file,), s, increasing.
-        valid: bool (file,); None = all are.
     """
-    usable = np.ones(len(files), bool) if valid is None else valid
     with progress(source, len(files), "sweep") as advance:
         # Points that are no returns are left out by the threads that read: it takes as long as reading.
         clouds = worked_ahead(lambda path: read(path).returns(), files)
-        sweeps = zip(stamps.tolist(), usable.tolist(), (cloud for _, cloud in clouds), strict=True)
+        sweeps = zip(stamps.tolist(), (cloud for _, cloud in clouds), strict=True)
         first = next(sweeps)
-        timed = first[2].time is not None
+        timed = first[1].time is not None
         if timed and compensated:
             raise ConfigError("--compensated: the points have times of their own, so they are not; leave it out")
         with PointsWriter(
             lidar,
-            intensity=None if first[2].intensity is None else "in the unit of the source",
-            ring=first[2].ring is not None,
+            intensity=None if first[1].intensity is None else "in the unit of the source",
+            ring=first[1].ring is not None,
             time=timed,
             compensated=compensated,
             instant="the end of the sweep" if timed else "the instant of the cloud",
             source=source,
             compress=compress,
         ) as writer:
-            for stamp, good, cloud in itertools.chain([first], sweeps):
+            for stamp, cloud in itertools.chain([first], sweeps):
                 after = 0.0
                 if timed:
                     cloud, after = _after(cloud, stamp).to_end()
-                writer.append(stamp + after, cloud, valid=good)
+                writer.append(stamp + after, cloud)
                 advance(1)
     if timed or compensated:
         return []

@@ -1,4 +1,7 @@
-"""Import of raw captures of TI radars by a DCA1000 (`adc_data.bin`) as a roverd trace with `radar/`."""
+"""Import of raw captures of TI radars by a DCA1000 (`adc_data.bin`) as a roverd trace with `radar/`.
+
+The configuration tells the board, its antennas, the waveform and the order of words in the file.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,237 @@ import json
 import math
 import sys
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+from pydantic import Field, field_validator
+from scipy.constants import speed_of_light
 
-from rover_pipeline.errors import ConfigError, FormatError
+from rover_pipeline.errors import ConfigError, FormatError, short
 from rover_pipeline.format.channels.base import MAX_SAMPLES
+from rover_pipeline.format.collection import parse_collection
 from rover_pipeline.format.files import opened_file, regular_size, replace_file
 from rover_pipeline.format.merge import imported_trace
 from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, ChannelSpec
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
-from rover_pipeline.importers.dca1000_setup import ORDERS, read_setup
+from rover_pipeline.format.texts import read_json, read_text
+from rover_pipeline.importers.mmwave_studio import Studio, epoch_of, of_json, of_log, of_script
 from rover_pipeline.importers.origin import write_config
 from rover_pipeline.numerics.jumps import EPOCH_S
+from rover_pipeline.options import Options
+from rover_pipeline.radar.boards import BOARDS
 
+#: Order of the four int16 of two complex samples in the file -> their indices in the stored order `Q Q I I`.
+ORDERS = {"iiqq": (2, 3, 0, 1), "qqii": (0, 1, 2, 3)}
+#: Longest time within a chirp, us. The limits of `Capture` are far beyond any chip: they keep out what is no waveform.
+_MAX_US = 1e6
+#: Transmitters that take turns, and receivers, of the largest cascade.
+MAX_ANTENNAS = 16
 #: Frames are read and written in blocks of this size.
 _BLOCK_BYTES = 64 << 20
+
+
+class Capture(Options):
+    """Board and waveform of a capture: the keys of `radar.args.radar` in a collection configuration."""
+
+    device: str = Field(min_length=1, max_length=40, description="Name of the board, for example AWR1843.")
+    port: str | None = Field(None, description="Control port of the board, which the samples do not depend on.")
+    frequency: float = Field(gt=0, le=300, description="Start of the chirp, GHz.")
+    idle_time: float = Field(ge=0, le=_MAX_US, description="Time between two ramps, us.")
+    adc_start_time: float = Field(ge=0, le=_MAX_US, description="From the start of the ramp to the first sample, us.")
+    ramp_end_time: float = Field(gt=0, le=_MAX_US, description="Length of the ramp, us.")
+    tx_start_time: float = Field(
+        0, ge=-_MAX_US, le=_MAX_US, description="How long before the ramp the transmitter is on, us."
+    )
+    freq_slope: float = Field(gt=0, le=1000, description="Slope of the ramp, MHz/us.")
+    adc_samples: int = Field(gt=0, le=1 << 16, description="Samples of a chirp.")
+    sample_rate: float = Field(ge=1, le=1e6, description="Sample rate, ksps.")
+    frame_length: int = Field(gt=0, le=1 << 16, description="Chirps of one TX in a frame.")
+    frame_period: float = Field(ge=0.01, le=1e6, description="Time between the starts of frames, ms.")
+    tx: tuple[int, ...] | None = Field(
+        None, description="Transmitters in the order that they fire, numbered from 1; all of the board in its order."
+    )
+    rx: tuple[int, ...] | None = Field(None, description="Receivers that were on, numbered from 1; all of the board.")
+
+    @field_validator("tx", "rx")
+    @classmethod
+    def _numbers(cls, numbers: tuple[int, ...] | None) -> tuple[int, ...] | None:
+        if numbers is not None and (
+            not 1 <= len(numbers) <= MAX_ANTENNAS
+            or len(set(numbers)) < len(numbers)
+            or not all(1 <= number <= MAX_ANTENNAS for number in numbers)
+        ):
+            raise ValueError(f"must be 1 to {MAX_ANTENNAS} different numbers of antennas, from 1")
+        return numbers
+
+    @property
+    def range_resolution(self) -> float:
+        """Size of a range bin, m: c / 2B with the bandwidth B of the sampled part of a chirp."""
+        bandwidth_hz = self.freq_slope * 1e12 * self.adc_samples / (self.sample_rate * 1e3)
+        return speed_of_light / (2 * bandwidth_hz)
+
+    @property
+    def wavelength(self) -> float:
+        """Metres, in the middle of the samples of a chirp.
+
+        The phase of a range bin from chirp to chirp is that of the middle sample. The wavelength at the start of the
+        ramp, which is longer, makes velocities too large by the half of the bandwidth.
+        """
+        middle_us = self.adc_start_time + 1e3 * self.adc_samples / self.sample_rate / 2
+        return speed_of_light / (self.frequency * 1e9 + self.freq_slope * 1e6 * middle_us)
+
+    def doppler_resolution(self, tx: int) -> float:
+        """Size of a Doppler bin, m/s: wavelength / (2 * duration of a frame's chirps)."""
+        chirp_s = (self.idle_time + self.ramp_end_time) * 1e-6
+        return self.wavelength / (2 * self.frame_length * tx * chirp_s)
+
+
+class Setup(NamedTuple):
+    """Content of a configuration file.
+
+    Attributes:
+        tx, rx: numbers of the antennas that took part.
+        order: a key of `ORDERS`; start: epoch seconds when the capture was made or configured, None = not told.
+    """
+
+    capture: Capture
+    tx: int
+    rx: int
+    order: str
+    start: float | None
+
+
+def read_setup(config: Path, device: str | None) -> Setup:
+    """The content of a configuration file: of mmWave Studio (JSON, Lua script or log), or of a collection.
+
+    Raises:
+        ConfigError: the file cannot be used.
+    """
+    try:
+        text = read_text(config)
+    except FileNotFoundError as error:
+        raise ConfigError(f"{config}: cannot be read: {error.strerror}") from error
+    if "API:ProfileConfig" in text:
+        return _of_studio(config, of_log(text, str(config)), device)
+    if "ar1." in text:
+        return _of_studio(config, of_script(text, str(config)), device)
+    content = parse_collection(text, str(config))  # JSON is a subset of YAML.
+    if "mmWaveDevices" in content:
+        return _of_studio(config, of_json(content, str(config)), device)
+    try:
+        section = content["radar"]["args"]["radar"]
+    except (KeyError, TypeError) as error:
+        problem = "is neither a JSON, script or log of mmWave Studio nor a configuration with radar.args.radar"
+        raise ConfigError(f"{config}: {problem}") from error
+    if not isinstance(section, dict):
+        raise ConfigError(f"{config}: radar.args.radar is a {type(section).__name__}, not a mapping")
+    return _setup(config, {**section, **({"device": device} if device else {})}, "qqii", None)
+
+
+def _of_studio(config: Path, studio: Studio, device: str | None) -> Setup:
+    if studio.lanes != 2 or not studio.is_complex:
+        kind = "complex" if studio.is_complex else "real"
+        raise ConfigError(f"{config}: {kind} samples on {studio.lanes} LVDS lanes; only complex on 2 lanes")
+    tx, loops = firing_order(studio, str(config))
+    rx = tuple(n + 1 for n in range(MAX_ANTENNAS) if studio.rx >> n & 1)
+    if not rx or studio.rx >> MAX_ANTENNAS:
+        raise ConfigError(f"{config}: gives {studio.rx:#x} as receivers; a radar has 1 to {MAX_ANTENNAS}")
+    number = studio.chirps[studio.first].profile
+    if number not in studio.profiles:
+        raise ConfigError(f"{config}: its chirps have profile {number}, which it does not describe")
+    profile = studio.profiles[number]
+    values = {
+        **profile,
+        "adc_samples": int(profile["adc_samples"]),
+        "device": device or studio.device or _device_beside(config),
+        "frame_length": studio.loops * loops,
+        "frame_period": studio.period,
+        "tx": tx,
+        "rx": rx,
+    }
+    return _setup(config, values, "qqii" if studio.swapped else "iiqq", _created(config, studio.created))
+
+
+def firing_order(studio: Studio, path: str) -> tuple[tuple[int, ...], int]:
+    """The transmitters of a loop in the order that they fire, numbered from 1, and how often the loop repeats itself.
+
+    Raises:
+        ConfigError: chirps differ, several transmitters fire at once, or do so in no order that repeats itself.
+    """
+    count = studio.last - studio.first + 1
+    if not 1 <= count <= 512 or studio.loops < 1:
+        raise ConfigError(
+            f"{path}: a frame of chirps {short(studio.first)} to {short(studio.last)}, {short(studio.loops)} times, is "
+            "none"
+        )
+    numbers = range(studio.first, studio.last + 1)
+    if lacking := [str(n) for n in numbers if n not in studio.chirps]:
+        raise ConfigError(f"{path}: does not configure chirp {', '.join(lacking)} of its frame")
+    chirps = [studio.chirps[n] for n in numbers]
+    if any(each.profile != chirps[0].profile or each.varied for each in chirps):
+        raise ConfigError(f"{path}: the chirps of a frame differ in their waveform; only equal ones can be imported")
+    for number, chirp in zip(numbers, chirps, strict=True):
+        if chirp.tx.bit_count() != 1 or not 0 < chirp.tx < 1 << MAX_ANTENNAS:
+            raise ConfigError(
+                f"{path}: chirp {number} has txEnable {chirp.tx:#x}; one transmitter at a time can be imported (TDM), "
+                "not several at once or none"
+            )
+    order = [chirp.tx.bit_length() for chirp in chirps]
+    size = len(set(order))
+    if count % size or order != order[:size] * (count // size):
+        raise ConfigError(
+            f"{path}: the transmitters {short(order)} of a loop do not take turns; only those can be read"
+        )
+    return tuple(order[:size]), count // size
+
+
+def _setup(config: Path, values: dict[str, Any], order: str, start: float | None) -> Setup:
+    lacking = [
+        f"{name} ({field.description})"
+        for name, field in Capture.model_fields.items()
+        if field.is_required() and values.get(name) is None
+    ]
+    if lacking:
+        raise ConfigError(f"{config}: radar.args.radar lacks {'; '.join(lacking)}")
+    capture = Capture.parse(values, f"{config}: radar.args.radar")
+    board = BOARDS.get(capture.device.upper())
+    if board is None:
+        if capture.tx is None or capture.rx is None:
+            raise ConfigError(
+                f"{config}: the board {capture.device} is unknown, so tx and rx must be given; known: "
+                f"{', '.join(sorted(BOARDS))}"
+            )
+        return Setup(capture, len(capture.tx), len(capture.rx), order, start)
+    if board.real:
+        raise ConfigError(f"{config}: {capture.device} makes real samples; only complex captures can be imported")
+    try:
+        board = board.select(capture.tx, capture.rx)
+    except ValueError as error:
+        raise ConfigError(f"{config}: {capture.device}: {error}") from error
+    return Setup(capture, len(board.tx), len(board.rx), order, start)
+
+
+def _created(config: Path, text: Any) -> float | None:
+    """Epoch seconds when a configuration was made; None when it does not say."""
+    if not text:
+        return None
+    try:
+        start = epoch_of(text)
+    except (TypeError, ValueError, OverflowError):
+        start = -1.0
+    if not 0 <= start < EPOCH_S[1]:
+        raise ConfigError(f"{config}: createdOn is {short(text)}, no time of a capture; correct it")
+    return start
+
+
+def _device_beside(config: Path) -> str:
+    """The name of the board, which mmWave Studio writes into a `.setup.json` in the same folder."""
+    for path in sorted(config.parent.glob("*.setup.json")):
+        try:
+            return str(read_json(path)["mmWaveDevice"]).upper()
+        except (OSError, FormatError, LookupError, TypeError):
+            continue
+    raise ConfigError(f"{config}: does not name the board, and no .setup.json beside it does; give --device")
 
 
 def import_dca1000(

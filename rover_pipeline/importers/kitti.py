@@ -32,13 +32,12 @@ from rover_pipeline.format.meta import ChannelSpec
 from rover_pipeline.format.sensor import TS, TS_SPEC, SensorWriter
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.importers.cloud_files import read_cloud
-from rover_pipeline.importers.clouds import cloud_files, write_sweeps
+from rover_pipeline.importers.clouds import Turn, cloud_files, dated, raised, steady_turns, write_sweeps
 from rover_pipeline.importers.origin import OPTICAL_FROM_CAMERA, in_rig, write_config
 from rover_pipeline.importers.pictures import describe_lens, picture_files, write_pictures
 from rover_pipeline.importers.points import Cloud
 from rover_pipeline.importers.reference import ins_covariance, write_reference
-from rover_pipeline.importers.spinning import Turn, dated, raised, steady_turns
-from rover_pipeline.importers.times import natural_order, read_times, require_steady
+from rover_pipeline.importers.times import files_of, natural_order, read_times, require_steady
 from rover_pipeline.kinematics.rotation import nearest
 from rover_pipeline.numerics.linear import inv, matmul, solve
 
@@ -123,7 +122,7 @@ def import_kitti(
                 describe_lens(trace / "camera", lens)
             sensors["camera"] = {"type": "camera", "args": {"width": width, "height": height}}
             counts["camera"] = len(pictures.files)
-        oxts = _samples(drive / "oxts", _records)
+        oxts = _samples(drive / "oxts", lambda folder: files_of(folder, (".txt",), "records"))
         if oxts:
             records = np.stack([_record(path) for path in oxts.files])
             _write_imu(trace / "imu", oxts.ts, records)
@@ -229,13 +228,6 @@ def _read_sweep(path: Path) -> Cloud:
     except ValueError as error:
         raise FormatError(f"{path}: holds no four numbers for each point: {error}") from error
     return Cloud(table[:, :3], table[:, 3])
-
-
-def _records(folder: Path) -> list[Path]:
-    found = sorted(folder.glob("*.txt"), key=natural_order)
-    if not found:
-        raise FormatError(f"{folder}: holds no records")
-    return found
 
 
 def _record(path: Path) -> np.ndarray:

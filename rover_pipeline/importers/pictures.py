@@ -16,7 +16,7 @@ from rover_pipeline.camera.intrinsics import read_intrinsics
 from rover_pipeline.engine.progress import progress
 from rover_pipeline.errors import FormatError, short_text
 from rover_pipeline.format.channels import encode_sample
-from rover_pipeline.format.channels.jpeg import decode, frame_size
+from rover_pipeline.format.channels.jpeg import decode, frame_size, png_size
 from rover_pipeline.format.files import read_bounded, replace_file
 from rover_pipeline.format.merge import imported_trace
 from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, ChannelSpec
@@ -24,13 +24,12 @@ from rover_pipeline.format.sensor import TS, TS_SPEC, SensorWriter
 from rover_pipeline.format.texts import read_text
 from rover_pipeline.importers.ahead import worked_ahead
 from rover_pipeline.importers.origin import write_config
-from rover_pipeline.importers.times import natural_order, times_of_files
+from rover_pipeline.importers.times import files_of, times_of_files
 
 _JPEG = (".jpg", ".jpeg")
 #: Files of pictures that OpenCV decodes.
 SUFFIXES = (*_JPEG, ".png", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".webp")
 _MAX_BYTES = 1 << 28
-_PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def import_pictures(
@@ -77,12 +76,7 @@ def import_pictures(
 
 def picture_files(folder: Path) -> list[Path]:
     """The pictures of a folder in the order of their names. Raises FormatError where there are none."""
-    if not folder.is_dir():
-        raise FormatError(f"{folder}: no such folder")
-    found = [path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES and not path.name.startswith(".")]
-    if not found:
-        raise FormatError(f"{folder}: holds no pictures; known are files {', '.join(SUFFIXES)}")
-    return sorted(found, key=natural_order)
+    return files_of(folder, SUFFIXES, "pictures")
 
 
 def write_pictures(camera: Path, files: Sequence[Path], stamps: np.ndarray) -> tuple[int, int]:
@@ -124,7 +118,7 @@ def read_jpeg(path: Path) -> tuple[bytes, tuple[int, int]]:
     try:
         if data.startswith(b"\xff\xd8"):
             return _whole_jpeg(data)
-        picture = _png(data) if data.startswith(_PNG) else _other(data)
+        picture = _png(data) if data.startswith(b"\x89PNG") else _other(data)
     except (ValueError, RuntimeError, MemoryError, cv2.error) as error:
         raise FormatError(f"{path}: is no whole picture: {short_text(error, 160)}") from error
     return encode_sample("mjpg", picture), picture.shape[:2]
@@ -136,7 +130,7 @@ def _png(data: bytes) -> np.ndarray:
     Raises:
         ValueError, RuntimeError: it is damaged, or larger than any camera's.
     """
-    width, height = (int.from_bytes(data[at : at + 4], "big") for at in (16, 20))
+    height, width = png_size(data) or (0, 0)
     if not 0 < 8 * width * height <= 4 * MAX_SAMPLE_BYTES:
         raise ValueError(f"a picture of {width}x{height} pixels is none of a camera")
     image = png_decode(data)

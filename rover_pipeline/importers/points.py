@@ -1,14 +1,15 @@
 """The writer of a lidar that is points: the sensor `lidar` with `xyz`, `count`, and what else is known of each point.
 
 All sweeps of the sensor have as many places as its largest one has points, which is known only after the last sweep.
-The files are therefore made for the largest sweep so far. When a larger one comes, the sweeps that are stored already
-are moved apart within the files; after the last one they are moved together again. Only one sweep is in memory.
+Until then the points of all sweeps stand one after the other in scratch files. Only one sweep is in memory.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -17,8 +18,8 @@ import numpy as np
 from pydantic import ValidationError
 
 from rover_pipeline.errors import FormatError, explain
-from rover_pipeline.format.channels import create_channel, encode_sample
-from rover_pipeline.format.channels.base import MAX_SAMPLES, EncodedWriter, close_synced, sync_file
+from rover_pipeline.format.channels import create_channel
+from rover_pipeline.format.channels.base import MAX_SAMPLES, EncodedWriter, sync_file
 from rover_pipeline.format.files import replace_file
 from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, ChannelSpec, write_meta
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Closing
@@ -29,7 +30,8 @@ from rover_pipeline.numerics.compiled import compiled
 MAX_POINTS = MAX_SAMPLE_BYTES // 12
 #: Sweeps that are compressed at once.
 _BATCH = 8
-#: Largest intensities of the scales that sources use: shares, percent, bytes and words.
+#: Largest intensities of the scales that sources use: shares, percent, bytes and words. A map shows the smallest that
+#: none exceeds as its brightest.
 _SCALES = (1.0, 100.0, 255.0, 65535.0)
 
 
@@ -88,11 +90,10 @@ def _kept(xyz: np.ndarray, time: np.ndarray) -> np.ndarray:
 
 
 class _Column(NamedTuple):
-    """A channel whose samples have one row for each place, while it is written.
+    """A channel whose samples have one row for each place, while its rows are in a scratch file.
 
     Attributes:
-        row: of a place: type and shape.
-        fill: what stands in places past `count`.
+        dtype, width: of a row; fill: what stands in places past `count`.
     """
 
     file: IO[bytes]
@@ -101,36 +102,19 @@ class _Column(NamedTuple):
     fill: float
     desc: str
 
-    @property
-    def row_bytes(self) -> int:
-        return self.dtype.itemsize * self.width
-
-    def put(self, number: int, rows: np.ndarray, places: int) -> None:
-        """Store a sample at its place."""
-        sample = np.empty((places, self.width), self.dtype)
-        sample[: len(rows)] = rows.reshape(-1, self.width)
-        sample[len(rows) :] = self.fill
-        _write(self.file.fileno(), sample, number * places * self.row_bytes)
-
-    def read(self, number: int, places: int) -> np.ndarray:
-        sample = np.empty((places, self.width), self.dtype)
-        view, offset = sample.reshape(-1).view("u1").data, number * places * self.row_bytes
-        while view:
-            count = os.preadv(self.file.fileno(), [view], offset)
-            if not count:
-                raise FormatError(f"{self.file.name}: became shorter while it was written")
-            view, offset = view[count:], offset + count
-        return sample
-
-    def move(self, numbers: range, old: int, new: int) -> None:
-        """Give samples `new` places instead of `old`. The last one is moved first when they are moved apart."""
-        for number in numbers:
-            self.put(number, self.read(number, old)[:new], new)
-
     def spec(self, places: int, compressed: bool) -> ChannelSpec:
         shape = (places, self.width) if self.width > 1 else (places,)
         kind = f"{self.dtype.kind}{self.dtype.itemsize}"
         return ChannelSpec(format="lzmaf" if compressed else "raw", type=kind, shape=shape, desc=self.desc)
+
+    def samples(self, counts: Sequence[int], places: int) -> Iterator[np.ndarray]:
+        """The sweeps of so many points each, (places, width) or (places,)."""
+        self.file.seek(0)
+        for count in counts:
+            sample = np.full((places, self.width), self.fill, self.dtype)
+            data = self.file.read(count * self.width * self.dtype.itemsize)
+            sample[:count] = np.frombuffer(data, self.dtype).reshape(-1, self.width)
+            yield sample if self.width > 1 else sample[:, 0]
 
 
 class PointsWriter(Closing):
@@ -147,9 +131,6 @@ class PointsWriter(Closing):
         instant: the instant of a sweep that `ts` refers to, for its description.
         source: what the points came from, for the sidecar.
         compress: store `lzmaf` instead of `raw`. It takes half the space and twenty times as long.
-        full_intensity: that a map shows as its brightest; None = the
-            smallest of 1, 100, 255 and 65535 that none exceeds.
-        max_points: of the largest sweep, if the caller knows it: then no sweep is ever moved.
     """
 
     def __init__(
@@ -163,14 +144,12 @@ class PointsWriter(Closing):
         instant: str = "the end of the sweep",
         source: str = "",
         compress: bool = False,
-        full_intensity: float | None = None,
-        max_points: int = 0,
     ) -> None:
         path.mkdir(parents=True)
-        self.path, self.count, self._places = path, 0, max_points
+        self.path, self.count = path, 0
         self._instant, self._source, self._compress = instant, source, compress
         self._motion = "times" if time else ("compensated" if compensated else "unknown")
-        self._full, self._brightest, self._largest = full_intensity, 0.0, 0
+        self._brightest, self._largest = 0.0, 0
         self._span: tuple[float, float] | None = None
         self._ts: list[float] = []
         self._valid, self._counts = bytearray(), []  # type: ignore[var-annotated]
@@ -184,7 +163,7 @@ class PointsWriter(Closing):
             text = "Instant of each point after ts, s, negative before it; NaN past count. [point]"
             columns["time"] = ("<f4", 1, np.nan, text)
         self._columns = {
-            name: _Column((path / name).open("x+b", buffering=0), np.dtype(kind), width, fill, desc)
+            name: _Column((path / f".{name}.rows").open("x+b"), np.dtype(kind), width, fill, desc)
             for name, (kind, width, fill, desc) in columns.items()
         }
 
@@ -212,12 +191,9 @@ class PointsWriter(Closing):
         if points > MAX_POINTS:
             raise FormatError(f"{where}: has {points:,} points, more than the {MAX_POINTS:,} that a sweep can have")
         self._note(where, arrays)
-        if points > self._places:
-            # Room for a few points more, so that sweeps of slowly growing size do not move all others again and again.
-            self._resize(points if not self.count else points + points // 8)
         self._largest = max(self._largest, points)
         for name, column in self._columns.items():
-            column.put(self.count, arrays[name], self._places)
+            column.file.write(np.ascontiguousarray(arrays[name], column.dtype).data)
         self._ts.append(float(ts))
         self._counts.append(points)
         self._valid.append(int(valid and points > 0))
@@ -231,11 +207,8 @@ class PointsWriter(Closing):
         """
         if not self._largest:
             raise FormatError(f"{self.path.name}: no sweep has any point")
-        self._resize(self._largest)
         for name, column in self._columns.items():
-            if self._compress:
-                self._encode(name, column)
-            close_synced(column.file)
+            self._pad(name, column)
         refers = f"Time of each sweep, {self._instant}, seconds since the Unix epoch."
         count = ChannelSpec(format="raw", type="u4", shape=(), desc="Number of points of the sweep.")
         specs = {TS: TS_SPEC.model_copy(update={"desc": refers}), VALID: VALID_SPEC, "count": count}
@@ -250,7 +223,7 @@ class PointsWriter(Closing):
             "motion": self._motion,
             "span_s": self._span or (0.0, 0.0),
             "period_s": float(np.median(steps)) if len(steps) else 0.1,
-            "full_intensity": self._full or next((n for n in _SCALES if self._brightest <= n), self._brightest),
+            "full_intensity": next((n for n in _SCALES if self._brightest <= n), self._brightest),
             "source": self._source[:400],
         }
         try:
@@ -278,36 +251,21 @@ class PointsWriter(Closing):
             low, high = self._span or (first, last)
             self._span = min(low, first), max(high, last)
 
-    def _resize(self, places: int) -> None:
-        if places == self._places:
-            return
-        numbers = range(self.count) if places < self._places else range(self.count - 1, -1, -1)
-        for column in self._columns.values():
-            column.move(numbers, self._places, places)
-            column.file.truncate(self.count * places * column.row_bytes)
-        self._places = places
-
-    def _encode(self, name: str, column: _Column) -> None:
-        """Replace the raw file of a channel by a compressed one."""
-        scratch = self.path / f".{name}.raw"
-        os.replace(self.path / name, scratch)
-        spec = column.spec(self._largest, True)
-        with ThreadPoolExecutor() as pool, create_channel(self.path / name, spec) as writer:
-            assert isinstance(writer, EncodedWriter)
-            for start in range(0, self.count, _BATCH):
-                numbers = range(start, min(start + _BATCH, self.count))
-                samples = (column.read(number, self._largest).reshape(spec.shape) for number in numbers)
-                for data in pool.map(lambda sample: encode_sample("lzmaf", sample), samples):
-                    writer.append_encoded(data)
-        scratch.unlink()
+    def _pad(self, name: str, column: _Column) -> None:
+        """Write a channel from its scratch file, which is removed."""
+        samples = column.samples(self._counts, self._largest)
+        with create_channel(self.path / name, column.spec(self._largest, self._compress)) as writer:
+            if isinstance(writer, EncodedWriter):
+                with ThreadPoolExecutor() as pool:
+                    while batch := list(itertools.islice(samples, _BATCH)):
+                        for data in pool.map(writer.encode, batch):
+                            writer.append_encoded(data)
+            else:
+                for sample in samples:
+                    writer.append(sample[None])
+        column.file.close()
+        os.unlink(column.file.name)
 
     def release(self) -> None:
         for column in self._columns.values():
             column.file.close()
-
-
-def _write(descriptor: int, sample: np.ndarray, offset: int) -> None:
-    view = sample.reshape(-1).view("u1").data
-    while view:
-        count = os.pwrite(descriptor, view, offset)
-        view, offset = view[count:], offset + count

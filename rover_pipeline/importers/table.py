@@ -103,7 +103,7 @@ def _refuse(capture: Path, out: Path | None, *, maker: str, how: str, messages: 
 
 _CAPTURE = Argument("capture", "FILE", None, type=existing)
 _COMPRESS = Argument("--compress", None, "half the size, twenty times as long")
-#: Lidars of Velodyne; `velodyne_models.NAMES` has the same.
+#: Lidars of Velodyne; `velodyne_packets.NAMES` has the same.
 _MODELS = ("vlp16", "hires", "vlp32c", "hdl32e", "hdl64e")
 _CALIBRATION = Argument("--calibration", "FILE", "of an HDL-64E: its db.xml or .yaml", type=Path)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -25,6 +25,16 @@ _DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(\.\d+)?Z?")
 def natural_order(path: Path) -> tuple[object, ...]:
     """The key by which `scan2` comes before `scan10`."""
     return tuple((int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", path.name) if part)
+
+
+def files_of(folder: Path, suffixes: Collection[str], what: str) -> list[Path]:
+    """The files of a folder with some suffixes, in the order of their names. FormatError where there are none."""
+    if not folder.is_dir():
+        raise FormatError(f"{folder}: no such folder")
+    found = [path for path in folder.iterdir() if path.suffix.lower() in suffixes and not path.name.startswith(".")]
+    if not found:
+        raise FormatError(f"{folder}: holds no {what}; known are files {', '.join(suffixes)}")
+    return sorted(found, key=natural_order)
 
 
 def read_times(path: Path) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import cv2
@@ -113,14 +112,6 @@ def classify(grid: Grid, occupied_above: float) -> np.ndarray:
         row[total > 0] = FREE
         row[(hits > 0) & (hits >= occupied_above * total)] = OCCUPIED
     return cells
-
-
-def encoded(suffix: str, image: np.ndarray, settings: Sequence[int] = ()) -> bytes:
-    """The file of a picture, u1 or u2 (row, column), or u1 (row, column, BGR or BGRA), with settings of OpenCV."""
-    done, data = cv2.imencode(suffix, np.ascontiguousarray(image), settings)
-    if not done:
-        raise ValueError(f"OpenCV cannot write a {suffix} of {image.shape}")
-    return data.tobytes()
 
 
 def yaml_text(extent: Extent, image: str, remarks: tuple[str, ...] = ()) -> str:

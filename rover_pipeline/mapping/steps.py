@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from rover_pipeline.camera.pictures import encode_picture
+from rover_pipeline.draw.map_view import map_picture
 from rover_pipeline.engine.recording import Recording
 from rover_pipeline.engine.step import Inspection
 from rover_pipeline.errors import UnfitError
 from rover_pipeline.kinematics.sweep import SweepMotion
 from rover_pipeline.lidar.sweeps import LidarReader, lidar_reader
-from rover_pipeline.mapping.bev import picture
 from rover_pipeline.mapping.floor import Floor, find_floor, levelling
-from rover_pipeline.mapping.grid import FREE, OCCUPIED, CellCounts, Extent, Grid, classify, encoded, yaml_text
+from rover_pipeline.mapping.grid import FREE, OCCUPIED, UNKNOWN, CellCounts, Extent, Grid, classify, yaml_text
 from rover_pipeline.mapping.local_grid import LocalGrid
 from rover_pipeline.mapping.mirrors import Mirror, find_mirrors
 from rover_pipeline.mapping.options import MapStepOptions
@@ -218,9 +219,18 @@ def _files(
             intensity=cloud.intensity,
             count=cloud.counts,
         ),
-        "occupancy.pgm": encoded(".pgm", cells[::-1]),
+        "occupancy.pgm": encode_picture(".pgm", cells[::-1]),
         "occupancy.yaml": yaml_text(grid.extent, "occupancy.pgm", remarks).encode(),
-        "bev.png": picture(grid, cells, path, options.z_min, options.z_max),
+        "bev.png": map_picture(
+            grid.tops,
+            cells == FREE,
+            cells == UNKNOWN,
+            grid.extent.corner,
+            grid.extent.edge,
+            path,
+            options.z_min,
+            options.z_max,
+        ),
     }
     warnings = [_mirror_warning(mirror, len(cloud.xyz)) for mirror in measured.get("mirrors", ())]
     return files, Inspection(measured, _warnings(builder, voxels.edge) + warnings)

@@ -22,6 +22,7 @@ from rover_pipeline.format.trace import Trace as StoredTrace
 from rover_pipeline.lookup import load
 from rover_pipeline.reading.channel import Channel
 from rover_pipeline.reading.record import Record
+from rover_pipeline.reading.selection import select
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -132,7 +133,12 @@ class Sensor:
             SampleIndexError: there is no such sample.
             FormatError: the channel cannot be drawn.
         """
-        return load("rover_pipeline.reading.drawing:figure_of")(self, sample, channel)
+        selected = select(sample, len(self), 0, str(self.path)).samples
+        if not isinstance(selected, int):
+            raise FormatError(f"{self.path}: a figure shows one sample; give its number")
+        if channel is None:
+            return load("rover_pipeline.export.picture:draw")(self.path.parent, self.name, selected)
+        return load("rover_pipeline.export.picture:draw_sample")(self.path, selected, self.channel(channel).name)
 
     def to_xarray(self, samples: Any = None, channels: tuple[str, ...] = ()) -> Dataset:
         """Channels as an `xarray.Dataset` over `time`, with units, and values of bins as coordinates (extra `xarray`).

@@ -161,61 +161,44 @@ class Samples(Sequence[Any]):
         transform: Callable[[Record], Any] | None = None,
         missing: dict[str, str] | None = None,
     ) -> None:
-        self.parts, self._transform, self.missing = list(parts), transform, missing or {}
+        self.parts, self.missing = list(parts), missing or {}
+        self._transforms: tuple[Callable[[Any], Any], ...] = () if transform is None else (transform,)
         self._ends = list(accumulate(map(len, self.parts)))
+        self._numbers = np.arange(self._ends[-1] if self._ends else 0)
 
     @property
     def ts(self) -> np.ndarray:
         """Time of each sample, f8, s since the Unix epoch, recording after recording."""
-        return np.concatenate([part.ts for part in self.parts]) if self.parts else np.empty(0)
+        return np.concatenate([part.ts for part in self.parts])[self._numbers] if self.parts else np.empty(0)
 
-    def map(self, transform: Callable[[Record], Any]) -> Samples:
+    def map(self, transform: Callable[[Any], Any]) -> Samples:
         """The same samples after one more function, which is called when a sample is read."""
-        before = self._transform
-        return Samples(self.parts, transform if before is None else _Both(before, transform), self.missing)
+        changed = copy.copy(self)
+        changed._transforms = (*self._transforms, transform)
+        return changed
 
     def __len__(self) -> int:
-        return self._ends[-1] if self._ends else 0
+        return len(self._numbers)
 
     def __getitem__(self, key: Any) -> Any:
+        """A sample for a number; fewer samples, or the same in another order, for a slice, a list or a mask."""
         chosen = select(key, len(self), 0, "samples").samples
         if not isinstance(chosen, int):
-            return _Chosen(self, np.asarray(chosen, "i8"))
-        part = bisect.bisect_right(self._ends, chosen)
-        record = self.parts[part][chosen - self._ends[part] + len(self.parts[part])]
-        return record if self._transform is None else self._transform(record)
+            fewer = copy.copy(self)
+            fewer._numbers = self._numbers[np.asarray(chosen, "i8")]
+            return fewer
+        number = int(self._numbers[chosen])
+        part = bisect.bisect_right(self._ends, number)
+        record = self.parts[part][number - self._ends[part] + len(self.parts[part])]
+        for transform in self._transforms:
+            record = transform(record)
+        return record
 
     def __iter__(self) -> Iterator[Any]:
         return (self[at] for at in range(len(self)))
 
     def __repr__(self) -> str:
         return f"<Samples: {len(self)} of {len(self.parts)} recordings>"
-
-
-class _Chosen(Sequence[Any]):
-    """Some of the samples of others, in an order of their own."""
-
-    def __init__(self, samples: Samples | _Chosen, numbers: np.ndarray) -> None:
-        self._samples, self._numbers = samples, numbers
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    def __getitem__(self, key: Any) -> Any:
-        chosen = select(key, len(self), 0, "samples").samples
-        if isinstance(chosen, int):
-            return self._samples[int(self._numbers[chosen])]
-        return _Chosen(self._samples, self._numbers[np.asarray(chosen, "i8")])
-
-
-class _Both:
-    """One function after another. Unlike a lambda it can be pickled."""
-
-    def __init__(self, first: Callable[[Record], Any], second: Callable[[Any], Any]) -> None:
-        self._first, self._second = first, second
-
-    def __call__(self, record: Record) -> Any:
-        return self._second(self._first(record))
 
 
 def _member(trace: Trace, sync: Sensor, name: str, channels: Sequence[str], reduced: int) -> Member:

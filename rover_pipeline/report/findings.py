@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
+from rover_pipeline.draw.formatting import count, duration, join, percent
 from rover_pipeline.options import ReportOptions
-from rover_pipeline.report.formatting import count, duration, join, percent
 from rover_pipeline.report.read.contents import Remark
-from rover_pipeline.report.read.outputs import needed_sensors
+from rover_pipeline.report.read.processing import needed_sensors
 from rover_pipeline.report.summary import (
     Finding,
     RadarSpeed,

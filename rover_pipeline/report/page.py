@@ -8,22 +8,23 @@ from typing import Any
 
 import numpy as np
 
+from rover_pipeline.draw.charts import path
+from rover_pipeline.draw.scales import colourise
 from rover_pipeline.errors import one_line
 from rover_pipeline.format.failures import read_failures
 from rover_pipeline.format.provenance import is_source
 from rover_pipeline.format.trace import Trace, channels_of, require_trace
 from rover_pipeline.options import PageOptions, ReportOptions
-from rover_pipeline.report import findings
-from rover_pipeline.report.draw import charts
-from rover_pipeline.report.draw.frames import draw_instants
-from rover_pipeline.report.draw.maps import read_floor_plan, read_map_view, read_view
-from rover_pipeline.report.read import motion, processing, sync
-from rover_pipeline.report.read.against import contradicted, own_comparisons
-from rover_pipeline.report.read.contents import look_into
-from rover_pipeline.report.read.outputs import exported_files, missing_outputs, used_channels
+from rover_pipeline.report import charts, findings
+from rover_pipeline.report.frames import draw_instants
+from rover_pipeline.report.read import motion, processing, sensors
+from rover_pipeline.report.read.contents import contradicted, look_into
+from rover_pipeline.report.read.map import read_floor_plan, read_map_view, read_view
+from rover_pipeline.report.read.processing import exported_files, missing_outputs, used_channels
 from rover_pipeline.report.read.sensors import SensorRecord, is_simulated, read_sensors, read_sidecar
 from rover_pipeline.report.summary import Summary
 from rover_pipeline.report.templating import PAGE, REPORT, SUMMARY, environment
+from rover_pipeline.validation.against import own_comparisons
 from rover_pipeline.validation.check import problems
 
 _MAP = "_map"
@@ -82,7 +83,7 @@ class Contents:
         self.radar_speed = motion.read_speed(get("_radar_velocity"))
         self.radar_speed_sigma = motion.read_speed_sigma(get("_radar_velocity"))
         self.clocks = processing.measured_values(self.provenances.get("_sync", {}))
-        self.residuals = sync.read_residuals(get("_sync"), self.clocks)
+        self.residuals = sensors.read_residuals(get("_sync"), self.clocks)
 
 
 def _summarise(contents: Contents, options: PageOptions, threads: int = 1) -> Summary:
@@ -105,7 +106,7 @@ def _summarise(contents: Contents, options: PageOptions, threads: int = 1) -> Su
         explained=_explained(contents),
         steps=steps,
         radar_speed=radar_speed,
-        sync=[sync.summarise_sync(name, each, contents.clocks) for name, each in contents.residuals.items()],
+        sync=[sensors.summarise_sync(name, each, contents.clocks) for name, each in contents.residuals.items()],
         failed={
             each.output: each.reason.replace(f"{trace.path.absolute()}/", "").replace(f"{trace.path}/", "")
             for each in read_failures(trace.path)
@@ -184,7 +185,7 @@ def _template_values(contents: Contents, summary: Summary, options: ReportOption
     max_doppler = summary.radar_speed.max_doppler_mps if summary.radar_speed else None
     shown = [record for record in (*contents.raw, *contents.derived) if len(record.ts)] or contents.timed
     sync_ts = contents.records["_sync"].ts if contents.residuals else None
-    provenances = contents.provenances
+    provenances, plan = contents.provenances, read_floor_plan(trace.path / _MAP)
     return {
         "summary": summary,
         "raw": [record.summary for record in contents.raw],
@@ -192,12 +193,14 @@ def _template_values(contents: Contents, summary: Summary, options: ReportOption
         "folders": [step for step in summary.steps if step.sensor not in contents.records],
         "timeline": charts.timeline(shown, span) if shown else None,
         "jitter": charts.jitter(shown, span),
-        "path": charts.path(track, read_floor_plan(trace.path / _MAP)) if track and track.known else None,
-        "speed": charts.speed(contents.pose_speed, contents.radar_speed, max_doppler, span, contents.pose_source),
+        "path": path(track.ts, track.pos[:, :2], track.valid, plan) if track and track.known else None,
+        "speed": charts.speed(contents.pose_speed, contents.radar_speed, max_doppler, span),
         "quality": charts.quality(track, span) if track else None,
         "residuals": charts.residuals(contents.residuals, sync_ts, span) if sync_ts is not None else None,
         "above": read_map_view(trace.path / _MAP),
         "view": read_view(trace.path / _MAP, track),
+        # Without the darkest ends of the scale, which cannot be seen on the dark ground.
+        "height_colours": colourise(np.linspace(0.1, 0.9, 9), 0, 1, "height").tolist(),
         "reference": contents.clocks.get("reference"),
         "work_s": processing.working_seconds(summary.steps),
         "marks": findings.marks(summary.findings, summary.steps),

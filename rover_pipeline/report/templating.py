@@ -9,9 +9,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from rover_pipeline import __version__
+from rover_pipeline.draw import formatting
+from rover_pipeline.draw.theme import colour_name
 from rover_pipeline.format.info import size_text
-from rover_pipeline.report import formatting
-from rover_pipeline.report.draw.svg import colour_name
 
 #: Name of the folder that the page is published in.
 REPORT = "_report"

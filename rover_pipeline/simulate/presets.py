@@ -1,14 +1,30 @@
-"""What can be simulated: a scene, the motion through it, and a rig with its rates and shapes."""
+"""What can be simulated: a scene, the motion through it, and a rig with its rates and shapes.
+
+It is light: a wrong name is told before the simulator is loaded.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import Literal, get_args
 
 from pydantic import Field
 
+from rover_pipeline.errors import ConfigError, did_you_mean
 from rover_pipeline.options import Options
+from rover_pipeline.simulate.faults import FAULTS
 from rover_pipeline.simulate.sensors.chirps import Chirps
-from rover_pipeline.simulate.unkind import Unkind
+from rover_pipeline.simulate.unkind import Unkind, put_on
+
+# fmt: off
+#: Chirps of the presets in buildings, with range bins of 4.4 cm.
+_INDOORS = Chirps(device="AWR1843", idle_time=200.0, ramp_end_time=59.0, freq_slope=67.012, sample_rate=5000)
+#: Chirps of the presets in the open, on foot.
+_OUTDOORS = Chirps(device="AWR1843", idle_time=120.0, ramp_end_time=59.0, freq_slope=33.506, sample_rate=5000)
+#: Chirps at the speed of a bike.
+_FAST = Chirps(device="AWR1843", idle_time=6.0, ramp_end_time=34.0, freq_slope=67.012, sample_rate=10000)
+#: Every sensor has a sample within the shorter one, s. A day of recording fills terabytes.
+_SHORTEST_S, _LONGEST_S = 0.5, 86400.0
 
 
 class Preset(Options):
@@ -33,13 +49,6 @@ class Preset(Options):
     unkind: Unkind = Field(Unkind(), description="What is wrong with the rig and its world.")
 
 
-# fmt: off
-#: Chirps of the presets in buildings, with range bins of 4.4 cm.
-_INDOORS = Chirps(device="AWR1843", idle_time=200.0, ramp_end_time=59.0, freq_slope=67.012, sample_rate=5000)
-#: Chirps of the presets in the open, on foot.
-_OUTDOORS = Chirps(device="AWR1843", idle_time=120.0, ramp_end_time=59.0, freq_slope=33.506, sample_rate=5000)
-#: Chirps at the speed of a bike.
-_FAST = Chirps(device="AWR1843", idle_time=6.0, ramp_end_time=34.0, freq_slope=67.012, sample_rate=10000)
 PRESETS: dict[str, Preset] = {
     "tiny": Preset(
         description="A few seconds of a walk through a furnished flat, small shapes: for tests and demonstrations.",
@@ -87,3 +96,39 @@ PRESETS: dict[str, Preset] = {
         scene="tunnel", carrier="bike", speed=4.0, radar=_FAST,
     ),
 }
+
+
+
+
+def choose(
+    preset: str | Preset, duration: float | None, seed: int, faults: Sequence[str], lens: str | None
+) -> tuple[Preset, float, list[str]]:
+    """A preset with a lens and faults of its world, the seconds, and the faults that damage the finished recording.
+
+    Args:
+        preset, duration, seed, faults, lens: as `simulate` takes them.
+
+    Raises:
+        ConfigError: a name is unknown, or a number is none that can be simulated.
+    """
+    if isinstance(preset, str):
+        if preset not in PRESETS:
+            raise ConfigError(f"simulate: unknown preset {preset!r}; {did_you_mean(preset, PRESETS)}")
+        preset = PRESETS[preset]
+    if lens is not None:
+        lenses = get_args(Preset.model_fields["lens"].annotation)
+        if lens not in lenses:
+            raise ConfigError(f"simulate: unknown lens {lens!r}; {did_you_mean(lens, lenses)}")
+        preset = preset.model_copy(update={"lens": lens})
+    damages = [fault for fault in faults if fault in FAULTS]
+    unkind = put_on([fault for fault in faults if fault not in FAULTS], preset.unkind, [*FAULTS])
+    ramps = preset.radar.model_copy(update={"frequency": preset.radar.frequency + unkind.carrier_shift})
+    seconds = preset.duration if duration is None else duration
+    if not _SHORTEST_S <= seconds <= _LONGEST_S:
+        limits = f"at least {_SHORTEST_S} s and at most {_LONGEST_S:.0f} s"
+        raise ConfigError(f"simulate: duration must be {limits}, is {seconds}")
+    if unkind.lidar_silence > seconds - _SHORTEST_S:
+        raise ConfigError(f"simulate: lidar-silence leaves no sweeps of {seconds:g} s; ask for a longer --duration")
+    if seed < 0:
+        raise ConfigError(f"simulate: seed must not be negative, is {seed}")
+    return preset.model_copy(update={"unkind": unkind, "radar": ramps}), seconds, damages

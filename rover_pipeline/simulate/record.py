@@ -27,9 +27,8 @@ from rover_pipeline.format.meta import ChannelSpec
 from rover_pipeline.format.provenance import MADE_BY, PROVENANCE, versions
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, SensorWriter
 from rover_pipeline.format.trace import CONFIG, new_trace
-from rover_pipeline.simulate.choice import choose
 from rover_pipeline.simulate.faults import FAULTS
-from rover_pipeline.simulate.presets import Preset
+from rover_pipeline.simulate.presets import Preset, choose
 from rover_pipeline.simulate.rig import PACKETS_LOST_EVERY, Rig, build
 from rover_pipeline.simulate.sensors import camera, imu, lidar, ouster, radar
 from rover_pipeline.simulate.sensors.clocks import Tick, is_lost

@@ -101,8 +101,8 @@ def align(pos: np.ndarray, wanted: np.ndarray) -> Alignment:
     return Alignment(rot, goal - matmul(rot, centre))
 
 
-def covered(ts: np.ndarray, times: np.ndarray, max_gap: float = MAX_GAP_S) -> np.ndarray:
-    """Whether instants lie on one of the times `ts`, or between two with at most `max_gap` seconds between them.
+def covered(ts: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """Whether instants lie on one of the times `ts`, or between two with at most `MAX_GAP_S` between them.
 
     Args:
         ts: f8 (M,), s, increasing; times: f8 (N,), s.
@@ -110,7 +110,7 @@ def covered(ts: np.ndarray, times: np.ndarray, max_gap: float = MAX_GAP_S) -> np
     if not len(ts):
         return np.zeros(len(times), bool)
     right = np.clip(np.searchsorted(ts, times), 0, len(ts) - 1)
-    inside = (times > ts[0]) & (times < ts[-1]) & (ts[right] - ts[np.maximum(right - 1, 0)] <= max_gap)
+    inside = (times > ts[0]) & (times < ts[-1]) & (ts[right] - ts[np.maximum(right - 1, 0)] <= MAX_GAP_S)
     return np.asarray(inside | (ts[right] == times))
 
 

@@ -16,8 +16,7 @@ from rover_pipeline.errors import FormatError
 from rover_pipeline.export import ExportOptions, export
 from rover_pipeline.export.dataset import export_dataset
 from rover_pipeline.export.edgefirst.layout import LAYOUT
-from rover_pipeline.export.mp4 import Picture
-from rover_pipeline.export.panels import range_image_panel
+from rover_pipeline.export.mp4 import Picture, range_image_panel
 from rover_pipeline.export.picture import save_picture
 from rover_pipeline.export.rslearn.source import Ground, Slice
 from rover_pipeline.format.provenance import read_provenance

@@ -17,6 +17,7 @@ from matplotlib.patches import Polygon
 
 import rover_pipeline as rp
 from rover_pipeline.cli import main
+from rover_pipeline.draw.theme import APPROACHING, RECEDING
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.export.picture import draw, save_picture
@@ -71,8 +72,8 @@ def centre_of(plot: np.ndarray, colour: tuple[int, int, int], tolerance: int = 6
     return np.array([columns.mean() / plot.shape[1], 1 - rows.mean() / plot.shape[0]])
 
 
-YELLOW, PURPLE = (253, 231, 37), (68, 1, 84)  # the ends of matplotlib's colormap viridis
-RED, BLUE = (180, 4, 38), (59, 76, 192)  # those of coolwarm
+YELLOW, BLACK = (252, 255, 164), (0, 0, 4)  # the ends of the colours of power
+RED, BLUE = RECEDING, APPROACHING
 RANGE, DOPPLER = ("m", 0.5 * np.arange(20)), ("m/s", 0.25 * (np.arange(10) - 5))
 AZIMUTH = ("rad", np.radians(np.linspace(-70, 70, 10)))
 
@@ -87,7 +88,7 @@ def test_the_strongest_bin_is_bright_at_its_range_to_the_right_and_its_other_axi
     trace = write_product(tmp_path / "trace", f"_radar_{product}", axes, power=power)
     plot, _ = rendered_plots(trace, f"_radar_{product}")
     np.testing.assert_allclose(centre_of(plot, YELLOW), [14.5 / 20, 7.5 / 10], atol=0.01)
-    assert (np.abs(plot.astype("i4") - PURPLE).max(-1) < 20).mean() > 0.9
+    assert (np.abs(plot.astype("i4") - BLACK).max(-1) < 20).mean() > 0.9
 
 
 def test_the_strongest_bin_of_a_spectrum_is_bright_in_both_of_its_plots(tmp_path: Path) -> None:
@@ -207,7 +208,7 @@ def test_a_cell_to_the_right_is_drawn_to_the_right_and_a_path_to_the_left_goes_u
     cells[0, 9, 10] = 1
     axes = {"range": RANGE, "azimuth": AZIMUTH}
     plot, *_ = rendered_plots(write_product(tmp_path / "bev", "_bev", axes, occupancy=cells), "_bev")
-    assert centre_of(plot[6:-6, 6:-6], (0, 0, 0), 40)[0] > 0.7
+    assert centre_of(plot[6:-6, 6:-6], (254, 232, 56), 40)[0] > 0.7
     pos = np.stack([np.zeros(12), np.linspace(0, 3, 12), np.zeros(12)], -1)  # to the left
     path = write_product(tmp_path / "odom", "_odom", {}, pos=pos)
     line = draw(path, "_odom").axes[0].lines[0]

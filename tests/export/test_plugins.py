@@ -19,7 +19,7 @@ from rover_pipeline.errors import ConfigError
 from rover_pipeline.export.read_back import recognise
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.importers.table import _MODELS, IMPORTS
-from rover_pipeline.importers.velodyne_models import NAMES
+from rover_pipeline.importers.velodyne_packets import NAMES
 from rover_pipeline.validation.check import problems
 from tests.conftest import CHECKOUT
 from tests.kit import small_trace, write_odometry

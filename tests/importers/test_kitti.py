@@ -20,8 +20,8 @@ from rover_pipeline.importers.kitti import import_kitti
 from rover_pipeline.importers.pictures import import_pictures
 from rover_pipeline.kinematics.mount import find_mount
 from rover_pipeline.kinematics.options import RigOptions
-from rover_pipeline.report.read.rig import OPTICAL_FROM_FLU
 from rover_pipeline.validation.check import problems
+from rover_pipeline.validation.rig import OPTICAL_FROM_FLU
 from tests.kit import pictures
 
 #: Calibration of 2011-09-26, as KITTI publishes it.

@@ -30,13 +30,11 @@ def clouds(sizes: Sequence[int], seed: int = 0) -> list[Cloud]:
     ]
 
 
-def write(trace: Path, sweeps: Sequence[Cloud], *, compress: bool = False, max_points: int = 0) -> Sensor:
+def write(trace: Path, sweeps: Sequence[Cloud], *, compress: bool = False) -> Sensor:
     trace.mkdir()
     (trace / CONFIG).write_text("lidar: {type: lidar}\n")
     folder = trace / "lidar"
-    with PointsWriter(
-        folder, intensity="counts", ring=True, time=True, compress=compress, max_points=max_points
-    ) as writer:
+    with PointsWriter(folder, intensity="counts", ring=True, time=True, compress=compress) as writer:
         for ts, cloud in zip(times(len(sweeps)), sweeps, strict=True):
             writer.append(ts, cloud)
     return Sensor(folder)
@@ -60,15 +58,6 @@ def test_sweeps_of_any_sizes_are_read_as_they_were_given(
             rest = read[len(wanted) :]
             assert np.isnan(rest).all() if name != "ring" else not rest.any()
     assert list(problems(tmp_path / "trace")) == []
-
-
-def test_the_bytes_do_not_depend_on_what_the_writer_knew_of_the_sizes(tmp_path: Path) -> None:
-    given = clouds((3, 9, 4, 30, 31, 7))
-    for name, most in (("a", 0), ("b", 31), ("c", 100)):
-        write(tmp_path / name, given, max_points=most)
-    wanted = {path.name: path.read_bytes() for path in (tmp_path / "a" / "lidar").iterdir()}
-    for name in ("b", "c"):
-        assert {path.name: path.read_bytes() for path in (tmp_path / name / "lidar").iterdir()} == wanted
 
 
 def test_points_that_are_no_returns_are_left_out_with_all_that_is_known_of_them(tmp_path: Path) -> None:

@@ -15,8 +15,7 @@ import yaml
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.errors import ConfigError
 from rover_pipeline.format.sensor import Sensor
-from rover_pipeline.importers.dca1000 import import_dca1000
-from rover_pipeline.importers.dca1000_setup import Capture, read_setup
+from rover_pipeline.importers.dca1000 import Capture, import_dca1000, read_setup
 from rover_pipeline.radar.options import PointsOptions
 from rover_pipeline.radar.steps import points
 from rover_pipeline.simulate.sensors.chirps import Chirps

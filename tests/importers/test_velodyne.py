@@ -15,10 +15,8 @@ from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.importers.ros.bags import Recording
 from rover_pipeline.importers.ros.messages import Decoder, known_type
 from rover_pipeline.importers.ros.record import Options, import_ros
-from rover_pipeline.importers.velodyne import import_velodyne, model_of
-from rover_pipeline.importers.velodyne_models import MODELS
-from rover_pipeline.importers.velodyne_packets import Returns, decode, find_model
-from rover_pipeline.importers.velodyne_sweeps import SweepBuilder
+from rover_pipeline.importers.velodyne import SweepBuilder, import_velodyne, model_of
+from rover_pipeline.importers.velodyne_packets import MODELS, Returns, decode, find_model
 from rover_pipeline.validation.check import problems
 
 #: Fields of the cloud that nebula, TIER IV's driver, made of the packets.

@@ -11,14 +11,14 @@ import cv2
 import numpy as np
 import pytest
 
-from rover_pipeline.report.draw import charts
-from rover_pipeline.report.draw.figures import LEFT, NARROW, RIGHT, WIDE, Chart
-from rover_pipeline.report.draw.maps import FloorPlan
-from rover_pipeline.report.draw.svg import COLOURS, themed_svg
+from rover_pipeline.draw.charts import path as draw_path
+from rover_pipeline.draw.figures import LEFT, NARROW, RIGHT, WIDE, Chart, themed_svg
+from rover_pipeline.draw.map_view import FloorPlan
+from rover_pipeline.draw.theme import COLOURS
+from rover_pipeline.report import charts
 from rover_pipeline.report.fleet import Row
 from rover_pipeline.report.read.motion import QualityChannel, SpeedCurve, Track
-from rover_pipeline.report.read.sensors import SensorRecord
-from rover_pipeline.report.read.sync import Residuals
+from rover_pipeline.report.read.sensors import Residuals, SensorRecord
 from rover_pipeline.report.summary import Motion, SensorSummary, Summary
 from tests.kit import START_S, times
 
@@ -108,7 +108,7 @@ def test_a_late_sample_is_a_peak_of_the_jitter() -> None:
 
 
 def test_a_fast_moment_is_a_peak_of_the_speed_below_the_maximum_doppler() -> None:
-    chart = charts.speed(SpeedCurve(TS, PEAK), SpeedCurve(TS, 0.9 * PEAK), 4.0, SPAN, "_odom")
+    chart = charts.speed(SpeedCurve(TS, PEAK), SpeedCurve(TS, 0.9 * PEAK), 4.0, SPAN)
     assert_peak_at_a_quarter(chart, "lidar")
     assert_peak_at_a_quarter(chart, "radar")
     assert chart is not None
@@ -140,7 +140,7 @@ def test_the_path_goes_right_along_x_and_up_along_y_and_lies_on_the_floor_plan()
     track = Track(TS, PEAK, np.stack([x, y, 0 * x], axis=1), np.ones(101, bool))
     image = np.full((5, 7, 4), 128, "u1")
     image[0, 6] = 255  # the cell with the largest x and y, whose centre is (6, 4) m: the end of the path
-    chart = charts.path(track, FloorPlan(image, np.array([-0.5, -0.5]), np.array([6.5, 4.5])))
+    chart = draw_path(TS, track.pos[:, :2], track.valid, FloorPlan(image, np.array([-0.5, -0.5]), np.array([6.5, 4.5])))
     for svg in (chart.wide, chart.narrow):
         line = curve(svg, "accent")
         (first, corner, last), scale = line[[0, 60, 100]], (line[60, 0] - line[0, 0]) / 6

@@ -14,11 +14,11 @@ import pytest
 from rover_pipeline.format.meta import read_meta, write_meta
 from rover_pipeline.format.trace import Trace
 from rover_pipeline.numerics.nearest import nearest_samples
-from rover_pipeline.report.draw.frames import draw_instants
+from rover_pipeline.report.frames import draw_instants
 from rover_pipeline.report.read.sensors import read_sensors
+from tests.draw.test_pixels import decode
 from tests.kit import START_S, small_trace, times
 from tests.report.scene import lidar_times, sensor, walk
-from tests.report.test_images import decode
 
 AZIMUTH = np.radians(np.linspace(-60, 60, 121))
 RANGES = np.arange(0, 10.1, 0.1)

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rover_pipeline.draw.map_view import View3d
 from rover_pipeline.mapping.ply import ply
-from rover_pipeline.report.draw.maps import View3d, read_view
+from rover_pipeline.report.read.map import read_view
 from rover_pipeline.report.read.motion import Track
 
 

@@ -17,7 +17,7 @@ from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.radar.axes import resolutions
 from rover_pipeline.radar.options import PointsOptions
 from rover_pipeline.radar.spectrum import RangeDoppler, decibel
-from rover_pipeline.report.read.rig import made_with, sensor_mount
+from rover_pipeline.validation.rig import made_with, sensor_mount
 
 #: The largest amplitude of the frames that are looked at first is stored as at most this: 12 dB are left for others.
 _LARGEST = 8192.0

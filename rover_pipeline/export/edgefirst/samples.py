@@ -15,6 +15,7 @@ import cv2
 import numpy as np
 
 from rover_pipeline.camera.lens import Lens
+from rover_pipeline.camera.pictures import encode_picture
 from rover_pipeline.datasets.options import EdgefirstOptions
 from rover_pipeline.datasets.splits import Course
 from rover_pipeline.engine.progress import progress
@@ -39,8 +40,7 @@ from rover_pipeline.format.meta import META
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.kinematics.rotation import from_matrix
 from rover_pipeline.kinematics.state import Poses
-from rover_pipeline.mapping.grid import encoded
-from rover_pipeline.report.read.rig import camera_lens, sensor_mount, whole_sensor
+from rover_pipeline.validation.rig import camera_lens, sensor_mount, whole_sensor
 
 _DATED = re.compile(r".*_\d{8}_\d{6}")
 _COPY_BYTES = 1 << 20
@@ -220,7 +220,7 @@ class Sequence:
             aligned = self._sweeps.destaggered(images)
             data["lidar.png"] = png16(aligned["rng"])
             if "lidar.jpeg" in self.kinds:
-                data["lidar.jpeg"] = encoded(".jpeg", aligned["rfl"], (cv2.IMWRITE_JPEG_QUALITY, 95))
+                data["lidar.jpeg"] = encode_picture(".jpeg", aligned["rfl"], (cv2.IMWRITE_JPEG_QUALITY, 95))
         return data
 
     def rows(self, classes: list[str]) -> Iterator[Row]:

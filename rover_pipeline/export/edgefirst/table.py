@@ -15,9 +15,9 @@ import numpy as np
 from PIL import Image
 from PIL.ExifTags import IFD, Base
 
+from rover_pipeline.camera.pictures import encode_picture
 from rover_pipeline.errors import MissingExtraError
 from rover_pipeline.format.files import regular_size
-from rover_pipeline.mapping.grid import encoded
 
 #: Version of the format's text that the table follows. The client reads it, and its `Binary` masks, as it is.
 SCHEMA = "2026.04"
@@ -160,7 +160,7 @@ def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
 
 def png16(image: np.ndarray) -> bytes:
     """A greyscale PNG of u2 (height, width). PNG stores the larger byte first, OpenCV sees to that."""
-    return encoded(".png", image, _PNG)
+    return encode_picture(".png", image, _PNG)
 
 
 def has_huffman_table(jpeg: bytes) -> bool:

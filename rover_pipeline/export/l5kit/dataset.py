@@ -27,7 +27,7 @@ from rover_pipeline.export.l5kit.records import (
 from rover_pipeline.export.l5kit.zarr2 import ArrayWriter
 from rover_pipeline.export.objects import ObjectReader
 from rover_pipeline.kinematics.trajectory import Trajectory
-from rover_pipeline.report.read.rig import lidar_clock, read_trajectory
+from rover_pipeline.validation.rig import lidar_clock, read_trajectory
 
 __all__ = ["LAYOUT", "describe", "relations", "write"]
 

@@ -16,13 +16,13 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from rover_pipeline.camera.pictures import encode_picture
 from rover_pipeline.errors import FormatError
 from rover_pipeline.export.objects import Objects
 from rover_pipeline.export.samples import Samples, find_samples
 from rover_pipeline.format.channels.jpeg import PictureChannel
 from rover_pipeline.kinematics.rotation import from_matrix
-from rover_pipeline.mapping.grid import encoded
-from rover_pipeline.report.read.rig import camera_lens, sensor_mount
+from rover_pipeline.validation.rig import camera_lens, sensor_mount
 
 PayloadSensor = Literal["camera", "lidar", "radar"]
 #: Sensor -> the channel that pictures are made from, and the sensor that holds its poses.
@@ -92,7 +92,7 @@ def find_payloads(trace: Path, sensor: PayloadSensor) -> Payloads:
         if sensor == "radar":
             steps = (np.nan_to_num(values.astype("f8"), nan=RADAR_ZERO_DB) - RADAR_ZERO_DB) / RADAR_STEP_DB
             values = np.clip(np.rint(steps), 0, 65535)
-        return encoded(".png", values.astype("u2"))
+        return encode_picture(".png", values.astype("u2"))
 
     return Payloads(samples, metadata, read_png)
 

@@ -23,7 +23,7 @@ from rover_pipeline.mapping.local_grid import LocalGrid
 from rover_pipeline.mapping.options import MapOptions
 from rover_pipeline.mapping.sweeps import max_distance, placed
 from rover_pipeline.numerics.linear import matmul
-from rover_pipeline.report.read.rig import lidar_clock, read_trajectory, whole_sensor
+from rover_pipeline.validation.rig import lidar_clock, read_trajectory, whole_sensor
 
 #: Number of sweeps that the floor is estimated from.
 _FLOOR_SWEEPS = 8

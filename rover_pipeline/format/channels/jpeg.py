@@ -25,6 +25,13 @@ FACTORS = (1, 2, 4, 8)
 _FIRST_SEGMENT, _RESTARTS, _BEGIN, _END, _SCAN = 0xC0, range(0xD0, 0xD8), 0xD8, 0xD9, 0xDA
 
 
+def png_size(data: bytes) -> tuple[int, int] | None:
+    """(height, width) of a PNG from its header (ISO/IEC 15948, 11.2.2), before it is decoded; None = it is none."""
+    if data[:8] != b"\x89PNG\r\n\x1a\n" or data[12:16] != b"IHDR":
+        return None
+    return int.from_bytes(data[20:24], "big"), int.from_bytes(data[16:20], "big")
+
+
 def encode(sample: np.ndarray) -> bytes:
     """u1 RGB, (height, width, 3), as a JPEG file."""
     done, data = cv2.imencode(".jpg", cv2.cvtColor(sample, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, _QUALITY])

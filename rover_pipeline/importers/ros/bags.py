@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,7 +13,10 @@ from rover_pipeline.format.names import is_plain
 from rover_pipeline.format.texts import read_yaml
 from rover_pipeline.importers.ros import database, mcap, rosbag1
 from rover_pipeline.importers.ros.files import BagFile, Message
+from rover_pipeline.importers.times import natural_order
 
+#: Bytes after which the progress is told again.
+_ADVANCE_BYTES = 1 << 22
 _SUFFIXES = (".bag", ".db3", ".mcap", ".active", ".zstd", ".zst", ".gz", ".bz2", ".lz4")
 #: First bytes of what is no bag, and what helps.
 _STRANGERS = {
@@ -50,23 +52,27 @@ class Recording:
                 raise FormatError(f"{name}: is given twice; give each bag once")
         self.files = sorted(files, key=_first_time) if len(files) > 1 else files
         self.size = sum(file.size for file in files)
-        self._before = 0
 
-    @property
-    def position(self) -> int:
-        """Bytes of all files that were read, for the progress."""
-        return self._before + (self._current.position if self._current else 0)
+    def messages(
+        self,
+        heads: bool = False,
+        wanted: Collection[str] | None = None,
+        advance: Callable[[int], object] = lambda size: None,
+    ) -> Iterator[Message]:
+        """Messages of all files. See `BagFile.messages`.
 
-    _current: BagFile | None = None
-
-    def messages(self, heads: bool = False, wanted: Collection[str] | None = None) -> Iterator[Message]:
-        """Messages of all files. See `BagFile.messages`."""
-        self._before = 0
+        Args:
+            advance: is called with the number of bytes that were read since its last call.
+        """
+        before = done = 0
         for file in self.files:
-            self._current = file
-            yield from file.messages(heads, wanted)
-            self._before += file.size
-            self._current = None
+            for message in file.messages(heads, wanted):
+                yield message
+                if before + file.position - done > _ADVANCE_BYTES:
+                    advance(before + file.position - done)
+                    done = before + file.position
+            before += file.size
+        advance(before - done)
 
     def problems(self) -> list[str]:
         return [f"{file.path}: {file.problem}" for file in self.files if file.problem]
@@ -123,16 +129,11 @@ def _folder(folder: Path, partial: bool) -> list[BagFile]:
                 )
         return [_open(folder / name, partial, mode == "message") for name in names]
     try:
-        names = sorted((name for name in os.listdir(folder) if name.endswith(_SUFFIXES)), key=_natural)
+        bags = sorted((path for path in folder.iterdir() if path.name.endswith(_SUFFIXES)), key=natural_order)
     except OSError as error:
         raise FormatError(f"{folder}: {error.strerror}") from error
-    if not names:
+    if not bags:
         inner = next((each for each in sorted(folder.iterdir()) if (each / "metadata.yaml").is_file()), None)
         hint = f"; give the folder {inner}" if inner else ""
         raise FormatError(f"{folder}: holds neither a metadata.yaml nor any .bag, .db3 or .mcap file{hint}")
-    return [_open(folder / name, partial) for name in names]
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    """A key that sorts `x_2` before `x_10`."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
+    return [_open(path, partial) for path in bags]

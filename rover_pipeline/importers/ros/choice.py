@@ -8,7 +8,7 @@ from typing import NamedTuple
 from rover_pipeline.errors import ConfigError, did_you_mean
 from rover_pipeline.importers.ros.layouts import DOPPLER, MAX_RADAR_POINTS, find_field, time_fields
 from rover_pipeline.importers.ros.messages import LIVOX, PACKETS
-from rover_pipeline.importers.ros.survey import ENCODINGS, Topic, is_imu_packets
+from rover_pipeline.importers.ros.survey import ENCODINGS, TF, Topic, is_imu_packets
 
 #: Role -> the types of messages that can play it.
 ROLES: dict[str, tuple[str, ...]] = {
@@ -27,7 +27,6 @@ ROLES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 #: Keys of the metadata of an Ouster, of old and new firmware.
 _METADATA = ("beam_altitude_angles", "lidar_data_format")
-_TF = ("tf2_msgs/TFMessage", "tf/tfMessage")
 #: Pixels that are no picture: distances, labels.
 _NO_PICTURE = ("16UC1", "32FC1", "mono16", "16SC1", "32SC1", "64FC1")
 
@@ -144,7 +143,7 @@ def _unreadable(topic: Topic) -> str:
 
 def _role(topic: Topic) -> str:
     """The role that a topic can play, `tf`, or why it can play none."""
-    if topic.type in _TF:
+    if topic.type in TF:
         return "tf"
     if topic.type == "sensor_msgs/PointCloud2":
         if find_field(topic.fields, DOPPLER) and topic.points <= MAX_RADAR_POINTS:

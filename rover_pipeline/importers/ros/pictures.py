@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 import simplejpeg
 
-from rover_pipeline.format.channels.jpeg import FACTORS, decode, encode, frame_size, marker_problem
+from rover_pipeline.format.channels.jpeg import FACTORS, decode, encode, frame_size, marker_problem, png_size
 from rover_pipeline.format.meta import MAX_SAMPLE_BYTES, ChannelSpec
 from rover_pipeline.format.sensor import TS, TS_SPEC, SensorWriter
 from rover_pipeline.importers.ros.sinks import Sink
@@ -94,7 +94,7 @@ def _compressed(content: dict[str, Any], number: int) -> _Picture:
         if number < _TRIED or number % _EVERY == 0:
             decode(data, (*size, 3), FACTORS[-1])  # at an eighth of its size, which reads every bit
         return _Picture(data, size)
-    size = _png_size(data)
+    size = png_size(data)
     if size is None:
         raise ValueError(f"is a picture of the format {content['format'][:40]!r}; JPEG and PNG can be read")
     _require_size(size)
@@ -126,13 +126,6 @@ def _raw(content: dict[str, Any]) -> _Picture:
 def _require_size(size: tuple[int, int]) -> None:
     if max(size) > _LARGEST_SIDE or not 0 < 3 * size[0] * size[1] <= MAX_SAMPLE_BYTES:
         raise ValueError(f"is a picture of {size[1]} x {size[0]} pixels, which no camera makes")
-
-
-def _png_size(data: bytes) -> tuple[int, int] | None:
-    """(height, width) of a PNG from its header (ISO/IEC 15948, 11.2.2), before it is decoded."""
-    if data[:8] != b"\x89PNG\r\n\x1a\n" or data[12:16] != b"IHDR":
-        return None
-    return int.from_bytes(data[20:24], "big"), int.from_bytes(data[16:20], "big")
 
 
 def lens_of(info: dict[str, Any], size: tuple[int, int], rectified: bool) -> tuple[dict[str, Any] | None, str]:

@@ -30,7 +30,7 @@ from rover_pipeline.importers.ros.survey import Survey, Topic, survey
 from rover_pipeline.importers.ros.sweeps import CloudSink, LivoxSink, PacketSink, ScanSink
 from rover_pipeline.importers.table import say
 from rover_pipeline.importers.velodyne import model_of
-from rover_pipeline.importers.velodyne_models import Model
+from rover_pipeline.importers.velodyne_packets import Model
 from rover_pipeline.lookup import load
 from rover_pipeline.numerics.jumps import is_set
 
@@ -261,7 +261,7 @@ def _sink(
         return PacketSink(trace / role, options.model, source)
     period = float(np.median(np.diff(stamps.times))) if len(stamps.times) > 1 else 0.1
     kinds = {"sensor_msgs/PointCloud2": CloudSink, "sensor_msgs/LaserScan": ScanSink, **dict.fromkeys(LIVOX, LivoxSink)}
-    return kinds[topic.type](trace / role, topic.points, period, stamps.source == "header", source)
+    return kinds[topic.type](trace / role, period, stamps.source == "header", source)
 
 
 def _ouster(folder: Path, role: str, topic: Topic, found: Survey, options: Options, source: str) -> Sink:
@@ -288,18 +288,13 @@ def _reference(
 
 def _read_again(recording: Recording, streams: Sequence[_Stream], advance: Callable[[int], object]) -> None:
     wanted = {stream.topic.name: stream for stream in streams}
-    done = 0
     with ThreadPoolExecutor(THREADS) as pool:
-        for message in recording.messages(wanted=wanted):
+        for message in recording.messages(wanted=wanted, advance=advance):
             stream = wanted.get(message.topic)
             if stream is not None and stream.number < stream.topic.count:
                 stream.take(message, pool)
-            if recording.position - done > 1 << 22:
-                advance(recording.position - done)
-                done = recording.position
         for stream in streams:
             stream.finish()
-    advance(recording.size - done)
 
 
 def _told(stream: _Stream, where: str, options: Options) -> list[str]:

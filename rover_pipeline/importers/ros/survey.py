@@ -20,7 +20,7 @@ from rover_pipeline.importers.ros.messages import DEFINITIONS, LIVOX, PACKETS, D
 
 #: Encodings of messages that can be decoded.
 ENCODINGS = ("ros1", "cdr")
-_TF = ("tf2_msgs/TFMessage", "tf/tfMessage")
+TF = ("tf2_msgs/TFMessage", "tf/tfMessage")
 #: Of the transforms that move, all of the first messages are read, and then every one in so many.
 _ALL_TRANSFORMS, _EVERY_TRANSFORM = 2000, 50
 _MAX_TOPICS = 5000
@@ -100,8 +100,7 @@ def survey(recording: Recording, advance: Callable[[int], object]) -> Survey:
     """
     found = Survey()
     decoders = {encoding: Decoder(encoding) for encoding in ENCODINGS}
-    done = 0
-    for message in recording.messages(heads=True):
+    for message in recording.messages(heads=True, advance=advance):
         topic = found.topics.get(message.topic)
         if topic is None:
             if len(found.topics) >= _MAX_TOPICS:
@@ -119,17 +118,13 @@ def survey(recording: Recording, advance: Callable[[int], object]) -> Survey:
         topic.recorded.append(_in_range(message.time))
         topic.stamped.append(_in_range(stamp))
         topic.bytes += message.size
-        if recording.position - done > 1 << 22:
-            advance(recording.position - done)
-            done = recording.position
-    advance(recording.size - done)
     return found
 
 
 def _look(message: Message, topic: Topic, found: Survey, decoder: Decoder) -> int:
     """Keep what is needed of a message, and return the stamp of its header, ns."""
     number = topic.count
-    if topic.type in _TF:
+    if topic.type in TF:
         if "static" in topic.name or number < _ALL_TRANSFORMS or number % _EVERY_TRANSFORM == 0:
             for each in decoder.decode(topic.type, message.data)["transforms"]:
                 parent, child = each["header"]["frame_id"], each["child_frame_id"]

@@ -19,10 +19,8 @@ from rover_pipeline.importers.ros.layouts import (
     vectors,
 )
 from rover_pipeline.importers.ros.sinks import Sink
-from rover_pipeline.importers.velodyne import Sweeps
-from rover_pipeline.importers.velodyne_models import Model
-from rover_pipeline.importers.velodyne_packets import PACKET_BYTES
-from rover_pipeline.importers.velodyne_sweeps import SweepBuilder
+from rover_pipeline.importers.velodyne import SweepBuilder, Sweeps
+from rover_pipeline.importers.velodyne_packets import PACKET_BYTES, Model
 
 _HEADER = "the stamp of its header; the sensor does not say when in the sweep that is"
 
@@ -51,15 +49,14 @@ class SweepSink(Sink):
     """What clouds and scans have in common.
 
     Args:
-        places: points of the largest sweep.
         period: s, median interval between sweeps.
         stamped: whether the times of the trace are those of the headers, which times of points may refer to.
         source: for the sidecar.
     """
 
-    def __init__(self, folder: Path, places: int, period: float, stamped: bool, source: str) -> None:
+    def __init__(self, folder: Path, period: float, stamped: bool, source: str) -> None:
         super().__init__(folder)
-        self._places, self._period, self._stamped, self._source = places, period, stamped, source
+        self._period, self._stamped, self._source = period, stamped, source
         self._writer: PointsWriter | None = None
         self._last = -np.inf
         self._late = self._empty = 0
@@ -84,7 +81,6 @@ class SweepSink(Sink):
                 time=timed,
                 instant=instant or ("the end of the sweep" if timed else _HEADER),
                 source=self._source,
-                max_points=self._places,
             )
         if ts <= self._last:
             self._late += 1
@@ -150,8 +146,8 @@ class LivoxSink(SweepSink):
 
     heavy = True
 
-    def __init__(self, folder: Path, places: int, period: float, stamped: bool, source: str) -> None:
-        super().__init__(folder, places, period, stamped, source)
+    def __init__(self, folder: Path, period: float, stamped: bool, source: str) -> None:
+        super().__init__(folder, period, stamped, source)
         self._unit = TimeUnit(("offset_time",), "ns", 1e-9, "header" if stamped else "own")
         self.notes.append(f"instants of points: {self._unit}")
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from rover_pipeline.draw.formatting import count, percent
 from rover_pipeline.errors import unless_damaged
 from rover_pipeline.format.channels.jpeg import FACTORS, PictureChannel
 from rover_pipeline.format.trace import Trace
 from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.radar.health import clipped_share
-from rover_pipeline.report.formatting import count, percent
 from rover_pipeline.report.read.sensors import SensorRecord
+from rover_pipeline.validation.against import Comparison, contradiction_text
 
 #: Samples of a channel that are looked at, evenly spaced.
 _LOOKED_AT = 6
@@ -130,3 +132,10 @@ _LOOKS: tuple[tuple[str, str, int, Callable[[np.ndarray], _Found]], ...] = (
     ("imu", "acc", 1, _vectors),
     ("imu", "avel", 1, _vectors),
 )
+
+
+def contradicted(compared: Iterable[Comparison]) -> Iterator[Remark]:
+    """What the page says of contradictions between `_odom` and references."""
+    for found in compared:
+        name = Path(found.against).name
+        yield from (Remark("_odom", contradiction_text(each, name), each.wrong) for each in found.contradictions)

@@ -1,11 +1,14 @@
-"""Every sensor's time stamps, gaps, invalid samples and storage. Of the samples only `ts` and `valid` are read."""
+"""Every sensor's time stamps, gaps, invalid samples and storage. Of the samples only `ts` and `valid` are read.
+
+`_sync` tells how far the samples of sensors are apart in time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,13 +19,15 @@ from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import VALID, Sensor
 from rover_pipeline.format.texts import read_json, read_text
 from rover_pipeline.format.trace import CONFIG, Trace
-from rover_pipeline.report.read.timestamps import timing_figures
-from rover_pipeline.report.summary import ChannelSummary, SensorSummary
+from rover_pipeline.report.read.timestamps import plausible_or_nan, timing_figures
+from rover_pipeline.report.summary import ChannelSummary, SensorSummary, SyncSummary
 
 #: Time stamps further than this from a sensor's median time are damaged, s.
 _MAX_DISTANCE_S = 30 * 86400.0
 #: The usual sensors in the order of the page.
 USUAL_SENSORS = ("lidar", "radar", "camera", "imu")
+#: Suffix of the channels of `_sync` with residuals.
+_RESIDUAL = "_dt"
 
 
 @dataclass(frozen=True)
@@ -185,3 +190,51 @@ def read_sidecar(trace: Path, sensor: str) -> dict[str, Any]:
 def _without_folder(trace: Trace, message: object) -> str:
     """A message with paths relative to the trace, so that a shared page does not reveal where the recording lies."""
     return str(message).replace(f"{trace.path}/", "")
+
+
+class Residuals(NamedTuple):
+    """The samples of a sensor nearest to those of the reference.
+
+    Attributes:
+        nearest: index of the nearest sample, f8 (frame,), -1 = none within the tolerance.
+        seconds: its time after the reference sample, f8 (frame,), s.
+    """
+
+    nearest: np.ndarray
+    seconds: np.ndarray
+
+
+def read_residuals(sync: SensorRecord | None, measured: Mapping[str, Any]) -> dict[str, Residuals]:
+    """Residuals of every sensor but the reference, whose own are always 0. The usual sensors come first.
+
+    Args:
+        measured: what the step measured, from its provenance.
+    """
+    if sync is None or sync.sensor is None:
+        return {}
+    names = [name.removesuffix(_RESIDUAL) for name in sync.sensor.specs if name.endswith(_RESIDUAL)]
+    residuals = {}
+    for name in usual_sensors_first(names):
+        nearest, seconds = sync.read(name), sync.read(f"{name}{_RESIDUAL}")
+        if name != measured.get("reference") and nearest is not None and seconds is not None:
+            residuals[name] = Residuals(nearest, plausible_or_nan(seconds))
+    return residuals
+
+
+def summarise_sync(sensor: str, residuals: Residuals, measured: Mapping[str, Any]) -> SyncSummary:
+    """The figures of one sensor, with what the step measured of its clock."""
+    matched = residuals.nearest >= 0
+    residual_ms = 1e3 * residuals.seconds[matched & np.isfinite(residuals.seconds)]
+    figures: dict[str, float] = {}
+    if len(residual_ms):
+        percentiles = np.percentile(np.abs(residual_ms), (50, 95, 99, 100))
+        figures = {"median_ms": float(np.median(residual_ms))}
+        figures |= zip(("p50_ms", "p95_ms", "p99_ms", "max_ms"), map(float, percentiles), strict=True)
+    clocks = measured.get("sensors")
+    clock = clocks.get(sensor) if isinstance(clocks, Mapping) else None
+    if isinstance(clock, Mapping):
+        latency = clock.get("latency_ms")
+        latency_p95 = latency.get("p95") if isinstance(latency, Mapping) else None
+        stored = {"drift_ppm": clock.get("drift_ppm"), "latency_p95_ms": latency_p95}
+        figures |= {key: float(value) for key, value in stored.items() if isinstance(value, (int, float))}
+    return SyncSummary(sensor=sensor, matched=int(matched.sum()), missing=int((~matched).sum()), **figures)

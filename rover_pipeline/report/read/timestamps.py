@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from rover_pipeline.draw.charts import Intervals
 from rover_pipeline.format.info import GAP_PERIODS
-from rover_pipeline.report.summary import Intervals
+from rover_pipeline.report import summary
 
 #: Larger values come from damaged files: no axis can be drawn for them.
 _LARGEST_VALUE = 1e15
@@ -34,7 +35,7 @@ def timing_figures(ts: np.ndarray, nominal_hz: float | None) -> dict[str, Any]:
         "gaps": int(is_gap.sum()),
         "lost": int(np.round(intervals[is_gap] / period - 1).sum()),
         "longest_gap_s": float(intervals[is_gap].max(initial=0.0)),
-        "intervals": Intervals(
+        "intervals": summary.Intervals(
             median_ms=1e3 * period,
             p95_ms=1e3 * float(np.percentile(deviation, 95)),
             max_ms=1e3 * float(deviation.max()),
@@ -71,23 +72,7 @@ def fit_line(numbers: np.ndarray, ts: np.ndarray) -> tuple[float, np.ndarray]:
     return slope, y - slope * x
 
 
-class SensorIntervals(NamedTuple):
-    """Time intervals of a sensor in ascending order, f8 (interval, 2), s.
-
-    Attributes:
-        period: median interval between samples, s.
-        running: from the first sample to one period after the last one; empty without samples.
-        invalid: one per sample with `valid` = 0, until the next sample, at most one period long.
-        missing: where samples were lost.
-    """
-
-    period: float
-    running: np.ndarray
-    invalid: np.ndarray
-    missing: np.ndarray
-
-
-def sensor_intervals(ts: np.ndarray, valid: np.ndarray) -> SensorIntervals:
+def sensor_intervals(ts: np.ndarray, valid: np.ndarray) -> Intervals:
     """When a sensor ran, was not valid, and lost samples. Ascending time stamps, f8 (sample,), s; valid: (sample,)."""
     intervals = np.diff(ts)
     period = float(np.median(intervals)) if len(intervals) else 0.0
@@ -96,7 +81,7 @@ def sensor_intervals(ts: np.ndarray, valid: np.ndarray) -> SensorIntervals:
     # A sample stands for the period after it: a gap begins where the first lost sample should have been.
     end = np.where(before_gap, ts + period, following)
     invalid = valid == 0
-    return SensorIntervals(
+    return Intervals(
         period=period,
         running=np.column_stack([ts[:1], following[-1:]]),
         invalid=np.column_stack([ts[invalid], end[invalid]]),

@@ -14,14 +14,14 @@
   let { turn, tilt, near } = home;
   let ceiling = view.ceiling === null;
 
-  // Colours by height, from blue through green and yellow to red; most points are within the middle of the scale.
+  // Colours by height; most points are within the middle of the scale.
   const heights = Float32Array.from({ length: points.length / 3 }, (_, i) => points[3 * i + 2]).sort();
   const low = heights[Math.floor(0.02 * heights.length)];
   const high = Math.max(low + 0.1, heights[Math.floor(0.98 * (heights.length - 1))]);
-  const stops = [[48, 90, 200], [40, 170, 220], [60, 200, 120], [225, 210, 70], [235, 120, 50]];
+  const last = view.colours.length - 1;
   const colour = (z) => {
-    const at = Math.min(3.999, Math.max(0, (4 * (z - low)) / (high - low)));
-    const [a, b] = [stops[Math.floor(at)], stops[Math.floor(at) + 1]];
+    const at = Math.min(last - 0.001, Math.max(0, (last * (z - low)) / (high - low)));
+    const [a, b] = view.colours.slice(Math.floor(at), Math.floor(at) + 2);
     return a.map((value, i) => value + (b[i] - value) * (at % 1));
   };
   const colours = Uint8Array.from({ length: points.length }, (_, i) => colour(points[i - (i % 3) + 2])[i % 3]);

@@ -15,7 +15,6 @@ from rover_pipeline.kinematics.mount import IDENTITY, Mount
 from rover_pipeline.kinematics.state import State
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.simulate.motion.jet import Jet, constant, rotation, stack
-from rover_pipeline.simulate.motion.pace import Pace
 from rover_pipeline.simulate.motion.path import ClosedPath
 from rover_pipeline.simulate.unkind import Unkind
 
@@ -27,6 +26,31 @@ _FASTEST_HZ, _FIRST_HARMONIC = 20.0, 3
 _NOD = 0.5
 #: Frequencies of the vibration about the axes, Hz, and amplitudes for an amplitude of one.
 _VIBRATION = {"pitch": (15.0, 1.0), "roll": (12.5, 0.7), "yaw": (18.0, 0.5)}
+
+
+@dataclass(frozen=True)
+class Pace:
+    """A rest, a smooth start, and a constant speed from then on.
+
+    Attributes:
+        speed: m/s after the start.
+        stand: seconds at rest at the start.
+        spin_up: seconds from rest to full speed.
+    """
+
+    speed: float
+    stand: float = 1.0
+    spin_up: float = 1.5
+
+    def arc_length(self, time: np.ndarray) -> Jet:
+        """Arc length covered. The speed rises as the quintic smooth step, so that even the jerk is continuous."""
+        x = np.clip((time - self.stand) / self.spin_up, 0.0, 1.0)
+        at_full_speed = np.maximum(time - self.stand - self.spin_up, 0.0)
+        return Jet(
+            self.speed * (self.spin_up * x**4 * (2.5 - 3 * x + x * x) + at_full_speed),
+            self.speed * x**3 * (10 - 15 * x + 6 * x * x),
+            self.speed * 30 * x**2 * (1 - x) ** 2 / self.spin_up,
+        )
 
 
 class Harmonic(NamedTuple):

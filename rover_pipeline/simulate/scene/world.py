@@ -12,7 +12,7 @@ import numpy as np
 
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.simulate.motion.jet import Jet
-from rover_pipeline.simulate.motion.pace import Pace
+from rover_pipeline.simulate.motion.motion import Pace
 from rover_pipeline.simulate.motion.path import ClosedPath
 from rover_pipeline.simulate.scene.materials import INDEX
 

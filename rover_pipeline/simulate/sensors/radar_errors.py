@@ -102,7 +102,7 @@ def with_ghosts(paths: Paths, height: np.ndarray, rot: np.ndarray, share: float)
     )
 
 
-def bursts(chirps: Chirps, share: float, rng: np.random.Generator, amplitude: float = AMPLITUDE) -> np.ndarray:
+def bursts(chirps: Chirps, share: float, rng: np.random.Generator) -> np.ndarray:
     """Beat signals of another radar, c16 (chirp, tx, rx, sample), ADC counts.
 
     The frequency between both ramps crosses the band of the receiver at a constant rate, so that a burst is a linear
@@ -123,6 +123,6 @@ def bursts(chirps: Chirps, share: float, rng: np.random.Generator, amplitude: fl
         offset = time - middle
         inside = np.abs(offset) < length / 2
         phase = 2 * np.pi * 0.5 * (samples / length) * offset**2 + rng.uniform(0, 2 * np.pi)
-        burst = amplitude * rng.uniform(0.5, 1.5) * np.exp(1j * phase) * inside
+        burst = AMPLITUDE * rng.uniform(0.5, 1.5) * np.exp(1j * phase) * inside
         signal[loop, tx] = at_receivers[:, None] * burst
     return signal

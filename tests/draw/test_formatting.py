@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rover_pipeline.report import formatting
+from rover_pipeline.draw import formatting
 
 _MINUS = "\N{MINUS SIGN}"
 

@@ -5,7 +5,7 @@ Curves and intervals are reduced to what a picture can resolve, without hiding a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -14,32 +14,41 @@ from matplotlib.axes import Axes
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 
-from rover_pipeline.report.draw.figures import LEFT, RIGHT, ROW, TICKS, Canvas, Chart, draw_chart, set_time_axis
-from rover_pipeline.report.draw.maps import FloorPlan
-from rover_pipeline.report.draw.svg import COLOURS, colour_name
-from rover_pipeline.report.formatting import elapsed
-from rover_pipeline.report.read.motion import SpeedCurve, Track
-from rover_pipeline.report.read.sensors import SensorRecord
-from rover_pipeline.report.read.sync import Residuals
-from rover_pipeline.report.read.timestamps import fit_line, sample_numbers, sensor_intervals
+from rover_pipeline.draw.figures import LEFT, RIGHT, ROW, TICKS, Canvas, Chart, draw_chart, set_time_axis
+from rover_pipeline.draw.formatting import elapsed
+from rover_pipeline.draw.map_view import FloorPlan
+from rover_pipeline.draw.theme import COLOURS, colour_name
 
 #: First and last time of a chart, s.
 Span = tuple[float, float]
 
 #: Shortest bar of a sensor, s, in a recording that has no length.
 _LEAST_MARK_S = 1e-3
-#: Largest number of stripes that mark invalid poses.
-_MAX_STRIPES = 400
 #: Margins above and below the axes of the path, and its width on a desktop, pixels.
 _PATH_TOP, _PATH_BOTTOM, _PATH_WIDTH = 4, 40, 620.0
 _TIME_MARK_STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200)
 
 
-def timeline(records: Sequence[SensorRecord], span: Span) -> Chart:
-    """When each sensor ran: a bar per sensor, with its gaps and invalid samples."""
-    records = [record for record in records if len(record.ts)]
-    names = [record.name for record in records]
-    heights = np.array([11 if record.virtual else 26 for record in records], float)
+class Intervals(NamedTuple):
+    """Time intervals of a sensor in ascending order, f8 (interval, 2), s.
+
+    Attributes:
+        period: median interval between samples, s.
+        running: from the first sample to one period after the last one; empty without samples.
+        invalid: one per sample with `valid` = 0, until the next sample, at most one period long.
+        missing: where samples were lost.
+    """
+
+    period: float
+    running: np.ndarray
+    invalid: np.ndarray
+    missing: np.ndarray
+
+
+def timeline(sensors: Sequence[tuple[str, Intervals]], span: Span) -> Chart:
+    """When each sensor ran, by name: a bar, with its gaps and invalid samples."""
+    names = [name for name, _ in sensors]
+    heights = np.array([11 if name.startswith("_") else 26 for name in names], float)
     # On a phone the name of a sensor is above its bar.
     pitches = {True: heights + 21, False: heights + 7}
 
@@ -53,24 +62,23 @@ def timeline(records: Sequence[SensorRecord], span: Span) -> Chart:
         axes.grid(axis="y", visible=False)
         axes.spines["left"].set_visible(False)
         centres = edges[1:] - heights / 2 - (0 if canvas.narrow else 4)
-        for record, centre, height in zip(records, centres, heights, strict=True):
-            intervals = sensor_intervals(record.ts, record.valid)
+        for (name, bar), centre, height in zip(sensors, centres, heights, strict=True):
             top, bottom = centre - height / 2, centre + height / 2
-            (begin, end), *_ = intervals.running - span[0]
+            (begin, end), *_ = bar.running - span[0]
             # A single sample has no length, but it was there.
             least = max((span[1] - span[0]) / canvas.mark_bins, _LEAST_MARK_S)
             begin = max(0.0, min(begin, span[1] - span[0] - least))
             end = max(end, begin + least)
-            _draw_bars(axes, [(begin, end, top, bottom)], colour_name(record.name))
+            _draw_bars(axes, [(begin, end, top, bottom)], colour_name(name))
             # Gaps hang from the upper edge, invalid samples stand on the lower edge.
             for each, edge, sign, colour in (
-                (intervals.missing, top, 1, "bad"),
-                (intervals.invalid, bottom, -1, "fair"),
+                (bar.missing, top, 1, "bad"),
+                (bar.invalid, bottom, -1, "fair"),
             ):
-                marks = _visible_marks(each, intervals.period, span, canvas.mark_bins)
+                marks = visible_marks(each, bar.period, span, canvas.mark_bins)
                 _draw_bars(axes, [(a, b, edge, edge + sign * height * share) for a, b, share in marks], colour)
             if canvas.narrow:
-                axes.text(0, top - 4, record.name, va="bottom", ha="left", fontsize=12)
+                axes.text(0, top - 4, name, va="bottom", ha="left", fontsize=12)
         if canvas.narrow:
             axes.set_yticks([])
         else:
@@ -82,7 +90,7 @@ def timeline(records: Sequence[SensorRecord], span: Span) -> Chart:
     return draw_chart("timeline", label, draw, lambda narrow: float(pitches[narrow].sum()) + TICKS)
 
 
-def _visible_marks(intervals: np.ndarray, period: float, span: Span, bins: int) -> list[tuple[float, float, float]]:
+def visible_marks(intervals: np.ndarray, period: float, span: Span, bins: int) -> list[tuple[float, float, float]]:
     """Intervals as marks that are large enough to be seen: begin and end, s after the begin of the span, and height.
 
     If few samples fall into a bin, each interval has a mark of full height (1) that is at least a bin wide. Otherwise
@@ -107,24 +115,32 @@ def _draw_bars(axes: Axes, bars: Sequence[tuple[float, float, float, float]], co
 
 
 class Curve(NamedTuple):
-    """A curve with axes of its own: its values at the times `ts`, s."""
+    """A curve: its values at the times `ts`, s, and the name of its colour in `COLOURS`.
+
+    Attributes:
+        width: of the line, pixels; alpha: its opacity.
+    """
 
     title: str
     ts: np.ndarray
     values: np.ndarray
     colour: str
+    width: float = 1.0
+    alpha: float = 1.0
+
+    def draw(self, axes: Axes, begin: float, bins: int) -> None:
+        """Draw it over the seconds since `begin`, with the extremes of each of so many bins."""
+        x, y = downsample_curve(self.ts - begin, self.values, bins)
+        axes.plot(x, y, color=COLOURS[self.colour], linewidth=self.width, alpha=self.alpha)
 
 
-def curve_rows(
-    name: str, label: str, curves: Sequence[Curve], span: Span, width: float = 1, stripes: Sequence[Span] = ()
-) -> Chart:
-    """Curves above one another, with lines of `width` pixels; stripes mark the same time intervals in all of them."""
+def curve_rows(name: str, label: str, curves: Sequence[Curve], span: Span, stripes: Sequence[Span] = ()) -> Chart:
+    """Curves above one another with axes of their own; stripes mark the same time intervals in all of them."""
 
     def draw(canvas: Canvas) -> None:
         rows = canvas.add_rows([curve.title for curve in curves], span[1] - span[0])
         for axes, curve in zip(rows, curves, strict=True):
-            x, y = downsample_curve(curve.ts - span[0], curve.values, canvas.curve_bins)
-            axes.plot(x, y, color=COLOURS[curve.colour], linewidth=width)
+            curve.draw(axes, span[0], canvas.curve_bins)
             for begin, end in stripes:
                 axes.axvspan(begin, end, color=COLOURS["fair"], alpha=0.35, linewidth=0)
             axes.locator_params(axis="y", nbins=3)
@@ -132,21 +148,12 @@ def curve_rows(
     return draw_chart(name, label, draw, ROW * len(curves) + TICKS)
 
 
-def jitter(records: Sequence[SensorRecord], span: Span) -> Chart | None:
-    """How far the time stamps of each raw sensor are from a constant rate."""
-    curves = []
-    for record in records:
-        if not record.virtual and len(record.ts) > 2:
-            _, residual = fit_line(sample_numbers(record.ts), record.ts)
-            curves.append(Curve(f"{record.name}, ms", record.ts, 1e3 * residual, colour_name(record.name)))
-    names = ", ".join(curve.title.removesuffix(", ms") for curve in curves)
-    label = f"Distance of each sample's time from a constant rate, for {names}"
-    return curve_rows("jitter", label, curves, span) if curves else None
+def path(ts: np.ndarray, xy: np.ndarray, valid: np.ndarray, plan: FloorPlan | None) -> Chart:
+    """The path from above, on the occupancy grid if there is one.
 
-
-def path(track: Track, plan: FloorPlan | None) -> Chart:
-    """The path from above, on the occupancy grid if there is one."""
-    xy = track.pos[:, :2]
+    Args:
+        ts: f8 (pose,), s; xy: f8 (pose, 2), m, NaN where `valid`, bool (pose,), is False.
+    """
     low, high = np.nanmin(xy, axis=0), np.nanmax(xy, axis=0)
     if plan is not None:
         low, high = np.minimum(low, plan.low), np.maximum(high, plan.high)
@@ -163,11 +170,11 @@ def path(track: Track, plan: FloorPlan | None) -> Chart:
         axes = canvas.add_axes(LEFT, RIGHT, _PATH_TOP, _PATH_BOTTOM)
         if plan is not None:
             axes.imshow(plan.image, extent=plan.extent, interpolation="none", aspect="auto", zorder=1.5)
-        keep = _evenly_spaced_poses(track.valid, 240 if canvas.narrow else 600)
+        keep = _evenly_spaced_poses(valid, 240 if canvas.narrow else 600)
         axes.plot(xy[keep, 0], xy[keep, 1], color=COLOURS["accent"], linewidth=2.4, zorder=3)
-        first, *_, last = np.flatnonzero(track.valid)
+        first, *_, last = np.flatnonzero(valid)
         box = {"boxstyle": "round,pad=0.15", "facecolor": COLOURS["card"], "alpha": 0.75, "linewidth": 0}
-        for pose, text in _time_marks(track.ts - track.ts[first], track.valid, 4 if canvas.narrow else 6):
+        for pose, text in _time_marks(ts - ts[first], valid, 4 if canvas.narrow else 6):
             axes.plot(*xy[pose], "o", color=COLOURS["accent"], markersize=4, zorder=4)
             axes.annotate(
                 text, xy[pose], (6, 5), textcoords="offset points", fontsize=10, color=COLOURS["muted"], zorder=5,
@@ -223,29 +230,14 @@ def _time_marks(seconds: np.ndarray, valid: np.ndarray, maximum: int) -> list[tu
     return [(int(pose), text) for pose, text in zip(poses, texts, strict=True) if valid[pose]]
 
 
-def speed(
-    pose: SpeedCurve | None, measured: SpeedCurve | None, max_doppler: float | None, span: Span, source: str
-) -> Chart | None:
-    """Speeds over time and the maximum Doppler; None where no speed is known.
-
-    Args:
-        pose: speed of the poses of the sensor `source`; measured: speed of `_radar_velocity`.
-        max_doppler: largest radial speed that does not wrap, m/s.
-    """
-    if not any(curve is not None and np.isfinite(curve.speed).any() for curve in (pose, measured)):
-        return None
+def speed(curves: Sequence[Curve], max_doppler: float | None, span: Span) -> Chart:
+    """Speeds over time, m/s, over one another, and the largest radial speed that does not wrap, m/s."""
 
     def draw(canvas: Canvas) -> None:
         (axes,) = canvas.add_rows(["speed, m/s"], span[1] - span[0])
-        top = 0.1
-        for curve, colour, label, width, alpha in (
-            (measured, "radar", "_radar_velocity", 4.5, 0.5),
-            (pose, "lidar", source, 1.6, 1),
-        ):
-            if curve is not None:
-                x, y = downsample_curve(curve.ts - span[0], curve.speed, canvas.curve_bins)
-                axes.plot(x, y, color=COLOURS[colour], linewidth=width, alpha=alpha, label=label)
-                top = max(top, float(np.nanmax(y, initial=0.0)) if np.isfinite(y).any() else 0.0)
+        top = max(0.1, *(float(np.nanmax(curve.values, initial=0.0)) for curve in curves))
+        for curve in curves:
+            curve.draw(axes, span[0], canvas.curve_bins)
         if max_doppler is not None:
             axes.axhline(max_doppler, color=COLOURS["bad"], linewidth=1.4, linestyle=(0, (5, 3)))
             axes.annotate(
@@ -259,31 +251,6 @@ def speed(
 
     limit = f", maximum Doppler {max_doppler:.2f} m/s" if max_doppler is not None else ""
     return draw_chart("speed", f"Speed over time{limit}", draw, 230)
-
-
-def quality(track: Track, span: Span) -> Chart | None:
-    """The quality channels of the odometry over time; stripes mark invalid poses."""
-    intervals = sensor_intervals(track.ts, track.valid.astype("u1"))
-    stripes = [(a, b) for a, b, _ in _visible_marks(intervals.invalid, intervals.period, span, _MAX_STRIPES)]
-    curves = [
-        Curve(each.name.replace("_", " "), track.ts, each.values, "lidar")
-        for each in track.quality
-        if np.isfinite(each.values).any()
-    ]
-    if not curves:
-        return None
-    label = "Quality of the odometry over time: " + ", ".join(channel.name for channel in track.quality)
-    return curve_rows("quality", label, curves, span, width=1.2, stripes=stripes)
-
-
-def residuals(residuals: Mapping[str, Residuals], ts: np.ndarray, span: Span) -> Chart:
-    """Signed sync residuals of each sensor at the times `ts` of the reference's samples."""
-    curves = [
-        Curve(f"{name}, ms", ts, np.where(nearest >= 0, 1e3 * seconds, np.nan), colour_name(name))
-        for name, (nearest, seconds) in residuals.items()
-    ]
-    label = "Time from each reference sample to the nearest sample of " + ", ".join(residuals)
-    return curve_rows("residuals", label, curves, span)
 
 
 def downsample_curve(x: np.ndarray, y: np.ndarray, bins: int) -> tuple[np.ndarray, np.ndarray]:

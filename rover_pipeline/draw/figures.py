@@ -1,18 +1,23 @@
-"""Figures in two widths, drawn by Matplotlib as SVG: the frame that all charts share."""
+"""Figures in two widths, drawn by Matplotlib as SVG: the frame that all charts share.
+
+Their colours follow the light or dark theme of the page, their text has its font.
+"""
 
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
+from xml.etree import ElementTree
 
 import matplotlib.style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator
 
-from rover_pipeline.report.draw.svg import COLOURS, themed_svg
-from rover_pipeline.report.formatting import elapsed, significant
+from rover_pipeline.draw.formatting import elapsed, significant
+from rover_pipeline.draw.theme import COLOURS
 
 #: Widths of a figure for a desktop and for a phone, CSS pixels. Text is as large on both.
 WIDE, NARROW = 1000, 352
@@ -45,6 +50,13 @@ _STYLE = {
     "xtick.labelcolor": COLOURS["muted"],
     "ytick.labelcolor": COLOURS["muted"],
 }
+
+_VARIABLE_OF = {colour: f"var(--{name})" for name, colour in COLOURS.items()}
+
+_SVG = "{http://www.w3.org/2000/svg}"
+#: Attributes with coordinates in pixels.
+_COORDINATES = ("d", "transform", "x", "y", "points")
+_MORE_THAN_TWO_DECIMALS = re.compile(r"(-?\d+\.\d\d)\d+")
 
 
 class Chart(NamedTuple):
@@ -136,3 +148,43 @@ def set_time_axis(axes: Axes, seconds: float, narrow: bool) -> None:
         axes.xaxis.set_major_locator(MaxNLocator(5 if narrow else 10, steps=[1, 2, 5, 10]))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g} s"))
     axes.tick_params(length=0)
+
+
+def themed_svg(file: bytes) -> str:
+    """The `svg` element of a file by Matplotlib, to be put into HTML.
+
+    Placeholder colours become CSS variables, and coordinates keep two decimals. Ids stay unique in the page as long as
+    every figure has an `svg.hashsalt` of its own, but for those of groups: these are removed.
+    """
+    root = ElementTree.fromstring(file)
+    for defs in root.findall(f"{_SVG}defs[{_SVG}style]"):
+        root.remove(defs)  # This style sheet would apply to every element of the page.
+    _, _, width, height = root.attrib["viewBox"].split()
+    for element in root.iter():
+        # Names are `{namespace}name`. HTML has no namespaces.
+        element.tag = element.tag.rpartition("}")[2]
+        attributes = {name.rpartition("}")[2]: value for name, value in element.attrib.items()}
+        if element.tag == "g":
+            attributes.pop("id", None)
+        if "style" in attributes:
+            attributes["style"] = _themed_style(attributes["style"])
+        for name in attributes.keys() & _COORDINATES:
+            attributes[name] = _MORE_THAN_TWO_DECIMALS.sub(r"\1", " ".join(attributes[name].split()))
+        element.attrib = attributes
+    root.attrib = {"viewBox": f"0 0 {width} {height}", "width": width, "height": height}
+    ElementTree.indent(root, space="")
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _themed_style(style: str) -> str:
+    """CSS declarations with variables instead of placeholder colours, and without a font family."""
+    themed = []
+    for declaration in style.split(";"):
+        name, _, value = (part.strip() for part in declaration.partition(":"))
+        if name == "font":  # Matplotlib before 3.11 writes weight, size and family as one declaration.
+            *weight, size = value.partition("px")[0].split()
+            themed += [f"font-weight: {weight[-1]}"] if weight else []
+            themed.append(f"font-size: {size}px")
+        elif name and name != "font-family":
+            themed.append(f"{name}: {_VARIABLE_OF.get(value, value)}")
+    return "; ".join(themed)

@@ -7,34 +7,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import cv2
 import numpy as np
 
+from rover_pipeline.draw.pixels import (
+    EmbeddedImage,
+    embed_image,
+    polar_to_cartesian,
+    radar_points_picture,
+    resize_image,
+)
+from rover_pipeline.draw.scales import colour_distances, colourise, decibel_limits, distance_limits, metres
 from rover_pipeline.errors import FormatError, unless_damaged
 from rover_pipeline.format.axes import read_axes
 from rover_pipeline.format.sensor import Sensor
 from rover_pipeline.format.trace import Trace
 from rover_pipeline.lidar.panorama import Panorama
 from rover_pipeline.numerics.nearest import nearest_samples
-from rover_pipeline.report.draw.images import (
-    EmbeddedImage,
-    colour_distances,
-    colourise,
-    decibel_limits,
-    distance_limits,
-    draw_rings,
-    embed_image,
-    metres,
-    polar_to_cartesian,
-    resize_image,
-    velocity_colours,
-)
 from rover_pipeline.report.read.sensors import USUAL_SENSORS, SensorRecord, read_sidecar
 
-#: Radial speed from which on the colour of a point does not change any more, m/s: that of a walk.
-_FULL_COLOUR_MPS = 1.0
-#: The ground of pictures of points, and pixels that are drawn for one of these, so that edges are smooth.
-_GROUND, _FINER = (24, 28, 34), 2
 #: No radar on a rover has points that are farther away than this, m.
 _MAX_REACH_M = 500.0
 #: Draws several samples, (frame, ...), with the same colour scale as images, u1 (row, column, 3 or 4).
@@ -221,7 +211,7 @@ def _range_doppler(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, s
     def render(power: np.ndarray) -> list[np.ndarray]:
         low, high = decibel_limits(power)
         # The rows of an image go down, but targets that move away belong to the top.
-        return [resize_image(colourise(each[::-1], low, high, "inferno"), width, 4.0) for each in power]
+        return [resize_image(colourise(each[::-1], low, high, "power"), width, 4.0) for each in power]
 
     return render, scale
 
@@ -231,7 +221,8 @@ def _radar_points(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, st
     axis = _read_axes(trace.path / "_radar_range_azimuth").get("range")
 
     def render(samples: np.ndarray) -> list[np.ndarray]:
-        return [_draw_points(points, reach(samples), width) for points in samples]
+        far = reach(samples)
+        return [radar_points_picture(points[:, :3], points[:, 3], far, width) for points in samples]
 
     def reach(samples: np.ndarray) -> float:
         distance = np.hypot(samples[..., 0], samples[..., 1])
@@ -261,38 +252,15 @@ class _RadarPoints:
         return np.concatenate([xyz, speed[..., None]], axis=-1)
 
 
-def _draw_points(points: np.ndarray, reach: float, width: int) -> np.ndarray:
-    """Points before the radar, which is in the middle of the lower edge, as RGBA, u1 (row, column, 4).
-
-    Args:
-        points: (point, 4), as `_RadarPoints.read` gives them; NaN where there is none.
-        reach: metres from the lower edge to the upper one.
-        width: of the picture, twice its height, pixels.
-    """
-    size = _FINER * width
-    height = size // 2
-    scale = height / reach
-    picture = np.full((height, size, 3), _GROUND, "u1")
-    draw_rings(picture, (size // 2, height), scale, reach, _FINER)
-    radius = max(3, size // 75)
-    for (x, y, *_), colour in zip(points, velocity_colours(points[:, 3], _FULL_COLOUR_MPS).tolist(), strict=True):
-        if np.isfinite(x) and np.isfinite(y) and abs(x) + abs(y) < 4 * reach:
-            centre = (round(size / 2 - float(y) * scale), round(height - float(x) * scale))
-            cv2.circle(picture, centre, radius, colour, -1, cv2.LINE_AA)
-    small = cv2.resize(picture, (width, height // _FINER), interpolation=cv2.INTER_AREA)
-    return np.dstack([small, np.full(small.shape[:2], 255, "u1")])
-
-
 def _birds_eye_view(trace: Trace, sensor: Sensor, width: int) -> tuple[_Render, str]:
     """Polar images of power or of occupied cells as RGBA, transparent where the sensor does not measure."""
-    is_power = "power" in sensor.specs
-    colour_map = "inferno" if is_power else "cividis"
-    azimuth, ranges = _polar_axes(sensor.path, sensor.specs["power" if is_power else "occupancy"].shape)
+    quantity = "power" if "power" in sensor.specs else "occupancy"
+    azimuth, ranges = _polar_axes(sensor.path, sensor.specs[quantity].shape)
 
     def render(images: np.ndarray) -> list[np.ndarray]:
-        low, high = decibel_limits(images) if is_power else (0, max(1, int(images.max(initial=0))))
+        low, high = decibel_limits(images) if quantity == "power" else (0, max(1, int(images.max(initial=0))))
         views = (polar_to_cartesian(image, azimuth, ranges, width) for image in images)
-        return [np.dstack([colourise(view, low, high, colour_map), 255 * area.astype("u1")]) for view, area in views]
+        return [np.dstack([colourise(view, low, high, quantity), 255 * area.astype("u1")]) for view, area in views]
 
     stored = _read_axes(sensor.path).get("range")
     return render, "" if stored is None else f"to {stored[-1]:.0f} m"

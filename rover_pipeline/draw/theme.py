@@ -1,0 +1,31 @@
+"""The colour table of all pictures. It needs no Matplotlib: lists of recordings take the colours of sensors from it."""
+
+from __future__ import annotations
+
+_SENSORS = ("lidar", "radar", "camera", "imu")
+_VARIABLES = ("ink", "muted", "grid", "accent", "bad", "fair", "good", *_SENSORS, "other", "derived", "card")
+#: CSS variables of the page (`style.css`) and the placeholder colours in which Matplotlib draws them.
+COLOURS = {name: f"#0001{number:02x}" for number, name in enumerate(_VARIABLES)}
+
+#: Quantity -> Matplotlib's map of its values to colours. Near, high and occupied are bright; `value` is all else.
+COLOUR_MAPS = {
+    "distance": "turbo_r",
+    "height": "turbo",
+    "occupancy": "cividis",
+    "power": "inferno",
+    "value": "viridis",
+}
+#: RGB of a point that approaches, stands still and recedes. Other speeds have colours between these.
+APPROACHING, STILL, RECEDING = (70, 110, 255), (255, 255, 255), (255, 60, 60)
+
+#: RGB on dark pictures: the ground, rings at round distances and their labels, remarks, captions, and the rover.
+GROUND, RING, RING_LABEL, REMARK, CAPTION, ROVER = (
+    (24, 28, 34), (60, 64, 70), (140, 146, 154), (120, 120, 120), (235, 235, 235), (255, 255, 255),
+)  # fmt: skip
+
+
+def colour_name(sensor: str) -> str:
+    """The name of a sensor's colour in `COLOURS`."""
+    if sensor.startswith("_"):
+        return "derived"
+    return sensor if sensor in _SENSORS else "other"
