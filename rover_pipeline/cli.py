@@ -22,7 +22,7 @@ from rover_pipeline.format.files import existing
 from rover_pipeline.lookup import load
 
 #: Commands that jobs of the workflow call, many times in a run.
-JOB_COMMANDS = ("step", "pass", "recording")
+JOB_COMMANDS = ("step", "recording")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -231,7 +231,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _simulate(arguments: argparse.Namespace) -> int:
-    with load("rover_pipeline.engine.passes:logged")(arguments.log, arguments.out):
+    with load("rover_pipeline.engine.plan:logged")(arguments.log, arguments.out):
         chosen = (arguments.preset, arguments.duration, arguments.seed, arguments.fault, arguments.lens)
         load("rover_pipeline.simulate.choice:choose")(
             *chosen
@@ -273,7 +273,7 @@ def _picture(arguments: argparse.Namespace) -> int:
 
 def _export(arguments: argparse.Namespace) -> int:
     if load("rover_pipeline.export:is_dataset")(arguments.format, arguments.out):
-        with load("rover_pipeline.engine.passes:logged")(arguments.log, arguments.out):
+        with load("rover_pipeline.engine.plan:logged")(arguments.log, arguments.out):
             print(load("rover_pipeline.export.dataset:export_command")(arguments))
         return 0
     options = load("rover_pipeline.export:ExportOptions")(

@@ -39,6 +39,7 @@ REPORT = Step(
         "index.html": "A page that shows the recording at a glance; opens without a network.",
         "summary.json": "The figures of the page, as docs/summary.md describes.",
     },
+    threads=2,
     waits_for_all=True,
     default=True,
     summary="A page, `index.html`, that shows the recording at a glance, and its figures.",

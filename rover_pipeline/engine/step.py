@@ -131,6 +131,8 @@ class Step:
             name); see `step`.
         conclude: looks at the results of all frames (or its dotted name), for a step whose samples are small; see
             `step`.
+        threads: that its job uses at most.
+        first: whether most others wait for it, so that it is made before them, and with all of its threads.
         waits_for_all: made after all other outputs that are asked for.
         default: belongs to `outputs: default`.
         needs_option: dotted name of the option without which the step does not exist, and what to set it to.
@@ -165,6 +167,8 @@ class Step:
     inspect: str | Callable[..., Inspection] | None = None
     prepare: str | Callable[..., Any] | None = None
     conclude: str | Callable[..., Inspection] | None = None
+    threads: int = 4
+    first: bool = False
     waits_for_all: bool = False
     default: bool = False
     needs_option: tuple[str, str] | None = None

@@ -13,6 +13,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from rover_pipeline.engine.inputs import Inputs
+from rover_pipeline.engine.plan import OURS
 from rover_pipeline.engine.shared import Blocks, Shared
 from rover_pipeline.engine.step import EVERY, Inspection, Output, Step
 from rover_pipeline.errors import UNEXPECTED, MissingExtraError, RoverError, SampleError, UnfitError, explain
@@ -25,8 +26,6 @@ from rover_pipeline.options import Options
 
 #: Numbers of frames that a step's `inspect` and `prepare` are called with.
 _INSPECTED, _PREPARED = 4, 16
-#: Begins the dotted names of this package's functions.
-OURS = "rover_pipeline."
 
 
 class Part(NamedTuple):

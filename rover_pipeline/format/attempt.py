@@ -187,6 +187,14 @@ def scratch(path: Path, remove: Callable[[Path], None] = remove_tree, *, wait: b
         attempt.end()
 
 
+def wait_for_others(path: Path) -> None:
+    """Wait while another process makes the result at `path`."""
+    attempt = Attempt(path)
+    if attempt.lock.exists():
+        attempt._acquire()
+        attempt.end()
+
+
 def remove_left(path: Path, remove: Callable[[Path], None] = remove_tree) -> None:
     """Remove what killed attempts to make `path` have left, unless another process makes it; see `Attempt.begin`."""
     if (path.parent / PARTIAL).is_dir():  # perhaps with a lock alone, or empty

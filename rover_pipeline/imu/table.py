@@ -23,6 +23,7 @@ STEPS = (
             ),
         },
         recording=True,
+        threads=1,
         summary="Acceleration and angular velocity without bias, and the orientation, world-from-imu with z up.",
     ),
 )

@@ -71,6 +71,7 @@ STEPS = (
             "nir": Output("Ambient near infrared, photons. [beam, column], destaggered.", type="u2", unit="photons"),
         },
         adapt=only_of_images,
+        first=True,
         default=True,
         summary="Range (mm), reflectivity and near infrared, decompressed and destaggered.",
     ),

@@ -44,6 +44,7 @@ STEPS = (
         },
         adapt=from_points,
         recording=True,
+        first=True,
         default=True,
         summary="The lidar's trajectory: its state at each sweep, in the world of its first valid pose, and how well "
         "each sweep fits the map.",
@@ -82,6 +83,7 @@ STEPS = (
             ),
         },
         recording=True,
+        threads=1,
         summary="The radar's trajectory from its velocities and an IMU, in a level world, for smoke, dust, tunnels "
         "and rigs without a lidar.",
     ),

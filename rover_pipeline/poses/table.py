@@ -51,6 +51,7 @@ STEPS = tuple(
         },
         recording=True,
         brief=True,
+        threads=1,
         default=True,
         summary=f"The {'IMU' if sensor == 'imu' else sensor}'s pose in the world{_INSTANTS.get(sensor, '')}, from "
         "`_odom` and `rig`; NaN and "

@@ -201,6 +201,7 @@ STEPS = (
             "inliers": Output("Points at rest that it was estimated from.", type="u2"),
         },
         adapt=with_points_sidecar,
+        threads=1,
         default=True,
         summary="The radar's own velocity over ground, m/s, front-left-up.",
     ),

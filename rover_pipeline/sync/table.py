@@ -41,6 +41,7 @@ STEPS = (
         adapt=_reference_there,
         recording=True,
         brief=True,
+        threads=1,
         default=True,
         summary="For each raw sensor S: `S` i4, its sample nearest in time, -1 = none within the tolerance; `S_dt` f4, "
         "s, its time minus that of the reference.",
@@ -72,6 +73,7 @@ STEPS = (
             },
             recording=True,
             brief=True,
+            threads=1,
             summary="Times without the jitter of their arrival, s; the number of each sample, where lost ones count; "
             "the segment, which a restart begins; how wrong the time can be, s. `valid` = 0: not known, as recorded.",
         )
