@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from rover_pipeline.camera.table import STEPS as CAMERA
-from rover_pipeline.engine.step import ATTRIBUTE, EVERY, EVERY_FILE, OPTIONAL, Output, Step
+from rover_pipeline.engine.step import ATTRIBUTE, EVERY, EVERY_FILE, OPTIONAL, SMALL, Output, Step
 from rover_pipeline.errors import ConfigError, did_you_mean
 from rover_pipeline.imu.table import STEPS as IMU
 from rover_pipeline.lidar.table import STEPS as LIDAR
@@ -42,6 +42,7 @@ REPORT = Step(
     threads=2,
     waits_for_all=True,
     default=True,
+    cost=SMALL,
     summary="A page, `index.html`, that shows the recording at a glance, and its figures.",
 )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rover_pipeline.camera.options import FramesOptions, ModelOptions
-from rover_pipeline.engine.step import Output, Step
+from rover_pipeline.engine.step import Output, Rate, Step
 
 STEPS = (
     Step(
@@ -18,6 +18,7 @@ STEPS = (
         outputs={"image": Output("Pictures, RGB. [row, column, colour]", lambda options: options.format, type="u1")},
         inspect="rover_pipeline.camera.steps:inspect_lens",
         sidecars=("camera.json",),
+        cost=Rate(("camera",), 16, 1.9),
         summary="Whole pictures, RGB, 480x270 or as configured, without the lens's distortion when asked.",
     ),
     Step(
@@ -31,6 +32,7 @@ STEPS = (
         inspect="rover_pipeline.camera.steps:inspect_model",
         sidecars=("classes.json",),
         needs_option=("camera.model.path", "an ONNX file"),
+        cost=Rate(("camera",), 100, 1.0, 2000),
         summary="`labels` or `image` u1: what an ONNX model of yours makes of `_camera_frames` (extra `model`).",
     ),
 )

@@ -11,6 +11,7 @@ import functools
 import inspect as signatures
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -84,6 +85,52 @@ class Inspection(NamedTuple):
     notes: Sequence[str] = ()
 
 
+class Rate(NamedTuple):
+    """What an output costs for each byte of the raw files that it is made from.
+
+    The rates were measured on recordings at the real rig's shapes (benchmarks/README.md): two minutes of `indoor` have
+    0.46 GB of lidar, 1.9 GB of radar and 1.1 GB of camera. Times are of 25 s of it, on one processor of a machine with
+    other work.
+
+    Attributes:
+        sensors: raw sensors whose size it grows with.
+        ns: nanoseconds of one processor for a byte.
+        written: bytes for a byte.
+        memory_mb: peak of its process with small chunks, MB.
+        frames: memory of each thread in chunks: input, output and what is computed between.
+    """
+
+    sensors: tuple[str, ...]
+    ns: float
+    written: float
+    memory_mb: int = 300
+    frames: int = 6
+
+
+#: Poses, times, velocities, the page, steps of users: their time is that of starting a process.
+SMALL = Rate(("imu",), 50, 1.0)
+
+
+@dataclass(frozen=True)
+class When:
+    """What a step declares otherwise, where its options or the sensors of a recording are of another kind.
+
+    Attributes:
+        changes: fields of the step -> what they are then. Mappings are added to those declared; an entry that is None
+            is taken away from them.
+        instead: channel of `inputs` or `nearest` -> argument -> channel that stands for it. One that ends with `?` is
+            left out where the recording lacks it.
+        has, lacks: channels that the recording must have, and that it must not have.
+        options: names of options, such as `lidar.ts_reference` -> their values.
+    """
+
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    instead: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    has: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class Step:
     """The declaration of a step.
@@ -114,11 +161,9 @@ class Step:
         views: argument of `inputs` -> function (or its dotted name) of the channel and the options that gives the
             channel to read instead.
         constants: arguments with fixed values, for a function that serves several steps.
-        variant: function of the options that gives the fields of this class that depend on them. Mappings are added
-            to those declared here; an entry that is None is taken away from them.
-        adapt: function of the step and of what channels a recording has (`Has`) that gives the step for this recording,
-            where its sensors can be of several kinds, such as a lidar that is points and not an image.
-        unfit: why the step cannot be made of the recording that it was adapted to; "" = it can.
+        alternatives: what is declared otherwise for some options and kinds of sensors, such as a lidar that is points
+            and not an image. Later ones come upon earlier ones.
+        unfit: why the step cannot be made of a recording; "" = it can.
         halo: frames before and after its own that a block is given; the results for them are dropped.
         shares: name of a pass over a raw channel, the first of `inputs`. Steps of one pass that have to be made are
             made by one job, which reads each frame once and hands it to all of them; see `step`. "" = made alone.
@@ -132,6 +177,7 @@ class Step:
         conclude: looks at the results of all frames (or its dotted name), for a step whose samples are small; see
             `step`.
         threads: that its job uses at most.
+        cost: its time and memory, from which those of a cluster's jobs and the forecast of a dry run are computed.
         first: whether most others wait for it, so that it is made before them, and with all of its threads.
         waits_for_all: made after all other outputs that are asked for.
         default: belongs to `outputs: default`.
@@ -156,8 +202,7 @@ class Step:
     reads: Sequence[str] = ()
     views: Mapping[str, str | Callable[..., Any]] = field(default_factory=dict)
     constants: Mapping[str, Any] = field(default_factory=dict)
-    variant: Callable[[Any], Mapping[str, Any]] | None = None
-    adapt: Callable[[Step, Has], Step] | None = None
+    alternatives: tuple[When, ...] = ()
     unfit: str = ""
     halo: int = 0
     shares: str = ""
@@ -168,6 +213,7 @@ class Step:
     prepare: str | Callable[..., Any] | None = None
     conclude: str | Callable[..., Inspection] | None = None
     threads: int = 4
+    cost: Rate | None = None
     first: bool = False
     waits_for_all: bool = False
     default: bool = False
@@ -216,19 +262,42 @@ class Step:
         return argument in _parameters(_loaded(of or self.function))
 
     def for_options(self, options: Options | None) -> Step:
-        """The declaration with what depends on the options filled in."""
-        if self.variant is None:
-            return self
-        changes = self.variant(options)
-        merged: dict[str, Any] = {
-            name: _merged(getattr(self, name), value) if isinstance(value, Mapping) else value
-            for name, value in changes.items()
-        }
-        return replace(self, variant=None, **merged)
+        """The declaration for these options. What depends on the recording too is left to `for_recording`."""
+        step, left = self, []
+        for each in self.alternatives:
+            if all(attrgetter(name)(options) == value for name, value in each.options.items()):
+                if each.has or each.lacks:
+                    left.append(replace(each, options={}))
+                else:
+                    step = step._changed(each)
+        return replace(step, alternatives=tuple(left)) if self.alternatives else self
 
     def for_recording(self, has: Has) -> Step:
         """The declaration for a recording that has these channels, after `for_options`."""
-        return self if self.adapt is None else self.adapt(self, has)
+        step = self
+        for each in self.alternatives:
+            if not each.options and all(map(has, each.has)) and not any(map(has, each.lacks)):
+                step = step._changed(each, has)
+        return step
+
+    def _changed(self, when: When, has: Has = lambda channel: True) -> Step:
+        changed: dict[str, Any] = {
+            name: _merged(getattr(self, name), value) if isinstance(value, Mapping) else value
+            for name, value in when.changes.items()
+        }
+        step = replace(self, **changed)
+        if not when.instead:
+            return step
+
+        def replaced(references: Mapping[str, str]) -> dict[str, str]:
+            pairs = (pair for each in references.items() for pair in when.instead.get(each[1], dict([each])).items())
+            return {
+                argument: channel.removesuffix(OPTIONAL)
+                for argument, channel in pairs
+                if not channel.endswith(OPTIONAL) or has(channel.removesuffix(OPTIONAL))
+            }
+
+        return replace(step, inputs=replaced(step.inputs), nearest=replaced(step.nearest))
 
     def references(self) -> list[str]:
         """Everything that is read, as `sensor/channel` or a file, `?` at the end where it is optional."""

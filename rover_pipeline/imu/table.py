@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rover_pipeline.engine.step import Output, Step
+from rover_pipeline.engine.step import SMALL, Output, Step
 from rover_pipeline.imu.options import ImuOptions
 
 STEPS = (
@@ -24,6 +24,7 @@ STEPS = (
         },
         recording=True,
         threads=1,
+        cost=SMALL,
         summary="Acceleration and angular velocity without bias, and the orientation, world-from-imu with z up.",
     ),
 )

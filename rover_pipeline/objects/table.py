@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from rover_pipeline.engine.step import Output, Step
+from rover_pipeline.engine.step import Output, Rate, Step, When
 from rover_pipeline.kinematics.references import ODOMETRY
-from rover_pipeline.lidar.kinds import from_points
+from rover_pipeline.lidar.kinds import FROM_POINTS
 from rover_pipeline.objects.options import CLASSES, ObjectsOptions
 
 _RADAR = tuple(f"_radar_points/{channel}?" for channel in ("ts", "valid", "xyz", "doppler", "count"))
-
-
-def _variant(options: ObjectsOptions) -> Mapping[str, Any]:
-    return {"whole": {"points": _RADAR}} if options.radar else {}
-
 
 STEPS = (
     Step(
@@ -63,8 +55,8 @@ STEPS = (
             ),
             "count": Output("Number of objects.", type="u2"),
         },
-        variant=_variant,
-        adapt=from_points,
+        alternatives=(When({"whole": {"points": _RADAR}}, options={"radar": True}), *FROM_POINTS),
+        cost=Rate(("lidar",), 300, 0.01, 500),
         summary="Bodies that move: boxes around clusters of lidar points above the ground, tracked; with radial "
         "velocities of `_radar_points` where there are some. Classes follow stated rules, unsupervised.",
     ),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rover_pipeline.engine.step import Output, Step
-from rover_pipeline.lidar.kinds import from_points
+from rover_pipeline.engine.step import SMALL, Output, Rate, Step
+from rover_pipeline.lidar.kinds import FROM_POINTS
 from rover_pipeline.odometry.options import OdometryOptions, RadarOdometryOptions
 
 STEPS = (
@@ -42,10 +42,11 @@ STEPS = (
                 type="f4",
             ),
         },
-        adapt=from_points,
+        alternatives=FROM_POINTS,
         recording=True,
         first=True,
         default=True,
+        cost=Rate(("lidar",), 100, 0.002, 900),
         summary="The lidar's trajectory: its state at each sweep, in the world of its first valid pose, and how well "
         "each sweep fits the map.",
     ),
@@ -84,6 +85,7 @@ STEPS = (
         },
         recording=True,
         threads=1,
+        cost=SMALL,
         summary="The radar's trajectory from its velocities and an IMU, in a level world, for smoke, dust, tunnels "
         "and rigs without a lidar.",
     ),

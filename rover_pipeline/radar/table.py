@@ -6,12 +6,9 @@ velocity, read the points instead, and say what they cannot make.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
-from typing import Any
 
-from rover_pipeline.engine.step import Has, Output, Step
+from rover_pipeline.engine.step import SMALL, Output, Rate, Step, When
 from rover_pipeline.kinematics.references import ODOMETRY
 from rover_pipeline.radar.options import (
     PointsOptions,
@@ -21,57 +18,43 @@ from rover_pipeline.radar.options import (
     VelocityOptions,
 )
 
-
-def _guided(options: PointsOptions) -> Mapping[str, Any]:
-    """Inputs of the points when odometry helps to unfold their Doppler."""
-    if not options.odometry:
-        return {}
-    return {"inputs": {"ts": "radar/ts"}, "whole": {"odometry": tuple(f"{name}?" for name in ODOMETRY)}}
-
-
 #: Why a step cannot be made of points.
 NO_SAMPLES = "has a radar of points and no samples (radar/iq)"
 #: What the import of such a radar writes beside its channels.
 POINTS_SIDECAR = "radar/points.json"
+#: What is declared otherwise where a recording's radar is points.
+_of_points = partial(When, has=("radar/xyz",), lacks=("radar/iq",))
 
 
-def _has_points(has: Has) -> bool:
-    """Whether a recording's radar is points."""
-    return has("radar/xyz") and not has("radar/iq")
+def _strength(desc: str) -> Output:
+    return Output(f"{desc}. [point], falling.", type="f4", unit="")
 
 
-def only_of_samples(step: Step, has: Has) -> Step:
-    """A step that reads the samples."""
-    return replace(step, unfit=NO_SAMPLES) if _has_points(has) else step
-
-
-def from_points(step: Step, has: Has) -> Step:
-    """`_radar_points` of a radar that is points: the same ones, strongest first."""
-    if not _has_points(has):
-        return step
-    strength = next((each for each in ("snr", "intensity") if has(f"radar/{each}")), None)
-    described = "Signal over noise, dB" if strength == "snr" else "Strength in the unit of the radar"
-    return replace(
-        step,
-        function="rover_pipeline.radar.steps:sent_points",
-        inputs={
-            **{name: f"radar/{name}" for name in ("xyz", "doppler", "count")},
-            **({"strength": f"radar/{strength}"} if strength else {}),
-            "whole": "radar/valid",
-        },
-        files={},
-        outputs={**step.outputs, "snr": Output(f"{described}. [point], falling.", type="f4", unit="")},
-        variant=None,
-        prepare=None,
-        inspect=None,
-        shares="",
-    )
-
-
-def with_points_sidecar(step: Step, has: Has) -> Step:
-    """A step that needs to know how large Doppler bins are."""
-    return replace(step, files={"sidecar": POINTS_SIDECAR}) if _has_points(has) else step
-
+#: With odometry the Doppler of points is unfolded. A radar that sends points gives the same ones, strongest first.
+_OTHER_POINTS = (
+    When(
+        {"inputs": {"ts": "radar/ts"}, "whole": {"odometry": tuple(f"{name}?" for name in ODOMETRY)}},
+        options={"odometry": True},
+    ),
+    _of_points(
+        {
+            "function": "rover_pipeline.radar.steps:sent_points",
+            "inputs": {"iq": None, "ts": None, **{name: f"radar/{name}" for name in ("xyz", "doppler", "count")}},
+            "whole": {"odometry": None},
+            "files": {"sidecar": None, "config": None},
+            "outputs": {"snr": _strength("Strength in the unit of the radar")},
+            "prepare": None,
+            "inspect": None,
+            "shares": "",
+        }
+    ),
+    When({"inputs": {"strength": "radar/intensity"}}, has=("radar/xyz", "radar/intensity"), lacks=("radar/iq",)),
+    When(
+        {"inputs": {"strength": "radar/snr"}, "outputs": {"snr": _strength("Signal over noise, dB")}},
+        has=("radar/xyz", "radar/snr"),
+        lacks=("radar/iq",),
+    ),
+)
 
 #: The pass over `radar/iq` that makes the products which share its decoding and its transform.
 SHARED = "radar"
@@ -83,7 +66,7 @@ _of_samples = partial(
     files=_FILES,
     prepare="rover_pipeline.radar.prepare:prepare",
     shares=SHARED,
-    adapt=only_of_samples,
+    alternatives=(_of_points({"unfit": NO_SAMPLES}),),
 )
 #: Declares spectra of the samples.
 _spectra = partial(
@@ -105,6 +88,7 @@ STEPS = (
             )
         },
         default=True,
+        cost=Rate(("radar",), 3, 0.1),
         summary="Range-Doppler power, dB re one squared ADC count.",
     ),
     _spectra(
@@ -121,6 +105,7 @@ STEPS = (
             )
         },
         default=True,
+        cost=Rate(("radar",), 5, 0.1),
         summary="Power by direction, in equal steps of the sine that grows to the right, and distance.",
     ),
     _spectra(
@@ -137,6 +122,7 @@ STEPS = (
                 unit="ADC counts",
             )
         },
+        cost=Rate(("radar",), 8, 0.7),
         summary="Magnitude of the four-dimensional spectrum, ADC counts.",
     ),
     _of_samples(
@@ -173,10 +159,10 @@ STEPS = (
             "artefact": Output("1 = image by unequal I and Q, 2 = wrapped coupling, 0 = none seen. [point]", type="u1"),
             "excised": Output("Share of the samples that `radar.interference` replaced, 0 to 1.", type="f4"),
         },
-        variant=_guided,
         inspect="rover_pipeline.radar.prepare:check_order",
-        adapt=from_points,
+        alternatives=_OTHER_POINTS,
         default=True,
+        cost=Rate(("radar",), 14, 0.01),
         summary="Targets in the radar frame, front-left-up, strongest first; NaN past `count`.",
     ),
     Step(
@@ -200,9 +186,11 @@ STEPS = (
             "cov": Output("Covariance of vel, m2/s2. [xyz, xyz]", type="f4", unit="m2/s2"),
             "inliers": Output("Points at rest that it was estimated from.", type="u2"),
         },
-        adapt=with_points_sidecar,
+        # It needs to know how large Doppler bins are.
+        alternatives=(_of_points({"files": {"sidecar": POINTS_SIDECAR}}),),
         threads=1,
         default=True,
+        cost=SMALL,
         summary="The radar's own velocity over ground, m/s, front-left-up.",
     ),
     _of_samples(
@@ -231,6 +219,7 @@ STEPS = (
             ),
         },
         conclude="rover_pipeline.radar.health:conclude",
+        cost=Rate(("radar",), 33, 0.01),
         summary="How far a frame can be trusted: clipped samples, interference, the array's coherence, its antennas.",
     ),
 )

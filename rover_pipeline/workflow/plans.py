@@ -23,7 +23,7 @@ from rover_pipeline.engine.step import Step
 from rover_pipeline.errors import FormatError
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.table import TABLE
-from rover_pipeline.workflow.costs import memory_mb, work_s
+from rover_pipeline.workflow.costs import rate_of, work_s
 from rover_pipeline.workflow.flow import Flow
 from rover_pipeline.workflow.stamps import made_by
 
@@ -110,7 +110,8 @@ class Plans:
         # A rule that lists its inputs by itself may read what no plan knows.
         if self._away or step.waits_for_all or sensor not in self.flow.inputs:
             return False
-        return step.brief or (_is_ours(sensor, step) and memory_mb(sensor) <= _MOST_MB and self.is_short(results))
+        fits = _is_ours(sensor, step) and rate_of(sensor).memory_mb <= _MOST_MB
+        return step.brief or (fits and self.is_short(results))
 
     def is_short(self, results: Path) -> bool:
         """Whether all that has to be made of a recording takes a few seconds."""

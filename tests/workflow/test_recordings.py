@@ -117,7 +117,7 @@ def test_the_time_of_every_step_that_reads_samples_grows_with_the_recording(tmp_
     reading = [name for name, step in TABLE.items() if samples & {*step.references()}]
     assert {"_radar_quality", "_odom", "_objects", "_camera_frames"} <= set(reading)
     flat = [each for each in reading if cost_of(long, [each]).seconds < cost_of(short, [each]).seconds + 20]
-    assert not flat, f"workflow/costs.py has no rate of {flat}"
+    assert not flat, f"the rates of {flat} do not grow"
 
 
 @pytest.mark.system
