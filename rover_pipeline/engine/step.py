@@ -116,8 +116,8 @@ class When:
     """What a step declares otherwise, where its options or the sensors of a recording are of another kind.
 
     Attributes:
-        changes: fields of the step -> what they are then. Mappings are added to those declared; an entry that is None
-            is taken away from them.
+        changes: fields of the step -> what they are then. Mappings are added to those declared, that of `run` to its
+            fields; an entry that is None is taken away from them.
         instead: channel of `inputs` or `nearest` -> argument -> channel that stands for it. One that ends with `?` is
             left out where the recording lacks it.
         has, lacks: channels that the recording must have, and that it must not have.
@@ -129,6 +129,60 @@ class When:
     has: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Run:
+    """How a step is run.
+
+    Attributes:
+        halo: frames before and after its own that a block is given; the results for them are dropped.
+        shares: name of a pass over a raw channel, the first of `inputs`. Steps of one pass that have to be made are
+            made by one job, which reads each frame once and hands it to all of them; see `step`. "" = made alone.
+        brief: its work takes seconds even where the recording has hours. One job makes all such steps, one after
+            another, which otherwise would spend their time on starting a process each.
+        ordered: frames are handed over in order, with the state that the function returned before.
+        recording: the function is called once, with a `Recording` to read from.
+        inspect: looks at a few frames before the work (or its dotted name); see `step`.
+        sidecars: names of files that `inspect` may add to the channels.
+        prepare: estimates from frames of all the recording what the function is given as `prepared` (or its dotted
+            name); see `step`.
+        conclude: looks at the results of all frames (or its dotted name), for a step whose samples are small; see
+            `step`.
+        threads: that its job uses at most.
+        cost: its time and memory, from which those of a cluster's jobs and the forecast of a dry run are computed.
+        first: whether most others wait for it, so that it is made before them, and with all of its threads.
+        waits_for_all: made after all other outputs that are asked for.
+    """
+
+    halo: int = 0
+    shares: str = ""
+    brief: bool = False
+    ordered: bool = False
+    recording: bool = False
+    inspect: str | Callable[..., Inspection] | None = None
+    sidecars: tuple[str, ...] = ()
+    prepare: str | Callable[..., Any] | None = None
+    conclude: str | Callable[..., Inspection] | None = None
+    threads: int = 4
+    cost: Rate | None = None
+    first: bool = False
+    waits_for_all: bool = False
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What users see of a step.
+
+    Attributes:
+        default: belongs to `outputs: default`.
+        needs_option: dotted name of the option without which the step does not exist, and what to set it to.
+        summary: a sentence for the table of virtual sensors.
+    """
+
+    default: bool = False
+    needs_option: tuple[str, str] | None = None
+    summary: str = ""
 
 
 @dataclass(frozen=True)
@@ -156,7 +210,6 @@ class Step:
         files: argument -> `sensor/file`, or a file of the recording such as `config.yaml`, given as text.
         outputs: channel -> what it is; `*` stands for channels that the result names.
         products: file -> what it is, for a step that makes files and no sensor.
-        sidecars: names of files that `inspect` may add to the channels.
         reads: patterns of files below the recording, such as `*/ts`, that the function reads by itself.
         views: argument of `inputs` -> function (or its dotted name) of the channel and the options that gives the
             channel to read instead.
@@ -164,25 +217,8 @@ class Step:
         alternatives: what is declared otherwise for some options and kinds of sensors, such as a lidar that is points
             and not an image. Later ones come upon earlier ones.
         unfit: why the step cannot be made of a recording; "" = it can.
-        halo: frames before and after its own that a block is given; the results for them are dropped.
-        shares: name of a pass over a raw channel, the first of `inputs`. Steps of one pass that have to be made are
-            made by one job, which reads each frame once and hands it to all of them; see `step`. "" = made alone.
-        brief: its work takes seconds even where the recording has hours. One job makes all such steps, one after
-            another, which otherwise would spend their time on starting a process each.
-        ordered: frames are handed over in order, with the state that the function returned before.
-        recording: the function is called once, with a `Recording` to read from.
-        inspect: looks at a few frames before the work (or its dotted name); see `step`.
-        prepare: estimates from frames of all the recording what the function is given as `prepared` (or its dotted
-            name); see `step`.
-        conclude: looks at the results of all frames (or its dotted name), for a step whose samples are small; see
-            `step`.
-        threads: that its job uses at most.
-        cost: its time and memory, from which those of a cluster's jobs and the forecast of a dry run are computed.
-        first: whether most others wait for it, so that it is made before them, and with all of its threads.
-        waits_for_all: made after all other outputs that are asked for.
-        default: belongs to `outputs: default`.
-        needs_option: dotted name of the option without which the step does not exist, and what to set it to.
-        summary: a sentence for the table of virtual sensors.
+        run: how it is run.
+        shown: what users see of it.
     """
 
     function: str | Callable[..., Any]
@@ -198,27 +234,13 @@ class Step:
     files: Mapping[str, str] = field(default_factory=dict)
     outputs: Mapping[str, Output] = field(default_factory=dict)
     products: Mapping[str, str] = field(default_factory=dict)
-    sidecars: tuple[str, ...] = ()
     reads: Sequence[str] = ()
     views: Mapping[str, str | Callable[..., Any]] = field(default_factory=dict)
     constants: Mapping[str, Any] = field(default_factory=dict)
     alternatives: tuple[When, ...] = ()
     unfit: str = ""
-    halo: int = 0
-    shares: str = ""
-    brief: bool = False
-    ordered: bool = False
-    recording: bool = False
-    inspect: str | Callable[..., Inspection] | None = None
-    prepare: str | Callable[..., Any] | None = None
-    conclude: str | Callable[..., Inspection] | None = None
-    threads: int = 4
-    cost: Rate | None = None
-    first: bool = False
-    waits_for_all: bool = False
-    default: bool = False
-    needs_option: tuple[str, str] | None = None
-    summary: str = ""
+    run: Run = Run()
+    shown: Shown = Shown()
 
     @property
     def name(self) -> str:
@@ -237,21 +259,22 @@ class Step:
 
     def look(self, **arguments: Any) -> Inspection:
         """What `inspect` returns."""
-        return _loaded(self.inspect)(**arguments, **self.constants) if self.inspect else Inspection({})
+        return _loaded(self.run.inspect)(**arguments, **self.constants) if self.run.inspect else Inspection({})
 
     def ready(self, **arguments: Any) -> Any:
         """What `prepare` returns."""
-        return _loaded(self.prepare)(**arguments, **self.constants) if self.prepare else None
+        return _loaded(self.run.prepare)(**arguments, **self.constants) if self.run.prepare else None
 
     def judge(self, results: Mapping[str, Any]) -> Inspection:
         """What `conclude` returns."""
-        return _loaded(self.conclude)(results) if self.conclude else Inspection({})
+        return _loaded(self.run.conclude)(results) if self.run.conclude else Inspection({})
 
     @property
     def in_pass(self) -> bool:
         """Whether the step can be made together with others, frame by frame, from nothing but raw channels."""
-        whole = self.ordered or self.recording or self.products or self.halo or self.waits_for_all
-        return bool(self.shares and not whole and not any(name.startswith("_") for name in self.references()))
+        run = self.run
+        whole = run.ordered or run.recording or self.products or run.halo or run.waits_for_all
+        return bool(run.shares and not whole and not any(name.startswith("_") for name in self.references()))
 
     def view(self, argument: str, channel: Any, options: Options | None) -> Any:
         """The channel that is read for an input."""
@@ -357,7 +380,7 @@ def step(
         outputs: a text instead of an `Output` is its description.
         whole: as in `Step`.
         files: as in `Step`.
-        more: other attributes of `Step`.
+        more: other attributes of `Step`, `Run` and `Shown`.
 
     Raises:
         ConfigError: when the module is imported: a word is unknown, or arguments and declaration do not fit.
@@ -365,7 +388,9 @@ def step(
 
     def attach(function: Callable[..., Any]) -> Callable[..., Any]:
         name = f"{function.__module__}:{function.__qualname__}"
-        check_words(name, more, [each.name for each in fields(Step)])
+        groups = {"run": Run, "shown": Shown}
+        words = {word: {each.name for each in fields(group)} for word, group in groups.items()}
+        check_words(name, more, [*{each.name for each in fields(Step)} - {*groups}, *words["run"], *words["shown"]])
         parameters = signatures.signature(function, eval_str=True).parameters
         sections = (section,) if isinstance(section, str) else tuple(section)
         left_out = {name for name, each in parameters.items() if each.default is not signatures.Parameter.empty}
@@ -384,6 +409,10 @@ def step(
             constants=more.get("constants", ()),
             once=bool(more.get("recording") or more.get("products")),
         )
+        grouped = {
+            word: group(**{each: more.pop(each) for each in words[word] & more.keys()})
+            for word, group in groups.items()
+        }
         described = Step(
             function=function,
             version=version,
@@ -396,6 +425,7 @@ def step(
             files=marked(files),
             outputs={name: Output(out) if isinstance(out, str) else out for name, out in (outputs or {}).items()},
             **more,
+            **grouped,
         )
         setattr(function, ATTRIBUTE, described)
         return function
@@ -403,7 +433,9 @@ def step(
     return attach
 
 
-def _merged(declared: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def _merged(declared: Mapping[str, Any] | Run, changes: Mapping[str, Any]) -> Mapping[str, Any] | Run:
+    if isinstance(declared, Run):
+        return replace(declared, **changes)
     return {name: value for name, value in {**declared, **changes}.items() if value is not None}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rover_pipeline.engine.step import Output, Rate, Step, When
+from rover_pipeline.engine.step import Output, Rate, Run, Shown, Step, When
 from rover_pipeline.kinematics.references import ODOMETRY
 from rover_pipeline.lidar.kinds import OF_IMAGES_THERE, ONLY_OF_IMAGES, of_points
 from rover_pipeline.lidar.options import PointsOptions
@@ -36,7 +36,7 @@ _OTHER_POINTS = (
     of_points(
         {
             "function": "rover_pipeline.lidar.points_step:of_points",
-            "inspect": "rover_pipeline.lidar.points_step:inspect_points",
+            "run": {"inspect": "rover_pipeline.lidar.points_step:inspect_points"},
             "inputs": {**dict.fromkeys(_IMAGES), "xyz": "lidar/xyz", "count": "lidar/count"},
             "outputs": {
                 **dict.fromkeys(_IMAGES),
@@ -71,10 +71,8 @@ STEPS = (
             "nir": Output("Ambient near infrared, photons. [beam, column], destaggered.", type="u2", unit="photons"),
         },
         alternatives=ONLY_OF_IMAGES,
-        first=True,
-        default=True,
-        cost=Rate(("lidar",), 80, 2.4),
-        summary="Range (mm), reflectivity and near infrared, decompressed and destaggered.",
+        run=Run(first=True, cost=Rate(("lidar",), 80, 2.4)),
+        shown=Shown(default=True, summary="Range (mm), reflectivity and near infrared, decompressed and destaggered."),
     ),
     Step(
         sensor="_lidar_points",
@@ -94,8 +92,10 @@ STEPS = (
             ),
         },
         alternatives=_OTHER_POINTS,
-        cost=Rate(("lidar",), 90, 7.0),
-        summary="Points in the sensor frame, m, NaN without a return, columns in time order. "
-        "`lidar: {points: {compensate: true}}` undoes the motion within sweeps (deskew).",
+        run=Run(cost=Rate(("lidar",), 90, 7.0)),
+        shown=Shown(
+            summary="Points in the sensor frame, m, NaN without a return, columns in time order. "
+            "`lidar: {points: {compensate: true}}` undoes the motion within sweeps (deskew)."
+        ),
     ),
 )

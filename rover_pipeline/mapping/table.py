@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rover_pipeline.engine.step import Rate, Step, When
+from rover_pipeline.engine.step import Rate, Run, Shown, Step, When
 from rover_pipeline.kinematics.references import ODOMETRY
 from rover_pipeline.lidar.kinds import FROM_POINTS, OF_IMAGES_THERE
 from rover_pipeline.mapping.options import MapStepOptions
@@ -17,7 +17,6 @@ STEPS = (
         version=5,
         sections=("map", "lidar", "sync.times"),
         options=MapStepOptions,
-        recording=True,
         inputs={"rng": "_lidar_image/rng", "rfl": "_lidar_image/rfl"},
         whole={"odometry": ODOMETRY},
         files={"metadata": "lidar/lidar.json"},
@@ -32,8 +31,9 @@ STEPS = (
             "occupancy.yaml": "Where and how large its cells are.",
             "bev.png": "The same from above, with the path of the lidar.",
         },
-        default=True,
-        cost=Rate(("lidar",), 35, 0.1, 900),
-        summary="Point cloud, occupancy grid for ROS map_server, and a picture of both from above.",
+        run=Run(recording=True, cost=Rate(("lidar",), 35, 0.1, 900)),
+        shown=Shown(
+            default=True, summary="Point cloud, occupancy grid for ROS map_server, and a picture of both from above."
+        ),
     ),
 )

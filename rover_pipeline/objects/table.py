@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rover_pipeline.engine.step import Output, Rate, Step, When
+from rover_pipeline.engine.step import Output, Rate, Run, Shown, Step, When
 from rover_pipeline.kinematics.references import ODOMETRY
 from rover_pipeline.lidar.kinds import FROM_POINTS
 from rover_pipeline.objects.options import CLASSES, ObjectsOptions
@@ -17,7 +17,6 @@ STEPS = (
         sections=("objects", "lidar", "rig", "sync.times"),
         uses={"rig": ("name", "radar")},
         options=ObjectsOptions,
-        recording=True,
         inputs={"rng": "_lidar_image/rng"},
         whole={"odometry": ODOMETRY},
         files={
@@ -56,8 +55,10 @@ STEPS = (
             "count": Output("Number of objects.", type="u2"),
         },
         alternatives=(When({"whole": {"points": _RADAR}}, options={"radar": True}), *FROM_POINTS),
-        cost=Rate(("lidar",), 300, 0.01, 500),
-        summary="Bodies that move: boxes around clusters of lidar points above the ground, tracked; with radial "
-        "velocities of `_radar_points` where there are some. Classes follow stated rules, unsupervised.",
+        run=Run(recording=True, cost=Rate(("lidar",), 300, 0.01, 500)),
+        shown=Shown(
+            summary="Bodies that move: boxes around clusters of lidar points above the ground, tracked; with radial "
+            "velocities of `_radar_points` where there are some. Classes follow stated rules, unsupervised."
+        ),
     ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rover_pipeline.engine.step import Output, Rate, Step, When
+from rover_pipeline.engine.step import Output, Rate, Run, Shown, Step, When
 from rover_pipeline.kinematics.references import ODOMETRY
 from rover_pipeline.lidar.kinds import FROM_POINTS
 from rover_pipeline.occupancy.options import DepthOptions, OccupancyOptions
@@ -58,11 +58,8 @@ def _cells(sensor: str, flat: bool, axes: str, cost: Rate, summary: str) -> Step
             When({"whole": {"odometry": ODOMETRY, **_IMU}}, options={"level": True}),
             *FROM_POINTS,
         ),
-        inspect="rover_pipeline.occupancy.steps:inspect_cells",
-        sidecars=("axes.json",),
-        default=flat,
-        cost=cost,
-        summary=summary,
+        run=Run(inspect="rover_pipeline.occupancy.steps:inspect_cells", sidecars=("axes.json",), cost=cost),
+        shown=Shown(default=flat, summary=summary),
     )
 
 
@@ -73,8 +70,8 @@ STEPS = (
         axes="[azimuth, range], to the right, away",
         cost=Rate(("lidar",), 28, 0.1, 400),
         summary="Cells of azimuth and range that hold lidar returns, in the radar's frame and with its range bins, at "
-        "one instant: motion within the sweep is undone with `_odom`. `occupancy: {at: radar}` makes them for the "
-        "frames of the radar.",
+        "one instant: motion within the sweep is undone with `_odom`. `occupancy: {at: radar}` makes them for "
+        "the frames of the radar.",
     ),
     _cells(
         "_occupancy",
@@ -106,10 +103,14 @@ STEPS = (
             When({"outputs": {"depth": _depth(_STILL)}}, options={"motion": False}),
             *FROM_POINTS,
         ),
-        inspect="rover_pipeline.occupancy.depth_steps:inspect_lens",
-        sidecars=("camera.json",),
-        cost=Rate(("lidar", "camera"), 30, 0.7, 400),
-        summary="Depth of the nearest lidar return in each pixel at the picture's instant, mm along the camera's axis, "
-        "0 = none.",
+        run=Run(
+            inspect="rover_pipeline.occupancy.depth_steps:inspect_lens",
+            sidecars=("camera.json",),
+            cost=Rate(("lidar", "camera"), 30, 0.7, 400),
+        ),
+        shown=Shown(
+            summary="Depth of the nearest lidar return in each pixel at the picture's instant, mm along the camera's "
+            "axis, 0 = none."
+        ),
     ),
 )

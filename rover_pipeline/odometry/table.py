@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rover_pipeline.engine.step import SMALL, Output, Rate, Step
+from rover_pipeline.engine.step import SMALL, Output, Rate, Run, Shown, Step
 from rover_pipeline.lidar.kinds import FROM_POINTS
 from rover_pipeline.odometry.options import OdometryOptions, RadarOdometryOptions
 
@@ -43,12 +43,12 @@ STEPS = (
             ),
         },
         alternatives=FROM_POINTS,
-        recording=True,
-        first=True,
-        default=True,
-        cost=Rate(("lidar",), 100, 0.002, 900),
-        summary="The lidar's trajectory: its state at each sweep, in the world of its first valid pose, and how well "
-        "each sweep fits the map.",
+        run=Run(recording=True, first=True, cost=Rate(("lidar",), 100, 0.002, 900)),
+        shown=Shown(
+            default=True,
+            summary="The lidar's trajectory: its state at each sweep, in the world of its first valid pose, and how "
+            "well each sweep fits the map.",
+        ),
     ),
     Step(
         sensor="_radar_odom",
@@ -83,10 +83,10 @@ STEPS = (
                 type="f4",
             ),
         },
-        recording=True,
-        threads=1,
-        cost=SMALL,
-        summary="The radar's trajectory from its velocities and an IMU, in a level world, for smoke, dust, tunnels "
-        "and rigs without a lidar.",
+        run=Run(recording=True, threads=1, cost=SMALL),
+        shown=Shown(
+            summary="The radar's trajectory from its velocities and an IMU, in a level world, for smoke, dust, tunnels "
+            "and rigs without a lidar."
+        ),
     ),
 )

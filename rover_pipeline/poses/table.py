@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import get_args
 
-from rover_pipeline.engine.step import SMALL, Output, Step, When
+from rover_pipeline.engine.step import SMALL, Output, Run, Shown, Step, When
 from rover_pipeline.kinematics.options import Mounted
 from rover_pipeline.kinematics.references import ODOMETRY, RADAR_ODOMETRY
 from rover_pipeline.poses.options import PosesOptions
@@ -44,14 +44,13 @@ STEPS = tuple(
             "vel": Output("Velocity in the world, m/s. [xyz]", type="f8", unit="m/s"),
             "acc": Output("Acceleration in the world, without gravity, m/s2. [xyz]", type="f8", unit="m/s2"),
         },
-        recording=True,
-        brief=True,
-        cost=SMALL,
-        threads=1,
-        default=True,
-        summary=f"The {'IMU' if sensor == 'imu' else sensor}'s pose in the world{_INSTANTS.get(sensor, '')}, from "
-        "`_odom` and `rig`; NaN and "
-        "`valid` = 0 where the odometry is not known.",
+        run=Run(recording=True, brief=True, cost=SMALL, threads=1),
+        shown=Shown(
+            default=True,
+            summary=f"The {'IMU' if sensor == 'imu' else sensor}'s pose in the world{_INSTANTS.get(sensor, '')}, from "
+            "`_odom` and `rig`; NaN and "
+            "`valid` = 0 where the odometry is not known.",
+        ),
     )
     for sensor in get_args(Mounted)
 )

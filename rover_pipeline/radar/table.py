@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from rover_pipeline.engine.step import SMALL, Output, Rate, Step, When
+from rover_pipeline.engine.step import SMALL, Output, Rate, Run, Shown, Step, When
 from rover_pipeline.kinematics.references import ODOMETRY
 from rover_pipeline.radar.options import (
     PointsOptions,
@@ -43,9 +43,7 @@ _OTHER_POINTS = (
             "whole": {"odometry": None},
             "files": {"sidecar": None, "config": None},
             "outputs": {"snr": _strength("Strength in the unit of the radar")},
-            "prepare": None,
-            "inspect": None,
-            "shares": "",
+            "run": {"prepare": None, "inspect": None, "shares": ""},
         }
     ),
     When({"inputs": {"strength": "radar/intensity"}}, has=("radar/xyz", "radar/intensity"), lacks=("radar/iq",)),
@@ -60,21 +58,14 @@ _OTHER_POINTS = (
 SHARED = "radar"
 _FILES = {"sidecar": "radar/radar.json?", "config": "config.yaml?"}
 #: Declares what is made from the samples.
-_of_samples = partial(
-    Step,
-    inputs={"iq": "radar/iq"},
-    files=_FILES,
-    prepare="rover_pipeline.radar.prepare:prepare",
-    shares=SHARED,
-    alternatives=(_of_points({"unfit": NO_SAMPLES}),),
-)
-#: Declares spectra of the samples.
-_spectra = partial(
-    _of_samples, version=5, inspect="rover_pipeline.radar.prepare:inspect_spectra", sidecars=("axes.json",)
-)
+_of_samples = partial(Step, inputs={"iq": "radar/iq"}, files=_FILES, alternatives=(_of_points({"unfit": NO_SAMPLES}),))
+_IN_PASS = partial(Run, prepare="rover_pipeline.radar.prepare:prepare", shares=SHARED)
+#: How spectra of the samples are made.
+_SPECTRUM = partial(_IN_PASS, inspect="rover_pipeline.radar.prepare:inspect_spectra", sidecars=("axes.json",))
 
 STEPS = (
-    _spectra(
+    _of_samples(
+        version=5,
         sensor="_radar_range_doppler",
         function="rover_pipeline.radar.steps:range_doppler",
         sections=("radar.range_doppler",),
@@ -87,11 +78,11 @@ STEPS = (
                 unit="dB",
             )
         },
-        default=True,
-        cost=Rate(("radar",), 3, 0.1),
-        summary="Range-Doppler power, dB re one squared ADC count.",
+        run=_SPECTRUM(cost=Rate(("radar",), 3, 0.1)),
+        shown=Shown(default=True, summary="Range-Doppler power, dB re one squared ADC count."),
     ),
-    _spectra(
+    _of_samples(
+        version=5,
         sensor="_radar_range_azimuth",
         function="rover_pipeline.radar.steps:range_azimuth",
         sections=("radar.range_azimuth",),
@@ -104,11 +95,14 @@ STEPS = (
                 unit="dB",
             )
         },
-        default=True,
-        cost=Rate(("radar",), 5, 0.1),
-        summary="Power by direction, in equal steps of the sine that grows to the right, and distance.",
+        run=_SPECTRUM(cost=Rate(("radar",), 5, 0.1)),
+        shown=Shown(
+            default=True,
+            summary="Power by direction, in equal steps of the sine that grows to the right, and distance.",
+        ),
     ),
-    _spectra(
+    _of_samples(
+        version=5,
         sensor="_radar_spectrum",
         function="rover_pipeline.radar.steps:spectrum",
         sections=("radar.spectrum",),
@@ -122,8 +116,8 @@ STEPS = (
                 unit="ADC counts",
             )
         },
-        cost=Rate(("radar",), 8, 0.7),
-        summary="Magnitude of the four-dimensional spectrum, ADC counts.",
+        run=_SPECTRUM(cost=Rate(("radar",), 8, 0.7)),
+        shown=Shown(summary="Magnitude of the four-dimensional spectrum, ADC counts."),
     ),
     _of_samples(
         sensor="_radar_points",
@@ -159,11 +153,11 @@ STEPS = (
             "artefact": Output("1 = image by unequal I and Q, 2 = wrapped coupling, 0 = none seen. [point]", type="u1"),
             "excised": Output("Share of the samples that `radar.interference` replaced, 0 to 1.", type="f4"),
         },
-        inspect="rover_pipeline.radar.prepare:check_order",
         alternatives=_OTHER_POINTS,
-        default=True,
-        cost=Rate(("radar",), 14, 0.01),
-        summary="Targets in the radar frame, front-left-up, strongest first; NaN past `count`.",
+        run=_IN_PASS(inspect="rover_pipeline.radar.prepare:check_order", cost=Rate(("radar",), 14, 0.01)),
+        shown=Shown(
+            default=True, summary="Targets in the radar frame, front-left-up, strongest first; NaN past `count`."
+        ),
     ),
     Step(
         sensor="_radar_velocity",
@@ -188,10 +182,8 @@ STEPS = (
         },
         # It needs to know how large Doppler bins are.
         alternatives=(_of_points({"files": {"sidecar": POINTS_SIDECAR}}),),
-        threads=1,
-        default=True,
-        cost=SMALL,
-        summary="The radar's own velocity over ground, m/s, front-left-up.",
+        run=Run(threads=1, cost=SMALL),
+        shown=Shown(default=True, summary="The radar's own velocity over ground, m/s, front-left-up."),
     ),
     _of_samples(
         sensor="_radar_quality",
@@ -218,8 +210,10 @@ STEPS = (
                 "Power of each virtual antenna over that of the median one, dB. [tx, rx]", type="f4", unit="dB"
             ),
         },
-        conclude="rover_pipeline.radar.health:conclude",
-        cost=Rate(("radar",), 33, 0.01),
-        summary="How far a frame can be trusted: clipped samples, interference, the array's coherence, its antennas.",
+        run=_IN_PASS(conclude="rover_pipeline.radar.health:conclude", cost=Rate(("radar",), 33, 0.01)),
+        shown=Shown(
+            summary="How far a frame can be trusted: clipped samples, interference, the array's coherence, its "
+            "antennas."
+        ),
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 from rover_pipeline.clocks.options import RawSensor, TimesSection
-from rover_pipeline.engine.step import SMALL, Output, Step, When
+from rover_pipeline.engine.step import SMALL, Output, Run, Shown, Step, When
 from rover_pipeline.sync.options import SyncOptions
 
 
@@ -37,13 +37,12 @@ STEPS = (
             )
         },
         alternatives=_REFERENCES,
-        recording=True,
-        brief=True,
-        threads=1,
-        default=True,
-        cost=SMALL,
-        summary="For each raw sensor S: `S` i4, its sample nearest in time, -1 = none within the tolerance; `S_dt` f4, "
-        "s, its time minus that of the reference.",
+        run=Run(recording=True, brief=True, threads=1, cost=SMALL),
+        shown=Shown(
+            default=True,
+            summary="For each raw sensor S: `S` i4, its sample nearest in time, -1 = none within the tolerance; `S_dt` "
+            "f4, s, its time minus that of the reference.",
+        ),
     ),
     *(
         Step(
@@ -70,12 +69,12 @@ STEPS = (
                     unit="s",
                 ),
             },
-            recording=True,
-            brief=True,
-            threads=1,
-            cost=SMALL,
-            summary="Times without the jitter of their arrival, s; the number of each sample, where lost ones count; "
-            "the segment, which a restart begins; how wrong the time can be, s. `valid` = 0: not known, as recorded.",
+            run=Run(recording=True, brief=True, threads=1, cost=SMALL),
+            shown=Shown(
+                summary="Times without the jitter of their arrival, s; the number of each sample, where lost ones "
+                "count; the segment, which a restart begins; how wrong the time can be, s. `valid` = 0: not "
+                "known, as recorded."
+            ),
         )
         for sensor in _RAW
     ),

@@ -78,7 +78,7 @@ def rate_of(output: str) -> Rate:
     """What an output costs. Raises ConfigError for a step of the table that does not say it."""
     if output not in TABLE:
         return SMALL  # of a user
-    if (rate := TABLE[output].cost) is None:
+    if (rate := TABLE[output].run.cost) is None:
         raise ConfigError(f"step {output}: its entry of the table declares no cost")
     return rate
 

@@ -220,7 +220,7 @@ def left_stale(flow: Flow, results: Path) -> list[str]:
                 continue
             inputs[name] = {each.partition("/")[0] for each in recorded_inputs(result, provenance)}
             # The stamp of what shows all results depends on those that are asked for.
-            has_stamp = name in own.made and not own.steps[name].waits_for_all
+            has_stamp = name in own.made and not own.steps[name].run.waits_for_all
             other_options = has_stamp and not os.path.exists(result / own.made[name])
             if other_options or any(changed_inputs(result, provenance, source)):
                 stale.add(name)

@@ -171,7 +171,7 @@ class Flow(Worlds):
                 if any(not isinstance(item, StepInput) for item in rule.input):
                     self.needs_of.others.add(name)
         self._require_read()
-        own = [name[1:] for name, step in self.steps.items() if step.default and name[1:] in known]
+        own = [name[1:] for name, step in self.steps.items() if step.shown.default and name[1:] in known]
         asked = asked_outputs(self.config.outputs, known, own)
         several = len(self.traces) + len(self.refused) > 1
         files: list[str] = []

@@ -96,7 +96,7 @@ class Plans:
             identity={"step": step.name, "version": step.version, **({"source": source} if source else {})},
             before=before,
             after=after,
-            shares=step.shares if step.in_pass and sensor in flow.inputs else "",
+            shares=step.run.shares if step.in_pass and sensor in flow.inputs else "",
             brief=self._is_brief(sensor, results),
         )
 
@@ -108,10 +108,10 @@ class Plans:
         """Whether its work is shorter than the start of a process: in a short recording nearly all steps of ours."""
         step = self.flow.steps[sensor]
         # A rule that lists its inputs by itself may read what no plan knows.
-        if self._away or step.waits_for_all or sensor not in self.flow.inputs:
+        if self._away or step.run.waits_for_all or sensor not in self.flow.inputs:
             return False
         fits = _is_ours(sensor, step) and rate_of(sensor).memory_mb <= _MOST_MB
-        return step.brief or (fits and self.is_short(results))
+        return step.run.brief or (fits and self.is_short(results))
 
     def is_short(self, results: Path) -> bool:
         """Whether all that has to be made of a recording takes a few seconds."""
@@ -130,8 +130,10 @@ class Plans:
         if not names or names[0] not in self.flow.steps:
             return 0
         step = self.flow.steps[names[0]]
-        together = [name for name, each in self.flow.steps.items() if step.shares and each.shares == step.shares]
-        return 1 if step.first else -1 if step.brief or names[0] in together[1:] else 0
+        together = [
+            name for name, each in self.flow.steps.items() if step.run.shares and each.run.shares == step.run.shares
+        ]
+        return 1 if step.run.first else -1 if step.run.brief or names[0] in together[1:] else 0
 
     def threads(self, wildcards: Any, cores: int | None) -> int:
         """Threads of a job, so that others run beside it.
@@ -145,18 +147,20 @@ class Plans:
         flow, sensor = self.flow, f"_{getattr(wildcards, 'product', '')}"
         step = flow.steps.get(sensor) or Step("", 0)  # a dataset has none
         if cores is None:
-            return step.threads
+            return step.run.threads
         results = flow.results(wildcards.trace) if step.function else None
         if flow.config.traces is None or (results and self._is_brief(sensor, results)):
             return 1  # seconds of data
-        if step.first:
-            return step.threads
+        if step.run.first:
+            return step.run.threads
         alone = len(flow.traces) == 1
-        if alone and results and not step.waits_for_all:
+        if alone and results and not step.run.waits_for_all:
             asked = [flow.steps[f"_{name}"] for name in flow.reach(results) if f"_{name}" in flow.steps]
-            others = [each for each in asked if each.threads > 1 and not each.first and not each.waits_for_all]
-            alone = len({each.shares or each.sensor for each in others}) < 2
-        return max(1, min(step.threads, cores if alone else cores // 2))
+            others = [
+                each for each in asked if each.run.threads > 1 and not each.run.first and not each.run.waits_for_all
+            ]
+            alone = len({each.run.shares or each.sensor for each in others}) < 2
+        return max(1, min(step.run.threads, cores if alone else cores // 2))
 
     def finish(self) -> None:
         """Remove what only this run needed."""

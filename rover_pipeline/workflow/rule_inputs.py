@@ -115,7 +115,7 @@ class StepInput:
             names = [name for name in names if not has_wildcard(name)]  # the step reads it all the same
             of_all = (f"{source}/{name}/{channel}" for name in names for channel in reads.every)
             paths += [path for path in of_all if os.path.exists(path)]
-        if self.step.waits_for_all:
+        if self.step.run.waits_for_all:
             others = (f"_{name}" for name in flow.wanted.get(results, ()) if f"_{name}" != self.name)
             paths += [f"{results}/{other}/{flow.made[other]}" for other in others]
         return list(dict.fromkeys(paths))

@@ -130,7 +130,7 @@ def test_an_output_that_fails_keeps_back_only_what_follows_from_it(tmp_path: Pat
 def plan_of(trace: Path, *, away: bool = False, pending: Iterable[str] = (), **values: object) -> Plan:
     """What a run wants of a recording when these outputs have to be made, or all default ones."""
     flow = Flow({"traces": str(trace), **values})
-    names = [name for name, step in TABLE.items() if step.needs_option is None]
+    names = [name for name, step in TABLE.items() if step.shown.needs_option is None]
     flow.targets([SimpleNamespace(output=flow.makes(name), input=[flow.needs(name)]) for name in names])
     found = list(pending) or flow.pending(trace)
     return Plans(flow, lambda _: found, begins=True, away=away).of(trace, [f"_{name}" for name in found])
@@ -161,7 +161,7 @@ def test_a_short_recording_is_made_by_two_jobs_and_the_poses_of_a_long_one_along
 def test_whatever_has_to_be_made_each_result_comes_after_what_it_is_made_from(tmp_path: Path, seed: int) -> None:
     trace = small_trace(tmp_path / "rec", sensors=("lidar", "radar", "camera", "imu"))
     random = np.random.default_rng(seed)
-    names = [name[1:] for name, step in TABLE.items() if step.needs_option is None]
+    names = [name[1:] for name, step in TABLE.items() if step.shown.needs_option is None]
     options: dict[str, Any] = {"radar": {"points": {"odometry": bool(seed % 2)}}, "outputs": "all"}
     for _ in range(5):
         plan = plan_of(trace, pending=[name for name in names if random.random() < 0.8], **options)

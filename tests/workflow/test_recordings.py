@@ -28,7 +28,7 @@ from tests.workflow.runs import result_bytes, snakemake
 def planned(trace: Path, **values: object) -> list[str]:
     """What would be made of a recording, by the rules of the table."""
     flow = Flow({"traces": str(trace), **values})
-    names = [name for name, step in TABLE.items() if step.needs_option is None]
+    names = [name for name, step in TABLE.items() if step.shown.needs_option is None]
     rules = [SimpleNamespace(output=flow.makes(name), input=[flow.needs(name)]) for name in names]
     assert all(isinstance(rule.input[0], StepInput) for rule in rules)
     flow.targets(rules)
