@@ -79,7 +79,7 @@ class Plan:
         """The plan of the run that this process is a job of. It is empty where there is none."""
         try:
             content = read_json(_file(trace))
-        except (FileNotFoundError, KeyError):  # Snakemake was started without hooks, or not at all
+        except (OSError, FormatError, KeyError):  # Snakemake was started without hooks, or not at all
             return cls(trace)
         return cls(trace, content["started"], {name: Planned(*each) for name, each in content["outputs"].items()})
 

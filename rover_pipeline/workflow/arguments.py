@@ -52,7 +52,7 @@ def _for_work() -> Iterator[None]:
 
 def _find_step(name: str) -> Any:
     """A step. The table of its room is enough where the room is named."""
-    find = "rover_pipeline.engine.finding:step_of_room" if "/" in name else "rover_pipeline.table:find_step"
+    find = "rover_pipeline.engine.step:step_of_room" if "/" in name else "rover_pipeline.table:find_step"
     return load(find)(name)
 
 
