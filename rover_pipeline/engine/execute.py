@@ -12,7 +12,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TextIO
 
-from rover_pipeline.engine.identity import source_of
 from rover_pipeline.engine.inputs import open_inputs
 from rover_pipeline.engine.options import DaskOptions
 from rover_pipeline.engine.parallel import frame_ranges, ordered_map
@@ -112,9 +111,7 @@ class Making:
             raise FormatError(f"{trace}: {step.unfit}, which {sensor} needs")
         self._input, self._stamps, self._log = request.input, stamps, log
         self._identity = {
-            "step": step.name,
-            "version": step.version,
-            **({"source": source} if (source := source_of(step.function)) else {}),
+            **step.identity,
             "options": self.options.model_dump(mode="json") if self.options else {},
             "input": request.input.model_dump(),
         }

@@ -15,6 +15,7 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rover_pipeline.engine.identity import source_of
 from rover_pipeline.engine.misuse import check_arguments, check_words
 from rover_pipeline.errors import ConfigError, did_you_mean
 from rover_pipeline.format.descriptions import axes_of
@@ -249,6 +250,12 @@ class Step:
         if isinstance(self.function, str):
             return self.function
         return f"{self.function.__module__}:{self.function.__qualname__}"
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What provenance says of the step: its name, its version and, of a user's step, the digest of its code."""
+        source = source_of(self.function)
+        return {"step": self.name, "version": self.version, **({"source": source} if source else {})}
 
     def load(self) -> None:
         """Import the module of the function, and all that it imports."""

@@ -17,7 +17,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from rover_pipeline.engine.identity import source_of
 from rover_pipeline.engine.plan import PLAN_VARIABLE, Plan, Planned
 from rover_pipeline.engine.step import Step
 from rover_pipeline.errors import FormatError
@@ -86,14 +85,13 @@ class Plans:
             before = (read_provenance(results / sensor) or {}).get("time")
         except FormatError:
             before = None
-        source = source_of(step.function)
         return Planned(
             step=flow.step_name(wildcards),
             stamp=flow.made[sensor],
             request=flow.step_options(wildcards),
             version=flow.step_version(wildcards),
             source=str(flow.source(results)),
-            identity={"step": step.name, "version": step.version, **({"source": source} if source else {})},
+            identity=step.identity,
             before=before,
             after=after,
             shares=step.run.shares if step.in_pass and sensor in flow.inputs else "",

@@ -176,9 +176,10 @@ def toy_plan(trace: Path, steps: Mapping[str, Step], after: Mapping[str, Sequenc
     """A plan of steps that are all brief."""
     outputs = {}
     for name, step in steps.items():
-        identity = {"step": step.name, "version": step.version}
         before = (read_provenance(trace / name) or {}).get("time")
-        planned = Planned(name, STAMP, "{}", step.version, str(trace), identity, before, after.get(name, ()), "", True)
+        planned = Planned(
+            name, STAMP, "{}", step.version, str(trace), step.identity, before, after.get(name, ()), "", True
+        )
         outputs[name] = planned._replace(**changes)
     return Plan(trace, time.time(), outputs)
 
