@@ -20,7 +20,7 @@ from rover_pipeline.engine.progress import say
 from rover_pipeline.engine.step import Step
 from rover_pipeline.engine.together import Asked, run_together
 from rover_pipeline.errors import ConfigError, RoverError, ToldError, describe, may_pass, show_traceback
-from rover_pipeline.format.attempt import PARTIAL, remove_left
+from rover_pipeline.format.attempt import PARTIAL, remove_left, wait_for_others
 from rover_pipeline.format.failures import clear_failure, record_failure
 from rover_pipeline.format.trace import link_trace
 from rover_pipeline.format.virtual import begin_ahead, discard, end_ahead
@@ -119,6 +119,7 @@ class _Job:
         # Jobs of one pass take the lock of its first result before their own, so that one of them makes all.
         first = next(iter(self.plan.pass_of(own)), own)
         for name in dict.fromkeys((first, own)):
+            wait_for_others(self.trace / name)
             begin_ahead(self.trace / name)
         self._is_done = self.plan.is_made(own, confirm=True)  # by the process that had the lock
 
