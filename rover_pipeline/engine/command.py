@@ -119,8 +119,9 @@ class _Job:
         # Jobs of one pass take the lock of its first result before their own, so that one of them makes all.
         first = next(iter(self.plan.pass_of(own)), own)
         for name in dict.fromkeys((first, own)):
-            wait_for_others(self.trace / name)
-            begin_ahead(self.trace / name)
+            if not begin_ahead(self.trace / name, wait=False):
+                wait_for_others(self.trace / name)
+                begin_ahead(self.trace / name)
         self._is_done = self.plan.is_made(own, confirm=True)  # by the process that had the lock
 
         def claim(sensor: str) -> bool:

@@ -95,7 +95,8 @@ def begin_ahead(path: Path, *, wait: bool = True) -> bool:
         Whether this process alone makes the result now.
     """
     with contextlib.suppress(Exception):
-        _ahead[path] = VirtualWriter(path, wait=wait).__enter__()
+        if path not in _ahead:
+            _ahead[path] = VirtualWriter(path, wait=wait).__enter__()
     return path in _ahead and _ahead[path].alone
 
 
