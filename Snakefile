@@ -32,7 +32,8 @@ for path in extra_rules():
     include: path
 
 
-include: "rules/passes.smk"
+for declared in workflow.rules:
+    declared.priority = declared.priority or PLANS.priority(declared)
 
 
 localrules:
@@ -47,7 +48,7 @@ rule all:
 
 
 onstart:
-    PASSES.begin(workflow.dag)
+    PLANS.begin(workflow.dag.needrun_jobs())
 
 
 onsuccess:

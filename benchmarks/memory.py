@@ -99,18 +99,18 @@ def _encoded(source: Sensor, name: str, count: int) -> Iterator[bytes]:
 
 def in_order() -> list[str]:
     """Virtual sensors that need no option, each after those that it is made from."""
-    left = {name: step for name, step in TABLE.items() if step.needs_option is None}
+    left = {name: step for name, step in TABLE.items() if step.shown.needs_option is None}
     done: list[str] = []
     while left:
         ready = [name for name, step in left.items() if not _made_from(name) & (left.keys() - {name})]
-        done += sorted(ready, key=lambda name: (TABLE[name].waits_for_all, name))
+        done += sorted(ready, key=lambda name: (TABLE[name].run.waits_for_all, name))
         left = {name: step for name, step in left.items() if name not in ready}
     return done
 
 
 def _made_from(name: str) -> set[str]:
     step = TABLE[name]
-    if step.waits_for_all:
+    if step.run.waits_for_all:
         return set(TABLE) - {name}
     step = step.for_options(step.options() if step.options else None)
     return {reference.partition("/")[0] for reference in step.references()}
@@ -124,7 +124,7 @@ def needed(names: Collection[str]) -> set[str]:
         name = todo.pop()
         if name in TABLE and name not in found:
             found.add(name)
-            todo += [] if TABLE[name].waits_for_all else _made_from(name) & TABLE.keys()
+            todo += [] if TABLE[name].run.waits_for_all else _made_from(name) & TABLE.keys()
     return found
 
 

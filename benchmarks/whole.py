@@ -64,7 +64,7 @@ def own_seconds() -> dict[str, float]:
     passes: dict[str, list[tuple[str, float]]] = {}
     for folder, made in provenances().items():
         step, seconds = TABLE[folder.name], made["time"]["seconds"]
-        passes.setdefault(step.shares or folder.name, []).append((folder.name, seconds))
+        passes.setdefault(step.run.shares or folder.name, []).append((folder.name, seconds))
     return {" ".join(name for name, _ in each): max(seconds for _, seconds in each) for each in passes.values()}
 
 

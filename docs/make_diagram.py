@@ -36,7 +36,7 @@ def sources(step: Step) -> dict[str, bool]:
 
 def edges() -> dict[tuple[str, str], bool]:
     """The lines of the picture, (from, to) -> whether it is dashed. The page, made from all, has a place of its own."""
-    made_from = {name: sources(step) for name, step in TABLE.items() if not step.waits_for_all}
+    made_from = {name: sources(step) for name, step in TABLE.items() if not step.run.waits_for_all}
 
     def reaches(start: str, end: str) -> bool:
         return any(start == source or reaches(start, source) for source in made_from.get(end, {}))
@@ -78,7 +78,7 @@ def svg() -> str:
         room = (height - 2 * _MARGIN - len(column) * _HEIGHT) / (len(column) + 1)
         for at, name in enumerate(column):
             corner[name] = (_MARGIN + number * (_WIDTH + _ACROSS), round(_MARGIN + room + at * (_HEIGHT + room)))
-    page = next(name for name, step in TABLE.items() if step.waits_for_all)
+    page = next(name for name, step in TABLE.items() if step.run.waits_for_all)
     right = _MARGIN + len(placed) * (_WIDTH + _ACROSS) - _ACROSS + 20
     width = right + 96 + _MARGIN
     parts = [
@@ -106,7 +106,7 @@ def _colour(name: str) -> str:
 def _box(name: str, x: int, y: int, width: int, height: int) -> list[str]:
     """A box with a name: filled for raw sensors, with a bold frame for what is made by default."""
     colour, raw = _colour(name), name in RAW
-    bold = raw or TABLE[name].default
+    bold = raw or TABLE[name].shown.default
     fill, ink = (colour, "#ffffff") if raw else ("#ffffff", colour)
     frame, weight = (2, "bold") if bold else (1, "normal")
     return [

@@ -12,7 +12,7 @@ except KeyboardInterrupt:  # while modules are loaded
     raise SystemExit(130) from None
 
 status = main()
-if sys.argv[1:2] in (["step"], ["pass"]) and threading.active_count() == 1:
+if sys.argv[1:2] == ["step"] and threading.active_count() == 1:
     # Nothing is left to do, and to take modules apart whose memory is shared with the process that worked takes long.
     atexit._run_exitfuncs()
     sys.stdout.flush()

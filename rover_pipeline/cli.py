@@ -22,7 +22,7 @@ from rover_pipeline.format.files import existing
 from rover_pipeline.lookup import load
 
 #: Commands that jobs of the workflow call, many times in a run.
-JOB_COMMANDS = ("step", "pass", "recording")
+JOB_COMMANDS = ("step", "recording")
 #: What a comparison with a reference must keep to, as `against.Limits` has it.
 _LIMITS = ("max_ate", "max_rpe", "max_wrong", "max_nees", "min_valid")
 
@@ -270,7 +270,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _simulate(arguments: argparse.Namespace) -> int:
-    with load("rover_pipeline.engine.passes:logged")(arguments.log, arguments.out):
+    with load("rover_pipeline.engine.plan:logged")(arguments.log, arguments.out):
         chosen = (arguments.preset, arguments.duration, arguments.seed, arguments.fault, arguments.lens)
         load("rover_pipeline.simulate.presets:choose")(
             *chosen
@@ -336,7 +336,7 @@ def _picture(arguments: argparse.Namespace) -> int:
 
 def _export(arguments: argparse.Namespace) -> int:
     if load("rover_pipeline.export:is_dataset")(arguments.format, arguments.out):
-        with load("rover_pipeline.engine.passes:logged")(arguments.log, arguments.out):
+        with load("rover_pipeline.engine.plan:logged")(arguments.log, arguments.out):
             print(load("rover_pipeline.export.dataset:export_command")(arguments))
         return 0
     options = load("rover_pipeline.export:ExportOptions")(

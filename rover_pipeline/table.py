@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from rover_pipeline.camera.table import STEPS as CAMERA
-from rover_pipeline.engine.step import ATTRIBUTE, EVERY, EVERY_FILE, OPTIONAL, Output, Step
+from rover_pipeline.engine.step import ATTRIBUTE, EVERY, EVERY_FILE, OPTIONAL, SMALL, Output, Run, Shown, Step
 from rover_pipeline.errors import ConfigError, did_you_mean
 from rover_pipeline.imu.table import STEPS as IMU
 from rover_pipeline.lidar.table import STEPS as LIDAR
@@ -33,15 +33,13 @@ REPORT = Step(
     version=5,
     sections=("report", "outputs"),
     options=PageOptions,
-    recording=True,
     reads=("config.yaml", "*/ts", "*/valid", EVERY_FILE),
     products={
         "index.html": "A page that shows the recording at a glance; opens without a network.",
         "summary.json": "The figures of the page, as docs/summary.md describes.",
     },
-    waits_for_all=True,
-    default=True,
-    summary="A page, `index.html`, that shows the recording at a glance, and its figures.",
+    run=Run(recording=True, threads=2, waits_for_all=True, cost=SMALL),
+    shown=Shown(default=True, summary="A page, `index.html`, that shows the recording at a glance, and its figures."),
 )
 
 #: Virtual sensors and folders of files, by name.
@@ -66,7 +64,7 @@ def asked_outputs(items: Iterable[str], known: Collection[str], more: Iterable[s
     for name in (name for item in items for name in item.replace(",", " ").split()):
         plain = name.removeprefix("-").removeprefix("_")
         if name == "default":
-            ours = [each.sensor[1:] for each in TABLE.values() if each.default]
+            ours = [each.sensor[1:] for each in TABLE.values() if each.shown.default]
             asked = dict.fromkeys([*ours, *more], False) | asked
         elif name == "all":
             asked = dict.fromkeys(known, False) | asked
@@ -75,7 +73,7 @@ def asked_outputs(items: Iterable[str], known: Collection[str], more: Iterable[s
         elif name in known:
             asked[name] = True
         else:
-            option = TABLE[f"_{plain}"].needs_option if f"_{plain}" in TABLE else None
+            option = TABLE[f"_{plain}"].shown.needs_option if f"_{plain}" in TABLE else None
             hint = f"set {option[0]} to {option[1]}" if option else did_you_mean(plain, [*known, "default", "all"])
             raise ConfigError(f"config: outputs: no rule makes {name!r}; {hint}")
     if not asked:
@@ -101,7 +99,7 @@ def short_table() -> str:
     """The virtual sensors in one line each, with links to their pages, for the README."""
     rows: dict[str, list[Step]] = {}
     for step in TABLE.values():
-        rows.setdefault(_first_statement(step.summary), []).append(step)
+        rows.setdefault(_first_statement(step.shown.summary), []).append(step)
     lines = ["| virtual sensor | what it is |", "| --- | --- |"]
     for summary, steps in rows.items():
         names = ", ".join(_page_link(step, "docs/sensors/") for step in steps)
@@ -118,17 +116,17 @@ def full_table() -> str:
         channels = [_channel(name, output) for name, output in step.outputs.items() if name != EVERY]
         files = [f"`{name}`" for name in step.products]
         made = ", ".join(channels + files) or "see right"
-        lines.append(f"| {_page_link(step)} | {made} | {times} | {step.summary} |")
+        lines.append(f"| {_page_link(step)} | {made} | {times} | {step.shown.summary} |")
     return "\n".join(lines) + "\n"
 
 
 def declaration(step: Step) -> str:
     """What the table says of one virtual sensor, for its page in the manual."""
     name = step.sensor[1:]
-    made = "By default" if step.default else f"With `--outputs {name}`"
+    made = "By default" if step.shown.default else f"With `--outputs {name}`"
     if step.inputs and not step.products:
         made += f", at the times of `{_clock(next(iter(step.inputs.values())).partition('/')[0])}`"
-    lines = [step.summary, "", f"{made}."]
+    lines = [step.shown.summary, "", f"{made}."]
     outputs = {channel: output for channel, output in step.outputs.items() if channel != EVERY}
     if outputs:
         lines += ["", "| channel | type | axes | unit | what it is |", "| --- | --- | --- | --- | --- |"]
@@ -154,7 +152,7 @@ def _first_statement(summary: str) -> str:
 def _page_link(step: Step, folder: str = "") -> str:
     """The name, bold where it is made by default, as a link to its page."""
     shown = f"`{step.sensor}`"
-    return f"[{f'**{shown}**' if step.default else shown}]({folder}{step.sensor[1:]}.md)"
+    return f"[{f'**{shown}**' if step.shown.default else shown}]({folder}{step.sensor[1:]}.md)"
 
 
 def _channel(name: str, output: Output) -> str:

@@ -4,13 +4,12 @@ import shlex
 import sys
 from pathlib import Path
 
-from rover_pipeline.engine.passes import marker_file
 from rover_pipeline.errors import RoverError
 from rover_pipeline.workflow.ending import end_of_run, forget_failures, say, tell_left
 from rover_pipeline.workflow.exports import Exports
 from rover_pipeline.workflow.flow import Flow
 from rover_pipeline.workflow.launch import environment
-from rover_pipeline.workflow.passes import Passes
+from rover_pipeline.workflow.plans import Plans
 from rover_pipeline.workflow.recording_job import RUN_VARIABLE
 from rover_pipeline.workflow.recordings import RecordingJobs
 
@@ -57,13 +56,9 @@ DRY = workflow.output_settings.dryrun
 KERNELS = ".snakemake/kernels"
 EACH = _one_line(RecordingJobs)(FLOW, away=AWAY, begins=BEGINS)
 
-# For what one job makes of a recording, see rules/passes.smk.
-PASSES = Passes(
-    FLOW,
-    workflow,
-    lambda results: EACH.pending.get(results, ()),
-    begins=BEGINS,
-    away=AWAY,
+# For what one job makes along with its own output.
+PLANS = Plans(
+    FLOW, lambda results: EACH.pending.get(results, ()), begins=BEGINS, away=AWAY
 )
 
 
@@ -87,36 +82,10 @@ def targets(rules):
     return files
 
 
-# What begins together after the odometry of a recording: outputs, and passes that outputs share.
-BESIDE = set()
-
-
-def threads(most, beside=""):
-    """Threads of a rule, `most` at most, so that jobs run side by side here; a cluster's jobs have a node's share.
-
-    Two jobs with one thread each do more than one after the other with two: they wait at different moments. So rules
-    that begin together share the processors, where more than one of them is asked for.
-
-    Args:
-        beside: the rule's output, or its pass, if it begins together with others of the same recording.
-    """
-    if beside:
-        BESIDE.add(beside)
-
-    def share(wildcards):
-        if workflow.remote_exec or workflow.non_local_exec:
-            return most
-        if FLOW.config.traces is None:
-            return 1  # the demo is a few seconds of data
-        alone = len(FLOW.traces) == 1
-        if alone and beside:
-            asked = FLOW.reach(next(iter(FLOW.traces)))
-            steps = {name: FLOW.steps.get(f"_{name}") for name in asked}
-            begin = {step and step.shares or name for name, step in steps.items()}
-            alone = len(begin & BESIDE) == 1
-        return max(1, min(most, workflow.cores if alone else workflow.cores // 2))
-
-    return share
+def threads(wildcards):
+    """Threads of a job: jobs run side by side here; those of a cluster have a node's share."""
+    elsewhere = workflow.remote_exec or workflow.non_local_exec
+    return PLANS.threads(wildcards, None if elsewhere else workflow.cores)
 
 
 def extra_rules():
@@ -125,19 +94,18 @@ def extra_rules():
 
 def end(whole):
     FLOW.remember_all()  # the simulated recording was not there before
-    status = end_of_run(FLOW, EACH, PASSES, JOBS.failed, whole=whole)
+    status = end_of_run(FLOW, EACH, JOBS.failed, whole=whole)
     for results in FLOW.wanted if status else ():
         FLOW.put_back(results)
     EACH.finish()
-    PASSES.finish()
+    PLANS.finish()
     for marker in (
         file
         for job in workflow.dag.jobs
-        if job.rule.name == "recording" or PASSES.is_pass(job.rule)
+        if job.rule.name == "recording"
         for file in job.output
     ):
-        workflow.persistence.cleanup_metadata(
-            marker
-        )  # nobody asks for the markers of this run again
+        # Nobody asks for the markers of this run again.
+        workflow.persistence.cleanup_metadata(marker)
     if status:
         sys.exit(status)

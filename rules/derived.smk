@@ -10,6 +10,6 @@ rule derived:
         "logs/{trace}/{product}.log",
     benchmark:
         "logs/{trace}/{product}.tsv"
-    threads: threads(4)
+    threads: threads
     shell:
         FLOW.command()

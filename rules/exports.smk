@@ -19,6 +19,6 @@ for name in EXPORTS.names:
             f"logs/exports/{name}.log",
         benchmark:
             f"logs/exports/{name}.tsv"
-        threads: threads(4)
+        threads: threads
         shell:
             EXPORTS.command()

@@ -3,4 +3,3 @@ use rule derived as imu_filtered with:
         needs("_imu_filtered"),
     output:
         makes("_imu_filtered"),
-    threads: 1

@@ -3,8 +3,6 @@ use rule derived as lidar_image with:
         needs("_lidar_image"),
     output:
         makes("_lidar_image"),
-    threads: 4
-    priority: 1  # odometry and the map wait for it
 
 
 use rule derived as lidar_points with:

@@ -3,4 +3,3 @@ use rule derived as map with:
         needs("_map"),
     output:
         makes("_map"),
-    threads: threads(4, beside="map")

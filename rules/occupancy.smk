@@ -3,7 +3,6 @@ use rule derived as bev with:
         needs("_bev"),
     output:
         makes("_bev"),
-    threads: threads(4, beside="bev")
 
 
 use rule derived as occupancy with:

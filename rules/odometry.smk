@@ -3,8 +3,6 @@ use rule derived as odom with:
         needs("_odom"),
     output:
         makes("_odom"),
-    threads: 4
-    priority: 1  # the map and all poses wait for it
 
 
 use rule derived as radar_odom with:
@@ -12,4 +10,3 @@ use rule derived as radar_odom with:
         needs("_radar_odom"),
     output:
         makes("_radar_odom"),
-    threads: 1

@@ -3,7 +3,6 @@ use rule derived as radar_pose with:
         needs("_radar_pose"),
     output:
         makes("_radar_pose"),
-    threads: 1
 
 
 use rule derived as camera_pose with:
@@ -11,7 +10,6 @@ use rule derived as camera_pose with:
         needs("_camera_pose"),
     output:
         makes("_camera_pose"),
-    threads: 1
 
 
 use rule derived as imu_pose with:
@@ -19,4 +17,3 @@ use rule derived as imu_pose with:
         needs("_imu_pose"),
     output:
         makes("_imu_pose"),
-    threads: 1

@@ -3,7 +3,6 @@ use rule derived as radar_range_doppler with:
         needs("_radar_range_doppler"),
     output:
         makes("_radar_range_doppler"),
-    threads: threads(4, beside="radar")
 
 
 use rule derived as radar_range_azimuth with:
@@ -11,7 +10,6 @@ use rule derived as radar_range_azimuth with:
         needs("_radar_range_azimuth"),
     output:
         makes("_radar_range_azimuth"),
-    threads: threads(4, beside="radar")
 
 
 use rule derived as radar_spectrum with:
@@ -19,7 +17,6 @@ use rule derived as radar_spectrum with:
         needs("_radar_spectrum"),
     output:
         makes("_radar_spectrum"),
-    threads: threads(4, beside="radar")
 
 
 use rule derived as radar_points with:
@@ -27,7 +24,6 @@ use rule derived as radar_points with:
         needs("_radar_points"),
     output:
         makes("_radar_points"),
-    threads: threads(4, beside="radar")
 
 
 use rule derived as radar_velocity with:
@@ -35,7 +31,6 @@ use rule derived as radar_velocity with:
         needs("_radar_velocity"),
     output:
         makes("_radar_velocity"),
-    threads: 1
 
 
 use rule derived as radar_quality with:
@@ -43,4 +38,3 @@ use rule derived as radar_quality with:
         needs("_radar_quality"),
     output:
         makes("_radar_quality"),
-    threads: threads(4, beside="radar")

@@ -3,4 +3,3 @@ use rule derived as report with:
         needs("_report"),
     output:
         makes("_report"),
-    threads: threads(2)

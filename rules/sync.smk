@@ -3,7 +3,6 @@ use rule derived as sync with:
         needs("_sync"),
     output:
         makes("_sync"),
-    threads: 1
 
 
 use rule derived as lidar_times with:
@@ -11,7 +10,6 @@ use rule derived as lidar_times with:
         needs("_lidar_times"),
     output:
         makes("_lidar_times"),
-    threads: 1
 
 
 use rule derived as radar_times with:
@@ -19,7 +17,6 @@ use rule derived as radar_times with:
         needs("_radar_times"),
     output:
         makes("_radar_times"),
-    threads: 1
 
 
 use rule derived as camera_times with:
@@ -27,7 +24,6 @@ use rule derived as camera_times with:
         needs("_camera_times"),
     output:
         makes("_camera_times"),
-    threads: 1
 
 
 use rule derived as imu_times with:
@@ -35,4 +31,3 @@ use rule derived as imu_times with:
         needs("_imu_times"),
     output:
         makes("_imu_times"),
-    threads: 1

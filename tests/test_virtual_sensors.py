@@ -19,7 +19,7 @@ from tests.references import DIRECTORY, check_reference
 
 #: Every virtual sensor of the table that can be made without a file of the user. Folders of files have tests in their
 #: rooms.
-SENSORS = [name for name, step in TABLE.items() if not step.products and step.needs_option is None]
+SENSORS = [name for name, step in TABLE.items() if not step.products and step.shown.needs_option is None]
 #: Raw sensors of the small trace, for virtual sensors that need others than lidar and radar.
 RECORDED = {
     "_camera_pose": ("lidar", "camera"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rover_pipeline.camera.options import FramesOptions, ModelOptions
-from rover_pipeline.engine.step import Output, Step
+from rover_pipeline.engine.step import Output, Rate, Run, Shown, Step
 
 STEPS = (
     Step(
@@ -16,9 +16,12 @@ STEPS = (
         views={"video": "rover_pipeline.camera.steps:smaller"},
         files={"camera": "camera/camera.json?"},
         outputs={"image": Output("Pictures, RGB. [row, column, colour]", lambda options: options.format, type="u1")},
-        inspect="rover_pipeline.camera.steps:inspect_lens",
-        sidecars=("camera.json",),
-        summary="Whole pictures, RGB, 480x270 or as configured, without the lens's distortion when asked.",
+        run=Run(
+            inspect="rover_pipeline.camera.steps:inspect_lens",
+            sidecars=("camera.json",),
+            cost=Rate(("camera",), 16, 1.9),
+        ),
+        shown=Shown(summary="Whole pictures, RGB, 480x270 or as configured, without the lens's distortion when asked."),
     ),
     Step(
         sensor="_camera_model",
@@ -28,9 +31,14 @@ STEPS = (
         options=ModelOptions,
         inputs={"image": "_camera_frames/image"},
         outputs={"*": Output("What camera.model made of the picture: {name}. [row, column], and RGB of an image.")},
-        inspect="rover_pipeline.camera.steps:inspect_model",
-        sidecars=("classes.json",),
-        needs_option=("camera.model.path", "an ONNX file"),
-        summary="`labels` or `image` u1: what an ONNX model of yours makes of `_camera_frames` (extra `model`).",
+        run=Run(
+            inspect="rover_pipeline.camera.steps:inspect_model",
+            sidecars=("classes.json",),
+            cost=Rate(("camera",), 100, 1.0, 2000),
+        ),
+        shown=Shown(
+            needs_option=("camera.model.path", "an ONNX file"),
+            summary="`labels` or `image` u1: what an ONNX model of yours makes of `_camera_frames` (extra `model`).",
+        ),
     ),
 )

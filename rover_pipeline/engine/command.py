@@ -1,4 +1,4 @@
-"""The command of a rule: one step on one recording, or several that share a pass over its raw channels."""
+"""The command of a rule: one step on one recording, and those steps that are made along with it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -15,17 +15,13 @@ from typing import Any, NamedTuple, TextIO
 from rover_pipeline.engine.apart import DiedError, as_told, run_apart, told
 from rover_pipeline.engine.execute import Request, StepResult
 from rover_pipeline.engine.options import DASK_VARIABLE, DaskOptions
-from rover_pipeline.engine.passes import logged, plan_file
+from rover_pipeline.engine.plan import OURS, Plan
 from rover_pipeline.engine.progress import say
 from rover_pipeline.engine.step import Step
-from rover_pipeline.engine.task import OURS
 from rover_pipeline.engine.together import Asked, run_together
 from rover_pipeline.errors import ConfigError, RoverError, ToldError, describe, may_pass, show_traceback
-from rover_pipeline.format.attempt import PARTIAL, remove_left
+from rover_pipeline.format.attempt import PARTIAL, remove_left, wait_for_others
 from rover_pipeline.format.failures import clear_failure, record_failure
-from rover_pipeline.format.files import replace_file
-from rover_pipeline.format.provenance import read_provenance
-from rover_pipeline.format.texts import read_json
 from rover_pipeline.format.trace import link_trace
 from rover_pipeline.format.virtual import begin_ahead, discard, end_ahead
 from rover_pipeline.options import InputOptions
@@ -55,8 +51,13 @@ class Order(NamedTuple):
         return self.outputs[0].parent.name
 
 
-def run_command(order: Order, trace: Path, *, threads: int, log: TextIO | None) -> None:
-    """Make a result in the directory `trace`.
+def run_command(order: Order, trace: Path, *, find: Callable[[str], Step], threads: int, log: TextIO | None) -> None:
+    """Make a result in the directory `trace`, and others that the run wants and that are made along with it.
+
+    What becomes of the others is told by their own jobs.
+
+    Args:
+        find: gives the step of a name.
 
     Raises:
         ConfigError: the request is no JSON, or versions differ.
@@ -64,107 +65,109 @@ def run_command(order: Order, trace: Path, *, threads: int, log: TextIO | None) 
     """
     if {path.parent.parent for path in order.outputs} != {trace} or len({path.parent for path in order.outputs}) > 1:
         raise ConfigError(f"--output: must be files of one virtual sensor in {trace}")
-    (made,) = _apart([order], trace, partial(_make, [order], trace, threads, log)).values()
-    if isinstance(made, Exception):
+    plan = Plan.read(trace)
+    job = _Job(order, plan, find, threads, log)
+    try:
+        outcomes = job.run()
+    except DiedError as error:
+        for name in {order.sensor, *plan.outputs}:
+            remove_left(trace / name, partial(discard, trace / name))
+        is_made, several = plan.is_made(order.sensor), len(plan.pass_of(order.sensor)) > 1
+        if is_made or several:
+            plan.part()
+        if several and not is_made:
+            run_command(order, trace, find=find, threads=threads, log=log)
+            return
+        outcomes = {} if is_made else {order.sensor: ToldError(f"{trace / order.sensor}: {error}", error.passes)}
+    for name, result in outcomes.items():
+        if not isinstance(result, Exception):
+            clear_failure(trace, name)
+            continue
+        record_failure(trace, name, describe(result), may_pass=may_pass(result))
+        if name != order.sensor:
+            show_traceback(result)
+            traceback.print_exception(result, file=log)
+    if isinstance(made := outcomes.get(order.sensor), Exception):
         raise made
 
 
-def run_pass(
-    name: str,
-    folder: Path,
-    trace: Path,
-    marker: Path,
-    *,
-    find: Callable[[str], Step],
-    threads: int,
-    log: Path,
-) -> None:
-    """Make what a run has planned for a pass, or for its brief steps, stage by stage.
+class _Job:
+    """A job of one result, and of those that are made along with it."""
 
-    What fails is told by the job that it belongs to.
+    def __init__(self, own: Order, plan: Plan, find: Callable[[str], Step], threads: int, log: TextIO | None) -> None:
+        self.own, self.plan, self._find, self._threads, self._log = own, plan, find, threads, log
+        self.trace = own.outputs[0].parent.parent
+        self._others: list[Order] = []
+        self._is_done = False
 
-    Args:
-        name: of the pass; folder: of the passes of the run; marker: file that says how it ended.
-        find: gives the step of a name.
-    """
-    try:
-        stages = read_json(plan_file(folder, name, str(trace)))
-    except FileNotFoundError:
-        stages = []  # a run without hooks plans nothing: each job makes its own result
-    with logged(log, marker) as file:
-        orders = [[(_order(each, find), {*each["after"]}) for each in stage] for stage in stages]
+    def run(self) -> Outcomes:
+        """Work in a cage, unless a step is one of the user, who may do there what they may do."""
+        with suppress(Exception):  # it is told where the result is made
+            _asked(self.own, self.trace)
+        pass_of = self.plan.pass_of(self.own.sensor)
+        ours = self.own.step.name.startswith(OURS) and all(each.is_ours for each in pass_of.values())
+        if not self.trace.is_dir() or not ours:
+            self._claim()
+            return self._make()
+        network = DaskOptions.model_validate_json(os.environ.get(DASK_VARIABLE, "{}")).elsewhere
+        made = run_apart(self._told, self._claim, publishes=[self.trace], network=network)
+        return {name: told(each) if "text" in each else StepResult(**each) for name, each in made.items()}
 
-        def make() -> Outcomes:
-            outcomes: Outcomes = {}
-            kept_back: set[str] = set()
-            for order, _ in (each for stage in orders for each in stage):
+    def _claim(self) -> list[Path]:
+        """Take the locks of all results that are made. Returns what is written to."""
+        own = self.own.sensor
+        # Jobs of one pass take the lock of its first result before their own, so that one of them makes all.
+        first = next(iter(self.plan.pass_of(own)), own)
+        for name in dict.fromkeys((first, own)):
+            if not begin_ahead(self.trace / name, wait=False):
+                wait_for_others(self.trace / name)
+                begin_ahead(self.trace / name)
+        self._is_done = self.plan.is_made(own, confirm=True)  # by the process that had the lock
+
+        def claim(sensor: str) -> bool:
+            if self.plan.is_made(sensor) or not begin_ahead(self.trace / sensor, wait=False):
+                return False
+            if made := self.plan.is_made(sensor):  # between these two calls
+                end_ahead(self.trace / sensor)
+            return not made
+
+        for name in () if self._is_done else self.plan.beside(own, claim):
+            each = self.plan.outputs[name]
+            outputs = (self.trace / name / each.stamp,)
+            self._others.append(Order(self._find(each.step), outputs, each.request, each.version))
+        names = [*([] if self._is_done else [own]), *(each.sensor for each in self._others)]
+        for name in {first, own} - {*names}:
+            end_ahead(self.trace / name)
+        # The results that are there are exchanged with new ones, and then removed.
+        return [self.trace / name for name in (PARTIAL, *names)]
+
+    def _make(self) -> Outcomes:
+        """First what shares raw bytes with the own result, together, then the others one by one."""
+        if self._is_done:
+            return {}
+        orders = [self.own, *self._others]
+        pass_of = self.plan.pass_of(self.own.sensor)
+        together = [each for each in orders if each.sensor in {self.own.sensor, *pass_of}]
+        stages = [together, *([each] for each in orders if each not in together)]
+        outcomes: Outcomes = {}
+        kept_back: set[str] = set()
+        try:
+            for order in self._others and orders:
                 with suppress(Exception):  # modules are loaded before any work begins; an error is told in the work
                     order.step.load()
-            for stage in orders:
-                ready = [order for order, after in stage if not after & kept_back]
-                outcomes |= _make(ready, trace, threads, file) if ready else {}
+            for stage in stages:
+                ready = [each for each in stage if not {*self.plan.after(each.sensor)} & kept_back]
+                outcomes |= _make(ready, self.trace, self._threads, self._log) if ready else {}
                 # What is made from a result that failed is not made from an older one. Its own job tells.
                 made = {sensor for sensor, each in outcomes.items() if isinstance(each, StepResult)}
-                kept_back |= {order.sensor for order, _ in stage} - made
-            return outcomes
-
-        outcomes = _apart([order for stage in orders for order, _ in stage], trace, make)
-        for error in outcomes.values():
-            if isinstance(error, Exception):
-                show_traceback(error)
-                traceback.print_exception(error, file=file)
-    folders = {each: trace / each for each, made in outcomes.items() if isinstance(made, StepResult)}
-    times = {each: (read_provenance(folder) or {}).get("time") for each, folder in folders.items()}
-    replace_file(marker, json.dumps(dict.fromkeys(outcomes) | times))
-
-
-def _order(planned: Mapping[str, Any], find: Callable[[str], Step]) -> Order:
-    """What a run has planned for one result."""
-    return Order(find(planned["step"]), (Path(planned["stamp"]),), planned["request"], planned["version"])
-
-
-def _apart(orders: Sequence[Order], trace: Path, make: Callable[[], Outcomes]) -> Outcomes:
-    """What `make` makes of orders, in a cage unless one is a step of the user, who may do there what they may do.
-
-    The reasons why results were not made are kept with the results.
-    """
-    names = [order.sensor for order in orders]
-
-    def before() -> list[Path]:
-        for name in sorted(names):  # locks are taken in one order
-            begin_ahead(trace / name)
-        # The results that are there are exchanged with new ones, and then removed.
-        return [trace / name for name in (PARTIAL, *names)]
-
-    def work() -> dict[str, Any]:
-        try:
-            made = make()
+                kept_back |= {each.sensor for each in stage} - made
         finally:
             end_ahead()
-        return {name: as_told(each) if isinstance(each, Exception) else each._asdict() for name, each in made.items()}
+        return outcomes
 
-    for order in orders:
-        with suppress(Exception):  # it is told where the result is made
-            _asked(order, trace)
-    if not orders or not trace.is_dir() or not all(order.step.name.startswith(OURS) for order in orders):
-        outcomes = make()
-    else:
-        try:
-            network = DaskOptions.model_validate_json(os.environ.get(DASK_VARIABLE, "{}")).elsewhere
-            made = run_apart(work, before, publishes=[trace], network=network)
-            outcomes = {name: told(each) if "text" in each else StepResult(**each) for name, each in made.items()}
-        except DiedError as error:
-            for name in names:
-                remove_left(trace / name, partial(discard, trace / name))
-            # Each of several is tried alone then, by its own job.
-            passes = error.passes or len(names) > 1
-            outcomes = {name: ToldError(f"{trace / name}: {error}", passes) for name in names}
-    for name, result in outcomes.items():
-        if isinstance(result, Exception):
-            record_failure(trace, name, describe(result), may_pass=may_pass(result))
-        else:
-            clear_failure(trace, name)
-    return outcomes
+    def _told(self) -> dict[str, Any]:
+        made = self._make()
+        return {name: as_told(each) if isinstance(each, Exception) else each._asdict() for name, each in made.items()}
 
 
 def _make(orders: Sequence[Order], trace: Path, threads: int, file: TextIO | None) -> Outcomes:

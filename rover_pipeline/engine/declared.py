@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from rover_pipeline.engine.finding import step_of_room
-from rover_pipeline.engine.step import Output
+from rover_pipeline.engine.step import Output, step_of_room
 from rover_pipeline.errors import RoverError
 from rover_pipeline.format.provenance import read_provenance
 from rover_pipeline.format.sensor import Sensor

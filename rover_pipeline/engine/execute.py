@@ -12,7 +12,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TextIO
 
-from rover_pipeline.engine.identity import source_of
 from rover_pipeline.engine.inputs import open_inputs
 from rover_pipeline.engine.options import DaskOptions
 from rover_pipeline.engine.parallel import frame_ranges, ordered_map
@@ -112,9 +111,7 @@ class Making:
             raise FormatError(f"{trace}: {step.unfit}, which {sensor} needs")
         self._input, self._stamps, self._log = request.input, stamps, log
         self._identity = {
-            "step": step.name,
-            "version": step.version,
-            **({"source": source} if (source := source_of(step.function)) else {}),
+            **step.identity,
             "options": self.options.model_dump(mode="json") if self.options else {},
             "input": request.input.model_dump(),
         }
@@ -149,7 +146,7 @@ class Making:
         """All frames, or all files, in the way that the step declares."""
         if self.step.products:
             self._make_files(threads, dask)
-        elif self.step.recording:
+        elif self.step.run.recording:
             self._make_at_once(threads, dask)
         else:
             self._make_by_ranges(threads, dask)
@@ -213,7 +210,7 @@ class Making:
         start_collector()
         ranges = frame_ranges(task.inputs.count, task.frame_bytes, dask, threads)
         # An ordered step hands a state from each range to the next, so it cannot be spread over workers.
-        work, threads, spread = (_InOrder(task), 1, None) if task.step.ordered else (task, threads, dask)
+        work, threads, spread = (_InOrder(task), 1, None) if task.step.run.ordered else (task, threads, dask)
         with progress(self.label, task.inputs.count, log=self._log) as advance:
 
             def done(frames: tuple[int, int]) -> None:
@@ -277,9 +274,9 @@ class Making:
 
 def _declared(step: Step) -> set[str] | None:
     """Names of all files of a result; None where the function, or a user's `inspect`, names some of them."""
-    if EVERY in step.outputs or (step.inspect and not isinstance(step.function, str)):
+    if EVERY in step.outputs or (step.run.inspect and not isinstance(step.function, str)):
         return None
-    return {TS, VALID, *step.outputs, *step.products, *step.sidecars}
+    return {TS, VALID, *step.outputs, *step.products, *step.run.sidecars}
 
 
 def _made_meanwhile(

@@ -11,10 +11,13 @@ import functools
 import inspect as signatures
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rover_pipeline.engine.identity import source_of
 from rover_pipeline.engine.misuse import check_arguments, check_words
+from rover_pipeline.errors import ConfigError, did_you_mean
 from rover_pipeline.format.descriptions import axes_of
 from rover_pipeline.lookup import load
 from rover_pipeline.options import Options
@@ -84,6 +87,106 @@ class Inspection(NamedTuple):
     notes: Sequence[str] = ()
 
 
+class Rate(NamedTuple):
+    """What an output costs for each byte of the raw files that it is made from.
+
+    The rates were measured on recordings at the real rig's shapes (benchmarks/README.md): two minutes of `indoor` have
+    0.46 GB of lidar, 1.9 GB of radar and 1.1 GB of camera. Times are of 25 s of it, on one processor of a machine with
+    other work.
+
+    Attributes:
+        sensors: raw sensors whose size it grows with.
+        ns: nanoseconds of one processor for a byte.
+        written: bytes for a byte.
+        memory_mb: peak of its process with small chunks, MB.
+        frames: memory of each thread in chunks: input, output and what is computed between.
+    """
+
+    sensors: tuple[str, ...]
+    ns: float
+    written: float
+    memory_mb: int = 300
+    frames: int = 6
+
+
+#: Poses, times, velocities, the page, steps of users: their time is that of starting a process.
+SMALL = Rate(("imu",), 50, 1.0)
+
+
+@dataclass(frozen=True)
+class When:
+    """What a step declares otherwise, where its options or the sensors of a recording are of another kind.
+
+    Attributes:
+        changes: fields of the step -> what they are then. Mappings are added to those declared, that of `run` to its
+            fields; an entry that is None is taken away from them.
+        instead: channel of `inputs` or `nearest` -> argument -> channel that stands for it. One that ends with `?` is
+            left out where the recording lacks it.
+        has, lacks: channels that the recording must have, and that it must not have.
+        options: names of options, such as `lidar.ts_reference` -> their values.
+    """
+
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    instead: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    has: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Run:
+    """How a step is run.
+
+    Attributes:
+        halo: frames before and after its own that a block is given; the results for them are dropped.
+        shares: name of a pass over a raw channel, the first of `inputs`. Steps of one pass that have to be made are
+            made by one job, which reads each frame once and hands it to all of them; see `step`. "" = made alone.
+        brief: its work takes seconds even where the recording has hours. One job makes all such steps, one after
+            another, which otherwise would spend their time on starting a process each.
+        ordered: frames are handed over in order, with the state that the function returned before.
+        recording: the function is called once, with a `Recording` to read from.
+        inspect: looks at a few frames before the work (or its dotted name); see `step`.
+        sidecars: names of files that `inspect` may add to the channels.
+        prepare: estimates from frames of all the recording what the function is given as `prepared` (or its dotted
+            name); see `step`.
+        conclude: looks at the results of all frames (or its dotted name), for a step whose samples are small; see
+            `step`.
+        threads: that its job uses at most.
+        cost: its time and memory, from which those of a cluster's jobs and the forecast of a dry run are computed.
+        first: whether most others wait for it, so that it is made before them, and with all of its threads.
+        waits_for_all: made after all other outputs that are asked for.
+    """
+
+    halo: int = 0
+    shares: str = ""
+    brief: bool = False
+    ordered: bool = False
+    recording: bool = False
+    inspect: str | Callable[..., Inspection] | None = None
+    sidecars: tuple[str, ...] = ()
+    prepare: str | Callable[..., Any] | None = None
+    conclude: str | Callable[..., Inspection] | None = None
+    threads: int = 4
+    cost: Rate | None = None
+    first: bool = False
+    waits_for_all: bool = False
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What users see of a step.
+
+    Attributes:
+        default: belongs to `outputs: default`.
+        needs_option: dotted name of the option without which the step does not exist, and what to set it to.
+        summary: a sentence for the table of virtual sensors.
+    """
+
+    default: bool = False
+    needs_option: tuple[str, str] | None = None
+    summary: str = ""
+
+
 @dataclass(frozen=True)
 class Step:
     """The declaration of a step.
@@ -109,32 +212,15 @@ class Step:
         files: argument -> `sensor/file`, or a file of the recording such as `config.yaml`, given as text.
         outputs: channel -> what it is; `*` stands for channels that the result names.
         products: file -> what it is, for a step that makes files and no sensor.
-        sidecars: names of files that `inspect` may add to the channels.
         reads: patterns of files below the recording, such as `*/ts`, that the function reads by itself.
         views: argument of `inputs` -> function (or its dotted name) of the channel and the options that gives the
             channel to read instead.
         constants: arguments with fixed values, for a function that serves several steps.
-        variant: function of the options that gives the fields of this class that depend on them. Mappings are added
-            to those declared here; an entry that is None is taken away from them.
-        adapt: function of the step and of what channels a recording has (`Has`) that gives the step for this recording,
-            where its sensors can be of several kinds, such as a lidar that is points and not an image.
-        unfit: why the step cannot be made of the recording that it was adapted to; "" = it can.
-        halo: frames before and after its own that a block is given; the results for them are dropped.
-        shares: name of a pass over a raw channel, the first of `inputs`. Steps of one pass that have to be made are
-            made by one job, which reads each frame once and hands it to all of them; see `step`. "" = made alone.
-        brief: its work takes seconds even where the recording has hours. One job makes all such steps, one after
-            another, which otherwise would spend their time on starting a process each.
-        ordered: frames are handed over in order, with the state that the function returned before.
-        recording: the function is called once, with a `Recording` to read from.
-        inspect: looks at a few frames before the work (or its dotted name); see `step`.
-        prepare: estimates from frames of all the recording what the function is given as `prepared` (or its dotted
-            name); see `step`.
-        conclude: looks at the results of all frames (or its dotted name), for a step whose samples are small; see
-            `step`.
-        waits_for_all: made after all other outputs that are asked for.
-        default: belongs to `outputs: default`.
-        needs_option: dotted name of the option without which the step does not exist, and what to set it to.
-        summary: a sentence for the table of virtual sensors.
+        alternatives: what is declared otherwise for some options and kinds of sensors, such as a lidar that is points
+            and not an image. Later ones come upon earlier ones.
+        unfit: why the step cannot be made of a recording; "" = it can.
+        run: how it is run.
+        shown: what users see of it.
     """
 
     function: str | Callable[..., Any]
@@ -150,25 +236,13 @@ class Step:
     files: Mapping[str, str] = field(default_factory=dict)
     outputs: Mapping[str, Output] = field(default_factory=dict)
     products: Mapping[str, str] = field(default_factory=dict)
-    sidecars: tuple[str, ...] = ()
     reads: Sequence[str] = ()
     views: Mapping[str, str | Callable[..., Any]] = field(default_factory=dict)
     constants: Mapping[str, Any] = field(default_factory=dict)
-    variant: Callable[[Any], Mapping[str, Any]] | None = None
-    adapt: Callable[[Step, Has], Step] | None = None
+    alternatives: tuple[When, ...] = ()
     unfit: str = ""
-    halo: int = 0
-    shares: str = ""
-    brief: bool = False
-    ordered: bool = False
-    recording: bool = False
-    inspect: str | Callable[..., Inspection] | None = None
-    prepare: str | Callable[..., Any] | None = None
-    conclude: str | Callable[..., Inspection] | None = None
-    waits_for_all: bool = False
-    default: bool = False
-    needs_option: tuple[str, str] | None = None
-    summary: str = ""
+    run: Run = Run()
+    shown: Shown = Shown()
 
     @property
     def name(self) -> str:
@@ -176,6 +250,12 @@ class Step:
         if isinstance(self.function, str):
             return self.function
         return f"{self.function.__module__}:{self.function.__qualname__}"
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What provenance says of the step: its name, its version and, of a user's step, the digest of its code."""
+        source = source_of(self.function)
+        return {"step": self.name, "version": self.version, **({"source": source} if source else {})}
 
     def load(self) -> None:
         """Import the module of the function, and all that it imports."""
@@ -187,21 +267,22 @@ class Step:
 
     def look(self, **arguments: Any) -> Inspection:
         """What `inspect` returns."""
-        return _loaded(self.inspect)(**arguments, **self.constants) if self.inspect else Inspection({})
+        return _loaded(self.run.inspect)(**arguments, **self.constants) if self.run.inspect else Inspection({})
 
     def ready(self, **arguments: Any) -> Any:
         """What `prepare` returns."""
-        return _loaded(self.prepare)(**arguments, **self.constants) if self.prepare else None
+        return _loaded(self.run.prepare)(**arguments, **self.constants) if self.run.prepare else None
 
     def judge(self, results: Mapping[str, Any]) -> Inspection:
         """What `conclude` returns."""
-        return _loaded(self.conclude)(results) if self.conclude else Inspection({})
+        return _loaded(self.run.conclude)(results) if self.run.conclude else Inspection({})
 
     @property
     def in_pass(self) -> bool:
         """Whether the step can be made together with others, frame by frame, from nothing but raw channels."""
-        whole = self.ordered or self.recording or self.products or self.halo or self.waits_for_all
-        return bool(self.shares and not whole and not any(name.startswith("_") for name in self.references()))
+        run = self.run
+        whole = run.ordered or run.recording or self.products or run.halo or run.waits_for_all
+        return bool(run.shares and not whole and not any(name.startswith("_") for name in self.references()))
 
     def view(self, argument: str, channel: Any, options: Options | None) -> Any:
         """The channel that is read for an input."""
@@ -212,19 +293,42 @@ class Step:
         return argument in _parameters(_loaded(of or self.function))
 
     def for_options(self, options: Options | None) -> Step:
-        """The declaration with what depends on the options filled in."""
-        if self.variant is None:
-            return self
-        changes = self.variant(options)
-        merged: dict[str, Any] = {
-            name: _merged(getattr(self, name), value) if isinstance(value, Mapping) else value
-            for name, value in changes.items()
-        }
-        return replace(self, variant=None, **merged)
+        """The declaration for these options. What depends on the recording too is left to `for_recording`."""
+        step, left = self, []
+        for each in self.alternatives:
+            if all(attrgetter(name)(options) == value for name, value in each.options.items()):
+                if each.has or each.lacks:
+                    left.append(replace(each, options={}))
+                else:
+                    step = step._changed(each)
+        return replace(step, alternatives=tuple(left)) if self.alternatives else self
 
     def for_recording(self, has: Has) -> Step:
         """The declaration for a recording that has these channels, after `for_options`."""
-        return self if self.adapt is None else self.adapt(self, has)
+        step = self
+        for each in self.alternatives:
+            if not each.options and all(map(has, each.has)) and not any(map(has, each.lacks)):
+                step = step._changed(each, has)
+        return step
+
+    def _changed(self, when: When, has: Has = lambda channel: True) -> Step:
+        changed: dict[str, Any] = {
+            name: _merged(getattr(self, name), value) if isinstance(value, Mapping) else value
+            for name, value in when.changes.items()
+        }
+        step = replace(self, **changed)
+        if not when.instead:
+            return step
+
+        def replaced(references: Mapping[str, str]) -> dict[str, str]:
+            pairs = (pair for each in references.items() for pair in when.instead.get(each[1], dict([each])).items())
+            return {
+                argument: channel.removesuffix(OPTIONAL)
+                for argument, channel in pairs
+                if not channel.endswith(OPTIONAL) or has(channel.removesuffix(OPTIONAL))
+            }
+
+        return replace(step, inputs=replaced(step.inputs), nearest=replaced(step.nearest))
 
     def references(self) -> list[str]:
         """Everything that is read, as `sensor/channel` or a file, `?` at the end where it is optional."""
@@ -284,7 +388,7 @@ def step(
         outputs: a text instead of an `Output` is its description.
         whole: as in `Step`.
         files: as in `Step`.
-        more: other attributes of `Step`.
+        more: other attributes of `Step`, `Run` and `Shown`.
 
     Raises:
         ConfigError: when the module is imported: a word is unknown, or arguments and declaration do not fit.
@@ -292,7 +396,9 @@ def step(
 
     def attach(function: Callable[..., Any]) -> Callable[..., Any]:
         name = f"{function.__module__}:{function.__qualname__}"
-        check_words(name, more, [each.name for each in fields(Step)])
+        groups = {"run": Run, "shown": Shown}
+        words = {word: {each.name for each in fields(group)} for word, group in groups.items()}
+        check_words(name, more, [*{each.name for each in fields(Step)} - {*groups}, *words["run"], *words["shown"]])
         parameters = signatures.signature(function, eval_str=True).parameters
         sections = (section,) if isinstance(section, str) else tuple(section)
         left_out = {name for name, each in parameters.items() if each.default is not signatures.Parameter.empty}
@@ -311,6 +417,10 @@ def step(
             constants=more.get("constants", ()),
             once=bool(more.get("recording") or more.get("products")),
         )
+        grouped = {
+            word: group(**{each: more.pop(each) for each in words[word] & more.keys()})
+            for word, group in groups.items()
+        }
         described = Step(
             function=function,
             version=version,
@@ -323,6 +433,7 @@ def step(
             files=marked(files),
             outputs={name: Output(out) if isinstance(out, str) else out for name, out in (outputs or {}).items()},
             **more,
+            **grouped,
         )
         setattr(function, ATTRIBUTE, described)
         return function
@@ -330,7 +441,25 @@ def step(
     return attach
 
 
-def _merged(declared: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def step_of_room(name: str) -> Step:
+    """The step `room/_sensor`, from the table of its room alone: a job need not import the tables of all rooms.
+
+    Raises:
+        ConfigError: there is no such room, or no such step in it.
+    """
+    room, _, sensor = name.partition("/")
+    try:
+        steps: dict[str, Step] = {step.sensor: step for step in load(f"rover_pipeline.{room}.table:STEPS")}
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"step {name}: no room {room!r} has a table of steps") from error
+    if sensor not in steps:
+        raise ConfigError(f"step {name}: the table of {room} has no {sensor!r}; {did_you_mean(sensor, steps)}")
+    return steps[sensor]
+
+
+def _merged(declared: Mapping[str, Any] | Run, changes: Mapping[str, Any]) -> Mapping[str, Any] | Run:
+    if isinstance(declared, Run):
+        return replace(declared, **changes)
     return {name: value for name, value in {**declared, **changes}.items() if value is not None}
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from rover_pipeline.engine.inputs import Inputs
+from rover_pipeline.engine.plan import OURS
 from rover_pipeline.engine.shared import Blocks, Shared
 from rover_pipeline.engine.step import EVERY, Inspection, Output, Step
 from rover_pipeline.errors import UNEXPECTED, MissingExtraError, RoverError, SampleError, UnfitError, explain
@@ -25,8 +26,6 @@ from rover_pipeline.options import Options
 
 #: Numbers of frames that a step's `inspect` and `prepare` are called with.
 _INSPECTED, _PREPARED = 4, 16
-#: Begins the dotted names of this package's functions.
-OURS = "rover_pipeline."
 
 
 class Part(NamedTuple):
@@ -79,8 +78,8 @@ class FrameTask:
         """Names of the modules that hold what the step declares: the function, its options, its views."""
         declared = [
             self.step.name,
-            *([self.step.prepare] if self.step.prepare else []),
-            *([self.step.conclude] if self.step.conclude else []),
+            *([self.step.run.prepare] if self.step.run.prepare else []),
+            *([self.step.run.conclude] if self.step.run.conclude else []),
             *self.step.views.values(),
             *([type(self.options)] if self.options else []),
         ]
@@ -89,7 +88,7 @@ class FrameTask:
     def __call__(self, frames: tuple[int, int]) -> Part:
         self.check_run()
         start, stop = frames
-        first, last = max(0, start - self.step.halo), min(self.inputs.count, stop + self.step.halo)
+        first, last = max(0, start - self.step.run.halo), min(self.inputs.count, stop + self.step.run.halo)
         arrays, readable = self.read(first, last)
         result = self.as_channels(self.call_function(arrays, first, last), last - first)
         keep = slice(start - first, stop - first)
@@ -267,9 +266,9 @@ class FrameTask:
 
     def prepare(self) -> None:
         """Call the step's `prepare` with valid frames that are spread over the recording."""
-        if self.step.prepare is not None:
+        if self.step.run.prepare is not None:
             arrays, frames = self._sampled(_PREPARED)
-            if self.shared is not None and self.step.takes("shared", of=self.step.prepare):
+            if self.shared is not None and self.step.takes("shared", of=self.step.run.prepare):
                 # Other steps may look at other frames, if other ones are valid for them.
                 arrays["shared"] = self.shared.once(tuple(frames), Shared)
             first = frames[0] if frames else 0
@@ -277,14 +276,14 @@ class FrameTask:
 
     def inspect(self) -> Inspection:
         """Call the step's `inspect` with a few valid frames that are spread over the recording."""
-        if self.step.inspect is None:
+        if self.step.run.inspect is None:
             return Inspection({})
         arrays, frames = self._sampled(_INSPECTED)
         return self.call_function(arrays, frames[0] if frames else 0, self.inputs.count, function=self.step.look)
 
     def conclude(self) -> Inspection:
         """Call the step's `conclude` with the results of all frames, read back from the channels."""
-        if self.step.conclude is None:
+        if self.step.run.conclude is None:
             return Inspection({})
         specs = {VALID: VALID_SPEC, **self.specs}
         results = {name: open_channel(self.partial / name, spec).read() for name, spec in specs.items()}
@@ -308,7 +307,7 @@ class FrameTask:
     def probe(self) -> None:
         """Set type and shape of every channel from the result for the first frame."""
         arrays, _ = self.read(0, 1)
-        if self.step.ordered:
+        if self.step.run.ordered:
             returned, _state = self.call_function(arrays, 0, 1, state=None)
         else:
             returned = self.call_function(arrays, 0, 1)

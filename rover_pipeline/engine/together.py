@@ -134,7 +134,7 @@ def _passes(members: Sequence[_Member]) -> dict[tuple[str, Path, int], list[_Mem
         step, inputs = member.making.step, member.making.task.inputs
         if step.in_pass and inputs.channels:
             first = next(iter(inputs.channels.values()))
-            passes.setdefault((step.shares, first.path, inputs.count), []).append(member)
+            passes.setdefault((step.run.shares, first.path, inputs.count), []).append(member)
     return passes
 
 

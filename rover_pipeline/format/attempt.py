@@ -118,9 +118,12 @@ class Attempt:
         self._descriptor = None
         _remove(self.base.rmdir)  # it succeeds only when the directory is empty
 
-    def _acquire(self) -> None:
-        """Take an exclusive lock. Wait while another live process makes the same result."""
-        reminded = 0.0
+    def _acquire(self, reminded: float = 0.0) -> None:
+        """Take an exclusive lock. Wait while another live process makes the same result.
+
+        Args:
+            reminded: when it was last said that this waits, on the monotonic clock.
+        """
         while self._descriptor is None:
             _make_folder(self.base)
             try:
@@ -184,6 +187,14 @@ def scratch(path: Path, remove: Callable[[Path], None] = remove_tree, *, wait: b
         yield attempt.folder
     finally:
         remove_tree(attempt.folder)
+        attempt.end()
+
+
+def wait_for_others(path: Path) -> None:
+    """Wait while another process makes the result at `path`, without a word unless it takes long."""
+    attempt = Attempt(path)
+    if attempt.lock.exists():
+        attempt._acquire(reminded=time.monotonic())
         attempt.end()
 
 

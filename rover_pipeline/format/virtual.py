@@ -83,19 +83,28 @@ def discard(path: Path, folder: Path) -> None:
 _ahead: dict[Path, VirtualWriter] = {}
 
 
-def begin_ahead(path: Path) -> None:
+def begin_ahead(path: Path, *, wait: bool = True) -> bool:
     """Lock a result and make its scratch folder before a `VirtualWriter` is asked for, which then finds both.
 
     Whatever is in the way is told then too.
+
+    Args:
+        wait: for another process that makes the same; False = leave it to that one.
+
+    Returns:
+        Whether this process alone makes the result now.
     """
     with contextlib.suppress(Exception):
-        _ahead[path] = VirtualWriter(path).__enter__()
+        if path not in _ahead:
+            _ahead[path] = VirtualWriter(path, wait=wait).__enter__()
+    return path in _ahead and _ahead[path].alone
 
 
-def end_ahead() -> None:
-    """Give back what was begun and not asked for."""
-    while _ahead:
-        _ahead.popitem()[1].__exit__(None, None, None)
+def end_ahead(path: Path | None = None) -> None:
+    """Give back what was begun and not asked for, at all paths or at one."""
+    for each in [path] if path else [*_ahead]:
+        if begun := _ahead.pop(each, None):
+            begun.__exit__(None, None, None)
 
 
 class VirtualWriter:
@@ -110,6 +119,7 @@ class VirtualWriter:
         stamps: names of empty files that are published with the result: they show that all others are complete.
         declared: names that the step of the result declares. Only these, names of the new result, channels and
             stamps are removed from an older result; None = all that its provenance lists.
+        wait: for another process that makes the same; False = that is an error.
 
     Attributes:
         partial: scratch folder. Files in it are published with the channels.
@@ -117,13 +127,15 @@ class VirtualWriter:
         before: provenance of the result that was there when the lock was asked for.
     """
 
-    def __init__(self, path: Path, stamps: Iterable[str] = (), declared: Collection[str] | None = None) -> None:
+    def __init__(
+        self, path: Path, stamps: Iterable[str] = (), declared: Collection[str] | None = None, *, wait: bool = True
+    ) -> None:
         self.path = path
         self.stamps = tuple(stamps)
         self.declared = declared
         self.specs: dict[str, ChannelSpec] = {}
         self.before: dict[str, Any] | None = None
-        self._attempt = Attempt(path)
+        self._attempt = Attempt(path, wait)
         self._length = 0
         self._streams: dict[str, EncodedWriter] = {}
 
@@ -134,6 +146,11 @@ class VirtualWriter:
     @property
     def waited(self) -> bool:
         return self._attempt.waited
+
+    @property
+    def alone(self) -> bool:
+        """Whether a lock keeps all others away; see `Attempt`."""
+        return self._attempt.alone
 
     def __enter__(self) -> Self:
         if ahead := _ahead.pop(self.path, None):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rover_pipeline.engine.step import Output, Step
+from rover_pipeline.engine.step import SMALL, Output, Run, Shown, Step
 from rover_pipeline.imu.options import ImuOptions
 
 STEPS = (
@@ -22,7 +22,9 @@ STEPS = (
                 "World-from-imu; z of the world is up, its x level and ahead of the first sample. [xyzw]", type="f4"
             ),
         },
-        recording=True,
-        summary="Acceleration and angular velocity without bias, and the orientation, world-from-imu with z up.",
+        run=Run(recording=True, threads=1, cost=SMALL),
+        shown=Shown(
+            summary="Acceleration and angular velocity without bias, and the orientation, world-from-imu with z up."
+        ),
     ),
 )

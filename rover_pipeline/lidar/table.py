@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
-
-from rover_pipeline.engine.step import Has, Output, Step
+from rover_pipeline.engine.step import Output, Rate, Run, Shown, Step, When
 from rover_pipeline.kinematics.references import ODOMETRY
-from rover_pipeline.lidar.kinds import has_points, only_of_images, without_missing
+from rover_pipeline.lidar.kinds import OF_IMAGES_THERE, ONLY_OF_IMAGES, of_points
 from rover_pipeline.lidar.options import PointsOptions
 
 _TS = "lidar/ts"
@@ -20,41 +16,45 @@ _POINT_CHANNELS = {
 _IMAGES = {"rng": "lidar/rng", "rfl": "lidar/rfl", "nir": "lidar/nir"}
 
 
-def _points_variant(options: PointsOptions) -> Mapping[str, Any]:
-    """Deskewed points need the odometry, and say to which instant they belong."""
-    if not options.compensate:
-        return {}
-    seen_from = "all as seen from where the lidar was at the instant that ts refers to (lidar.ts_reference), by _odom."
-    return {"whole": {"odometry": ODOMETRY}, "outputs": {"xyz": _points(seen_from)}}
-
-
-def _adapt_points(step: Step, has: Has) -> Step:
-    """Of points: the same ones, with what is known of each of them."""
-    if not has_points(has):
-        return without_missing(step, has)
-    known = [name for name in _POINT_CHANNELS if has(f"lidar/{name}")]
-    xyz = step.outputs["xyz"]
-    described = xyz.desc.replace("where there is no return", "past count").replace("beam, column, xyz", "point, xyz")
-    described = described.replace("its column's own instant", "its own instant")
-    return replace(
-        step,
-        inputs={"xyz": "lidar/xyz", "count": "lidar/count", **{each: f"lidar/{each}" for each in known}, "ts": _TS},
-        outputs={
-            "xyz": replace(xyz, desc=described),
-            "count": Output("Number of points of the sweep.", type="u4"),
-            **{each: _POINT_CHANNELS[each] for each in known},
-        },
-        function="rover_pipeline.lidar.points_step:of_points",
-        inspect="rover_pipeline.lidar.points_step:inspect_points",
-    )
-
-
-def _points(seen_from: str) -> Output:
-    text = (
-        f"Points in the sensor frame, front-left-up, m; NaN where there is no return. [beam, column, xyz], {seen_from}"
-    )
+def _points(*, compensated: bool = False, sent: bool = False) -> Output:
+    """The points: of an image, or as the lidar sent them; all seen from one instant, or each from its own."""
+    own = "its own instant" if sent else "its column's own instant"
+    instant = f"each as seen from where the lidar was at {own}."
+    if compensated:
+        instant = "all as seen from where the lidar was at the instant that ts refers to (lidar.ts_reference)"
+        instant += ", by _odom."
+    nothing, axes = ("past count", "point, xyz") if sent else ("where there is no return", "beam, column, xyz")
+    text = f"Points in the sensor frame, front-left-up, m; NaN {nothing}. [{axes}], {instant}"
     return Output(text, type="f4", unit="m")
 
+
+#: Deskewed points need the odometry. A lidar that sends points gives the same ones, with what is known of each of them.
+_OTHER_POINTS = (
+    When({"whole": {"odometry": ODOMETRY}}, options={"compensate": True}),
+    When({"outputs": {"xyz": _points(compensated=True)}}, options={"compensate": True}),
+    *OF_IMAGES_THERE,
+    of_points(
+        {
+            "function": "rover_pipeline.lidar.points_step:of_points",
+            "run": {"inspect": "rover_pipeline.lidar.points_step:inspect_points"},
+            "inputs": {**dict.fromkeys(_IMAGES), "xyz": "lidar/xyz", "count": "lidar/count"},
+            "outputs": {
+                **dict.fromkeys(_IMAGES),
+                "xyz": _points(sent=True),
+                "count": Output("Number of points of the sweep.", type="u4"),
+            },
+        }
+    ),
+    of_points({"outputs": {"xyz": _points(compensated=True, sent=True)}}, options={"compensate": True}),
+    *(
+        When(
+            {"inputs": {name: f"lidar/{name}"}, "outputs": {name: output}},
+            has=("lidar/xyz", f"lidar/{name}"),
+            lacks=("lidar/rng",),
+        )
+        for name, output in _POINT_CHANNELS.items()
+    ),
+)
 
 STEPS = (
     Step(
@@ -70,9 +70,9 @@ STEPS = (
             "rfl": Output("Reflectivity. [beam, column], destaggered.", type="u1"),
             "nir": Output("Ambient near infrared, photons. [beam, column], destaggered.", type="u2", unit="photons"),
         },
-        adapt=only_of_images,
-        default=True,
-        summary="Range (mm), reflectivity and near infrared, decompressed and destaggered.",
+        alternatives=ONLY_OF_IMAGES,
+        run=Run(first=True, cost=Rate(("lidar",), 80, 2.4)),
+        shown=Shown(default=True, summary="Range (mm), reflectivity and near infrared, decompressed and destaggered."),
     ),
     Step(
         sensor="_lidar_points",
@@ -83,7 +83,7 @@ STEPS = (
         inputs={**_IMAGES, "ts": _TS},
         files={"metadata": "lidar/lidar.json"},
         outputs={
-            "xyz": _points("each as seen from where the lidar was at its column's own instant."),
+            "xyz": _points(),
             "rfl": Output("Reflectivity. [beam, column], in the order of the columns' instants.", type="u1"),
             "nir": Output(
                 "Ambient near infrared, photons. [beam, column], in the order of the columns' instants.",
@@ -91,9 +91,11 @@ STEPS = (
                 unit="photons",
             ),
         },
-        variant=_points_variant,
-        adapt=_adapt_points,
-        summary="Points in the sensor frame, m, NaN without a return, columns in time order. "
-        "`lidar: {points: {compensate: true}}` undoes the motion within sweeps (deskew).",
+        alternatives=_OTHER_POINTS,
+        run=Run(cost=Rate(("lidar",), 90, 7.0)),
+        shown=Shown(
+            summary="Points in the sensor frame, m, NaN without a return, columns in time order. "
+            "`lidar: {points: {compensate: true}}` undoes the motion within sweeps (deskew)."
+        ),
     ),
 )

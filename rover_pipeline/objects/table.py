@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from rover_pipeline.engine.step import Output, Step
+from rover_pipeline.engine.step import Output, Rate, Run, Shown, Step, When
 from rover_pipeline.kinematics.references import ODOMETRY
-from rover_pipeline.lidar.kinds import from_points
+from rover_pipeline.lidar.kinds import FROM_POINTS
 from rover_pipeline.objects.options import CLASSES, ObjectsOptions
 
 _RADAR = tuple(f"_radar_points/{channel}?" for channel in ("ts", "valid", "xyz", "doppler", "count"))
-
-
-def _variant(options: ObjectsOptions) -> Mapping[str, Any]:
-    return {"whole": {"points": _RADAR}} if options.radar else {}
-
 
 STEPS = (
     Step(
@@ -25,7 +17,6 @@ STEPS = (
         sections=("objects", "lidar", "rig", "sync.times"),
         uses={"rig": ("name", "radar")},
         options=ObjectsOptions,
-        recording=True,
         inputs={"rng": "_lidar_image/rng"},
         whole={"odometry": ODOMETRY},
         files={
@@ -63,9 +54,11 @@ STEPS = (
             ),
             "count": Output("Number of objects.", type="u2"),
         },
-        variant=_variant,
-        adapt=from_points,
-        summary="Bodies that move: boxes around clusters of lidar points above the ground, tracked; with radial "
-        "velocities of `_radar_points` where there are some. Classes follow stated rules, unsupervised.",
+        alternatives=(When({"whole": {"points": _RADAR}}, options={"radar": True}), *FROM_POINTS),
+        run=Run(recording=True, cost=Rate(("lidar",), 300, 0.01, 500)),
+        shown=Shown(
+            summary="Bodies that move: boxes around clusters of lidar points above the ground, tracked; with radial "
+            "velocities of `_radar_points` where there are some. Classes follow stated rules, unsupervised."
+        ),
     ),
 )

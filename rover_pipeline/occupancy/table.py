@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
-
-from rover_pipeline.engine.step import Output, Step
+from rover_pipeline.engine.step import Output, Rate, Run, Shown, Step, When
 from rover_pipeline.kinematics.references import ODOMETRY
-from rover_pipeline.lidar.kinds import from_points
+from rover_pipeline.lidar.kinds import FROM_POINTS
 from rover_pipeline.occupancy.options import DepthOptions, OccupancyOptions
-
-if TYPE_CHECKING:
-    from rover_pipeline.numerics.nearest import Match
 
 _FILES = {
     "metadata": "lidar/lidar.json",
@@ -21,38 +15,9 @@ _FILES = {
 }
 _SWEEP = {"rng": "_lidar_image/rng", "lidar_ts": "_lidar_image/ts"}
 _IMU = {"imu_ts": "imu/ts?", "imu_acc": "imu/acc?", "imu_valid": "imu/valid?"}
-#: The sweep that is under way at an instant, by the instant of a sweep that its time stamp refers to.
-_UNDER_WAY: Mapping[str, Match] = {"end": "next", "middle": "nearest", "start": "previous"}
+#: Which sweep a frame is given, the one that is under way, by the instant of a sweep that its time stamp refers to.
+_UNDER_WAY = {"end": "next", "middle": "nearest", "start": "previous"}
 _STILL = " Made as if the rig stood still: motion within sweeps is not undone."
-
-
-def _cells_variant(output: Callable[[str], Output]) -> Callable[[OccupancyOptions], Mapping[str, Any]]:
-    """What depends on the options: whose frames there are, and what is needed to know the motion and the tilt."""
-
-    def variant(options: OccupancyOptions) -> Mapping[str, Any]:
-        frames: dict[str, Any] = {}
-        instant = "As seen at the instant that ts refers to (lidar.ts_reference)."
-        whole: dict[str, Any] = {}
-        if options.at == "radar":
-            match = _UNDER_WAY[options.lidar.ts_reference]
-            frames = {"inputs": {**dict.fromkeys(_SWEEP), "ts": "radar/ts"}, "nearest": _SWEEP, "match": match}
-            instant = "As seen in the middle of the radar frame's chirps."
-            whole["radar_ts"] = "radar/ts"
-        if options.motion or options.level:
-            whole["odometry"] = ODOMETRY
-        if options.level:
-            whole |= _IMU
-        outputs = {"occupancy": output(instant if options.motion else _STILL.strip())}
-        return {**frames, "whole": whole, "outputs": outputs}
-
-    return variant
-
-
-def _depth_variant(options: DepthOptions) -> Mapping[str, Any]:
-    match = _UNDER_WAY[options.lidar.ts_reference]
-    if options.motion:
-        return {"match": match, "whole": {"odometry": ODOMETRY, "recorded_ts": "camera/ts"}}
-    return {"match": match, "outputs": {"depth": _depth(_STILL)}}
 
 
 def _depth(more: str = "") -> Output:
@@ -60,12 +25,15 @@ def _depth(more: str = "") -> Output:
     return Output(text, type="u2", unit="mm")
 
 
-def _cells(sensor: str, flat: bool, axes: str, summary: str) -> Step:
-    def output(instant: str = "") -> Output:
+def _cells(sensor: str, flat: bool, axes: str, cost: Rate, summary: str) -> Step:
+    def outputs(instant: str = "") -> dict[str, Output]:
         # Nearly all cells are empty, so that three dimensions with compression take less space than two without it.
         text = f"1 = a lidar return is in the cell. {axes}. {instant}".strip()
-        return Output(text, "raw" if flat else "lzmaf", type="u1")
+        return {"occupancy": Output(text, "raw" if flat else "lzmaf", type="u1")}
 
+    of_frames = {"inputs": {**dict.fromkeys(_SWEEP), "ts": "radar/ts"}, "nearest": _SWEEP}
+    of_ts = "As seen at the instant that ts refers to (lidar.ts_reference)."
+    of_chirps = "As seen in the middle of the radar frame's chirps."
     return Step(
         sensor=sensor,
         function="rover_pipeline.occupancy.steps:occupancy",
@@ -76,13 +44,22 @@ def _cells(sensor: str, flat: bool, axes: str, summary: str) -> Step:
         inputs=_SWEEP,
         files=_FILES,
         constants={"flat": flat},
-        outputs={"occupancy": output()},
-        variant=_cells_variant(output),
-        adapt=from_points,
-        inspect="rover_pipeline.occupancy.steps:inspect_cells",
-        sidecars=("axes.json",),
-        default=flat,
-        summary=summary,
+        outputs=outputs(),
+        alternatives=(
+            *(
+                When({"match": match}, options={"at": "radar", "lidar.ts_reference": each})
+                for each, match in _UNDER_WAY.items()
+            ),
+            When({**of_frames, "whole": {"radar_ts": "radar/ts"}}, options={"at": "radar"}),
+            When({"outputs": outputs(of_ts)}, options={"at": "lidar", "motion": True}),
+            When({"outputs": outputs(of_chirps)}, options={"at": "radar", "motion": True}),
+            When({"outputs": outputs(_STILL.strip())}, options={"motion": False}),
+            When({"whole": {"odometry": ODOMETRY}}, options={"motion": True}),
+            When({"whole": {"odometry": ODOMETRY, **_IMU}}, options={"level": True}),
+            *FROM_POINTS,
+        ),
+        run=Run(inspect="rover_pipeline.occupancy.steps:inspect_cells", sidecars=("axes.json",), cost=cost),
+        shown=Shown(default=flat, summary=summary),
     )
 
 
@@ -91,14 +68,16 @@ STEPS = (
         "_bev",
         flat=True,
         axes="[azimuth, range], to the right, away",
+        cost=Rate(("lidar",), 28, 0.1, 400),
         summary="Cells of azimuth and range that hold lidar returns, in the radar's frame and with its range bins, at "
-        "one instant: motion within the sweep is undone with `_odom`. `occupancy: {at: radar}` makes them for the "
-        "frames of the radar.",
+        "one instant: motion within the sweep is undone with `_odom`. `occupancy: {at: radar}` makes them for "
+        "the frames of the radar.",
     ),
     _cells(
         "_occupancy",
         flat=False,
         axes="[elevation, azimuth, range], up, to the right, away",
+        cost=Rate(("lidar",), 65, 0.05, 400),
         summary="The same cells with elevation as a third dimension.",
     ),
     Step(
@@ -118,11 +97,20 @@ STEPS = (
             "published": "_camera/meta.json?",
         },
         outputs={"depth": _depth()},
-        variant=_depth_variant,
-        adapt=from_points,
-        inspect="rover_pipeline.occupancy.depth_steps:inspect_lens",
-        sidecars=("camera.json",),
-        summary="Depth of the nearest lidar return in each pixel at the picture's instant, mm along the camera's axis, "
-        "0 = none.",
+        alternatives=(
+            *(When({"match": match}, options={"lidar.ts_reference": each}) for each, match in _UNDER_WAY.items()),
+            When({"whole": {"odometry": ODOMETRY, "recorded_ts": "camera/ts"}}, options={"motion": True}),
+            When({"outputs": {"depth": _depth(_STILL)}}, options={"motion": False}),
+            *FROM_POINTS,
+        ),
+        run=Run(
+            inspect="rover_pipeline.occupancy.depth_steps:inspect_lens",
+            sidecars=("camera.json",),
+            cost=Rate(("lidar", "camera"), 30, 0.7, 400),
+        ),
+        shown=Shown(
+            summary="Depth of the nearest lidar return in each pixel at the picture's instant, mm along the camera's "
+            "axis, 0 = none."
+        ),
     ),
 )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rover_pipeline.engine.step import Output, Step
-from rover_pipeline.lidar.kinds import from_points
+from rover_pipeline.engine.step import SMALL, Output, Rate, Run, Shown, Step
+from rover_pipeline.lidar.kinds import FROM_POINTS
 from rover_pipeline.odometry.options import OdometryOptions, RadarOdometryOptions
 
 STEPS = (
@@ -42,11 +42,13 @@ STEPS = (
                 type="f4",
             ),
         },
-        adapt=from_points,
-        recording=True,
-        default=True,
-        summary="The lidar's trajectory: its state at each sweep, in the world of its first valid pose, and how well "
-        "each sweep fits the map.",
+        alternatives=FROM_POINTS,
+        run=Run(recording=True, first=True, cost=Rate(("lidar",), 100, 0.002, 900)),
+        shown=Shown(
+            default=True,
+            summary="The lidar's trajectory: its state at each sweep, in the world of its first valid pose, and how "
+            "well each sweep fits the map.",
+        ),
     ),
     Step(
         sensor="_radar_odom",
@@ -81,8 +83,10 @@ STEPS = (
                 type="f4",
             ),
         },
-        recording=True,
-        summary="The radar's trajectory from its velocities and an IMU, in a level world, for smoke, dust, tunnels "
-        "and rigs without a lidar.",
+        run=Run(recording=True, threads=1, cost=SMALL),
+        shown=Shown(
+            summary="The radar's trajectory from its velocities and an IMU, in a level world, for smoke, dust, tunnels "
+            "and rigs without a lidar."
+        ),
     ),
 )

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, get_args
+from typing import get_args
 
-from rover_pipeline.engine.step import Output, Step
+from rover_pipeline.engine.step import SMALL, Output, Run, Shown, Step, When
 from rover_pipeline.kinematics.options import Mounted
 from rover_pipeline.kinematics.references import ODOMETRY, RADAR_ODOMETRY
 from rover_pipeline.poses.options import PosesOptions
@@ -16,14 +15,10 @@ _SIDECARS = {"radar": {"sidecar": "radar/radar.json?", "radar": "radar/meta.json
 _INSTANTS = {"radar": " in the middle of the frame's chirps"}
 
 
-def _of_radar(sensor: str) -> Callable[[PosesOptions], Mapping[str, Any]]:
-    """What poses read that are of the radar's trajectory: that, and where the radar is."""
+def _of_radar(sensor: str) -> When:
+    """Poses of the radar's trajectory need where the radar is too."""
     uses = {"rig": tuple(dict.fromkeys(("name", sensor, "radar")))}
-
-    def variant(options: PosesOptions) -> Mapping[str, Any]:
-        return {"whole": {"odometry": RADAR_ODOMETRY}, "uses": uses} if options.odometry == "radar" else {}
-
-    return variant
+    return When({"whole": {"odometry": RADAR_ODOMETRY}, "uses": uses}, options={"odometry": "radar"})
 
 
 STEPS = tuple(
@@ -38,7 +33,7 @@ STEPS = tuple(
         whole={"odometry": ODOMETRY},
         files={"config": "config.yaml?", **_SIDECARS.get(sensor, {})},
         constants={"sensor": sensor},
-        variant=_of_radar(sensor),
+        alternatives=(_of_radar(sensor),),
         outputs={
             "pos": Output(
                 f"Position in the world{_INSTANTS.get(sensor, '')}, m; NaN where odometry tells of none. [xyz]",
@@ -49,12 +44,13 @@ STEPS = tuple(
             "vel": Output("Velocity in the world, m/s. [xyz]", type="f8", unit="m/s"),
             "acc": Output("Acceleration in the world, without gravity, m/s2. [xyz]", type="f8", unit="m/s2"),
         },
-        recording=True,
-        brief=True,
-        default=True,
-        summary=f"The {'IMU' if sensor == 'imu' else sensor}'s pose in the world{_INSTANTS.get(sensor, '')}, from "
-        "`_odom` and `rig`; NaN and "
-        "`valid` = 0 where the odometry is not known.",
+        run=Run(recording=True, brief=True, cost=SMALL, threads=1),
+        shown=Shown(
+            default=True,
+            summary=f"The {'IMU' if sensor == 'imu' else sensor}'s pose in the world{_INSTANTS.get(sensor, '')}, from "
+            "`_odom` and `rig`; NaN and "
+            "`valid` = 0 where the odometry is not known.",
+        ),
     )
     for sensor in get_args(Mounted)
 )

@@ -6,12 +6,9 @@ velocity, read the points instead, and say what they cannot make.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
-from typing import Any
 
-from rover_pipeline.engine.step import Has, Output, Step
+from rover_pipeline.engine.step import SMALL, Output, Rate, Run, Shown, Step, When
 from rover_pipeline.kinematics.references import ODOMETRY
 from rover_pipeline.radar.options import (
     PointsOptions,
@@ -21,77 +18,54 @@ from rover_pipeline.radar.options import (
     VelocityOptions,
 )
 
-
-def _guided(options: PointsOptions) -> Mapping[str, Any]:
-    """Inputs of the points when odometry helps to unfold their Doppler."""
-    if not options.odometry:
-        return {}
-    return {"inputs": {"ts": "radar/ts"}, "whole": {"odometry": tuple(f"{name}?" for name in ODOMETRY)}}
-
-
 #: Why a step cannot be made of points.
 NO_SAMPLES = "has a radar of points and no samples (radar/iq)"
 #: What the import of such a radar writes beside its channels.
 POINTS_SIDECAR = "radar/points.json"
+#: What is declared otherwise where a recording's radar is points.
+_of_points = partial(When, has=("radar/xyz",), lacks=("radar/iq",))
 
 
-def _has_points(has: Has) -> bool:
-    """Whether a recording's radar is points."""
-    return has("radar/xyz") and not has("radar/iq")
+def _strength(desc: str) -> Output:
+    return Output(f"{desc}. [point], falling.", type="f4", unit="")
 
 
-def only_of_samples(step: Step, has: Has) -> Step:
-    """A step that reads the samples."""
-    return replace(step, unfit=NO_SAMPLES) if _has_points(has) else step
-
-
-def from_points(step: Step, has: Has) -> Step:
-    """`_radar_points` of a radar that is points: the same ones, strongest first."""
-    if not _has_points(has):
-        return step
-    strength = next((each for each in ("snr", "intensity") if has(f"radar/{each}")), None)
-    described = "Signal over noise, dB" if strength == "snr" else "Strength in the unit of the radar"
-    return replace(
-        step,
-        function="rover_pipeline.radar.steps:sent_points",
-        inputs={
-            **{name: f"radar/{name}" for name in ("xyz", "doppler", "count")},
-            **({"strength": f"radar/{strength}"} if strength else {}),
-            "whole": "radar/valid",
-        },
-        files={},
-        outputs={**step.outputs, "snr": Output(f"{described}. [point], falling.", type="f4", unit="")},
-        variant=None,
-        prepare=None,
-        inspect=None,
-        shares="",
-    )
-
-
-def with_points_sidecar(step: Step, has: Has) -> Step:
-    """A step that needs to know how large Doppler bins are."""
-    return replace(step, files={"sidecar": POINTS_SIDECAR}) if _has_points(has) else step
-
+#: With odometry the Doppler of points is unfolded. A radar that sends points gives the same ones, strongest first.
+_OTHER_POINTS = (
+    When(
+        {"inputs": {"ts": "radar/ts"}, "whole": {"odometry": tuple(f"{name}?" for name in ODOMETRY)}},
+        options={"odometry": True},
+    ),
+    _of_points(
+        {
+            "function": "rover_pipeline.radar.steps:sent_points",
+            "inputs": {"iq": None, "ts": None, **{name: f"radar/{name}" for name in ("xyz", "doppler", "count")}},
+            "whole": {"odometry": None},
+            "files": {"sidecar": None, "config": None},
+            "outputs": {"snr": _strength("Strength in the unit of the radar")},
+            "run": {"prepare": None, "inspect": None, "shares": ""},
+        }
+    ),
+    When({"inputs": {"strength": "radar/intensity"}}, has=("radar/xyz", "radar/intensity"), lacks=("radar/iq",)),
+    When(
+        {"inputs": {"strength": "radar/snr"}, "outputs": {"snr": _strength("Signal over noise, dB")}},
+        has=("radar/xyz", "radar/snr"),
+        lacks=("radar/iq",),
+    ),
+)
 
 #: The pass over `radar/iq` that makes the products which share its decoding and its transform.
 SHARED = "radar"
 _FILES = {"sidecar": "radar/radar.json?", "config": "config.yaml?"}
 #: Declares what is made from the samples.
-_of_samples = partial(
-    Step,
-    inputs={"iq": "radar/iq"},
-    files=_FILES,
-    prepare="rover_pipeline.radar.prepare:prepare",
-    shares=SHARED,
-    adapt=only_of_samples,
-)
-#: Declares spectra of the samples.
-_spectra = partial(
-    _of_samples, version=5, inspect="rover_pipeline.radar.prepare:inspect_spectra", sidecars=("axes.json",)
-)
+_of_samples = partial(Step, inputs={"iq": "radar/iq"}, files=_FILES, alternatives=(_of_points({"unfit": NO_SAMPLES}),))
+_IN_PASS = partial(Run, prepare="rover_pipeline.radar.prepare:prepare", shares=SHARED)
+#: How spectra of the samples are made.
+_SPECTRUM = partial(_IN_PASS, inspect="rover_pipeline.radar.prepare:inspect_spectra", sidecars=("axes.json",))
 
 STEPS = (
-    _spectra(
+    _of_samples(
+        version=5,
         sensor="_radar_range_doppler",
         function="rover_pipeline.radar.steps:range_doppler",
         sections=("radar.range_doppler",),
@@ -104,10 +78,11 @@ STEPS = (
                 unit="dB",
             )
         },
-        default=True,
-        summary="Range-Doppler power, dB re one squared ADC count.",
+        run=_SPECTRUM(cost=Rate(("radar",), 3, 0.1)),
+        shown=Shown(default=True, summary="Range-Doppler power, dB re one squared ADC count."),
     ),
-    _spectra(
+    _of_samples(
+        version=5,
         sensor="_radar_range_azimuth",
         function="rover_pipeline.radar.steps:range_azimuth",
         sections=("radar.range_azimuth",),
@@ -120,10 +95,14 @@ STEPS = (
                 unit="dB",
             )
         },
-        default=True,
-        summary="Power by direction, in equal steps of the sine that grows to the right, and distance.",
+        run=_SPECTRUM(cost=Rate(("radar",), 5, 0.1)),
+        shown=Shown(
+            default=True,
+            summary="Power by direction, in equal steps of the sine that grows to the right, and distance.",
+        ),
     ),
-    _spectra(
+    _of_samples(
+        version=5,
         sensor="_radar_spectrum",
         function="rover_pipeline.radar.steps:spectrum",
         sections=("radar.spectrum",),
@@ -137,7 +116,8 @@ STEPS = (
                 unit="ADC counts",
             )
         },
-        summary="Magnitude of the four-dimensional spectrum, ADC counts.",
+        run=_SPECTRUM(cost=Rate(("radar",), 8, 0.7)),
+        shown=Shown(summary="Magnitude of the four-dimensional spectrum, ADC counts."),
     ),
     _of_samples(
         sensor="_radar_points",
@@ -173,11 +153,11 @@ STEPS = (
             "artefact": Output("1 = image by unequal I and Q, 2 = wrapped coupling, 0 = none seen. [point]", type="u1"),
             "excised": Output("Share of the samples that `radar.interference` replaced, 0 to 1.", type="f4"),
         },
-        variant=_guided,
-        inspect="rover_pipeline.radar.prepare:check_order",
-        adapt=from_points,
-        default=True,
-        summary="Targets in the radar frame, front-left-up, strongest first; NaN past `count`.",
+        alternatives=_OTHER_POINTS,
+        run=_IN_PASS(inspect="rover_pipeline.radar.prepare:check_order", cost=Rate(("radar",), 14, 0.01)),
+        shown=Shown(
+            default=True, summary="Targets in the radar frame, front-left-up, strongest first; NaN past `count`."
+        ),
     ),
     Step(
         sensor="_radar_velocity",
@@ -200,9 +180,10 @@ STEPS = (
             "cov": Output("Covariance of vel, m2/s2. [xyz, xyz]", type="f4", unit="m2/s2"),
             "inliers": Output("Points at rest that it was estimated from.", type="u2"),
         },
-        adapt=with_points_sidecar,
-        default=True,
-        summary="The radar's own velocity over ground, m/s, front-left-up.",
+        # It needs to know how large Doppler bins are.
+        alternatives=(_of_points({"files": {"sidecar": POINTS_SIDECAR}}),),
+        run=Run(threads=1, cost=SMALL),
+        shown=Shown(default=True, summary="The radar's own velocity over ground, m/s, front-left-up."),
     ),
     _of_samples(
         sensor="_radar_quality",
@@ -229,7 +210,10 @@ STEPS = (
                 "Power of each virtual antenna over that of the median one, dB. [tx, rx]", type="f4", unit="dB"
             ),
         },
-        conclude="rover_pipeline.radar.health:conclude",
-        summary="How far a frame can be trusted: clipped samples, interference, the array's coherence, its antennas.",
+        run=_IN_PASS(conclude="rover_pipeline.radar.health:conclude", cost=Rate(("radar",), 33, 0.01)),
+        shown=Shown(
+            summary="How far a frame can be trusted: clipped samples, interference, the array's coherence, its "
+            "antennas."
+        ),
     ),
 )

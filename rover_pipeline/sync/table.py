@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any, get_args
+from typing import get_args
 
 from rover_pipeline.clocks.options import RawSensor, TimesSection
-from rover_pipeline.engine.step import Has, Output, Step
+from rover_pipeline.engine.step import SMALL, Output, Run, Shown, Step, When
 from rover_pipeline.sync.options import SyncOptions
 
 
-def _reference(options: SyncOptions) -> Mapping[str, Any]:
-    return {"inputs": {"ts": f"{options.reference}/ts"}, "constants": {"reference": options.reference}}
+def _to(sensor: str) -> dict[str, dict[str, str]]:
+    return {"inputs": {"ts": f"{sensor}/ts"}, "constants": {"reference": sensor}}
 
 
-def _reference_there(step: Step, has: Has) -> Step:
-    """The step with the reference that the recording has: the one of the options, or else the first of all."""
-    wanted = step.constants.get("reference", "")
-    there = (each for each in (wanted, *get_args(RawSensor)) if has(f"{each}/ts"))
-    reference = next(there, wanted)
-    return replace(step, inputs={"ts": f"{reference}/ts"}, constants={"reference": reference})
-
+_RAW = get_args(RawSensor)
+#: The reference is that of the options, or else the first sensor that the recording has.
+_REFERENCES = (
+    *(When(_to(each), options={"reference": each}) for each in _RAW),
+    When(_to(_RAW[0]), lacks=tuple(f"{each}/ts" for each in _RAW)),  # an error that names it
+    *(When(_to(each), has=(f"{each}/ts",)) for each in reversed(_RAW)),
+    *(When(_to(each), has=(f"{each}/ts",), options={"reference": each}) for each in _RAW),
+)
 
 STEPS = (
     Step(
@@ -37,13 +36,13 @@ STEPS = (
                 "of the reference, s."
             )
         },
-        variant=_reference,
-        adapt=_reference_there,
-        recording=True,
-        brief=True,
-        default=True,
-        summary="For each raw sensor S: `S` i4, its sample nearest in time, -1 = none within the tolerance; `S_dt` f4, "
-        "s, its time minus that of the reference.",
+        alternatives=_REFERENCES,
+        run=Run(recording=True, brief=True, threads=1, cost=SMALL),
+        shown=Shown(
+            default=True,
+            summary="For each raw sensor S: `S` i4, its sample nearest in time, -1 = none within the tolerance; `S_dt` "
+            "f4, s, its time minus that of the reference.",
+        ),
     ),
     *(
         Step(
@@ -70,11 +69,13 @@ STEPS = (
                     unit="s",
                 ),
             },
-            recording=True,
-            brief=True,
-            summary="Times without the jitter of their arrival, s; the number of each sample, where lost ones count; "
-            "the segment, which a restart begins; how wrong the time can be, s. `valid` = 0: not known, as recorded.",
+            run=Run(recording=True, brief=True, threads=1, cost=SMALL),
+            shown=Shown(
+                summary="Times without the jitter of their arrival, s; the number of each sample, where lost ones "
+                "count; the segment, which a restart begins; how wrong the time can be, s. `valid` = 0: not "
+                "known, as recorded."
+            ),
         )
-        for sensor in get_args(RawSensor)
+        for sensor in _RAW
     ),
 )

@@ -1,4 +1,4 @@
-"""The commands that the jobs of the workflow call: `step`, `pass` and `recording`."""
+"""The commands that the jobs of the workflow call: `step` and `recording`."""
 
 from __future__ import annotations
 
@@ -27,15 +27,11 @@ def add_parsers(commands: Any) -> None:
     step.add_argument("--log", type=Path, metavar="FILE", help="a copy of the messages, with tracebacks")
     step.set_defaults(run=_step)
 
-    together = commands.add_parser("pass", help="make what shares the raw bytes of a recording (what a rule calls)")
-    together.add_argument("name", metavar="NAME")
-    together.set_defaults(run=_pass)
     recording = commands.add_parser("recording", help="make all outputs of one recording (what a job of a run calls)")
     recording.set_defaults(run=_recording)
-    for parser in (together, recording):
-        for name in ("--folder", "--trace", "--marker", "--log"):
-            parser.add_argument(name, type=Path, required=True, metavar="PATH")
-        parser.add_argument("--threads", type=int, default=1, metavar="N")
+    for name in ("--folder", "--trace", "--marker", "--log"):
+        recording.add_argument(name, type=Path, required=True, metavar="PATH")
+    recording.add_argument("--threads", type=int, default=1, metavar="N")
 
 
 @contextmanager
@@ -56,34 +52,20 @@ def _for_work() -> Iterator[None]:
 
 def _find_step(name: str) -> Any:
     """A step. The table of its room is enough where the room is named."""
-    find = "rover_pipeline.engine.finding:step_of_room" if "/" in name else "rover_pipeline.table:find_step"
+    find = "rover_pipeline.engine.step:step_of_room" if "/" in name else "rover_pipeline.table:find_step"
     return load(find)(name)
 
 
 def _step(arguments: argparse.Namespace) -> int:
-    taken_over, logged = (load(f"rover_pipeline.engine.passes:{name}") for name in ("taken_over", "logged"))
+    is_done, logged = (load(f"rover_pipeline.engine.plan:{name}") for name in ("is_done", "logged"))
     with logged(arguments.log, arguments.output[0].parent) as log:
-        if not taken_over(arguments.trace, arguments.output):  # else the pass has said so
+        if not is_done(arguments.trace, arguments.output):  # else the job that made it has said so
             with _for_work():
                 step = _find_step(arguments.name)
                 order = load("rover_pipeline.engine.command:Order")
                 order = order(step, tuple(arguments.output), arguments.request, arguments.step_version)
                 run_command = load("rover_pipeline.engine.command:run_command")
-                run_command(order, arguments.trace, threads=arguments.threads, log=log)
-    return 0
-
-
-def _pass(arguments: argparse.Namespace) -> int:
-    with _for_work():
-        load("rover_pipeline.engine.command:run_pass")(
-            arguments.name,
-            arguments.folder,
-            arguments.trace,
-            arguments.marker,
-            find=_find_step,
-            threads=arguments.threads,
-            log=arguments.log,
-        )
+                run_command(order, arguments.trace, find=_find_step, threads=arguments.threads, log=log)
     return 0
 
 

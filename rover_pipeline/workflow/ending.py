@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,7 +21,6 @@ from rover_pipeline.table import TABLE
 from rover_pipeline.workflow.flow import Flow
 from rover_pipeline.workflow.jobs import FailedJob
 from rover_pipeline.workflow.launch import python
-from rover_pipeline.workflow.passes import Passes
 from rover_pipeline.workflow.recording_job import WHOLE
 from rover_pipeline.workflow.recordings import RecordingJobs
 
@@ -38,7 +37,7 @@ class Row(NamedTuple):
     reason: str
 
 
-def end_of_run(flow: Flow, each: RecordingJobs, passes: Passes, failed: Mapping[int, FailedJob], *, whole: bool) -> int:
+def end_of_run(flow: Flow, each: RecordingJobs, failed: Mapping[int, FailedJob], *, whole: bool) -> int:
     """Tell what failed and why, and make the pages that were withheld. Returns the exit status of the run.
 
     Args:
@@ -47,7 +46,7 @@ def end_of_run(flow: Flow, each: RecordingJobs, passes: Passes, failed: Mapping[
         whole: whether all jobs were run, as far as Snakemake knows.
     """
     markers = {each.marker(results): results for results in each.pending} if each.active else {}
-    rows = {(row.recording, row.output): row for row in failures(flow, failed.values(), markers, passes.outputs_of)}
+    rows = {(row.recording, row.output): row for row in failures(flow, failed.values(), markers)}
     remarks = []
     for trace, name in ((trace, name) for trace, names in sorted(flow.wanted.items()) for name in names):
         if not (reason := _left_out(trace, f"_{name}")):
@@ -130,26 +129,19 @@ def _left_out(trace: Path, output: str) -> str:
         return ""  # whatever needs it tells that it is damaged
 
 
-def failures(
-    flow: Flow,
-    failed: Iterable[FailedJob],
-    markers: Mapping[str, Path],
-    of_pass: Callable[[str], list[tuple[Path, str]]] = lambda marker: [],
-) -> list[Row]:
+def failures(flow: Flow, failed: Iterable[FailedJob], markers: Mapping[str, Path]) -> list[Row]:
     """The outputs that were not made. What no job could tell, because it was killed, is kept beside the results.
 
     Args:
         markers: file of each job that makes all of a recording, which is not empty where it failed -> the directory of
             its results.
-        of_pass: gives directory of results and name of each output that the job of a pass makes, by the job's output.
     """
     told = [(trace, each) for trace in flow.traces for each in read_failures(trace) if each.time >= flow.started]
     rows = [Row(str(trace), each.output, each.reason) for trace, each in told]
     known = {(row.recording, row.output) for row in rows} | {(row.recording, WHOLE) for row in rows}
     unsaid = [path for path in markers if os.path.isfile(path) and os.path.getsize(path)]
     for job in [*failed, *(FailedJob(WHOLE, (path,), (), "its marker says so") for path in unsaid)]:
-        outputs = [each for path in job.outputs for each in of_pass(path)]
-        outputs += [(markers[path], WHOLE) for path in job.outputs if path in markers]
+        outputs = [(markers[path], WHOLE) for path in job.outputs if path in markers]
         stamps = (Path(path) for path in job.outputs if STAMP in path)
         outputs += [(stamp.parents[1], stamp.parent.name) for stamp in stamps if stamp.parents[1] in flow.traces]
         reason = _last_words(job, flow.started) or _silence(job)
@@ -228,7 +220,7 @@ def left_stale(flow: Flow, results: Path) -> list[str]:
                 continue
             inputs[name] = {each.partition("/")[0] for each in recorded_inputs(result, provenance)}
             # The stamp of what shows all results depends on those that are asked for.
-            has_stamp = name in own.made and not own.steps[name].waits_for_all
+            has_stamp = name in own.made and not own.steps[name].run.waits_for_all
             other_options = has_stamp and not os.path.exists(result / own.made[name])
             if other_options or any(changed_inputs(result, provenance, source)):
                 stale.add(name)

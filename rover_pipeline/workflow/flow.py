@@ -10,7 +10,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -45,7 +45,6 @@ class Flow(Worlds):
         started: when this run began, seconds since the epoch.
         refused: messages about recordings that cannot be processed; all others are.
         inputs: virtual sensor, or folder -> the input of its rule; none of a rule that lists its files by itself.
-        passes: gives the files of passes that the job of a virtual sensor of a recording waits for.
         needs_of: what outputs need of recordings.
     """
 
@@ -72,7 +71,6 @@ class Flow(Worlds):
         super().__init__(values, typed)
         self.wanted: dict[Path, list[str]] = {}
         self.datasets: list[str] = []
-        self.passes: Callable[[str, Path], list[str]] = lambda sensor, results: []
         self.inputs: dict[str, StepInput] = {}
         self.needs_of = Needs(self, set())
         self._channels: dict[Path, Has] = {}
@@ -173,7 +171,7 @@ class Flow(Worlds):
                 if any(not isinstance(item, StepInput) for item in rule.input):
                     self.needs_of.others.add(name)
         self._require_read()
-        own = [name[1:] for name, step in self.steps.items() if step.default and name[1:] in known]
+        own = [name[1:] for name, step in self.steps.items() if step.shown.default and name[1:] in known]
         asked = asked_outputs(self.config.outputs, known, own)
         several = len(self.traces) + len(self.refused) > 1
         files: list[str] = []

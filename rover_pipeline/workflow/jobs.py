@@ -13,7 +13,7 @@ from typing import NamedTuple
 #: Name that Snakemake gives to the handler that writes to the terminal.
 _TERMINAL = "DefaultStreamHandler"
 #: What Snakemake says of a failed command of ours, besides the one line of that command, and of a result that is there
-#: before its own job begins, because a pass has made it.
+#: before its own job begins, because another job has made it.
 _SAID_BETTER = (
     "Exiting because a job execution failed.",
     "WorkflowError:\nAt least one job did not complete successfully.",

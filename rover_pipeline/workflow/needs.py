@@ -87,7 +87,7 @@ class Needs:
             return known[name]
 
         found = [name for name in sorted(self.closure(wanted, results)) if missing(name)]
-        last = [name for name in wanted if flow.steps[f"_{name}"].waits_for_all]
+        last = [name for name in wanted if flow.steps[f"_{name}"].run.waits_for_all]
         return list(dict.fromkeys([*found, *(last if found else ())]))
 
     def anything(self, names: Iterable[str], results: Path) -> bool:

@@ -76,7 +76,7 @@ class Reads(NamedTuple):
 
 
 class StepInput:
-    """Input of a rule: the files of a recording that a step reads, and the markers of passes that its job waits for."""
+    """Input of a rule: the files of a recording that a step reads."""
 
     #: Snakemake asks for the signature at every job, and Python takes long to find it out.
     __signature__ = inspect.Signature([inspect.Parameter("wildcards", inspect.Parameter.POSITIONAL_ONLY)])
@@ -86,8 +86,7 @@ class StepInput:
         self._reads: dict[tuple[int, Path | None], Reads] = {}
 
     def __call__(self, wildcards: Any) -> list[str]:
-        results = self.flow.results(wildcards.trace)
-        return [*self.files(results), *self.flow.passes(self.name, results)]
+        return self.files(self.flow.results(wildcards.trace))
 
     @property
     def step(self) -> Step:
@@ -116,7 +115,7 @@ class StepInput:
             names = [name for name in names if not has_wildcard(name)]  # the step reads it all the same
             of_all = (f"{source}/{name}/{channel}" for name in names for channel in reads.every)
             paths += [path for path in of_all if os.path.exists(path)]
-        if self.step.waits_for_all:
+        if self.step.run.waits_for_all:
             others = (f"_{name}" for name in flow.wanted.get(results, ()) if f"_{name}" != self.name)
             paths += [f"{results}/{other}/{flow.made[other]}" for other in others]
         return list(dict.fromkeys(paths))

@@ -14,7 +14,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-from rover_pipeline.engine.identity import source_of
 from rover_pipeline.engine.step import Step
 from rover_pipeline.errors import FormatError, RoverError
 from rover_pipeline.format.names import STAMP
@@ -55,7 +54,7 @@ def untrue(stamp: Path, step: Step, source: Path) -> str:
         return f"{lacking[0] if lacking else stamp.name} is missing"
     if (name, version) != (step.name, step.version):
         return f"it was made by version {version} of {name}"
-    made_with, code = provenance.get("source"), source_of(step.function)
+    made_with, code = provenance.get("source"), step.identity.get("source")
     if made_with and code and made_with != code:
         return f"the code of {step.name} has changed"
     changed = next(changed_inputs(stamp.parent, provenance, source), "")

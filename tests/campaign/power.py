@@ -268,7 +268,7 @@ def _read_all(path: Path) -> None:
 def _plan(path: Path) -> None:
     """What `run -n` looks at: recordings, remembered options, results and what they were made from."""
     flow = Flow({"traces": str(path), "outputs": "default"})
-    names = [name for name, step in TABLE.items() if step.needs_option is None]
+    names = [name for name, step in TABLE.items() if step.shown.needs_option is None]
     rules = [SimpleNamespace(input=[flow.needs(name)], output=flow.makes(name)) for name in names]
     with contextlib.redirect_stderr(io.StringIO()):
         flow.targets(rules)

@@ -50,7 +50,9 @@ def make(folder: Path, workers: int) -> dict[str, str]:
     """Simulate a recording and make all its virtual sensors; digests of all files but those that tell times."""
     trace = folder / "tiny"
     simulate(trace, preset=PRESETS["tiny"])
-    wanted = {name: step for name, step in TABLE.items() if step.needs_option is None and not step.waits_for_all}
+    wanted = {
+        name: step for name, step in TABLE.items() if step.shown.needs_option is None and not step.run.waits_for_all
+    }
     while wanted:
         for name in list(wanted):
             sensors = {each.partition("/")[0] for each in declared(name, {}).references()}

@@ -196,7 +196,7 @@ def _remembered(trace: Path, option: str) -> list[str]:
 
     def stamps() -> dict[str, str]:
         flow = Flow({"traces": str(trace)})
-        names = [name for name, step in TABLE.items() if step.needs_option is None]
+        names = [name for name, step in TABLE.items() if step.shown.needs_option is None]
         for name in names:
             flow.makes(name)
         return dict(flow.made)

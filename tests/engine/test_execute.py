@@ -15,8 +15,8 @@ import pytest
 from pydantic import ByteSize
 
 from rover_pipeline.engine.execute import Request, StepResult, run_step
-from rover_pipeline.engine.finding import step_of_room
 from rover_pipeline.engine.options import DaskOptions
+from rover_pipeline.engine.step import step_of_room
 from rover_pipeline.errors import ConfigError, FormatError, RoverError, SampleError
 from rover_pipeline.format.meta import META
 from rover_pipeline.format.provenance import PROVENANCE

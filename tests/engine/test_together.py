@@ -56,7 +56,7 @@ def asked(names: Sequence[str] = tuple(OPTIONS)) -> list[Asked]:
 def test_every_result_has_the_bytes_and_the_provenance_of_a_step_that_is_made_alone(
     trace: Path, tmp_path: Path
 ) -> None:
-    assert {name for name, step in TABLE.items() if step.shares} == set(OPTIONS)
+    assert {name for name, step in TABLE.items() if step.run.shares} == set(OPTIONS)
     other = shutil.copytree(trace, tmp_path / "other" / "rec")
     for each in asked():
         run_step(each.step, trace, each.sensor, each.request, stamps=each.stamps)
@@ -164,7 +164,7 @@ def test_steps_that_are_made_after_others_are_in_no_pass() -> None:
     options = find_step("_radar_points").options
     assert options is not None
     guided = find_step("_radar_points").for_options(options.parse({"odometry": True}, "points"))
-    assert guided.shares and not guided.in_pass, "it reads _odom, which other steps make"
+    assert guided.run.shares and not guided.in_pass, "it reads _odom, which other steps make"
 
 
 def test_an_error_that_no_process_can_send_arrives_as_its_message() -> None:

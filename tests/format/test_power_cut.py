@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from rover_pipeline.engine.execute import Request, run_step
-from rover_pipeline.engine.passes import confirm
+from rover_pipeline.engine.plan import Plan, Planned
 from rover_pipeline.export.output import new_output
 from rover_pipeline.format.attempt import PARTIAL, Attempt, remove_left
 from rover_pipeline.format.failures import record_failure
@@ -77,7 +77,10 @@ def test_the_folder_of_reasons_and_a_stamp_that_is_put_back_are_on_the_disk(trac
     assert synced[-1] == trace
     stamp = trace / NAME / STAMP
     stamp.unlink()
-    assert confirm(stamp, json.loads((trace / NAME / PROVENANCE).read_text())["time"])
+    made = json.loads((trace / NAME / PROVENANCE).read_text())
+    identity = {"step": made["step"]}
+    planned = Planned(NAME, STAMP, "{}", made["version"], str(trace), identity, None, (), "", False)
+    assert Plan(trace, 0.0, {NAME: planned}).is_made(NAME, confirm=True)
     assert stamp.exists() and synced[-1] == trace / NAME
 
 

@@ -200,7 +200,7 @@ def processed(trace: Path) -> Summary:
     for name in OUTPUTS:
         with contextlib.suppress(Exception):
             order = Order(find_step(f"_{name}"), (trace / f"_{name}" / STAMP,), "{}", None)
-            run_command(order, trace, threads=1, log=None)
+            run_command(order, trace, find=find_step, threads=1, log=None)
     return summarise(trace, PageOptions(outputs=(*OUTPUTS, "report"), instants=0))
 
 

@@ -16,7 +16,6 @@ from rover_pipeline.report.fleet import write_fleet
 from rover_pipeline.workflow.ending import Row, end_of_run, failures, table
 from rover_pipeline.workflow.flow import Flow
 from rover_pipeline.workflow.jobs import FailedJob, OneLine, watch
-from rover_pipeline.workflow.passes import Passes
 from rover_pipeline.workflow.recordings import RecordingJobs
 from tests.kit import small_trace
 from tests.workflow.runs import snakemake
@@ -109,8 +108,7 @@ def test_what_a_recording_cannot_give_is_told_and_fails_a_run_only_where_it_was_
         flow = Flow({"traces": str(trace), "outputs": outputs}, tmp_path)
         flow.wanted[trace] = ["lidar_image", "map"]
         jobs = RecordingJobs(flow, away=False, begins=True)
-        passes = Passes(flow, None, lambda _: (), begins=True)
-        assert end_of_run(flow, jobs, passes, {}, whole=True) == status
+        assert end_of_run(flow, jobs, {}, whole=True) == status
         told = capsys.readouterr().err
         assert f"rover-pipeline: {'failed' if status else 'left out'}:\n  rec  _map  no sweep has a pose\n" in told
         assert bool(read_failures(trace)) == bool(status), "what was forgiven is not kept as a failure"
@@ -124,10 +122,9 @@ def test_only_what_may_pass_is_advised_to_be_run_again(
     flow = Flow({"traces": str(trace), "outputs": "lidar_image"}, tmp_path)
     flow.wanted[trace] = ["lidar_image"]
     record_failure(trace, "_lidar_image", "why", may_pass=passing)
-    passes = Passes(flow, None, lambda _: (), begins=True)
     job = FailedJob("lidar_image", (f"{trace}/_lidar_image/.options-0",), (), "")
     flow.started -= 60
-    assert end_of_run(flow, RecordingJobs(flow, away=False, begins=True), passes, {1: job}, whole=False) == 1
+    assert end_of_run(flow, RecordingJobs(flow, away=False, begins=True), {1: job}, whole=False) == 1
     assert advice in capsys.readouterr().err
 
 
@@ -137,8 +134,7 @@ def test_an_output_that_is_up_to_date_again_is_no_failure_any_more(tmp_path: Pat
     for whole in (False, True):
         flow = Flow({"traces": str(trace), "outputs": "lidar_image"}, tmp_path)
         flow.wanted[trace] = ["lidar_image"]
-        passes = Passes(flow, None, lambda _: (), begins=True)
-        end_of_run(flow, RecordingJobs(flow, away=False, begins=True), passes, {}, whole=whole)
+        end_of_run(flow, RecordingJobs(flow, away=False, begins=True), {}, whole=whole)
         assert bool(read_failures(trace)) != whole
 
 
@@ -149,9 +145,8 @@ def test_a_simulation_that_failed_leaves_its_recording_without_outputs_and_no_ot
         small_trace(tmp_path / "rec") if values else None
         flow = Flow({**values, "outputs": "lidar_image"}, tmp_path)
         flow.wanted = {trace: ["lidar_image"] for trace in flow.traces}
-        passes = Passes(flow, None, lambda _: (), begins=True)
         jobs = {1: FailedJob("simulate" if not values else "mine", (), (), "")}
-        assert end_of_run(flow, RecordingJobs(flow, away=False, begins=True), passes, jobs, whole=False) == 1
+        assert end_of_run(flow, RecordingJobs(flow, away=False, begins=True), jobs, whole=False) == 1
         last = capsys.readouterr().err.splitlines()[-1]
         assert last == f"rover-pipeline: {count}; the same command makes what is missing when the cause above is mended"
 

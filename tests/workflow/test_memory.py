@@ -34,7 +34,7 @@ GRAVITY = {"odometry": {"world": "gravity"}}
 def planned(traces: Path, **values: Any) -> Flow:
     """A run as the rules of the table declare it, without its jobs."""
     flow = Flow({"traces": str(traces), **values}, typed=values)
-    names = [name for name, step in TABLE.items() if step.needs_option is None]
+    names = [name for name, step in TABLE.items() if step.shown.needs_option is None]
     rules = [SimpleNamespace(output=flow.makes(name), input=[flow.needs(name)]) for name in names]
     flow.targets(rules)
     return flow

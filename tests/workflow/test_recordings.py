@@ -28,7 +28,7 @@ from tests.workflow.runs import result_bytes, snakemake
 def planned(trace: Path, **values: object) -> list[str]:
     """What would be made of a recording, by the rules of the table."""
     flow = Flow({"traces": str(trace), **values})
-    names = [name for name, step in TABLE.items() if step.needs_option is None]
+    names = [name for name, step in TABLE.items() if step.shown.needs_option is None]
     rules = [SimpleNamespace(output=flow.makes(name), input=[flow.needs(name)]) for name in names]
     assert all(isinstance(rule.input[0], StepInput) for rule in rules)
     flow.targets(rules)
@@ -117,7 +117,7 @@ def test_the_time_of_every_step_that_reads_samples_grows_with_the_recording(tmp_
     reading = [name for name, step in TABLE.items() if samples & {*step.references()}]
     assert {"_radar_quality", "_odom", "_objects", "_camera_frames"} <= set(reading)
     flat = [each for each in reading if cost_of(long, [each]).seconds < cost_of(short, [each]).seconds + 20]
-    assert not flat, f"workflow/costs.py has no rate of {flat}"
+    assert not flat, f"the rates of {flat} do not grow"
 
 
 @pytest.mark.system

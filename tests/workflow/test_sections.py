@@ -134,7 +134,7 @@ def test_a_run_works_in_the_cache_and_neither_beside_recordings_nor_where_it_was
 
 def test_a_changed_pose_or_tolerance_remakes_what_is_computed_from_it_and_nothing_else(tmp_path: Path) -> None:
     trace = small_trace(tmp_path / "rec")
-    names = [name for name, step in TABLE.items() if step.needs_option is None]
+    names = [name for name, step in TABLE.items() if step.shown.needs_option is None]
 
     def stamps(**values: object) -> dict[str, str]:
         flow = Flow({"traces": str(trace), **values})

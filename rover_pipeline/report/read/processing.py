@@ -124,7 +124,7 @@ def missing_outputs(
     try:
         asked = [f"_{name}" for name in asked_outputs(outputs or ["default"], known)]
     except ConfigError:  # an output of a user's rule that is not there; it has its own error
-        asked = [step.sensor for step in TABLE.values() if step.default]
+        asked = [step.sensor for step in TABLE.values() if step.shown.default]
     there = {*sensors, *provenances}
     lacking = [name for name in asked if name not in (*there, REPORT.sensor) and name in TABLE]
     possible = [name for name in lacking if _can_be_made(name, there, has)]

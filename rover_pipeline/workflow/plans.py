@@ -1,0 +1,169 @@
+"""What the jobs of a run are told: what the run wants of each recording, and what one job may make along with its own.
+
+A pass makes the outputs that share the raw bytes of a recording. Brief steps are those whose work is shorter than the
+start of a process: poses and times, and nearly all steps of a recording of seconds. Each output has its own rule, stamp
+and job; `engine/plan.py` has what a job does with the plan. The plan is written when Snakemake knows its jobs, so that
+`--until`, `--omit-from` and forced rules mean what they mean without it.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterable
+from graphlib import TopologicalSorter
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from rover_pipeline.engine.plan import PLAN_VARIABLE, Plan, Planned
+from rover_pipeline.engine.step import Step
+from rover_pipeline.errors import FormatError
+from rover_pipeline.format.provenance import read_provenance
+from rover_pipeline.table import TABLE
+from rover_pipeline.workflow.costs import rate_of, work_s
+from rover_pipeline.workflow.flow import Flow
+from rover_pipeline.workflow.stamps import made_by
+
+#: Folder of the plans of a run, in the working directory.
+RUNS = Path(".snakemake", "plans")
+#: A recording is short where all that has to be made of it takes less than this, s of one processor: as long as a few
+#: processes take to start.
+_SHORT_S = 5.0
+#: Steps that need more memory than this, MB, have a process of their own.
+_MOST_MB = 1000
+
+
+class Plans:
+    """The plans of a run.
+
+    Attributes:
+        folder: where its jobs read them.
+    """
+
+    def __init__(self, flow: Flow, pending: Callable[[Path], Iterable[str]], *, begins: bool, away: bool) -> None:
+        """
+        Args:
+            pending: names of the outputs of a recording that have no stamp, or are made from one without.
+            begins: whether this is the process that the user started, and not one of its jobs.
+            away: whether jobs run on other machines: the groups of their profile, not we, join brief steps.
+        """
+        self.flow, self._pending, self._away = flow, pending, away
+        given = "" if begins else os.environ.get(PLAN_VARIABLE, "")
+        self.folder = Path(given) if given else RUNS / secrets.token_hex(6)
+        os.environ[PLAN_VARIABLE] = str(self.folder)
+        self._short: dict[Path, bool] = {}
+
+    def begin(self, jobs: Iterable[Any]) -> None:
+        """Write the plan of each recording: the outputs that Snakemake has jobs for."""
+        wanted: dict[Path, set[str]] = {}
+        for job in jobs:
+            for product in made_by(job.rule):
+                wanted.setdefault(self.flow.results(job.wildcards.trace), set()).add(f"_{product}")
+        for results, sensors in wanted.items():
+            self.of(results, sensors).write()
+
+    def of(self, results: Path, sensors: Iterable[str]) -> Plan:
+        """The plan that makes some virtual sensors of a recording."""
+        made_from = self.flow.needs_of.sensors_made_from
+        below = {each: sorted({*made_from(each, results)} & {*sensors}) for each in sorted(sensors)}
+        order = TopologicalSorter(below).static_order()
+        planned = {each: self._planned(each, results, below[each]) for each in order}
+        passes = [each.shares for each in planned.values()]
+        for name, each in planned.items():
+            if passes.count(each.shares) == 1:
+                planned[name] = each._replace(shares="")
+            elif each.shares:
+                planned[name] = each._replace(brief=False)
+        return Plan(results, self.flow.started, planned)
+
+    def _planned(self, sensor: str, results: Path, after: list[str]) -> Planned:
+        wildcards = SimpleNamespace(trace=str(results).lstrip("/"), product=sensor[1:])
+        flow, step = self.flow, self._step(sensor, results)
+        try:
+            before = (read_provenance(results / sensor) or {}).get("time")
+        except FormatError:
+            before = None
+        return Planned(
+            step=flow.step_name(wildcards),
+            stamp=flow.made[sensor],
+            request=flow.step_options(wildcards),
+            version=flow.step_version(wildcards),
+            source=str(flow.source(results)),
+            identity=step.identity,
+            before=before,
+            after=after,
+            shares=step.run.shares if step.in_pass and sensor in flow.inputs else "",
+            brief=self._is_brief(sensor, results),
+        )
+
+    def _step(self, sensor: str, results: Path) -> Step:
+        """The step of a sensor as it is for a recording."""
+        return self.flow.steps[sensor].for_recording(self.flow.channels(results))
+
+    def _is_brief(self, sensor: str, results: Path) -> bool:
+        """Whether its work is shorter than the start of a process: in a short recording nearly all steps of ours."""
+        step = self.flow.steps[sensor]
+        # A rule that lists its inputs by itself may read what no plan knows.
+        if self._away or step.run.waits_for_all or sensor not in self.flow.inputs:
+            return False
+        fits = _is_ours(sensor, step) and rate_of(sensor).memory_mb <= _MOST_MB
+        return step.run.brief or (fits and self.is_short(results))
+
+    def is_short(self, results: Path) -> bool:
+        """Whether all that has to be made of a recording takes a few seconds."""
+        if results not in self._short:
+            names = {f"_{each}" for each in self._pending(results) or self.flow.reach(results)}
+            ours = {each for each in names if (step := self.flow.steps.get(each)) and _is_ours(each, step)}
+            is_short = self.flow.is_demo(results) or work_s(self.flow.source(results), ours) <= _SHORT_S
+            self._short[results] = is_short
+        return self._short[results]
+
+    # --- How jobs share the processors ------------------------------------------------------------------------------
+
+    def priority(self, rule: Any) -> int:
+        """Priority of a rule. What others wait for comes first, what others make along with their own comes last."""
+        names = [f"_{product}" for product in made_by(rule)]
+        if not names or names[0] not in self.flow.steps:
+            return 0
+        step = self.flow.steps[names[0]]
+        together = [
+            name for name, each in self.flow.steps.items() if step.run.shares and each.run.shares == step.run.shares
+        ]
+        return 1 if step.run.first else -1 if step.run.brief or names[0] in together[1:] else 0
+
+    def threads(self, wildcards: Any, cores: int | None) -> int:
+        """Threads of a job, so that others run beside it.
+
+        Two jobs with one thread each do more than one after the other with two: they wait at different moments. So jobs
+        that begin together share the processors, where more than one of them is asked for.
+
+        Args:
+            cores: of this machine; None = the job runs on another one.
+        """
+        flow, sensor = self.flow, f"_{getattr(wildcards, 'product', '')}"
+        step = flow.steps.get(sensor) or Step("", 0)  # a dataset has none
+        if cores is None:
+            return step.run.threads
+        results = flow.results(wildcards.trace) if step.function else None
+        if flow.config.traces is None or (results and self._is_brief(sensor, results)):
+            return 1  # seconds of data
+        if step.run.first:
+            return step.run.threads
+        alone = len(flow.traces) == 1
+        if alone and results and not step.run.waits_for_all:
+            asked = [flow.steps[f"_{name}"] for name in flow.reach(results) if f"_{name}" in flow.steps]
+            others = [
+                each for each in asked if each.run.threads > 1 and not each.run.first and not each.run.waits_for_all
+            ]
+            alone = len({each.run.shares or each.sensor for each in others}) < 2
+        return max(1, min(step.run.threads, cores if alone else cores // 2))
+
+    def finish(self) -> None:
+        """Remove what only this run needed."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _is_ours(sensor: str, step: Step) -> bool:
+    return sensor in TABLE and step.name == TABLE[sensor].name
