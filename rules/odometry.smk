@@ -5,11 +5,3 @@ use rule derived as odom with:
         makes("_odom"),
     threads: 4
     priority: 1  # the map and all poses wait for it
-
-
-use rule derived as radar_odom with:
-    input:
-        needs("_radar_odom"),
-    output:
-        makes("_radar_odom"),
-    threads: 1

@@ -44,3 +44,11 @@ use rule derived as radar_quality with:
     output:
         makes("_radar_quality"),
     threads: threads(4, beside="radar")
+
+
+use rule derived as radar_odom with:
+    input:
+        needs("_radar_odom"),
+    output:
+        makes("_radar_odom"),
+    threads: 1

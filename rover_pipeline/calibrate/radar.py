@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import yaml
 
+from rover_pipeline.calibrate.array import Fit, fit_gains, fit_moving, strongest_directions
 from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.format.files import replace_file
 from rover_pipeline.format.meta import META
@@ -26,7 +27,6 @@ from rover_pipeline.radar.frames import make_transform
 from rover_pipeline.radar.options import CalibrationFile, PointsOptions
 from rover_pipeline.radar.points import PointFinder
 from rover_pipeline.radar.prepare import prepare
-from rover_pipeline.radar.selfcal import Fit, fit_gains, fit_moving, strongest_directions
 
 #: Frames of a recording that are looked at, evenly spread; and those that the coupling is estimated from.
 _FRAMES, _PREPARED = 80, 16
