@@ -33,7 +33,7 @@ from rover_pipeline.kinematics.rotation import exp, log, skew
 from rover_pipeline.kinematics.stated import mount_notes
 from rover_pipeline.numerics.blocks import blocks
 from rover_pipeline.numerics.linear import eigh, eigvalsh, inv, matmul
-from rover_pipeline.radar.at_rest import vertical_sigma
+from rover_pipeline.radar.ego_motion import vertical_sigma
 from rover_pipeline.radar.options import RadarOdometryOptions
 from rover_pipeline.radar.timing import frame_duration
 

@@ -143,7 +143,7 @@ STEPS = (
     _of_samples(
         sensor="_radar_points",
         function="rover_pipeline.radar.steps:points",
-        version=9,
+        version=10,
         sections=("radar.points", "rig"),
         uses={"rig": ("name", "radar")},
         options=PointsOptions,
@@ -183,7 +183,7 @@ STEPS = (
     Step(
         sensor="_radar_velocity",
         function="rover_pipeline.radar.velocity:velocity",
-        version=8,
+        version=9,
         sections=("radar.velocity", "radar.points.max_folds"),
         options=VelocityOptions,
         inputs={
@@ -208,7 +208,7 @@ STEPS = (
     _of_samples(
         sensor="_radar_quality",
         function="rover_pipeline.radar.steps:quality",
-        version=4,
+        version=5,
         sections=("radar.points", "rig"),
         uses={"rig": ("name", "radar")},
         options=PointsOptions,
