@@ -19,7 +19,7 @@ the best velocity must not be less by a certain number, but be a small share of 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -107,7 +107,7 @@ def find_velocities(
         guide: f8 (3,), velocity by odometry, m/s, in the radar's frame; None = not known.
     """
     direction = np.ascontiguousarray(echoes.direction)
-    arrays = (direction, tangents(direction), *map(np.ascontiguousarray, echoes[1:]))
+    arrays: Any = (direction, tangents(direction), *map(np.ascontiguousarray, echoes[1:]))
     level, steep = _candidates(echoes, options)
     if guide is not None:
         level = np.append(level, guide[None], axis=0)
@@ -126,7 +126,8 @@ def find_velocities(
     # Two echoes give no vertical velocity: while candidates are compared, echoes up and down may be off by it.
     rough = evidence(tried, options.pitch)
     # The first one is level: least squares from there gives the smallest vertical velocity that explains the echoes.
-    scores, left, found = rough[: len(level)].sum(axis=1), np.ones(len(tried), bool), []
+    scores, left = rough[: len(level)].sum(axis=1), np.ones(len(tried), bool)
+    found: list[np.ndarray] = []
     while len(found) <= TUNING.compared and left.any():
         number = np.flatnonzero(left)[scores[left[: len(scores)]].argmax()]
         refined = tried[number].copy()

@@ -24,10 +24,14 @@ from rover_pipeline.radar.options import (
 
 
 def _guided(options: PointsOptions) -> Mapping[str, Any]:
-    """Inputs of the points when odometry helps to unfold their Doppler."""
+    """Inputs of the points when odometry helps to find the ambiguity numbers of their Doppler."""
     if not options.odometry:
         return {}
-    return {"inputs": {"ts": "radar/ts"}, "whole": {"odometry": tuple(f"{name}?" for name in ODOMETRY)}}
+    return {
+        "function": "rover_pipeline.radar.guided:guided_points",
+        "inputs": {"ts": "radar/ts"},
+        "whole": {"odometry": tuple(f"{name}?" for name in ODOMETRY)},
+    }
 
 
 #: Why a step cannot be made of points.
