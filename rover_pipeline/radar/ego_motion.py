@@ -19,7 +19,7 @@ the best velocity must not be less by a certain number, but be a small share of 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -107,7 +107,8 @@ def find_velocities(
         guide: f8 (3,), velocity by odometry, m/s, in the radar's frame; None = not known.
     """
     direction = np.ascontiguousarray(echoes.direction)
-    arrays: Any = (direction, tangents(direction), *map(np.ascontiguousarray, echoes[1:]))
+    doppler, likelihood, error = map(np.ascontiguousarray, echoes[1:])
+    arrays = direction, tangents(direction), doppler, likelihood, error
     level, steep = _candidates(echoes, options)
     if guide is not None:
         level = np.append(level, guide[None], axis=0)

@@ -266,8 +266,8 @@ def refine_ego_velocity(
         doppler_variance: m2/s2; outlier: standard deviations above which a target moves.
         vertical, pitch: prior standard deviation of the vertical velocity, m/s and as a share of the level speed.
     """
-    # More iterations follow the errors of elevations: with 3, 4, 6 and 20 of them, a radar carried by hand ends 1.8, 3.0,
-    # 3.7 and 4.7 % of its way from where it began and was carried back to.
+    # More iterations follow the errors of elevations: a radar that is carried by hand, and back to where it began, ends
+    # 1.8, 3.0, 3.7 and 4.7 % of its way from there with 3, 4, 6 and 20 of them.
     for _ in range(3):
         prior = 1 / (vertical**2 + pitch**2 * (velocity[0] ** 2 + velocity[1] ** 2))
         # Information of 1e-6 s2/m2 (a standard deviation of 1 km/s) keeps the matrix regular.
