@@ -87,6 +87,4 @@ if __name__ == "__main__":
     record("radar_velocity/fast RMS", f"{min(rms):.3f} to {max(rms):.3f}", "m/s", of=f"{of}: level error, RMS")
     record("radar_velocity/fast worst", f"{largest:.3f}", "m/s", of="the same: largest level error")
     lost = int((~of_preset("crowd", 3.6)[0]).sum())
-    record(
-        "radar_velocity/crowd lost", f"{lost} of 16", of="frames of `crowd` at 2.9 times the largest Doppler, lost"
-    )
+    record("radar_velocity/crowd lost", f"{lost} of 16", of="frames of `crowd` at 2.9 times the largest Doppler, lost")

@@ -120,7 +120,7 @@ class CaptureOptions(Options):
     sample_order: Literal["qqii", "iiqq"] = Field(
         "qqii",
         description="Order of the words of two complex samples. A wrong order mirrors the range axis. The mirrored "
-        "energy is measured, and a warning tells when the order seems wrong.",
+        "energy is measured, and a warning says when the order seems wrong.",
     )
     coupling: Literal["remove", "keep"] = Field(
         "remove",
@@ -135,7 +135,7 @@ class CaptureOptions(Options):
     interference: Literal["keep", "time", "chirp"] = Field(
         "keep",
         description="Bursts of other radars: keep = leave them in; time = replace the parts of chirps that hold them "
-        "by what the other samples tell; chirp = replace whole chirps. `_radar_quality` tells which frames have them.",
+        "from the other samples; chirp = replace whole chirps. `_radar_quality` says which frames have them.",
     )
 
 
@@ -208,8 +208,8 @@ class PointsSection(RangeDopplerSection):
     )
     odometry: bool = Field(
         False,
-        description="true = the velocity by `_odom`, where there is one, helps to unfold Doppler: for boards with "
-        "one or two transmitters. `_radar_points` is then made after `_odom`.",
+        description="true = the velocity by `_odom`, where there is one, helps to find ambiguity numbers: for boards "
+        "with one or two transmitters. `_radar_points` is then made after `_odom`.",
     )
     max_elevation: float = Field(40.0, gt=0, le=90, description="Maximum elevation of a point, up or down, degrees.")
     remove_static: bool = Field(False, description=_REMOVE_STATIC)
@@ -256,7 +256,7 @@ class VelocitySection(Options):
         0.5,
         ge=0,
         le=1,
-        description="Maximum evidence for another velocity, as a share of that for the estimate: points that move "
+        description="Maximum evidence for a competing velocity, as a share of that for the estimate: points that move "
         "together look like a world at rest, seen at another velocity. Only points on which the two differ count: "
         "0.5 = two thirds of them are for the estimate. Beyond it the frame is ambiguous and not valid.",
     )

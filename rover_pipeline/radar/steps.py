@@ -2,7 +2,7 @@
 
 Arguments mean the same in all functions:
     iq: i2, (frame, chirp, tx, rx, word), the words of complex samples as `Q Q I I`.
-    sidecar: `radar.json`; its `shape` tells real from complex samples. Without it they are what the board makes.
+    sidecar: `radar.json`; its `shape` says whether samples are real. Without it they are what the board makes.
     config: `config.yaml`, which names the board.
     prepared: what `rover_pipeline.radar.prepare` estimated for all the recording; None = nothing is removed.
     shared: what other radar steps have computed from the same frame; None = the step is made alone.
@@ -164,7 +164,7 @@ def sent_points(
         whole: u1, (frame,), 0 = the frame cannot be trusted, and has no points.
 
     Returns:
-        As `points`. `snr` has the strength; NaN where the radar tells none.
+        As `points`. `snr` has the strength; NaN where the radar sends none.
     """
     level = np.full_like(doppler, np.nan) if strength is None else strength
     used = np.arange(xyz.shape[1]) < count[:, None]

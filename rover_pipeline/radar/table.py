@@ -161,11 +161,12 @@ STEPS = (
             "snr": Output("Power over the noise around, dB. [point], falling.", type="f4", unit="dB"),
             "count": Output("Number of points.", type="u2"),
             "folds": Output(
-                "Spans of Doppler that were added to the measured one, twice the largest Doppler each. [point]",
+                "Doppler ambiguity number: spans, twice the largest Doppler each, that were added to the measured one. "
+                "[point]",
                 type="i1",
             ),
             "certain": Output(
-                "1 = the number of folds is certain, and with it doppler and direction, the direction is not at an "
+                "1 = the ambiguity number is certain, and with it doppler and direction, the direction is not at an "
                 "edge of the search, and `artefact` is 0; 0 past `count`. [point]",
                 type="u1",
             ),

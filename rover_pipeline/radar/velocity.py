@@ -29,7 +29,7 @@ _TRUNCATED_VARIANCE = 0.973
 #: Systematic standard deviation of the speed, as a share of it, of arrays with rows and without: of directions that are
 #: wrong in the same way (spacing, phases, elevations that are smaller than they look).
 _SCALE_ERROR, _SCALE_ERROR_LEVEL = 0.012, 0.03
-#: Largest distance of velocities from whole bins, in bins, that tells of rounding. Measured ones lie anywhere.
+#: Largest distance of velocities from whole bins, in bins, of rounded ones. Measured ones lie anywhere.
 _ROUNDED = 1e-3
 
 
