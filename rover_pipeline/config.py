@@ -25,10 +25,10 @@ from rover_pipeline.lidar.options import LidarOptions
 from rover_pipeline.mapping.options import MapOptions
 from rover_pipeline.objects.options import ObjectsSection
 from rover_pipeline.occupancy.options import DepthSection, OccupancySection
-from rover_pipeline.odometry.options import OdometrySection, RadarOdometrySection
+from rover_pipeline.odometry.options import OdometrySection
 from rover_pipeline.options import InputOptions, Options, ReportOptions
 from rover_pipeline.poses.options import PosesSection
-from rover_pipeline.radar.options import RadarOptions
+from rover_pipeline.radar.options import RadarOdometrySection, RadarOptions
 from rover_pipeline.sync.options import SyncOptions
 
 

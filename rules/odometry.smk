@@ -3,10 +3,3 @@ use rule derived as odom with:
         needs("_odom"),
     output:
         makes("_odom"),
-
-
-use rule derived as radar_odom with:
-    input:
-        needs("_radar_odom"),
-    output:
-        makes("_radar_odom"),

@@ -38,3 +38,10 @@ use rule derived as radar_quality with:
         needs("_radar_quality"),
     output:
         makes("_radar_quality"),
+
+
+use rule derived as radar_odom with:
+    input:
+        needs("_radar_odom"),
+    output:
+        makes("_radar_odom"),

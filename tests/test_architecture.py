@@ -135,7 +135,7 @@ BLAS = {
 #: What SciPy computes without them. Equations of `CubicSpline` are tridiagonal, which LAPACK solves without BLAS.
 WITHOUT_BLAS = {
     "scipy": {"fft", "ndimage"},
-    "scipy.constants": {"speed_of_light"},
+    "scipy.constants": {"g", "speed_of_light"},
     "scipy.interpolate": {"BSpline", "CubicHermiteSpline", "CubicSpline"},
     "scipy.ndimage": {"rank_filter"},
     "scipy.optimize": {"linear_sum_assignment", "linprog"},

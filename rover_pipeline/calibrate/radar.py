@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import yaml
 
+from rover_pipeline.calibrate.array import Fit, fit_gains, fit_moving, strongest_directions
 from rover_pipeline.errors import ConfigError, FormatError
 from rover_pipeline.format.files import replace_file
 from rover_pipeline.format.meta import META
@@ -26,13 +27,12 @@ from rover_pipeline.radar.frames import make_transform
 from rover_pipeline.radar.options import CalibrationFile, PointsOptions
 from rover_pipeline.radar.points import PointFinder
 from rover_pipeline.radar.prepare import prepare
-from rover_pipeline.radar.selfcal import Fit, fit_gains, fit_moving, strongest_directions
 
 #: Frames of a recording that are looked at, evenly spread; and those that the coupling is estimated from.
 _FRAMES, _PREPARED = 80, 16
 #: Of each frame the strongest echoes, with at least this SNR, dB.
 _ECHOES, _MIN_SNR_DB = 20, 20.0
-#: Slowest motion whose Doppler tells directions, m/s, and the share of the largest Doppler that is surely not aliased.
+#: Slowest motion whose Doppler gives directions, m/s, and the share of the largest Doppler that is surely not aliased.
 _MIN_SPEED, _UNALIASED = 0.3, 0.9
 #: Standard deviation of an echo's Doppler, Doppler bins, and of the odometry's velocity, m/s.
 _DOPPLER_BINS, _VELOCITY_MPS = 0.1, 0.01
@@ -248,7 +248,7 @@ def _in_motion(radars: Sequence[_Radar]) -> tuple[Fit, _Echoes]:
 
 
 def _velocities(radar: _Radar) -> tuple[np.ndarray, np.ndarray]:
-    """Velocity of the radar in its own frame, f8 (frame, 3), and the frames in which it tells directions."""
+    """Velocity of the radar in its own frame, f8 (frame, 3), and the frames in which it determines directions."""
     path = radar.path.parent / "_radar_pose"
     if not (path / META).is_file():
         raise ConfigError(

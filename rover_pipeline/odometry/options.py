@@ -10,7 +10,6 @@ from rover_pipeline.clocks.options import TimesSection
 from rover_pipeline.kinematics.options import RigOptions
 from rover_pipeline.lidar.options import LidarOptions
 from rover_pipeline.options import Options
-from rover_pipeline.radar.options import VelocitySection
 
 
 class OdometrySection(Options):
@@ -136,34 +135,5 @@ class OdometryOptions(OdometrySection):
     """All options of the step that makes `_odom`."""
 
     lidar: LidarOptions = LidarOptions()
-    rig: RigOptions = RigOptions()
-    times: TimesSection = TimesSection()
-
-
-class RadarOdometrySection(Options):
-    """`_radar_odom`: the trajectory from the radar's velocities and the IMU."""
-
-    gyro_noise: float = Field(
-        2e-3, gt=0, description="Noise density of the gyroscope with what vibration adds, rad/s/sqrt(Hz)."
-    )
-    acc_noise: float = Field(
-        2e-2, gt=0, description="Noise density of the accelerometer with what vibration adds, m/s2/sqrt(Hz)."
-    )
-    max_error: float = Field(0.2, gt=0, description="Maximum standard deviation of a valid state's velocity, m/s.")
-    max_tilt_error: float = Field(3.0, gt=0, description="Maximum standard deviation of a valid state's tilt, degrees.")
-    max_silence: float = Field(
-        0.5, gt=0, description="Time without the IMU, s, after which the trajectory is not continued."
-    )
-    smoothed: bool = Field(
-        True, description="true = times without the jitter of their arrival (`sync.times`). false = as recorded."
-    )
-
-
-class RadarOdometryOptions(RadarOdometrySection):
-    """All options of the step that makes `_radar_odom`."""
-
-    #: What `_radar_velocity` was made with: its prior is taken away again.
-    vertical: float = VelocitySection().vertical
-    pitch: float = VelocitySection().pitch
     rig: RigOptions = RigOptions()
     times: TimesSection = TimesSection()

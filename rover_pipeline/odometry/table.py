@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rover_pipeline.engine.step import SMALL, Output, Rate, Run, Shown, Step
+from rover_pipeline.engine.step import Output, Rate, Run, Shown, Step
 from rover_pipeline.lidar.kinds import FROM_POINTS
-from rover_pipeline.odometry.options import OdometryOptions, RadarOdometryOptions
+from rover_pipeline.odometry.options import OdometryOptions
 
 STEPS = (
     Step(
@@ -48,45 +48,6 @@ STEPS = (
             default=True,
             summary="The lidar's trajectory: its state at each sweep, in the world of its first valid pose, and how "
             "well each sweep fits the map.",
-        ),
-    ),
-    Step(
-        sensor="_radar_odom",
-        function="rover_pipeline.odometry.radar_steps:radar_odom",
-        version=4,
-        sections=("radar_odometry", "rig", "sync.times", "radar.velocity.vertical", "radar.velocity.pitch"),
-        uses={"rig": ("name", "radar", "imu")},
-        options=RadarOdometryOptions,
-        inputs={"vel": "_radar_velocity/vel", "vel_cov": "_radar_velocity/cov"},
-        files={"sidecar": "radar/radar.json?", "radar": "radar/meta.json?", "config": "config.yaml?"},
-        whole={
-            "imu_ts": "imu/ts",
-            "imu_acc": "imu/acc",
-            "imu_avel": "_imu_filtered/avel",
-            "imu_valid": "_imu_filtered/valid",
-        },
-        outputs={
-            "pos": Output(
-                "Position of the radar at ts, m. [xyz]; the world is level, with its origin at the radar's first "
-                "frame and the heading of the rig there.",
-                type="f8",
-                unit="m",
-            ),
-            "rot": Output("World-from-radar rotation. [world, sensor]", type="f8"),
-            "vel": Output("Velocity in the world, m/s. [xyz]", type="f8", unit="m/s"),
-            "acc": Output("Acceleration in the world, without gravity, m/s2. [xyz]", type="f8", unit="m/s2"),
-            "avel": Output("Angular velocity in the radar frame, rad/s. [xyz]", type="f8", unit="rad/s"),
-            "inliers": Output("How much the radar's velocity of the frame counts, 0 (not at all) to 1.", type="f4"),
-            "cov": Output(
-                "Covariance of pos and rot, of a displacement and then a rotation vector, both in the radar frame, m "
-                "and rad. [xyz and rotation, xyz and rotation]",
-                type="f4",
-            ),
-        },
-        run=Run(recording=True, threads=1, cost=SMALL),
-        shown=Shown(
-            summary="The radar's trajectory from its velocities and an IMU, in a level world, for smoke, dust, tunnels "
-            "and rigs without a lidar."
         ),
     ),
 )

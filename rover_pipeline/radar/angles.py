@@ -200,7 +200,7 @@ def coherence(board: Board, snapshots: np.ndarray, right: np.ndarray, up: np.nda
 def deviations(
     board: Board, snapshots: np.ndarray, snr: np.ndarray, right: np.ndarray, up: np.ndarray, array_error: float
 ) -> np.ndarray:
-    """Standard deviations of the sines of azimuth and elevation, f8 (echo, 2); NaN where the array tells none.
+    """Standard deviations of the sines of azimuth and elevation, f8 (echo, 2); NaN where the array measures none.
 
     By the Cramer-Rao bound of an array (P. Stoica and A. Nehorai, MUSIC, maximum likelihood, and Cramer-Rao bound, IEEE
     Transactions on Acoustics, Speech and Signal Processing, 1989). The phases at the antennas err by the noise of the

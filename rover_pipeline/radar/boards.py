@@ -274,15 +274,19 @@ def centre_frequency(config: str | None, samples: int | None = None) -> float | 
     return hertz if 1e9 < hertz < 1e12 else None
 
 
-@lru_cache(maxsize=8)
 def placed_board(options: CaptureOptions, config: str | None, shape: tuple[int, ...]) -> Board:
     """The board with its antennas at the recording's centre frequency, and with the gains of the calibration.
 
     Raises:
         ConfigError: the board is unknown, or the calibration is of another one.
     """
+    return _placed(options.board, options.calibration, config, shape)
+
+
+@lru_cache(maxsize=8)
+def _placed(name: str | None, file: CalibrationFile | None, config: str | None, shape: tuple[int, ...]) -> Board:
     hertz = centre_frequency(config)
-    return calibrated_board(find_board(options.board, config, shape).placed(hertz), hertz, options.calibration)
+    return calibrated_board(find_board(name, config, shape).placed(hertz), hertz, file)
 
 
 def calibrated_board(board: Board, hertz: float | None, file: CalibrationFile | None) -> Board:

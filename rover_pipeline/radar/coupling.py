@@ -1,7 +1,7 @@
 """Coupling of the antennas: what goes from transmitter to receiver without leaving the board.
 
 It is the same in every chirp of a recording, and its beat frequency is near zero: leads, package and radome are within
-0.15 m. Static objects beyond are not touched, moving rig or parked. What stands still that close cannot be told from
+0.15 m. Static objects beyond are not touched, moving rig or parked. What stands still that close is taken for
 coupling. It is described by tones at given beat frequencies, and subtracted from the samples, so that nothing else
 changes: neither what moves at the same range nor the wrapped end of the range axis.
 """
@@ -15,21 +15,12 @@ import numpy as np
 
 from rover_pipeline.numerics.linear import matmul, solve
 from rover_pipeline.radar.spectrum import samples_of, unit_gain_window, window_weights
+from rover_pipeline.radar.tuning import TUNING
 
 #: Distance within which the coupling seems to be, m.
 REACH_M = 0.15
 #: The same in range bins, for a recording that does not say how large they are.
 _REACH_BINS = 3.0
-#: How far the tones go beyond the reach, and below zero, where the skirts of the coupling wrap, bins.
-_BEYOND, _BELOW = 0.5, 3.0
-#: Step of the tones, bins. Half a bin describes any delay between two tones.
-_STEP = 0.5
-#: Ridge of the fit, relative to the power of a tone: tones half a bin apart are nearly dependent.
-_RIDGE = 1e-3
-#: The coupling is a maximum of the static range profile this much above the profile's median.
-_MIN_LEVEL = 10.0
-#: Share of the power near zero range that must be constant over the frames of a recording.
-_MIN_CONSTANT = 0.5
 #: Bins of a window's main lobe on each side.
 _LOBE = 2
 
@@ -83,7 +74,7 @@ def find_coupling(frames: np.ndarray, order: str, real: bool, bin_m: float | Non
     mean = means.mean(axis=0)
     samples = mean.shape[-1]
     reach = REACH_M / bin_m if bin_m else _REACH_BINS
-    top = int(np.ceil(reach + _BEYOND))
+    top = int(np.ceil(reach + TUNING.coupling_beyond))
     if samples < 8 * (top + _LOBE + 1):
         return None  # bins are so large that all the range is near zero
     weights = window_weights(samples, "hann")
@@ -91,13 +82,13 @@ def find_coupling(frames: np.ndarray, order: str, real: bool, bin_m: float | Non
     near = profile[: top + _LOBE + 1]
     peak = int(near.argmax())
     # The skirt of a target farther away falls towards zero, so its largest value is at the end of what is looked at.
-    if peak > top or near[peak] < _MIN_LEVEL * np.median(profile[: samples // 2 if real else samples]):
+    if peak > top or near[peak] < TUNING.coupling_level * np.median(profile[: samples // 2 if real else samples]):
         return None
     bins, fit = _fit(samples, reach, real)
     each = matmul(means * weights, fit.T)
     tones = each.mean(axis=0)
     constant = (np.abs(tones) ** 2).sum() / max((np.abs(each) ** 2).sum(axis=(1, 2, 3)).mean(), 1e-30)
-    if constant < max(_MIN_CONSTANT, 2 / len(frames) if len(frames) > 1 else 0):
+    if constant < max(TUNING.coupling_constant, 2 / len(frames) if len(frames) > 1 else 0):
         return None
     return Coupling(bins, tuple(tones.ravel().tolist()), (tones.shape[0], tones.shape[1]), top)
 
@@ -107,19 +98,19 @@ def near_zero(coupling: Coupling, samples: int, real: bool) -> np.ndarray:
     bins = np.arange(samples // 2 if real else samples)
     mask: np.ndarray = bins <= coupling.reach + _LOBE
     # The range axis of complex samples wraps: below zero is its end.
-    return mask if real else mask | (bins > samples - (_BELOW + _LOBE))
+    return mask if real else mask | (bins > samples - (TUNING.coupling_below + _LOBE))
 
 
 @lru_cache(maxsize=8)
 def _fit(samples: int, reach: float, real: bool) -> tuple[tuple[float, ...], np.ndarray]:
     """Beat frequencies of the tones, bins, and the ridge regression from windowed samples, c16 (tone, sample)."""
     # A real signal is tones and their conjugates.
-    top = round((reach + _BEYOND) / _STEP)
-    bottom = top if real else round(_BELOW / _STEP)
-    bins = tuple(_STEP * float(each) for each in range(-bottom, top + 1))
+    top = round((reach + TUNING.coupling_beyond) / TUNING.coupling_step)
+    bottom = top if real else round(TUNING.coupling_below / TUNING.coupling_step)
+    bins = tuple(TUNING.coupling_step * float(each) for each in range(-bottom, top + 1))
     waves = _waves(bins, samples) * window_weights(samples, "hann")[:, None]
     normal = matmul(waves.conj().T, waves)
-    ridge = _RIDGE * np.trace(normal).real / len(bins)
+    ridge = TUNING.coupling_ridge * np.trace(normal).real / len(bins)
     return bins, solve(normal + ridge * np.eye(len(bins)), waves.conj().T)
 
 

@@ -212,7 +212,7 @@ def cell_pairs(spectrum: np.ndarray, power: np.ndarray, peaks: Peaks, least_snr:
 def imbalance(pairs: Sequence[tuple[np.ndarray, ...]], least: float) -> tuple[complex, ...]:
     """Factor of each receiver, by `cell_pairs` of the strong peaks of frames; one zero if these do not agree on it.
 
-    Its power must be `least` times its jackknife variance over range bins: what is still tells no more in many frames.
+    Its power must be `least` times its jackknife variance over range bins: a static scene says no more in many frames.
     """
     own, other, noise, beat = (np.concatenate(parts, axis=-1) for parts in zip(*pairs, strict=True))
     bins, share = np.unique(beat), np.zeros((own.shape[1], 1), "c16")

@@ -20,30 +20,16 @@ import scipy.fft
 
 from rover_pipeline.engine.step import Inspection
 from rover_pipeline.radar.spectrum import samples_of, words_of
+from rover_pipeline.radar.tuning import TUNING
 
-#: Share of frames above which a fault is named.
-_NAMED_SHARE = 0.01
-#: An antenna with this much less power than the median one is weak, and one with this much less is dead, dB.
-WEAK_DB, DEAD_DB = -6.0, -20.0
-#: Coherence below which an array is called one that is not calibrated.
-_INCOHERENT = 0.8
-
-#: A value that no sample exceeds is a rail, although it is not the limit of its type, if at least so many samples have
-#: it, so many times more than each of the values next to it, and if it is at least so large.
-_RAIL_SAMPLES, _RAIL_RATIO, _RAIL_NEAR, _RAIL_LEAST = 16, 20, 16, 256
 #: Parts that a chirp is divided into.
 _PARTS = 16
 #: Chirps of the same transmitter before and after one that it is compared with.
 _NEIGHBOURS = (-2, -1, 1, 2)
-#: Fewest chirps of a transmitter in a frame in which interference can be told.
+#: Fewest chirps of a transmitter in a frame in which interference can be found.
 MIN_CHIRPS = 6
-#: A part differs by far more if its power is above the typical one by this factor, and by so many deviations of the
-#: logarithms. The typical one is at this quantile, so that more than half of the chirps may be interfered.
-_FACTOR, _DEVIATIONS, _QUANTILE = 10.0, 6.0, 0.3
-#: Standard deviations of a normal variable from its quantile at 10 % to that at `_QUANTILE`.
+#: Standard deviations of a normal variable from its quantile at 10 % to that at `Tuning.burst_quantile`.
 _SPREAD = 0.757
-#: Iterations of the repair, and the threshold of the last one over the median amplitude of the spectrum.
-_ITERATIONS, _LAST_THRESHOLD = 12, 3.0
 
 Excise = Literal["keep", "time", "chirp"]
 
@@ -64,11 +50,11 @@ def _clipped(frame: np.ndarray) -> float:
     for extreme, limit, inwards in ((int(frame.max()), limits.max, -1), (int(frame.min()), limits.min, 1)):
         count = int(np.count_nonzero(frame == extreme))
         if extreme != limit:
-            if abs(extreme) < _RAIL_LEAST or count < _RAIL_SAMPLES:
+            if abs(extreme) < TUNING.rail_least or count < TUNING.rail_samples:
                 continue
-            ends = sorted((extreme + inwards, extreme + _RAIL_NEAR * inwards))
+            ends = sorted((extreme + inwards, extreme + TUNING.rail_near * inwards))
             near = np.count_nonzero((frame >= ends[0]) & (frame <= ends[1]))
-            if count * _RAIL_NEAR < _RAIL_RATIO * near:
+            if count * TUNING.rail_near < TUNING.rail_ratio * near:
                 continue
         rails[extreme] = count
     return sum(rails.values()) / frame.size
@@ -120,17 +106,20 @@ def conclude(results: Mapping[str, np.ndarray]) -> Inspection:
             f"radar: {clipped} of {count} frames have clipped samples, up to {share:.2%} of them: the receiver "
             "saturates, which makes targets where there are none; lower its gain"
         )
-    if interfered > _NAMED_SHARE * count:
+    if interfered > TUNING.named_share * count:
         share = float(np.nanmean(found["interfered"]))
         warnings.append(
             f"radar: {interfered} of {count} frames have interference of another radar, in {share:.0%} of the chirps; "
             "radar.interference: time replaces it"
         )
-    for name, low, high in (("dead", -np.inf, DEAD_DB), ("weak", DEAD_DB, WEAK_DB)):
+    for name, low, high in (
+        ("dead", -np.inf, TUNING.dead_antenna_db),
+        ("weak", TUNING.dead_antenna_db, TUNING.weak_antenna_db),
+    ):
         faulty = [f"TX {tx + 1} RX {rx + 1}" for tx, rx in np.argwhere((power > low) & (power <= high))]
         if faulty:
             warnings.append(f"radar: virtual antennas are {name}: {', '.join(faulty)} (in the order of the frame)")
-    if coherence is not None and coherence < _INCOHERENT:
+    if coherence is not None and coherence < TUNING.incoherent:
         warnings.append(
             f"radar: the array explains {coherence:.0%} of the power of strong targets: its phases are not those of "
             "the board's design, and directions are wrong by more than usual"
@@ -162,8 +151,8 @@ def find_bursts(samples: np.ndarray) -> np.ndarray:
         least = np.minimum(least, np.add.reduceat(power, edges, axis=-1))
     level = np.log(least + 1e-9)
     # Each part and each transmitter has its own echoes, and so its own typical change.
-    low, typical = np.quantile(level, (0.1, _QUANTILE), axis=0)
-    limit = typical + np.maximum(np.log(_FACTOR), _DEVIATIONS * (typical - low) / _SPREAD)
+    low, typical = np.quantile(level, (0.1, TUNING.burst_quantile), axis=0)
+    limit = typical + np.maximum(np.log(TUNING.burst_factor), TUNING.burst_deviations * (typical - low) / _SPREAD)
     return np.asarray(level > limit)
 
 
@@ -211,15 +200,15 @@ def _restored(samples: np.ndarray, lost: np.ndarray) -> np.ndarray:
     known = np.where(lost, 0, samples)
     found = known
     highest = None
-    for n in range(_ITERATIONS):
+    for n in range(TUNING.repair_iterations):
         spectrum = scipy.fft.fft2(found)
         amplitude = np.abs(spectrum)
         if highest is None:
             highest = float(amplitude.max())
-        last = _LAST_THRESHOLD * float(np.median(amplitude))
+        last = TUNING.repair_threshold * float(np.median(amplitude))
         if not 0 < last < highest:
             break
-        threshold = highest * (last / highest) ** ((n + 1) / _ITERATIONS)
+        threshold = highest * (last / highest) ** ((n + 1) / TUNING.repair_iterations)
         estimate = scipy.fft.ifft2(np.where(amplitude > threshold, spectrum, 0))
         found = np.where(lost, estimate if np.iscomplexobj(samples) else estimate.real, known)
     return found.astype(samples.dtype)

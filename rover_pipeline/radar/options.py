@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from rover_pipeline.clocks.options import TimesSection
 from rover_pipeline.errors import ConfigError, FormatError, describe
 from rover_pipeline.format.texts import read_yaml
 from rover_pipeline.kinematics.options import RigOptions
@@ -119,7 +120,7 @@ class CaptureOptions(Options):
     sample_order: Literal["qqii", "iiqq"] = Field(
         "qqii",
         description="Order of the words of two complex samples. A wrong order mirrors the range axis. The mirrored "
-        "energy is measured, and a warning tells when the order seems wrong.",
+        "energy is measured, and a warning says when the order seems wrong.",
     )
     coupling: Literal["remove", "keep"] = Field(
         "remove",
@@ -134,7 +135,7 @@ class CaptureOptions(Options):
     interference: Literal["keep", "time", "chirp"] = Field(
         "keep",
         description="Bursts of other radars: keep = leave them in; time = replace the parts of chirps that hold them "
-        "by what the other samples tell; chirp = replace whole chirps. `_radar_quality` tells which frames have them.",
+        "from the other samples; chirp = replace whole chirps. `_radar_quality` says which frames have them.",
     )
 
 
@@ -207,8 +208,8 @@ class PointsSection(RangeDopplerSection):
     )
     odometry: bool = Field(
         False,
-        description="true = the velocity by `_odom`, where there is one, helps to unfold Doppler: for boards with "
-        "one or two transmitters. `_radar_points` is then made after `_odom`.",
+        description="true = the velocity by `_odom`, where there is one, helps to find ambiguity numbers: for boards "
+        "with one or two transmitters. `_radar_points` is then made after `_odom`.",
     )
     max_elevation: float = Field(40.0, gt=0, le=90, description="Maximum elevation of a point, up or down, degrees.")
     remove_static: bool = Field(False, description=_REMOVE_STATIC)
@@ -255,7 +256,7 @@ class VelocitySection(Options):
         0.5,
         ge=0,
         le=1,
-        description="Maximum evidence for another velocity, as a share of that for the estimate: points that move "
+        description="Maximum evidence for a competing velocity, as a share of that for the estimate: points that move "
         "together look like a world at rest, seen at another velocity. Only points on which the two differ count: "
         "0.5 = two thirds of them are for the estimate. Beyond it the frame is ambiguous and not valid.",
     )
@@ -300,3 +301,32 @@ class RadarOptions(CaptureOptions):
     spectrum: SpectrumSection = SpectrumSection()
     points: PointsSection = PointsSection()
     velocity: VelocitySection = VelocitySection()
+
+
+class RadarOdometrySection(Options):
+    """`_radar_odom`: the trajectory from the radar's velocities and the IMU."""
+
+    gyro_noise: float = Field(
+        2e-3, gt=0, description="Noise density of the gyroscope with what vibration adds, rad/s/sqrt(Hz)."
+    )
+    acc_noise: float = Field(
+        2e-2, gt=0, description="Noise density of the accelerometer with what vibration adds, m/s2/sqrt(Hz)."
+    )
+    max_error: float = Field(0.2, gt=0, description="Maximum standard deviation of a valid state's velocity, m/s.")
+    max_tilt_error: float = Field(3.0, gt=0, description="Maximum standard deviation of a valid state's tilt, degrees.")
+    max_silence: float = Field(
+        0.5, gt=0, description="Time without the IMU, s, after which the trajectory is not continued."
+    )
+    smoothed: bool = Field(
+        True, description="true = times without the jitter of their arrival (`sync.times`). false = as recorded."
+    )
+
+
+class RadarOdometryOptions(RadarOdometrySection):
+    """All options of the step that makes `_radar_odom`."""
+
+    #: What `_radar_velocity` was made with: its prior is taken away again.
+    vertical: float = VelocitySection().vertical
+    pitch: float = VelocitySection().pitch
+    rig: RigOptions = RigOptions()
+    times: TimesSection = TimesSection()

@@ -1,4 +1,4 @@
-"""Compiled kernels of points: CFAR detection, directions, and the velocity at which points with folds are at rest."""
+"""Compiled kernels of points: CFAR detection, directions, and the radar's own velocity."""
 
 from __future__ import annotations
 
@@ -186,121 +186,123 @@ def _refine(sines: np.ndarray, beam: Any, power: np.ndarray) -> Any:
     return sines[beam]
 
 
-# --- Velocities at which points are at rest, with folded Doppler --------------------------------------------------
+# --- The radar's own velocity -------------------------------------------------------------------------------------
 
 
 @compiled_with_fma
-def variance_at(vx: float, vy: float, errors: tuple[float, float]) -> Any:
-    """Variance of the Doppler of a point at rest, m2/s2: of its own error, and of the direction's by the speed.
+def _doppler_variance(tangent: np.ndarray, error: np.ndarray, v: np.ndarray, doppler_variance: float) -> Any:
+    """Variance of the Doppler of a static target less its prediction, m2/s2: of the Doppler and of the direction.
 
     Args:
-        errors: variance of the Doppler, m2/s2, and of the direction, as a share of the squared speed.
+        tangent: f8 (2,), left and up of the direction over ahead.
+        error: f8 (2,), of the sines of azimuth and elevation.
+        v: f8 (3,), velocity of the radar, m/s; doppler_variance: m2/s2.
     """
-    return errors[0] + errors[1] * (vx * vx + vy * vy)
+    left, up = error[0] * (v[1] - v[0] * tangent[0]), error[1] * (v[2] - v[0] * tangent[1])
+    return doppler_variance + left * left + up * up
 
 
 @compiled_with_fma
-def rest_odds(variance: float, span: float) -> Any:
-    """Logarithm of the odds that a point is at rest whose Doppler is just that of the velocity.
-
-    A point that moves has any Doppler of the span. Without this, a fast velocity, which tells the Doppler of points
-    less accurately, would explain any points.
-
-    Args:
-        variance: of the Doppler, m2/s2; span: of Doppler, m/s, times the odds that a point is at rest.
-    """
-    return max(math.log(span / math.sqrt(2 * math.pi * variance)), 0.0)
-
-
-@compiled_with_fma
-def rest_scores(
+def ego_evidence(
     direction: np.ndarray,
+    tangent: np.ndarray,
     doppler: np.ndarray,
     likelihood: np.ndarray,
+    error: np.ndarray,
     velocities: np.ndarray,
-    errors: tuple[float, float],
+    doppler_variance: float,
     span: float,
     pitch: float,
-    scores: np.ndarray,
+    evidence: np.ndarray,
 ) -> None:
-    """How much better each velocity explains the points than that none of them is at rest.
+    """Logarithm of how much more likely each echo is if its target is at rest than if it moves, 0 or more.
 
     Args:
-        direction: f8 (point, fold, 3), unit vectors; doppler, likelihood: f8 (point, fold), m/s, logarithm.
-        velocities: f8 (velocity, 3), front-left-up, m/s.
-        errors: see `variance_at`; span: see `rest_odds`.
+        direction, tangent, doppler, likelihood, error: see `Echoes` of `rover_pipeline.radar.ego_motion`.
+        velocities: f8 (velocity, 3), of the radar, front-left-up, m/s.
+        doppler_variance: m2/s2; span: of the Doppler of targets that move, m/s.
         pitch: what the vertical velocity may be off by, as a share of the speed; 0 = it is known.
-        scores: f8 (velocity,), result.
+        evidence: f8 (velocity, echo), result; further columns are left alone.
     """
-    points, folds = doppler.shape
+    echoes, ambiguities = doppler.shape
+    most = math.log(span / math.sqrt(2 * math.pi * doppler_variance))
     for n in range(len(velocities)):
-        vx, vy, vz = velocities[n, 0], velocities[n, 1], velocities[n, 2]
-        variance = variance_at(vx, vy, errors)
-        odds = rest_odds(variance, span)
-        vertical = pitch * pitch * (vx * vx + vy * vy)
-        total = 0.0
-        for p in range(points):
-            best = -odds
-            for k in range(folds):
-                if likelihood[p, k] > best:
-                    up = direction[p, k, 2]
-                    residual = doppler[p, k] + vx * direction[p, k, 0] + vy * direction[p, k, 1] + vz * up
-                    square = residual * residual / (variance + vertical * up * up)
-                    best = max(best, likelihood[p, k] - 0.5 * square)
-            total += best + odds
-        scores[n] = total
+        v = velocities[n]
+        vertical = pitch * pitch * (v[0] * v[0] + v[1] * v[1])
+        for p in range(echoes):
+            best = 0.0
+            for k in range(ambiguities):
+                limit = most + likelihood[p, k] - best
+                if limit > 0:
+                    u = direction[p, k]
+                    residual = doppler[p, k] + v[0] * u[0] + v[1] * u[1] + v[2] * u[2]
+                    variance = _doppler_variance(tangent[p, k], error[p], v, doppler_variance)
+                    variance += vertical * u[2] * u[2]
+                    if 0.5 * residual * residual < limit * variance:  # else the logarithm need not be computed
+                        square = residual * residual / variance
+                        best = max(best, best + limit - 0.5 * (math.log(variance / doppler_variance) + square))
+            evidence[n, p] = best
 
 
 @compiled_with_fma
-def refine_rest(
+def refine_ego_velocity(
     direction: np.ndarray,
+    tangent: np.ndarray,
     doppler: np.ndarray,
     likelihood: np.ndarray,
-    errors: tuple[float, float],
-    span: float,
+    error: np.ndarray,
+    doppler_variance: float,
     vertical: float,
+    pitch: float,
+    outlier: float,
     velocity: np.ndarray,
 ) -> None:
-    """Replaces a velocity, f8 (3,), by that of least squares over the points at rest at it; see `rest_scores`.
+    """Replaces a velocity, f8 (3,), by that of iteratively reweighted least squares over the echoes at rest at it.
+
+    Weights are Tukey's biweight: the larger a residual, the smaller its weight.
 
     Args:
-        vertical: prior standard deviation of the vertical velocity, m/s.
+        direction, tangent, doppler, likelihood, error: see `Echoes` of `rover_pipeline.radar.ego_motion`.
+        doppler_variance: m2/s2; outlier: standard deviations above which a target moves.
+        vertical, pitch: prior standard deviation of the vertical velocity, m/s and as a share of the level speed.
     """
-    points, folds = doppler.shape
+    # More iterations follow the errors of elevations: a radar that is carried by hand, and back to where it began, ends
+    # 1.8, 3.0, 3.7 and 4.7 % of its way from there with 3, 4, 6 and 20 of them.
     for _ in range(3):
-        vx, vy, vz = velocity[0], velocity[1], velocity[2]
-        variance = variance_at(vx, vy, errors)
-        weight, odds = 0.5 / variance, rest_odds(variance, span)
-        prior = variance / (vertical * vertical)
-        # The prior of 1e-3 about the level velocity so far only keeps the matrix regular.
-        xx, xy, yy, xz, yz, zz = 1e-3, 0.0, 1e-3, 0.0, 0.0, prior
-        x, y, z, count = 0.0, 0.0, prior * vz, 0
-        for p in range(points):
-            least, at, off = odds, -1, 0.0
-            for k in range(folds):
-                residual = doppler[p, k] + vx * direction[p, k, 0] + vy * direction[p, k, 1] + vz * direction[p, k, 2]
-                total = weight * residual * residual - likelihood[p, k]
-                if total < least:
-                    least, at, off = total, k, residual
+        prior = 1 / (vertical**2 + pitch**2 * (velocity[0] ** 2 + velocity[1] ** 2))
+        # Information of 1e-6 s2/m2 (a standard deviation of 1 km/s) keeps the matrix regular.
+        xx, xy, yy, xz, yz, zz = 1e-6, 0.0, 1e-6, 0.0, 0.0, 1e-6 + prior
+        x, y, z, count = 0.0, 0.0, 0.0, 0
+        for p in range(len(doppler)):
+            least, at, square, variance = 0.5 * outlier * outlier, -1, 0.0, 1.0
+            for k in range(doppler.shape[1]):
+                u = direction[p, k]
+                residual = doppler[p, k] + velocity[0] * u[0] + velocity[1] * u[1] + velocity[2] * u[2]
+                own = _doppler_variance(tangent[p, k], error[p], velocity, doppler_variance)
+                cost = 0.5 * residual * residual / own - likelihood[p, k]
+                if cost < least:
+                    least, at, square, variance = cost, k, residual * residual / own, own
             if at >= 0:
                 a, b, c = direction[p, at, 0], direction[p, at, 1], direction[p, at, 2]
-                xx += a * a
-                xy += a * b
-                yy += b * b
-                xz += a * c
-                yz += b * c
-                zz += c * c
-                x += a * off
-                y += b * off
-                z += c * off
+                weight = (1 - square / (outlier * outlier)) ** 2 / variance
+                xx += weight * a * a
+                xy += weight * a * b
+                yy += weight * b * b
+                xz += weight * a * c
+                yz += weight * b * c
+                zz += weight * c * c
+                x -= weight * a * doppler[p, at]
+                y -= weight * b * doppler[p, at]
+                z -= weight * c * doppler[p, at]
                 count += 1
         if count < 3:
             break
         # The vertical velocity is eliminated first: the prior keeps its diagonal above zero.
-        xx, xy, yy = xx - xz * xz / zz, xy - xz * yz / zz, yy - yz * yz / zz
         x, y = x - xz * z / zz, y - yz * z / zz
-        determinant = xx * yy - xy * xy
-        forward, left = (yy * x - xy * y) / determinant, (xx * y - xy * x) / determinant
-        velocity[0] -= forward
-        velocity[1] -= left
-        velocity[2] -= (z - xz * forward - yz * left) / zz
+        axx, axy, ayy = xx - xz * xz / zz, xy - xz * yz / zz, yy - yz * yz / zz
+        determinant = axx * ayy - axy * axy
+        ahead, left = (ayy * x - axy * y) / determinant, (axx * y - axy * x) / determinant
+        change = abs(ahead - velocity[0]) + abs(left - velocity[1])
+        velocity[0], velocity[1], velocity[2] = ahead, left, (z - xz * ahead - yz * left) / zz
+        if change < 1e-5:
+            break

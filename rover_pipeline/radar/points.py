@@ -21,7 +21,7 @@ from rover_pipeline.radar.unfold import Unfolder
 _FINE = (64, 17)
 #: Distance from an edge of the search, in the sine, that is rounding.
 _EDGE = 1e-6
-#: The same for comparing numbers of folds, whose winner is then refined.
+#: The same for comparing ambiguity numbers, whose winner is then refined.
 _COARSE = (32, 9)
 
 
@@ -29,12 +29,13 @@ class Found(NamedTuple):
     """The points of a frame, strongest first.
 
     Attributes:
-        peaks: their cells; `doppler` as measured, without folds.
+        peaks: their cells; `doppler` as measured.
         direction: f8 (point, 3), unit vectors, front-left-up.
-        folds: i8 (point,), spans of Doppler to add; certain: bool (point,), whether their number is certain, and the
-            direction within the search, and the point a target; artefact: u1 (point,), see `find_artefacts`.
+        folds: i8 (point,), ambiguity numbers, spans of Doppler to add.
+        certain: bool (point,), whether that number is certain, the direction within the search, and the point a target.
+        artefact: u1 (point,), see `find_artefacts`.
         deviation: f8 (point, 2), standard deviations of the sines of azimuth and elevation; NaN where the array does
-            not tell them, or the direction is at an edge of the search.
+            not measure them, or the direction is at an edge of the search.
     """
 
     peaks: Peaks
@@ -60,7 +61,7 @@ class PointFinder:
         blind: bool (range,), bins in which static cells are what is left of the coupling; None = none.
         array_error: share of an echo's power that the phases of the array do not explain, which is no second target.
         unwanted: by which artefacts are known, see `find_artefacts`.
-        bin_mps: size of a Doppler bin, m/s, to tell how often Doppler has wrapped around; None = taken as it is.
+        bin_mps: size of a Doppler bin, m/s, to find ambiguity numbers; None = Doppler is taken as it is.
     """
 
     def __init__(
@@ -193,7 +194,7 @@ def _beams(board: Board, size: tuple[int, int], limit: float) -> _Beams:
     """Beams of a board, at elevations up to the sine `limit`."""
     rows, columns = board.grid.T
     # Some antennas of a board may be columns two half wavelengths apart, whose azimuths alias. One column, such as of
-    # one TX and one RX, tells no azimuth: straight ahead is then the least wrong.
+    # one TX and one RX, measures no azimuth: straight ahead is then the least wrong.
     step = int(np.gcd.reduce(columns))
     azimuth = np.linspace(-1, 1, size[0] + 1) / step if step else np.zeros(1)
     elevation = np.linspace(-limit, limit, size[1]) if board.has_elevation else np.zeros(1)

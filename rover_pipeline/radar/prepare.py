@@ -30,23 +30,8 @@ from rover_pipeline.radar.options import (
 )
 from rover_pipeline.radar.points import PointFinder
 from rover_pipeline.radar.spectrum import RangeDoppler, decibel
+from rover_pipeline.radar.tuning import TUNING
 
-#: Echoes this much above the noise have a phase at each antenna that the noise does not change by more than 3 degrees.
-STRONG_DB = 25.0
-#: Strong echoes that are needed to say how coherent the array is.
-_MIN_ECHOES = 5
-#: Largest relative difference of range bins for which a calibrated coupling is that of a recording.
-_SAME_BINS = 1e-3
-#: Ratio of the energy at negative beat frequencies to that at positive ones, above which I and Q seem swapped. Complex
-#: samples resolve ranges over the whole spectrum, so the far walls of a room alone give a ratio of 2 to 3; recordings
-#: of whole rooms with swapped words gave 10 and more.
-_SWAPPED_RATIO = 8.0
-#: Least ratio of the energy in the last quarter of the spectrum to that in the quarter before it. Echoes weaken with
-#: distance, so a room whose walls are all beyond half of the range has 0.2 to 0.5. With swapped words what is near is
-#: at the end of the spectrum: a real room gave 31.
-_SWAPPED_END = 1.0
-#: Coherence below which an array without a calibration is named.
-_INCOHERENT = 0.85
 #: Range bins left out at both ends of each half: leakage of the antenna coupling, and the edge of the ADC's filter.
 _EDGE = 4
 
@@ -97,7 +82,7 @@ def prepare(
         return Prepared(coupling, calibrated)
     board = placed_board(options, config, iq.shape[1:])
     finder = PointFinder(board, options.model_copy(update={"estimator": "beam"}), bin_mps=mps)
-    least, echoes, pairs = 10 ** (STRONG_DB / 10), [], []
+    least, echoes, pairs = 10 ** (TUNING.strong_echo_db / 10), [], []
     for frame in map(make_transform(iq.shape[1:], options, real, coupling).spectrum_and_power, iq):
         echoes.append(finder.coherence(*frame, least))
         pairs.append(cell_pairs(*frame, finder.detect(frame[1]), least))
@@ -111,7 +96,7 @@ def _calibrated(options: CaptureOptions, bin_m: float | None, samples: int, pair
     tones = None if file is None else file.coupling
     if tones is None or bin_m is None or tones.samples != samples or len(tones.tones) != pairs[0] * pairs[1]:
         return None
-    if abs(tones.range_resolution / bin_m - 1) > _SAME_BINS or tones.sample_order != options.sample_order:
+    if abs(tones.range_resolution / bin_m - 1) > TUNING.same_bins or tones.sample_order != options.sample_order:
         return None
     numbers = np.array(tones.tones).reshape(-1, 2)
     return Coupling(tones.bins, tuple((numbers[:, 0] + 1j * numbers[:, 1]).tolist()), pairs, tones.reach)
@@ -127,7 +112,7 @@ def array_coherence(echoes: np.ndarray) -> tuple[float, float]:
     Returns:
         The median over strong echoes, f8 (echo,), and the error; NaN and 0 if there are too few echoes.
     """
-    if len(echoes) < _MIN_ECHOES:
+    if len(echoes) < TUNING.fewest_strong_echoes:
         return float("nan"), 0.0
     return float(np.median(echoes)), float(1 - np.quantile(echoes, 0.75))
 
@@ -160,7 +145,7 @@ def check_order(
         measured["coupling_from"] = "calibration" if prepared.calibrated else "recording"
     if prepared is not None and np.isfinite(prepared.coherence):
         measured["array_coherence"] = round(prepared.coherence, 3)
-        if prepared.coherence < _INCOHERENT and options.calibration is None:
+        if prepared.coherence < TUNING.incoherent and options.calibration is None:
             warnings.append(
                 f"the coherence of the array is {prepared.coherence:.2f}: its phases are not those of its design, or "
                 'cells hold several targets; the manual says under "Calibrate a radar" how to measure them'
@@ -169,7 +154,7 @@ def check_order(
         return Inspection(measured, warnings)
     share, end = _mirrored_energy_ratio(iq, make_transform(shape, options, False))
     measured["mirrored_range_energy"] = float(f"{share:.3g}") if np.isfinite(share) else None
-    if share > _SWAPPED_RATIO and end > _SWAPPED_END:
+    if share > TUNING.swapped_ratio and end > TUNING.swapped_end:
         other = "iiqq" if options.sample_order == "qqii" else "qqii"
         warnings.append(
             f"radar/iq: the mirrored half of the range spectrum holds {share:.1f} times the energy of the other; "

@@ -32,7 +32,7 @@ _ITERATIONS, _LARGEST_STEP = 12, 0.25
 _CONVERGED = 1e-3
 #: Distance below which two directions are one target whose phases the array's model does not fit, in widths of a beam.
 _CLOSEST = 0.3
-#: Antennas that follow one another in a row, below which two targets cannot be told apart.
+#: Antennas that follow one another in a row, below which two targets cannot be distinguished.
 _FEWEST = 3
 #: Diagonal loading of Capon's covariance, and ridge of the amplitudes, relative to the power.
 _LOADING, _RIDGE = 1e-2, 1e-3

@@ -2,7 +2,7 @@
 
 Arguments mean the same in all functions:
     iq: i2, (frame, chirp, tx, rx, word), the words of complex samples as `Q Q I I`.
-    sidecar: `radar.json`; its `shape` tells real from complex samples. Without it they are what the board makes.
+    sidecar: `radar.json`; its `shape` says whether samples are real. Without it they are what the board makes.
     config: `config.yaml`, which names the board.
     prepared: what `rover_pipeline.radar.prepare` estimated for all the recording; None = nothing is removed.
     shared: what other radar steps have computed from the same frame; None = the step is made alone.
@@ -17,9 +17,6 @@ import numpy as np
 
 from rover_pipeline.engine.shared import Shared
 from rover_pipeline.errors import ConfigError
-from rover_pipeline.kinematics.mount import find_mount
-from rover_pipeline.kinematics.options import RigOptions
-from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.radar.angles import Magnitudes, RangeAzimuth
 from rover_pipeline.radar.axes import is_real, resolutions
 from rover_pipeline.radar.boards import Board, placed_board
@@ -42,8 +39,6 @@ _STRONG, _FEWEST_STRONG = 100.0, 3
 #: Channels of points -> further axes, or types, by what they hold where there is no point.
 _NAN: dict[str, tuple[int, ...]] = {"xyz": (3,), "doppler": (), "snr": (), "deviation": (2,)}
 _ZERO = {"folds": "i1", "certain": "u1", "artefact": "u1"}
-#: Sweeps of the lidar that are farther apart do not tell the velocity between them, s.
-_MAX_GAP = 0.5
 
 
 def range_doppler(
@@ -105,21 +100,21 @@ def spectrum(
 def points(
     iq: np.ndarray,
     whole: np.ndarray,
-    ts: np.ndarray | None = None,
-    odometry: Mapping[str, np.ndarray] | None = None,
     *,
     options: PointsOptions,
     sidecar: str,
     config: str | None = None,
     prepared: Prepared | None = None,
     shared: Shared | None = None,
+    guides: Mapping[int, np.ndarray] | None = None,
 ) -> dict[str, np.ndarray]:
     """Targets of each frame. A frame that is not whole has none.
 
     Args:
         whole: u1, (frame,), 0 = packets of the frame were lost.
-        ts: f8, (frame,), s; odometry: the channels of `_odom`; with both, odometry helps to unfold Doppler.
         sidecar: must say how large bins are.
+        guides: f8 (3,), velocity of the radar by odometry in its own frame, m/s, by number of the frame where it is
+            known; it helps to find the ambiguity number of the Doppler.
 
     Returns:
         `xyz` f4 (frame, point, 3), `doppler` and `snr` f4 (frame, point), `count` u2 (frame,), `folds` i1, `certain`
@@ -131,12 +126,11 @@ def points(
         raise ValueError("radar.json must give range_resolution and doppler_resolution, both above zero")
     board, frames = _board_and_frames(iq, options, sidecar, config, prepared, shared)
     find = _finder(board, options, frames.transform.samples, frames.real, prepared or Prepared(), mps)
-    guides = _velocities(ts, odometry, options.rig, config)
     bias = options.calibration.range_bias.value if options.calibration else 0.0
     made, chirps = _no_points(len(iq), options.max_points), iq.shape[1]
     for i in np.flatnonzero(whole).tolist():
         made["excised"][i] = frames.excised_share(i)
-        found = find(*frames.spectrum_and_power(i), guides.get(i))
+        found = find(*frames.spectrum_and_power(i), (guides or {}).get(i))
         peaks = found.peaks
         made["count"][i] = n = len(peaks.snr)
         for name in ("folds", "certain", "artefact", "deviation"):
@@ -170,7 +164,7 @@ def sent_points(
         whole: u1, (frame,), 0 = the frame cannot be trusted, and has no points.
 
     Returns:
-        As `points`. `snr` has the strength; NaN where the radar tells none.
+        As `points`. `snr` has the strength; NaN where the radar sends none.
     """
     level = np.full_like(doppler, np.nan) if strength is None else strength
     used = np.arange(xyz.shape[1]) < count[:, None]
@@ -184,18 +178,6 @@ def sent_points(
         made[name][kept] = values[np.arange(len(kept))[:, None], order][kept]
     # What the radar has made of its Doppler is not known: it is taken as it is sent.
     return {**made, "certain": kept.astype("u1"), "count": kept.sum(axis=1).astype("u2")}
-
-
-def _velocities(
-    ts: np.ndarray | None, odometry: Mapping[str, np.ndarray] | None, rig: RigOptions, config: str | None
-) -> dict[int, np.ndarray]:
-    """The radar's velocity by odometry in its own frame, f8 (3,) m/s, by number of the frame; where it is known."""
-    if ts is None or odometry is None or len(odometry["ts"]) < 2:
-        return {}
-    # The middle of the chirps is some hundredths of a second later, in which no rig changes its speed by a fold.
-    state, known = Trajectory.of(odometry, max_gap=_MAX_GAP).at(ts, find_mount("radar", rig, config))
-    own = np.einsum("nji,nj->ni", state.rot, state.vel)
-    return {int(i): own[i] for i in np.flatnonzero(known)}
 
 
 def quality(

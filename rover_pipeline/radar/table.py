@@ -12,6 +12,7 @@ from rover_pipeline.engine.step import SMALL, Output, Rate, Run, Shown, Step, Wh
 from rover_pipeline.kinematics.references import ODOMETRY
 from rover_pipeline.radar.options import (
     PointsOptions,
+    RadarOdometryOptions,
     RangeAzimuthOptions,
     RangeDopplerOptions,
     SpectrumOptions,
@@ -33,7 +34,11 @@ def _strength(desc: str) -> Output:
 #: With odometry the Doppler of points is unfolded. A radar that sends points gives the same ones, strongest first.
 _OTHER_POINTS = (
     When(
-        {"inputs": {"ts": "radar/ts"}, "whole": {"odometry": tuple(f"{name}?" for name in ODOMETRY)}},
+        {
+            "function": "rover_pipeline.radar.guided:guided_points",
+            "inputs": {"ts": "radar/ts"},
+            "whole": {"odometry": tuple(f"{name}?" for name in ODOMETRY)},
+        },
         options={"odometry": True},
     ),
     _of_points(
@@ -122,7 +127,7 @@ STEPS = (
     _of_samples(
         sensor="_radar_points",
         function="rover_pipeline.radar.steps:points",
-        version=9,
+        version=10,
         sections=("radar.points", "rig"),
         uses={"rig": ("name", "radar")},
         options=PointsOptions,
@@ -136,11 +141,12 @@ STEPS = (
             "snr": Output("Power over the noise around, dB. [point], falling.", type="f4", unit="dB"),
             "count": Output("Number of points.", type="u2"),
             "folds": Output(
-                "Spans of Doppler that were added to the measured one, twice the largest Doppler each. [point]",
+                "Doppler ambiguity number: spans, twice the largest Doppler each, that were added to the measured one. "
+                "[point]",
                 type="i1",
             ),
             "certain": Output(
-                "1 = the number of folds is certain, and with it doppler and direction, the direction is not at an "
+                "1 = the ambiguity number is certain, and with it doppler and direction, the direction is not at an "
                 "edge of the search, and `artefact` is 0; 0 past `count`. [point]",
                 type="u1",
             ),
@@ -162,7 +168,7 @@ STEPS = (
     Step(
         sensor="_radar_velocity",
         function="rover_pipeline.radar.velocity:velocity",
-        version=8,
+        version=9,
         sections=("radar.velocity", "radar.points.max_folds"),
         options=VelocityOptions,
         inputs={
@@ -188,7 +194,7 @@ STEPS = (
     _of_samples(
         sensor="_radar_quality",
         function="rover_pipeline.radar.steps:quality",
-        version=4,
+        version=5,
         sections=("radar.points", "rig"),
         uses={"rig": ("name", "radar")},
         options=PointsOptions,
@@ -214,6 +220,45 @@ STEPS = (
         shown=Shown(
             summary="How far a frame can be trusted: clipped samples, interference, the array's coherence, its "
             "antennas."
+        ),
+    ),
+    Step(
+        sensor="_radar_odom",
+        function="rover_pipeline.radar.inertial_odometry:radar_odom",
+        version=4,
+        sections=("radar_odometry", "rig", "sync.times", "radar.velocity.vertical", "radar.velocity.pitch"),
+        uses={"rig": ("name", "radar", "imu")},
+        options=RadarOdometryOptions,
+        inputs={"vel": "_radar_velocity/vel", "vel_cov": "_radar_velocity/cov"},
+        files={"sidecar": "radar/radar.json?", "radar": "radar/meta.json?", "config": "config.yaml?"},
+        whole={
+            "imu_ts": "imu/ts",
+            "imu_acc": "imu/acc",
+            "imu_avel": "_imu_filtered/avel",
+            "imu_valid": "_imu_filtered/valid",
+        },
+        outputs={
+            "pos": Output(
+                "Position of the radar at ts, m. [xyz]; the world is level, with its origin at the radar's first "
+                "frame and the heading of the rig there.",
+                type="f8",
+                unit="m",
+            ),
+            "rot": Output("World-from-radar rotation. [world, sensor]", type="f8"),
+            "vel": Output("Velocity in the world, m/s. [xyz]", type="f8", unit="m/s"),
+            "acc": Output("Acceleration in the world, without gravity, m/s2. [xyz]", type="f8", unit="m/s2"),
+            "avel": Output("Angular velocity in the radar frame, rad/s. [xyz]", type="f8", unit="rad/s"),
+            "inliers": Output("How much the radar's velocity of the frame counts, 0 (not at all) to 1.", type="f4"),
+            "cov": Output(
+                "Covariance of pos and rot, of a displacement and then a rotation vector, both in the radar frame, m "
+                "and rad. [xyz and rotation, xyz and rotation]",
+                type="f4",
+            ),
+        },
+        run=Run(recording=True, threads=1, cost=SMALL),
+        shown=Shown(
+            summary="The radar's trajectory from its velocities and an IMU, in a level world, for smoke, dust, tunnels "
+            "and rigs without a lidar."
         ),
     ),
 )

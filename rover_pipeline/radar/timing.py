@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from scipy.constants import speed_of_light
 
 from rover_pipeline.radar.axes import chirp_settings, frame_shape, resolutions
 
-SPEED_OF_LIGHT = 299_792_458.0
 #: Carrier of a board whose name holds one of these, GHz: the middle of its band.
 _CARRIERS = {"6843": 62.0, "6844": 62.0, "6432": 62.0}
 #: Carrier of all other boards, GHz. Automotive radars work between 76 and 81 GHz, so that it is wrong by 3 % at most.
@@ -24,7 +24,7 @@ class FrameDuration(NamedTuple):
 
     Attributes:
         seconds: from the start of the first chirp to the end of the last one; 0 where it is not known.
-        source: what tells it: the timing of chirps in `config.yaml`, or the Doppler resolution in `radar.json`.
+        source: what it follows from: the timing of chirps in `config.yaml`, or the Doppler resolution in `radar.json`.
         warnings: what the user should know; empty when the duration is known.
     """
 
@@ -83,7 +83,7 @@ def _of_doppler(chirps: Mapping[str, Any], sidecar: str | None) -> float | None:
     if bins is None:
         return None
     carrier = frequency or next((ghz for name, ghz in _CARRIERS.items() if name in device), _AUTOMOTIVE)
-    return SPEED_OF_LIGHT / (carrier * 1e9) / (2 * bins[1])
+    return speed_of_light / (carrier * 1e9) / (2 * bins[1])
 
 
 def _number(value: Any) -> float | None:

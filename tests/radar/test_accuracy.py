@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import rover_pipeline as rp
+from rover_pipeline.calibrate.array import strongest_directions
 from rover_pipeline.engine.execute import Request, run_step
 from rover_pipeline.radar.angles import deviations, plane_waves
 from rover_pipeline.radar.boards import BOARDS, Board
 from rover_pipeline.radar.options import PointsOptions
-from rover_pipeline.radar.selfcal import strongest_directions
 from rover_pipeline.radar.steps import points
 from rover_pipeline.simulate.presets import PRESETS
 from rover_pipeline.simulate.record import simulate

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import yaml
 
+from rover_pipeline.calibrate.array import fit_gains, fit_moving, strongest_directions
 from rover_pipeline.calibrate.radar import Reflector, calibrate_radar
 from rover_pipeline.errors import ConfigError, RoverError
 from rover_pipeline.format.sensor import TS, TS_SPEC, VALID, VALID_SPEC, Sensor, SensorWriter
@@ -19,7 +20,6 @@ from rover_pipeline.radar.boards import BOARDS, Board
 from rover_pipeline.radar.frames import make_transform
 from rover_pipeline.radar.options import CalibrationFile, PointsOptions, RangeAzimuthOptions
 from rover_pipeline.radar.points import PointFinder
-from rover_pipeline.radar.selfcal import fit_gains, fit_moving, strongest_directions
 from rover_pipeline.radar.steps import points, range_azimuth
 from rover_pipeline.simulate.sensors import radar
 from rover_pipeline.simulate.sensors.chirps import Chirps

@@ -11,10 +11,8 @@ from scipy.spatial.transform import Rotation
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.preintegration import ImuNoise, preintegrate
 from rover_pipeline.odometry import level
-from rover_pipeline.odometry.inertial_smoother import without_prior
-from rover_pipeline.odometry.options import RadarOdometryOptions
-from rover_pipeline.odometry.radar_steps import Estimate, estimate
-from rover_pipeline.radar.options import VelocityOptions
+from rover_pipeline.radar.inertial_odometry import Estimate, estimate, without_prior
+from rover_pipeline.radar.options import RadarOdometryOptions, VelocityOptions
 from rover_pipeline.radar.velocity import ego_velocity
 from rover_pipeline.simulate import PRESETS
 from rover_pipeline.simulate.rig import MOUNTS, build

@@ -3,7 +3,7 @@
 An echo from a known direction gives the gains up to a common factor. Echoes of unknown directions give them too, if
 there are many directions, but for a phase that grows along the array, which would be the same as turning the radar, and
 for the distance of the antennas, which would be the same as stretching the angles. What moves the radar past static
-echoes tells both: their Doppler is the velocity's component towards them. (Alternating estimation of directions and
+echoes gives both: their Doppler is the velocity's component towards them. (Alternating estimation of directions and
 gains as in B. Friedlander and A. J. Weiss, Eigenstructure methods for direction finding with sensor gain and phase
 uncertainties, ICASSP 1988; the Doppler takes the place of their known directions.)
 
@@ -167,7 +167,7 @@ def _directions(
     best = np.where(visible, score, -np.inf).argmax(axis=1)
     i, j = np.divmod(best, len(elevation))
     # The Doppler chooses between directions that the phases do not tell apart, but it must not pull on the chosen one:
-    # what is left between both is what tells the turn and the spacing of the array.
+    # what is left between both is what determines the turn and the spacing of the array.
     fit = np.where(visible, fit, -np.inf).reshape(shape)
     every = np.arange(len(snapshots))
     for _ in range(_CLIMB):

@@ -1,0 +1,105 @@
+"""Numbers of the radar that neither a standard nor a model of noise gives: they were tuned, on what each one says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Each number guards against something, and was tuned on it.
+
+    "Fast" are simulated frames of `indoor`, `outdoor`, `smooth`, `crowd` and `bike` at 0.8 to 7 times the largest
+    Doppler, of boards with 2 and 3 transmitters; "down" are synthetic frames of radars that look down, with 30 % of
+    the points moving together. Logarithms are natural ones.
+    """
+
+    # --- Hypotheses of the radar's velocity (`ego_motion`, `velocity`) ---
+    #: Span of the Doppler of targets that move, m/s: without it a fast velocity would explain any echoes. Down, fast.
+    mover_span: float = 10.0
+    #: Hypotheses that are refined and compared with the best one: one that is not refined looks worse. Down.
+    compared: int = 4
+    #: Volume of the smallest triple of directions, of three 6 degrees apart: smaller ones multiply errors. Down.
+    least_volume: float = 1e-3
+    #: Largest vertical velocity over the level one: triples of wrong echoes give steep velocities. Down, to 40 degrees.
+    steepest: float = 1.0
+    #: Standard deviation, m/s, and largest weight of the odometry's velocity: odometry may have diverged. Unit tests.
+    guide_sigma: float = 0.2
+    guide_evidence: float = 25.0
+    #: Speed over the largest unambiguous one up to which an estimate can be valid: echoes ahead are lost first. Fast.
+    speed_slack: float = 1.1
+
+    # --- Doppler ambiguity (`unfold`) ---
+    #: Ambiguity numbers beyond those of a target that are tried for the radar's velocity, which may be faster. Fast.
+    ambiguities_beyond: int = 3
+    #: Fewest echoes that determine a velocity, or the misfit of the array, by chance not otherwise. Unit tests.
+    fewest_echoes: int = 4
+    #: Echoes that are at rest at no velocity, from which on phases alone are not believed: too fast a radar. Fast.
+    many_echoes: int = 16
+    #: Evidence that a velocity needs in all and for each echo: some echoes of any scene are at rest somewhere. Fast.
+    least_evidence: float = 12.0
+    evidence_per_echo: float = 1.3
+    #: Evidence of a competing velocity, as a share, above which ambiguity numbers must agree with it too. Fast.
+    competing_share: float = 0.6
+    #: Factor of the errors of echoes when ambiguity numbers are decided: a crowd looks static at another number. Fast.
+    widened: float = 2.0
+    #: Logarithm of the odds from which on an ambiguity number is certain (50 to 1). Fast.
+    certain: float = 3.9
+    #: Most that phases say, as a logarithm: ghosts and second targets mislead them in one cell of some hundred. Fast.
+    implausible: float = 6.0
+    #: Share of an echo's power that an array leaves unexplained: at least, where no echo is strong, and their SNR.
+    least_misfit: float = 0.02
+    assumed_misfit: float = 0.1
+    strong_snr: float = 30.0
+
+    # --- Coupling of the antennas (`coupling`), tuned on simulated boards and two real captures ---
+    #: How far the tones go beyond the reach, and below zero, where the skirts of the coupling wrap, bins.
+    coupling_beyond: float = 0.5
+    coupling_below: float = 3.0
+    #: Step of the tones, bins: half a bin describes any delay between two tones.
+    coupling_step: float = 0.5
+    #: Ridge of the fit over the power of a tone: tones half a bin apart are nearly dependent.
+    coupling_ridge: float = 1e-3
+    #: Power over the median of the static range profile: targets near the radar are no coupling.
+    coupling_level: float = 10.0
+    #: Share of the power near zero range that must not change over a recording: what moves by is no coupling.
+    coupling_constant: float = 0.5
+
+    # --- Before the frames (`prepare`), tuned on recordings of whole rooms ---
+    #: Power over noise, dB, of echoes whose phases the noise changes by less than 3 degrees, and the fewest of them.
+    strong_echo_db: float = 25.0
+    fewest_strong_echoes: int = 5
+    #: Largest relative difference of range bins for which a calibrated coupling is that of a recording.
+    same_bins: float = 1e-3
+    #: Energy at negative over positive beat frequencies above which I and Q seem swapped. Far walls of a room alone
+    #: give 2 to 3, recordings of whole rooms with swapped words 10 and more.
+    swapped_ratio: float = 8.0
+    #: Least energy in the last quarter of the spectrum over that in the quarter before: a room whose walls are all
+    #: beyond half of the range has 0.2 to 0.5; with swapped words a real room gave 31.
+    swapped_end: float = 1.0
+    #: Coherence below which an array without a calibration is named.
+    incoherent: float = 0.85
+
+    # --- Health of frames (`health`), tuned on simulated faults ---
+    #: Share of frames above which interference is named: a single burst is no fault.
+    named_share: float = 0.01
+    #: Power over that of the median antenna, dB, below which one is weak, or dead.
+    weak_antenna_db: float = -6.0
+    dead_antenna_db: float = -20.0
+    #: A value that no sample exceeds is a rail, although it is not the limit of its type, if so many samples have it,
+    #: so many times more than each of the values next to it, and if it is so large: maxima of noise are no rails.
+    rail_samples: int = 16
+    rail_ratio: int = 20
+    rail_near: int = 16
+    rail_least: int = 256
+    #: A part of a chirp is a burst if its power is above the typical one by this factor, and by so many deviations of
+    #: the logarithms. The typical one is at this quantile, so that more than half of the chirps may be interfered.
+    burst_factor: float = 10.0
+    burst_deviations: float = 6.0
+    burst_quantile: float = 0.3
+    #: Iterations of the repair, and the threshold of the last one over the median amplitude of the spectrum.
+    repair_iterations: int = 12
+    repair_threshold: float = 3.0
+
+
+TUNING = Tuning()
