@@ -77,7 +77,7 @@ STEPS = (
     Step(
         sensor="_lidar_points",
         function="rover_pipeline.lidar.points_step:points",
-        version=3,
+        version=4,
         sections=("lidar.points", "sync.times"),
         options=PointsOptions,
         inputs={**_IMAGES, "ts": _TS},

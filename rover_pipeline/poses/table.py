@@ -25,7 +25,7 @@ STEPS = tuple(
     Step(
         sensor=f"_{sensor}_pose",
         function="rover_pipeline.poses.steps:poses",
-        version=4 if sensor == "radar" else 3,
+        version=5 if sensor == "radar" else 4,
         sections=("poses", "rig", "sync.times"),
         uses={"rig": ("name", sensor)},
         options=PosesOptions,

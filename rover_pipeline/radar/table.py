@@ -225,7 +225,7 @@ STEPS = (
     Step(
         sensor="_radar_odom",
         function="rover_pipeline.radar.inertial_odometry:radar_odom",
-        version=4,
+        version=5,
         sections=("radar_odometry", "rig", "sync.times", "radar.velocity.vertical", "radar.velocity.pitch"),
         uses={"rig": ("name", "radar", "imu")},
         options=RadarOdometryOptions,
