@@ -1,21 +1,33 @@
-"""What is kept of the clusters of points of a sweep."""
+"""Clusters of the points of a sweep, and what is kept of them."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial import cKDTree
 
 from rover_pipeline.numerics.linear import matmul
+from rover_pipeline.objects.evidence import MOVING, STANDING
+from rover_pipeline.objects.tuning import TUNING
 
+#: Edge of the cells that clusters are made of, m. Also of the cubes that hold one point each.
+CELL_M = 0.1
 #: Directions in which the outline of a cluster is kept, twice: of the points that were measured first, and of the
 #: others. A body that is passed by the beginning and the end of a revolution has moved by then.
 _DIRECTED = 24
 OUTLINE = 2 * _DIRECTED
 _ANGLES = 2 * np.pi * np.arange(_DIRECTED) / _DIRECTED
 DIRECTIONS = np.stack([np.cos(_ANGLES), np.sin(_ANGLES)], -1)
-#: Maximum number of points of a cluster that are kept, which tell where its flat sides are.
+#: Maximum number of points of a cluster that are kept, which show where its flat sides are.
 SAMPLE = 96
+#: Maximum number of clusters of a sweep, the largest ones: a limit of memory.
+_MAX_CLUSTERS = 256
+#: Size of what moves, m: at most that of a bus. Sizes of what stands: footprint from a post to a van, height of its top
+#: from a bollard to a van.
+_MAX_SIZE_M, _STILL_SIZE, _STILL_TOP = 14.0, (0.2, 6.0), (0.5, 2.6)
 
 
 class Clusters(NamedTuple):
@@ -50,19 +62,9 @@ class Clusters(NamedTuple):
 
     @staticmethod
     def none() -> Clusters:
-        return Clusters(
-            np.zeros(0, "i4"),
-            np.zeros(0, "f8"),
-            np.zeros((0, OUTLINE, 2), "f4"),
-            np.zeros((0, OUTLINE), "f4"),
-            np.zeros((0, OUTLINE), bool),
-            np.zeros((0, SAMPLE, 3), "f4"),
-            np.zeros(0, "f4"),
-            np.zeros(0, "f4"),
-            np.zeros(0, "i4"),
-            np.zeros(0, "f4"),
-            np.zeros((0, 2), "f4"),
-        )
+        shapes = [(), (), (OUTLINE, 2), (OUTLINE,), (OUTLINE,), (SAMPLE, 3), (), (), (), (), (2,)]
+        types = ["i4", "f8", "f4", "f4", "?", "f4", "f4", "f4", "i4", "f4", "f4"]
+        return Clusters(*(np.zeros((0, *shape), dtype) for shape, dtype in zip(shapes, types, strict=True)))
 
     @staticmethod
     def joined(parts: list[Clusters]) -> Clusters:
@@ -92,8 +94,20 @@ class Clusters(NamedTuple):
         """Larger side of that box, f8 (C,)."""
         return np.asarray(np.ptp(self.outline, axis=1).max(axis=1), "f8")
 
+    @property
+    def distance(self) -> np.ndarray:
+        """From the lidar, f8 (C,), m."""
+        return np.asarray(np.linalg.norm(self.middle - self.lidar, axis=1))
 
-def merged(clusters: Clusters) -> Clusters:
+    def merged(self) -> Clusters:
+        """One cluster for each sweep, of all that this sweep has."""
+        order = np.argsort(self.frame, kind="stable")
+        groups = np.split(order, np.flatnonzero(np.diff(self.frame[order])) + 1)
+        parts = [self.select(group) for group in groups]
+        return Clusters.joined([_merged(part) if len(part.time) > 1 else part for part in parts])
+
+
+def _merged(clusters: Clusters) -> Clusters:
     """One cluster of all of some clusters of a sweep."""
     weights = clusters.points / clusters.points.sum()
     time = float(matmul(weights, clusters.time))
@@ -135,3 +149,129 @@ def sampled(points: np.ndarray) -> np.ndarray:
     result = np.full((SAMPLE, 3), np.nan, "f4")
     result[: len(chosen)] = points[chosen]
     return result
+
+
+class Points(NamedTuple):
+    """The points of a sweep that stand above the ground.
+
+    Attributes:
+        xyz: f8 (N, 3), m, in a world whose z is up.
+        time: f8 (N,), s, when each was measured.
+        ground: f8 (N,), z of the ground below, m.
+        label: u1 (N,), of module `evidence`.
+        open: bool (N,), whether there is something nearer beside it in the sweep, which may hide what it belongs to.
+    """
+
+    xyz: np.ndarray
+    time: np.ndarray
+    ground: np.ndarray
+    label: np.ndarray
+    open: np.ndarray
+
+    def select(self, chosen: np.ndarray) -> Points:
+        return Points(*(array[chosen] for array in self))
+
+
+def thinned(xyz: np.ndarray, flag: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Indices of the first point in each cube of CELL_M, i8, ascending; and whether any point of the cube has the flag.
+
+    Args:
+        xyz: f8 (N, 3), m; flag: bool (N,).
+    """
+    cell = np.floor(xyz / CELL_M).astype("i8")
+    cell -= cell.min(axis=0, initial=0)
+    span = cell.max(axis=0, initial=0) + 1
+    key = (cell[:, 0] * span[1] + cell[:, 1]) * span[2] + cell[:, 2]
+    _, first, cube = np.unique(key, return_index=True, return_inverse=True)
+    order = np.argsort(first, kind="stable")
+    return first[order], np.bincount(cube[flag], minlength=len(first))[order] > 0
+
+
+def moving_clusters(points: Points, frame: int, lidar: np.ndarray, step: float, min_points: int) -> Clusters:
+    """Clusters of points that move. Points that nothing is known about belong to the movers that they touch.
+
+    Args:
+        lidar: f8 (3,), its position.
+        step: angle between neighbouring columns, rad.
+    """
+    loose = points.select(points.label != STANDING)
+    number = _components(loose.xyz[:, :2], loose.label == MOVING, lidar[:2], step)
+    found = _described(loose, number, frame, lidar, min_points)
+    return found.select((found.moving >= TUNING.min_moving) & (found.size <= _MAX_SIZE_M))
+
+
+def still_clusters(points: Points, frame: int, lidar: np.ndarray, step: float, min_points: int) -> Clusters:
+    """Clusters of points that were not seen to move, which have the size of an object and stand on the ground."""
+    rest = points.select(points.label != MOVING)
+    number = _components(rest.xyz[:, :2], np.ones(len(rest.label), bool), lidar[:2], step)
+    found = _described(rest, number, frame, lidar, min_points)
+    height = found.top - found.floor
+    fits = (found.size >= _STILL_SIZE[0]) & (found.size <= _STILL_SIZE[1])
+    return found.select(fits & (height >= _STILL_TOP[0]) & (height <= _STILL_TOP[1]))
+
+
+def _components(xy: np.ndarray, core: np.ndarray, lidar: np.ndarray, step: float) -> np.ndarray:
+    """Number of the cluster of each point, i8 (N,); -1 = none. Others than `core` join the nearest and connect none.
+
+    Two points are in one cluster if the gap between them is one that neighbouring columns leave in a surface at their
+    distance, or, along the line of sight, one that a grazed surface leaves.
+    """
+    number = np.full(len(xy), -1)
+    if not core.any():
+        return number
+    away = xy - lidar
+    distance = np.hypot(*away.T)
+    sight = away / np.maximum(distance, 1e-6)[:, None]
+    across = CELL_M + TUNING.gap_columns * step * distance
+    along = across + TUNING.gap_grazed * distance
+
+    def near(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+        gap = xy[other] - xy[one]
+        ahead = np.einsum("pi,pi->p", gap, sight[one])
+        aside = gap[:, 1] * sight[one, 0] - gap[:, 0] * sight[one, 1]
+        return np.asarray((ahead / along[one]) ** 2 + (aside / across[one]) ** 2 <= 1)
+
+    cores, others = np.flatnonzero(core), np.flatnonzero(~core)
+    tree = cKDTree(xy[cores])
+    one, other = cores[tree.query_pairs(float(along[cores].max()), output_type="ndarray")].T
+    pairs = near(one, other)
+    graph = coo_array((np.ones(int(pairs.sum()), bool), (one[pairs], other[pairs])), (len(xy), len(xy)))
+    _, component = connected_components(graph, directed=False)
+    number[cores] = component[cores]
+    if len(others):
+        nearest = cores[tree.query(xy[others])[1]]
+        number[others] = np.where(near(others, nearest), component[nearest], -1)
+    return number
+
+
+def _described(points: Points, number: np.ndarray, frame: int, lidar: np.ndarray, min_points: int) -> Clusters:
+    """The clusters that have enough points, largest first, at most _MAX_CLUSTERS."""
+    chosen = np.flatnonzero(number >= 0)
+    order = chosen[np.argsort(number[chosen], kind="stable")]
+    ends = np.flatnonzero(np.diff(number[order])) + 1
+    groups = [group for group in np.split(order, ends) if len(group) >= min_points]
+    groups = sorted(groups, key=len, reverse=True)[:_MAX_CLUSTERS]
+    if not groups:
+        return Clusters.none()
+    times = np.array([points.time[group].mean() for group in groups])
+    outlines = []
+    for group, time in zip(groups, times, strict=True):
+        xy, hidden = points.xyz[group, :2], points.xyz[group[points.open[group]], :2]
+        outline, later, _ = outlined(xy, points.time[group] - time, points.open[group])
+        apart = np.linalg.norm(outline[:, None] - hidden[None], axis=-1).min(axis=1, initial=np.inf)
+        sample = sampled(np.column_stack([xy, points.time[group] - time]))
+        outlines.append((outline, later, apart <= TUNING.open_m, sample))
+    outline, later, is_open, sample = (np.stack(each) for each in zip(*outlines, strict=True))
+    return Clusters(
+        frame=np.full(len(groups), frame, "i4"),
+        time=times,
+        outline=outline,
+        later=later,
+        open=is_open,
+        sample=sample,
+        floor=np.array([np.median(points.ground[group]) for group in groups], "f4"),
+        top=np.array([points.xyz[group, 2].max() for group in groups], "f4"),
+        points=np.array([len(group) for group in groups], "i4"),
+        moving=np.array([(points.label[group] == MOVING).mean() for group in groups], "f4"),
+        lidar=np.broadcast_to(lidar[:2], (len(groups), 2)).astype("f4"),
+    )
