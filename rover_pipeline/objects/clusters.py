@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
-from scipy.spatial import cKDTree
 
+from rover_pipeline.numerics.compiled import compiled
 from rover_pipeline.numerics.linear import matmul
 from rover_pipeline.objects.evidence import MOVING, STANDING
 from rover_pipeline.objects.tuning import TUNING
@@ -211,37 +209,78 @@ def still_clusters(points: Points, frame: int, lidar: np.ndarray, step: float, m
 
 
 def _components(xy: np.ndarray, core: np.ndarray, lidar: np.ndarray, step: float) -> np.ndarray:
-    """Number of the cluster of each point, i8 (N,); -1 = none. Others than `core` join the nearest and connect none.
+    """Number of the cluster of each point, i8 (N,); -1 = none. Others than `core` join clusters and connect none.
 
-    Two points are in one cluster if the gap between them is one that neighbouring columns leave in a surface at their
+    Two cells are in one cluster if the gap between them is one that neighbouring columns leave in a surface at their
     distance, or, along the line of sight, one that a grazed surface leaves.
     """
-    number = np.full(len(xy), -1)
     if not core.any():
-        return number
-    away = xy - lidar
-    distance = np.hypot(*away.T)
-    sight = away / np.maximum(distance, 1e-6)[:, None]
+        return np.full(len(xy), -1)
+    cell = np.floor(xy / CELL_M).astype("i8")
+    cell -= cell.min(axis=0)
+    width = int(cell[:, 1].max()) + 1
+    keys, position = np.unique(cell[:, 0] * width + cell[:, 1], return_inverse=True)
+    is_core = np.zeros(len(keys), bool)
+    is_core[position[core]] = True
+    inside = np.zeros((len(keys), 2))
+    inside[position] = xy - lidar
+    distance = np.hypot(*inside.T)
+    sight = inside / np.maximum(distance, 1e-6)[:, None]
     across = CELL_M + TUNING.gap_columns * step * distance
     along = across + TUNING.gap_grazed * distance
+    reach = np.maximum(1.0, np.round(np.column_stack([along, across]) / CELL_M))
+    place = np.column_stack([keys // width, keys % width])
+    return _connect(keys, place, width, is_core, sight, reach)[position]
 
-    def near(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-        gap = xy[other] - xy[one]
-        ahead = np.einsum("pi,pi->p", gap, sight[one])
-        aside = gap[:, 1] * sight[one, 0] - gap[:, 0] * sight[one, 1]
-        return np.asarray((ahead / along[one]) ** 2 + (aside / across[one]) ** 2 <= 1)
 
-    cores, others = np.flatnonzero(core), np.flatnonzero(~core)
-    tree = cKDTree(xy[cores])
-    one, other = cores[tree.query_pairs(float(along[cores].max()), output_type="ndarray")].T
-    pairs = near(one, other)
-    graph = coo_array((np.ones(int(pairs.sum()), bool), (one[pairs], other[pairs])), (len(xy), len(xy)))
-    _, component = connected_components(graph, directed=False)
-    number[cores] = component[cores]
-    if len(others):
-        nearest = cores[tree.query(xy[others])[1]]
-        number[others] = np.where(near(others, nearest), component[nearest], -1)
-    return number
+@compiled
+def _connect(
+    keys: np.ndarray, place: np.ndarray, width: int, core: np.ndarray, sight: np.ndarray, reach: np.ndarray
+) -> np.ndarray:
+    """Number of the cluster of each cell, by union and find (Galler and Fischer, 1964).
+
+    Args:
+        keys: i8 (cell,), ascending, row * width + column; place: i8 (cell, 2), row and column.
+        sight: f8 (cell, 2), unit vector of the line of sight.
+        reach: f8 (cell, 2), cells that are connected are at most this far away along the line of sight and across it.
+    """
+    count = len(keys)
+    parent = np.arange(count)
+    joined = np.full(count, -1)
+    for n in range(count):
+        row, column = place[n]
+        nearest, span = 1 << 30, int(max(reach[n, 0], reach[n, 1]))
+        for i in range(row - span, row + span + 1):
+            left, right = max(0, column - span), min(width - 1, column + span)
+            m = np.searchsorted(keys, i * width + left)
+            while m < count and keys[m] <= i * width + right:
+                down, right_of = i - row, place[m, 1] - column
+                along = abs(down * sight[n, 0] + right_of * sight[n, 1])
+                across = abs(right_of * sight[n, 0] - down * sight[n, 1])
+                if max(abs(down), abs(right_of)) > 1 and (along > reach[n, 0] + 0.5 or across > reach[n, 1] + 0.5):
+                    m += 1
+                    continue
+                if core[m] and core[n]:
+                    a, b = n, m
+                    while parent[a] != a:
+                        a = parent[a]
+                    while parent[b] != b:
+                        b = parent[b]
+                    parent[max(a, b)] = min(a, b)
+                elif core[m] and not core[n]:
+                    away = down**2 + right_of**2
+                    if away < nearest:
+                        nearest, joined[n] = away, m
+                m += 1
+    result = np.full(count, -1)
+    for n in range(count):
+        a = n if core[n] else joined[n]
+        if a < 0:
+            continue
+        while parent[a] != a:
+            a = parent[a]
+        result[n] = a
+    return result
 
 
 def _described(points: Points, number: np.ndarray, frame: int, lidar: np.ndarray, min_points: int) -> Clusters:
