@@ -212,7 +212,7 @@ def _components(xy: np.ndarray, core: np.ndarray, lidar: np.ndarray, step: float
     """Number of the cluster of each point, i8 (N,); -1 = none. Others than `core` join clusters and connect none.
 
     Two cells are in one cluster if the gap between them is one that neighbouring columns leave in a surface at their
-    distance, or, along the line of sight, one that a grazed surface leaves.
+    distance, or, along the line of sight, one that a grazed surface leaves, and not wider than a maximum.
     """
     if not core.any():
         return np.full(len(xy), -1)
@@ -228,7 +228,8 @@ def _components(xy: np.ndarray, core: np.ndarray, lidar: np.ndarray, step: float
     sight = inside / np.maximum(distance, 1e-6)[:, None]
     across = CELL_M + TUNING.gap_columns * step * distance
     along = across + TUNING.gap_grazed * distance
-    reach = np.maximum(1.0, np.round(np.column_stack([along, across]) / CELL_M))
+    gap = np.minimum(np.column_stack([along, across]), TUNING.max_gap_m)
+    reach = np.maximum(1.0, np.round(gap / CELL_M))
     place = np.column_stack([keys // width, keys % width])
     return _connect(keys, place, width, is_core, sight, reach)[position]
 

@@ -161,9 +161,11 @@ def _successors(tracks: list[Track], longest: float) -> dict[int, int]:
 
 def _distance(before: Body, after: Body, gap: float) -> float:
     """Squared distance of two tracks in the middle of the gap between them, in standard deviations; inf if one comes
-    back the way that the other one went."""
+    back the way that the other one went, or both stand, in two places."""
     one, other = before.vel[-1, :2], after.vel[0, :2]
-    if matmul(one, other) < -(TUNING.min_speed**2):
+    apart = float(np.linalg.norm(before.centre[-1, :2] - after.centre[0, :2]))
+    both_stand = before.way == after.way == 0
+    if matmul(one, other) < -(TUNING.min_speed**2) or (both_stand and apart > TUNING.match_sd):
         return float("inf")
     half = gap / 2
     place = (before.centre[-1, :2] + half * one) - (after.centre[0, :2] - half * other)

@@ -34,6 +34,8 @@ class Tuning(NamedTuple):
     gap_columns: float = 3.0
     #: The same along the line of sight, as a share of the range: beams graze roofs and sides, and hit them in places.
     gap_grazed: float = 0.03
+    #: Maximum gap within a cluster, m, against people far away who walk side by side and become one body.
+    max_gap_m: float = 1.2
     #: Minimum share of points in free places, against shadows and surfaces that come into view.
     min_moving: float = 0.5
     #: An end of a cluster this near to a point that has something nearer beside it may be hidden, m.
