@@ -38,7 +38,7 @@ class Scene(NamedTuple):
     shift: float
 
 
-#: The last ones were not looked at while `objects/tuning.py` was tuned.
+#: The last ones were not looked at while `objects/tuning.py` was tuned, but for `max_gap_m`.
 SCENES = {
     "street": Scene("outdoor", 20, 1, {}, 0.0),
     "street, 2": Scene("outdoor", 20, 4, {"stand": 0.2}, 37.0),
