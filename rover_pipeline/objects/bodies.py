@@ -6,28 +6,26 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rover_pipeline.objects.clusters import Clusters
-from rover_pipeline.objects.flats import flat_headings
-from rover_pipeline.objects.measurements import Measurements, Smoothed
-from rover_pipeline.objects.motions import most_likely
-from rover_pipeline.objects.poses import PlanePoses
-from rover_pipeline.objects.sides import END_SD, HIDDEN_SHARE, MATCH_SD, is_whole, middles, part_sd, sides, size_of
+from rover_pipeline.numerics.linear import matmul
+from rover_pipeline.objects.clusters import DIRECTIONS, Clusters
+from rover_pipeline.objects.extents import SIZE_PERCENTILE, Extents, Headings, PlanePoses, turned
+from rover_pipeline.objects.smoothing import Measurements, Smoothed, fit_motion
+from rover_pipeline.objects.tuning import TUNING
 
-#: Headings tell which sides were seen, and these where the body heads: so often both are estimated. The first motion
-#: is that of what is seen, which is wrong for a body that comes out from behind another one. How near the expected
-#: place an end must be, m (standard deviation), counts little then and more each time (Ueda and Nakano, Deterministic
-#: annealing EM algorithm, 1998).
-_MATCH_SDS = (2.0, 0.7, MATCH_SD)
-#: Length from which parts of a body may be hidden for so long that its length is not known, m; lengths that are added
-#: to what is seen of it, one after the other, m; and by how much the logarithm of the likelihood must rise each time.
-_LONG_M, _LONGER_M, _CLEARLY, _UNLIKELY = 1.5, (0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0), 3.0, 3.0
-#: A cluster does not fit a body when it is farther from it than this many standard deviations, and this, m. Number of
-#: times that such clusters are left out, and least number of those that are left.
-_FAR_SDS, _FAR_M, _TRIMS, _LEAST_FITTING = 6.0, 0.7, 2, 4
-#: Percentile of the heights that were seen which is the body's.
-_HEIGHT_PERCENTILE = 80.0
-#: Speed below which the direction of a motion is not that of the body, m/s.
-_MIN_SPEED = 0.4
+#: Standard deviations of the expected middle of a body in one pass after the other, m. Headings say which sides were
+#: seen, and these where the body heads, so both are estimated in turn. The first motion is that of what is seen, which
+#: is wrong for a body that comes out from behind another one. How near the expected place an end is counts little then
+#: and more each time (Ueda and Nakano, Deterministic annealing EM algorithm, 1998).
+_MATCH_SDS = (2.0, 0.7, TUNING.match_sd)
+#: Logarithm of the ratio of two likelihoods from which one length is preferred: strong evidence (Kass and Raftery,
+#: Bayes factors, JASA 1995).
+_BAYES_FACTOR = 3.0
+#: Hidden lengths that are tried, m: up to the difference between a car and what is seen of one in a narrow gap.
+_HIDDEN_M = (0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
+#: Length from which a body, such as a car, may be seen in parts, m. Walkers and most of a cyclist are shorter.
+LONG_M = 1.5
+#: Number of times that clusters which do not fit are left out.
+_TRIMS = 2
 
 
 class Body(NamedTuple):
@@ -59,6 +57,19 @@ class Body(NamedTuple):
     likelihood: float
     radar: bool
 
+    def near(self, stamps: np.ndarray, time: np.ndarray, xy: np.ndarray, margin: np.ndarray | float) -> np.ndarray:
+        """Whether places, f8 (P, 2), m, at times, f8 (P,), s, are in its box or at most a margin, m, outside of it.
+
+        Args:
+            stamps: f8 (N,), s, of its samples.
+
+        Returns:
+            bool (P,).
+        """
+        centre = np.column_stack([np.interp(time, stamps, self.centre[:, axis]) for axis in range(2)])
+        own = np.abs(turned(xy - centre, -np.interp(time, stamps, self.yaw)))
+        return np.asarray((own - self.extent[:2] / 2).max(axis=1) <= margin)
+
 
 def moving_body(clusters: Clusters, stamps: np.ndarray, radial: Measurements | None, step: float) -> Body:
     """The body of a track that may move.
@@ -72,12 +83,12 @@ def moving_body(clusters: Clusters, stamps: np.ndarray, radial: Measurements | N
     for trim in range(_TRIMS + 1):
         sweep = np.arange(clusters.frame[0], clusters.frame[-1] + 1)
         times = stamps[sweep]
-        fit = _followed(clusters, times, radial, step)
-        if fit.fits.all() or fit.fits.sum() < _LEAST_FITTING or trim == _TRIMS:
+        fit = _most_likely_length(clusters, times, radial, step)
+        if fit.fits.all() or fit.fits.sum() < TUNING.min_clusters or trim == _TRIMS:
             break
         # The tracker took something else for the body there.
         clusters = clusters.select(fit.fits)
-    body = _body(clusters, sweep, times, fit.motion, _headings(fit.motion, clusters, times), fit.size)
+    body = _body(clusters, sweep, times, fit.motion, _yaw(fit.motion, clusters, times), fit.size)
     return body._replace(radar=radial is not None)
 
 
@@ -87,111 +98,102 @@ class _Fit(NamedTuple):
     Attributes:
         size: f8 (2,), length and width, m.
         fits: bool (C,), which clusters fit the body.
-        whole: whether any cluster shows both ends of the body, so that its length is known.
+        is_length_known: whether any cluster shows both ends of the body.
     """
 
     motion: Smoothed
     size: np.ndarray
     fits: np.ndarray
-    whole: bool
+    is_length_known: bool
 
 
-def _followed(clusters: Clusters, times: np.ndarray, radial: Measurements | None, step: float) -> _Fit:
+def _most_likely_length(clusters: Clusters, times: np.ndarray, radial: Measurements | None, step: float) -> _Fit:
     """The motion of a body at some times, with the most likely length.
 
     Of a car that drives behind a gap between parked ones no sweep shows both ends. It is longer than what is seen of
-    it. Only with its true length do its front, when that is seen, and its rear, when that is seen, tell one motion.
+    it. Only with its true length do its front, when that is seen, and its rear, when that is seen, give one motion.
+    Lengths that are about as likely are averaged, and their difference adds to the uncertainty (Bayesian model
+    averaging; Hoeting et al., 1999).
     """
     first = _fitted(clusters, times, radial, step)
-    if first.whole or first.size[0] < _LONG_M:
+    if first.is_length_known or first.size[0] < LONG_M:
         return first
-    found: list[_Fit] = []
-    for longer in _LONGER_M:
-        found.append(_fitted(clusters, times, radial, step, longer))
-        if found[-1].motion.likelihood < max(each.motion.likelihood for each in found) - _UNLIKELY:
+    fits: list[_Fit] = []
+    for hidden in _HIDDEN_M:
+        fits.append(_fitted(clusters, times, radial, step, hidden))
+        if fits[-1].motion.likelihood < max(fit.motion.likelihood for fit in fits) - _BAYES_FACTOR:
             break
-    if max(each.motion.likelihood for each in found) < found[0].motion.likelihood + _CLEARLY:
-        return first  # one end was seen all the time, which tells no length
-    return _mean(found)
-
-
-def _mean(fits: list[_Fit]) -> _Fit:
-    """The mean of fits by their probabilities, which is as uncertain as they differ (Bayesian model averaging)."""
     likelihood = np.array([fit.motion.likelihood for fit in fits])
-    mean = float(np.logaddexp.reduce(likelihood) - np.log(len(fits)))
+    if likelihood.max() < likelihood[0] + _BAYES_FACTOR:
+        return first  # one end was seen all the time, from which no length follows
     weight = np.exp(likelihood - likelihood.max())
+    mean = float(likelihood.max() + np.log(weight.mean()))
     weight /= weight.sum()
-    best = fits[int(weight.argmax())]
     states = np.array([fit.motion.state for fit in fits])
     state = np.einsum("f,fni->ni", weight, states)
     apart = states - state
     cov = np.einsum("f,fnij->nij", weight, np.array([fit.motion.cov for fit in fits]))
     cov = cov + np.einsum("f,fni,fnj->nij", weight, apart, apart)
-    size = np.einsum("f,f...->...", weight, np.array([fit.size for fit in fits]))
+    size = np.einsum("f,fi->i", weight, np.array([fit.size for fit in fits]))
+    best = fits[int(weight.argmax())]
     return best._replace(motion=best.motion._replace(state=state, cov=cov, likelihood=mean), size=size)
 
 
 def _fitted(
-    clusters: Clusters, times: np.ndarray, radial: Measurements | None, step: float, longer: float | None = None
+    clusters: Clusters, times: np.ndarray, radial: Measurements | None, step: float, hidden: float | None = None
 ) -> _Fit:
     """The motion of a body at some times.
 
     Args:
-        longer: how much longer it is taken to be than what is seen of it, m; None = it is as long as what is seen, with
+        hidden: how much longer it is taken to be than what is seen of it, m; None = it is as long as what is seen, with
             the uncertainty of this.
     """
-    distance = np.linalg.norm(clusters.middle - clusters.lidar, axis=1)
-    resolution = step * distance
-    variance = END_SD**2 + part_sd(clusters.size) ** 2 + resolution**2 / 12
-    motion = most_likely(_all(Measurements.positions(clusters.time, clusters.middle, variance), radial), times)
-    share = HIDDEN_SHARE if longer is None else 0.0
-    for number, match_sd in enumerate(_MATCH_SDS):
-        poses = _poses(motion, clusters, times)
-        flat = flat_headings(clusters, poses)
-        # A side that is seen tells the heading better than the way so far, which tells nothing at its ends.
-        poses = poses._replace(yaw=np.where(flat.known, flat.yaw, poses.yaw))
-        seen = sides(clusters, poses)
-        size = size_of(seen, distance) + np.array([longer or 0.0, 0.0])
-        middle, sd = middles(seen, size, poses, clusters.lidar, match_sd, share)
-        ahead = np.column_stack([np.cos(poses.yaw), np.sin(poses.yaw)])
-        variance = END_SD**2 + sd**2 + (resolution**2 / 12)[:, None]
-        places = Measurements.positions(clusters.time, middle, variance, ahead)
-        told = Measurements.headings(clusters.time[flat.known], flat.yaw[flat.known], flat.sd[flat.known] ** 2)
-        motion = most_likely(_all(places.merged(told), radial), times, motion, climb=number == len(_MATCH_SDS) - 1)
-    away = middle - _poses(motion, clusters, times).centre
-    left = np.column_stack([-ahead[:, 1], ahead[:, 0]])
-    apart = np.column_stack([np.einsum("ni,ni->n", away, axis) for axis in (ahead, left)])
-    fits = (np.abs(apart) <= np.maximum(_FAR_SDS * np.sqrt(variance), _FAR_M)).all(axis=1)
-    return _Fit(motion, size, fits, is_whole(seen, size_of(seen, distance)))
+    resolution = (step * clusters.distance) ** 2 / 12 + TUNING.end_sd**2
+    # Before it is known which part of the body a cluster shows, a small one says little about the middle.
+    size = clusters.size
+    part = np.percentile(size, SIZE_PERCENTILE) - size - TUNING.surface_m
+    sd = TUNING.size_share * size + TUNING.unknown_share * np.maximum(0, part)
+    variance = np.tile((resolution + sd**2)[:, None], 2)
+    places = Measurements.positions(clusters.time, clusters.middle, variance, np.zeros(len(size)))
+    motion = fit_motion(places.merged(radial), times, Smoothed.standing(clusters.time, clusters.middle, times))
+    size_sd = TUNING.size_share if hidden is None else 0.0
+    for match_sd in _MATCH_SDS:
+        poses = PlanePoses.of(motion, _yaw(motion, clusters, times), times, clusters.time)
+        headings = Headings.of(clusters, poses)
+        # A side that is seen gives the heading better than the motion so far, which gives none at its ends.
+        poses = poses._replace(yaw=np.where(headings.known, headings.yaw, poses.yaw))
+        seen = Extents.of(clusters, poses)
+        visible = seen.typical_size(clusters.distance)
+        size = visible + np.array([hidden or 0.0, 0.0])
+        middle, sd = seen.middles(size, poses, clusters.lidar, match_sd, size_sd)
+        variance = resolution[:, None] + sd**2
+        places = Measurements.positions(clusters.time, middle, variance, poses.yaw)
+        known = headings.known
+        angles = Measurements.headings(clusters.time[known], headings.yaw[known], headings.sd[known] ** 2)
+        motion = fit_motion(places.merged(angles).merged(radial), times, motion, match_sd == TUNING.match_sd)
+    away = middle - PlanePoses.of(motion, _yaw(motion, clusters, times), times, clusters.time).centre
+    fits = (np.abs(turned(away, -poses.yaw)) <= TUNING.outlier_sds * np.sqrt(variance)).all(axis=1)
+    return _Fit(motion, size, fits, seen.shows_both_ends(visible))
 
 
-def _all(places: Measurements, radial: Measurements | None) -> Measurements:
-    return places if radial is None else places.merged(radial)
-
-
-def _poses(motion: Smoothed, clusters: Clusters, times: np.ndarray) -> PlanePoses:
-    return PlanePoses.of(motion, _headings(motion, clusters, times), times, clusters.time)
-
-
-def still_body(clusters: Clusters, stamps: np.ndarray, least_way: float) -> Body:
-    """The body of a track that stands: one place and one size for the whole of it.
+def still_body(clusters: Clusters, stamps: np.ndarray, min_way: float) -> Body:
+    """The body of a track that stands: one place and one size at all times.
 
     Args:
         clusters, stamps: as for `moving_body`.
-        least_way: a body that went this far would have been seen to move, m.
+        min_way: a body that went this far would have been seen to move, m.
     """
     sweep = np.arange(clusters.frame[0], clusters.frame[-1] + 1)
-    angle = _standing(clusters)
-    angles = np.full(len(clusters.time), angle)
-    poses = PlanePoses.standing(np.tile(np.median(clusters.middle, axis=0), (len(angles), 1)), angles)
-    seen = sides(clusters, poses)
-    size = size_of(seen, np.linalg.norm(clusters.middle - clusters.lidar, axis=1))
-    middle = np.median(middles(seen, size, poses, clusters.lidar)[0], axis=0)
+    yaw = _longest_direction(clusters)
+    poses = PlanePoses.standing(np.tile(np.median(clusters.middle, axis=0), (len(clusters.time), 1)), yaw)
+    seen = Extents.of(clusters, poses)
+    size = seen.typical_size(clusters.distance)
+    middles, _ = seen.middles(size, poses, clusters.lidar, TUNING.match_sd, TUNING.size_share)
     state = np.zeros((len(sweep), 4))
-    state[:, :2] = middle
-    longest = max(float(clusters.time[-1] - clusters.time[0]), 1e-3)
-    still = Smoothed(state, np.broadcast_to((least_way / longest) ** 2 * np.eye(4), (len(sweep), 4, 4)), 0.0)
-    body = _body(clusters, sweep, stamps[sweep], still, np.full(len(sweep), angle), size)
+    state[:, :2] = np.median(middles, axis=0)
+    duration = max(float(clusters.time[-1] - clusters.time[0]), 1e-3)
+    still = Smoothed(state, np.broadcast_to((min_way / duration) ** 2 * np.eye(4), (len(sweep), 4, 4)), 0.0)
+    body = _body(clusters, sweep, stamps[sweep], still, np.full(len(sweep), yaw), size)
     # The ground below it is not seen to the millimetre. A velocity of exactly zero says that it never moved.
     return body._replace(vel=np.zeros((len(sweep), 3)))
 
@@ -199,12 +201,12 @@ def still_body(clusters: Clusters, stamps: np.ndarray, least_way: float) -> Body
 def _body(
     clusters: Clusters, sweep: np.ndarray, times: np.ndarray, motion: Smoothed, yaw: np.ndarray, size: np.ndarray
 ) -> Body:
-    height = float(np.percentile(clusters.top - clusters.floor, _HEIGHT_PERCENTILE))
+    height = float(np.percentile(clusters.top - clusters.floor, SIZE_PERCENTILE))
     floor = np.interp(times, clusters.time, _averaged(clusters.time, clusters.floor.astype("f8")))
     climb = np.gradient(floor, times) if len(times) > 1 else np.zeros(len(times))
-    spread = np.sqrt(np.maximum(motion.cov[:, 0, 0] + motion.cov[:, 1, 1], 0) / 2)
     place = motion.state[:, :2]
-    apart = np.linalg.norm(place[:, None] - place[None], axis=-1) if len(place) <= 400 else _apart(place)
+    spread = np.sqrt(np.maximum(motion.cov[:, 0, 0] + motion.cov[:, 1, 1], 0) / 2)
+    way = float(np.ptp(matmul(place, DIRECTIONS.T), axis=0).max())
     return Body(
         sweep=sweep,
         centre=np.column_stack([place, floor + height / 2]),
@@ -214,37 +216,30 @@ def _body(
         vel_sd=np.sqrt(np.maximum(motion.cov[:, 2, 2] + motion.cov[:, 3, 3], 0) / 2),
         measured=np.isin(sweep, clusters.frame),
         moving=float(np.average(clusters.moving, weights=clusters.points)),
-        way=float(max(0.0, apart.max() - 3 * np.median(spread))),
+        way=max(0.0, way - 3 * float(np.median(spread))),
         clusters=len(clusters.time),
         likelihood=motion.likelihood,
         radar=False,
     )
 
 
-def _apart(place: np.ndarray) -> np.ndarray:
-    """Distances of all places from some of them."""
-    return np.asarray(np.linalg.norm(place[:, None] - place[None, :: len(place) // 200], axis=-1))
-
-
-def _headings(motion: Smoothed, clusters: Clusters, times: np.ndarray) -> np.ndarray:
+def _yaw(motion: Smoothed, clusters: Clusters, times: np.ndarray) -> np.ndarray:
     """Where the body heads, rad, without jumps: by its model, or the direction of its motion, kept where it is slow."""
     if motion.heading is not None:
         return motion.heading
-    speed = np.hypot(motion.state[:, 2], motion.state[:, 3])
-    known = speed >= _MIN_SPEED
+    known = np.hypot(motion.state[:, 2], motion.state[:, 3]) >= TUNING.min_speed
     if not known.any():
-        return np.full(len(times), _standing(clusters))
+        return np.full(len(times), _longest_direction(clusters))
     angle = np.unwrap(np.arctan2(motion.state[known, 3], motion.state[known, 2]))
     return np.asarray(np.interp(times, times[known], angle))
 
 
-def _standing(clusters: Clusters) -> float:
+def _longest_direction(clusters: Clusters) -> float:
     """The direction, rad, from 0 to pi, along which the largest outlines of a track are longest for their width."""
-    largest = np.argsort(clusters.size, kind="stable")[-8:]
-    own = clusters.select(largest)
+    own = clusters.select(np.argsort(clusters.size, kind="stable")[-8:])
     angles = np.linspace(0, np.pi / 2, 18, endpoint=False)
-    poses = [PlanePoses.standing(own.middle, np.full(len(largest), angle)) for angle in angles]
-    sizes = np.array([sides(own, each).size.mean(axis=0) for each in poses])
+    poses = [PlanePoses.standing(own.middle, float(angle)) for angle in angles]
+    sizes = np.array([Extents.of(own, each).size.mean(axis=0) for each in poses])
     best = int(np.argmin(sizes.prod(axis=1)))
     return float(angles[best] + (np.pi / 2 if sizes[best, 1] > sizes[best, 0] else 0.0))
 

@@ -1,4 +1,4 @@
-"""What is kept of the clusters of points of a sweep."""
+"""Clusters of the points of a sweep, and what is kept of them."""
 
 from __future__ import annotations
 
@@ -6,16 +6,26 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rover_pipeline.numerics.compiled import compiled
 from rover_pipeline.numerics.linear import matmul
+from rover_pipeline.objects.evidence import MOVING, STANDING
+from rover_pipeline.objects.tuning import TUNING
 
+#: Edge of the cells that clusters are made of, m. Also of the cubes that hold one point each.
+CELL_M = 0.1
 #: Directions in which the outline of a cluster is kept, twice: of the points that were measured first, and of the
 #: others. A body that is passed by the beginning and the end of a revolution has moved by then.
 _DIRECTED = 24
 OUTLINE = 2 * _DIRECTED
 _ANGLES = 2 * np.pi * np.arange(_DIRECTED) / _DIRECTED
 DIRECTIONS = np.stack([np.cos(_ANGLES), np.sin(_ANGLES)], -1)
-#: Maximum number of points of a cluster that are kept, which tell where its flat sides are.
+#: Maximum number of points of a cluster that are kept, which show where its flat sides are.
 SAMPLE = 96
+#: Maximum number of clusters of a sweep, the largest ones: a limit of memory.
+_MAX_CLUSTERS = 256
+#: Size of what moves, m: at most that of a bus. Sizes of what stands: footprint from a post to a van, height of its top
+#: from a bollard to a van.
+_MAX_SIZE_M, _STILL_SIZE, _STILL_TOP = 14.0, (0.2, 6.0), (0.5, 2.6)
 
 
 class Clusters(NamedTuple):
@@ -50,19 +60,9 @@ class Clusters(NamedTuple):
 
     @staticmethod
     def none() -> Clusters:
-        return Clusters(
-            np.zeros(0, "i4"),
-            np.zeros(0, "f8"),
-            np.zeros((0, OUTLINE, 2), "f4"),
-            np.zeros((0, OUTLINE), "f4"),
-            np.zeros((0, OUTLINE), bool),
-            np.zeros((0, SAMPLE, 3), "f4"),
-            np.zeros(0, "f4"),
-            np.zeros(0, "f4"),
-            np.zeros(0, "i4"),
-            np.zeros(0, "f4"),
-            np.zeros((0, 2), "f4"),
-        )
+        shapes = [(), (), (OUTLINE, 2), (OUTLINE,), (OUTLINE,), (SAMPLE, 3), (), (), (), (), (2,)]
+        types = ["i4", "f8", "f4", "f4", "?", "f4", "f4", "f4", "i4", "f4", "f4"]
+        return Clusters(*(np.zeros((0, *shape), dtype) for shape, dtype in zip(shapes, types, strict=True)))
 
     @staticmethod
     def joined(parts: list[Clusters]) -> Clusters:
@@ -92,8 +92,20 @@ class Clusters(NamedTuple):
         """Larger side of that box, f8 (C,)."""
         return np.asarray(np.ptp(self.outline, axis=1).max(axis=1), "f8")
 
+    @property
+    def distance(self) -> np.ndarray:
+        """From the lidar, f8 (C,), m."""
+        return np.asarray(np.linalg.norm(self.middle - self.lidar, axis=1))
 
-def merged(clusters: Clusters) -> Clusters:
+    def merged(self) -> Clusters:
+        """One cluster for each sweep, of all that this sweep has."""
+        order = np.argsort(self.frame, kind="stable")
+        groups = np.split(order, np.flatnonzero(np.diff(self.frame[order])) + 1)
+        parts = [self.select(group) for group in groups]
+        return Clusters.joined([_merged(part) if len(part.time) > 1 else part for part in parts])
+
+
+def _merged(clusters: Clusters) -> Clusters:
     """One cluster of all of some clusters of a sweep."""
     weights = clusters.points / clusters.points.sum()
     time = float(matmul(weights, clusters.time))
@@ -135,3 +147,171 @@ def sampled(points: np.ndarray) -> np.ndarray:
     result = np.full((SAMPLE, 3), np.nan, "f4")
     result[: len(chosen)] = points[chosen]
     return result
+
+
+class Points(NamedTuple):
+    """The points of a sweep that stand above the ground.
+
+    Attributes:
+        xyz: f8 (N, 3), m, in a world whose z is up.
+        time: f8 (N,), s, when each was measured.
+        ground: f8 (N,), z of the ground below, m.
+        label: u1 (N,), of module `evidence`.
+        open: bool (N,), whether there is something nearer beside it in the sweep, which may hide what it belongs to.
+    """
+
+    xyz: np.ndarray
+    time: np.ndarray
+    ground: np.ndarray
+    label: np.ndarray
+    open: np.ndarray
+
+    def select(self, chosen: np.ndarray) -> Points:
+        return Points(*(array[chosen] for array in self))
+
+
+def thinned(xyz: np.ndarray, flag: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Indices of the first point in each cube of CELL_M, i8, ascending; and whether any point of the cube has the flag.
+
+    Args:
+        xyz: f8 (N, 3), m; flag: bool (N,).
+    """
+    cell = np.floor(xyz / CELL_M).astype("i8")
+    cell -= cell.min(axis=0, initial=0)
+    span = cell.max(axis=0, initial=0) + 1
+    key = (cell[:, 0] * span[1] + cell[:, 1]) * span[2] + cell[:, 2]
+    _, first, cube = np.unique(key, return_index=True, return_inverse=True)
+    order = np.argsort(first, kind="stable")
+    return first[order], np.bincount(cube[flag], minlength=len(first))[order] > 0
+
+
+def moving_clusters(points: Points, frame: int, lidar: np.ndarray, step: float, min_points: int) -> Clusters:
+    """Clusters of points that move. Points that nothing is known about belong to the movers that they touch.
+
+    Args:
+        lidar: f8 (3,), its position.
+        step: angle between neighbouring columns, rad.
+    """
+    loose = points.select(points.label != STANDING)
+    number = _components(loose.xyz[:, :2], loose.label == MOVING, lidar[:2], step)
+    found = _described(loose, number, frame, lidar, min_points)
+    return found.select((found.moving >= TUNING.min_moving) & (found.size <= _MAX_SIZE_M))
+
+
+def still_clusters(points: Points, frame: int, lidar: np.ndarray, step: float, min_points: int) -> Clusters:
+    """Clusters of points that were not seen to move, which have the size of an object and stand on the ground."""
+    rest = points.select(points.label != MOVING)
+    number = _components(rest.xyz[:, :2], np.ones(len(rest.label), bool), lidar[:2], step)
+    found = _described(rest, number, frame, lidar, min_points)
+    height = found.top - found.floor
+    fits = (found.size >= _STILL_SIZE[0]) & (found.size <= _STILL_SIZE[1])
+    return found.select(fits & (height >= _STILL_TOP[0]) & (height <= _STILL_TOP[1]))
+
+
+def _components(xy: np.ndarray, core: np.ndarray, lidar: np.ndarray, step: float) -> np.ndarray:
+    """Number of the cluster of each point, i8 (N,); -1 = none. Others than `core` join clusters and connect none.
+
+    Two cells are in one cluster if the gap between them is one that neighbouring columns leave in a surface at their
+    distance, or, along the line of sight, one that a grazed surface leaves, and not wider than a maximum.
+    """
+    if not core.any():
+        return np.full(len(xy), -1)
+    cell = np.floor(xy / CELL_M).astype("i8")
+    cell -= cell.min(axis=0)
+    width = int(cell[:, 1].max()) + 1
+    keys, position = np.unique(cell[:, 0] * width + cell[:, 1], return_inverse=True)
+    is_core = np.zeros(len(keys), bool)
+    is_core[position[core]] = True
+    inside = np.zeros((len(keys), 2))
+    inside[position] = xy - lidar
+    distance = np.hypot(*inside.T)
+    sight = inside / np.maximum(distance, 1e-6)[:, None]
+    across = CELL_M + TUNING.gap_columns * step * distance
+    along = across + TUNING.gap_grazed * distance
+    gap = np.minimum(np.column_stack([along, across]), TUNING.max_gap_m)
+    reach = np.maximum(1.0, np.round(gap / CELL_M))
+    place = np.column_stack([keys // width, keys % width])
+    return _connect(keys, place, width, is_core, sight, reach)[position]
+
+
+@compiled
+def _connect(
+    keys: np.ndarray, place: np.ndarray, width: int, core: np.ndarray, sight: np.ndarray, reach: np.ndarray
+) -> np.ndarray:
+    """Number of the cluster of each cell, by union and find (Galler and Fischer, 1964).
+
+    Args:
+        keys: i8 (cell,), ascending, row * width + column; place: i8 (cell, 2), row and column.
+        sight: f8 (cell, 2), unit vector of the line of sight.
+        reach: f8 (cell, 2), cells that are connected are at most this far away along the line of sight and across it.
+    """
+    count = len(keys)
+    parent = np.arange(count)
+    joined = np.full(count, -1)
+    for n in range(count):
+        row, column = place[n]
+        nearest, span = 1 << 30, int(max(reach[n, 0], reach[n, 1]))
+        for i in range(row - span, row + span + 1):
+            left, right = max(0, column - span), min(width - 1, column + span)
+            m = np.searchsorted(keys, i * width + left)
+            while m < count and keys[m] <= i * width + right:
+                down, right_of = i - row, place[m, 1] - column
+                along = abs(down * sight[n, 0] + right_of * sight[n, 1])
+                across = abs(right_of * sight[n, 0] - down * sight[n, 1])
+                if max(abs(down), abs(right_of)) > 1 and (along > reach[n, 0] + 0.5 or across > reach[n, 1] + 0.5):
+                    m += 1
+                    continue
+                if core[m] and core[n]:
+                    a, b = n, m
+                    while parent[a] != a:
+                        a = parent[a]
+                    while parent[b] != b:
+                        b = parent[b]
+                    parent[max(a, b)] = min(a, b)
+                elif core[m] and not core[n]:
+                    away = down**2 + right_of**2
+                    if away < nearest:
+                        nearest, joined[n] = away, m
+                m += 1
+    result = np.full(count, -1)
+    for n in range(count):
+        a = n if core[n] else joined[n]
+        if a < 0:
+            continue
+        while parent[a] != a:
+            a = parent[a]
+        result[n] = a
+    return result
+
+
+def _described(points: Points, number: np.ndarray, frame: int, lidar: np.ndarray, min_points: int) -> Clusters:
+    """The clusters that have enough points, largest first, at most _MAX_CLUSTERS."""
+    chosen = np.flatnonzero(number >= 0)
+    order = chosen[np.argsort(number[chosen], kind="stable")]
+    ends = np.flatnonzero(np.diff(number[order])) + 1
+    groups = [group for group in np.split(order, ends) if len(group) >= min_points]
+    groups = sorted(groups, key=len, reverse=True)[:_MAX_CLUSTERS]
+    if not groups:
+        return Clusters.none()
+    times = np.array([points.time[group].mean() for group in groups])
+    outlines = []
+    for group, time in zip(groups, times, strict=True):
+        xy, hidden = points.xyz[group, :2], points.xyz[group[points.open[group]], :2]
+        outline, later, _ = outlined(xy, points.time[group] - time, points.open[group])
+        apart = np.linalg.norm(outline[:, None] - hidden[None], axis=-1).min(axis=1, initial=np.inf)
+        sample = sampled(np.column_stack([xy, points.time[group] - time]))
+        outlines.append((outline, later, apart <= TUNING.open_m, sample))
+    outline, later, is_open, sample = (np.stack(each) for each in zip(*outlines, strict=True))
+    return Clusters(
+        frame=np.full(len(groups), frame, "i4"),
+        time=times,
+        outline=outline,
+        later=later,
+        open=is_open,
+        sample=sample,
+        floor=np.array([np.median(points.ground[group]) for group in groups], "f4"),
+        top=np.array([points.xyz[group, 2].max() for group in groups], "f4"),
+        points=np.array([len(group) for group in groups], "i4"),
+        moving=np.array([(points.label[group] == MOVING).mean() for group in groups], "f4"),
+        lidar=np.broadcast_to(lidar[:2], (len(groups), 2)).astype("f4"),
+    )

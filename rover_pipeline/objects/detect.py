@@ -14,25 +14,21 @@ from rover_pipeline.kinematics.sweep import SweepMotion
 from rover_pipeline.lidar.geometry import sensor_info, stagger
 from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.mapping.sweeps import Sensor
-from rover_pipeline.objects.clustering import Points, moving_clusters, still_clusters, thinned
-from rover_pipeline.objects.clusters import Clusters
+from rover_pipeline.objects.clusters import Clusters, Points, moving_clusters, still_clusters, thinned
 from rover_pipeline.objects.evidence import Look, View, labels, votes
 from rover_pipeline.objects.options import ObjectsOptions
+from rover_pipeline.objects.tuning import TUNING
 
-#: Sweeps that are looked at for evidence: time between them, s, and how far from the sweep in question. What stands for
-#: longer than the farthest ones is seen to move only before and after.
+#: Schedule of the sweeps that give evidence: time between them, s, and how far from the sweep in question, in dense
+#: steps near to it and in wide ones far away. What stands for longer than the farthest ones is seen to move only before
+#: and after. Within the shortest time a slow body is still in its own place.
 _NEAR_S, _NEAR_SPAN_S = 0.5, 3.0
 _FAR_S, _FAR_SPAN_S = 2.0, 11.0
-#: Time within which a slow body is still in its own place, s.
-_LEAST_S = 0.35
-#: Columns beside a pixel that are looked at for something nearer, and how much nearer it is, m and share of the range.
-_BESIDE, _NEARER_M, _NEARER_SHARE = 3, 0.4, 0.02
+_MIN_SPAN_S = 0.35
 #: Edge of a cell, m.
 _CELL_M = 0.5
 #: What is narrower than this does not lift the ground, m: cars and hedges below which no ground is seen.
 _OPENING_M = 5.5
-#: A cell this far below the cells around it holds a false return from below the ground, m.
-_PIT_M = 0.6
 
 
 class Ground(NamedTuple):
@@ -62,7 +58,7 @@ class Ground(NamedTuple):
         np.minimum.at(lowest, (cell[:, 0], cell[:, 1]), points[:, 2])
         lowest = _filled(lowest)
         around = ndimage.median_filter(lowest, size=5, mode="nearest")
-        lowest = np.where(lowest < around - _PIT_M, around, lowest)
+        lowest = np.where(lowest < around - TUNING.pit_m, around, lowest)
         opened = ndimage.grey_opening(lowest, size=round(_OPENING_M / _CELL_M), mode="nearest")
         return Ground(corner, ndimage.uniform_filter(opened, 3, mode="nearest"))
 
@@ -88,10 +84,11 @@ def beside_nearer(rng: np.ndarray) -> np.ndarray:
     known = (rng > 0) & (rng != CLIPPED)
     metres = np.where(known, 0.001 * rng, np.inf)
     nearest = np.full(rng.shape, np.inf)
-    for columns in range(1, _BESIDE + 1):
+    for columns in range(1, TUNING.window_columns + 1):
         for way in (-columns, columns):
             nearest = np.minimum(nearest, np.roll(metres, way, axis=1))
-    return np.asarray(known & (nearest < metres - _NEARER_M - _NEARER_SHARE * np.where(known, metres, 0)))
+    margin = 2 * (TUNING.surface_m + TUNING.surface_share * np.where(known, metres, 0))
+    return np.asarray(known & (nearest < metres - margin))
 
 
 @dataclass(frozen=True)
@@ -141,35 +138,24 @@ class Detector:
             height = xyz[:, 2] - floor
             above = (height >= options.min_height) & (height <= options.max_height)
             stamp = self.motion.trajectory.ts[number]
-            others = [each for each in looks if self._tells(stamp, each.number)]
+            others = [look for look in looks if _MIN_SPAN_S <= abs(stamp - look.time) <= look.span]
             found = labels(votes(xyz[above], others, view))
             points = Points(xyz[above], stamp - self.origin + since[above], floor[above], found, ends[above])
             lidar = self.motion.trajectory.states.pos[number]
-            moving.append(moving_clusters(points, number, lidar, view.step, view.tilt, options.min_points))
+            moving.append(moving_clusters(points, number, lidar, view.step, options.min_points))
             if options.still:
                 still.append(still_clusters(points, number, lidar, view.step, options.min_points))
         return Clusters.joined(moving), Clusters.joined(still)
 
     def _looks(self, start: int, stop: int, images: dict[int, np.ndarray], poses: dict[int, Poses]) -> list[Look]:
-        """The sweeps around a range that tell about places in it."""
-        near, far = self._steps()
-        reach = round(_FAR_SPAN_S / self.motion.interval)
-        inner = round(_NEAR_SPAN_S / self.motion.interval)
-        looks = []
-        for number in range(max(0, start - reach), min(len(self.usable), stop + reach)):
-            is_near = number % near == 0 and start - inner <= number < stop + inner
-            if self.usable[number] and (is_near or number % far == 0):
+        """The sweeps that give evidence of places in a range of sweeps."""
+        ts, interval, looks = self.motion.trajectory.ts, self.motion.interval, []
+        near, far = (max(1, round(seconds / interval)) for seconds in (_NEAR_S, _FAR_S))
+        reach = round(_FAR_SPAN_S / interval)
+        for number in range(max(0, start - reach), min(len(ts), stop + reach)):
+            span = _FAR_SPAN_S if number % far == 0 else _NEAR_SPAN_S if number % near == 0 else 0.0
+            if self.usable[number] and span and ts[start] - span <= ts[number] <= ts[stop - 1] + span:
                 image = images[number] if number in images else self.read(number)
                 pose = poses[number] if number in poses else self.motion.columns(number, image.shape[1])
-                looks.append(Look(number, image, pose))
+                looks.append(Look(float(ts[number]), span, image, pose))
         return looks
-
-    def _tells(self, stamp: float, number: int) -> bool:
-        """Whether a sweep, one of those of `_looks`, tells about places of one at `stamp`, s."""
-        away = abs(stamp - self.motion.trajectory.ts[number])
-        return bool(_LEAST_S <= away <= (_FAR_SPAN_S if number % self._steps()[1] == 0 else _NEAR_SPAN_S))
-
-    def _steps(self) -> tuple[int, int]:
-        """Every how many sweeps one is looked at, near and far."""
-        near, far = (max(1, round(seconds / self.motion.interval)) for seconds in (_NEAR_S, _FAR_S))
-        return near, far

@@ -10,14 +10,13 @@ import numpy as np
 from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.objects.bodies import Body
-from rover_pipeline.objects.measurements import Measurements
+from rover_pipeline.objects.smoothing import Measurements
+from rover_pipeline.objects.tuning import TUNING
 
-#: Standard deviation of a radial velocity of a body, m/s: limbs and wheels move otherwise than the body.
-_RADIAL_SD = 0.4
-#: Differences of more standard deviations are those of another body, or of something that stands.
+#: Differences of more standard deviations are those of another body, or of something that stands: 99.7 %.
 _GATE = 3.0
-#: How far outside of a body's box a point may be, m, and the share of its range added to it: angles are coarse.
-_BESIDE_M, _BESIDE_SHARE = 0.3, 0.05
+#: Standard deviation of the direction of a point of a radar with some antennas, rad.
+_AZIMUTH_SD = 0.05
 
 
 class Echoes(NamedTuple):
@@ -77,30 +76,25 @@ class Echoes(NamedTuple):
         """The radial velocities of a body, as measurements of its motion; None if there are none.
 
         Args:
-            body: as the lidar alone tells; times: f8 (N,), s, of its samples.
+            body: as estimated from the lidar alone; times: f8 (N,), s, of its samples.
         """
         if not self.ambiguity or len(times) < 2:
             return None
         part = slice(np.searchsorted(self.time, times[0]), np.searchsorted(self.time, times[-1], side="right"))
         time, place, direction = self.time[part], self.place[part], self.direction[part]
         speed, distance = self.speed[part], self.distance[part]
-        centre = np.column_stack([np.interp(time, times, body.centre[:, axis]) for axis in range(2)])
+        near = body.near(times, time, place, 2 * TUNING.surface_m + _AZIMUTH_SD * distance)
         vel = np.column_stack([np.interp(time, times, body.vel[:, axis]) for axis in range(2)])
-        yaw = np.interp(time, times, body.yaw)
-        away = place - centre
-        along = np.abs(np.cos(yaw) * away[:, 0] + np.sin(yaw) * away[:, 1])
-        left = np.abs(np.cos(yaw) * away[:, 1] - np.sin(yaw) * away[:, 0])
-        margin = _BESIDE_M + _BESIDE_SHARE * distance
-        near = (along <= body.extent[0] / 2 + margin) & (left <= body.extent[1] / 2 + margin)
         expected = np.einsum("ni,ni->n", vel, direction)
-        # The multiple of the ambiguity is that which is nearest to what the lidar tells.
+        # The multiple of the ambiguity is that which is nearest to the lidar's estimate.
         more = speed - expected
         more = more - self.ambiguity * np.round(more / self.ambiguity)
         # What stands in the background has a speed of its own: zero. It is no body's when the body is faster.
         stands = np.abs(speed - self.ambiguity * np.round(speed / self.ambiguity)) < np.abs(more)
-        used = near & ~stands & (np.abs(more) < min(_GATE * _RADIAL_SD, self.ambiguity / 2))
+        used = near & ~stands & (np.abs(more) < min(_GATE * TUNING.radial_sd, self.ambiguity / 2))
         if not used.any():
             return None
         # Points of one frame are of one motion: together they weigh as much as one.
         _, frame, size = np.unique(time[used], return_inverse=True, return_counts=True)
-        return Measurements.radial(time[used], (expected + more)[used], _RADIAL_SD**2 * size[frame], direction[used])
+        variance = TUNING.radial_sd**2 * size[frame]
+        return Measurements.radial(time[used], (expected + more)[used], variance, direction[used])

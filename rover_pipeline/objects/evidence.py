@@ -1,8 +1,8 @@
 """Evidence that a point belongs to something that moves: at another time the lidar looked through its place.
 
 A return says that its beam passed freely up to it. A place that a beam passed some seconds before or after holds
-something now, so that it has come or will go. A place that was hidden, or that no beam looked at, tells nothing: what
-comes into view behind a corner, or is seen from another side, is no mover (Pomerleau et al., Long-term 3D map
+something now, so that it has come or will go. A place that was hidden, or that no beam looked at, gives no evidence:
+what comes into view behind a corner, or is seen from another side, is no mover (Pomerleau et al., Long-term 3D map
 maintenance in dynamic environments, ICRA 2014; Kim and Kim, Remove, then revert, IROS 2020).
 """
 
@@ -16,22 +16,11 @@ from rover_pipeline.kinematics.state import Poses
 from rover_pipeline.lidar.geometry import destagger, rays, sensor_info
 from rover_pipeline.lidar.ranges import CLIPPED
 from rover_pipeline.numerics.compiled import compiled
+from rover_pipeline.objects.tuning import TUNING
 
 #: Steps of the table of elevations.
 _ELEVATIONS = 8192
-#: Half of the window of pixels around a direction: it holds the beams that may hit the same surface, although poses,
-#: beams and columns do not agree exactly.
-_BEAMS, _COLUMNS = 1, 2
-#: A return within this distance of a point, plus the share of the range, is of the same surface, m.
-_SAME_M, _SAME_SHARE = 0.15, 0.005
-#: Beams that go farther than the point by this much, plus the share of the range, have passed its place, m.
-_FREE_M, _FREE_SHARE = 0.3, 0.01
-#: Minimum number of returns in the window of a passed place.
-_LEAST_RETURNS = 5
-
 STANDING, UNKNOWN, MOVING = range(3)
-#: Minimum number of looks through the place of a mover, and how many times more than looks at a surface there.
-_LEAST_LOOKS, _FACTOR = 2, 2
 
 
 class View(NamedTuple):
@@ -40,13 +29,12 @@ class View(NamedTuple):
     Attributes:
         first: azimuth of column 0, rad, to the left; columns go to the right.
         beam: i4 (step of elevation,), the beam nearest to an elevation; -1 = no beam looks there.
-        step, tilt: angle between neighbouring columns and beams, rad.
+        step: angle between neighbouring columns, rad.
     """
 
     first: float
     beam: np.ndarray
     step: float
-    tilt: float
 
     @staticmethod
     def of(metadata: str) -> View:
@@ -67,19 +55,20 @@ class View(NamedTuple):
         spacing = np.ptp(elevation) / max(1, len(order) - 1)
         outside = np.abs(elevation[beam] - angles) > 2 * spacing
         beam[outside & ((angles < elevation.min()) | (angles > elevation.max()))] = -1
-        return View(float(np.angle(turned.mean())), beam.astype("i4"), 2 * np.pi / columns, float(spacing))
+        return View(float(np.angle(turned.mean())), beam.astype("i4"), 2 * np.pi / columns)
 
 
 class Look(NamedTuple):
     """A sweep that places of other sweeps are looked for in.
 
     Attributes:
-        number: of the sweep.
+        time: of the sweep, s; span: longest time before and after it for which it gives evidence, s.
         rng: u2 (beam, column), mm, destaggered.
         poses: of the lidar at the columns, in the world.
     """
 
-    number: int
+    time: float
+    span: float
     rng: np.ndarray
     poses: Poses
 
@@ -102,7 +91,7 @@ def votes(points: np.ndarray, looks: list[Look], view: View) -> np.ndarray:
 def labels(counts: np.ndarray) -> np.ndarray:
     """STANDING, UNKNOWN or MOVING for each point, u1 (N,), from its votes, (N, 2)."""
     free, same = counts.astype("i4").T
-    moving = (free >= _LEAST_LOOKS) & (free > _FACTOR * same)
+    moving = (free >= TUNING.min_looks) & (free > 2 * same)
     return np.where(moving, MOVING, np.where(same >= np.maximum(1, free), STANDING, UNKNOWN)).astype("u1")
 
 
@@ -120,7 +109,7 @@ def _vote(
 
     A window with a return at the distance of the point shows a surface there. One whose nearest return lies behind the
     point shows that the place is free. Any other one, such as one with something nearer, or a surface that the beams
-    graze, tells nothing.
+    graze, gives no evidence.
     """
     beams, columns = rng.shape
     per_column = columns / (2 * np.pi)
@@ -139,10 +128,10 @@ def _vote(
             beam = beam_of[min(steps - 1, max(0, int((np.arcsin(z / distance) / np.pi + 0.5) * steps)))]
         if beam < 0 or distance < 0.3:
             continue
-        same, free = _SAME_M + _SAME_SHARE * distance, _FREE_M + _FREE_SHARE * distance
+        same = TUNING.surface_m + TUNING.surface_share * distance
         nearest, returns, surface = np.inf, 0, False
-        for b in range(max(0, beam - _BEAMS), min(beams, beam + _BEAMS + 1)):
-            for k in range(c - _COLUMNS, c + _COLUMNS + 1):
+        for b in range(max(0, beam - TUNING.window_beams), min(beams, beam + TUNING.window_beams + 1)):
+            for k in range(c - TUNING.window_columns, c + TUNING.window_columns + 1):
                 value = rng[b, k % columns]
                 if value == 0 or value == CLIPPED:
                     continue
@@ -153,5 +142,5 @@ def _vote(
                     surface = True
         if surface:
             counts[n, 1] += 1
-        elif returns >= _LEAST_RETURNS and nearest > distance + free:
+        elif returns >= TUNING.min_returns and nearest > distance + 2 * same:
             counts[n, 0] += 1

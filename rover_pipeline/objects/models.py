@@ -1,54 +1,38 @@
-"""How bodies move: nearly constant velocity, as of a person, or nearly constant speed and turn rate, as of a car.
+"""Motion models: nearly constant velocity, as of a person, and nearly constant speed and turn rate, as of a car.
 
-A person may step aside. A car moves where it heads, so that its sides tell its direction, and a bend of some seconds is
-one turn rate. A body of nearly constant velocity would need a large acceleration there, and with it a velocity that
-follows every error of a position (Schubert, Richter and Wanielik, Comparison and evaluation of advanced motion models
-for vehicle tracking, 2008: CTRV).
+A person may step aside. A car moves where it heads, so that its sides give its direction, and a bend of some seconds is
+one turn rate. With the model of constant velocity a bend would need a large acceleration, and the velocity would follow
+every error of a position (Schubert, Richter and Wanielik, Comparison and evaluation of advanced motion models for
+vehicle tracking, 2008: CV and CTRV).
+
+States are f8 (N, S) and begin with x and y, m. Both models have the same methods:
+
+- `predicted(state, dt)`: the states after times, f8 (N,), s, and their derivatives by the states, f8 (N, S, S).
+- `information(state, dt)`: inverse covariance of what the motion adds to the predicted states, f8 (N, S, S).
+- `prior()`: inverse variances of the first state, f8 (S,).
+- `in_plane(state)`: x, y and their velocities, f8 (N, 4), and their derivatives by the states, f8 (N, 4, S).
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
 from rover_pipeline.numerics.linear import matmul
-from rover_pipeline.objects.measurements import SPEED_SD
 
-#: What is known of a body's place, heading and turn rate beforehand: standard deviations, m, rad, rad/s.
-_PLACE_SD, _HEADING_SD, _TURN_SD = 100.0, 1.0, 0.7
-#: Variance by which a body drifts sideways, m2/s: the middle of a car does not quite move where the car heads.
+#: Prior of a body, standard deviations: wider than any body in range, m, m/s, rad, rad/s (a car in its tightest bend).
+_PLACE_SD, SPEED_SD, _HEADING_SD, _TURN_SD = 100.0, 8.0, 1.0, 0.7
+#: Variance by which a car drifts sideways, m2/s: its middle does not quite move where it heads.
 _SLIP = 0.0025
 
 
-class Model(Protocol):
-    """A motion of states, f8 (N, S), whose first two values are x and y, m."""
-
-    def predicted(self, state: np.ndarray, dt: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The states after times, f8 (N,), s, and their derivatives by the states, f8 (N, S, S)."""
-
-    def information(self, state: np.ndarray, dt: np.ndarray) -> np.ndarray:
-        """Inverse covariance of what the motion adds to the predicted states, f8 (N, S, S)."""
-
-    def prior(self) -> np.ndarray:
-        """Inverse variances of the first state, f8 (S,), of which next to nothing is known."""
-
-    def radial(self, state: np.ndarray, direction: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The velocities along directions, f8 (N, 2): f8 (N,), m/s, and their derivatives, f8 (N, S)."""
-
-    def heading(self, state: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-        """The headings, f8 (N,), rad, and their derivatives, f8 (N, S); None if the model has none."""
-
-    def motion(self, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """x, y and their velocities, f8 (N, 4), and their derivatives by the states, f8 (N, 4, S)."""
-
-
-def _doubly_integrated(noise: float, dt: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _integrated_noise(density: float, dt: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Inverse covariance of a value and its rate, whose change is white noise of this power spectral density."""
-    return 12 / (noise * dt**3), -6 / (noise * dt**2), 4 / (noise * dt)
+    return 12 / (density * dt**3), -6 / (density * dt**2), 4 / (density * dt)
 
 
-class Straight(NamedTuple):
+class ConstantVelocity(NamedTuple):
     """State: x, y, m, and their velocities, m/s.
 
     Attributes:
@@ -64,7 +48,7 @@ class Straight(NamedTuple):
 
     def information(self, state: np.ndarray, dt: np.ndarray) -> np.ndarray:
         result = np.zeros((len(dt), 4, 4))
-        place, both, rate = _doubly_integrated(self.noise, dt)
+        place, both, rate = _integrated_noise(self.noise, dt)
         for axis in range(2):
             result[:, axis, axis], result[:, 2 + axis, 2 + axis] = place, rate
             result[:, axis, 2 + axis] = result[:, 2 + axis, axis] = both
@@ -73,22 +57,15 @@ class Straight(NamedTuple):
     def prior(self) -> np.ndarray:
         return np.array([_PLACE_SD, _PLACE_SD, SPEED_SD, SPEED_SD]) ** -2.0
 
-    def radial(self, state: np.ndarray, direction: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        slope = np.column_stack([np.zeros_like(direction), direction])
-        return np.einsum("ni,ni->n", slope, state), slope
-
-    def heading(self, state: np.ndarray) -> None:
-        return None
-
-    def motion(self, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def in_plane(self, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return state, np.tile(np.eye(4), (len(state), 1, 1))
 
 
-class Turning(NamedTuple):
+class ConstantTurn(NamedTuple):
     """State: x, y, m, heading, rad, speed, m/s, and turn rate, rad/s.
 
     Attributes:
-        ahead: power spectral density of the acceleration along the way, m2/s3.
+        ahead: power spectral density of the acceleration along the heading, m2/s3.
         turn: that of the change of the turn rate, rad2/s3.
     """
 
@@ -115,7 +92,7 @@ class Turning(NamedTuple):
     def information(self, state: np.ndarray, dt: np.ndarray) -> np.ndarray:
         own = np.zeros((len(dt), 5, 5))
         for noise, value, rate in ((self.ahead, 0, 3), (self.turn, 2, 4)):
-            own[:, value, value], both, own[:, rate, rate] = _doubly_integrated(noise, dt)
+            own[:, value, value], both, own[:, rate, rate] = _integrated_noise(noise, dt)
             own[:, value, rate] = own[:, rate, value] = both
         own[:, 1, 1] = 1 / (_SLIP * dt)
         angle = state[:, 2] + state[:, 4] * dt / 2
@@ -128,22 +105,13 @@ class Turning(NamedTuple):
     def prior(self) -> np.ndarray:
         return np.array([_PLACE_SD, _PLACE_SD, _HEADING_SD, SPEED_SD, _TURN_SD]) ** -2.0
 
-    def radial(self, state: np.ndarray, direction: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        cos, sin, speed = np.cos(state[:, 2]), np.sin(state[:, 2]), state[:, 3]
-        along = direction[:, 0] * cos + direction[:, 1] * sin
-        slope = np.zeros((len(state), 5))
-        slope[:, 2], slope[:, 3] = speed * (direction[:, 1] * cos - direction[:, 0] * sin), along
-        return speed * along, slope
-
-    def heading(self, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        slope = np.zeros((len(state), 5))
-        slope[:, 2] = 1
-        return state[:, 2], slope
-
-    def motion(self, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def in_plane(self, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         cos, sin, speed = np.cos(state[:, 2]), np.sin(state[:, 2]), state[:, 3]
         slope = np.zeros((len(state), 4, 5))
         slope[:, 0, 0] = slope[:, 1, 1] = 1
         slope[:, 2, 2], slope[:, 2, 3] = -speed * sin, cos
         slope[:, 3, 2], slope[:, 3, 3] = speed * cos, sin
         return np.column_stack([state[:, :2], speed * cos, speed * sin]), slope
+
+
+Model = ConstantVelocity | ConstantTurn

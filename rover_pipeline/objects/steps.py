@@ -20,19 +20,18 @@ from rover_pipeline.objects.bodies import Body, moving_body, still_body
 from rover_pipeline.objects.clusters import Clusters
 from rover_pipeline.objects.detect import Detector
 from rover_pipeline.objects.echoes import Echoes
-from rover_pipeline.objects.joining import whole_tracks
+from rover_pipeline.objects.merging import merged_tracks
 from rover_pipeline.objects.options import CLASSES, ObjectsOptions
 from rover_pipeline.objects.tracking import track_clusters
+from rover_pipeline.objects.tuning import TUNING
 from rover_pipeline.objects.views import lidar_view
 from rover_pipeline.radar.axes import max_doppler
 from rover_pipeline.radar.timing import frame_duration
 
-#: Sweeps whose clusters are found at once: they share a ground, and the sweeps that are looked at for evidence.
+#: Sweeps whose clusters are found at once: they share a ground, and the sweeps that give evidence.
 _SWEEPS = 40
 #: Number of sweeps that the direction of up is estimated from.
 _FLOOR_SWEEPS = 8
-#: Minimum share of points whose places were seen to be free, in a body that moves.
-_LEAST_MOVING = 0.6
 #: Length, width and height, m, and speed, m/s, in the middle of a class, and the factor by which two of three differ at
 #: most. Sizes are those of clusters, of which beams see a part. Cars: segments B to D of the European market, and vans.
 #: Pedestrians walk at 1.3 m/s (Bohannon, 1997). Cyclists ride at 3 to 7 m/s.
@@ -41,12 +40,11 @@ _TYPICAL: dict[str, tuple[tuple[float, float], ...]] = {
     "pedestrian": ((0.45, 1.6), (0.5, 1.6), (1.7, 1.15), (1.2, 1.6)),
     "cyclist": ((1.6, 1.3), (0.55, 1.5), (1.7, 1.15), (4.5, 1.5)),
 }
-#: Distance, in spreads squared, at which an object is as likely "other".
-_OTHER = 9.0
-#: Least probability of "other": rules are never sure.
-_DOUBT = 0.05
-#: Least speed that is told from a slower one, m/s.
-_LEAST_SPEED = 0.3
+#: Squared distance, in spreads, at which an object is as likely "other"; and minimum probability of "other": rules are
+#: never sure.
+_OTHER, _MIN_OTHER = 9.0, 0.05
+#: Minimum speed, m/s: slower ones are alike.
+_MIN_SPEED = 0.3
 
 
 def objects(
@@ -125,15 +123,15 @@ def objects(
     return result, Inspection(measured, warnings, notes=assumed)
 
 
-def _empty(count: int, most: int) -> dict[str, np.ndarray]:
-    vectors = {name: np.full((count, most, 3), np.nan, "f4") for name in ("centre", "extent", "vel")}
+def _empty(count: int, max_objects: int) -> dict[str, np.ndarray]:
+    vectors = {name: np.full((count, max_objects, 3), np.nan, "f4") for name in ("centre", "extent", "vel")}
     return {
         **vectors,
-        "vel_sd": np.full((count, most), np.nan, "f4"),
-        "yaw": np.full((count, most), np.nan, "f4"),
-        "track": np.full((count, most), -1, "i4"),
-        "probability": np.full((count, most, len(CLASSES)), np.nan, "f4"),
-        "measured": np.zeros((count, most), "u1"),
+        "vel_sd": np.full((count, max_objects), np.nan, "f4"),
+        "yaw": np.full((count, max_objects), np.nan, "f4"),
+        "track": np.full((count, max_objects), -1, "i4"),
+        "probability": np.full((count, max_objects, len(CLASSES)), np.nan, "f4"),
+        "measured": np.zeros((count, max_objects), "u1"),
         "count": np.zeros(count, "u2"),
     }
 
@@ -160,10 +158,10 @@ def _moving(
         radial = None if echoes is None else echoes.of_body(alone, stamps[alone.sweep])
         return alone if radial is None else moving_body(own, stamps, radial, step)
 
-    found = whole_tracks(
+    found = merged_tracks(
         track_clusters(clusters, stamps, options.coast), body, stamps, options.min_hits, 2 * options.coast
     )
-    return [each for each in found if each.moving >= _LEAST_MOVING and each.way >= options.min_way]
+    return [each for each in found if each.moving >= TUNING.min_moving and each.way >= options.min_way]
 
 
 def _standing(clusters: Clusters, stamps: np.ndarray, options: ObjectsOptions) -> list[Body]:
@@ -194,10 +192,10 @@ def _fill(
                 places.setdefault(sweep, []).append((distance, number, at))
     speeds = [float(np.median(np.linalg.norm(body.vel[:, :2], axis=1))) for body in everything]
     classes = [probabilities(body.extent, speed) for body, speed in zip(everything, speeds, strict=True)]
-    most, dropped = result["track"].shape[1], 0
+    limit, dropped = result["track"].shape[1], 0
     for sweep, listed in places.items():
-        dropped += max(0, len(listed) - most)
-        for row, (_, number, at) in enumerate(sorted(listed)[:most]):
+        dropped += max(0, len(listed) - limit)
+        for row, (_, number, at) in enumerate(sorted(listed)[:limit]):
             body = everything[number]
             ahead = matmul(level.T, [np.cos(body.yaw[at]), np.sin(body.yaw[at]), 0.0])
             result["centre"][sweep, row] = matmul(level.T, body.centre[at])
@@ -208,7 +206,7 @@ def _fill(
             result["track"][sweep, row] = number
             result["probability"][sweep, row] = classes[number]
             result["measured"][sweep, row] = body.measured[at]
-        result["count"][sweep] = min(len(listed), most)
+        result["count"][sweep] = min(len(listed), limit)
     return dropped
 
 
@@ -217,9 +215,9 @@ def probabilities(extent: np.ndarray, speed: float) -> np.ndarray:
 
     Args:
         extent: f8 (3,), length, width and height, m.
-        speed: of most of the track, m/s; 0 = it stands, so that the speed tells nothing.
+        speed: median of the track, m/s; 0 = it stands, so that the speed says nothing.
     """
-    values = np.log([*extent, max(speed, _LEAST_SPEED)])
+    values = np.log([*extent, max(speed, _MIN_SPEED)])
     weights = np.array([1.0, 1.0, 1.0, float(speed > 0)])
     distance = np.full(len(CLASSES), _OTHER)
     for number, name in enumerate(CLASSES):
@@ -228,6 +226,6 @@ def probabilities(extent: np.ndarray, speed: float) -> np.ndarray:
             distance[number] = (weights * ((values - middle) / factor) ** 2).sum()
     fit = np.exp(-(distance - distance.min()) / 2)
     fit /= fit.sum()
-    fit *= 1 - _DOUBT
-    fit[CLASSES.index("other")] += _DOUBT
+    fit *= 1 - _MIN_OTHER
+    fit[CLASSES.index("other")] += _MIN_OTHER
     return np.asarray(fit)

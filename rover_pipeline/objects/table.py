@@ -13,7 +13,7 @@ STEPS = (
     Step(
         sensor="_objects",
         function="rover_pipeline.objects.steps:objects",
-        version=4,
+        version=5,
         sections=("objects", "lidar", "rig", "sync.times"),
         uses={"rig": ("name", "radar")},
         options=ObjectsOptions,
@@ -38,7 +38,7 @@ STEPS = (
             ),
             "vel": Output("Velocity in the world, m/s. [object, xyz]", type="f4", unit="m/s"),
             "vel_sd": Output(
-                "Standard deviation of a horizontal component of vel, m/s, as the track itself tells. [object]",
+                "Standard deviation of a horizontal component of vel, m/s, from how well the track fits. [object]",
                 type="f4",
                 unit="m/s",
             ),

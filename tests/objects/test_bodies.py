@@ -1,4 +1,4 @@
-"""Boxes that drive along known ways: their velocities, headings and sizes, and what they are said to be sure of."""
+"""Boxes that drive along known ways: their velocities, headings, sizes and standard deviations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from rover_pipeline.objects.bodies import Body, moving_body
 from rover_pipeline.objects.clusters import Clusters
-from rover_pipeline.objects.joining import whole_tracks
+from rover_pipeline.objects.merging import merged_tracks
 from tests.objects.synthetic import PERIOD, STEP, Way, bend, seen, velocities
 
 CAR = (4.2, 1.75)
@@ -88,8 +88,8 @@ def test_clusters_of_something_else_at_the_end_of_a_track_are_left_out() -> None
     assert errors(body, way).max() < 0.3
 
 
-def _whole(tracks: list[Clusters], longest: float = 3.0) -> list[Body]:
-    return whole_tracks(tracks, of, STAMPS, least=8, longest=longest)
+def _merged(tracks: list[Clusters], longest: float = 3.0) -> list[Body]:
+    return merged_tracks(tracks, of, STAMPS, min_hits=8, longest=longest)
 
 
 def _walk(x: float, y: float, speed: float) -> Way:
@@ -106,13 +106,13 @@ def _between(clusters: Clusters, begin: int, end: int) -> Clusters:
 
 def test_a_walker_who_comes_out_behind_a_pillar_is_the_same_one() -> None:
     one = seen(_walk(0.0, 5.0, 1.4), (0.3, 0.5), STAMPS, (2.0, 0.0), seed=7)
-    bodies = _whole([_between(one, 0, 14), _between(one, 30, 40)])
+    bodies = _merged([_between(one, 0, 14), _between(one, 30, 40)])
     assert len(bodies) == 1 and bodies[0].measured.sum() == 24
 
 
 def test_a_walker_behind_several_pillars_is_the_same_one() -> None:
     one = seen(_walk(0.0, 5.0, 1.4), (0.3, 0.5), STAMPS, (2.0, 0.0), seed=17)
-    bodies = _whole([_between(one, 0, 9), _between(one, 13, 22), _between(one, 26, 40)])
+    bodies = _merged([_between(one, 0, 9), _between(one, 13, 22), _between(one, 26, 40)])
     assert len(bodies) == 1
 
 
@@ -121,7 +121,7 @@ def test_two_walkers_whom_the_tracker_takes_for_one_behind_a_pillar_are_two() ->
     size = (0.3, 0.5)
     one = _between(seen(_walk(0.0, 5.0, 1.4), size, STAMPS, (2.0, 0.0), seed=8), 0, 16)
     other = _between(seen(_walk(5.4, 5.2, -1.4), size, STAMPS, (2.0, 0.0), seed=9), 19, 40)
-    bodies = _whole([Clusters.joined([one, other])])
+    bodies = _merged([Clusters.joined([one, other])])
     assert len(bodies) == 2
     assert bodies[0].vel[:, 0].min() > 1.2 and bodies[1].vel[:, 0].max() < -1.2
 
@@ -131,7 +131,7 @@ def test_which_of_two_walkers_side_by_side_goes_on_is_not_guessed() -> None:
     one, left, right = (
         seen(_walk(0.0, y, 1.4), size, STAMPS, (2.0, 0.0), seed=10 + number) for number, y in enumerate((5.0, 4.7, 5.3))
     )
-    assert len(_whole([_between(one, 0, 14), _between(left, 26, 40), _between(right, 26, 40)])) == 3
+    assert len(_merged([_between(one, 0, 14), _between(left, 26, 40), _between(right, 26, 40)])) == 3
 
 
 def test_the_front_and_the_rear_of_a_car_that_a_post_parts_are_one_car() -> None:
@@ -139,7 +139,7 @@ def test_the_front_and_the_rear_of_a_car_that_a_post_parts_are_one_car() -> None
     whole = seen(way, CAR, STAMPS, (10.0, -15.0), seed=14)
     front = seen(way, CAR, STAMPS, (10.0, -15.0), seed=15, hidden=lambda sweep: (0.6, 3.0))
     rear = seen(way, CAR, STAMPS, (10.0, -15.0), seed=16, hidden=lambda sweep: (-3.0, -0.2))
-    bodies = _whole([Clusters.joined([_between(whole, 0, 20), _between(rear, 20, 40)]), _between(front, 20, 34)])
+    bodies = _merged([Clusters.joined([_between(whole, 0, 20), _between(rear, 20, 40)]), _between(front, 20, 34)])
     assert len(bodies) == 1
     assert errors(bodies[0], way).max() < 0.3
 
@@ -150,7 +150,7 @@ def test_a_car_that_was_seen_in_parts_between_others_is_the_one_that_goes_on() -
     whole = seen(way, CAR, STAMPS, (13.0, -18.0), seed=18)
     gap = 10.0 - speed * STAMPS
     part = seen(way, CAR, STAMPS, (13.0, -18.0), seed=19, hidden=lambda sweep: (gap[sweep] - 1.4, gap[sweep] + 1.4))
-    bodies = _whole([_between(part, 0, 17), _between(whole, 17, 40)])
+    bodies = _merged([_between(part, 0, 17), _between(whole, 17, 40)])
     assert len(bodies) == 1 and bodies[0].sweep[0] <= 12
     assert errors(bodies[0], way).max() < 0.6
 
@@ -159,4 +159,4 @@ def test_a_car_that_comes_back_the_other_way_is_another_one() -> None:
     """The gap is long enough for a car to turn round, which is not guessed."""
     one = seen(_walk(0.0, 8.0, 5.0), CAR, STAMPS, (2.0, 0.0), seed=20)
     other = seen(_walk(19.5, 8.5, -5.0), CAR, STAMPS, (2.0, 0.0), seed=21)
-    assert len(_whole([_between(one, 0, 12), _between(other, 26, 40)])) == 2
+    assert len(_merged([_between(one, 0, 12), _between(other, 26, 40)])) == 2

@@ -1,23 +1,25 @@
-"""The motion that measurements tell: against another smoother, and with measurements that are wrong."""
+"""The motion that follows from measurements: against another smoother, and with measurements that are wrong."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from rover_pipeline.objects.measurements import SPEED_SD, Measurements
-from rover_pipeline.objects.models import Straight, Turning
-from rover_pipeline.objects.motions import most_likely
-from rover_pipeline.objects.smoothing import solve
+from rover_pipeline.objects.models import SPEED_SD, ConstantTurn, ConstantVelocity
+from rover_pipeline.objects.smoothing import Measurements, Smoothed, fit_motion, solve
 
 TIMES = 0.1 * np.arange(50)
+
+
+def positions(time: np.ndarray, xy: np.ndarray, variance: float) -> Measurements:
+    return Measurements.positions(time, xy, np.full((len(time), 2), variance), np.zeros(len(time)))
 
 
 def test_covariances_are_those_of_the_smoother_of_rauch_tung_and_striebel() -> None:
     """At measurements without errors, the t distribution has the curvature of a Gaussian of 4/5 of its variance."""
     noise, variance = 0.7, 0.05
     begin = np.column_stack([2 * TIMES, -TIMES, np.full(50, 2.0), np.full(50, -1.0)])
-    places = Measurements.positions(TIMES, begin[:, :2], np.full(50, variance))
-    found = solve(Straight(noise), places, TIMES, begin).smoothed()
+    places = positions(TIMES, begin[:, :2], variance)
+    found = solve(ConstantVelocity(noise), places, TIMES, begin).smoothed()
     np.testing.assert_allclose(found.state, begin, atol=1e-6)
     f = np.eye(4)
     f[0, 2] = f[1, 3] = 0.1
@@ -37,7 +39,7 @@ def test_covariances_are_those_of_the_smoother_of_rauch_tung_and_striebel() -> N
 
 
 def test_the_derivatives_of_a_turning_motion_are_those_of_its_steps() -> None:
-    model, state, dt = Turning(1.0, 0.1), np.array([[1.0, 2.0, 0.3, 5.0, 0.7]]), np.array([0.1])
+    model, state, dt = ConstantTurn(1.0, 0.1), np.array([[1.0, 2.0, 0.3, 5.0, 0.7]]), np.array([0.1])
     steps = [
         (model.predicted(state + h, dt)[0] - model.predicted(state - h, dt)[0])[0] / 2e-6 for h in 1e-6 * np.eye(5)
     ]
@@ -49,11 +51,10 @@ def test_places_that_are_far_off_and_radial_velocities_count_for_what_they_are_w
     truth = np.column_stack([3 * TIMES, 0 * TIMES])
     places = truth + rng.normal(0, 0.05, truth.shape)
     places[[20, 21, 48, 49]] += [4.0, -3.0]
-    measured = Measurements.positions(TIMES, places, np.full(50, 0.05**2))
-    found = most_likely(measured, TIMES)
+    found = fit_motion(positions(TIMES, places, 0.05**2), TIMES, Smoothed.standing(TIMES, places, TIMES))
     assert np.linalg.norm(found.state[:, 2:] - [3.0, 0.0], axis=1).max() < 0.25
-    few = Measurements.positions(TIMES[::25], truth[::25], np.full(2, 0.3**2))
+    few, before = positions(TIMES[::25], truth[::25], 0.3**2), Smoothed.standing(TIMES[::25], truth[::25], TIMES)
     radial = Measurements.radial(TIMES, np.full(50, 3 * np.cos(0.3)), np.full(50, 0.1**2),
                                  np.tile([np.cos(0.3), np.sin(0.3)], (50, 1)))  # fmt: skip
-    with_radar, without = (most_likely(each, TIMES) for each in (few.merged(radial), few))
+    with_radar, without = (fit_motion(each, TIMES, before) for each in (few.merged(radial), few))
     assert with_radar.cov[:, 2, 2].mean() < 0.5 * without.cov[:, 2, 2].mean()

@@ -1,0 +1,85 @@
+"""The numbers of `_objects` that were tuned, each with what it guards against.
+
+They were tuned on simulated streets, crowds and rides, and are one choice for all recordings: the figures of
+`docs/sensors/objects.md` hold for these. Numbers without which no figure changed were removed. What stands in the other
+modules is not tuned: sizes of classes, properties of sensors, quantiles of distributions, grids of what is estimated,
+the layout of arrays, the schedule of the work, and limits of solvers.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Tuning(NamedTuple):
+    """The tuned numbers, in the order of the steps."""
+
+    # Evidence that a place was free, or that a surface was there.
+    #: Ranges of one surface differ by at most this, m, and the share of the range: errors of ranges and poses, rough
+    #: surfaces. What is twice as far away is another surface.
+    surface_m: float = 0.15
+    surface_share: float = 0.005
+    #: Half of the window of pixels around a direction: beams of two sweeps do not hit quite the same places.
+    window_beams: int = 1
+    window_columns: int = 2
+    #: Minimum number of returns in the window, against places that are taken for free because beams were lost there.
+    min_returns: int = 5
+    #: Minimum number of sweeps that looked through the place of a mover, against single wrong ranges.
+    min_looks: int = 2
+    #: A cell of the ground this far below its neighbours is a mirror image or another false return, m.
+    pit_m: float = 0.6
+
+    # Clusters.
+    #: Gap within a cluster, in distances between neighbouring columns, against cars that fall apart far away.
+    gap_columns: float = 3.0
+    #: The same along the line of sight, as a share of the range: beams graze roofs and sides, and hit them in places.
+    gap_grazed: float = 0.03
+    #: Maximum gap within a cluster, m, against people far away who walk side by side and become one body.
+    max_gap_m: float = 1.2
+    #: Minimum share of points in free places, against shadows and surfaces that come into view.
+    min_moving: float = 0.5
+    #: An end of a cluster this near to a point that has something nearer beside it may be hidden, m.
+    open_m: float = 0.25
+
+    # Tracks.
+    #: Power spectral density of the acceleration, m2/s3, against tracks that lose a body which turns or brakes.
+    track_noise: float = 4.0
+    #: The same while a body is hidden, against bodies that are taken for one another behind an occlusion.
+    gap_noise: float = 0.5
+    #: A cluster larger than this many times a track, plus a metre, is of two bodies that touch.
+    size_factor: float = 2.0
+    #: Number of sweeps without a cluster behind which a track is cut, against one that took another body there.
+    gap_sweeps: int = 2
+    #: Longest time for which two tracks of a body overlap, s, where one ends at its rear and one begins at its front.
+    max_overlap_s: float = 1.0
+    #: Minimum number of clusters from which a motion can be estimated.
+    min_clusters: int = 4
+
+    # Boxes and motions.
+    #: Standard deviations of an end of a body, m, and of what is hidden of it as a share of its length.
+    end_sd: float = 0.06
+    size_share: float = 0.1
+    #: Standard deviation of an expected middle, m: how well the motion predicts which end of a body is seen.
+    match_sd: float = 0.25
+    #: Relative probability that an end of a cluster is one of the body when something may hide what goes on there, or
+    #: when it is turned away from the lidar.
+    hidden_end_prior: float = 0.25
+    #: Standard deviation of a middle that is measured from an end which looks like one of the body, m; and its limit as
+    #: a share of what is hidden, above that of a uniform distribution, because errors of neighbouring sweeps are alike.
+    end_doubt: float = 0.095
+    unknown_share: float = 3.0
+    #: Width of a line of points, m, its minimum number of points, and length, m, against corners taken for sides.
+    line_width_m: float = 0.08
+    min_line_points: int = 6
+    min_line_m: float = 1.0
+    #: Standard deviation of the direction of a side in its body, rad: sides are a little curved.
+    side_sd: float = 0.017
+    #: Clusters this many standard deviations off are of something else that the tracker took for the body.
+    outlier_sds: float = 6.0
+    #: Minimum speed of a motion that has a direction, m/s, against headings that follow the noise.
+    min_speed: float = 0.5
+    #: Standard deviation of a radial velocity of the radar, m/s: limbs and wheels move otherwise than the body.
+    radial_sd: float = 0.4
+
+
+TUNING = Tuning()
