@@ -163,7 +163,7 @@ def _distance(before: Body, after: Body, gap: float) -> float:
     """Squared distance of two tracks in the middle of the gap between them, in standard deviations; inf if one comes
     back the way that the other one went, or both stand, in two places."""
     one, other = before.vel[-1, :2], after.vel[0, :2]
-    apart = float(np.linalg.norm(before.centre[-1, :2] - after.centre[0, :2]))
+    apart = float(np.linalg.norm(before.centre[-1, :2] - after.centre[0, :2], axis=0))
     both_stand = before.way == after.way == 0
     if matmul(one, other) < -(TUNING.min_speed**2) or (both_stand and apart > TUNING.match_sd):
         return float("inf")
