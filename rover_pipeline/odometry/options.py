@@ -25,7 +25,8 @@ class OdometrySection(Options):
         ge=1,
         description="1 = poses of the backend; 2 = scan-to-map registration in continuous time, where each column has "
         "its own pose; each further pass refines the whole trajectory in one batch, each sweep against the map of "
-        "others; null = until further ones would move the poses by less than their standard deviations, 32 at most.",
+        "others; null = until further ones would move the poses by less than their standard deviations and 2 mm, 32 at "
+        "most.",
     )
     segment: float = Field(
         60.0,

@@ -40,7 +40,7 @@ from rover_pipeline.odometry.registration.cross_validation import (
     weakly_constrained,
 )
 from rover_pipeline.odometry.registration.point_terms import DEPTH, ELEVATION, PointErrors
-from rover_pipeline.odometry.registration.register import batch_passes
+from rover_pipeline.odometry.registration.register import batch_passes, has_settled
 from rover_pipeline.odometry.segments import SweepReader
 from rover_pipeline.odometry.spline import SplineTrajectory
 from rover_pipeline.odometry.vibration import NO_VIBRATION, Vibration
@@ -205,7 +205,8 @@ def _repeated(
         left = remaining_moves(done, best.band)
         moves = in_deviations(pose_moves(best.trajectory, further, reader.times), cov)
         largest = left * max(moves, _elevation_change(best, done) / deviation)
-        if reader.options.passes is None and len(done) > 1 and largest < _SETTLED:
+        settled = largest < _SETTLED and has_settled(reader.options, best.trajectory, further, reader.times, left)
+        if len(done) > 1 and settled:
             return _as_settled(best, reader.times, done, left)
         batch, since = _pass(reader, further, ranges, gyro, done[-1].errors), done
         if len(done) > 1 and is_worse(best.fits, batch.fits):

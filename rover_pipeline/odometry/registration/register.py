@@ -39,7 +39,7 @@ _JUDGED = 3
 #: Batch passes after which trajectories are compared: about what it takes to undo errors of a guess of centimetres.
 _COMPARED_AFTER = 5
 #: Largest number of batch passes, and the root mean square distance of the poses from where passes lead, metres, below
-#: which no further one is of use to a first trajectory: planes settle at once, leaves after several passes.
+#: which no further one is of use: planes settle at once, leaves after several passes.
 _MAX_BATCH_PASSES, _SETTLED = 30, 0.002
 #: Distance of a sweep from the map of others, relative to the largest error of a valid pose, below which they agree:
 #: maps change every half second, so that such errors add up to half of the largest one over two seconds.
