@@ -121,7 +121,7 @@ def target(name: str) -> Iterator[_Target]:
 
     with (
         laboratory() as made,
-        patch("rover_pipeline.engine.command._apart", lambda orders, trace, make: make()),
+        patch("rover_pipeline.engine.command.run_apart", lambda work, before, **rest: (before(), work())[1]),
         patch("rover_pipeline.importers.apart.import_apart", lambda work, *rest: work()),
     ):
         file, action = TARGETS.get(name) or (_cloud(made.captures, name), "import clouds")
