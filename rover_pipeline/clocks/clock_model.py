@@ -7,12 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rover_pipeline.clocks.lower_envelope import lower_envelope
-from rover_pipeline.clocks.phase_posterior import DRIFT
-
-#: Fraction of the largest error by which a phase changes at a restart. By less, a clock follows it.
-STEP = 0.5
-#: A model follows a clock where this share of its arrivals is that near.
-_FOLLOWS = 0.98
+from rover_pipeline.clocks.tuning import TUNING
 
 
 class ClockOptions(NamedTuple):
@@ -71,11 +66,11 @@ def fit_clock(
     first, last = numbers[0], numbers[-1]
     latency = ts[used] - (begin + (numbers - first) * period)  # after equally spaced times
     length = float(last - first) * period
-    if length * DRIFT < options.max_error / 8 and not alone:
+    if length * TUNING.drift < options.max_error / 8 and not alone:
         # So short a segment does not show its rate better than the whole recording does.
         smooth = begin + (number - first) * period + latency.min()
         return Segment(number, smooth, np.broadcast_to(np.inf, len(number)), period, 0.0)
-    best, most = (np.zeros(2), np.zeros(2)), -1.0
+    best, best_share = (np.zeros(2), np.zeros(2)), -1.0
     # Where the model does not follow the clock, its blocks are made shorter, and the changes of its rate larger.
     for finer in (1, 2, 4, 8):
         # No more blocks than arrivals, which could not determine them.
@@ -83,10 +78,10 @@ def fit_clock(
         knots = np.linspace(first, last, blocks + 1)
         values = lower_envelope(numbers, latency, knots, options.bend_ppm * 1e-6 * finer**3 * period)
         off = _piecewise_linear(numbers, knots, values) - phase
-        share = float((np.abs(off - np.median(off)) <= STEP * options.max_error).mean())
-        if share > most:
-            best, most = (knots, values), share
-        if share >= _FOLLOWS or np.isinf(options.block):
+        share = float((np.abs(off - np.median(off)) <= TUNING.step * options.max_error).mean())
+        if share > best_share:
+            best, best_share = (knots, values), share
+        if share >= TUNING.follows or np.isinf(options.block):
             break
     knots, values = best
     smooth = begin + (number - first) * period + _piecewise_linear(number, knots, values)

@@ -7,12 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy import ndimage
 
-from rover_pipeline.clocks.clock_model import STEP, Segment
-from rover_pipeline.clocks.phase_posterior import OUTSIDE
-from rover_pipeline.clocks.sequence_numbers import FEWEST, SequenceNumbers
-
-#: Where more than this share of the arrivals is off by a quarter of a period, arrivals do not show a phase.
-_BLURRED = 0.1
+from rover_pipeline.clocks.clock_model import Segment
+from rover_pipeline.clocks.sequence_numbers import SequenceNumbers
+from rover_pipeline.clocks.tuning import TUNING
 
 
 class SegmentFit(NamedTuple):
@@ -44,14 +41,14 @@ def with_errors(fits: list[SegmentFit], period: float, max_error: float) -> list
     latency = np.concatenate([(fit.ts - fit.segment.smooth)[fit.numbers.certain] for fit in fits])
     latency.sort()
     late_by_a_period = _probability_above(latency, period)
-    if not len(latency) or np.mean(np.abs(latency - np.median(latency)) > period / 4) > _BLURRED:
+    if not len(latency) or np.mean(np.abs(latency - np.median(latency)) > period / 4) > TUNING.blurred:
         return [fit.segment for fit in fits]
     del latency
     middle = np.concatenate([(fit.low + fit.high) / 2 for fit in fits])
     offset = float(np.median(middle)) if len(middle) else 0.0
     repeated = any(fit.numbers.repeated for fit in fits)
     # So many arrivals in a row can be late by a whole period, so that a loss seems to come before them.
-    doubtful = int(np.log(OUTSIDE) / np.log(late_by_a_period)) if late_by_a_period > 0 else 0
+    doubtful = int(np.log(TUNING.outside) / np.log(late_by_a_period)) if late_by_a_period > 0 else 0
     segments = []
     for fit in fits:
         error, last = _errors(fit, offset, max_error), np.flatnonzero(fit.last)
@@ -77,8 +74,9 @@ def _errors(fit: SegmentFit, offset: float, max_error: float) -> np.ndarray:
     before = np.cumsum(fit.last, dtype="i4")
     error = np.maximum(known[before], known[before + 1 - fit.last])
     # One arrival before its time is a fault of the host's clock. Several show that the model is wrong around them.
-    early = fit.ts - fit.segment.smooth < -STEP * max_error
-    early |= ndimage.convolve1d(early.astype("i1"), np.ones(2 * FEWEST + 1, "i1"), mode="constant") > 1
+    early = fit.ts - fit.segment.smooth < -TUNING.step * max_error
+    around = np.ones(2 * TUNING.min_arrivals + 1, "i1")
+    early |= ndimage.convolve1d(early.astype("i1"), around, mode="constant") > 1
     error[early | ~fit.numbers.certain] = np.inf
     return error
 

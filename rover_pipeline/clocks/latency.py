@@ -6,13 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rover_pipeline.clocks.clock_model import STEP, Segment
-from rover_pipeline.clocks.phase_posterior import DRIFT
-from rover_pipeline.clocks.sampling_rate import LEAST_CHANGE
-from rover_pipeline.clocks.sequence_numbers import FEWEST
-
-#: A sensor that starts anew is silent for so long beside its period, s: gyroscopes, the fastest, by their data sheets.
-_SILENT_S = 0.1
+from rover_pipeline.clocks.clock_model import Segment
+from rover_pipeline.clocks.tuning import TUNING
 
 
 class UnexplainedLatency(NamedTuple):
@@ -48,12 +43,12 @@ def unexplained_latency(
     # No sample is lost in just the moment in which the phase steps, but some are where it stays.
     step = passed - np.where(same, np.diff(number, prepend=number[:1]), count) * rate
     off = step - np.round(step / rate) * rate
-    step = np.where(np.abs(off) <= STEP * max_error, off, step)
+    step = np.where(np.abs(off) <= TUNING.step * max_error, off, step)
     # A restart is a new segment with another rate, or after a silence in which a sensor can start anew.
     gap = np.roll(np.maximum.reduceat(np.diff(ts, append=ts[-1]), known), 1)
-    changed = np.abs(np.diff(rate, prepend=0.0)) > LEAST_CHANGE * rate
-    anew = ~same & (changed | (gap >= rate.max(initial=period) + _SILENT_S))
-    latency = np.cumsum(step * ~anew * (~same | (np.abs(step) > DRIFT / 2 * passed)))
+    changed = np.abs(np.diff(rate, prepend=0.0)) > TUNING.min_rate_change * rate
+    anew = ~same & (changed | (gap >= rate.max(initial=period) + TUNING.silent_s))
+    latency = np.cumsum(step * ~anew * (~same | (np.abs(step) > TUNING.drift / 2 * passed)))
     return UnexplainedLatency(at, latency, segment, np.cumsum(anew))
 
 
@@ -62,11 +57,11 @@ def largest_latency(count: int, own: UnexplainedLatency, other: UnexplainedLaten
     another sensor of the same host has too."""
     latency = own.latency
     if other and len(other.at):
-        apart = FEWEST * np.ptp(other.at) / len(other.at)
+        apart = TUNING.min_arrivals * np.ptp(other.at) / len(other.at)
         theirs = np.array([np.interp(own.at + shift, other.at, other.latency) for shift in (-apart, 0.0, apart)])
         alone = latency - theirs + theirs[1, 0]
         latency = np.take_along_axis(alone, np.abs(alone).argmin(axis=0)[None], 0)[0]
-    most, least = np.zeros(count), np.full(count, np.inf)
-    np.minimum.at(least, own.restarts, latency)
-    np.maximum.at(most, own.segment, latency - least[own.restarts])
-    return most
+    largest, smallest = np.zeros(count), np.full(count, np.inf)
+    np.minimum.at(smallest, own.restarts, latency)
+    np.maximum.at(largest, own.segment, latency - smallest[own.restarts])
+    return largest

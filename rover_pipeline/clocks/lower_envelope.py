@@ -12,10 +12,7 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import csr_array, vstack
 
-#: An arrival this many median absolute deviations before the median is a fault of the host's clock.
-_OUTLIER = 8.0
-#: Fewest arrivals from which a median absolute deviation is estimated.
-_MIN_ARRIVALS = 30
+from rover_pipeline.clocks.tuning import TUNING
 
 
 def lower_envelope(number: np.ndarray, latency: np.ndarray, knots: np.ndarray, bend: float) -> np.ndarray:
@@ -54,10 +51,10 @@ def lower_envelope(number: np.ndarray, latency: np.ndarray, knots: np.ndarray, b
 
 def _not_early(latency: np.ndarray) -> np.ndarray:
     """Arrivals that are not far earlier than the others of their block, bool (n,)."""
-    if len(latency) < _MIN_ARRIVALS:
+    if len(latency) < TUNING.min_deviation_arrivals:
         return np.ones(len(latency), bool)
     median = np.median(latency)
-    return np.asarray(latency >= median - max(_OUTLIER * np.median(np.abs(latency - median)), 1e-6))
+    return np.asarray(latency >= median - max(TUNING.early_outlier * np.median(np.abs(latency - median)), 1e-6))
 
 
 def _rows(values: np.ndarray, columns: np.ndarray, width: int) -> csr_array:

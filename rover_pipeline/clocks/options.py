@@ -30,6 +30,7 @@ class TimesSection(Options):
     max_error: float = Field(
         0.002,
         gt=0,
-        description="Largest error of a corrected time, s, but for the smallest latency, which nothing tells. Samples "
-        "whose times may be wrong by more keep the recorded ones, and are not valid in `_lidar_times` and its like.",
+        description="Largest error of a corrected time, s, but for the smallest latency, which arrivals do not show. "
+        "Samples whose times may be wrong by more keep the recorded ones, and are not valid in `_lidar_times` and its "
+        "like.",
     )

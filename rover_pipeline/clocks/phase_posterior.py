@@ -15,18 +15,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy import ndimage
 
+from rover_pipeline.clocks.tuning import TUNING
 from rover_pipeline.numerics.compiled import compiled
 
-#: Largest difference of the rates of two clocks, or of one at two times: crystals keep within 100 ppm.
-DRIFT = 1e-4
-#: Probability that the phase is not within the bounds that are given for it.
-OUTSIDE = 1e-5
-#: Fewest and most bins of a period: a smooth distribution, and bounded work for sensors slower than a second.
-_BINS = (16, 4096)
-#: Probability of a restart between two samples, and of one where a sample is missing between them.
-_RESTART, _RESTART_IN_GAP = 1e-6, 0.01
-#: Share of arrivals whose latency can be any: so no single arrival excludes a phase.
-_UNIFORM = 0.01
+# Compiled functions use these.
+_DRIFT, _OUTSIDE = TUNING.drift, TUNING.outside
+_RESTART, _RESTART_IN_GAP = TUNING.restart, TUNING.restart_in_gap
 
 
 class PhasePosterior(NamedTuple):
@@ -35,7 +29,8 @@ class PhasePosterior(NamedTuple):
     Attributes:
         bins: number of bins in a period; width: of a bin, seconds.
         mode: i4 (M,), the most probable bin.
-        below, above: i4 (M,), the true bin is at most so many before and after it, with probability 1 - `OUTSIDE`.
+        below, above: i4 (M,), the true bin is at most so many before and after it, but for a probability of
+            `TUNING.outside`.
     """
 
     bins: int
@@ -53,7 +48,7 @@ def estimate_phases(arrivals: np.ndarray, period: float, resolution: float) -> P
             depend on the phase and are left out.
         period: seconds; resolution: largest width of a bin, seconds.
     """
-    bins = int(np.clip(np.ceil(period / resolution), *_BINS))
+    bins = int(np.clip(np.ceil(period / resolution), *TUNING.bins))
     width = period / bins
     position = np.floor(arrivals / period % 1.0 * bins).astype("i4") % bins
     latency = _local_latencies(arrivals, period)
@@ -81,7 +76,7 @@ def _latency_distribution(latency: np.ndarray, width: float, bins: int) -> np.nd
     # Few arrivals are very late. Boxes of several widths keep the peak, and give a latency near a rare one a share.
     boxes = [box for box in 3 ** np.arange(5) if box <= bins // 3]
     smooth = sum(ndimage.uniform_filter1d(counts, box, mode="wrap") for box in boxes) + counts.mean()
-    return np.asarray((1 - _UNIFORM) * smooth / smooth.sum() + _UNIFORM / bins)
+    return np.asarray((1 - TUNING.uniform) * smooth / smooth.sum() + TUNING.uniform / bins)
 
 
 @compiled
@@ -128,7 +123,7 @@ def _posterior(
                     best = k
             left, right = best, best
             outside = total - spare[best]
-            while outside > OUTSIDE * total and right - left < bins - 1:
+            while outside > _OUTSIDE * total and right - left < bins - 1:
                 if spare[(left - 1) % bins] > spare[(right + 1) % bins]:
                     left -= 1
                     outside -= spare[left % bins]
@@ -156,7 +151,7 @@ def _transition(state: np.ndarray, spare: np.ndarray, interval: float, period: f
     """Probabilities of phases, f8 (bins,), after an interval, seconds, in which the phase drifts or the sensor
     restarts."""
     bins, total = len(state), 0.0
-    drift = DRIFT * max(interval, period) / (period / bins)
+    drift = _DRIFT * max(interval, period) / (period / bins)
     restart = _RESTART_IN_GAP if interval > 1.5 * period else _RESTART
     # Over a long gap the phase drifts by many bins. Where it can be any, the sensor might as well have restarted.
     if drift > bins / 8:

@@ -5,20 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-#: Intervals are too irregular for a rate when their median absolute deviation is above this fraction of their median.
-_IRREGULAR = 0.35
-#: Samples of a window in which a rate is estimated; windows overlap by a half.
-RATE_WINDOW = 64
-#: Least change of a rate, as a fraction of it. Less is a drift, or an error of the estimate from a window.
-LEAST_CHANGE = 0.002
-#: A change of the rate is this many times the typical difference of the estimates from neighbouring windows.
-_SIGNIFICANT = 10.0
+from rover_pipeline.clocks.tuning import TUNING
 
-#: Fewest arrivals that show that their jitter is independent, and the standard deviations of chance in that.
-_SHOWN, _CHANCE = 30, 3.0
-#: Times that a line is fitted to arrivals, each with less weight for those that are late; residuals, in median absolute
-#: deviations, beyond which they have less (P. J. Huber, Robust Statistics, 1981).
-_FITS, _LATE = 10, 2.0
+#: Standard deviations within which the mean of random errors is. Noise: normal distribution, 99.7 %.
+RANDOM_SDS = 3.0
 
 
 def last_of_bursts(ts: np.ndarray, period: float) -> np.ndarray:
@@ -40,7 +30,7 @@ def typical_period(ts: np.ndarray) -> tuple[float, bool]:
     period = float(np.quantile(steps, 0.5, method="lower"))
     # Where most samples come together with others, the typical interval is not the period. The longest are breaks.
     mean = float(steps[steps <= np.quantile(steps, 0.9)].mean())
-    if np.quantile(np.abs(steps - period), 0.5, method="lower") > _IRREGULAR * period or period < mean / 2:
+    if np.quantile(np.abs(steps - period), 0.5, method="lower") > TUNING.irregular * period or period < mean / 2:
         return float((ts[-1] - ts[0]) / len(steps)), False
     return float(_refined(ts, np.array(period), max(1, len(ts) // 16))), True
 
@@ -55,7 +45,7 @@ def steady_times(ts: np.ndarray) -> np.ndarray | None:
     Args:
         ts: f8 (N,), arrivals, seconds, increasing.
     """
-    if len(ts) < _SHOWN:
+    if len(ts) < TUNING.min_independent:
         return None
     period, regular = typical_period(ts)
     if not regular:
@@ -63,18 +53,18 @@ def steady_times(ts: np.ndarray) -> np.ndarray | None:
     steps = np.maximum(np.round(np.diff(ts) / period), 1)
     number = np.concatenate([[0.0], np.cumsum(steps)])
     since, weight = ts - ts[0], np.ones(len(ts))
-    for _ in range(_FITS):
+    for _ in range(TUNING.line_fits):
         total = weight.sum()
         middle, mean = (weight * number).sum() / total, (weight * since).sum() / total
         rate = (weight * (number - middle) * (since - mean)).sum() / (weight * (number - middle) ** 2).sum()
         line = mean + rate * (number - middle)
         size = np.abs(since - line)
-        limit = _LATE * np.median(size) + 1e-9
+        limit = TUNING.late * np.median(size) + 1e-9
         weight = limit / np.maximum(size, limit)
     jitter = np.clip(since - line, -2 * limit, 2 * limit)
     jitter -= jitter.mean()
     ratio = (np.diff(jitter) ** 2).sum() / max((jitter**2).sum(), 1e-24)
-    if rate <= 0 or ratio < 2 - _CHANCE * 2 / np.sqrt(len(ts)):
+    if rate <= 0 or ratio < 2 - RANDOM_SDS * 2 / np.sqrt(len(ts)):
         return None
     steady: np.ndarray = ts[0] + line
     return steady
@@ -87,10 +77,11 @@ def rate_changes(ts: np.ndarray, max_error: float) -> list[tuple[int, int, int]]
     Args:
         ts: f8 (N,), arrivals, seconds, increasing; max_error: largest error of a time, seconds.
     """
-    if len(ts) < 3 * RATE_WINDOW:
+    window = TUNING.rate_window
+    if len(ts) < 3 * window:
         return []
-    hop = RATE_WINDOW // 2
-    windows = sliding_window_view(ts, RATE_WINDOW)[::hop]
+    hop = window // 2  # windows overlap by a half
+    windows = sliding_window_view(ts, window)[::hop]
     periods = np.quantile(np.diff(windows, axis=1), 0.5, axis=1, method="lower")
     if (periods <= 0).any():
         return []
@@ -98,14 +89,14 @@ def rate_changes(ts: np.ndarray, max_error: float) -> list[tuple[int, int, int]]
     change = np.abs(np.log(periods[2:] / periods[:-2]))
     # What moves the phase by less than twice the largest error within half a window is a drift of the phase.
     moved = 2 * max_error / (hop * float(np.median(periods)))
-    limit = max(_SIGNIFICANT * float(np.median(change)), LEAST_CHANGE, moved)
+    limit = max(TUNING.significant_change * float(np.median(change)), TUNING.min_rate_change, moved)
     found: list[tuple[int, int, int]] = []
     over = np.flatnonzero(change > limit)
     for group in np.split(over, np.flatnonzero(np.diff(over) > 2) + 1):
         if not len(group):
             continue
         # The windows before and after are of the two rates; between them the intervals show which is whose.
-        start, stop = int(group[0]) * hop, min(int(group[-1]) * hop + 2 * RATE_WINDOW, len(ts))
+        start, stop = int(group[0]) * hop, min(int(group[-1]) * hop + 2 * window, len(ts))
         before, after = periods[group[0]], periods[group[-1] + 2]
         if abs(np.log(after / before)) <= limit:
             continue  # a change of the phase only, in the windows between

@@ -21,16 +21,13 @@ from scipy import ndimage
 
 from rover_pipeline.clocks.clock_model import ClockOptions, Segment
 from rover_pipeline.clocks.latency import largest_latency, unexplained_latency
-from rover_pipeline.clocks.sampling_rate import RATE_WINDOW, rate_changes, steady_times
+from rover_pipeline.clocks.sampling_rate import RANDOM_SDS, rate_changes, steady_times
 from rover_pipeline.clocks.segments import segments_of_one_rate
-from rover_pipeline.clocks.sequence_numbers import FEWEST
+from rover_pipeline.clocks.tuning import TUNING
 from rover_pipeline.numerics.jumps import jumps
+from rover_pipeline.numerics.robust import MAD_TO_SD
 
 _DEFAULT = ClockOptions()
-#: A host that wakes takes all samples that came while it slept in less than this time, s.
-_WAKES_S = 2.0
-#: Standard deviation of a normal distribution, in median absolute deviations; and standard deviations that are chance.
-_NORMAL, _CHANCE = 1.4826, 3.0
 
 
 class Times(NamedTuple):
@@ -43,7 +40,7 @@ class Times(NamedTuple):
         number: i8 (N,), number of each sample from 0 on; lost samples are counted, but not those at a restart.
         segment: i4 (N,), rising: number of the segment that a sample is in. A restart begins a new one.
         valid: bool (N,). False where it is not known when the sample was taken: `smooth` is then what was recorded.
-        error: f8 (N,), seconds, largest error of `smooth` but for the least latency; infinite where `valid` is False.
+        error: f8 (N,), seconds, largest error of `smooth` but for the smallest latency; infinite where it is not valid.
         period: sampling period of the longest segment, seconds; NaN for a single sample.
         drift_ppm: how much longer the period of the last block of that segment is than that of its first one, in
             millionths.
@@ -93,17 +90,18 @@ def smooth_times(ts: np.ndarray, options: ClockOptions = _DEFAULT, others: tuple
             other, _segments(other, options)[0], options.max_error, float(np.median(np.diff(ts)))
         )
         latency = min(latency, largest_latency(len(segments), own, theirs), key=np.max)
-    error = np.concatenate([segment.error + most for segment, most in zip(segments, latency, strict=True)])
+    error = np.concatenate([segment.error + largest for segment, largest in zip(segments, latency, strict=True)])
     valid = (error <= options.max_error) & ~ambiguous
-    if len(ts) >= FEWEST:  # A few samples that fit a clock amid others that do not fit it do so by chance.
-        valid = ndimage.binary_opening(valid, np.ones(FEWEST, bool))
+    # A few samples that fit a clock amid others that do not fit it do so at random.
+    if len(ts) >= TUNING.min_arrivals:
+        valid = ndimage.binary_opening(valid, np.ones(TUNING.min_arrivals, bool))
     smooth = np.where(valid, np.concatenate([segment.smooth for segment in segments]), ts)
     _restore_order(smooth, ts, valid)
     longest = max(segments, key=lambda segment: len(segment.number))
     first = np.cumsum([0, *(segment.number[-1] + 1 for segment in segments[:-1])])
     return Times(
         smooth,
-        _most_probable(ts, smooth, segments),
+        _best_times(ts, smooth, segments),
         np.concatenate([segment.number + start for segment, start in zip(segments, first, strict=True)]),
         np.repeat(np.arange(len(segments), dtype="i4"), [len(segment.number) for segment in segments]),
         valid,
@@ -113,7 +111,7 @@ def smooth_times(ts: np.ndarray, options: ClockOptions = _DEFAULT, others: tuple
     )
 
 
-def _most_probable(ts: np.ndarray, smooth: np.ndarray, segments: list[Segment]) -> np.ndarray:
+def _best_times(ts: np.ndarray, smooth: np.ndarray, segments: list[Segment]) -> np.ndarray:
     """`Times.best`."""
     best, known = smooth.copy(), np.isfinite(np.concatenate([segment.error for segment in segments]))
     best[known] = np.concatenate([segment.smooth for segment in segments])[known]
@@ -126,7 +124,7 @@ def _most_probable(ts: np.ndarray, smooth: np.ndarray, segments: list[Segment]) 
         if certain or (steady := steady_times(ts[part])) is None:
             continue
         fits = _fitting(ts[part] - steady, known[part])
-        # The clock's model is at the least latency, and a line through the arrivals at the usual one.
+        # The clock's model is at the smallest latency, and a line through the arrivals at the usual one.
         steady += np.median((best[part] - steady)[known[part]]) if known[part].any() else 0.0
         best[part] = np.where(fits, steady, best[part])
     return best if (np.diff(best) > 0).all() else smooth
@@ -138,11 +136,11 @@ def _fitting(late: np.ndarray, known: np.ndarray) -> np.ndarray:
     Args:
         late: f8 (n,), seconds after the line; known: bool (n,).
     """
-    deviation = _NORMAL * float(np.median(np.abs(late - np.median(late))))
+    deviation = MAD_TO_SD * float(np.median(np.abs(late - np.median(late))))
     fits = np.ones(len(late), bool)
     for first, end in itertools.pairwise([0, *(1 + np.flatnonzero(np.diff(known))).tolist(), len(known)]):
         off = abs(float(np.median(late[first:end]) - np.median(late)))
-        fits[first:end] = known[first] or off < _CHANCE * deviation / np.sqrt(end - first)
+        fits[first:end] = known[first] or off < RANDOM_SDS * deviation / np.sqrt(end - first)
     return fits
 
 
@@ -162,10 +160,10 @@ def _segments(ts: np.ndarray, options: ClockOptions) -> tuple[list[Segment], np.
 def _shows_no_rate(ts: np.ndarray, start: int, stop: int) -> bool:
     """Whether the samples between two changes of the rate show none: they are few, or they have waited for a host that
     slept, and then came as fast as it could take them."""
-    if stop - start < RATE_WINDOW:
+    if stop - start < TUNING.rate_window:
         return True
     fast = np.median(np.diff(ts[start:stop])) < 0.25 * np.median(np.diff(ts))
-    return bool(fast and ts[stop - 1] - ts[start] < _WAKES_S)
+    return bool(fast and ts[stop - 1] - ts[start] < TUNING.wakes_s)
 
 
 def _restore_order(smooth: np.ndarray, ts: np.ndarray, valid: np.ndarray) -> None:

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from rover_pipeline.clocks.clock_model import STEP, ClockOptions, Segment, fit_clock
+from rover_pipeline.clocks.clock_model import ClockOptions, Segment, fit_clock
 from rover_pipeline.clocks.error_bounds import SegmentFit, with_errors
 from rover_pipeline.clocks.phase_posterior import PhasePosterior, estimate_phases
 from rover_pipeline.clocks.sampling_rate import last_of_bursts, typical_period
-from rover_pipeline.clocks.sequence_numbers import EARLY, FEWEST, number_samples
-
-#: Bins of a phase in the largest error.
-_RESOLUTION = 8
-#: Fraction of the largest error by which a phase may be uncertain.
-_CERTAIN = 0.75
-#: A host that is busy delays all samples for so long at most, seconds.
-_BUSY_S = 30.0
+from rover_pipeline.clocks.sequence_numbers import number_samples
+from rover_pipeline.clocks.tuning import TUNING
 
 
 def segments_of_one_rate(ts: np.ndarray, options: ClockOptions) -> list[Segment]:
     """Segments of arrivals of one rate, f8 (N,) seconds, from restart to restart; N > 0."""
-    if len(ts) < FEWEST:
+    if len(ts) < TUNING.min_arrivals:
         return [_few(ts, options.max_error)]
     period, regular = typical_period(ts)
     if not regular:
@@ -29,7 +23,7 @@ def segments_of_one_rate(ts: np.ndarray, options: ClockOptions) -> list[Segment]
     # Seconds since the first arrival: those since 1970 have too few digits left for a phase.
     since = ts - ts[0]
     for _ in range(2):  # the second time with the period of the first clock model
-        phases = estimate_phases(since[last], period, options.max_error / _RESOLUTION)
+        phases = estimate_phases(since[last], period, options.max_error / TUNING.bins_in_error)
         runs = _runs(phases, period, since[last], options.max_error)
         if not runs:
             return [Segment.unknown(ts, period)]
@@ -41,7 +35,7 @@ def segments_of_one_rate(ts: np.ndarray, options: ClockOptions) -> list[Segment]
         ]
         segments = with_errors(fits, period, options.max_error)
         better = max(segments, key=lambda segment: len(segment.number)).period
-        if abs(better / period - 1) * since[-1] < STEP * options.max_error:
+        if abs(better / period - 1) * since[-1] < TUNING.step * options.max_error:
             break
         period = better  # the phase is constant over long gaps only if the period is right
     for segment in segments:
@@ -70,21 +64,21 @@ def _runs(phases: PhasePosterior, period: float, arrivals: np.ndarray, max_error
     A run also goes on where the phase comes back to what it was: nobody knows whether a host was busy in between, or
     the sensor restarted twice.
     """
-    known = phases.below + phases.above + 1 <= 2 * _CERTAIN * max_error / phases.width
+    known = phases.below + phases.above + 1 <= 2 * TUNING.certain_phase * max_error / phases.width
     index = np.flatnonzero(known)
     if not len(index):
         return []
 
     def same_phase(first: np.ndarray, second: np.ndarray) -> np.ndarray:
         change = (phases.mode[second] - phases.mode[first]) * phases.width
-        return np.abs(change - period * np.round(change / period)) <= STEP * max_error
+        return np.abs(change - period * np.round(change / period)) <= TUNING.step * max_error
 
     runs = np.split(index, 1 + np.flatnonzero(~same_phase(index[:-1], index[1:])))
     begins = arrivals[[run[0] for run in runs]]
     found, i = [], 0
     while i < len(runs):
         run = runs[i]
-        back = int(np.searchsorted(begins, arrivals[run[-1]] + _BUSY_S, side="right")) - 1
+        back = int(np.searchsorted(begins, arrivals[run[-1]] + TUNING.busy_s, side="right")) - 1
         while back > i and not same_phase(run[-1], runs[back][0]):
             back -= 1
         if back > i:
@@ -92,7 +86,7 @@ def _runs(phases: PhasePosterior, period: float, arrivals: np.ndarray, max_error
         else:
             found.append(run)
             i += 1
-    return [run for run in found if len(run) >= FEWEST]
+    return [run for run in found if len(run) >= TUNING.min_arrivals]
 
 
 def _fit(
@@ -110,12 +104,12 @@ def _fit(
     alone = known & np.append(True, last[:-1])
     phase = np.interp(np.arange(len(ts)), index, np.unwrap(phases.mode[run] * phases.width, period=period))
     position = (ts - phase) / period
-    position -= np.floor(position[index[0]] + EARLY)
+    position -= np.floor(position[index[0]] + TUNING.early)
     numbers = number_samples(position, known, alone)
     used = numbers.near & numbers.certain
     # Arrivals before the earliest phase that can be are faults of the host's clock.
-    used[index] &= position[index] - np.floor(position[index] + EARLY) >= -(phases.below[run] + 1) / phases.bins
-    if used.sum() < FEWEST:
+    used[index] &= position[index] - np.floor(position[index] + TUNING.early) >= -(phases.below[run] + 1) / phases.bins
+    if used.sum() < TUNING.min_arrivals:
         none = index[:0]
         return SegmentFit(Segment.unknown(ts, period), ts, last, numbers, none, position[none], position[none])
     by_phase = ts[index] + (numbers.number[index] - position[index]) * period

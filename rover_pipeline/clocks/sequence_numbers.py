@@ -6,12 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-#: An arrival up to this fraction of a period before a sample's expected arrival still belongs to that sample.
-EARLY = 0.3
-#: An arrival within this fraction of a period of its expected time identifies its number.
-_NEAR = 0.25
-#: Fewest arrivals that show anything together: of a segment, and on either side of a contradiction of numbers.
-FEWEST = 8
+from rover_pipeline.clocks.tuning import TUNING
 
 
 class SequenceNumbers(NamedTuple):
@@ -43,15 +38,15 @@ def number_samples(position: np.ndarray, known: np.ndarray, alone: np.ndarray) -
         known: bool (N,), samples whose arrival shows the phase of the clock.
         alone: bool (N,), those of them that did not arrive together with others.
     """
-    number = np.floor(position + EARLY).astype("i8")
-    near = alone & (np.abs(position - number) <= _NEAR)
+    number = np.floor(position + TUNING.early).astype("i8")
+    near = alone & (np.abs(position - number) <= TUNING.near)
     index = np.flatnonzero(near)
     if not len(index):
         return SequenceNumbers(np.arange(len(number)), np.zeros(len(number), bool), near, index, False)
     # Numbers that do not rise are a contradiction: another rate, a repeated sample, arrivals late by a whole period.
     at, doubtful = number[index], np.zeros(len(index), bool)
     for each in np.flatnonzero(at[1:] <= at[:-1]).tolist():
-        doubtful[max(0, each - FEWEST) : each + FEWEST + 2] = True
+        doubtful[max(0, each - TUNING.min_arrivals) : each + TUNING.min_arrivals + 2] = True
     rising = np.append(True, at[1:] > np.maximum.accumulate(at)[:-1])
     near[index[~rising]] = False
     index, at, doubtful = index[rising], at[rising], doubtful[rising]
@@ -62,17 +57,17 @@ def number_samples(position: np.ndarray, known: np.ndarray, alone: np.ndarray) -
     left, right = np.maximum(right - 1, 0), np.minimum(right, len(index) - 1)
     inside = (rest > index[0]) & (rest < index[-1])
     missing = np.where(inside, np.append(lost, 0)[left], 0)
-    arrived, least = number[rest], at[left] + rest - index[left]
-    most = np.where(inside, least + np.maximum(missing, 0), np.maximum(arrived, least))
-    skipped = np.where(known[rest] & inside, np.clip(arrived, least, most), most) - least
+    arrived, lowest = number[rest], at[left] + rest - index[left]
+    highest = np.where(inside, lowest + np.maximum(missing, 0), np.maximum(arrived, lowest))
+    skipped = np.where(known[rest] & inside, np.clip(arrived, lowest, highest), highest) - lowest
     # Numbers rise between two arrivals that are near. Repeated samples have no numbers of their own.
     stride = 2 * len(number) + int(np.ptp(number))
     skipped = np.maximum.accumulate(skipped + left * stride) - left * stride
-    number[rest] = np.where(missing < 0, np.minimum(least, at[right]), least + skipped)
+    number[rest] = np.where(missing < 0, np.minimum(lowest, at[right]), lowest + skipped)
     certain = np.empty(len(number), bool)
     certain[index] = ~doubtful
     # No sample arrives before it is taken, and none before an earlier one: that can leave one number only.
-    one = (rest > index[0]) & ((missing == 0) | ((missing > 0) & (arrived <= least)))
+    one = (rest > index[0]) & ((missing == 0) | ((missing > 0) & (arrived <= lowest)))
     certain[rest] = one & ~(doubtful[left] | doubtful[right])
     after_loss = 1 + index[0] + np.flatnonzero(np.diff(number[index[0] : index[-1] + 1]) > 1)
     return SequenceNumbers(number, certain, near, after_loss, bool((lost < 0).any()))

@@ -21,6 +21,7 @@ import numpy as np
 from rover_pipeline.imu.blocks import INTERVAL
 from rover_pipeline.kinematics.rotation import exp, log, skew
 from rover_pipeline.numerics.linear import eigh, inv, matmul, solve
+from rover_pipeline.numerics.robust import MAD_TO_SD
 
 #: Order of the autoregressive filter: errors of a trajectory are correlated over the sweeps of a second.
 _ORDER = 10
@@ -156,7 +157,7 @@ def _deviation(residual: np.ndarray) -> np.ndarray:
     """Robust standard deviation of each axis, f8 (3,), of residuals (K, 3)."""
     if not len(residual):
         return np.full(3, np.inf)
-    return np.maximum(1.4826 * np.median(np.abs(residual), axis=0), 1e-6)
+    return np.maximum(MAD_TO_SD * np.median(np.abs(residual), axis=0), 1e-6)
 
 
 def _whole(used: np.ndarray, before: int) -> np.ndarray:

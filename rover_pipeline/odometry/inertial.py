@@ -16,6 +16,7 @@ from rover_pipeline.kinematics.mount import Mount
 from rover_pipeline.kinematics.trajectory import Trajectory
 from rover_pipeline.numerics.jumps import without_jumps
 from rover_pipeline.numerics.linear import eigvalsh
+from rover_pipeline.numerics.robust import MAD_TO_SD
 from rover_pipeline.odometry.dead_reckoning import contradicted
 from rover_pipeline.odometry.level import GRAVITY, Level, find_level
 from rover_pipeline.odometry.observations import NO_GYRO, Gyro
@@ -176,7 +177,7 @@ def _noise(times: np.ndarray, rates: np.ndarray, reference: tuple[np.ndarray, np
     differences = (own - lidar)[measured & seen]
     if not len(differences):
         return np.inf
-    deviation = 1.4826 * np.median(np.abs(differences - np.median(differences, axis=0)), axis=0).max()
+    deviation = MAD_TO_SD * np.median(np.abs(differences - np.median(differences, axis=0)), axis=0).max()
     return float(deviation * np.sqrt(long / np.median(np.diff(times))))
 
 

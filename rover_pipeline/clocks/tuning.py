@@ -1,0 +1,81 @@
+"""Numbers of the clocks that neither a standard nor a model of noise gives, each with what it guards against."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The tuned numbers, by what they serve.
+
+    All were set by hand, and tested together on randomly drawn clocks whose true times are known: `python -m
+    tests.campaign clocks`.
+    """
+
+    # --- The rate (`sampling_rate`) ---
+    #: Median absolute deviation of the intervals, over their median, above which they have no rate.
+    irregular: float = 0.35
+    #: Samples of a window in which a rate is estimated, against rates that follow the jitter.
+    rate_window: int = 64
+    #: Minimum change of a rate, as a fraction of it. Less is a drift, or an error of the estimate of a window.
+    min_rate_change: float = 0.002
+    #: The same over the typical difference of the estimates from neighbouring windows, against jitter.
+    significant_change: float = 10.0
+    #: Minimum number of arrivals that show that their jitter is independent, against a few that do at random.
+    min_independent: int = 30
+    #: Residuals, in median absolute deviations, beyond which an arrival has less weight, against late ones (P. Huber,
+    #: Robust Statistics, 1981); and how often the line is fitted.
+    late: float = 2.0
+    line_fits: int = 10
+
+    # --- The phase (`phase_posterior`) ---
+    #: Maximum difference of the rates of two clocks, or of one at two times: a larger one hides restarts. Crystals
+    #: keep within 100 ppm.
+    drift: float = 1e-4
+    #: Probability that the phase is not within the bounds that are given for it, against wrong times.
+    outside: float = 1e-5
+    #: Minimum and maximum number of bins of a period: a distribution that is not smooth, and sensors slower than a
+    #: second, whose phases would take too long.
+    bins: tuple[int, int] = (16, 4096)
+    #: Probability of a restart between two samples, and of one where a sample is missing between them, against phases
+    #: that follow single late arrivals, or no restart.
+    restart: float = 1e-6
+    restart_in_gap: float = 0.01
+    #: Share of arrivals whose latency can be any, against single arrivals that exclude a phase.
+    uniform: float = 0.01
+
+    # --- Segments and the numbers of their samples (`segments`, `sequence_numbers`) ---
+    #: Bins of a phase in the maximum error of a time: coarse ones add their own error.
+    bins_in_error: int = 8
+    #: Fraction of the maximum error by which a phase may be uncertain, against wrong times.
+    certain_phase: float = 0.75
+    #: Time for which a busy host may delay all samples, s: a longer one would join two restarts.
+    busy_s: float = 30.0
+    #: Fraction of a period by which a sample may arrive before its expected time, against a second number.
+    early: float = 0.3
+    #: An arrival within this fraction of a period of its expected time identifies its number.
+    near: float = 0.25
+    #: Minimum number of arrivals that show anything together, of a segment and on either side of a contradiction of
+    #: numbers, against a few that fit a clock at random.
+    min_arrivals: int = 8
+
+    # --- The model of a clock and its errors (`lower_envelope`, `clock_model`, `error_bounds`, `latency`) ---
+    #: An arrival this many median absolute deviations before the median is a fault of the host's clock, and would pull
+    #: the line down. Needs a minimum number of arrivals, against deviations of a few that agree at random.
+    early_outlier: float = 8.0
+    min_deviation_arrivals: int = 30
+    #: Fraction of the maximum error by which a phase changes at a restart. By less, a clock follows it.
+    step: float = 0.5
+    #: Share of its arrivals that must be that near to a model: else its blocks are made shorter.
+    follows: float = 0.98
+    #: Share of arrivals that are off by a quarter of a period above which arrivals do not show a phase.
+    blurred: float = 0.1
+    #: Minimum silence of a sensor that starts anew, s, beside its period, against restarts that are none. Gyroscopes
+    #: start fastest: about so, by their data sheets.
+    silent_s: float = 0.1
+    #: Maximum time in which a host that wakes takes all samples that came while it slept, s.
+    wakes_s: float = 2.0
+
+
+TUNING = Tuning()
