@@ -11,11 +11,11 @@ from scipy.spatial import cKDTree
 
 from rover_pipeline.lidar.ranges import CLIPPED
 
-#: Directions are told apart from this angle on, rad: two returns of one beam are one direction.
+#: Directions that differ by less than this, rad, are one: two returns of a beam have the same direction.
 _SAME_RAD = np.radians(0.02)
 #: Columns of an image: a multiple of the columns of an Ouster's packet.
-_PACKET, _LEAST_COLUMNS, _MOST_COLUMNS = 16, 256, 2048
-_MOST_ROWS = 256
+_PACKET, _MIN_COLUMNS, _MAX_COLUMNS = 16, 256, 2048
+_MAX_ROWS = 256
 #: Share of points that may lie above, and below, the rows.
 _OUTSIDE = 0.002
 #: Sectors of azimuth in which directions are counted, and the share of sectors that see no more of them than a whole
@@ -67,8 +67,8 @@ class Panorama(NamedTuple):
         if not steps:
             return None
         columns = round(2 * np.pi / max(float(np.median(steps)), _SAME_RAD) / _PACKET) * _PACKET
-        columns = min(max(columns, _LEAST_COLUMNS), _MOST_COLUMNS)
-        rows = min(max(round(float(np.median(filled)) * _SECTORS / columns), 1), _MOST_ROWS)
+        columns = min(max(columns, _MIN_COLUMNS), _MAX_COLUMNS)
+        rows = min(max(round(float(np.median(filled)) * _SECTORS / columns), 1), _MAX_ROWS)
         low, high = np.quantile(np.concatenate(elevations), [_OUTSIDE, 1 - _OUTSIDE])
         return Panorama(np.linspace(high, low, rows) if rows > 1 else np.array([(high + low) / 2]), columns)
 

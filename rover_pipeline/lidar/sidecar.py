@@ -10,8 +10,8 @@ from rover_pipeline.errors import explain, short
 from rover_pipeline.format.texts import parse_json
 from rover_pipeline.options import Options
 
-#: The largest numbers of an image: twice those of any sensor.
-_MOST = {"pixels_per_column": 256, "columns_per_frame": 8192, "columns_per_packet": 8192}
+#: Maximum sizes of an image: twice those of any sensor.
+_MAX_SIZES = {"pixels_per_column": 256, "columns_per_frame": 8192, "columns_per_packet": 8192}
 #: The key of `lidar.json` under which this description stands. The metadata of an Ouster sensor has no such key.
 POINTS = "points"
 #: Largest time between a point and the time stamp of its sweep, s. A time beyond it is none in seconds.
@@ -22,7 +22,7 @@ _Time = Annotated[float, Field(ge=-MAX_TIME_S, le=MAX_TIME_S)]
 class PointsSidecar(Options):
     """What a step must know of a lidar that is points.
 
-    The motion of the lidar within a sweep is `times` where the channel `time` tells when each point was measured,
+    The motion of the lidar within a sweep is `times` where the channel `time` holds when each point was measured,
     `compensated` where the source says that all points are as seen at the instant that `ts` refers to, and `unknown`
     where it says neither.
     """
@@ -47,10 +47,10 @@ def require_sizes(content: Any) -> None:
     for key in ("lidar_data_format", "data_format"):  # of new and old firmware
         layout = content.get(key) if isinstance(content, dict) else None
         sizes = layout if isinstance(layout, dict) else {}
-        for name, most in _MOST.items():
+        for name, maximum in _MAX_SIZES.items():
             value = sizes.get(name, 1)
-            if type(value) is not int or not 0 < value <= most:
-                raise ValueError(f"{key}: {name} is {short(value)}, must be a whole number from 1 to {most}")
+            if type(value) is not int or not 0 < value <= maximum:
+                raise ValueError(f"{key}: {name} is {short(value)}, must be a whole number from 1 to {maximum}")
 
 
 def is_points(metadata: str) -> bool:

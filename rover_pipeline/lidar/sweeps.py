@@ -24,7 +24,7 @@ from rover_pipeline.numerics.compiled import compiled
 #: Columns that points with times of their own are sorted into. A car at 30 m/s is 1.5 mm away from where it is taken
 #: to be, at most.
 _COLUMNS = 1024
-#: What is told of points whose motion within the sweep nobody knows.
+#: Note for points whose motion within the sweep is not known.
 UNKNOWN_MOTION = (
     "the points of the lidar have no times, and nothing says that the motion within sweeps is undone: they are taken "
     "as measured at one instant, which is wrong by the way the lidar moves in a sweep"

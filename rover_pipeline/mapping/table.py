@@ -7,7 +7,7 @@ from rover_pipeline.kinematics.references import ODOMETRY
 from rover_pipeline.lidar.kinds import FROM_POINTS, OF_IMAGES_THERE
 from rover_pipeline.mapping.options import MapStepOptions
 
-#: Channels of `_objects` that tell what moves where, and how.
+#: Channels of `_objects` that give the boxes of what moves, and their velocities.
 _OBJECTS = tuple(f"_objects/{channel}" for channel in ("ts", "count", "centre", "extent", "yaw", "vel"))
 
 STEPS = (

@@ -58,12 +58,12 @@ class VoxelMap:
     """Sums of points by voxel, in integers: no rounding, so the order in which points come changes nothing.
 
     Attributes:
-        level: how often the edge was doubled to keep within `most` voxels.
+        level: how often the edge was doubled to keep within `max_voxels` voxels.
     """
 
-    def __init__(self, edge: float, most: int) -> None:
+    def __init__(self, edge: float, max_voxels: int) -> None:
         self.level = 0
-        self._edge, self._most = edge, most
+        self._edge, self._max_voxels = edge, max_voxels
         self._used, self._table = 0, empty_table(_FIRST_SLOTS, 6)
 
     def __len__(self) -> int:
@@ -75,7 +75,7 @@ class VoxelMap:
         return self._edge * (1 << self.level)
 
     def merge(self, rows: np.ndarray) -> None:
-        """Add the voxels of a `PointTable` of the same edge. Doubles the edge while there are more than `most`.
+        """Add the voxels of a `PointTable` of the same edge. Doubles the edge while there are more than `max_voxels`.
 
         A voxel, once there, stays: whatever order tables come in, the edge ends at the first size that is enough.
         """
@@ -86,7 +86,7 @@ class VoxelMap:
         for level in range(self.level):
             rows = _doubled(rows, level)
         self._used, self._table = _insert(_add_rows, (rows,), self._used, self._table)
-        while self._used > self._most:
+        while self._used > self._max_voxels:
             rows = _doubled(self._rows(), self.level)
             self.level += 1
             self._used, self._table = _insert(_add_rows, (rows,), 0, empty_table(_FIRST_SLOTS, 6))

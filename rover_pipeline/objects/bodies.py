@@ -83,7 +83,7 @@ def moving_body(clusters: Clusters, stamps: np.ndarray, radial: Measurements | N
     for trim in range(_TRIMS + 1):
         sweep = np.arange(clusters.frame[0], clusters.frame[-1] + 1)
         times = stamps[sweep]
-        fit = _most_likely_length(clusters, times, radial, step)
+        fit = _length_and_motion(clusters, times, radial, step)
         if fit.fits.all() or fit.fits.sum() < TUNING.min_clusters or trim == _TRIMS:
             break
         # The tracker took something else for the body there.
@@ -107,7 +107,7 @@ class _Fit(NamedTuple):
     is_length_known: bool
 
 
-def _most_likely_length(clusters: Clusters, times: np.ndarray, radial: Measurements | None, step: float) -> _Fit:
+def _length_and_motion(clusters: Clusters, times: np.ndarray, radial: Measurements | None, step: float) -> _Fit:
     """The motion of a body at some times, with the most likely length.
 
     Of a car that drives behind a gap between parked ones no sweep shows both ends. It is longer than what is seen of

@@ -195,11 +195,11 @@ class Headings(NamedTuple):
         turn, sd = np.array(found).reshape(-1, 2).T
         known = np.isfinite(turn)
         yaw = poses.yaw.copy()
-        yaw[known] = _unfolded(clusters.time[known], poses.yaw[known] + turn[known], poses.yaw[known])
+        yaw[known] = _without_jumps(clusters.time[known], poses.yaw[known] + turn[known], poses.yaw[known])
         return Headings(known, yaw, np.where(known, sd, 1.0))
 
 
-def _unfolded(time: np.ndarray, angle: np.ndarray, expected: np.ndarray) -> np.ndarray:
+def _without_jumps(time: np.ndarray, angle: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Angles that are known but for multiples of a right angle, without jumps, near those that are expected."""
     if not len(time):
         return angle

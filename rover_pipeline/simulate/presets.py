@@ -1,6 +1,6 @@
 """What can be simulated: a scene, the motion through it, and a rig with its rates and shapes.
 
-It is light: a wrong name is told before the simulator is loaded.
+It is light, so that a wrong name is reported before the simulator is loaded.
 """
 
 from __future__ import annotations

@@ -70,7 +70,8 @@ def simulate(
         faults: names from `FAULTS`, and names of `Unkind` with hyphens, with or without a value: `gyro-bias=0.02`.
         threads: as many as this process may use unless given.
         sensors: which of `lidar`, `radar`, `camera` and `imu` are recorded; all of them unless given.
-        say: is told beforehand how long it will take. For that, two samples of each sensor are made first.
+        say: receives a message that says how long it will take, before it begins. For that, two samples of each sensor
+            are made first.
         lens: of the camera, from `LENSES`; that of the preset unless given.
         alter: makes another rig of that of the preset, such as one in a world of the caller's own.
 
@@ -137,13 +138,13 @@ def _record_sensor(folder: Path, sensor: str, rig: Rig, duration: float, threads
         SensorWriter(folder / sensor, {TS: TS_SPEC, **source.channels}) as writer,
     ):
         truths = {name: stack.enter_context(SensorWriter(folder / name, specs)) for name, specs in written.items()}
-        told: list[Tick] = []
+        unwritten: list[Tick] = []
 
-        def tell() -> None:
-            if told:
-                stamps = np.array([tick.stamp for tick in told])
-                truths[truth_name].append(ts=stamps, valid=np.ones(len(told)), **truth.at(told))
-                told.clear()
+        def write_truth() -> None:
+            if unwritten:
+                stamps = np.array([tick.stamp for tick in unwritten])
+                truths[truth_name].append(ts=stamps, valid=np.ones(len(unwritten)), **truth.at(unwritten))
+                unwritten.clear()
 
         for made in ordered_map(sample, _batches(ticks, source.batch), threads=threads, held=_HELD * threads):
             for tick, values, returns in made:
@@ -155,11 +156,11 @@ def _record_sensor(folder: Path, sensor: str, rig: Rig, duration: float, threads
                         writer.append(**{name: value})
                 if _TRUTH_OBJECTS in truths:
                     truths[_TRUTH_OBJECTS].append(ts=tick.stamp, valid=1, **truth.objects(tick, np.asarray(returns)))
-                told.append(tick)
+                unwritten.append(tick)
                 advance(1)
-            if len(told) >= _TRUTHS:
-                tell()
-        tell()
+            if len(unwritten) >= _TRUTHS:
+                write_truth()
+        write_truth()
         if source.sidecar is not None:
             _write_json(folder / sensor / f"{sensor}.json", source.sidecar)
         if sensor == "lidar":

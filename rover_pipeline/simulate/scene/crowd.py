@@ -31,13 +31,13 @@ def _track(offset: float) -> ClosedPath:
 #: The rig's path begins near an end of the hall.
 RIG_PATH = _track(0.0)
 
-#: Companions: metres ahead of the rig and to its left.
-_COMPANIONS = [(1.7, -0.3), (1.3, 0.8), (-1.4, -0.55), (-1.5, 0.65), (0.2, -1.0), (0.1, 1.0), (2.9, 0.1)]
+#: People who walk along with the rig: metres ahead of it and to its left.
+_ALONGSIDE = [(1.7, -0.3), (1.3, 0.8), (-1.4, -0.55), (-1.5, 0.65), (0.2, -1.0), (0.1, 1.0), (2.9, 0.1)]
 _COATS = ["coat", "cloth", "red cloth"]
 
 
 def world(pace: Pace) -> World:
-    """The hall; companions keep the rig's `pace`, so that they surround it at rest in its own frame."""
+    """The hall; people alongside keep the rig's `pace`, so that they surround it at rest in its own frame."""
     parts = [
         box((0.0, 0.0, -0.1), (2 * _LONG + 1, 2 * _WIDE + 1, 0.2), "concrete"),
         box((0.0, 0.0, _HIGH + 0.1), (2 * _LONG + 1, 2 * _WIDE + 1, 0.2), "ceiling"),
@@ -45,7 +45,7 @@ def world(pace: Pace) -> World:
         *(box((side * (_LONG + 0.1), 0.0, _HIGH / 2), (0.2, 2 * _WIDE, _HIGH), "plaster") for side in (-1, 1)),
         *(rectangle((x, 0.0, _HIGH - 0.003), 1.4, 0.2, "down", "lamp") for x in np.arange(-42.0, 43.0, 6.0)),
     ]
-    bodies = [_companion(number, ahead, left, pace) for number, (ahead, left) in enumerate(_COMPANIONS)]
+    bodies = [_person_alongside(number, ahead, left, pace) for number, (ahead, left) in enumerate(_ALONGSIDE)]
     for number, (start, offset) in enumerate([(20.0, 1.95), (27.0, 1.8), (60.0, 1.9), (75.0, 1.7), (110.0, 1.85)]):
         path = _track(offset)
         points = path.derivative(0, np.linspace(0, path.length, 60, endpoint=False))
@@ -59,7 +59,7 @@ def world(pace: Pace) -> World:
     return World(parts + plates, light, tuple(bodies), targets)
 
 
-def _companion(number: int, ahead: float, left: float, pace: Pace) -> Body:
+def _person_alongside(number: int, ahead: float, left: float, pace: Pace) -> Body:
     """Someone who starts with the rig and keeps abreast of it, also where the way turns."""
     body = person(f"companion {number + 1}", Beside(RIG_PATH, left), pace.speed, coat=_COATS[number % 3], start=ahead)
     return replace(body, pace=pace)

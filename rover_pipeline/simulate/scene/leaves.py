@@ -34,7 +34,7 @@ def distance_to_leaf(
         lx, ly, lz, ux, uy, uz: origin and direction in the ellipsoid's own axes.
         hx, hy, hz: half axes, metres.
         depth: mean free path, metres.
-        seed: tells ellipsoids apart.
+        seed: gives each ellipsoid other leaves.
     """
     # The ray in a frame in which the ellipsoid is the unit sphere.
     px, py, pz = lx / hx, ly / hy, lz / hz

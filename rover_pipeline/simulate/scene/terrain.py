@@ -23,7 +23,7 @@ _WAVES = np.array([
 #: The largest height, the steepest slope and the strongest curvature (1/m), for an undulation of 1 m.
 _HIGHEST = float(_WAVES[:, 3].sum())
 _STEEPEST = float((np.hypot(_WAVES[:, 0], _WAVES[:, 1]) * _WAVES[:, 3]).sum())
-_MOST_CURVED = float(((_WAVES[:, 0] ** 2 + _WAVES[:, 1] ** 2) * _WAVES[:, 3]).sum())
+_MAX_CURVATURE = float(((_WAVES[:, 0] ** 2 + _WAVES[:, 1] ** 2) * _WAVES[:, 3]).sum())
 #: Metres above the ground that count as on it, the shortest step, and the largest number of steps.
 _ON_GROUND, _SHORTEST, _STEPS = 1e-5, 1e-5, 500
 #: Grass: edge of the cells that have one blade each, and how far a ray gets through the blades on average, metres.
@@ -77,7 +77,7 @@ def distance_to_ground(
         return np.inf
     # A blade of grass may be nearer than `limit` where the soil behind it is not.
     farthest = limit + _LONGEST_IN_GRASS
-    top, curvature = undulation * _HIGHEST, undulation * _MOST_CURVED * (dx * dx + dy * dy) + 1e-9
+    top, curvature = undulation * _HIGHEST, undulation * _MAX_CURVATURE * (dx * dx + dy * dy) + 1e-9
     t = (top - oz) / dz if oz > top and dz < 0.0 else 0.0
     for _ in range(_STEPS):
         x, y, z = ox + t * dx, oy + t * dy, oz + t * dz
