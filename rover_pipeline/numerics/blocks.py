@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 #: Samples of a range. It is a multiple of the numbers that a processor computes at once, so that their groups are the
-#: same as in the whole array.
+#: same as in the whole array. Schedule.
 BLOCK = 8192
 
 

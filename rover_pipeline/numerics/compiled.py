@@ -36,13 +36,13 @@ numba.core.config.reload_config()
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_PACKAGE = Path(__file__).parents[1]
+_PACKAGE = Path(__file__).parent.parent
 _PREFIX = "numba-"
-#: Caches of other sources that nobody has used for this long are removed.
+#: Caches of other sources that nobody has used for this long are removed. Schedule.
 _KEPT_S = 30 * 86400.0
-#: Who waits longer than this at a terminal is told why; other outputs get a line after the second time.
+#: Time after which a line at a terminal says why it takes so long, s, and the same in other outputs. Schedule.
 _LONG_S, _LONG_UNSEEN_S = 1.0, 5.0
-#: What all kernels of a room take on a processor of 2.5 GHz, s.
+#: Time that all kernels of a room take on a processor of 2.5 GHz, s. Schedule.
 _ABOUT_S = {"simulate": 40, "odometry": 15, "radar": 10, "mapping": 5}
 
 
@@ -103,7 +103,7 @@ _UserFolder: Any = getattr(caching, "UserProvidedCacheLocator", object)
 
 
 class SharedLocator(_UserFolder):  # type: ignore[misc]
-    """Tells Numba the file of a kernel's code in a cache folder: by the room's folder, wherever the package is."""
+    """Names the file of a kernel's code in a cache folder: by the room's folder, wherever the package is."""
 
     @classmethod
     def get_suitable_cache_subpath(cls, py_file: str) -> str:
@@ -111,12 +111,12 @@ class SharedLocator(_UserFolder):  # type: ignore[misc]
         return "-".join(folder.relative_to(_PACKAGE).parts) if folder.is_relative_to(_PACKAGE) else folder.name
 
 
-class Telling(event.Listener):  # type: ignore[misc, unused-ignore]
+class CompilationNotice(event.Listener):  # type: ignore[misc, unused-ignore]
     """Says once for each room that its kernels are being compiled, when that takes longer than a moment."""
 
     def __init__(self) -> None:
         self._depth, self._begin, self._before = 0, 0.0, 0.0
-        self._told: set[str] = set()
+        self._announced: set[str] = set()
 
     def on_start(self, event: Any) -> None:
         # A kernel takes long because of those that it calls: their compilations begin within its own.
@@ -126,9 +126,9 @@ class Telling(event.Listener):  # type: ignore[misc, unused-ignore]
         self._depth += 1
         room = event.data["dispatcher"].py_func.__module__.removeprefix("rover_pipeline.").partition(".")[0]
         patience = _LONG_S if sys.stderr.isatty() else _LONG_UNSEEN_S
-        if room in self._told or self._before + now - self._begin < patience or not (_PACKAGE / room).is_dir():
+        if room in self._announced or self._before + now - self._begin < patience or not (_PACKAGE / room).is_dir():
             return
-        self._told.add(room)
+        self._announced.add(room)
         if multiprocessing.parent_process() is None:
             about = f", about {_ABOUT_S[room]} s" if room in _ABOUT_S else ""
             message = f"compiling the kernels of {room}{about}, once on this machine; later runs find them compiled"
@@ -140,7 +140,7 @@ class Telling(event.Listener):  # type: ignore[misc, unused-ignore]
             self._before += time.monotonic() - self._begin
 
 
-event.register("numba:compile", Telling())
+event.register("numba:compile", CompilationNotice())
 
 
 def _compile(function: F, fastmath: bool | set[str]) -> F:
@@ -153,7 +153,7 @@ def _compile(function: F, fastmath: bool | set[str]) -> F:
 
 
 def _forget_literals(kernel: Any) -> None:
-    """Let other kernels call one without telling it which numbers are constants.
+    """Let other kernels call one without a note of which numbers are constants.
 
     Numba takes `count = 0` before a loop for the type "the constant 0" until it has seen the whole loop. The kernels
     that are called with `count` would be compiled for this type too, which is never used.

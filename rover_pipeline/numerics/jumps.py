@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 #: A longer time between two samples is a clock that was set, s: no sensor is silent for ten minutes and then goes on.
+#: Tuned: by hand.
 JUMP_S = 600.0
 #: Times from 1990 to 2100, seconds since 1970. Those of a clock that was not set, or counts milliseconds, are outside.
+#: Tuned: by hand.
 EPOCH_S = (631_152_000.0, 4_102_444_800.0)
-#: Time between samples where a jump comes before each of them, s.
+#: Time between samples where a jump comes before each of them, s. Tuned: by hand.
 _PERIOD_S = 1.0
 
 
@@ -30,8 +32,8 @@ def without_jumps(ts: np.ndarray, reference: np.ndarray) -> np.ndarray:
     """Times as if the clock had not been set: a jump takes a typical period of the reference.
 
     Args:
-        ts: f8 (N,), seconds; reference: f8 (M,), seconds, increasing, the times that tell of the jumps. Times within
-            a jump of the reference are NaN, because it is not known to which side of it they belong.
+        ts: f8 (N,), seconds; reference: f8 (M,), seconds, increasing, the times that show the jumps. Times within a
+            jump of the reference are NaN, because it is not known to which side of it they belong.
 
     Returns:
         f8 (N,), seconds; `ts` itself where there are no jumps.

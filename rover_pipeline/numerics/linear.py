@@ -18,15 +18,18 @@ from numpy.linalg import LinAlgError
 
 from rover_pipeline.lookup import load
 
-#: A rotation is not made for what is less than this share of the values that it would mix.
+#: A rotation is not made for what is less than this share of the values that it would mix. Physics: IEEE 754, double.
 _EPS = 2.0**-53
 #: Columns of the right matrix that are multiplied at once: theirs and the result's stay in the processor's cache.
+#: Schedule.
 _COLUMNS = 1024
-#: Sweeps over all pairs after which the Jacobi methods have not converged. They take six to ten.
+#: Sweeps over all pairs after which the Jacobi methods have not converged. They take six to ten. Schedule.
 _SWEEPS = 60
 #: Up to so many numbers, and so many times, Python is not slower than loading Numba, which takes half a second.
+#: Schedule.
 _FEW, _OFTEN = 64, 20_000
 #: Up to so many multiplications NumPy is not slower than the call of a kernel; nor with few rows, each of so many.
+#: Schedule.
 _SMALL, _THIN, _WIDE = 16_384, 4, 4
 
 
@@ -317,8 +320,8 @@ def _jacobi(a: np.ndarray, vectors: np.ndarray) -> bool:
                 for q in range(p + 1, size):
                     length = abs(a[n][p][q])
                     first, second = a[n][p][p].real, a[n][q][q].real
-                    least = max(math.sqrt(abs(first)) * math.sqrt(abs(second)), 1e-4 * norm)
-                    if length <= _EPS * least:
+                    scale = max(math.sqrt(abs(first)) * math.sqrt(abs(second)), 1e-4 * norm)
+                    if length <= _EPS * scale:
                         continue
                     rotated = True
                     phase = a[n][q][p] / length
@@ -340,10 +343,10 @@ def _jacobi(a: np.ndarray, vectors: np.ndarray) -> bool:
         if rotated:
             return False
         for i in range(size):
-            least = i
+            lowest = i
             for k in range(i + 1, size):
-                least = k if a[n][k][k].real < a[n][least][least].real else least
-            a[n][i][i], a[n][least][least] = a[n][least][least], a[n][i][i]
+                lowest = k if a[n][k][k].real < a[n][lowest][lowest].real else lowest
+            a[n][i][i], a[n][lowest][lowest] = a[n][lowest][lowest], a[n][i][i]
             for k in range(size):
-                vectors[n][k][i], vectors[n][k][least] = vectors[n][k][least], vectors[n][k][i]
+                vectors[n][k][i], vectors[n][k][lowest] = vectors[n][k][lowest], vectors[n][k][i]
     return True

@@ -13,10 +13,10 @@ import numpy as np
 
 from rover_pipeline.numerics.compiled import compiled, inlined
 
-#: A key holds the three indices of a voxel, 21 bits each, which are from -BIAS to BIAS - 1.
+#: A key holds the three indices of a voxel, 21 bits each, which are from -BIAS to BIAS - 1. Layout.
 BITS = 21
 BIAS = 1 << (BITS - 1)
-#: Key of a slot that holds no voxel.
+#: Key of a slot that holds no voxel; mask of an index. Layout.
 EMPTY = -1
 _MASK = (1 << BITS) - 1
 

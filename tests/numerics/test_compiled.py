@@ -88,16 +88,16 @@ def test_another_checkout_of_the_same_sources_uses_the_kernels_that_are_compiled
     assert found == [["4.0", "0"], ["4.0", "1"]]
 
 
-def test_a_long_compilation_is_told_once_for_each_room_of_kernels(
+def test_a_long_compilation_is_announced_once_for_each_room_of_kernels(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clock = iter([0.0, 0.5, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0])
     monkeypatch.setattr(compiled.time, "monotonic", lambda: next(clock))
-    telling = compiled.Telling()
+    notice = compiled.CompilationNotice()
 
     def begin(module: str) -> None:
         kernel = SimpleNamespace(py_func=SimpleNamespace(__module__=module))
-        telling.on_start(SimpleNamespace(data={"dispatcher": kernel}))
+        notice.on_start(SimpleNamespace(data={"dispatcher": kernel}))
 
     begin("rover_pipeline.radar.kernels")
     begin("rover_pipeline.radar.kernels")
@@ -117,12 +117,12 @@ def test_many_short_compilations_count_only_what_they_take(
 ) -> None:
     now = 0.0
     monkeypatch.setattr(compiled.time, "monotonic", lambda: now)
-    telling = compiled.Telling()
+    notice = compiled.CompilationNotice()
     function = SimpleNamespace(__module__="rover_pipeline.imu.filter")
     kernel = SimpleNamespace(data={"dispatcher": SimpleNamespace(py_func=function)})
     for _ in range(10):
-        telling.on_start(kernel)
+        notice.on_start(kernel)
         now += 0.4
-        telling.on_end(kernel)
+        notice.on_end(kernel)
         now += 100.0
     assert capsys.readouterr().err == ""
